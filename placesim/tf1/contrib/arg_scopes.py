@@ -13,11 +13,11 @@ _KEY = "_key_op"
 _scopes: list[dict[str, dict[str, Any]]] = [{}]
 """Defaults of each open scope, the innermost last: key of a function -> its defaults."""
 _arguments: dict[str, tuple[str, ...]] = {}
-"""Key of each function that takes defaults -> its arguments that have any."""
+"""Key of each decorated function -> its arguments that have default values."""
 
 
 def add_arg_scope(func: Callable[..., Any]) -> Callable[..., Any]:
-    """A function that takes defaults from `arg_scope`: for a decorator."""
+    """Decorator: the function takes default arguments from the innermost `arg_scope`."""
     key = f"{func.__module__}.{func.__qualname__}@{id(func)}"
 
     @functools.wraps(func)
@@ -47,20 +47,19 @@ def arg_scoped_arguments(func: object) -> tuple[str, ...]:
 
 
 def current_arg_scope() -> dict[str, dict[str, Any]]:
-    """The innermost scope, to be opened again."""
+    """The innermost scope, which `arg_scope` can open again."""
     return _scopes[-1]
 
 
 @contextmanager
 def arg_scope(list_ops_or_scope: object, **kwargs: object) -> Iterator[dict[str, dict[str, Any]]]:
-    """In this block the functions of a list have these defaults; or a scope that was open once is open again.
+    """Give the listed functions default arguments in this block, or open a scope again.
 
-    Raises TypeError for what is no list, tuple or dictionary, ValueError for a function that takes no defaults.
+    Raises TypeError for anything but a list, tuple or scope, ValueError for a function that is not decorated.
     """
     if isinstance(list_ops_or_scope, dict):
         if kwargs:
-            wanted = "When attempting to re-use a scope by suppling adictionary, kwargs must be empty."
-            raise ValueError(wanted)
+            raise ValueError("When attempting to re-use a scope by suppling adictionary, kwargs must be empty.")
         scope = dict(list_ops_or_scope)
     elif isinstance(list_ops_or_scope, (list, tuple)):
         scope = _extended(list_ops_or_scope, kwargs)

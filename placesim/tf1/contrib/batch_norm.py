@@ -7,15 +7,15 @@ from typing import Any, NamedTuple
 
 import placesim.tf1 as tf
 from placesim.tf1.contrib.arg_scopes import add_arg_scope
-from placesim.tf1.contrib.layer_scopes import layer_scope
-from placesim.tf1.contrib.outputs import collect_named_outputs, collect_variable, get_variable_collections
-from placesim.tf1.contrib.variables import model_variable
+from placesim.tf1.contrib.layer_scopes import finished, layer_scope, parameter
+from placesim.tf1.contrib.outputs import collect_variable
 from placesim.tf1.graphs.graph_keys import GraphKeys
 from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.importing.missing_names import not_there
 from placesim.tf1.layers.layer import smart_cond, smart_constant
 from placesim.tf1.layers.normalization import BatchNormalization
 from placesim.tf1.optimizers.averages import assign_moving_average
+from placesim.tf1.types.dtypes import is_half
 
 _UPDATE_OPS = GraphKeys.UPDATE_OPS
 _LAYOUTS = ("NCHW", "NHWC")
@@ -47,9 +47,9 @@ def batch_norm(
     renorm_decay: float = 0.99,
     adjustment: object = None,
 ) -> Any:
-    """Brings each channel to mean zero and deviation one; where `updates_collections` is None the averages move at once.
+    """Normalise each channel to mean 0 and variance 1.  Raises ValueError.
 
-    Raises ValueError.
+    If `updates_collections` is None, the output waits for the update of the moving averages.
     """
     if renorm or adjustment is not None:
         raise not_there("contrib.layers.batch_norm with renorm or adjustment", "without them it is there")
@@ -97,9 +97,7 @@ def batch_norm(
                 outputs = norm.fused(made, center, scale, trainable)
             else:
                 outputs = norm.plain(made, center, scale, trainable, batch_weights)
-        if activation_fn is not None:
-            outputs = activation_fn(outputs)
-        return collect_named_outputs(outputs_collections, opened.name, outputs)
+        return finished(outputs, None, None, activation_fn, outputs_collections, opened.name)
 
 
 def _scope(scope: object, inputs: TensorLike, reuse: object) -> Any:
@@ -122,32 +120,25 @@ def _by_layer(layer: BatchNormalization, inputs: TensorLike, is_training: bool, 
 
 
 class _Parameters:
-    """Makes the variables of a batch norm that no layer of `tf.layers` makes."""
+    """Makes the variables of a batch norm that is not a layer of `tf.layers`."""
 
     def __init__(self, size: int, dtype: Any, collections: Any, initializers: Any, regularizers: Any) -> None:
-        # half precision is too little for averages, and for the fused kernels' parameters
-        self._dtype = tf.float32 if dtype.base_dtype in (tf.float16, tf.bfloat16) else dtype.base_dtype
+        # Half precision is too imprecise for averages, and the fused kernels take no such parameters.
+        self._dtype = tf.float32 if is_half(dtype.base_dtype) else dtype.base_dtype
         self._size, self._collections = size, collections
         self._initializers, self._regularizers = initializers or {}, regularizers or {}
 
     def variable(self, name: str, start: float, trainable: bool) -> Any:
         """A variable with a constant initial value by default."""
-        return model_variable(
-            name,
-            shape=[self._size],
-            dtype=self._dtype,
-            initializer=self._initializers.get(name, tf.ones_initializer() if start else tf.zeros_initializer()),
-            regularizer=self._regularizers.get(name),
-            collections=get_variable_collections(self._collections, name),
-            trainable=trainable,
-        )
+        initializer = self._initializers.get(name, tf.ones_initializer() if start else tf.zeros_initializer())
+        return parameter(name, self._size, self._dtype, initializer, self._collections, trainable, self._regularizers.get(name))
 
     def constant(self, value: float) -> Any:
         """Constant in place of an unwanted parameter, in kernels that take one."""
         return tf.constant(value, dtype=self._dtype, shape=[self._size])
 
     def averages(self) -> _Averages:
-        """The moving averages, in whole even where variables are cut in parts."""
+        """The moving averages, unpartitioned even in a scope with a partitioner."""
         with tf.variable_scope(tf.get_variable_scope()) as inside:
             inside.set_partitioner(None)
             return _Averages(self.variable("moving_mean", 0.0, False), self.variable("moving_variance", 1.0, False))
@@ -185,7 +176,7 @@ class _Norm(NamedTuple):
         )
 
     def fused(self, made: _Parameters, center: bool, scale: bool, trainable: bool) -> Any:
-        """By the kernel that does all at once; a matrix is an image of one pixel to it."""
+        """Output of the fused kernel, for which the rows of a matrix are images of one pixel."""
         shape = self.inputs.get_shape()
         images = tf.reshape(self.inputs, [-1, 1, 1, self.channels]) if shape.ndims == 2 else self.inputs
         beta = made.variable("beta", 0.0, trainable) if center else made.constant(0.0)
@@ -211,7 +202,7 @@ class _Norm(NamedTuple):
         return outputs
 
     def plain(self, made: _Parameters, center: bool, scale: bool, trainable: bool, batch_weights: object) -> Any:
-        """By elementwise ops, with examples weighted in the moments."""
+        """Output of separate ops, whose moments weight the examples."""
         rank = self.inputs.get_shape().ndims
         if batch_weights is not None:
             weights = tf.cast(tf.convert_to_tensor(batch_weights), self.inputs.dtype)

@@ -35,7 +35,7 @@ def embed_sequence(
     scope: object = None,
     reuse: object = None,
 ) -> Any:
-    """Each id as its row of a variable `embeddings`.  Raises ValueError if its sizes are to be made and are not said."""
+    """Embeddings of ids: rows of a variable `embeddings`.  Raises ValueError if sizes of a new variable are missing."""
     if not (reuse or (vocab_size and embed_dim)):
         raise ValueError(
             f"Must specify vocab size and embedding dimension when not reusing. Got vocab_size={vocab_size} "
@@ -66,7 +66,7 @@ def bow_encoder(
     scope: object = None,
     reuse: object = None,
 ) -> Any:
-    """The mean of the ids' rows of a variable `embeddings`."""
+    """Mean of the embeddings of each example's ids, from a variable `embeddings`."""
     with tf.variable_scope(scope, "bow_encoder", [ids], reuse=reuse):
         if sparse_lookup:
             raise not_there("contrib.layers.bow_encoder with sparse_lookup", "sparse_lookup=False is")

@@ -1,4 +1,4 @@
-"""The rest of `tf.contrib.framework`: checkpoints and values into variables, checks, and names."""
+"""Other functions of `tf.contrib.framework`: assignment of checkpoints and values to variables, checks, names."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _assigned(values: Mapping[Any, Any]) -> tuple[Any, dict[Any, Any]]:
         shape = variable.get_shape()
         if not shape.is_compatible_with(value.shape):
             raise ValueError(
-                f"Shapes are not compatible: {variable.op.name} has {shape}, what is given has {tuple(value.shape)}"
+                f"Shapes are not compatible: {variable.op.name} has {shape}, the given value has {tuple(value.shape)}"
             )
         fed = tf.placeholder(variable.dtype.base_dtype, shape=shape, name="placeholder/" + variable.op.name)
         assigns.append(variable.assign(fed))
@@ -37,7 +37,7 @@ def _assigned(values: Mapping[Any, Any]) -> tuple[Any, dict[Any, Any]]:
 
 
 def assign_from_values_fn(var_names_to_values: Mapping[str, Any]) -> Callable[[Any], None]:
-    """Function of a session that assigns values to variables."""
+    """Function that assigns values to variables in a session."""
     assign, feeds = assign_from_values(var_names_to_values)
 
     def assign_in(session: RunningSession) -> None:
@@ -78,7 +78,7 @@ def assign_from_checkpoint(model_path: str, var_list: object, ignore_missing_var
 def assign_from_checkpoint_fn(
     model_path: str, var_list: object, ignore_missing_vars: bool = False, reshape_variables: bool = False
 ) -> Callable[[Any], None] | None:
-    """Function of a session that restores variables; None if there are none.  Raises ValueError."""
+    """Function that restores variables in a session; None if the checkpoint has none of them.  Raises ValueError."""
     if not var_list:
         raise ValueError("var_list cannot be empty")
     wanted = var_list
@@ -110,7 +110,7 @@ def smart_cond(pred: TensorLike, true_fn: Any = None, false_fn: Any = None, name
 
 
 def smart_constant_value(pred: Any) -> Any:
-    """The value of a condition; None if it is unknown.  Raises TypeError for what is no condition."""
+    """Static value of a condition, None if it is unknown.  Raises TypeError for other types."""
     if not isinstance(pred, bool | tf.Tensor) and pred not in (0, 1):
         raise TypeError(f"`pred` must be a Tensor, or a Python bool, or 1 or 0. Found instead: {type(pred)}")
     return smart_constant(pred)
@@ -168,7 +168,7 @@ def get_name_scope() -> str:
     return str(tf.get_default_graph().get_name_scope())
 
 
-# --- what is deprecated says so in TensorFlow's log, which is not kept here ---
+# --- decorators of deprecated functions: TensorFlow logs a warning, placesim does not ---
 
 
 def deprecated(date: object, instructions: str, warn_once: bool = True) -> Callable[..., Any]:

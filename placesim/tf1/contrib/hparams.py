@@ -1,4 +1,4 @@
-"""`tf.contrib.training.HParams`: named values of the types of their defaults."""
+"""`tf.contrib.training.HParams`: hyperparameters, whose types are those of their first values."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ class HParams:
 
     def __init__(self, hparam_def: Any = None, model_structure: Any = None, **kwargs: object) -> None:
         if hparam_def is not None:
-            raise ValueError("hparam_def is not taken: give the values by name")
+            raise ValueError("hparam_def is not supported: pass the values by name")
         self.__dict__["_types"] = {}
         self._model_structure = model_structure
         for name, value in kwargs.items():
             self.add_hparam(name, value)
 
     def add_hparam(self, name: str, value: object) -> None:
-        """A further hyperparameter."""
+        """Add a hyperparameter."""
         if getattr(self, name, None) is not None:
             raise ValueError(f"Hyperparameter name is reserved: {name}")
         if isinstance(value, (list, tuple)):
@@ -52,7 +52,7 @@ class HParams:
         setattr(self, name, value)
 
     def set_hparam(self, name: str, value: Any) -> None:
-        """Another value."""
+        """Set a value, cast to the type of the hyperparameter."""
         kind, is_list = self._types[name]
         if isinstance(value, list) != is_list:
             wanted = (
@@ -68,13 +68,13 @@ class HParams:
             raise ValueError(f"Could not cast hparam '{name}' of type '{kind}' from value {value!r}") from None
 
     def del_hparam(self, name: str) -> None:
-        """Takes a hyperparameter away."""
+        """Remove a hyperparameter."""
         if hasattr(self, name):
             delattr(self, name)
             del self._types[name]
 
     def parse(self, values: str) -> HParams:
-        """Values from a text `name=value,list=[1,2],list[1]=3`."""
+        """Set values from a text `name=value,list=[1,2],list[1]=3`."""
         at = 0
         while at < len(values):
             clause = _CLAUSE.match(values, at)
@@ -96,17 +96,17 @@ class HParams:
         return self
 
     def override_from_dict(self, values_dict: Mapping[str, Any]) -> HParams:
-        """Other values, by name."""
+        """Set values by name."""
         for name, value in values_dict.items():
             self.set_hparam(name, value)
         return self
 
     def parse_json(self, values_json: str) -> HParams:
-        """Other values, from a JSON object."""
+        """Set values from a JSON object."""
         return self.override_from_dict(json.loads(values_json))
 
     def values(self) -> dict[str, Any]:
-        """Every value, by name."""
+        """All values by name."""
         return {name: getattr(self, name) for name in self._types}
 
     def to_json(

@@ -1,4 +1,4 @@
-"""`tf.contrib.layers`' initializers: by the number of inputs and outputs of a weight."""
+"""`tf.contrib.layers`' initializers, whose variance depends on the numbers of inputs and outputs of a weight."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _FANS: dict[str, Callable[[float, float], float]] = {
 def variance_scaling_initializer(
     factor: float = 2.0, mode: str = "FAN_IN", uniform: bool = False, seed: int | None = None, dtype: DTypeLike = tf.float32
 ) -> Callable[..., Any]:
-    """Draws with the variance `factor / n`, where n counts inputs, outputs or their mean.  Raises TypeError."""
+    """Initializer with variance `factor / n`; n is the number of inputs, of outputs, or their mean.  Raises TypeError."""
     if not tf.as_dtype(dtype).is_floating:
         raise TypeError("Cannot create initializer for non-floating point type.")
     if mode not in _FANS:
@@ -37,14 +37,14 @@ def variance_scaling_initializer(
         if uniform:
             limit = math.sqrt(3.0 * factor / count)
             return tf.random_uniform(shape, -limit, limit, dtype, seed=seed)
-        # cutting the normal distribution off at two deviations takes 1.3 of its variance
+        # Truncation at two standard deviations divides the variance by about 1.3.
         return tf.truncated_normal(shape, 0.0, math.sqrt(1.3 * factor / count), dtype, seed=seed)
 
     return _initializer
 
 
 def xavier_initializer(uniform: bool = True, seed: int | None = None, dtype: DTypeLike = tf.float32) -> Callable[..., Any]:
-    """Draws so that gradients keep their size from layer to layer."""
+    """Initializer that keeps the scale of gradients about the same in all layers."""
     return variance_scaling_initializer(factor=1.0, mode="FAN_AVG", uniform=uniform, seed=seed, dtype=dtype)
 
 

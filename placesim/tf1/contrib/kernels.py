@@ -1,4 +1,4 @@
-"""`tf.contrib.layers`' layers with weights: convolutions and full connections."""
+"""`tf.contrib.layers`' layers with weights: convolutions and fully connected layers."""
 
 from __future__ import annotations
 
@@ -9,15 +9,13 @@ from typing import Any
 import placesim.tf1 as tf
 from placesim.tf1.contrib.arg_scopes import add_arg_scope
 from placesim.tf1.contrib.initializers import xavier_initializer
-from placesim.tf1.contrib.layer_scopes import finished, layer_scope
+from placesim.tf1.contrib.layer_scopes import finished, layer_scope, parameter
 from placesim.tf1.contrib.outputs import (
     channel_dimension,
     collect_variable,
-    get_variable_collections,
     last_dimension,
     two_element_tuple,
 )
-from placesim.tf1.contrib.variables import model_variable
 from placesim.tf1.graphs.tensor_likes import InitializerLike, PerDimension, TensorLike
 from placesim.tf1.layers import convolutional, core
 
@@ -35,8 +33,26 @@ def _layout(data_format: str | None, rank: int) -> str:
     return "channels_first" if data_format and data_format.startswith("NC") else "channels_last"
 
 
+def _settings(
+    opened: Any, inputs: Any, normalizer: object, initializer: object, regularizer: object, trainable: bool, reuse: object
+) -> dict[str, Any]:
+    """Arguments of a layer of `tf.layers`: its scope, and its biases, which it has only without a normalizer."""
+    return {
+        "activation": None,
+        "use_bias": bool(not normalizer and initializer),
+        "bias_initializer": initializer,
+        "bias_regularizer": regularizer,
+        "activity_regularizer": None,
+        "trainable": trainable,
+        "name": opened.name,
+        "dtype": inputs.dtype.base_dtype,
+        "_scope": opened,
+        "_reuse": reuse,
+    }
+
+
 def _collect(layer: Any, variables_collections: Any, kernels: tuple[str, ...] = ("kernel",)) -> None:
-    """A layer's variables in the collections of its weights and biases."""
+    """Add a layer's variables to the collections of its weights and biases."""
     for kernel in kernels:
         collect_variable(getattr(layer, kernel), variables_collections, "weights")
     if layer.use_bias:
@@ -68,7 +84,7 @@ def convolution(
 ) -> Any:
     """A convolution over 1, 2 or 3 dimensions, by the rank of the inputs; biases only without a normalizer.
 
-    Raises ValueError for another rank, or a data format that is none of it.
+    Raises ValueError for another rank, or a data format of another rank.
     """
     with layer_scope(scope, "Conv", inputs, reuse, _NAMES) as opened:
         inputs = tf.convert_to_tensor(inputs)
@@ -84,18 +100,9 @@ def convolution(
             padding=padding,
             data_format=_layout(data_format, rank - 2),
             dilation_rate=rate,
-            activation=None,
-            use_bias=bool(not normalizer_fn and biases_initializer),
             kernel_initializer=weights_initializer,
-            bias_initializer=biases_initializer,
             kernel_regularizer=weights_regularizer,
-            bias_regularizer=biases_regularizer,
-            activity_regularizer=None,
-            trainable=trainable,
-            name=opened.name,
-            dtype=inputs.dtype.base_dtype,
-            _scope=opened,
-            _reuse=reuse,
+            **_settings(opened, inputs, normalizer_fn, biases_initializer, biases_regularizer, trainable, reuse),
         )
         outputs = layer(inputs)
         _collect(layer, variables_collections)
@@ -148,25 +155,16 @@ def _transposed(kind: Any, name: str, rank: int) -> Callable[..., Any]:
                 strides=stride,
                 padding=padding,
                 data_format=_layout(data_format, rank),
-                activation=None,
-                use_bias=bool(not normalizer_fn and biases_initializer),
                 kernel_initializer=weights_initializer,
-                bias_initializer=biases_initializer,
                 kernel_regularizer=weights_regularizer,
-                bias_regularizer=biases_regularizer,
-                activity_regularizer=None,
-                trainable=trainable,
-                name=opened.name,
-                dtype=inputs.dtype.base_dtype,
-                _scope=opened,
-                _reuse=reuse,
+                **_settings(opened, inputs, normalizer_fn, biases_initializer, biases_regularizer, trainable, reuse),
             )
             outputs = layer(inputs)
             _collect(layer, variables_collections)
             return finished(outputs, normalizer_fn, normalizer_params, activation_fn, outputs_collections, opened.name)
 
     transposed.__name__ = transposed.__qualname__ = f"convolution{rank}d_transpose"
-    transposed.__doc__ = f"The gradient of a convolution over {rank} dimensions, as a layer.  Raises ValueError."
+    transposed.__doc__ = f"A transposed convolution over {rank} dimensions.  Raises ValueError."
     return add_arg_scope(transposed)
 
 
@@ -198,9 +196,9 @@ def separable_convolution2d(
     trainable: bool = True,
     scope: object = None,
 ) -> Any:
-    """A convolution in each channel, and one of 1 x 1 over the channels; without `num_outputs` only the first.
+    """A depthwise convolution, then a 1 x 1 convolution; without `num_outputs` only the first.
 
-    Raises ValueError for a data format that is none of images.
+    Raises ValueError for a data format that images do not have.
     """
     layout = _layout(data_format, 2)
     with layer_scope(scope, "SeparableConv2d", inputs, reuse, _SEPARABLE_NAMES) as opened:
@@ -213,33 +211,21 @@ def separable_convolution2d(
                 padding=padding,
                 data_format=layout,
                 dilation_rate=two_element_tuple(rate),
-                activation=None,
                 depth_multiplier=depth_multiplier,
-                use_bias=bool(not normalizer_fn and biases_initializer),
                 depthwise_initializer=weights_initializer,
                 pointwise_initializer=weights_initializer if pointwise_initializer is None else pointwise_initializer,
-                bias_initializer=biases_initializer,
                 depthwise_regularizer=weights_regularizer,
                 pointwise_regularizer=weights_regularizer,
-                bias_regularizer=biases_regularizer,
-                activity_regularizer=None,
-                trainable=trainable,
-                name=opened.name,
-                dtype=inputs.dtype.base_dtype,
-                _scope=opened,
-                _reuse=reuse,
+                **_settings(opened, inputs, normalizer_fn, biases_initializer, biases_regularizer, trainable, reuse),
             )
             outputs = layer(inputs)
             _collect(layer, variables_collections, ("depthwise_kernel", "pointwise_kernel"))
         else:
             channels = channel_dimension(inputs.get_shape(), data_format, min_rank=4)
-            variable = functools.partial(model_variable, dtype=inputs.dtype.base_dtype, trainable=trainable)
-            weights = variable(
-                "depthwise_weights",
-                shape=[*two_element_tuple(kernel_size), channels, depth_multiplier],
-                initializer=weights_initializer,
-                regularizer=weights_regularizer,
-                collections=get_variable_collections(variables_collections, "weights"),
+            shape = [*two_element_tuple(kernel_size), channels, depth_multiplier]
+            common = (variables_collections, trainable)
+            weights = parameter(
+                "depthwise_weights", shape, inputs.dtype, weights_initializer, *common, weights_regularizer, "weights"
             )
             height, width = two_element_tuple(stride)
             strides = [1, 1, height, width] if layout == "channels_first" else [1, height, width, 1]
@@ -247,13 +233,8 @@ def separable_convolution2d(
                 inputs, weights, strides, padding, rate=two_element_tuple(rate), data_format=data_format
             )
             if normalizer_fn is None and biases_initializer is not None:
-                biases = variable(
-                    "biases",
-                    shape=[depth_multiplier * channels],
-                    initializer=biases_initializer,
-                    regularizer=biases_regularizer,
-                    collections=get_variable_collections(variables_collections, "biases"),
-                )
+                size = depth_multiplier * channels
+                biases = parameter("biases", size, inputs.dtype, biases_initializer, *common, biases_regularizer)
                 outputs = tf.nn.bias_add(outputs, biases, data_format=data_format)
         return finished(outputs, normalizer_fn, normalizer_params, activation_fn, outputs_collections, opened.name)
 
@@ -282,29 +263,13 @@ def convolution2d_in_plane(
 ) -> Any:
     """Convolution of each channel with the same kernel."""
     with tf.variable_scope(scope, "ConvInPlane", [inputs], reuse=reuse) as opened:
-        dtype = inputs.dtype.base_dtype
         channels = last_dimension(inputs.get_shape(), min_rank=4)
-        weights = model_variable(
-            "weights",
-            shape=[*two_element_tuple(kernel_size), 1, 1],
-            dtype=dtype,
-            initializer=weights_initializer,
-            regularizer=weights_regularizer,
-            trainable=trainable,
-            collections=get_variable_collections(variables_collections, "weights"),
-        )
+        shape, common = [*two_element_tuple(kernel_size), 1, 1], (variables_collections, trainable)
+        weights = parameter("weights", shape, inputs.dtype, weights_initializer, *common, weights_regularizer)
         strides = [1, *two_element_tuple(stride), 1]
         outputs = tf.nn.depthwise_conv2d(inputs, tf.tile(weights, [1, 1, channels, 1]), strides, padding)
         if normalizer_fn is None and biases_initializer is not None:
-            biases = model_variable(
-                "biases",
-                shape=[channels],
-                dtype=dtype,
-                initializer=biases_initializer,
-                regularizer=biases_regularizer,
-                trainable=trainable,
-                collections=get_variable_collections(variables_collections, "biases"),
-            )
+            biases = parameter("biases", channels, inputs.dtype, biases_initializer, *common, biases_regularizer)
             outputs = tf.nn.bias_add(outputs, biases)
         return finished(outputs, normalizer_fn, normalizer_params, activation_fn, outputs_collections, opened.name)
 
@@ -336,18 +301,9 @@ def fully_connected(
         inputs = tf.convert_to_tensor(inputs)
         layer = core.Dense(
             units=num_outputs,
-            activation=None,
-            use_bias=bool(not normalizer_fn and biases_initializer),
             kernel_initializer=weights_initializer,
-            bias_initializer=biases_initializer,
             kernel_regularizer=weights_regularizer,
-            bias_regularizer=biases_regularizer,
-            activity_regularizer=None,
-            trainable=trainable,
-            name=opened.name,
-            dtype=inputs.dtype.base_dtype,
-            _scope=opened,
-            _reuse=reuse,
+            **_settings(opened, inputs, normalizer_fn, biases_initializer, biases_regularizer, trainable, reuse),
         )
         outputs = layer(inputs)
         _collect(layer, variables_collections)

@@ -19,7 +19,7 @@ from placesim.tf1.training.supervisor import Supervisor
 
 __all__ = ["add_gradients_summaries", "clip_gradient_norms", "multiply_gradients"]
 _DEFAULT = 0
-"""Marks an argument for which `train` makes a default; None means no value."""
+"""Default of arguments for which `train` makes a value; None means no value."""
 
 
 def create_train_op(
@@ -36,7 +36,7 @@ def create_train_op(
     gradient_multipliers: Mapping[Any, Any] | None = None,
     check_numerics: bool = True,
 ) -> Any:
-    """`tf.contrib.training.create_train_op`, with gradients multiplied and clipped first."""
+    """`tf.contrib.training.create_train_op` that first multiplies and clips the gradients."""
 
     def changed(pairs: list[Any]) -> list[Any]:
         if gradient_multipliers:
@@ -47,25 +47,14 @@ def create_train_op(
                 pairs = clip_gradient_norms(pairs, clip_gradient_norm)
         return pairs
 
-    return training.create_train_op(
-        total_loss,
-        optimizer,
-        global_step,
-        update_ops,
-        variables_to_train,
-        changed,
-        summarize_gradients,
-        gate_gradients,
-        aggregation_method,
-        colocate_gradients_with_ops,
-        check_numerics,
-    )
+    settings = (summarize_gradients, gate_gradients, aggregation_method, colocate_gradients_with_ops, check_numerics)
+    return training.create_train_op(total_loss, optimizer, global_step, update_ops, variables_to_train, changed, *settings)
 
 
 def train_step(
     sess: RunningSession, train_op: Any, global_step: TensorLike, train_step_kwargs: Mapping[str, Any]
 ) -> tuple[Any, Any]:
-    """One step: the loss, and whether to stop."""
+    """Run one step.  Return the loss, and whether to stop."""
     start = time.time()
     loss, step = sess.run([train_op, global_step])
     if train_step_kwargs.get("should_log") is not None and sess.run(train_step_kwargs["should_log"]):
@@ -102,9 +91,9 @@ def train(
     trace_every_n_steps: int | None = None,
     ignore_live_threads: bool = False,
 ) -> Any:
-    """Runs a training step until it says that it is enough, under a `tf.train.Supervisor`; the last loss.
+    """Run training steps under a `tf.train.Supervisor` until a step asks to stop.  Return the last loss.
 
-    Raises ValueError, and NotImplementedError for what is not there: replicas in step and traces.
+    Raises ValueError, and NotImplementedError for `sync_optimizer` and `trace_every_n_steps`.
     """
     if train_op is None:
         raise ValueError("train_op cannot be None.")
@@ -165,7 +154,7 @@ def _init_ops(init_op: object, ready_op: object, local_init_op: object) -> dict[
 
 
 def _last_loss(supervisor: Supervisor, step: Callable[[], tuple[Any, Any]]) -> Any:
-    """Makes steps until one of them, or a thread, wants the end; the last step's loss."""
+    """Run steps until one of them, or a thread, requests a stop.  Return the last loss."""
     loss = None
     while not supervisor.should_stop():
         loss, stop = step()

@@ -15,7 +15,7 @@ from placesim.tf1.losses import add_loss as put_loss
 
 
 def compute_weighted_loss(losses: Any, weights: Any = 1.0, scope: str | None = None) -> Any:
-    """The losses' mean, each with its weight: one for all, or one for each of the first dimensions.  Raises ValueError."""
+    """Weighted mean of losses; the shape of the weights is that of the losses' first dimensions.  Raises ValueError."""
     with tf.name_scope(scope, "weighted_loss", [losses, weights]):
         losses = tf.convert_to_tensor(losses)
         dtype = losses.dtype
@@ -126,7 +126,7 @@ def softmax_cross_entropy(
 def sparse_softmax_cross_entropy(
     logits: TensorLike, labels: TensorLike, weights: TensorLike = 1.0, scope: str | None = None
 ) -> Any:
-    """`softmax_cross_entropy` of class numbers."""
+    """`softmax_cross_entropy` whose labels are class numbers."""
     with tf.name_scope(scope, "sparse_softmax_cross_entropy_loss", [logits, labels, weights]) as opened:
         labels = tf.reshape(labels, shape=[tf.shape(labels)[0]])
         losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits, name="xentropy")
@@ -135,7 +135,7 @@ def sparse_softmax_cross_entropy(
 
 @add_arg_scope
 def hinge_loss(logits: Any, labels: Any = None, scope: str | None = None) -> Any:
-    """The hinge loss of each element; it is in no collection."""
+    """Hinge loss of each element, which is not added to a collection."""
     with tf.name_scope(scope, "hinge_loss", [logits, labels]):
         logits.get_shape().assert_is_compatible_with(labels.get_shape())
         labels = tf.cast(labels, tf.float32)
@@ -153,7 +153,7 @@ def cosine_distance(
     scope: str | None = None,
     dim: int | None = None,
 ) -> Any:
-    """One less the product along an axis, of what has length one.  Raises ValueError without an axis."""
+    """1 minus the dot product along an axis, of vectors with length 1.  Raises ValueError without an axis."""
     axis = dim if axis is None else axis
     if axis is None:
         raise ValueError("You must specify 'axis'.")
@@ -171,5 +171,5 @@ def mean_pairwise_squared_error(*_: object, **__: object) -> Any:
 
 @add_arg_scope
 def add_loss(loss: TensorLike, loss_collection: str | None = "losses") -> None:
-    """Puts a loss into the collection."""
+    """Add a loss to a collection."""
     put_loss(loss, loss_collection)

@@ -43,7 +43,7 @@ for _kinds, _make in ((OF_PREDICTIONS, _of_predictions), (OF_VALUES, _of_values)
 
 
 def accuracy(predictions: Any, labels: Any, weights: TensorLike | None = None, name: str | None = None) -> Any:
-    """The share of predictions that are the labels, of this batch alone.  Raises ValueError for other types."""
+    """Fraction of a batch's predictions that equal the labels.  Raises ValueError for other types."""
     if not (labels.dtype.is_integer or labels.dtype in (tf.bool, tf.string)):
         raise ValueError(f"Labels should have bool, integer, or string dtype, not {labels.dtype!r}")
     if not labels.dtype.is_compatible_with(predictions.dtype):

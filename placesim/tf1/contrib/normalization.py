@@ -7,8 +7,7 @@ from typing import Any, NamedTuple
 
 import placesim.tf1 as tf
 from placesim.tf1.contrib.arg_scopes import add_arg_scope
-from placesim.tf1.contrib.outputs import collect_named_outputs, get_variable_collections
-from placesim.tf1.contrib.variables import model_variable
+from placesim.tf1.contrib.layer_scopes import finished, parameter
 from placesim.tf1.graphs.tensor import Tensor
 from placesim.tf1.graphs.tensor_likes import DTypeLike, ShapeLike
 from placesim.tf1.importing.missing_names import not_there
@@ -43,25 +42,9 @@ def bias_add(
         channels = inputs.get_shape()[axis].value
         if channels is None:
             raise ValueError("`C` dimension must be known but is None")
-        biases = _parameter("biases", channels, inputs.dtype, initializer, variables_collections, trainable, regularizer)
+        biases = parameter("biases", channels, inputs.dtype, initializer, variables_collections, trainable, regularizer)
         outputs = tf.nn.bias_add(inputs, biases, data_format=data_format)
-        if activation_fn is not None:
-            outputs = activation_fn(outputs)
-        return collect_named_outputs(outputs_collections, opened.name, outputs)
-
-
-def _parameter(
-    name: str, size: Any, dtype: Any, initializer: object, collections: object, trainable: bool, regularizer: object = None
-) -> Any:
-    return model_variable(
-        name,
-        shape=size if isinstance(size, (list, tuple, tf.TensorShape)) else [size],
-        dtype=dtype.base_dtype,
-        initializer=initializer,
-        regularizer=regularizer,
-        collections=get_variable_collections(collections, name),
-        trainable=trainable,
-    )
+        return finished(outputs, None, None, activation_fn, outputs_collections, opened.name)
 
 
 def _scale_and_offset(
@@ -79,7 +62,7 @@ def _scale_and_offset(
     made: dict[str, Any] = {"beta": None, "gamma": None}
     for name, is_wanted, start in (("beta", center, tf.zeros_initializer()), ("gamma", scale, tf.ones_initializer())):
         if is_wanted:
-            variable = _parameter(name, shape, dtype, given.get(name, start), collections, trainable)
+            variable = parameter(name, shape, dtype, given.get(name, start), collections, trainable)
             made[name] = variable if wide is None else tf.reshape(variable, wide)
     return made["gamma"], made["beta"]
 
@@ -98,7 +81,7 @@ def layer_norm(
     begin_params_axis: int = -1,
     scope: Any = None,
 ) -> Any:
-    """Brings each example to mean zero and deviation one.  Raises ValueError."""
+    """Normalise each example to mean 0 and variance 1.  Raises ValueError."""
     with tf.variable_scope(scope, "LayerNorm", [inputs], reuse=reuse) as opened:
         inputs = tf.convert_to_tensor(inputs)
         shape = inputs.shape
@@ -118,9 +101,7 @@ def layer_norm(
         epsilon = 1e-3 if inputs.dtype.base_dtype == tf.float16 else 1e-12
         outputs = tf.nn.batch_normalization(inputs, mean, variance, offset=beta, scale=gamma, variance_epsilon=epsilon)
         outputs.set_shape(shape)
-        if activation_fn is not None:
-            outputs = activation_fn(outputs)
-        return collect_named_outputs(outputs_collections, opened.name, outputs)
+        return finished(outputs, None, None, activation_fn, outputs_collections, opened.name)
 
 
 @add_arg_scope
@@ -138,7 +119,7 @@ def instance_norm(
     data_format: str = "NHWC",
     scope: object = None,
 ) -> Any:
-    """Brings each channel of each example to mean zero and deviation one.  Raises ValueError."""
+    """Normalise each channel of each example to mean 0 and variance 1.  Raises ValueError."""
     if data_format not in ("NCHW", "NHWC"):
         raise ValueError("data_format has to be either NCHW or NHWC.")
     inputs = tf.convert_to_tensor(inputs)
@@ -158,9 +139,7 @@ def instance_norm(
         mean, variance = tf.nn.moments(inputs, axes, keep_dims=True)
         outputs = tf.nn.batch_normalization(inputs, mean, variance, beta, gamma, epsilon, name="instancenorm")
         outputs.set_shape(inputs.shape)
-        if activation_fn is not None:
-            outputs = activation_fn(outputs)
-        return collect_named_outputs(outputs_collections, opened.name, outputs)
+        return finished(outputs, None, None, activation_fn, outputs_collections, opened.name)
 
 
 @add_arg_scope
@@ -181,7 +160,7 @@ def group_norm(
     scope: object = None,
     mean_close_to_zero: bool = False,
 ) -> Any:
-    """Brings each group of channels of each example to mean zero and deviation one.  Raises ValueError."""
+    """Normalise each group of channels of each example to mean 0 and variance 1.  Raises ValueError."""
     whole = tf.convert_to_tensor(inputs)
     cut = _grouping(whole, groups, channels_axis, reduction_axes)
     inputs = tf.reshape(whole, cut.grouped)
@@ -190,7 +169,7 @@ def group_norm(
             [cut.channels], inputs.dtype, center, scale, variables_collections, trainable, param_initializers, cut.wide
         )
         if mean_close_to_zero:
-            raise not_there("contrib.layers.group_norm with mean_close_to_zero", "without it it is there")
+            raise not_there("contrib.layers.group_norm with mean_close_to_zero", "without it, it is there")
         mean, variance = tf.nn.moments(inputs, cut.axes, keep_dims=True)
         gain = tf.rsqrt(variance + epsilon)
         offset = -mean * gain
@@ -200,13 +179,11 @@ def group_norm(
             offset = offset + beta
         outputs = tf.reshape(inputs * gain + offset, cut.shape)
         outputs.set_shape(whole.shape)
-        if activation_fn is not None:
-            outputs = activation_fn(outputs)
-        return collect_named_outputs(outputs_collections, opened.name, outputs)
+        return finished(outputs, None, None, activation_fn, outputs_collections, opened.name)
 
 
 class _Grouping(NamedTuple):
-    """Shapes of a tensor whose channels are cut into groups: one axis of groups and one of a group's channels."""
+    """Shapes of a tensor whose channel axis is split into two: the groups, and the channels of a group."""
 
     channels: int
     shape: list[Any]
@@ -219,7 +196,7 @@ class _Grouping(NamedTuple):
 
 
 def _grouping(inputs: Tensor, groups: int, channels_axis: int, reduction_axes: Sequence[int]) -> _Grouping:
-    """Raises ValueError for axes and numbers of channels that can't be cut so."""
+    """Split of a tensor's channels into groups.  Raises ValueError for axes or numbers of channels that do not fit."""
     rank = inputs.shape.ndims
     if rank is None:
         raise ValueError(f"Inputs {inputs.name} has undefined rank.")

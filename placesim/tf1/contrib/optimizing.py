@@ -1,11 +1,13 @@
-"""`tf.contrib.layers.optimize_loss`: gradients, their clipping and summaries, and a training step in one."""
+"""`tf.contrib.layers.optimize_loss`: a training step with clipped gradients and summaries."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import placesim.tf1 as tf
+from placesim.tf1.contrib.training import times, with_values
 from placesim.tf1.graphs.graph_keys import GraphKeys
 from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.importing.missing_names import not_there
@@ -41,7 +43,7 @@ def optimize_loss(
     colocate_gradients_with_ops: bool = False,
     increment_global_step: bool = True,
 ) -> Any:
-    """The loss, once an optimizer (a name, a class, an object, or a function of the learning rate) has made a step.
+    """Loss that is evaluated after a step of an optimizer: a name, class, object, or function of the learning rate.
 
     Raises ValueError, and NotImplementedError for noise on gradients.
     """
@@ -49,7 +51,7 @@ def optimize_loss(
     if loss.get_shape().ndims not in (0, None):
         raise ValueError("loss must be scalar tensor")
     if gradient_noise_scale is not None:
-        raise not_there("contrib.layers.optimize_loss with gradient_noise_scale", "without it it is there")
+        raise not_there("contrib.layers.optimize_loss with gradient_noise_scale", "without it, it is there")
     if global_step is None:
         global_step = get_global_step()
     else:
@@ -93,7 +95,7 @@ def _wanted_summaries(given: Sequence[str] | None) -> list[str]:
 
 
 def _learning_rate(given: object) -> Any:
-    """A number as an untrained variable, a tensor unchanged.  Raises ValueError for other types and negative numbers."""
+    """Learning rate: a variable for a number, a tensor as it is.  Raises ValueError for other types and negative numbers."""
     if given is None:
         return None
     if isinstance(given, tf.Tensor) and given.get_shape().ndims == 0:
@@ -138,16 +140,13 @@ def _multiplied(pairs: list[Any], factors: Mapping[Any, Any]) -> list[Any]:
         factor = next((one for key, one in factors.items() if key is variable or key == variable.name), None)
         if gradient is not None and factor is not None:
             factor = tf.cast(tf.constant(factor, dtype=tf.float32), gradient.dtype)
-            if isinstance(gradient, tf.IndexedSlices):
-                gradient = tf.IndexedSlices(gradient.values * factor, gradient.indices, gradient.dense_shape)
-            else:
-                gradient *= factor
+            gradient = with_values(gradient, functools.partial(times, factor))
         found.append((gradient, variable))
     return found
 
 
 def _clipped(pairs: list[Any], clipping: object) -> list[Any]:
-    """Gradients no longer than a length together, or as a function has them.  Raises ValueError."""
+    """Gradients clipped to a global norm, or by a function.  Raises ValueError."""
     if clipping is None:
         return pairs
     if isinstance(clipping, float):

@@ -1,4 +1,4 @@
-"""Collections of a layer of `tf.contrib.layers`: its variables, and its output under its scope's name."""
+"""Collections to which a layer of `tf.contrib.layers` adds its variables and its output."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _ALIASES = "aliases"
 
 
 def get_variable_collections(variables_collections: object, name: str) -> Any:
-    """The collections of one of a layer's variables: the same for all, or by the variable's name."""
+    """Collections of a layer's variable: the same for all variables, or from a dictionary by the variable's name."""
     if isinstance(variables_collections, dict):
         return variables_collections.get(name)
     return variables_collections
 
 
 def collect_variable(variable: object, variables_collections: object, name: str) -> None:
-    """Puts a variable that a layer has made into further collections."""
+    """Add a layer's variable to its collections."""
     parts = list(variable) if isinstance(variable, PartitionedVariable) else [variable]
     for collection in get_variable_collections(variables_collections, name) or ():
         for part in parts:
@@ -44,7 +44,7 @@ def get_tensor_aliases(tensor: Any) -> list[str]:
 
 
 def gather_tensors_aliases(tensors: Sequence[TypedTensor]) -> list[str]:
-    """The names of several tensors."""
+    """Aliases of several tensors."""
     return [alias for tensor in tensors for alias in get_tensor_aliases(tensor)]
 
 
@@ -58,7 +58,7 @@ def collect_named_outputs(collections: object, alias: str | None, outputs: Any) 
 
 
 def convert_collection_to_dict(collection: str, clear_collection: bool = False) -> OrderedDict[str, Any]:
-    """Outputs in a collection by name, as `end_points`."""
+    """Outputs in a collection by their aliases: the `end_points` of a network."""
     found = OrderedDict((alias, output) for output in tf.get_collection(collection) for alias in get_tensor_aliases(output))
     if clear_collection:
         tf.get_default_graph().clear_collection(collection)
@@ -76,7 +76,7 @@ def constant_value(value_or_tensor_or_var: Any, dtype: DTypeLike | None = None) 
 
 
 def static_cond(pred: TensorLike, fn1: object, fn2: object) -> Any:
-    """One of two functions' results, chosen now.  Raises TypeError."""
+    """Result of one of two functions, chosen by a Python value.  Raises TypeError."""
     if not callable(fn1):
         raise TypeError("fn1 must be callable.")
     if not callable(fn2):
@@ -91,7 +91,7 @@ def smart_cond(pred: TensorLike, fn1: Callable[[], Any], fn2: Callable[[], Any],
 
 
 def two_element_tuple(int_or_tuple: object) -> tuple[int, int]:
-    """One number twice, or the two given.  Raises ValueError."""
+    """One integer twice, or the two given integers.  Raises ValueError."""
     if isinstance(int_or_tuple, (list, tuple)):
         if len(int_or_tuple) != 2:
             raise ValueError(f"Must be a list with 2 elements: {int_or_tuple}")
@@ -105,7 +105,7 @@ def two_element_tuple(int_or_tuple: object) -> tuple[int, int]:
 
 
 def n_positive_integers(n: int, value: Any) -> tuple[int, ...]:
-    """One positive number n times, or the n given.  Raises ValueError."""
+    """One positive integer n times, or the n given integers.  Raises ValueError."""
     if n < 1:
         raise ValueError("n must be a positive integer")
     found = (value,) * n if isinstance(value, int) else tuple(int(size) for size in value)

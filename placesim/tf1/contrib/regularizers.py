@@ -54,7 +54,7 @@ def l2_regularizer(scale: float | Tensor, scope: str | None = None) -> Regulariz
 
 
 def l1_l2_regularizer(scale_l1: float | Tensor = 1.0, scale_l2: float | Tensor = 1.0, scope: str | None = None) -> Regularizer:
-    """Both, summed."""
+    """Sum of an L1 and an L2 regularizer."""
     _check(scale_l1, "scale_l1", False)
     _check(scale_l2, "scale_l2", False)
     scope = scope or "l1_l2_regularizer"
@@ -80,7 +80,7 @@ def sum_regularizer(regularizer_list: Sequence[Regularizer | None], scope: str |
 
 
 def apply_regularization(regularizer: Regularizer, weights_list: Sequence[TensorLike] | None = None) -> Any:
-    """The sum of a regularizer's losses, in the collection of them.  Raises ValueError for a loss that is no scalar."""
+    """Sum of a regularizer's losses, added to their collection.  Raises ValueError for a loss that is not a scalar."""
     weights = weights_list if weights_list else tf.get_collection(GraphKeys.WEIGHTS)
     with tf.name_scope("get_regularization_penalty", values=weights) as scope:
         penalties = [regularizer(one) for one in weights]

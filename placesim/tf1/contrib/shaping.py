@@ -1,4 +1,4 @@
-"""`tf.contrib.layers`' layers without weights: pools, dropout, shapes, and layers one after another."""
+"""`tf.contrib.layers`' layers without weights: pooling, dropout, reshaping, and repeated layers."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _pool(kind: Any, name: str, formats: tuple[str, str]) -> Callable[..., Any]:
             return collect_named_outputs(outputs_collections, opened, outputs)
 
     pool.__name__ = pool.__qualname__ = name
-    pool.__doc__ = f"A `tf.layers.{kind.__name__}`.  Raises ValueError for a data format that is none of it."
+    pool.__doc__ = f"A `tf.layers.{kind.__name__}`.  Raises ValueError for another data format."
     return add_arg_scope(pool)
 
 
@@ -64,7 +64,7 @@ def dropout(
 
 @add_arg_scope
 def flatten(inputs: TensorLike, outputs_collections: object = None, scope: str | None = None) -> Any:
-    """All dimensions but the first as one."""
+    """Merge all dimensions except the first."""
     with tf.name_scope(scope, "Flatten", [inputs]) as opened:
         inputs = tf.convert_to_tensor(inputs)
         return collect_named_outputs(outputs_collections, opened, core.flatten(inputs))
@@ -79,7 +79,7 @@ def one_hot_encoding(
     outputs_collections: object = None,
     scope: str | None = None,
 ) -> Any:
-    """Class numbers as rows with a one."""
+    """One-hot rows of class numbers."""
     with tf.name_scope(scope, "OneHotEncoding", [labels, num_classes]) as opened:
         labels = tf.convert_to_tensor(labels)
         if labels.dtype == tf.int32:
@@ -90,7 +90,7 @@ def one_hot_encoding(
 
 @add_arg_scope
 def maxout(inputs: Any, num_units: int, axis: int = -1, scope: str | None = None) -> Any:
-    """The largest of each group along an axis.  Raises ValueError if the groups don't come out."""
+    """Maximum of each group of features along an axis.  Raises ValueError if `num_units` does not divide the features."""
     with tf.name_scope(scope, "MaxOut", [inputs]):
         inputs = tf.convert_to_tensor(inputs)
         shape = inputs.get_shape().as_list()
@@ -118,7 +118,7 @@ def softmax(logits: Any, scope: str | None = None) -> Any:
 
 @add_arg_scope
 def unit_norm(inputs: Any, dim: int, epsilon: float = 1e-7, scope: str | None = None) -> Any:
-    """Divides by the length along a dimension.  Raises ValueError for a dimension that is not there."""
+    """Divide by the L2 norm along a dimension.  Raises ValueError for a dimension out of range."""
     with tf.variable_scope(scope, "UnitNorm", [inputs]):
         rank = inputs.get_shape().ndims
         if rank is None:
@@ -133,7 +133,7 @@ def unit_norm(inputs: Any, dim: int, epsilon: float = 1e-7, scope: str | None = 
         return tf.div(inputs, tf.tile(lengths, tf.concat(repeated, 0)))
 
 
-# --- layers one after another ---
+# --- repeated layers ---
 
 
 def _name_of(layer: object, otherwise: str) -> str:

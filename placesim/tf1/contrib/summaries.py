@@ -15,12 +15,12 @@ _ACTIVATIONS = ("Relu", "Softplus", "Relu6")
 
 
 def _is_new(name: str) -> bool:
-    """Whether no summary of this name is there: only the first one is made."""
+    """Whether there is no summary of this name yet: only the first is made."""
     return not any(summary.op.name == name for summary in tf.get_collection(GraphKeys.SUMMARIES))
 
 
 def summarize_tensor(tensor: Tensor, tag: str | None = None) -> Any:
-    """A summary of a number, or of how values are distributed."""
+    """Scalar summary of a number, or histogram of a tensor; None if there is one of this name."""
     name = tag or f"{tensor.op.name}_summary"
     if not _is_new(name):
         return None
@@ -29,7 +29,7 @@ def summarize_tensor(tensor: Tensor, tag: str | None = None) -> Any:
 
 
 def summarize_activation(op: Tensor) -> Any:
-    """Summaries of a layer's output and of its fraction of zeros or barely saturated elements."""
+    """Histogram of a layer's output, with summaries of its fractions of zeros and, for Relu6, of sixes."""
     if op.op.type in _ACTIVATIONS:
         name = f"{op.op.name}/zeros"
         if _is_new(name):

@@ -14,7 +14,7 @@ from placesim.tf1.optimizers.optimizer import Optimizer
 from placesim.tf1.optimizers.steps import get_or_create_global_step
 
 _USE_GLOBAL_STEP = 0
-"""Marker of the graph's own global step: None is no step at all."""
+"""Default argument for the graph's global step; None means no global step."""
 
 
 def create_train_op(
@@ -30,7 +30,7 @@ def create_train_op(
     colocate_gradients_with_ops: bool = False,
     check_numerics: bool = True,
 ) -> Any:
-    """The loss, once the updates of the collection `update_ops` and then an optimizer have made a step."""
+    """Loss that is evaluated after the updates of the collection `update_ops` and a step of the optimizer."""
     if global_step is _USE_GLOBAL_STEP:
         global_step = get_or_create_global_step()
     collected = list(dict.fromkeys(tf.get_collection(GraphKeys.UPDATE_OPS)))
@@ -62,14 +62,15 @@ def create_train_op(
     return train_op
 
 
-def _with_values(gradient: object, values: Callable[[Any], Any]) -> Any:
-    """Gradient with transformed values; indices are kept."""
+def with_values(gradient: object, values: Callable[[Any], Any]) -> Any:
+    """Gradient with `values` applied to its values; IndexedSlices keep their indices."""
     if isinstance(gradient, tf.IndexedSlices):
         return tf.IndexedSlices(values(gradient.values), gradient.indices, gradient.dense_shape)
     return values(gradient)
 
 
-def _times(factor: Any, values: Any) -> Any:
+def times(factor: Any, values: Any) -> Any:
+    """Values times a factor of any numeric type."""
     return values * tf.cast(factor, values.dtype)
 
 
@@ -91,15 +92,15 @@ def multiply_gradients(grads_and_vars: object, gradient_multipliers: Mapping[Any
             if gradient is None:
                 raise ValueError("Requested multiple of `None` gradient.")
             factor = factor if isinstance(factor, tf.Tensor) else tf.constant(factor, dtype=gradient.dtype)
-            gradient = _with_values(gradient, functools.partial(_times, factor))
+            gradient = with_values(gradient, functools.partial(times, factor))
         found.append((gradient, variable))
     return found
 
 
 def clip_gradient_norms(gradients_to_variables: Sequence[tuple[Any, Any]], max_norm: float) -> list[Any]:
-    """Gradients each no longer than a length."""
+    """Gradients, each clipped to a norm."""
     return [
-        (gradient if gradient is None else _with_values(gradient, lambda values: tf.clip_by_norm(values, max_norm)), variable)
+        (gradient if gradient is None else with_values(gradient, lambda values: tf.clip_by_norm(values, max_norm)), variable)
         for gradient, variable in gradients_to_variables
     ]
 
@@ -110,7 +111,7 @@ def clip_gradient_norms_fn(max_norm: float) -> Callable[[Any], list[Any]]:
 
 
 def add_gradients_summaries(grads_and_vars: Sequence[tuple[Any, Any]]) -> list[Any]:
-    """Two summaries for each gradient: how its values are distributed, and its length."""
+    """Two summaries for each gradient: its histogram, and its norm."""
     found = []
     for gradient, variable in grads_and_vars:
         if gradient is None:

@@ -35,7 +35,7 @@ def variable(
     synchronization: object = VariableSynchronization.AUTO,
     aggregation: object = VariableAggregation.NONE,
 ) -> Any:
-    """A variable by its name, made or found again as `tf.get_variable` does, on a device."""
+    """Variable from `tf.get_variable`, made on a device."""
     kept = [_GLOBAL] if collections is None else collections
     getter: Callable[..., Any] = tf.get_variable
     if custom_getter is not None:
@@ -108,7 +108,7 @@ global_variable = _untrained(_GLOBAL)
 
 @add_arg_scope
 def add_model_variable(var: object) -> None:
-    """Counts a variable among the model's."""
+    """Add a variable to the collection of model variables."""
     if not any(var is other for other in tf.get_collection(_MODEL)):
         tf.add_to_collection(_MODEL, var)
 
@@ -117,7 +117,7 @@ def add_model_variable(var: object) -> None:
 
 
 def get_variables(scope: object = None, suffix: str | None = None, collection: str = _GLOBAL) -> list[Any]:
-    """A collection's variables whose names start with a scope's (a pattern, or a scope), and end so."""
+    """Variables of a collection whose names begin with `scope` (a pattern or variable scope) and end with `suffix`."""
     prefix = scope.name if isinstance(scope, tf.VariableScope) else scope
     if suffix is not None:
         if ":" not in suffix:
@@ -150,7 +150,7 @@ def get_variables_by_name(given_name: str, scope: object = None) -> list[Any]:
 
 
 def get_unique_variable(var_op_name: str) -> Any:
-    """The only variable of a name.  Raises ValueError if there is none, or several."""
+    """The variable of a name.  Raises ValueError if there is none."""
     candidates = get_variables(scope=var_op_name)
     if not candidates:
         raise ValueError(f"Couldn't find variable {var_op_name}")
@@ -161,7 +161,7 @@ def get_unique_variable(var_op_name: str) -> Any:
 
 
 def get_variable_full_name(var: Variable) -> str:
-    """The name that checkpoints have a variable under; a shard has its whole's."""
+    """Name of a variable in checkpoints; for a partition, that of the whole variable."""
     part = getattr(var, "_save_slice_info", None)
     return str(part.full_name if part else var.op.name)
 
@@ -182,7 +182,7 @@ def filter_variables(
     exclude_patterns: object = None,
     reg_search: bool = True,
 ) -> list[Any]:
-    """The variables whose names some of the first patterns match, or all without, and none of the second does."""
+    """Variables whose names match an include pattern (all variables if there are none) and no exclude pattern."""
     match = re.search if reg_search else re.match
 
     def matches(patterns: Any, name: str) -> bool:
@@ -201,7 +201,7 @@ def assert_or_get_global_step(graph: Graph | None = None, global_step_tensor: ob
 
 
 class VariableDeviceChooser:
-    """A device function that goes round parameter servers' tasks, a variable each."""
+    """Device function that assigns variables to the tasks of parameter servers in turn."""
 
     def __init__(
         self,

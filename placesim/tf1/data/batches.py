@@ -1,4 +1,4 @@
-"""Several elements as one, and back."""
+"""Datasets of batches, padded batches and windows."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from placesim.tf1.types.type_specs import TensorSpec
 
 
 def static_size(size: Tensor, drops: Tensor) -> int | None:
-    """Number of elements per batch, if static: only if a smaller last one is dropped."""
+    """Static size of batches, None if it is unknown or the last batch may be smaller."""
     if not constant_value(drops):
         return None
     found = constant_value(size)
@@ -37,7 +37,7 @@ def batch(
     deterministic: bool | None = None,
     name: str | None = None,
 ) -> Dataset:
-    """Several elements as one."""
+    """Batches of elements."""
     size, drops = number(batch_size, "batch_size"), _truth(drop_remainder, "drop_remainder")
     spec = structures.batched(dataset.element_spec, static_size(size, drops))
     if num_parallel_calls is None:
@@ -48,7 +48,7 @@ def batch(
 
 
 def determinism(value: bool | None) -> str:
-    """Attr that says whether elements keep their order."""
+    """Attr `deterministic`: whether elements keep their order."""
     return "default" if value is None else "true" if value else "false"
 
 
@@ -82,15 +82,15 @@ def padded_batch(
     drop_remainder: TensorLike = False,
     name: str | None = None,
 ) -> Dataset:
-    """Several elements as one, padded to one shape.  Raises ValueError or TypeError for shapes and values that don't fit."""
+    """Batches of elements that are padded to a common shape.  Raises ValueError or TypeError for unsuitable arguments."""
     spec = dataset.element_spec
-    for leaf in structures.flatten(spec):
+    leaves = structures.flatten(spec)
+    for leaf in leaves:
         if not isinstance(leaf, TensorSpec):
             raise TypeError(
                 "`padded_batch` is only supported for datasets that produce tensor elements but type of elements in the input "
                 f"dataset is {type(leaf)}."
             )
-    leaves = structures.flatten(spec)
     if padded_shapes is None:
         padded_shapes = structures.shapes_of(spec)
         for leaf in leaves:
@@ -119,7 +119,7 @@ def _static_shape(shape: Tensor) -> TensorShape:
 
 
 def _padded_shape(given: object, component: TensorShape) -> Tensor:
-    """int64 vector of a padded shape, with -1 for the largest element's size.  Raises ValueError for an invalid shape."""
+    """Padded shape as an int64 vector; -1 is the size of a batch's largest element.  Raises ValueError for an invalid one."""
     if isinstance(given, list | tuple) and holds_tensors(given):
         given = convert_to_tensor(given, preferred_dtype=dtypes.int64)
     if isinstance(given, Tensor):
@@ -153,7 +153,7 @@ def _can_be_padded(padded: TensorShape, component: TensorShape) -> bool:
 
 
 def _padding_values(spec: Any, leaves: Sequence[TensorSpec], values: Any) -> list[Tensor]:
-    """A scalar for each component: 0 or an empty text, unless they are given, or one for all."""
+    """Padding scalar of each component: 0 or an empty string if `values` is None, which may also be one value for all."""
     if values is None:
         given: list[Any] = ["" if leaf.dtype is dtypes.string else _zero(leaf.dtype) for leaf in leaves]
     elif structures.is_nested(spec) and not structures.is_nested(values):
@@ -182,7 +182,7 @@ def _padding_value(value: TensorLike, leaf: TensorSpec) -> Tensor:
 
 
 def sparse_batch(dataset: Dataset, batch_size: TensorLike, row_shape: object, name: str | None = None) -> Dataset:
-    """Several elements as one sparse tensor."""
+    """Batches of elements as sparse tensors."""
     from placesim.tf1.types.type_specs import SparseTensorSpec
 
     shape = _padded_shape(row_shape, TensorShape(None))

@@ -1,4 +1,4 @@
-"""`bucket_by_sequence_length`: batches of elements of about one length."""
+"""`bucket_by_sequence_length`: batches of elements with similar lengths."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def bucket_by_sequence_length(
 
 
 def _longest(bucket_id: object, bucket_boundaries: Sequence[int]) -> Tensor:
-    """The greatest length of a bucket's elements, which are not in the last one, whose lengths have no end."""
+    """Greatest length in a bucket.  An op fails for the last bucket, which has no greatest length."""
     from placesim.tf1.control_flow.conditionals import Assert
     from placesim.tf1.graphs.default_graph_scopes import control_dependencies
 
@@ -74,7 +74,7 @@ def _longest(bucket_id: object, bucket_boundaries: Sequence[int]) -> Tensor:
 
 
 def _padded(shapes: object, longest: Tensor | None) -> Any:
-    """Shapes with a length in place of each size that is unknown."""
+    """Shapes with `longest` in place of each unknown size."""
 
     def filled(shape: StaticShapeLike) -> list[int | Tensor | None]:
         return [longest if size is None else size for size in TensorShape(shape).as_list()]

@@ -1,4 +1,4 @@
-"""The ops of datasets: their names, their common attrs, and what their results are."""
+"""Constructors of datasets from ops, with the attrs that most of these ops have."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from placesim.core.protobuf_wire import message_field
 from placesim.ops.registry import load_registry
 from placesim.tf1.data import structures
 from placesim.tf1.data.datasets import Dataset, DatasetV1Adapter
@@ -21,17 +22,16 @@ VERSION_2 = (
     "AssertCardinalityDataset DenseToSparseBatchDataset GroupByWindowDataset IgnoreErrorsDataset MapAndBatchDataset "
     "LegacyParallelInterleaveDatasetV2 ScanDataset ShuffleAndRepeatDataset TakeWhileDataset UniqueDataset"
 )
-"""Ops for datasets without a version 1 in TensorFlow, which `apply` returns unchanged."""
+"""Ops of datasets that have no version 1 in TensorFlow: `apply` does not change their class name."""
 
 
 def metadata(name: str | None) -> bytes:
-    """The attr that holds a dataset's name: a message with one text."""
-    text = (name or "").encode()
-    return b"" if not text else b"\n" + bytes([len(text)]) + text
+    """Attr `metadata`: a message with the dataset's name as its only field."""
+    return message_field(1, name.encode()) if name else b""
 
 
 def element_attrs(spec: object) -> dict[str, Any]:
-    """Attrs with the types and shapes of an element's tensors."""
+    """Attrs `output_types` and `output_shapes`, of an element's tensors."""
     return {"output_types": structures.component_types(spec), "output_shapes": structures.component_shapes(spec)}
 
 
@@ -44,7 +44,7 @@ def make(
     name: str | None = None,
     **attrs: object,
 ) -> DatasetV1Adapter:
-    """Dataset of an op's output; types, shapes and the name become attrs of ops that have them."""
+    """Dataset from a new op.  Types, shapes and the name become attrs if the op has such attrs."""
     definition = load_registry().op(op)
     assert definition is not None
     told = {key: value for key, value in element_attrs(spec).items() if key in definition.attrs}
@@ -57,12 +57,12 @@ def make(
 
 
 def transformed(dataset: Dataset, op: str, *args: Any, spec: Any = None, **attrs: Any) -> DatasetV1Adapter:
-    """Dataset of an op over another dataset; its elements have the same spec unless one is given."""
+    """Dataset from a new op that reads another dataset; without `spec`, its elements have the same spec."""
     if not isinstance(dataset, Dataset):
-        raise TypeError(f"{dataset!r} is no dataset")
+        raise TypeError(f"Expected a tf.data.Dataset, got {dataset!r}")
     return make(op, dataset._variant_tensor, *args, spec=dataset._spec if spec is None else spec, inputs=(dataset,), **attrs)
 
 
 def number(value: TensorLike, name: str) -> Tensor:
-    """A tensor of one int64."""
+    """The value as an int64 tensor."""
     return convert_to_tensor(value, dtypes.int64, name)

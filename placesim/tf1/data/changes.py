@@ -1,4 +1,4 @@
-"""Datasets of another one's elements: in another order, fewer of them, more often, with their numbers."""
+"""Datasets with the elements of another dataset: reordered, selected, repeated, cached, numbered."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from placesim.tf1.ops.conversion import convert_to_tensor
 from placesim.tf1.types import dtypes
 
 AUTOTUNE = -1
-"""Lets the runtime choose the number."""
+"""Number of calls or elements that the runtime chooses."""
 INFINITE_CARDINALITY, UNKNOWN_CARDINALITY = -1, -2
 """Special cardinalities."""
 
@@ -28,12 +28,12 @@ def repeat(dataset: Dataset, count: TensorLike | None = None, name: str | None =
 
 
 def take(dataset: Dataset, count: TensorLike, name: str | None = None) -> Dataset:
-    """The first elements."""
+    """The first `count` elements."""
     return transformed(dataset, "TakeDataset", number(count, "count"), name=name)
 
 
 def skip(dataset: Dataset, count: TensorLike, name: str | None = None) -> Dataset:
-    """All but the first elements."""
+    """All elements but the first `count`."""
     return transformed(dataset, "SkipDataset", number(count, "count"), name=name)
 
 
@@ -43,7 +43,7 @@ def unique(dataset: Dataset, name: str | None = None) -> Dataset:
 
 
 def ignore_errors(dataset: Dataset, log_warning: bool = False, name: str | None = None) -> Dataset:
-    """The elements that come without an error."""
+    """The elements that are produced without an error."""
     return transformed(dataset, "IgnoreErrorsDataset", log_warning=log_warning, name=name)
 
 
@@ -57,7 +57,7 @@ def apply(first: Dataset, transformation_func: Callable[[Dataset], Any]) -> Data
 
 
 def concatenate(first: Dataset, dataset: Dataset, name: str | None = None) -> Dataset:
-    """A dataset's elements, then another one's.  Raises TypeError if they have no structure in common."""
+    """The elements of a dataset, then those of another.  Raises TypeError if their structures are incompatible."""
     spec = structures.common(first.element_spec, dataset.element_spec)
     if spec is None:
         raise TypeError(f"Incompatible dataset elements:\n  {first.element_spec} vs.   {dataset.element_spec}")
@@ -72,7 +72,7 @@ def shuffle(
     reshuffle_each_iteration: bool | None = None,
     name: str | None = None,
 ) -> Dataset:
-    """A dataset's elements in another order."""
+    """The elements in random order."""
     size = number(buffer_size, "buffer_size")
     seeds = seed_tensors(seed)
     again = True if reshuffle_each_iteration is None else reshuffle_each_iteration
@@ -83,12 +83,11 @@ def shuffle_and_repeat(dataset: Dataset, buffer_size: TensorLike, count: TensorL
     """The dataset repeated `count` times, shuffled again each time."""
     size = number(buffer_size, "buffer_size")
     times = number(-1 if count is None else count, "count")
-    seeds = seed_tensors(seed)
-    return transformed(dataset, "ShuffleAndRepeatDataset", size, *seeds, times)
+    return transformed(dataset, "ShuffleAndRepeatDataset", size, *seed_tensors(seed), times)
 
 
 def prefetch(dataset: Dataset, buffer_size: TensorLike | None = None, name: str | None = None) -> Dataset:
-    """A dataset's elements, so many of them ahead; the op stands with the dataset's."""
+    """The elements, produced up to `buffer_size` ahead.  The op is colocated with that of the dataset."""
     size = AUTOTUNE if buffer_size is None else buffer_size
     ahead = number(size, "buffer_size")
     automatic = isinstance(size, int) and size == AUTOTUNE
@@ -109,18 +108,17 @@ def shard(dataset: Dataset, num_shards: TensorLike, index: TensorLike, name: str
 
 
 def enumerated(dataset: Dataset, start: TensorLike = 0, name: str | None = None) -> Dataset:
-    """A dataset's elements with their numbers."""
-    numbers = not_divided(number_range(start, dtypes.int64.max, name=name))
-    return zipped(numbers, dataset, name=name)
+    """Pairs of a number, from `start`, and an element."""
+    return zipped(not_divided(number_range(start, dtypes.int64.max, name=name)), dataset, name=name)
 
 
 def not_divided(dataset: Dataset) -> Dataset:
-    """The dataset, which each worker gets as a whole when others are sharded."""
+    """The dataset, of which each worker gets all elements when datasets are sharded."""
     return transformed(dataset, "RewriteDataset", "replicate_on_split")
 
 
 def with_options(dataset: Dataset, options: Options, name: str | None = None) -> Dataset:
-    """A dataset under options.  Its op holds these alone."""
+    """The dataset with further options.  The new op has only these options."""
     with colocate_with(dataset._variant_tensor):
         found = transformed(dataset, "OptionsDataset", serialized_options=options.serialised(), name=name)
     found._options = merged(dataset._options, options)

@@ -1,4 +1,4 @@
-"""Datasets that take each element from one of several others."""
+"""Datasets that take each element from one of several datasets."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from placesim.tf1.types import dtypes
 
 
 def choose_from_datasets(datasets: Sequence[Dataset], choice_dataset: Dataset, stop_on_empty_dataset: bool = True) -> Dataset:
-    """Elements of several datasets, in the order of their numbers.  Raises ValueError for none, TypeError for no numbers."""
+    """Elements of the datasets that `choice_dataset` numbers.  Raises ValueError for no datasets, TypeError for others."""
     if not datasets:
         raise ValueError("Invalid `datasets`. `datasets` should not be empty.")
     numbers = choice_dataset.element_spec
@@ -59,7 +59,7 @@ def sample_from_datasets(
     stop_on_empty_dataset: bool = False,
     rerandomize_each_iteration: object = None,
 ) -> Dataset:
-    """Elements of several datasets, each drawn at random.  Raises ValueError for another number of weights, and none."""
+    """Elements of randomly drawn datasets.  Raises ValueError for no datasets, or another number of weights."""
     if not datasets:
         raise ValueError("Invalid `datasets`. `datasets` should not be empty.")
     if isinstance(weights, Dataset):
@@ -84,7 +84,7 @@ def sample_from_datasets(
 
 
 def _logits(datasets: Sequence[Dataset], weights: Any) -> Any:
-    """A row of the logarithms of the weights, ones unless they are given: numbers, or a tensor."""
+    """Row of logits of the datasets: the logarithms of the weights, or ones without weights."""
 
     if weights is None:
         return [[1.0] * len(datasets)]

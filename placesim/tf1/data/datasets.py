@@ -1,4 +1,4 @@
-"""`tf.data.Dataset`: a variant tensor and the structure of its elements; `methods` puts its methods on it."""
+"""`tf.data.Dataset`: a variant tensor and the spec of its elements.  The module `methods` adds its methods."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from placesim.tf1.graphs.tensor import Tensor
 
 
 class Dataset(metaclass=ABCMeta):
-    """A sequence of elements of one structure.  TensorFlow's class of this name; every dataset is a DatasetV1Adapter."""
+    """`tf.data.Dataset`: base class of datasets, whose elements all have the same structure."""
 
     output_types: Any
     output_shapes: Any
@@ -30,7 +30,7 @@ class Dataset(metaclass=ABCMeta):
         return self._spec
 
     def options(self) -> Options:
-        """Options set on it and on its input datasets."""
+        """Options of this dataset and of its input datasets."""
         return self._options
 
     def __iter__(self) -> NoReturn:
@@ -51,13 +51,13 @@ Dataset.__module__ = "tensorflow.python.data.ops.dataset_ops"
 
 
 class DatasetV1Adapter(Dataset):
-    """Returned by all functions: a dataset with version 1's iterators."""
+    """Class of all datasets, which have version 1's iterators."""
 
     __module__ = "tensorflow.python.data.ops.dataset_ops"
 
 
 class VariantDataset(DatasetV1Adapter):
-    """A dataset known only by its tensor: an element of another dataset, or a function's result."""
+    """Dataset from a tensor: an element of another dataset, or the result of a function."""
 
     def __init__(self, variant_tensor: Tensor, element_spec: Any, options: Options | None = None) -> None:
         super().__init__(variant_tensor, element_spec, "_VariantDataset" if options is None else "DatasetV1Adapter", options)

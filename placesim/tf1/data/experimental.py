@@ -1,4 +1,4 @@
-"""`tf.data.experimental`: functions for `Dataset.apply`, most of which became methods."""
+"""`tf.data.experimental`: transformations for `Dataset.apply`, most of which are methods too."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Transformation = Callable[[Dataset], Dataset]
 
 
 def shuffle_and_repeat(buffer_size: TensorLike, count: TensorLike | None = None, seed: int | None = None) -> Transformation:
-    """Shuffles and repeats."""
+    """The dataset repeated `count` times, shuffled again each time."""
     return lambda dataset: changes.shuffle_and_repeat(dataset, buffer_size, count, seed)
 
 
@@ -41,7 +41,7 @@ def parallel_interleave(
     buffer_output_elements: TensorLike | None = None,
     prefetch_input_elements: TensorLike | None = None,
 ) -> Transformation:
-    """The elements, in turn, of the datasets that a function makes of several elements."""
+    """Interleaved elements of the datasets that a function makes from several elements."""
     return lambda dataset: mapping.interleaved_ahead(
         dataset, map_func, cycle_length, block_length, sloppy, buffer_output_elements, prefetch_input_elements
     )
@@ -53,12 +53,12 @@ def unbatch() -> Transformation:
 
 
 def ignore_errors(log_warning: bool = False) -> Transformation:
-    """The elements that come without an error."""
+    """The elements that are produced without an error."""
     return lambda dataset: changes.ignore_errors(dataset, log_warning)
 
 
 def enumerate_dataset(start: TensorLike = 0) -> Transformation:
-    """Elements with their numbers."""
+    """Pairs of a number, from `start`, and an element."""
     return lambda dataset: changes.enumerated(dataset, start)
 
 
@@ -97,39 +97,32 @@ def bucket_by_sequence_length(
     no_padding: bool = False,
     drop_remainder: bool = False,
 ) -> Transformation:
-    """Batches of elements of about one length."""
+    """Batches of elements with similar lengths."""
+    padding = (padded_shapes, padding_values, pad_to_bucket_boundary, no_padding, drop_remainder)
     return lambda dataset: buckets.bucket_by_sequence_length(
-        dataset,
-        element_length_func,
-        bucket_boundaries,
-        bucket_batch_sizes,
-        padded_shapes,
-        padding_values,
-        pad_to_bucket_boundary,
-        no_padding,
-        drop_remainder,
+        dataset, element_length_func, bucket_boundaries, bucket_batch_sizes, *padding
     )
 
 
 def dense_to_sparse_batch(batch_size: TensorLike, row_shape: object) -> Transformation:
-    """Several elements as one sparse tensor."""
+    """Batches of elements as sparse tensors."""
     return lambda dataset: batches.sparse_batch(dataset, batch_size, row_shape)
 
 
 def assert_cardinality(expected_cardinality: TensorLike) -> Transformation:
-    """Transformation that fails for another number of elements."""
+    """The elements; an op fails if their number is not the expected one."""
     return lambda dataset: transformed(
         dataset, "AssertCardinalityDataset", number(expected_cardinality, "expected_cardinality")
     )
 
 
 def prefetch_to_device(device: object, buffer_size: object = None) -> Transformation:
-    """Elements on another device ahead of time.  Raises NotImplementedError."""
+    """Raise NotImplementedError."""
     raise not_there("data.experimental.prefetch_to_device", "`Dataset.prefetch` is")
 
 
 def parse_example_dataset(features: TensorLike, num_parallel_calls: object = 1, deterministic: object = None) -> Transformation:
-    """Parsed examples.  Raises NotImplementedError."""
+    """Raise NotImplementedError."""
     raise not_there("data.experimental.parse_example_dataset", "`Dataset.map` with `tf.io.parse_example` is")
 
 
@@ -139,12 +132,12 @@ def cardinality(dataset: Dataset) -> Any:
 
 
 def get_single_element(dataset: Dataset) -> Any:
-    """The only element.  Raises TypeError for what is no dataset."""
+    """The only element of a dataset.  Raises TypeError for other values."""
     if not isinstance(dataset, Dataset):
         raise TypeError(f"Invalid `dataset`. Expected a `tf.data.Dataset` object but got {type(dataset)}.")
     return iterators.get_single_element(dataset)
 
 
 def choose_from_datasets(datasets: Sequence[Dataset], choice_dataset: Dataset, stop_on_empty_dataset: bool = False) -> Dataset:
-    """Like the method, with another default."""
+    """The method of this name, with another default of `stop_on_empty_dataset`."""
     return choices.choose_from_datasets(datasets, choice_dataset, stop_on_empty_dataset)

@@ -1,4 +1,4 @@
-"""Datasets of files: their names, lines, records."""
+"""Datasets of files: their names, lines and records."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _as_texts(value: TensorLike) -> Any:
 
 
 class _FileDataset(DatasetV1Adapter):
-    """The elements of several files, one file after the other."""
+    """Elements of several files, file by file."""
 
     _shown = ""
 
@@ -61,46 +61,38 @@ class _FileDataset(DatasetV1Adapter):
         super().__init__(found._variant_tensor, found._spec, self._shown, found._options)
 
 
-class TextLineDataset(_FileDataset):
+class _PlainFileDataset(_FileDataset):
+    """Elements of files that an op reads by name, compression and buffer size."""
+
+    _op = ""
+    _buffer_bytes = -1
+
+    def __init__(
+        self,
+        filenames: TensorLike,
+        compression_type: Any = None,
+        buffer_size: TensorLike | None = None,
+        num_parallel_reads: int | Tensor | None = None,
+        name: str | None = None,
+    ) -> None:
+        def read_one_file(filename: TensorLike) -> Dataset:
+            compression = _text(compression_type, "compression_type")
+            size = number(self._buffer_bytes if buffer_size is None else buffer_size, "buffer_size")
+            return make(self._op, filename, compression, size, spec=TensorSpec([], dtypes.string), name=name)
+
+        self._read(_file_names(filenames), read_one_file, num_parallel_reads)
+
+
+class TextLineDataset(_PlainFileDataset):
     """`tf.data.TextLineDataset`: lines, without their ends."""
 
-    _shown = "TextLineDatasetV2"
-
-    def __init__(
-        self,
-        filenames: TensorLike,
-        compression_type: Any = None,
-        buffer_size: TensorLike | None = None,
-        num_parallel_reads: int | Tensor | None = None,
-        name: str | None = None,
-    ) -> None:
-        def read_one_file(filename: TensorLike) -> Dataset:
-            compression = _text(compression_type, "compression_type")
-            size = number(_BUFFER_BYTES if buffer_size is None else buffer_size, "buffer_size")
-            return make("TextLineDataset", filename, compression, size, spec=TensorSpec([], dtypes.string), name=name)
-
-        self._read(_file_names(filenames), read_one_file, num_parallel_reads)
+    _shown, _op, _buffer_bytes = "TextLineDatasetV2", "TextLineDataset", _BUFFER_BYTES
 
 
-class TFRecordDataset(_FileDataset):
+class TFRecordDataset(_PlainFileDataset):
     """`tf.data.TFRecordDataset`: records as their bytes."""
 
-    _shown = "TFRecordDatasetV2"
-
-    def __init__(
-        self,
-        filenames: TensorLike,
-        compression_type: Any = None,
-        buffer_size: TensorLike | None = None,
-        num_parallel_reads: int | Tensor | None = None,
-        name: str | None = None,
-    ) -> None:
-        def read_one_file(filename: TensorLike) -> Dataset:
-            compression = _text(compression_type, "compression_type")
-            size = number(-1 if buffer_size is None else buffer_size, "buffer_size")
-            return make("TFRecordDataset", filename, compression, size, spec=TensorSpec([], dtypes.string), name=name)
-
-        self._read(_file_names(filenames), read_one_file, num_parallel_reads)
+    _shown, _op = "TFRecordDatasetV2", "TFRecordDataset"
 
 
 class FixedLengthRecordDataset(_FileDataset):

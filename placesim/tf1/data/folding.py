@@ -1,4 +1,4 @@
-"""Datasets that fold elements: a function of a state and each element in turn, and functions of each key's elements."""
+"""Functions applied to a state and each element in turn, and to windows of elements with the same key."""
 
 from __future__ import annotations
 
@@ -19,10 +19,6 @@ from placesim.tf1.types import dtypes
 from placesim.tf1.types.type_specs import TensorSpec
 
 
-def _folding_function(dataset: Dataset, function: Callable[..., Any], caller: str, state_spec: object) -> ElementFunction:
-    return ElementFunction(function, caller, (state_spec, dataset.element_spec))
-
-
 def reduced(dataset: Dataset, initial_state: object, reduce_func: Callable[..., Any], name: str | None = None) -> Any:
     """Final state after folding a function over the elements.  Raises TypeError for a state of another type."""
     with name_scope("initial_state"):
@@ -40,12 +36,23 @@ def reduced(dataset: Dataset, initial_state: object, reduce_func: Callable[..., 
     return structures.from_tensors(spec, tensors if isinstance(tensors, list) else [tensors])
 
 
-def _stable(dataset: Dataset, function: Callable[..., Any], caller: str, spec: object) -> tuple[Any, ElementFunction]:
-    """The function after relaxing unknown sizes until its result state matches its argument state."""
+def _stable(
+    dataset: Dataset,
+    function: Callable[..., Any],
+    caller: str,
+    spec: object,
+    state_of: Callable[[Any], Any] = lambda output: output,
+) -> tuple[Any, ElementFunction]:
+    """Spec of the state, and the traced function, whose state keeps that spec.
+
+    Sizes that the function changes become unknown, and the function is traced again.  `state_of` maps the spec of its
+    result to that of the new state.
+    """
     while True:
-        found = _folding_function(dataset, function, caller, spec)
-        _check_state(found.output_spec, spec)
-        wider = structures.common(spec, found.output_spec)
+        found = ElementFunction(function, caller, (spec, dataset.element_spec))
+        given = state_of(found.output_spec)
+        _check_state(given, spec)
+        wider = structures.common(spec, given)
         if wider is None or wider == spec:
             return spec, found
         spec = wider
@@ -63,24 +70,12 @@ def _check_state(given: object, spec: object) -> None:
 
 
 def scanned(dataset: Dataset, initial_state: object, scan_func: Callable[..., Any], name: str | None = None) -> Dataset:
-    """Dataset of the outputs beside each new state. Raises TypeError unless the function returns a pair, with a state of that
-    type.
+    """Outputs of a function of state and element, which returns the next state and an output.
+
+    Raises TypeError for another result, or a state of another type.
     """
     state = structures.normalize(initial_state)
-    spec = structures.spec_of(state)
-    while True:
-        found = _folding_function(dataset, scan_func, "Dataset_scan", spec)
-        if not (isinstance(found.output_spec, tuple) and len(found.output_spec) == 2):
-            raise TypeError(
-                "Invalid `scan_func`. `scan_func` should return a pair consisting of new state and the output value but its "
-                f"return type is {found.output_spec}."
-            )
-        given, output = found.output_spec
-        _check_state(given, spec)
-        wider = structures.common(spec, given)
-        if wider is None or wider == spec:
-            break
-        spec = wider
+    _, found = _stable(dataset, scan_func, "Dataset_scan", structures.spec_of(state), _state_of_scan)
     return transformed(
         dataset,
         "ScanDataset",
@@ -89,9 +84,18 @@ def scanned(dataset: Dataset, initial_state: object, scan_func: Callable[..., An
         f=found.name,
         preserve_cardinality=True,
         use_default_device=True,
-        spec=output,
+        spec=found.output_spec[1],
         name=name,
     )
+
+
+def _state_of_scan(output: Any) -> Any:
+    if not (isinstance(output, tuple) and len(output) == 2):
+        raise TypeError(
+            "Invalid `scan_func`. `scan_func` should return a pair consisting of new state and the output value but its "
+            f"return type is {output}."
+        )
+    return output[0]
 
 
 def grouped_by_window(
@@ -102,7 +106,7 @@ def grouped_by_window(
     window_size_func: Callable[..., Any] | None = None,
     name: str | None = None,
 ) -> Dataset:
-    """Apply `reduce_func` to each window of elements of one key. Raises ValueError unless one size is given."""
+    """Apply `reduce_func` to each window of elements with the same key.  Raises ValueError unless one size is given."""
     if (window_size is None) == (window_size_func is None):
         raise ValueError("Either the `window_size` argument or the `window_size_func` argument must be specified.")
 
@@ -141,7 +145,7 @@ def grouped_by_window(
 
 
 def counter(start: TensorLike = 0, step: TensorLike = 1, dtype: DTypeLike = dtypes.int64) -> Dataset:
-    """`tf.data.experimental.Counter`: the numbers from `start` on, without end."""
+    """`tf.data.experimental.Counter`: infinite numbers from `start`, in steps of `step`."""
     with_step = repeat(sources.from_tensors(0))
     first = convert_to_tensor(start, dtype, "start")
     by = convert_to_tensor(step, dtype, "step")

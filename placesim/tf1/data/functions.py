@@ -1,4 +1,4 @@
-"""The functions that scripts give to datasets: called once, with placeholders for an element, they become the library's."""
+"""Functions of elements: each is traced once, with placeholders for an element, to a function of the graph's library."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class ElementFunction:
     """A function of an element: name in the library, captured tensors, and the spec of its result."""
 
     def __init__(self, function: Callable[..., Any], caller: str, spec: Any, unpacks: bool = True) -> None:
-        """Trace the function for arguments of `spec`; if that is a tuple and `unpacks`, its parts are separate arguments.
+        """Trace the function for arguments of `spec`.  With `unpacks`, the parts of a tuple are separate arguments.
 
-        `caller` is how TensorFlow names the method, which is in the function's name.
+        `caller` is TensorFlow's name of the calling method, a part of the function's name.
         """
         if not callable(function):
             raise ValueError(f"Argument `func` must be a callable. Received func={function} (of type {type(function)})")
@@ -58,7 +58,7 @@ class ElementFunction:
         return structures.types_of(self.output_spec)
 
     def dataset_spec(self) -> Any:
-        """The spec of the elements of the dataset that it gives.  Raises AttributeError, as TensorFlow, for anything else."""
+        """Spec of the elements of the returned dataset.  Raises AttributeError, as TensorFlow does, for other results."""
         if not isinstance(self.output_spec, structures.DatasetSpec):
             raise AttributeError("'Tensor' object has no attribute '_name'")
         return self.output_spec.element_spec
@@ -75,5 +75,5 @@ def _readable_name(function: Callable[..., Any]) -> str:
 
 
 def element_function(function: Callable[..., Any], caller: str, dataset: Dataset) -> ElementFunction:
-    """The function of a dataset's elements."""
+    """Function traced for the elements of a dataset."""
     return ElementFunction(function, caller, dataset.element_spec)

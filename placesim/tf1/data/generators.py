@@ -1,4 +1,4 @@
-"""`Dataset.from_generator`: a Python generator that three functions begin, ask and end."""
+"""`Dataset.from_generator`: three functions start a Python generator, get its next element, and end it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _CALLER = "Dataset_from_generator"
 
 
 class _GeneratorRuns:
-    """The generators of one dataset that were begun and have not ended, by number."""
+    """Running generators of one dataset, by number."""
 
     def __init__(self, generator: Callable[..., Any]) -> None:
         self._generator = generator
@@ -56,13 +56,13 @@ def from_generator(
     output_signature: object = None,
     name: str | None = None,
 ) -> Dataset:
-    """Elements of a Python generator. Raises TypeError and ValueError for wrong arguments."""
+    """Elements of a Python generator.  Raises TypeError and ValueError for wrong arguments."""
     if not callable(generator):
         raise TypeError("`generator` must be a Python callable.")
     spec = _spec(output_types, output_shapes, output_signature)
     given = () if args is None else tuple(convert_n_to_tensor(args, name="args"))
     running = _GeneratorRuns(generator)
-    # TensorFlow asks by another op where only the types are told
+    # TensorFlow calls Python by PyFunc if types and shapes are given, else by EagerPyFunc.
     asks = _asked_by_types if output_types is not None and output_shapes else _asked
 
     def get_iterator_id_fn(unused_dummy: object) -> Any:
@@ -123,7 +123,7 @@ def _generated(
     return VariantDataset(variant, spec)
 
 
-# --- an element -----------------------------------------------------------------------------------------------------
+# --- the next element -----------------------------------------------------------------------------------------------
 
 
 def _asked_by_types(running: _GeneratorRuns, spec: object, number: Tensor) -> Any:
@@ -149,7 +149,7 @@ def _asked(running: _GeneratorRuns, spec: object, number: Tensor) -> Any:
 
 
 def _arrays(values: TensorLike, spec: object, leaves: Sequence[Any], by_types: bool) -> list[Any]:
-    """Arrays of a generator's value. Raises TypeError if it is no element of the spec."""
+    """Arrays of a generator's element.  Raises TypeError if it does not match the spec."""
     try:
         parts = structures.pack_up_to(spec, values)
     except (TypeError, ValueError):

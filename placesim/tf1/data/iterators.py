@@ -1,4 +1,4 @@
-"""Iterators over datasets: one-shot, initialized by an op, of a structure alone, or known by a handle."""
+"""Iterators over datasets: one-shot, initializable, reinitializable and feedable ones."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _NO_INITIALIZER = (
 
 
 class Iterator:
-    """`tf.data.Iterator`: gives a dataset's elements one after another."""
+    """`tf.data.Iterator`: an iterator over the elements of a dataset."""
 
     __module__ = "tensorflow.python.data.ops.iterator_ops"
 
@@ -51,7 +51,7 @@ class Iterator:
     def from_string_handle(
         string_handle: TensorLike, output_types: object, output_shapes: object = None, output_classes: object = None
     ) -> Iterator:
-        """The iterator that a text names, which may be fed."""
+        """The iterator with a string handle, which may be fed."""
         spec = structures.spec_from_types(output_types, output_shapes, output_classes)
         handle = convert_to_tensor(string_handle, dtypes.string)
         return Iterator(gen("IteratorFromStringHandleV2")(handle, **element_attrs(spec)), None, spec)
@@ -63,7 +63,7 @@ class Iterator:
         return self._initializer  # type: ignore[no-any-return]
 
     def make_initializer(self, dataset: Dataset, name: str | None = None) -> Operation:
-        """Op that starts a dataset. Raises ValueError or TypeError if its elements differ."""
+        """Op that starts the iterator on a dataset.  Raises ValueError or TypeError if its elements have another structure."""
         with name_scope(name, "make_initializer") as scope:
             self._check(dataset)
             with colocate_with(self._iterator_resource):
@@ -96,13 +96,13 @@ class Iterator:
             return structures.from_tensors(self._spec, tensors)
 
     def get_next_as_optional(self) -> Any:
-        """The next element or none."""
+        """Raise NotImplementedError."""
         from placesim.tf1.importing.missing_names import not_there
 
         raise not_there("data.Iterator.get_next_as_optional", "`get_next` is")
 
     def string_handle(self, name: str | None = None) -> Tensor:
-        """The text that names this iterator, a tensor."""
+        """String handle of this iterator, a tensor."""
         if name is None:
             return self._string_handle  # type: ignore[no-any-return]
         return gen("IteratorToStringHandle")(self._iterator_resource, name=name)  # type: ignore[no-any-return]
@@ -125,12 +125,11 @@ class Iterator:
 
 
 def make_initializable_iterator(dataset: Dataset, shared_name: str | None = None) -> Iterator:
-    """`tf.data.make_initializable_iterator`: an iterator that begins where its initializer is run."""
+    """`tf.data.make_initializable_iterator`: an iterator that starts when its initializer runs."""
     spec = dataset.element_spec
     with colocate_with(dataset._variant_tensor):
         resource = gen("IteratorV2")(shared_name=shared_name or "", container="", **element_attrs(spec))
-        initializer = gen("MakeIterator")(dataset._variant_tensor, resource)
-        return Iterator(resource, initializer, spec)
+        return Iterator(resource, gen("MakeIterator")(dataset._variant_tensor, resource), spec)
 
 
 def make_one_shot_iterator(dataset: Dataset) -> Iterator:
@@ -147,7 +146,7 @@ def make_one_shot_iterator(dataset: Dataset) -> Iterator:
 
 
 def get_single_element(dataset: Dataset, name: str | None = None) -> Any:
-    """The only element."""
+    """The only element of a dataset."""
     spec = dataset.element_spec
     tensors = gen("DatasetToSingleElement")(dataset._variant_tensor, **element_attrs(spec), metadata=metadata(name))
     return structures.from_tensors(spec, tensors)

@@ -1,4 +1,4 @@
-"""Datasets of what a function makes of each element of another one: something else, a dataset, or whether it stays."""
+"""Datasets that apply a function to each element: map, flat_map, interleave, filter and similar ones."""
 
 from __future__ import annotations
 
@@ -51,24 +51,24 @@ def map_elements(
     use_unbounded_threadpool: bool = False,
     name: str | None = None,
 ) -> Dataset:
-    """`Dataset.map`: as `mapped`.  TensorFlow leaves the name out."""
+    """`Dataset.map`.  As in TensorFlow, the name is ignored."""
     return mapped(dataset, map_func, num_parallel_calls, deterministic)
 
 
 def map_with_legacy_function(
     dataset: Dataset, map_func: object, num_parallel_calls: object = None, deterministic: bool | None = None
 ) -> Dataset:
-    """As `map`.  Raises NotImplementedError."""
+    """Raise NotImplementedError."""
     raise not_there("data.Dataset.map_with_legacy_function", "`map` is")
 
 
 def filter_with_legacy_function(dataset: Dataset, predicate: object) -> Dataset:
-    """As `filter`.  Raises NotImplementedError."""
+    """Raise NotImplementedError."""
     raise not_there("data.Dataset.filter_with_legacy_function", "`filter` is")
 
 
 def unbatch(dataset: Dataset, name: str | None = None) -> Dataset:
-    """Slices of a dataset's elements; sparse ones are serialised first."""
+    """Slices of the elements along their first axis; sparse tensors are serialised first."""
     dense = mapped(dataset, _normalize)
     return transformed(dense, "UnbatchDataset", spec=structures.unbatched(dataset.element_spec), name=name)
 
@@ -81,7 +81,7 @@ _normalize.__name__ = "normalize"
 
 
 def flat_mapped(dataset: Dataset, map_func: Callable[..., Any], name: str | None = None) -> Dataset:
-    """The elements of the datasets that a function makes of each element."""
+    """Elements of the datasets that a function makes from each element."""
     found = element_function(map_func, "Dataset_flat_map", dataset)
     return transformed(dataset, "FlatMapDataset", found.captured, f=found.name, spec=found.dataset_spec(), name=name)
 
@@ -95,7 +95,7 @@ def interleaved(
     deterministic: bool | None = None,
     name: str | None = None,
 ) -> Dataset:
-    """The elements, in turn, of the datasets that a function makes of `cycle_length` elements."""
+    """Interleaved elements of the datasets that a function makes from `cycle_length` elements."""
     found = element_function(map_func, "Dataset_interleave", dataset)
     spec = found.dataset_spec()
     cycle = number(AUTOTUNE if cycle_length is None else cycle_length, "cycle_length")

@@ -72,7 +72,7 @@ _OF_SPEC: dict[str, Callable[[Any], Any]] = {
     "output_classes": structures.classes_of,
     "_type_spec": structures.DatasetSpec,
 }
-"""Properties, by the function that makes each of the spec of the elements."""
+"""Property -> function that computes it from the spec of the elements."""
 
 
 def _property_of_spec(read: Callable[[Any], Any]) -> property:

@@ -1,12 +1,11 @@
-"""The function that makes a one-shot iterator's dataset: a copy of the ops that the dataset stands on.
+"""Function that makes the dataset of a one-shot iterator: a copy of the ops that the dataset depends on.
 
-TensorFlow names it by a hash of its body, which is kept here: two recordings of a script then have the same names.
+TensorFlow names it by a hash of its body.  The hash is computed here too, so that the name is the same.
 """
 
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -30,12 +29,12 @@ _COLLECTIONS = (
 
 
 def dataset_function(dataset: Dataset) -> FunctionName:
-    """The function, which is put into the default graph's library.
+    """Name of the function, which is added to the default graph's library.
 
-    Raises ValueError for a placeholder, and for ops with state that are not of datasets.
+    Raises ValueError for a placeholder, and for stateful ops other than those of datasets.
     """
     outer = get_default_graph()
-    for name in _COLLECTIONS.split():  # TensorFlow looks at them, which makes them
+    for name in _COLLECTIONS.split():  # TensorFlow reads these collections, which creates them
         outer.get_collection_ref(name)
     body = _Body(outer)
     with body.as_default():
@@ -46,7 +45,7 @@ def dataset_function(dataset: Dataset) -> FunctionName:
 
 
 class _Body(Graph):
-    """Copies of a tensor's ancestors, with the devices of the place where they are copied."""
+    """Graph of copies of a tensor's ancestors, under the current device scopes."""
 
     def __init__(self, outer: Graph) -> None:
         super().__init__()
@@ -60,7 +59,7 @@ class _Body(Graph):
         self.builder._device_scopes = devices_for(self, outer)
 
     def copied(self, tensor: Tensor) -> Tensor:
-        """Copy of a tensor; a tensor used twice is copied twice, without control inputs."""
+        """Copy of a tensor and its ancestors, without control inputs; a tensor that is used twice is copied twice."""
         op = tensor.op
         if op.type.startswith("Placeholder") and op.type != "PlaceholderWithDefault":
             raise ValueError(f"Cannot capture a placeholder (name:{op.name}, type:{op.type}) by value.")
@@ -78,7 +77,7 @@ class _Body(Graph):
 
 
 def _named(function: LibraryFunction) -> LibraryFunction:
-    """The function renamed by its hash."""
+    """The function with its hash in its name."""
     rest = message_class("FunctionDef")()
     rest.signature.is_stateful = True
     rest.signature.description = _DESCRIPTION
@@ -95,7 +94,7 @@ _MASK = (1 << 64) - 1
 
 
 def _hash(function: LibraryFunction) -> int:
-    """Of a function without a name, arguments and attrs: its signature, its nodes by name, its results."""
+    """Hash of a function's signature, nodes and results.  The function has no name, arguments and attrs."""
     signature = message_class("OpDef")(description=_DESCRIPTION, is_stateful=True)
     for result in function.outputs:
         assert result.dtype is not None
@@ -110,7 +109,9 @@ def _hash(function: LibraryFunction) -> int:
 
 
 def _node_hash(node: NodeDef) -> int:
-    found = _of_texts((node.name, node.op, node.device or "", *node.inputs), _START)
+    found = _START
+    for text in (node.name, node.op, node.device or "", *node.inputs):
+        found = _of_text(text, found)
     return _of_attrs({name: value for name, value in node.attrs.items() if not name.startswith("_")}, found)
 
 
@@ -128,10 +129,10 @@ def _attr_hash(value: AttrValue) -> int:
 
 
 def _content(tensor: TensorValue) -> Any:
-    """The TensorProto with all elements as bytes; of strings the lengths come first."""
+    """TensorProto with all elements in `tensor_content`; the lengths of strings come first."""
     import numpy as np
 
-    from placesim.tf1.data.options import varint
+    from placesim.core.protobuf_wire import write_varint
 
     message = message_class("TensorProto")(dtype=tensor.dtype.number)
     array = np.asarray(tensor.array)
@@ -140,16 +141,10 @@ def _content(tensor: TensorValue) -> Any:
         message.tensor_shape.dim.add(size=size)
     if tensor.dtype.name == "string":
         texts = [item.encode() if isinstance(item, str) else bytes(item) for item in array.reshape(-1).tolist()]
-        message.tensor_content = b"".join(varint(len(text)) for text in texts) + b"".join(texts)
+        message.tensor_content = b"".join(write_varint(len(text)) for text in texts) + b"".join(texts)
     else:
         message.tensor_content = np.ascontiguousarray(array).tobytes()
     return message
-
-
-def _of_texts(texts: Iterable[str], seed: int) -> int:
-    for text in texts:
-        seed = _of_text(text, seed)
-    return seed
 
 
 def _of_text(text: str, seed: int) -> int:

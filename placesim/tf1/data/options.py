@@ -1,10 +1,11 @@
-"""`tf.data.Options`: settings for running a dataset, and the message in its op."""
+"""`tf.data.Options`: settings for running a dataset, and their message in an op's attr."""
 
 from __future__ import annotations
 
 import enum
 from typing import Any, ClassVar, NamedTuple
 
+from placesim.core.protobuf_wire import message_field, number_field
 from placesim.tf1.graphs.tensor_likes import TensorLike
 
 
@@ -29,7 +30,7 @@ class AutotuneAlgorithm(enum.Enum):
 
 
 class ExternalStatePolicy(enum.Enum):
-    """Policy for state outside of a dataset that is saved."""
+    """Policy for external state when a dataset is saved."""
 
     WARN = 0
     IGNORE = 1
@@ -37,14 +38,14 @@ class ExternalStatePolicy(enum.Enum):
 
 
 class _Field(NamedTuple):
-    """An option: its number in the message, and the type of its values, or the group that it is."""
+    """An option: number of its field in the message, and the type of its values or the class of its group."""
 
     number: int
     kind: Any
 
 
 class _Group:
-    """Options as attributes; None for an unset one."""
+    """Group of options, which are attributes; unset options are None."""
 
     FIELDS: ClassVar[dict[str, _Field]] = {}
     ALIASES: ClassVar[dict[str, str]] = {}
@@ -81,20 +82,21 @@ class _Group:
         return f"<tensorflow.python.data.ops.options.{type(self).__name__} object at {id(self):#x}>"
 
     def serialised(self) -> bytes:
-        """The bytes of the message: the fields that were set, and every group."""
+        """Bytes of the message: the fields that are set, and every group."""
         found = b""
         for name, field in sorted(self.FIELDS.items(), key=lambda item: item[1].number):
             value = self._held[name]
             if _is_group(field):
-                found += _field_key(field.number, 2) + _with_length(value.serialised())
+                found += message_field(field.number, value.serialised())
             elif isinstance(value, str):
-                found += _field_key(field.number, 2) + _with_length(value.encode())
-            elif value is not None and not (field.kind is AutoShardPolicy and not value):  # a plain field: 0 is not written
-                found += _field_key(field.number, 0) + varint(value.value if isinstance(value, enum.Enum) else int(value))
+                found += message_field(field.number, value.encode())
+            elif value is not None:
+                plain = value.value if isinstance(value, enum.Enum) else int(value)
+                found += number_field(field.number, plain, is_written=field.kind is not AutoShardPolicy)
         return found
 
     def update(self, other: _Group) -> None:
-        """Take over the options set in another group."""
+        """Override these options by those that are set in another group."""
         for name, field in self.FIELDS.items():
             value = other._held[name]
             if _is_group(field):
@@ -105,24 +107,6 @@ class _Group:
 
 def _is_group(field: _Field) -> bool:
     return issubclass(field.kind, _Group)
-
-
-def _field_key(number: int, wire_type: int) -> bytes:
-    return varint(number << 3 | wire_type)
-
-
-def _with_length(data: bytes) -> bytes:
-    return varint(len(data)) + data
-
-
-def varint(value: int) -> bytes:
-    """A number as protocol buffers write it, a negative one as 64 bits."""
-    value &= (1 << 64) - 1
-    found = bytearray()
-    while value > 0x7F:
-        found.append(value & 0x7F | 0x80)
-        value >>= 7
-    return bytes((*found, value))
 
 
 class AutotuneOptions(_Group):
@@ -139,7 +123,7 @@ class AutotuneOptions(_Group):
 
 
 class DistributeOptions(_Group):
-    """Distribution among workers."""
+    """Options of the distribution among workers."""
 
     FIELDS: ClassVar = {"auto_shard_policy": _Field(1, AutoShardPolicy), "num_devices": _Field(2, int)}
 
@@ -168,7 +152,7 @@ class OptimizationOptions(_Group):
 
 
 class ServiceOptions(_Group):
-    """Of the service that runs datasets elsewhere."""
+    """Options of the tf.data service."""
 
     FIELDS: ClassVar = {"pinned": _Field(1, bool)}
 
@@ -199,7 +183,7 @@ class Options(_Group):
     ALIASES: ClassVar = {"experimental_deterministic": "deterministic", "experimental_threading": "threading"}
 
     def merge(self, options: Options) -> Options:
-        """These options, overridden by later ones."""
+        """These options, overridden by others."""
         return merged(self, options)
 
 

@@ -1,4 +1,4 @@
-"""Seed tensors of datasets that shuffle or draw; they are never both 0 if a seed was set."""
+"""Seed tensors of datasets that shuffle or draw.  They are never both 0 if a seed was set."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _MOST = 2**31 - 1
 
 
 def seed_tensors(seed: int | None) -> tuple[Tensor, Tensor]:
-    """Both seeds, of one int64 each: 0 and 0 if neither the graph nor the dataset has one."""
+    """The two int64 seeds, 0 and 0 if neither the graph nor the dataset has a seed."""
     if isinstance(seed, Tensor):
         first, second = get_seed(0)[0], gen("FloorMod")(seed, _MOST, name="mod")
     else:

@@ -16,14 +16,14 @@ from placesim.tf1.types.type_specs import TensorSpec
 
 
 def from_tensors(tensors: object, name: str | None = None) -> Dataset:
-    """One element."""
+    """Dataset of one element."""
     element = structures.normalize(tensors)
     spec = structures.spec_of(element)
     return make("TensorDataset", structures.to_tensors(element), spec=spec, name=name)
 
 
 def from_tensor_slices(tensors: object, name: str | None = None, is_files: bool = False) -> Dataset:
-    """The slices of tensors along their first axis.  Raises ValueError for scalars and for other lengths."""
+    """Slices of tensors along their first axis.  Raises ValueError for scalars, and for different lengths."""
     element = structures.normalize(tensors)
     batched = structures.spec_of(element)
     parts = structures.to_batched_tensors(element)
@@ -38,7 +38,7 @@ def from_tensor_slices(tensors: object, name: str | None = None, is_files: bool 
 
 
 def from_sparse_tensor_slices(sparse_tensor: object) -> Dataset:
-    """The rows of a sparse tensor, as indices, values and dense shape.  Raises TypeError for anything else."""
+    """Rows of a sparse tensor, as indices, values and dense shape.  Raises TypeError for other values."""
     if not isinstance(sparse_tensor, SparseTensor):
         raise TypeError(
             f"Invalid `sparse_tensor`. `sparse_tensor` must be a `tf.sparse.SparseTensor`. Got {type(sparse_tensor)}."
@@ -55,7 +55,7 @@ def from_sparse_tensor_slices(sparse_tensor: object) -> Dataset:
 
 
 def number_range(*args: Any, output_type: DTypeLike = dtypes.int64, name: str | None = None) -> Dataset:
-    """Numbers: `stop`, or `start, stop[, step]`.  Raises ValueError for another number of arguments."""
+    """Range of numbers, from `stop` or `start, stop[, step]`.  Raises ValueError for another number of arguments."""
     if not 1 <= len(args) <= 3:
         raise ValueError(f"Invalid `args`. The length of `args` should be between 1 and 3 but was {len(args)}.")
     start, stop = (0, args[0]) if len(args) == 1 else args[:2]
@@ -65,13 +65,12 @@ def number_range(*args: Any, output_type: DTypeLike = dtypes.int64, name: str | 
 
 
 def random_numbers(seed: int | None = None, rerandomize_each_iteration: object = None, name: str | None = None) -> Dataset:
-    """Random numbers of 64 bits without end."""
-    seeds = seed_tensors(seed)
-    return make("RandomDataset", *seeds, spec=TensorSpec([], dtypes.int64), name=name)
+    """Infinite random 64-bit numbers."""
+    return make("RandomDataset", *seed_tensors(seed), spec=TensorSpec([], dtypes.int64), name=name)
 
 
 def zipped(*args: object, datasets: object = None, name: str | None = None) -> Dataset:
-    """Elements of several datasets together.  Raises TypeError for what is no dataset."""
+    """Structures of elements, one from each dataset.  Raises TypeError for other values than datasets."""
     if not args and datasets is None:
         raise TypeError("Must pass at least one dataset to `zip`.")
     if args and datasets is not None:

@@ -1,6 +1,6 @@
-"""The structure of a dataset's elements: tuples and dictionaries of specs, and the tensors that a runtime holds for them.
+"""Structures of a dataset's elements: nested tuples and dictionaries of specs, and the tensors of elements.
 
-Unlike elsewhere a list is no structure: it becomes a tensor.
+Unlike in `tf.nest`, a list is not a structure: it becomes a tensor.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from placesim.tf1.types.type_specs import NoneTensorSpec, SparseTensorSpec, Tens
 
 
 def is_nested(value: TensorLike) -> bool:
-    """Whether a value is a structure: a tuple or a dictionary, but no list."""
+    """Whether a value is a structure: a tuple or a dictionary."""
     return isinstance(value, tuple | Mapping) and not isinstance(value, SparseTensorValue)
 
 
 def flatten(structure: object) -> list[Any]:
-    """The leaves; of a dictionary in the order of its sorted keys."""
+    """The leaves, those of a dictionary in the order of its sorted keys."""
     return list(_leaves(structure))
 
 
@@ -54,11 +54,7 @@ def pack(structure: object, leaves: Sequence[Any]) -> Any:
 def _packed(structure: Any, leaves: Iterator[Any]) -> Any:
     if not is_nested(structure):
         return next(leaves)
-    if isinstance(structure, Mapping):
-        found = {key: _packed(structure[key], leaves) for key in sorted(structure)}
-        return type(structure)((key, found[key]) for key in structure)  # type: ignore[call-arg]
-    parts = [_packed(part, leaves) for part in structure]
-    return type(structure)(*parts) if hasattr(structure, "_fields") else tuple(parts)
+    return pack_parts(structure, [_packed(part, leaves) for part in _parts(structure)])
 
 
 def map_structure(function: Callable[..., Any], *structures: object) -> Any:
@@ -75,9 +71,9 @@ def pack_parts(structure: object, parts: Sequence[Any]) -> Any:
 
 
 def pack_up_to(shallow: Any, given: Any) -> list[Any]:
-    """Parts of a structure at the leaves of another one; they may be structures themselves.
+    """Parts of `given` at the leaves of the structure `shallow`; a part may be a structure itself.
 
-    Raises ValueError or TypeError if it lacks parts of it.
+    Raises ValueError or TypeError if `given` has another structure down to these leaves.
     """
     if not is_nested(shallow):
         return [given]
@@ -162,16 +158,16 @@ def classes_of(spec: object) -> Any:
     return map_structure(lambda one: one if isinstance(one, _TOLD_BY_SPEC) else one.value_type, spec)
 
 
-# --- components: what the runtime holds -----------------------------------------------------------------------------
+# --- components: the tensors of an element --------------------------------------------------------------------------
 
 
 def component_types(spec: object) -> list[dtypes.DType]:
-    """The types of an element's tensors: sparse ones and datasets are variants."""
+    """Types of an element's tensors: variant for sparse tensors and datasets."""
     return [one.dtype if isinstance(one, TensorSpec) else dtypes.variant for one in _held(spec)]
 
 
 def component_shapes(spec: object) -> list[TensorShape]:
-    """The shapes of an element's tensors: unknown of a sparse one, a dataset's own."""
+    """Shapes of an element's tensors: unknown for a sparse tensor."""
     return [TensorShape(None) if isinstance(one, SparseTensorSpec) else one.shape for one in _held(spec)]
 
 
@@ -181,7 +177,7 @@ def _held(spec: object) -> list[Any]:
 
 
 def normalize(element: object, spec: object = None) -> Any:
-    """The element with tensors, sparse tensors and datasets for its leaves."""
+    """The element with its leaves converted to tensors; sparse tensors and datasets stay."""
     leaves = flatten(element)
     specs = [None] * len(leaves) if spec is None else flatten(spec)
     found: list[Any] = []
@@ -216,7 +212,7 @@ def to_tensors(element: object) -> list[Tensor]:
 
 
 def to_batched_tensors(element: object) -> list[Tensor]:
-    """The tensors of an element that is several ones, along its first axis.  Raises ValueError for a scalar."""
+    """The tensors of a batch of elements.  Raises ValueError for a scalar."""
     found: list[Tensor] = []
     for leaf in flatten(element):
         if leaf is None:
@@ -231,7 +227,7 @@ def to_batched_tensors(element: object) -> list[Tensor]:
 
 
 def from_tensors(spec: object, tensors: Sequence[Tensor]) -> Any:
-    """The element that a runtime's tensors are."""
+    """The element of a spec that consists of these tensors."""
     left = iter(tensors)
     return map_structure(lambda one: None if isinstance(one, NoneTensorSpec) else _from_tensor(one, next(left)), spec)
 
@@ -247,7 +243,7 @@ def _from_tensor(spec: object, tensor: Tensor) -> Any:
 
 
 def _deserialized(spec: SparseTensorSpec, tensor: Tensor) -> SparseTensor:
-    """Deserialised sparse tensor; its dense shape is a constant, or stacked from known and computed sizes."""
+    """Deserialised sparse tensor, whose dense shape is a constant if it is known, or else a stack of sizes."""
     indices, values, dense_shape = gen("DeserializeSparse")(tensor, dtype=spec.dtype)
     sizes = spec.shape.sizes
     if sizes is None:

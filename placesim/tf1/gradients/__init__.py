@@ -1,1 +1,1 @@
-"""Gradients of graphs: the walk backwards, and a function for each op that has one."""
+"""Gradients of graphs: the backward traversal, and the gradient function of each differentiable op."""

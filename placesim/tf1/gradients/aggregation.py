@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
+from operator import itemgetter
 from typing import Any
 
+from placesim.tf1.gradients.slices import with_one_type
 from placesim.tf1.graphs.default_graph_scopes import name_scope
 from placesim.tf1.graphs.graph import get_default_graph
 from placesim.tf1.graphs.tensor import Operation, Tensor
@@ -25,7 +28,7 @@ class AggregationMethod:
 
 
 def aggregate(grads: Sequence[Any], op: Operation, method: int) -> Any:
-    """The sum of the gradients that one output of `op` received, None of none."""
+    """Sum of the gradients that one output of `op` received; None if it received none."""
     if len(grads) < 2:
         return grads[0] if grads else None
     if any(isinstance(grad, IndexedSlices) for grad in grads):
@@ -33,31 +36,25 @@ def aggregate(grads: Sequence[Any], op: Operation, method: int) -> Any:
     if method == AggregationMethod.ADD_N:
         return _sum_by_device(grads)
     with name_scope(op.name + "_gradient_sum"):
-        total = grads[0]
-        for grad in grads[1:]:
-            total = tf.add_n([total, grad])
-    return total
+        return reduce(lambda total, grad: tf.add_n([total, grad]), grads)
 
 
 def _sum_by_device(grads: Sequence[Tensor]) -> Any:
-    """Each device's gradients are summed there first."""
+    """Sum of the gradients: first on each device, then of the devices' sums."""
     on_device: dict[str, list[Tensor]] = {}
     for grad in grads:
         on_device.setdefault(grad.device, []).append(grad)
     sums = []
-    for device in sorted(on_device):
-        tensors = on_device[device]
+    for _, tensors in sorted(on_device.items(), key=itemgetter(0)):
         with get_default_graph().colocate_with(tensors[0].op, ignore_existing=True):
             sums.append(tf.add_n(tensors))
     return tf.add_n(sums)
 
 
 def sum_slices(grads: Sequence[Any]) -> Any:
-    """Slices are laid one after another; where one gradient is dense, all become so."""
+    """Sum of the gradients: a tensor if one of them is a tensor, else IndexedSlices of all their values and indices."""
     if any(isinstance(grad, Tensor) for grad in grads):
         return gen("AddN")(list(grads))
-    values, indices = [grad.values for grad in grads], [grad.indices for grad in grads]
-    if any(index.dtype.name == "int32" for index in indices) and any(index.dtype.name == "int64" for index in indices):
-        indices = [tf.cast(index, "int64") if index.dtype.name == "int32" else index for index in indices]
-    joined = tf.concat(values, axis=0)
-    return IndexedSlices(joined, tf.concat(indices, axis=0), grads[0].dense_shape)
+    indices = with_one_type([grad.indices for grad in grads])
+    values = tf.concat([grad.values for grad in grads], axis=0)
+    return IndexedSlices(values, tf.concat(indices, axis=0), grads[0].dense_shape)

@@ -1,4 +1,4 @@
-"""`tf.gradients`: the walk from the ys backwards to the xs, op by op, in TensorFlow's order."""
+"""`tf.gradients`: the traversal from the ys backwards to the xs, op by op, in TensorFlow's order."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any
 from placesim.ops.attributes import FunctionName
 from placesim.tf1.gradients.aggregation import AggregationMethod, aggregate
 from placesim.tf1.gradients.checks import NO_GRADIENT, check_seed, check_shape, is_trainable
-from placesim.tf1.gradients.registry import GradientFunction, lookup
-from placesim.tf1.gradients.rules.variables import held_type, variable_shape
+from placesim.tf1.gradients.registry import GradientFunction, lookup, text_of
+from placesim.tf1.gradients.rules.variables import zeros_of
 from placesim.tf1.graphs.default_graph_scopes import name_scope
 from placesim.tf1.graphs.graph import Graph, get_default_graph
 from placesim.tf1.graphs.grouping import gated
@@ -27,7 +27,7 @@ tf = namespace("")
 
 
 class UnconnectedGradients:
-    """Gradient of a y that does not depend on x: `tf.UnconnectedGradients`."""
+    """`tf.UnconnectedGradients`: the gradient for an x on which no y depends."""
 
     NONE = "none"
     ZERO = "zero"
@@ -53,7 +53,7 @@ def gradients(
 ) -> list[Any]:
     """Sum of the derivatives of `ys` with respect to each x: tensors, IndexedSlices, or None for no dependency.
 
-    `source` is the graph of the ys, where that is not the one in which the gradients are made.
+    `source` is the graph of the ys, if the gradients are made in another graph.
     Raises LookupError if an op on the way has no gradient, ValueError and TypeError in TensorFlow's words.
     """
     if unconnected_gradients not in (UnconnectedGradients.NONE, UnconnectedGradients.ZERO):
@@ -74,7 +74,7 @@ def gradients(
 
 
 def _differentiated(value: Any) -> Any:
-    """Tensor to differentiate by: a resource variable's handle."""
+    """Tensor to differentiate with respect to: the handle of a resource variable, else the value itself."""
     return value.handle if getattr(value, "handle", None) is not None and not isinstance(value, Tensor) else value
 
 
@@ -97,7 +97,10 @@ def gradient_of(op: Operation) -> Iterator[None]:
 
 
 def gradient_function(op: Operation) -> GradientFunction | None:
-    """The function for an op: its own, that of its attr `_gradient_op_type`, or its type's.  LookupError for none."""
+    """Gradient function of an op: its own, else that of its attr `_gradient_op_type`, else that of its type.
+
+    None for an op that is not differentiable.  Raises LookupError for an op without gradient function.
+    """
     if not op.inputs:
         return None
     if op._gradient_function is not None:
@@ -107,7 +110,7 @@ def gradient_function(op: Operation) -> GradientFunction | None:
         named = op.get_attr("_gradient_op_type")
     except ValueError:
         return lookup(op.type)
-    return lookup(named.decode() if isinstance(named, bytes) else named)
+    return lookup(text_of(named))
 
 
 class _Walk:
@@ -134,17 +137,12 @@ class _Walk:
         self.queue: deque[Operation] = deque()
         self.loops: Any = None
 
-    @contextmanager
-    def colocated_with(self, op: Operation) -> Iterator[None]:
-        """The scope that the gradients of an op are made in."""
-        if not self.colocate:
-            yield
-            return
-        with self.graph.colocate_with(op):
-            yield
+    def colocated_with(self, op: Operation) -> AbstractContextManager[None]:
+        """Scope in which the gradients of an op are made."""
+        return self.graph.colocate_with(op) if self.colocate else nullcontext()
 
     def seed(self, index: int, y: Any, given: Any) -> Any:
-        """Initial gradient at a y: ones unless one is given."""
+        """Initial gradient of a y: `given`, or ones if it is None."""
         name = f"grad_ys_{index}"
         with self.colocated_with(y.op):
             if given is None:
@@ -162,7 +160,7 @@ class _Walk:
     # --- which ops, and when ---------------------------------------------------------------------------------------------
 
     def _reached(self) -> set[Operation]:
-        """The ops that depend on the xs by tensors that can have gradients."""
+        """Ops that depend on the xs through tensors that can have gradients."""
         reached: set[Operation] = set()
         queue = deque(x.op for x in self.xs)
         while queue:
@@ -176,7 +174,7 @@ class _Walk:
         return reached
 
     def _consumers(self, tensor: Tensor) -> list[Operation]:
-        """The ops that read a tensor, those among them in the functions around the place where gradients are made."""
+        """Ops that read a tensor, including those in the function bodies around the current graph."""
         found = tensor.consumers()
         for body in self.bodies:
             inside = body.captures.get(tensor)
@@ -185,15 +183,12 @@ class _Walk:
         return found
 
     def _inputs(self, op: Operation) -> Sequence[Tensor]:
-        """Inputs of an op; captured tensors are replaced by the outer ones, unless they are among the xs."""
-        inputs = op.inputs
-        if not self.bodies:
-            return inputs
-        return [self._outside(tensor) for tensor in inputs]
+        """Inputs of an op.  An argument of a function body is replaced by the tensor it captures, unless it is an x."""
+        return [self._outside(tensor) for tensor in op.inputs] if self.bodies else op.inputs
 
     def _outside(self, tensor: Tensor) -> Tensor:
         body = tensor.graph
-        if body not in self.bodies or tensor.op.type != "Placeholder" or any(tensor is x for x in self.xs):
+        if body not in self.bodies or tensor.op.type != "Placeholder" or tensor in self.xs:
             return tensor
         for outer, inside in body.captures.items():  # type: ignore[attr-defined]
             if inside is tensor:
@@ -201,7 +196,7 @@ class _Walk:
         return tensor
 
     def _count_pending(self, targets: list[Operation]) -> set[Operation]:
-        """Counts, for each op between xs and ys, how many of their uses are still to come; gives the ys' ops among them."""
+        """Count, for each op between xs and ys, how often such ops read its outputs.  Return the targets that reach an x."""
         reached = self._reached()
         reachable = {op for op in targets if op in reached}
         between: dict[Operation, None] = {}
@@ -234,15 +229,12 @@ class _Walk:
             self.loops.add_loops(between)
 
     def run(self, ys: list[Any], seeds: list[Any]) -> None:
-        """Goes from the ys to the xs."""
+        """Differentiate the ops from the ys to the xs, whose gradients are the `seeds`."""
         targets = [y.op for y in ys]
         reachable = self._count_pending(targets)
         for y, grad in zip(ys, seeds, strict=True):
             self._receive(y.values if isinstance(y, IndexedSlices) else y, grad)
-        started: dict[Operation, None] = {}
-        for op in targets:
-            if self.pending[op] == 0 and op in reachable:
-                started[op] = None
+        started = dict.fromkeys(op for op in targets if self.pending[op] == 0 and op in reachable)
         self.queue.extend(started)
         if self.loops is not None:
             for output in self.loops.exits_out_of_reach(self.pending, set(started)):
@@ -282,7 +274,7 @@ class _Walk:
                     self._receive(tensor, grad)
 
     def _loop_of(self, op: Operation, before: bool) -> AbstractContextManager[None]:
-        """The loop that an op's gradient is made in, or what it has received is added up in."""
+        """Loop in which an op's gradient is made, or, with `before`, in which its received gradients are summed."""
         return nullcontext() if self.loops is None else self.loops.inside(op, before)
 
     def _differentiate(self, op: Operation, function: GradientFunction | None, out_grads: list[Any]) -> list[Any]:
@@ -302,13 +294,13 @@ class _Walk:
         return in_grads
 
     def _zeros(self, op: Operation, index: int) -> Any:
-        """Gradient of an output without incoming gradients."""
+        """Zeros for an output that received no gradient."""
         from placesim.tf1.gradients.conditions import zeros_like_output
 
         return zeros_like_output(op, index) if self.loops is None else self.loops.zeros_like_output(op, index)
 
     def _release_inputs(self, op: Operation) -> None:
-        """Queue ops whose outputs have received all gradients."""
+        """Queue each op whose output `op` reads, if its outputs have received all their gradients."""
         for tensor in self._inputs(op):
             source = tensor.op
             self.pending[source] -= 1
@@ -335,14 +327,14 @@ class _Walk:
         if isinstance(lists[tensor.value_index], list):
             lists[tensor.value_index].append(grad)
         else:
-            # A loop's switch is taken twice: what comes the second time around replaces the first.
+            # A loop's Switch is differentiated twice: the second gradient replaces the first.
             lists[tensor.value_index] = grad
 
     def _has_gradients(self, op: Operation) -> bool:
-        for grads in self.received.get(op, ()):
-            if grads is not None and (not isinstance(grads, list) or any(grad is not None for grad in grads)):
-                return True
-        return False
+        return any(
+            grads is not None and (not isinstance(grads, list) or any(grad is not None for grad in grads))
+            for grads in self.received.get(op, ())
+        )
 
     def _aggregated(self, op: Operation) -> list[Any]:
         """Gradients received by an op's outputs, each list summed."""
@@ -362,28 +354,20 @@ class _Walk:
         grad = None if lists is None else lists[x.value_index]
         if isinstance(grad, list):
             grad = None
-        if grad is None and zero_if_none:
-            return _zeros_of(x)
-        return grad
+        return zeros_of(x) if grad is None and zero_if_none else grad
 
 
 def _symbolic(op: Operation, out_grads: Sequence[Any]) -> list[Any]:
-    """The gradients of a call of a function as an op: the runtime differentiates the function."""
+    """Gradients of an op that calls a function: a SymbolicGradient op, for which the runtime differentiates the function."""
     called = FunctionName(op.type, tuple(sorted(op.node.attrs.items())))
     types = [tensor.dtype.base_dtype for tensor in op.inputs]
     return list(gen("SymbolicGradient")([*op.inputs, *out_grads], types, called))
 
 
 def _bodies_around(graph: Graph) -> list[Any]:
-    """The functions that a graph is the body of, or is inside of."""
+    """Function bodies from a graph outwards: itself if it is one, and those around it."""
     found: list[Any] = []
     while graph.outer_graph is not None:
         found.append(graph)
         graph = graph.outer_graph
     return found
-
-
-def _zeros_of(x: Tensor) -> Any:
-    if x.dtype.base_dtype.name == "resource":
-        return tf.zeros(variable_shape(x), held_type(x))
-    return tf.zeros_like(x)

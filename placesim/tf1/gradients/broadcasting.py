@@ -1,4 +1,4 @@
-"""Gradients of broadcast operations: each is summed over the dimensions that the input lacked."""
+"""Gradients of broadcast ops: each is summed over the dimensions along which its input was broadcast."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ class GradientReduction(NamedTuple):
     shape: Any
     """The input's shape, a tensor."""
     axes: Any
-    """Axes to sum over: a list if the static shapes tell, else a tensor."""
+    """Axes to sum over: a list if the static shapes determine them, else a tensor."""
     needed: bool
 
     def of(self, grad: Tensor) -> Any:
-        """The gradient of the input."""
+        """Gradient of the input, from the gradient of the output."""
         if not self.needed or grad is None:
             return grad
         return tf.reshape(tf.reduce_sum(grad, self.axes, keepdims=True), self.shape)
 
 
 def same_static_shapes(x: Tensor, y: Tensor, grad: Tensor) -> bool:
-    """Whether all three are known to be of one shape, so that nothing was broadcast."""
+    """Whether all three have the same fully known shape, so that nothing was broadcast."""
     if isinstance(grad, IndexedSlices):
         return False
     shapes = [tensor.shape for tensor in (x, y, grad)]
@@ -38,7 +38,7 @@ def same_static_shapes(x: Tensor, y: Tensor, grad: Tensor) -> bool:
 
 
 def reductions(x: Tensor, y: Tensor) -> tuple[GradientReduction, GradientReduction]:
-    """Reductions for the gradients of a broadcast operation's two inputs; their nodes are made at once, the sums by `of`."""
+    """Reductions for the gradients of a broadcast op's two inputs.  Only the sums are made later, by `of`."""
     x_shape, y_shape = tf.shape(x), tf.shape(y)
     static = _static_axes(_sizes(x), _sizes(y))
     if static is None:

@@ -12,7 +12,7 @@ _TRAINABLE = frozenset(_TRAINABLE_TYPES.split())
 
 
 def is_trainable(tensor: Tensor) -> bool:
-    """Whether a tensor's type can have a gradient; of a list, the type of its elements."""
+    """Whether a tensor can have a gradient, by its type.  For a list of tensors, the type of its elements counts."""
     name = tensor.dtype.base_dtype.name
     if name == "variant":
         from placesim.tf1.functions.variants import element_type
@@ -32,26 +32,20 @@ NO_GRADIENT = (
 
 
 def check_seed(y: Tensor, grad: Tensor) -> None:
-    """Raise TypeError if a given gradient's type does not suit its y."""
+    """Raise TypeError if the type of a given gradient does not suit its y."""
     of_y, given = y.dtype, grad.dtype
     if of_y.is_floating or of_y.is_integer:
-        if not given.is_floating and not given.is_integer:
-            raise TypeError(
-                f"Gradient type {given.name} generated for real or integer-valued tensor {y} with type {of_y.name} must be "
-                "real or integer"
-            )
+        suits, kind, expected = given.is_floating or given.is_integer, "real or integer-valued", "real or integer"
     elif of_y.is_complex:
-        if not given.is_complex:
-            raise TypeError(
-                f"Gradient type {given.name} generated for complex-valued tensor {y} with type {of_y.name} must be real"
-            )
+        suits, kind, expected = given.is_complex, "complex-valued", "real"  # as TensorFlow's message says
     elif of_y.name == "variant":
-        if given.name != "variant":
-            raise TypeError(
-                f"Gradient type {given.name} generated for variant tensor {y} with type {of_y.name} must be variant"
-            )
-    elif of_y.name != "resource":
+        suits, kind, expected = given.name == "variant", "variant", "variant"
+    elif of_y.name == "resource":
+        return
+    else:
         raise TypeError(f"Tensor {y} with type {of_y.name} must be numeric to obtain a default gradient")
+    if not suits:
+        raise TypeError(f"Gradient type {given.name} generated for {kind} tensor {y} with type {of_y.name} must be {expected}")
 
 
 def check_shape(op: Operation, index: int, tensor: Tensor, grad: Tensor) -> None:

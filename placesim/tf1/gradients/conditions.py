@@ -1,4 +1,4 @@
-"""Gradients of what was computed in a branch of a conditional: zeros are made in the branch that ran."""
+"""Zeros for outputs without gradients; for a conditional's Switch, they are made in the branch that ran."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ tf = namespace("")
 
 
 def zeros_like_output(op: Operation, index: int) -> Any:
-    """Zeros for an output without incoming gradients."""
+    """Zeros for an output that received no gradient."""
     output = op.outputs[index]
     is_resource = output.dtype.base_dtype.name == "resource"
     dtype = held_type(output) if is_resource else output.dtype.base_dtype
@@ -25,7 +25,7 @@ def zeros_like_output(op: Operation, index: int) -> Any:
             return tf.zeros(gen("VariableShape")(output), dtype)
         if not op.graph.is_turn:
             return tf.zeros_like(output, optimize=False)
-        # a turn's tensor would have to be kept on a list: its shape is less
+        # The body of a loop would push the tensor on a list for its gradient: a shape is smaller.
         sizes = output.sizes
         if sizes is not None and -1 not in sizes:
             return tf.constant(0, dtype, sizes)

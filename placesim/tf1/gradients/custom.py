@@ -9,16 +9,16 @@ from typing import Any
 from placesim.tf1.gradients import registry
 from placesim.tf1.graphs.graph import get_default_graph
 from placesim.tf1.graphs.tensor import Operation, Tensor, uid
-from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.importing.namespaces import namespace
 from placesim.tf1.ops.conversion import convert_to_tensor
 from placesim.tf1.ops.generated_functions import gen
+from placesim.tf1.types import nest
 
 tf = namespace("")
 
 
 class RegisterGradient:
-    """`@tf.RegisterGradient(name)`: the function makes the gradients of ops of this type or name."""
+    """`@tf.RegisterGradient(name)`: register the gradient function of ops of this type, or under this name."""
 
     def __init__(self, op_type: str) -> None:
         if not isinstance(op_type, str):
@@ -31,30 +31,10 @@ class RegisterGradient:
 
 
 def NotDifferentiable(op_type: str) -> None:  # noqa: N802 (TensorFlow's name)
-    """Ops of this type have no gradient, and that is no mistake."""
+    """Register that ops of this type are not differentiable: `tf.gradients` stops at them without an error."""
     if not isinstance(op_type, str):
         raise TypeError("op_type must be a string")
     registry.register(op_type, None)
-
-
-def _flatten(value: TensorLike) -> list[Any]:
-    if isinstance(value, list | tuple):
-        return [leaf for item in value for leaf in _flatten(item)]
-    if isinstance(value, dict):
-        return [leaf for key in sorted(value) for leaf in _flatten(value[key])]
-    return [value]
-
-
-def _packed(like: object, leaves: list[Any]) -> Any:
-    """Pack leaves in the structure of `like`, removing them from the list."""
-    if isinstance(like, dict):
-        return {key: _packed(like[key], leaves) for key in sorted(like)}
-    if isinstance(like, list):
-        return [_packed(item, leaves) for item in like]
-    if isinstance(like, tuple):
-        items = [_packed(item, leaves) for item in like]
-        return type(like)(*items) if hasattr(like, "_fields") else tuple(items)
-    return leaves.pop(0)
 
 
 def custom_gradient(f: Any = None) -> Any:
@@ -74,17 +54,16 @@ def custom_gradient(f: Any = None) -> Any:
 
 
 def _in_graph(f: Callable[..., Any], args: tuple[Any, ...]) -> Any:
-    """An IdentityN of results and arguments stands for the function; its gradient is the script's."""
+    """Call `f`, and return its results through an IdentityN of results and arguments whose gradient is the script's."""
     name = f"CustomGradient-{uid()}"
-    inputs = [convert_to_tensor(leaf) for leaf in _flatten(args)]
-    result, grad_fn = f(*_packed(args, list(inputs)))
-    results = [convert_to_tensor(leaf) for leaf in _flatten(result)]
+    inputs = [convert_to_tensor(leaf) for leaf in nest.flatten(args)]
+    result, grad_fn = f(*nest.pack_sequence_as(args, inputs))
+    results = [convert_to_tensor(leaf) for leaf in nest.flatten(result)]
     for tensor in results:
         tf.identity(tensor)
 
     def gradient(op: Operation, *grads: object) -> list[Any]:
-        of_arguments = grad_fn(*grads[: len(results)])
-        found = _flatten(of_arguments)
+        found = nest.flatten(grad_fn(*grads[: len(results)]))
         if len(found) != len(inputs):
             raise ValueError(
                 f"custom_gradient function expected to return {len(inputs)} gradients, but returned {len(found)} instead."
@@ -94,11 +73,11 @@ def _in_graph(f: Callable[..., Any], args: tuple[Any, ...]) -> Any:
     registry.register(name, gradient)
     with get_default_graph().gradient_override_map({"IdentityN": name}):
         outputs = gen("IdentityN")([*results, *inputs])
-    return _packed(result, list(outputs[: len(results)]))
+    return nest.pack_sequence_as(result, outputs[: len(results)])
 
 
 def grad_pass_through(f: Callable[..., Any]) -> Callable[..., Any]:
-    """`f` with a gradient of 1."""
+    """`f` with the gradient of the identity function."""
 
     @custom_gradient
     def through(*args: object) -> Any:
@@ -111,7 +90,7 @@ def grad_pass_through(f: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def recompute_grad(f: Callable[..., Any]) -> Callable[..., Any]:
-    """`f` with its nodes made again for the gradient."""
+    """`f` whose gradient computes `f` again, instead of reading its intermediate tensors."""
 
     @custom_gradient
     def inner(*args: object) -> Any:

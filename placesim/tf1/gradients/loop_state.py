@@ -1,13 +1,12 @@
-"""Gradients of loops: a loop that runs as often as the forward one did, and reads what that one recorded (7).
+"""Gradient loops: a loop that runs as many iterations as the forward loop, and reads tensors that it recorded (7).
 
-For each forward loop between the xs and the ys a counter is added to it (`f_count`), and a loop for its gradient is made
-(`b_count`), which counts down.  A tensor of the forward loop that the gradient reads is pushed on a stack there, popped here.
+The forward loop gets a counter of iterations (`f_count`), and the gradient loop counts down from its last value (`b_count`).
+The forward loop pushes each tensor that the gradient reads on a stack, and the gradient loop pops it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from placesim.tf1.control_flow.conditionals import CondContext
@@ -28,11 +27,9 @@ from placesim.tf1.sparse.values import IndexedSlices
 tf = namespace("")
 
 
-@contextmanager
-def within(context: ControlFlowContext | None) -> Iterator[None]:
+def within(context: ControlFlowContext | None) -> AbstractContextManager[None]:
     """Put new ops of the block into a context; None is the current context."""
-    with nullcontext() if context is None else context.entered():
-        yield
+    return nullcontext() if context is None else context.entered()
 
 
 def _enter(tensor: Tensor, loop: WhileContext, name: str, keeps_shape: bool = True) -> Tensor:
@@ -43,8 +40,23 @@ def _enter(tensor: Tensor, loop: WhileContext, name: str, keeps_shape: bool = Tr
 
 
 def _merge(tensors: list[Tensor], name: str | None = None) -> Tensor:
-    found: Tensor = gen("Merge")(tensors, name=name)[0]
-    return found
+    return gen("Merge")(tensors, name=name)[0]  # type: ignore[no-any-return]
+
+
+def _add_variable(loop: WhileContext, start: Tensor, name: str, merge_name: str | None = None) -> Tensor:
+    """Merge of a new loop variable; its second input is still to be set to the next value."""
+    loop.known.add(start)
+    entered = _enter(start, loop, name)
+    loop.enters.append(entered)
+    return _merge([entered, entered], merge_name)
+
+
+def add_exit(loop: WhileContext, tensor: Tensor, name: str | None = None) -> Any:
+    """Exit of a tensor from a loop."""
+    result = gen("Exit")(tensor, name=name)
+    loop.exits.append(result)
+    loop.leave_results([result])
+    return result
 
 
 def has_known_shape(tensor: Tensor) -> bool:
@@ -53,7 +65,7 @@ def has_known_shape(tensor: Tensor) -> bool:
 
 
 class GradLoopState:
-    """A forward loop and the loop of its gradient."""
+    """A forward loop and its gradient loop."""
 
     def __init__(self, forward: WhileContext, outer: GradLoopState | None) -> None:
         self.forward_context = forward
@@ -64,7 +76,9 @@ class GradLoopState:
         self.ready_exits: list[Tensor] = []
         self.idle_exits: list[Tensor] = []
         self.stand_ins: dict[Tensor, Tensor] = {}
+        """Tensor of the forward loop -> tensor of the gradient loop with its values."""
         self.switches: dict[Operation, Tensor] = {}
+        """Switch of the forward loop -> Merge of the gradient loop, its gradient."""
         self._barriers: dict[str, Operation] = {}
         outer_forward = outer.forward_context if outer is not None else forward.outer
         with within(outer_forward):
@@ -73,24 +87,12 @@ class GradLoopState:
             assert outer_forward is not None
             outer_forward.known.add(count)
             history = outer.record(count)
-            with within(outer.backward_loop):
-                self.backward_loop = self._grad_loop(forward)
-                real_count = outer.recall(history, count)
-                self.next_countdown = self._count_backward(self.backward_loop, real_count, outer)
-        else:
-            with within(outer_forward):
-                self.backward_loop = self._grad_loop(forward)
-                self.next_countdown = self._count_backward(self.backward_loop, count, None)
-
-    def _grad_loop(self, forward: WhileContext) -> WhileContext:
-        return WhileContext(
-            forward.maximum_iterations,
-            forward.parallel_iterations,
-            forward.back_prop,
-            forward.swap_memory,
-            forward.name,
-            self,
-        )
+        with within(outer_forward if outer is None else outer.backward_loop):
+            limits = forward.maximum_iterations, forward.parallel_iterations
+            self.backward_loop = WhileContext(*limits, forward.back_prop, forward.swap_memory, forward.name, self)
+            if outer is not None:
+                count = outer.recall(history, count)
+            self.next_countdown = self._count_backward(self.backward_loop, count, outer)
 
     @staticmethod
     def _count_forward(loop: WhileContext, outer: GradLoopState | None) -> tuple[Tensor, Tensor]:
@@ -100,45 +102,32 @@ class GradLoopState:
             # The pushes of one execution of an inner loop come before those of the next.
             start.op._add_control_input(outer.next_index.op.inputs[0].op)
         with within(loop):
-            loop.known.add(start)
-            entered = _enter(start, loop, "f_count")
-            loop.enters.append(entered)
-            merged = _merge([entered, entered])
+            merged = _add_variable(loop, start, "f_count")
             assert loop.condition is not None
             when_false, when_true = gen("Switch")(merged, loop.condition)
-            index = tf.add(when_true, 1)
-            following = gen("NextIteration")(index)
+            following = gen("NextIteration")(tf.add(when_true, 1))
             merged.op._update_input(1, following)
-            total = gen("Exit")(when_false, name="f_count")
-            loop.exits.append(total)
-            loop.leave_results([total])
-        return total, following
+            return add_exit(loop, when_false, "f_count"), following
 
     @staticmethod
     def _count_backward(loop: WhileContext, count: Tensor, outer: GradLoopState | None) -> Tensor:
         """Counter that drives the gradient loop: its value in the next iteration."""
         one = constant(1, name="b_count")
         with within(loop):
-            loop.known.add(count)
-            entered = _enter(count, loop, "b_count")
-            loop.enters.append(entered)
-            merged = _merge([entered, entered])
+            merged = _add_variable(loop, count, "b_count")
             loop.pivot_for_pred = merged
             loop.condition = gen("LoopCond")(tf.greater_equal(merged, one), name="b_count")
             when_false, when_true = gen("Switch")(merged, loop.condition)
-            index = tf.subtract(when_true, one)
-            loop.pivot_for_body = index
-            following = gen("NextIteration")(index)
+            loop.pivot_for_body = tf.subtract(when_true, one)
+            following = gen("NextIteration")(loop.pivot_for_body)
             merged.op._update_input(1, following)
-            final = gen("Exit")(when_false, name="b_count")
-            loop.exits.append(final)
+            final = add_exit(loop, when_false, "b_count")
             if outer is not None:
                 outer._pops_done._add_control_input(final.op)
-            loop.leave_results([final])
         return following  # type: ignore[no-any-return]
 
     def _barrier(self, name: str, loop: WhileContext, following: Tensor) -> Operation:
-        """Op that the next iteration waits for, made on first use."""
+        """Op of `loop` for which the next value of its counter, `following`, waits; made on first use."""
         if name not in self._barriers:
             with control_dependencies(None):
                 made = self._barriers[name] = gen("ControlTrigger")(name=name)
@@ -150,7 +139,7 @@ class GradLoopState:
 
     @property
     def _pushes_done(self) -> Operation:
-        """Barrier after all pushes out of a conditional's branch."""
+        """Barrier after all pushes in branches of conditionals."""
         return self._barrier("f_sync", self.forward_context, self.next_index)
 
     @property
@@ -158,10 +147,13 @@ class GradLoopState:
         """Barrier after all pops of an iteration."""
         return self._barrier("b_sync", self.backward_loop, self.next_countdown)
 
-    # --- what is recorded --------------------------------------------------------------------------------------------------
+    # --- recorded values ---------------------------------------------------------------------------------------------------
 
     def record(self, value: Tensor, dead_branch: bool = False) -> Tensor:
-        """A stack on which the forward loop pushes a tensor in each iteration."""
+        """Stack on which the forward loop pushes a tensor in each iteration.
+
+        `dead_branch`: the tensor comes from the other branch of the conditional around its op.
+        """
         current = get_default_graph()._control_flow_context
         with control_dependencies(None):
             with within(current), colocate_with(value):
@@ -183,7 +175,7 @@ class GradLoopState:
         return stack  # type: ignore[no-any-return]
 
     def recall(self, stack: Tensor, value: Tensor, dead_branch: bool = False) -> Tensor:
-        """Pop a value of the forward loop in the gradient's loop: the last first."""
+        """Value popped from the stack in the gradient loop, so that the forward loop's last value comes first."""
         branch = _branch_between(value.op, stack.op)
         with control_dependencies(None), within(self.backward_loop):
             if branch is not None:
@@ -197,7 +189,7 @@ class GradLoopState:
         return popped  # type: ignore[no-any-return]
 
     def _condition(self, pred: Tensor) -> Tensor:
-        """Stand-in for a condition in the gradient's loop or one around it; else the condition."""
+        """Stand-in for a predicate in this gradient loop or one around it; else the predicate itself."""
         state: GradLoopState | None = self
         while state is not None:
             if pred in state.stand_ins:
@@ -206,14 +198,14 @@ class GradLoopState:
         return pred
 
     def real_value(self, value: Tensor) -> Tensor:
-        """Stand-in for a tensor of the forward loop in the gradient's loop."""
+        """Tensor of the gradient loop that has the values of a tensor of the forward loop."""
         if value not in self.stand_ins:
             self.stand_ins[value] = self._new_stand_in(value)
         return self.stand_ins[value]
 
     def _new_stand_in(self, value: Tensor) -> Tensor:
         state, source = self, value
-        # What a loop does not change is read from outside, of as many loops as that holds for.
+        # A loop invariant is read from outside, of all the loops that do not change it.
         while is_loop_constant(enter := _enter_of(source)):
             source = enter.inputs[0]
             if state.outer is None:
@@ -227,10 +219,10 @@ class GradLoopState:
         found = state.recall(stack, source)
         return found if state is self else self.backward_loop.add_value(found)
 
-    # --- what is summed up ----------------------------------------------------------------------------------------------------
+    # --- sums over iterations ----------------------------------------------------------------------------------------------
 
     def sum_up(self, op: Operation, grad: Tensor) -> Any:
-        """The sum, over all iterations, of the gradients of what the loop does not change."""
+        """Sum over all iterations of the gradient of a loop invariant, which enters the forward loop by `op`."""
         loop = self.backward_loop
         if isinstance(grad, IndexedSlices):
             return self._sum_up_slices(op, grad)
@@ -242,20 +234,13 @@ class GradLoopState:
         else:
             start = self._zeros_outside(op.inputs[0], grad.dtype)
         loop.enter()
-        loop.known.add(start)
-        entered = _enter(start, loop, "b_acc")
-        loop.enters.append(entered)
-        merged = _merge([entered, entered], "b_acc")
+        merged = _add_variable(loop, start, "b_acc", merge_name="b_acc")
         when_false, when_true = gen("Switch")(merged, loop.condition)
-        total = tf.add(when_true, grad)
-        merged.op._update_input(1, gen("NextIteration")(total))
-        result = gen("Exit")(when_false, name="b_acc")
-        loop.exits.append(result)
-        loop.leave_results([result])
-        return result
+        merged.op._update_input(1, gen("NextIteration")(tf.add(when_true, grad)))
+        return add_exit(loop, when_false, "b_acc")
 
     def _zeros_outside(self, value: Tensor, dtype: DTypeLike) -> Tensor:
-        """Zeros of a shape that only the forward pass tells, made outside the gradient's loop."""
+        """Zeros outside the gradient loop, of the runtime shape of `value` in the forward pass."""
         outer = self.backward_loop.outer
         if isinstance(outer, WhileContext) and outer.grad_state is not None:
             assert self.outer is not None
@@ -265,8 +250,7 @@ class GradLoopState:
             with within(outer):
                 return tf.zeros(self.outer.recall(history, shape), dtype)  # type: ignore[no-any-return]
         with within(outer):
-            shape = _shape_of(value)
-            return tf.zeros(shape, dtype)  # type: ignore[no-any-return]
+            return tf.zeros(_shape_of(value), dtype)  # type: ignore[no-any-return]
 
     def _sum_up_slices(self, op: Operation, grad: IndexedSlices) -> IndexedSlices:
         loop = self.backward_loop
@@ -301,14 +285,12 @@ class GradLoopState:
         following = [gen("NextIteration")(tensor) for tensor in longer]
         for tensor, update in zip(merged, following, strict=True):
             tensor.op._update_input(1, update)
-        exits = [gen("Exit")(pair[0], name="b_acc") for pair in switched]
-        loop.exits.extend(exits)
-        loop.leave_results(exits)
+        exits = [add_exit(loop, pair[0], "b_acc") for pair in switched]
         return IndexedSlices(exits[1], exits[0], exits[2] if dense_shape is not None else None)
 
 
 def _branch_between(op: Operation, stack: Operation) -> CondContext | None:
-    """The innermost branch of a conditional that an op is in, if it is not the stack's context nor around it."""
+    """Innermost branch of a conditional around an op, up to the stack's context; None if there is none."""
     end: Any = stack._get_control_flow_context()
     context: Any = op._get_control_flow_context()
     while context is not None and context is not end:
@@ -325,7 +307,7 @@ def _shape_of(value: Tensor) -> Any:
 
 
 def _enter_of(tensor: Tensor) -> Operation:
-    """The op that a tensor comes from, Identities and Switches aside."""
+    """Op that makes a tensor, looking through Identity and Switch ops."""
     op = tensor.op
     while op.type in ("Identity", "RefIdentity", "Switch", "RefSwitch"):
         op = op.inputs[0].op

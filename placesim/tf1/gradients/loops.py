@@ -1,16 +1,16 @@
-"""Loops reached by one call of `tf.gradients`: their gradient loops, and the time when their exits are processed."""
+"""Loops between the xs and ys of one call of `tf.gradients`: their gradient loops, and the order of their exits."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any
 
 from placesim.tf1.control_flow.loops import WhileContext
 from placesim.tf1.control_flow.switching import LOOP_EXITS, SWITCHES, switch_colocated
 from placesim.tf1.gradients.conditions import zeros_like_output
 from placesim.tf1.gradients.loop_state import GradLoopState, has_known_shape, within
-from placesim.tf1.gradients.rules.variables import held_type, variable_shape
+from placesim.tf1.gradients.rules.variables import zeros_of
 from placesim.tf1.graphs.tensor import Operation, Tensor
 from placesim.tf1.importing.namespaces import namespace
 from placesim.tf1.ops.conversion import constant
@@ -27,7 +27,7 @@ class LoopGradients:
         self._colocated_with = colocated_with
 
     def add_loops(self, between: dict[Operation, None]) -> None:
-        """Makes the loops of the gradients; all exits of a loop that has one are between xs and ys."""
+        """Make a gradient loop for each loop with an exit in `between`, and add all exits of these loops to `between`."""
         ops = list(between)
         for op in ops:
             if op.type in LOOP_EXITS:
@@ -39,40 +39,32 @@ class LoopGradients:
         loop = loop.while_context
         if loop is None or loop in self._states:
             return
-        outer = None if loop.outer is None else loop.outer.while_context
-        state = self._states[loop] = GradLoopState(loop, None if outer is None else self._states.get(outer))
+        state = self._states[loop] = GradLoopState(loop, self._state_around(loop.outer))
         for tensor in state.exits:
             if tensor.op not in between:
                 between[tensor.op] = None
                 ops.append(tensor.op)
 
-    def _state(self, op: Operation, before: bool) -> GradLoopState | None:
-        """The loop that an op's gradient is made in; of an Exit before it is taken the one around its loop."""
-        if before and op.type in LOOP_EXITS:
-            context: Any = op._control_flow_context
-            context = None if context.outer is None else context.outer.while_context
-        else:
-            context = op._control_flow_context
-            context = None if context is None else context.while_context
-        return None if context is None else self._states.get(context)
+    def _state_around(self, context: Any) -> GradLoopState | None:
+        """The innermost loop that is `context` or around it."""
+        loop = None if context is None else context.while_context
+        return None if loop is None else self._states.get(loop)
 
-    @contextmanager
-    def inside(self, op: Operation, before: bool) -> Iterator[None]:
-        """The gradient's loop of an op's loop, if it has one."""
-        state = self._state(op, before)
-        if state is None:
-            yield
-            return
-        state.backward_loop.enter()
-        yield
-        state.backward_loop.leave()
+    def inside(self, op: Operation, before: bool) -> AbstractContextManager[None]:
+        """Gradient loop in which an op's gradient is made; with `before`, in which its received gradients are summed.
+
+        The two differ for an Exit, whose received gradients are outside its loop.
+        """
+        context: Any = op._control_flow_context
+        state = self._state_around(context.outer if before and op.type in LOOP_EXITS else context)
+        return within(None if state is None else state.backward_loop)
 
     def is_loop_switch(self, op: Operation) -> bool:
         """Whether an op is the Switch of a loop, not of a conditional."""
         return op.type in SWITCHES and isinstance(op._control_flow_context, WhileContext)
 
     def exits_out_of_reach(self, pending: dict[Operation, int], started: set[Operation]) -> list[Tensor]:
-        """The exits that no y depends on, of the loops that have no others but those that are ys themselves."""
+        """Exits, other than ys, of the loops whose exits are read by no op between xs and ys."""
         found: list[Tensor] = []
         for state in self._states.values():
             idle = [tensor for tensor in state.exits if not pending[tensor.op]]
@@ -86,11 +78,11 @@ class LoopGradients:
         return found
 
     def exits_due(self, tensor: Tensor, has_gradients: Callable[[Operation], bool]) -> list[tuple[Tensor, bool]]:
-        """A loop's exits are taken together, once all are ready: first those with a gradient, then those that need zeros.
+        """Exits to differentiate after the exit `tensor` became ready: all exits of its loop if all are ready, else none.
 
-        Gives each with whether it has a gradient, or needs none.
+        Those with a gradient come first.  The flag is False for an exit that needs zeros.
         """
-        state = self._state(tensor.op, before=False)
+        state = self._state_around(tensor.op._control_flow_context)
         assert state is not None
         state.ready_exits.append(tensor)
         state.exits_awaited -= 1
@@ -102,17 +94,14 @@ class LoopGradients:
         return [*((ready, True) for ready in used), *((idle, not used) for idle in state.idle_exits)]
 
     def zeros_of_exit(self, output: Tensor) -> Any:
-        """Gradient of a loop's result without incoming gradients."""
+        """Zeros for a loop's exit that received no gradient."""
         loop: Any = output.op._control_flow_context
-        outer_loop = None if loop.outer is None else loop.outer.while_context
-        state = None if outer_loop is None else self._states.get(outer_loop)
-        if state is None:
-            if has_known_shape(output):
-                return tf.zeros(output.shape.as_list(), output.dtype)
-            return tf.zeros_like(output, optimize=False)
+        state = self._state_around(loop.outer)
         if has_known_shape(output):
-            with within(state.backward_loop):
+            with within(None if state is None else state.backward_loop):
                 return tf.zeros(output.shape.as_list(), output.dtype)
+        if state is None:
+            return tf.zeros_like(output, optimize=False)
         with within(loop.outer):
             shape = gen("Shape")(output)
         history = state.record(shape)
@@ -120,23 +109,20 @@ class LoopGradients:
             return tf.zeros(state.recall(history, shape), output.dtype)
 
     def zeros_like_output(self, op: Operation, index: int) -> Any:
-        """The gradient of an op's output that nothing was asked of; None of a loop's Switch."""
+        """Zeros for an op's output that received no gradient; None for a loop's Switch."""
         if self.is_loop_switch(op):
             return None
         is_dead = op.type in SWITCHES
-        state = self._state(op, before=False)
+        state = self._state_around(op._control_flow_context)
         if state is None:
             return zeros_like_output(op, index)
         context: Any = op._control_flow_context
         output = op.outputs[index]
         if has_known_shape(output):
-            if output.dtype.base_dtype.name == "resource":
-                result = tf.zeros(variable_shape(output), held_type(output))
-            else:
-                result = constant(0, shape=output.shape, dtype=output.dtype)
+            is_resource = output.dtype.base_dtype.name == "resource"
+            result = zeros_of(output) if is_resource else constant(0, shape=output.shape, dtype=output.dtype)
             if is_dead:
-                pred = state.stand_ins[context.pred]
-                result = switch_colocated(result, pred)[1 - context.branch]
+                result = switch_colocated(result, state.stand_ins[context.pred])[1 - context.branch]
             return result
         if is_dead:
             with within(context.outer):
@@ -153,7 +139,7 @@ class LoopGradients:
         return tf.zeros(state.recall(history, shape, is_dead), output.dtype)
 
     def close_unchanged(self) -> None:
-        """Set all gradients but the last to zeros for loop variables that do not depend on their value before."""
+        """For loop variables whose next value does not depend on the current one, set the gradients of the latter to zeros."""
         for state in self._states.values():
             loop = state.backward_loop
             for merged in state.switches.values():
@@ -162,11 +148,8 @@ class LoopGradients:
                 if has_known_shape(merged):
                     with within(loop):
                         zeros = constant(0, dtype=merged.dtype, shape=merged.shape)
-                        following = gen("NextIteration")(zeros)
                 else:
                     with within(loop.outer):
-                        source = merged.op.inputs[0].op.inputs[0]
-                        zeros = tf.zeros(gen("Shape")(source))
-                    with within(loop):
-                        following = gen("NextIteration")(zeros)
-                merged.op._update_input(1, following)
+                        zeros = tf.zeros(gen("Shape")(merged.op.inputs[0].op.inputs[0]))
+                with within(loop):
+                    merged.op._update_input(1, gen("NextIteration")(zeros))

@@ -1,4 +1,4 @@
-"""Registry of gradient functions by op: TensorFlow's own by family, and those that a script registers."""
+"""Registry of gradient functions by op: TensorFlow's own, in families, and those that a script registers."""
 
 from __future__ import annotations
 
@@ -49,40 +49,38 @@ TensorListConcatLists TensorListElementShape TensorListLength TensorListPushBack
 TextLineReader Timestamp TruncatedNormal VarIsInitializedOp VariableShape WholeFileReader XlaVariadicReduce ZerosLike
 """
 NOT_DIFFERENTIABLE = frozenset(_NOT_DIFFERENTIABLE.split())
-"""The ops that TensorFlow 2.21 marks as not differentiable: `tf.gradients` stops at them without a word."""
+"""The ops that TensorFlow 2.21 marks as not differentiable: `tf.gradients` stops at them without an error."""
 
 _registered: dict[str, GradientFunction | None] = {}
 
 
 def attrs_of(op: Operation, names: Sequence[str]) -> dict[str, Any]:
-    """Attrs that an op's gradient has as the op has them; those that the graph's release does not know are left out."""
+    """The named attrs of an op, for the op of its gradient.  Attrs that the graph's release does not have are left out."""
     definition = op.graph.builder.registry.op(op.type)
     return {name: op.get_attr(name) for name in names if definition is None or name in definition.attrs}
 
 
 def text_of(value: TensorLike) -> str:
-    """A text attr, which an op may have as bytes."""
+    """A string attr, which may be given as bytes."""
     return value.decode() if isinstance(value, bytes) else str(value)
 
 
 @cache
 def built_in() -> Mapping[str, GradientFunction]:
     """TensorFlow's own gradient functions, by op."""
-    table: dict[str, GradientFunction] = {}
-    for family in _FAMILIES.split():
-        table.update(import_module(f"placesim.tf1.gradients.rules.{family}").GRADIENTS)
-    return table
+    families = (import_module(f"placesim.tf1.gradients.rules.{family}") for family in _FAMILIES.split())
+    return {op: function for family in families for op, function in family.GRADIENTS.items()}
 
 
 def register(name: str, function: GradientFunction | None) -> None:
-    """A script's own gradient function, None for "not differentiable".  KeyError if the name is taken."""
+    """Register a script's gradient function, None for "not differentiable".  Raises KeyError if the name is taken."""
     if name in _registered or name in NOT_DIFFERENTIABLE or name in built_in():
         raise KeyError(f"Registering two gradient with name '{name}'!")
     _registered[name] = function
 
 
 def lookup(name: str) -> GradientFunction | None:
-    """Gradient function of that name, None if it is not differentiable.  Raises LookupError for an unknown name."""
+    """Gradient function of an op or registered name, None if not differentiable.  Raises LookupError for an unknown name."""
     if name in _registered:
         return _registered[name]
     if name in NOT_DIFFERENTIABLE:

@@ -19,7 +19,7 @@ def hessians(
     gate_gradients: bool = False,
     aggregation_method: Any = None,
 ) -> list[Any]:
-    """The second derivatives of the sum of ys with regard to each x, row by row in a loop."""
+    """Second derivatives of the sum of ys with respect to each x, computed row by row in a loop."""
     xs = as_list(xs)
     settings = {
         "colocate_gradients_with_ops": colocate_gradients_with_ops,

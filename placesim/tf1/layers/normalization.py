@@ -8,6 +8,7 @@ import placesim.tf1 as tf
 from placesim.tf1.graphs.tensor import Tensor
 from placesim.tf1.graphs.tensor_likes import ShapeLike, TensorLike
 from placesim.tf1.layers.layer import InputSpec, Layer, smart_cond, smart_constant
+from placesim.tf1.types import dtypes
 from placesim.tf1.types.shapes import TensorShape
 
 
@@ -72,7 +73,7 @@ class BatchNormalization(Layer):
             raise ValueError(f"Input has undefined `axis` dimension. {received}")
         self.input_spec = InputSpec(ndim=shape.ndims, axes=known)
         dtype = self._given_dtype or tf.float32
-        is_half = dtype.name in ("float16", "bfloat16")
+        is_half = dtypes.is_half(dtype)
         param_dtype = tf.float32 if is_half else dtype
         # the fused kernel takes only pictures and volumes of at most single precision, even if it is asked for
         has_kernel = shape.ndims in (4, 5) and self.axis in ([1], [shape.ndims - 1]) and (is_half or dtype == tf.float32)
@@ -128,7 +129,7 @@ class BatchNormalization(Layer):
 
     def _plain(self, inputs: Any, training: TensorLike) -> Any:
         dtype = inputs.dtype.base_dtype
-        if dtype.name in ("float16", "bfloat16"):
+        if dtypes.is_half(dtype):
             # the variance of half floats soon is too large for one
             return tf.cast(self._normalized(tf.cast(inputs, tf.float32), training), dtype)
         return self._normalized(inputs, training)

@@ -1,4 +1,4 @@
-"""Activations, softmax, and the layers that are one line."""
+"""Activations, softmax, and functions of a few ops."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ tf = namespace("")
 
 
 def relu6(features: TensorLike, name: str | None = None) -> Any:
-    """Relu that ends at 6."""
+    """Relu with a maximum of 6."""
     with name_scope(name, "Relu6", [features]) as scope:
         features = convert_to_tensor(features, name="features")
         return gen("Relu6")(features, name=scope)
@@ -33,7 +33,7 @@ def leaky_relu(features: TensorLike, alpha: TensorLike = 0.2, name: str | None =
 
 
 def crelu(features: TensorLike, name: str | None = None, axis: int = -1) -> Any:
-    """Relu of the features and of their negative, side by side."""
+    """Relu of the features concatenated with their negatives."""
     with name_scope(name, "CRelu", [features]) as scope:
         features = convert_to_tensor(features, name="features")
         both = tf.concat([features, -features], axis, name=scope)
@@ -41,7 +41,7 @@ def crelu(features: TensorLike, name: str | None = None, axis: int = -1) -> Any:
 
 
 def swish(features: TensorLike, beta: TensorLike = 1.0) -> Any:
-    """x * sigmoid(beta * x), whose gradient keeps only the features."""
+    """x * sigmoid(beta * x), whose gradient computes the sigmoid again."""
     features = convert_to_tensor(features, name="features")
     beta = convert_to_tensor(beta, name="beta")
     beta = tf.cast(beta, features.dtype)
@@ -71,7 +71,7 @@ def _softmax_along(op: str) -> Any:
 
 
 def _wrapped(op: str, logits: Any, axis: Any, name: str | None) -> Any:
-    """The op along any dimension: that one is brought to the end and back."""
+    """Apply an op along any dimension, which is moved to the end and back."""
     logits = convert_to_tensor(logits)
     rank = logits.shape.rank
     is_known = not isinstance(axis, Tensor)
@@ -108,7 +108,7 @@ log_softmax = _softmax_along("LogSoftmax")
 
 
 def bias_add(value: TensorLike, bias: TensorLike, data_format: str | None = None, name: str | None = None) -> Any:
-    """Adds a vector along the channels."""
+    """Add a vector along the channels."""
     with name_scope(name, "BiasAdd", [value, bias]) as scope:
         layout = None if data_format is None else _layout(data_format)
         value = convert_to_tensor(value, name="input")
@@ -117,7 +117,7 @@ def bias_add(value: TensorLike, bias: TensorLike, data_format: str | None = None
 
 
 def _layout(data_format: str) -> str:
-    """The op's word for where the channels are, of a format for any number of dimensions.  Raises ValueError."""
+    """Data format of the op, NCHW or NHWC, for a format of any rank.  Raises ValueError."""
     if data_format[:2] == "NC":
         return "NCHW"
     if data_format[:1] == "N" and data_format[-1] == "C":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from placesim.tf1.graphs.tensor_likes import TensorLike
@@ -17,45 +17,24 @@ def _drawn(
     return gen(op)(classes, num_true, num_sampled, unique, seed=first or 0, seed2=second or 0, name=name, **attrs)
 
 
-def uniform_candidate_sampler(
-    true_classes: TensorLike,
-    num_true: int,
-    num_sampled: int,
-    unique: bool,
-    range_max: int,
-    seed: int | None = None,
-    name: str | None = None,
-) -> Any:
-    """Classes up to `range_max`, all of them equally likely."""
-    return _drawn("UniformCandidateSampler", true_classes, num_true, num_sampled, unique, seed, name, range_max=range_max)
+def _sampler(op: str) -> Callable[..., Any]:
+    def sample(
+        true_classes: TensorLike,
+        num_true: int,
+        num_sampled: int,
+        unique: bool,
+        range_max: int,
+        seed: int | None = None,
+        name: str | None = None,
+    ) -> Any:
+        return _drawn(op, true_classes, num_true, num_sampled, unique, seed, name, range_max=range_max)
+
+    return sample
 
 
-def log_uniform_candidate_sampler(
-    true_classes: TensorLike,
-    num_true: int,
-    num_sampled: int,
-    unique: bool,
-    range_max: int,
-    seed: int | None = None,
-    name: str | None = None,
-) -> Any:
-    """Classes that are the likelier the smaller they are, as words numbered by how frequent they are."""
-    return _drawn("LogUniformCandidateSampler", true_classes, num_true, num_sampled, unique, seed, name, range_max=range_max)
-
-
-def learned_unigram_candidate_sampler(
-    true_classes: TensorLike,
-    num_true: int,
-    num_sampled: int,
-    unique: bool,
-    range_max: int,
-    seed: int | None = None,
-    name: str | None = None,
-) -> Any:
-    """Classes sampled by their frequency among the true classes so far."""
-    return _drawn(
-        "LearnedUnigramCandidateSampler", true_classes, num_true, num_sampled, unique, seed, name, range_max=range_max
-    )
+uniform_candidate_sampler = _sampler("UniformCandidateSampler")
+log_uniform_candidate_sampler = _sampler("LogUniformCandidateSampler")
+learned_unigram_candidate_sampler = _sampler("LearnedUnigramCandidateSampler")
 
 
 def fixed_unigram_candidate_sampler(
@@ -102,7 +81,7 @@ def all_candidate_sampler(
 def compute_accidental_hits(
     true_classes: object, sampled_candidates: object, num_true: int, seed: int | None = None, name: str | None = None
 ) -> Any:
-    """Sampled classes that are true ones: the row, the sample's index, and a weight that removes it from a softmax."""
+    """Sampled classes that are true classes: rows, indices of the samples, and weights that remove them from a softmax."""
     first, second = get_seed(seed)
     return gen("ComputeAccidentalHits")(
         true_classes, sampled_candidates, num_true, seed=first or 0, seed2=second or 0, name=name

@@ -16,7 +16,7 @@ tf = namespace("")
 
 
 def sequence_of(value: PerDimension | None, count: int, channel_index: int, name: str) -> list[int]:
-    """A window's or stride's sizes for all dimensions, of one number, one for each spatial dimension, or all."""
+    """Sizes for all dimensions, given as one number, one for each spatial dimension, or one for each dimension."""
     if value is None:
         return [1] * (count + 2)
     values: list[Any] = list(value) if isinstance(value, list | tuple | np.ndarray) else [value]
@@ -111,7 +111,7 @@ def conv2d_backprop_filter(
     dilations: Any = (1, 1, 1, 1),
     name: str | None = None,
 ) -> Any:
-    """A convolution's gradient for its filter."""
+    """Gradient of a convolution with respect to its filter."""
     padding, sizes = explicit_padding(padding, data_format)
     return gen("Conv2DBackpropFilter")(
         input,
@@ -139,7 +139,7 @@ def conv2d_backprop_input(
     name: str | None = None,
     filters: object = None,
 ) -> Any:
-    """A convolution's gradient for its input."""
+    """Gradient of a convolution with respect to its input."""
     filter = renamed("filters", filters, "filter", filter)
     padding, sizes = explicit_padding(padding, data_format)
     return gen("Conv2DBackpropInput")(
@@ -168,7 +168,7 @@ def conv2d_transpose(
     filters: object = None,
     dilations: PerDimension | None = None,
 ) -> Any:
-    """A convolution backwards: images become larger."""
+    """A transposed convolution over images."""
     value = renamed("input", input, "value", value)
     filter = renamed("filters", filters, "filter", filter)
     with name_scope(name, "conv2d_transpose", [value, filter, output_shape]) as scope:
@@ -218,7 +218,7 @@ def conv3d_transpose(
     filters: object = None,
     dilations: PerDimension | None = None,
 ) -> Any:
-    """A convolution over volumes backwards."""
+    """A transposed convolution over volumes."""
     filter = renamed("filters", filters, "filter", filter)
     value = renamed("input", input, "value", value)
     with name_scope(name, "conv3d_transpose", [value, filter, output_shape]) as scope:
@@ -241,7 +241,7 @@ def conv1d(
     input: TensorLike | None = None,
     dilations: PerDimension | None = None,
 ) -> Any:
-    """A convolution over sequences, made of one over images of height 1."""
+    """A convolution over sequences, as a Conv2D over images of height 1."""
     value = renamed("input", input, "value", value)
     with name_scope(name, "conv1d", [value, filters]) as scope:
         if data_format is None or data_format in ("NHWC", "NWC"):
@@ -254,19 +254,18 @@ def conv1d(
         dilations = [1, *sequence_of(dilations, 1, channels, "dilations")]
         images = tf.expand_dims(value, start)
         filters = tf.expand_dims(filters, 0)
-        if value.shape.rank in (3, None) if hasattr(value, "shape") else True:
-            result = gen("Conv2D")(
-                images,
-                filters,
-                strides,
-                padding,
-                use_cudnn_on_gpu=use_cudnn_on_gpu if use_cudnn_on_gpu is not None else True,
-                data_format=data_format,
-                dilations=dilations,
-                name=scope,
-            )
-        else:
+        if hasattr(value, "shape") and value.shape.rank not in (3, None):
             raise NotImplementedError("tf.nn.conv1d of more than one batch dimension: reshape to one, or convert the GraphDef")
+        result = gen("Conv2D")(
+            images,
+            filters,
+            strides,
+            padding,
+            use_cudnn_on_gpu=True if use_cudnn_on_gpu is None else use_cudnn_on_gpu,
+            data_format=data_format,
+            dilations=dilations,
+            name=scope,
+        )
         return tf.squeeze(result, [start])
 
 
@@ -280,7 +279,7 @@ def conv1d_transpose(
     dilations: PerDimension | None = None,
     name: str | None = None,
 ) -> Any:
-    """A convolution over sequences backwards."""
+    """A transposed convolution over sequences."""
     with name_scope(name, "conv1d_transpose", [input, filters, output_shape]) as scope:
         if data_format == "NWC":
             data_format, axis, channels = "NHWC", 1, 2
@@ -319,5 +318,4 @@ def dilation2d(
 def erosion2d(value: Any, kernel: Any, strides: Any, rates: Any, padding: Any, name: str | None = None) -> Any:
     """Greyscale erosion: the negated dilation of the negated image."""
     with name_scope(name, "erosion2d", [value, kernel]) as scope:
-        dilated = gen("Dilation2D")(-value, tf.reverse(kernel, [0, 1]), strides, rates, padding, name=scope)
-        return -dilated
+        return -gen("Dilation2D")(-value, tf.reverse(kernel, [0, 1]), strides, rates, padding, name=scope)

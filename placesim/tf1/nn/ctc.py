@@ -11,6 +11,7 @@ from placesim.tf1.importing.missing_names import not_there
 from placesim.tf1.importing.namespaces import namespace
 from placesim.tf1.ops.generated_functions import gen
 from placesim.tf1.sparse.values import SparseTensor
+from placesim.tf1.types import dtypes
 
 tf = namespace("")
 
@@ -33,7 +34,7 @@ def ctc_loss(
     if not time_major:
         found = tf.transpose(found, [1, 0, 2])
     dtype = found.dtype
-    is_half = dtype.name in ("float16", "bfloat16")
+    is_half = dtypes.is_half(dtype)
     if is_half:
         found = tf.cast(found, tf.float32)
     loss, _ = gen("CTCLoss")(
@@ -85,7 +86,7 @@ def ctc_loss_v2(
     blank_index: int | None = None,
     name: str | None = None,
 ) -> Any:
-    """`tf.nn.ctc_loss_v2` of sparse labels.  Raises ValueError without a blank's number, NotImplementedError for dense ones."""
+    """`tf.nn.ctc_loss_v2` of sparse labels.  Raises ValueError without `blank_index`, NotImplementedError for dense labels."""
     if not isinstance(labels, SparseTensor):
         raise not_there("nn.ctc_loss_v2 of dense labels", "of a SparseTensor it is")
     if blank_index is None:
@@ -94,7 +95,7 @@ def ctc_loss_v2(
     if blank_index < 0:
         blank_index += classes
     if blank_index != classes - 1:
-        # the op's blank is the last class
+        # In the op, the blank is the last class.
         parts = [logits[:, :, :blank_index], logits[:, :, blank_index + 1 :], logits[:, :, blank_index : blank_index + 1]]
         logits = tf.concat(parts, axis=2)
         numbers: Any = labels.values

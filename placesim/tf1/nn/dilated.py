@@ -29,7 +29,10 @@ def with_space_to_batch(
     spatial_dims: Sequence[int] | None = None,
     data_format: str | None = None,
 ) -> Any:
-    """`op(input, number of spatial dimensions, padding)` with holes in its window; without holes it is the op itself."""
+    """Apply `op(input, number of spatial dimensions, padding)` with dilation, to blocks from SpaceToBatchND.
+
+    If all rates are 1, only `op` is applied.
+    """
     input = convert_to_tensor(input, name="input")
     rates: Any = convert_to_tensor(dilation_rate, dtype="int32", name="dilation_rate")
     known = _known_rates(rates)
@@ -53,7 +56,7 @@ def with_space_to_batch(
 
 
 def steps_and_rates(count: int, strides: Any, dilation_rate: Any) -> tuple[Any, Any]:
-    """Strides and dilation rates of `count` dimensions as arrays, 1 if they are not given; ValueError for wrong ones."""
+    """Strides and dilation rates of `count` dimensions as arrays, by default 1.  Raises ValueError for invalid ones."""
 
     def checked(name: str, given: Any) -> Any:
         if given is not None and len(given) != count:
@@ -71,7 +74,7 @@ def steps_and_rates(count: int, strides: Any, dilation_rate: Any) -> tuple[Any, 
 
 
 def _known_rates(rates: Any) -> Any:
-    """The rates if they are constants; ValueError for those that are none."""
+    """The rates if they are constants, else None.  Raises ValueError for invalid rates."""
     if rates.shape.rank not in (None, 1):
         received = f"Received: dilation_rate={rates} of rank {rates.shape.rank}"
         raise ValueError(f"`dilation_rate.shape.rank` must be 1. {received}")
@@ -98,7 +101,7 @@ def _checked_dims(input: Any, count: int, spatial_dims: Sequence[int] | None, da
 
 
 def _base_paddings(padding: str, filter_shape: Any, count: int, rates: Any) -> Any:
-    """The paddings with which a window with holes gives as many outputs as `padding` says, `[count, 2]`."""
+    """Paddings `[count, 2]` with which a dilated window gives the output size of `padding`."""
     if padding == "VALID":
         return np.zeros([count, 2], np.int32)
     if padding != "SAME":
@@ -115,7 +118,10 @@ def _base_paddings(padding: str, filter_shape: Any, count: int, rates: Any) -> A
 
 
 def _over_dims(values: Any, filler: int, dims: Sequence[int]) -> Any:
-    """`[count, ...]` values of some dimensions -> those of all but the first, `filler` for the others; an array if known."""
+    """Values `[count, ...]` of the dimensions `dims`, extended to all dimensions from 1 to the last of them by `filler`.
+
+    The result is an array if the values are known, else a tensor.
+    """
     known = constant_value(values)
     given = values if known is None else known
     rest = values.shape.as_list()[1:]
@@ -153,7 +159,7 @@ def convolution(
     dilation_rate = renamed("dilations", dilations, "dilation_rate", dilation_rate)
     with name_scope(name, "convolution", [input, filter]) as scope:
         images = convert_to_tensor(input, name="input")
-        # a variable behind a handle is read by the op that takes it, after what else the convolution needs
+        # As in TensorFlow, a resource variable is not read here but by the op that takes it.
         kernel = filter if isinstance(filter, ResourceVariable) else convert_to_tensor(filter, name="filter")
         rank: Any = images.shape.rank if images.shape.rank is not None else kernel.shape.rank
         count = rank - 2
@@ -192,20 +198,23 @@ def depthwise_conv2d(
     filters: object = None,
     dilations: object = None,
 ) -> Any:
-    """A convolution of each channel on its own."""
+    """A convolution of each channel separately."""
     rate = renamed("dilations", dilations, "rate", rate)
     filter = renamed("filters", filters, "filter", filter)
     with name_scope(name, "depthwise", [input, filter]) as scope:
         images = convert_to_tensor(input, name="tensor_in")
         kernel = convert_to_tensor(filter, name="filter_in")
-        return with_space_to_batch(
-            images,
-            [1, 1] if rate is None else rate,
-            padding,
-            lambda given, _, mode: depthwise_conv2d_native(given, kernel, strides, mode, data_format or "NHWC", name=scope),
-            tf.shape(kernel),
-            data_format=data_format,
-        )
+        return _depthwise(images, kernel, strides, padding, rate, data_format, scope)
+
+
+def _depthwise(
+    images: Any, kernel: Any, strides: object, padding: Any, rate: TensorLike | None, data_format: str | None, name: str
+) -> Any:
+    def apply(given: Any, _: int, mode: Any) -> Any:
+        return depthwise_conv2d_native(given, kernel, strides, mode, data_format or "NHWC", name=name)
+
+    rates = [1, 1] if rate is None else rate
+    return with_space_to_batch(images, rates, padding, apply, tf.shape(kernel), data_format=data_format)
 
 
 def depthwise_conv2d_native(
@@ -217,7 +226,7 @@ def depthwise_conv2d_native(
     dilations: Any = (1, 1, 1, 1),
     name: str | None = None,
 ) -> Any:
-    """The op itself."""
+    """The op DepthwiseConv2dNative."""
     padding, sizes = explicit_padding(padding, data_format)
     return gen("DepthwiseConv2dNative")(
         input,
@@ -251,14 +260,5 @@ def separable_conv2d(
         of_pointwise = pointwise.shape.with_rank(4)
         of_pointwise[0].assert_is_compatible_with(1)
         of_pointwise[1].assert_is_compatible_with(1)
-        spread = with_space_to_batch(
-            images,
-            [1, 1] if rate is None else rate,
-            padding,
-            lambda given, _, mode: depthwise_conv2d_native(
-                given, depthwise, strides, mode, data_format or "NHWC", name="depthwise"
-            ),
-            tf.shape(depthwise),
-            data_format=data_format,
-        )
+        spread = _depthwise(images, depthwise, strides, padding, rate, data_format, "depthwise")
         return conv2d(spread, pointwise, [1, 1, 1, 1], "VALID", data_format=data_format or "NHWC", name=scope)

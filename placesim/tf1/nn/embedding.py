@@ -1,4 +1,4 @@
-"""Rows of tables by their ids, the tables being in one part or many."""
+"""Lookup of embedding rows by ids, in a table or its shards."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def embedding_lookup(
     validate_indices: bool = True,
     max_norm: object = None,
 ) -> Any:
-    """The rows `ids` of a table, or of a table whose rows are spread over several."""
+    """Rows `ids` of a table, or of a table that consists of several shards."""
     if params is None:
         raise ValueError("params must be specified")
     tables = table_parts(params)
@@ -39,12 +39,9 @@ def embedding_lookup(
 
 
 def table_parts(params: Any) -> list[Any]:
-    """The parts of a table, which is one, a list of them, or a partitioned variable."""
-    if isinstance(params, list | tuple):
-        return list(params)
-    if hasattr(params, "_get_variable_list") or hasattr(params, "partitions"):
-        return list(params)
-    return [params]
+    """Shards of a table that is given as one, as a list of shards, or as a partitioned variable."""
+    is_split = isinstance(params, list | tuple) or hasattr(params, "_get_variable_list") or hasattr(params, "partitions")
+    return list(params) if is_split else [params]
 
 
 def is_resource(table: object) -> bool:
@@ -57,7 +54,7 @@ def _node_of(table: Any) -> Any:
 
 
 def _stitched(tables: list[Any], ids: Tensor, strategy: str, max_norm: object, name: str) -> Any:
-    """Each part's ids are looked up in it, and the rows are put together again."""
+    """Look up the ids of each shard in it, and stitch the rows together."""
     flat = tf.reshape(ids, [-1])
     places = tf.range(tf.size(flat))
     count = len(tables)

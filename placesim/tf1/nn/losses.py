@@ -1,4 +1,4 @@
-"""Cross entropies, one for each row."""
+"""Cross entropies and similar losses, one for each row or element."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from placesim.tf1.importing.namespaces import namespace
 from placesim.tf1.ops.arguments import renamed
 from placesim.tf1.ops.conversion import convert_to_tensor
 from placesim.tf1.ops.generated_functions import gen
+from placesim.tf1.types import dtypes
 
 tf = namespace("")
 
@@ -22,13 +23,13 @@ def _check_named(labels: TensorLike | None, logits: TensorLike | None) -> None:
 
 
 def _flattened(logits: Any) -> Any:
-    """A matrix of the last dimension's rows."""
+    """The logits as a matrix of the rows along the last dimension."""
     rank, shape = tf.rank(logits), tf.shape(logits)
     last = tf.slice(shape, [tf.subtract(rank, 1)], [1])
     found = tf.reshape(logits, tf.concat([[-1], last], 0))
     sizes = None if logits.shape.rank is None else logits.shape.as_list()
     if sizes is not None and None not in sizes[:-1]:
-        # of no elements, the op itself cannot tell the number of rows
+        # Without elements, shape inference cannot know the number of rows.
         found.set_shape([math.prod(sizes[:-1]), sizes[-1]])
     return found
 
@@ -61,7 +62,7 @@ def _softmax_cross_entropy(labels: TensorLike, logits: TensorLike | None, axis: 
     with name_scope(name, "softmax_cross_entropy_with_logits", [logits, labels]) as scope:
         logits = convert_to_tensor(logits, name="logits")
         labels = convert_to_tensor(labels, name="labels")
-        half = logits.dtype.name in ("float16", "bfloat16")
+        half = dtypes.is_half(logits.dtype)
         precise = tf.cast(logits, "float32") if half else logits
         labels = tf.cast(labels, precise.dtype)
         rank = tf.rank(precise)
@@ -96,7 +97,7 @@ def sparse_softmax_cross_entropy_with_logits(
     with name_scope(name, "SparseSoftmaxCrossEntropyWithLogits", [labels, logits]):
         labels = convert_to_tensor(labels)
         logits = convert_to_tensor(logits)
-        precise = tf.cast(logits, "float32") if logits.dtype.name in ("float16", "bfloat16") else logits
+        precise = tf.cast(logits, "float32") if dtypes.is_half(logits.dtype) else logits
         of_labels = labels.shape
         labels_shape = tf.shape(labels)
         known = of_labels.is_fully_defined() and logits.shape[:-1].is_fully_defined()
@@ -140,7 +141,7 @@ def _check_same(labels: Tensor, logits: Tensor, words: str) -> None:
 def sigmoid_cross_entropy_with_logits(
     labels: TensorLike | None = None, logits: TensorLike | None = None, name: str | None = None
 ) -> Any:
-    """The loss of each element on its own, a sigmoid of the logit being the probability of the label."""
+    """Loss of each element; the sigmoid of the logit is the probability of the label."""
     _check_named(labels, logits)
     with name_scope(name, "logistic_loss", [logits, labels]) as scope:
         logits = convert_to_tensor(logits, name="logits")
@@ -151,8 +152,7 @@ def sigmoid_cross_entropy_with_logits(
         upper = tf.where(is_positive, logits, zeros)
         # exp of a number that is never positive: it can't overflow.
         decay = tf.where(is_positive, -logits, logits)
-        linear = upper - logits * labels
-        return tf.add(linear, tf.log1p(tf.exp(decay)), name=scope)
+        return tf.add(upper - logits * labels, tf.log1p(tf.exp(decay)), name=scope)
 
 
 def weighted_cross_entropy_with_logits(
@@ -177,7 +177,7 @@ def weighted_cross_entropy_with_logits(
 def log_poisson_loss(
     targets: TensorLike, log_input: TensorLike, compute_full_loss: bool = False, name: str | None = None
 ) -> Any:
-    """The loss of a Poisson rate's logarithm."""
+    """Loss of the logarithm of a Poisson rate."""
     with name_scope(name, "log_poisson_loss", [log_input, targets]):
         log_input = convert_to_tensor(log_input, name="log_input")
         targets = convert_to_tensor(targets, name="targets")

@@ -15,6 +15,7 @@ from placesim.tf1.importing.namespaces import namespace
 from placesim.tf1.ops.arguments import renamed
 from placesim.tf1.ops.conversion import constant, convert_named, convert_to_tensor
 from placesim.tf1.ops.generated_functions import gen
+from placesim.tf1.types import dtypes
 
 tf = namespace("")
 
@@ -22,15 +23,14 @@ tf = namespace("")
 def l2_normalize(
     x: TensorLike, axis: TensorLike | None = None, epsilon: float = 1e-12, name: str | None = None, dim: object = None
 ) -> Any:
-    """x over its length along `axis`."""
+    """x divided by its L2 norm along `axis`."""
     axis = renamed("axis", axis, "dim", dim)
     with name_scope(name, "l2_normalize", [x]) as scope:
         x = convert_to_tensor(x, name="x")
         if x.dtype.is_complex:
             square_sum = tf.real(tf.reduce_sum(tf.square(tf.real(x)) + tf.square(tf.imag(x)), axis, keepdims=True))
             inverse = tf.rsqrt(tf.maximum(square_sum, epsilon))
-            real = tf.multiply(tf.real(x), inverse)
-            return tf.complex(real, tf.multiply(tf.imag(x), inverse), name=scope)
+            return tf.complex(tf.multiply(tf.real(x), inverse), tf.multiply(tf.imag(x), inverse), name=scope)
         square_sum = tf.reduce_sum(tf.square(x), axis, keepdims=True)
         return tf.multiply(x, tf.rsqrt(tf.maximum(square_sum, epsilon)), name=scope)
 
@@ -43,7 +43,7 @@ def moments(
     keep_dims: bool | None = None,
     keepdims: bool | None = None,
 ) -> tuple[Any, Any]:
-    """Mean and variance over axes; of half floats they are computed as float32."""
+    """Mean and variance over axes; those of half precision are computed in float32."""
     keep_dims = renamed("keepdims", keepdims, "keep_dims", keep_dims) or False
     half = _half_type(x)
     with name_scope(name, "moments", [x, axes]):
@@ -55,10 +55,10 @@ def moments(
 
 
 def _half_type(x: TensorLike) -> Any:
-    """The type of half floats; None for any other type, and for what is no tensor."""
+    """Type of a half precision tensor; None for other types and values."""
     dtype = getattr(x, "dtype", None)
     base = None if dtype is None else dtype.base_dtype
-    return base if base is not None and base.name in ("float16", "bfloat16") else None
+    return base if base is not None and dtypes.is_half(base) else None
 
 
 def _as_asked(results: Sequence[Any], axes: TensorLike, keeps: bool, half: object) -> tuple[Any, Any]:
@@ -78,7 +78,7 @@ def weighted_moments(
     keep_dims: bool | None = None,
     keepdims: bool | None = None,
 ) -> tuple[Any, Any]:
-    """Mean and variance where elements count more or less."""
+    """Mean and variance of weighted elements."""
     keep_dims = renamed("keepdims", keepdims, "keep_dims", keep_dims) or False
     with name_scope(name, "weighted_moments", [x, frequency_weights, axes]):
         x = convert_to_tensor(x, name="x")
@@ -134,7 +134,7 @@ def _count_along(x: Tensor, axes: list[int]) -> Any:
 def normalize_moments(
     counts: TensorLike, mean_ss: TensorLike, variance_ss: TensorLike, shift: TensorLike, name: str | None = None
 ) -> tuple[Any, Any]:
-    """Mean and variance of sufficient statistics."""
+    """Mean and variance from sufficient statistics."""
     with name_scope(name, "normalize", [counts, mean_ss, variance_ss, shift]):
         inverse = tf.reciprocal(counts, name="divisor")
         moved = tf.multiply(mean_ss, inverse, name="mean" if shift is None else "shifted_mean")
@@ -145,7 +145,7 @@ def normalize_moments(
 def batch_normalization(
     x: Any, mean: Any, variance: Any, offset: Any, scale: Any, variance_epsilon: Any, name: str | None = None
 ) -> Any:
-    """x normalised by moments, scaled and moved."""
+    """x normalised by moments, times `scale`, plus `offset`."""
     with name_scope(name, "batchnorm", [x, mean, variance, scale, offset]):
         inverse = tf.rsqrt(variance + variance_epsilon)
         if scale is not None:
@@ -167,7 +167,7 @@ def batch_norm_with_global_normalization(
     mean: TensorLike | None = None,
     variance: TensorLike | None = None,
 ) -> Any:
-    """The old batch norm, by the new one's nodes."""
+    """`batch_normalization` under an older name and arguments."""
     pairs = (("input", input, "t", t), ("mean", mean, "m", m), ("variance", variance, "v", v))
     x, center, spread = (renamed(*pair) for pair in pairs)
     factor = gamma if scale_after_normalization else None
@@ -186,7 +186,7 @@ def fused_batch_norm(
     name: str | None = None,
     exponential_avg_factor: float = 1.0,
 ) -> tuple[Any, Any, Any]:
-    """Batch norm in one op: what comes out, and the batch's mean and variance."""
+    """Batch norm in one op.  Return the output, and the batch's mean and variance."""
     uses_given = not is_training or exponential_avg_factor != 1.0
     if uses_given and any(moment is None for moment in (mean, variance)):
         raise ValueError(
@@ -208,7 +208,7 @@ def dropout(
     name: str | None = None,
     rate: TensorLike | None = None,
 ) -> Any:
-    """Zeros some of the elements by chance, and scales the others so that their sum stays."""
+    """Set random elements to zero, and scale the others so that the expected sum stays the same."""
     if keep_prob is not None:
         try:
             kept_rate = 1.0 - keep_prob
@@ -228,7 +228,7 @@ def dropout(
 def general_dropout(
     x: TensorLike, rate: TensorLike, uniform_sampler: Callable[..., Any], noise_shape: object = None, name: str | None = None
 ) -> Any:
-    """Dropout by numbers that a function draws."""
+    """Dropout with random numbers from `uniform_sampler`."""
     with name_scope(name, "general_dropout", [x]):
         return _dropout(x, rate, noise_shape, uniform_sampler)
 

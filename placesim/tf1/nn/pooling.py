@@ -25,7 +25,7 @@ def max_pool(
     name: str | None = None,
     input: TensorLike | None = None,
 ) -> Any:
-    """The largest of each window."""
+    """Maximum of each window."""
     value = renamed("input", input, "value", value)
     with name_scope(name, "MaxPool", [value]) as scope:
         return _max_pool(value, ksize, strides, padding, data_format or "NHWC", scope)
@@ -52,7 +52,7 @@ def avg_pool(
     name: str | None = None,
     input: TensorLike | None = None,
 ) -> Any:
-    """The mean of each window."""
+    """Mean of each window."""
     value = renamed("input", input, "value", value)
     with name_scope(name, "AvgPool", [value]) as scope:
         return _avg_pool(value, ksize, strides, padding, data_format or "NHWC", scope)
@@ -75,7 +75,7 @@ def max_pool2d(
     data_format: str = "NHWC",
     name: str | None = None,
 ) -> Any:
-    """The largest of each window of an image."""
+    """Maximum of each window of an image."""
     with name_scope(name, "MaxPool2d", [input]) as scope:
         return _max_pool(input, ksize, strides, padding, data_format or "NHWC", scope)
 
@@ -97,8 +97,7 @@ def _one_dimension(word: str, pool: Callable[..., Any]) -> Any:
             axis = 1 if data_format == "NWC" else 2
             layout = "NHWC" if data_format == "NWC" else "NCHW"
             wide = tf.expand_dims(input, axis)
-            result = pool(wide, ksize, strides, padding, layout, scope)
-            return tf.squeeze(result, axis)
+            return tf.squeeze(pool(wide, ksize, strides, padding, layout, scope), axis)
 
     return pool1d
 

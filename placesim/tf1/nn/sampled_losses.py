@@ -20,7 +20,7 @@ def _sum_rows(x: Tensor) -> Any:
 
 
 class _SampledClasses:
-    """The classes of one loss: the true ones of each example, and those that are drawn for all of them."""
+    """Classes of a sampled loss: the true ones of each example, and sampled ones, which all examples share."""
 
     def __init__(
         self,
@@ -64,7 +64,7 @@ class _SampledClasses:
         return tf.cast(found, inputs.dtype) if found.dtype != inputs.dtype else found
 
     def _true_products(self, inputs: TensorLike, rows: object) -> Any:
-        """Of each example with the rows of its true classes."""
+        """Products `[batch, num_true]` of each example and the rows of its true classes."""
         width = tf.shape(rows)[1:2]
         shape = tf.concat([[-1, self.num_true], width], 0)
         products = tf.multiply(tf.expand_dims(inputs, 1), tf.reshape(rows, shape))
@@ -72,7 +72,7 @@ class _SampledClasses:
         return tf.reshape(_sum_rows(flat), [-1, self.num_true])
 
     def without_hits(self, logits: Any) -> Any:
-        """Logits of the sampled classes, with an example's true classes made very small."""
+        """Logits of the sampled classes, very small for those that are true classes of the example."""
         rows, ids, weights = tf.nn.compute_accidental_hits(self.labels, self.drawn, num_true=self.num_true)
         places = [tf.reshape(rows, [-1, 1]), tf.reshape(tf.cast(ids, tf.int32), [-1, 1])]
         indices = tf.concat(places, 1, "sparse_indices")
@@ -82,7 +82,7 @@ class _SampledClasses:
         return logits + tf.sparse_to_dense(indices, shape, weights, default_value=0.0, validate_indices=False)
 
     def targets(self, true: object, drawn: object) -> Any:
-        """The labels of all logits: the true classes share one."""
+        """Labels of all logits: 1 / `num_true` for true classes, 0 for sampled ones."""
         return tf.concat([tf.ones_like(true) / self.num_true, tf.zeros_like(drawn)], 1)
 
 
@@ -100,7 +100,7 @@ def _sampled_logits(
     name: str,
     seed: int | None = None,
 ) -> tuple[Any, Any]:
-    """Logits of the true and of the drawn classes side by side, and their labels."""
+    """Concatenated logits of the true and the sampled classes, and their labels."""
     tables = list(weights) if hasattr(weights, "_get_variable_list") else weights
     tables = tables if isinstance(tables, list | tuple) else [tables]
     with name_scope(name, "compute_sampled_logits", [*tables, biases, inputs, labels]):
@@ -126,19 +126,10 @@ def nce_loss(
     partition_strategy: str = "mod",
     name: str = "nce_loss",
 ) -> Any:
-    """Each example's noise-contrastive estimation loss, one logistic loss a class."""
+    """Noise-contrastive estimation loss of each example: the sum of a logistic loss for each class."""
+    counts = num_sampled, num_classes, num_true
     logits, targets = _sampled_logits(
-        weights=weights,
-        biases=biases,
-        labels=labels,
-        inputs=inputs,
-        num_sampled=num_sampled,
-        num_classes=num_classes,
-        num_true=num_true,
-        sampled_values=sampled_values,
-        removes_hits=remove_accidental_hits,
-        strategy=partition_strategy,
-        name=name,
+        weights, biases, labels, inputs, *counts, sampled_values, remove_accidental_hits, partition_strategy, name
     )
     return _sum_rows(tf.nn.sigmoid_cross_entropy_with_logits(labels=targets, logits=logits, name="sampled_losses"))
 
@@ -158,19 +149,9 @@ def sampled_softmax_loss(
     seed: int | None = None,
 ) -> Any:
     """Softmax loss of each example over its true and the sampled classes."""
+    counts = num_sampled, num_classes, num_true
     logits, targets = _sampled_logits(
-        weights=weights,
-        biases=biases,
-        labels=labels,
-        inputs=inputs,
-        num_sampled=num_sampled,
-        num_classes=num_classes,
-        num_true=num_true,
-        sampled_values=sampled_values,
-        removes_hits=remove_accidental_hits,
-        strategy=partition_strategy,
-        name=name,
-        seed=seed,
+        weights, biases, labels, inputs, *counts, sampled_values, remove_accidental_hits, partition_strategy, name, seed
     )
     targets = tf.stop_gradient(targets, name="labels_stop_gradient")
     return tf.nn.softmax_cross_entropy_with_logits_v2(labels=targets, logits=logits)

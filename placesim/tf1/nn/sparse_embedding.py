@@ -12,12 +12,13 @@ from placesim.tf1.nn.embedding import is_resource, table_parts
 from placesim.tf1.ops.conversion import convert_to_tensor
 from placesim.tf1.ops.generated_functions import gen
 from placesim.tf1.sparse.values import SparseTensor
+from placesim.tf1.types import dtypes
 from placesim.tf1.types.shapes import TensorShape
 
 tf = namespace("")
 
 _COMBINERS = {"mean": "SparseSegmentMean", "sum": "SparseSegmentSum", "sqrtn": "SparseSegmentSqrtN"}
-"""The op that combines rows without weights."""
+"""Combiner -> op that combines rows without weights."""
 
 
 def embedding_lookup_sparse(
@@ -53,9 +54,9 @@ def embedding_lookup_sparse(
             rows = tf.cast(rows, tf.int32)
         found = tf.gather(found, places)
         dtype = found.dtype
-        if dtype.name not in ("float16", "bfloat16"):
+        if not dtypes.is_half(dtype):
             return _weighted(found, sp_weights.values, rows, combiner, scope)
-        # half floats are summed as whole ones
+        # Half precision is summed in float32.
         return tf.cast(_weighted(tf.cast(found, tf.float32), sp_weights.values, rows, combiner, scope), dtype)
 
 
@@ -72,7 +73,7 @@ def _check_sparse(ids: TensorLike, weights: TensorLike) -> None:
 
 
 def _weighted(found: Any, weights: Any, rows: object, combiner: str, name: str) -> Any:
-    """Segments' sums of weighted rows, over the sum of the weights or the length of their vector."""
+    """Sums of weighted rows by segment, divided for `mean` by the sum, for `sqrtn` by the L2 norm of the weights."""
     if weights.dtype != found.dtype:
         weights = tf.cast(weights, found.dtype)
     width = tf.expand_dims(tf.rank(found) - 1, 0)
@@ -138,7 +139,7 @@ def _as_table(table: Any, dtype: DTypeLike | None) -> Any:
 
 
 def _valid(ids: Any, weights: Any, combiner: str) -> tuple[Any, Any]:
-    """Without ids below zero, and but for sums without weights that are not above zero."""
+    """The ids of at least 0, and unless the combiner is `sum`, of these only those with weights above 0."""
     valid = tf.greater_equal(ids.values, 0)
     if weights is not None:
         valid = tf.logical_and(valid, tf.ones_like(weights.values, dtype=tf.bool))

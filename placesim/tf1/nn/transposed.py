@@ -1,4 +1,4 @@
-"""Convolutions backwards of any number of dimensions."""
+"""Transposed convolutions of any number of dimensions."""
 
 from __future__ import annotations
 

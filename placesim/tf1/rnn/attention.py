@@ -1,4 +1,4 @@
-"""`tf.contrib.seq2seq`: attention to a memory, and a cell that attends at each step."""
+"""`tf.contrib.seq2seq`: attention mechanisms, and a cell wrapper with attention."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ tf = namespace("")
 
 
 class AttentionMechanism:
-    """A memory, and how well a query fits each of its parts."""
+    """Attention to a memory: scores how well a query matches each position of the memory."""
 
     def __init__(
         self,
@@ -75,13 +75,13 @@ class AttentionMechanism:
         raise NotImplementedError
 
     def __call__(self, query: object, state: object) -> tuple[Any, Any]:
-        """The share of each part of the memory, twice: the alignments are the state too."""
+        """Alignments, the weight of each position of the memory, and the next state, which is the same tensor."""
         alignments = self._probability_fn(self._masked_score(self._score(query)))
         return alignments, alignments
 
 
 class BahdanauAttention(AttentionMechanism):
-    """Scores by a layer over query and memory."""
+    """Additive attention: scores from a layer over query and memory."""
 
     def __init__(
         self,
@@ -116,7 +116,7 @@ class BahdanauAttention(AttentionMechanism):
 
 
 class LuongAttention(AttentionMechanism):
-    """Scores by the product of query and memory."""
+    """Multiplicative attention: scores are products of query and memory."""
 
     def __init__(
         self,
@@ -168,7 +168,7 @@ class AttentionWrapperState(
     """The state of an `AttentionWrapper`."""
 
     def clone(self, **kwargs: object) -> AttentionWrapperState:
-        """Copy with some parts replaced by others of the same shapes."""
+        """Copy with some parts replaced by values of the same shapes."""
         for name, value in kwargs.items():
             nest.assert_same_structure(getattr(self, name), value)
             for old, new in zip(nest.flatten(getattr(self, name)), nest.flatten(value), strict=True):
@@ -178,7 +178,7 @@ class AttentionWrapperState(
 
 
 class AttentionWrapper(RNNCell):
-    """A cell that attends to one or more memories, and takes in what it attended to a step before."""
+    """A cell with attention to one or more memories, which also reads the attention of the previous step."""
 
     def __init__(
         self,

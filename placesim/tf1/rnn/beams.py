@@ -1,4 +1,4 @@
-"""`tf.contrib.seq2seq`: beam search, a decoder that follows the most likely sequences of each input at once."""
+"""`tf.contrib.seq2seq`: beam search, a decoder that follows several likely sequences of each input."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ from placesim.tf1.control_flow.tensor_arrays import TensorArray
 from placesim.tf1.graphs.default_graph_scopes import name_scope
 from placesim.tf1.graphs.tensor import Tensor
 from placesim.tf1.graphs.tensor_likes import TensorLike
+from placesim.tf1.importing.missing_names import not_there
 from placesim.tf1.importing.namespaces import namespace
 from placesim.tf1.ops.conversion import convert_to_tensor
 from placesim.tf1.rnn.cells import CellLike, check_cell
+from placesim.tf1.rnn.decoder_inputs import embedding_function, start_and_end
 from placesim.tf1.rnn.decoding import Decoder
 from placesim.tf1.types import nest
 from placesim.tf1.types.shapes import TensorShape
@@ -25,7 +27,7 @@ FinalBeamSearchDecoderOutput = namedtuple("FinalBeamSearchDecoderOutput", ("pred
 
 
 def gather_tree(step_ids: TensorLike, parent_ids: TensorLike, max_sequence_lengths: object, end_token: object) -> Any:
-    """The sequences, [time, batch, beam], that end in each beam; after a sequence's first end symbol there are only those."""
+    """Sequences `[time, batch, beam]` that end in each beam, filled with `end_token` after its first occurrence."""
     step_ids, parent_ids = convert_to_tensor(step_ids), convert_to_tensor(parent_ids)
     with name_scope(None, "GatherTree", [step_ids, parent_ids]):
         steps, batch, beams = (tf.shape(step_ids)[axis] for axis in range(3))
@@ -48,14 +50,14 @@ def gather_tree(step_ids: TensorLike, parent_ids: TensorLike, max_sequence_lengt
 
 
 def _picked(values: TensorLike, beams: object) -> Any:
-    """Of each row of [batch, beam, ...] the entries of some beams."""
+    """Entries of the given beams in each row of `values [batch, beam, ...]`."""
     batch, width = tf.shape(beams)[0], tf.shape(beams)[1]
     rows = tf.tile(tf.expand_dims(tf.range(batch), 1), tf.stack([1, width]))
     return tf.gather_nd(values, tf.stack([rows, tf.cast(beams, tf.int32)], axis=-1))
 
 
 class BeamSearchDecoder(Decoder):
-    """Follows `beam_width` sequences for each start symbol; the cell's batch holds all of them."""
+    """Decoder that follows `beam_width` sequences for each start token; the cell's batch contains all of them."""
 
     def __init__(
         self,
@@ -72,27 +74,18 @@ class BeamSearchDecoder(Decoder):
     ) -> None:
         check_cell("cell", cell)
         if coverage_penalty_weight:
-            raise NotImplementedError(
-                "tf.contrib.seq2seq.BeamSearchDecoder with coverage_penalty_weight. Without it it is there."
-            )
+            raise not_there("contrib.seq2seq.BeamSearchDecoder with coverage_penalty_weight", "without it, it is there")
         self._cell, self._output_layer, self._beams = cell, output_layer, beam_width
         self._penalty = length_penalty_weight
-        self._embed: Callable[[Any], Any] = (
-            embedding if callable(embedding) else lambda ids: tf.nn.embedding_lookup(embedding, ids)
-        )
-        self._start_tokens = convert_to_tensor(start_tokens, dtype=tf.int32, name="start_tokens")
-        if self._start_tokens.shape.rank != 1:
-            raise ValueError("start_tokens must be a vector")
-        self._end_token = convert_to_tensor(end_token, dtype=tf.int32, name="end_token")
-        if self._end_token.shape.rank != 0:
-            raise ValueError("end_token must be a scalar")
+        self._embed = embedding_function(embedding)
+        self._start_tokens, self._end_token = start_and_end(start_tokens, end_token)
         self._batch = tf.size(self._start_tokens)
         self._initial_state = nest.map_structure(self._split, initial_state, cell.state_size)
 
-    # --- beams side by side in the cell's batch, and apart ---
+    # --- reshaping between [batch * beams, ...] and [batch, beams, ...] ---
 
     def _split(self, value: Tensor, size: TensorLike | None = None) -> Any:
-        """[batch * beams, ...] as [batch, beams, ...]; arrays and numbers of all sequences stay."""
+        """`value [batch * beams, ...]` as [batch, beams, ...]; TensorArrays and scalars stay as they are."""
         if isinstance(value, TensorArray) or value.shape.rank == 0:
             return value
         rest = value.shape.as_list()[1:]
@@ -108,7 +101,7 @@ class BeamSearchDecoder(Decoder):
         found.set_shape([None, *rest])
         return found
 
-    # --- what `dynamic_decode` asks ---
+    # --- the interface of Decoder ---
 
     @property
     def batch_size(self) -> Any:
@@ -130,7 +123,7 @@ class BeamSearchDecoder(Decoder):
     def initialize(self, name: str | None = None) -> Any:
         dtype = nest.flatten(self._initial_state)[0].dtype
         finished = tf.one_hot(tf.zeros([self._batch], tf.int32), self._beams, on_value=False, off_value=True, dtype=tf.bool)
-        # all beams are equal at first: only one of them counts
+        # All beams are equal at first, so only one of them gets a probability.
         chances = tf.one_hot(tf.zeros([self._batch], tf.int32), self._beams, on_value=0.0, off_value=float("-inf"), dtype=dtype)
         lengths = tf.zeros(tf.stack([self._batch, self._beams]), dtype=tf.int64)
         lengths.set_shape([None, self._beams])
@@ -154,7 +147,7 @@ class BeamSearchDecoder(Decoder):
         return tf.tile(tf.expand_dims(self._start_tokens, 1), [1, self._beams])
 
     def _best(self, time: object, logits: Tensor, state: Any, cell_state: object) -> Any:
-        """The most likely of all continuations of all beams."""
+        """Output and state of the most likely continuations of all beams."""
         symbols = logits.shape.as_list()[-1] or tf.shape(logits)[-1]
         chances = self._continued(tf.nn.log_softmax(logits), state.finished, symbols)
         total = tf.expand_dims(state.log_probs, 2) + chances
@@ -175,14 +168,14 @@ class BeamSearchDecoder(Decoder):
         return BeamSearchDecoderOutput(best, words, parents), after
 
     def _continued(self, chances: Tensor, finished: object, symbols: Any) -> Any:
-        """Continue a finished sequence with the end symbol only."""
+        """Log probabilities of the next symbols; a finished sequence continues only with the end token."""
         mask = tf.tile(tf.expand_dims(finished, 2), tf.stack([1, 1, symbols]))
         lowest = chances.dtype.min
         ended = tf.one_hot(self._end_token, symbols, on_value=0.0, off_value=lowest, dtype=chances.dtype)
         return tf.where(mask, tf.zeros_like(chances) + ended, chances)
 
     def _scored(self, chances: Tensor, lengths: TensorLike) -> Any:
-        """Longer sequences are less likely, for which the penalty makes up."""
+        """Log probabilities divided by the length penalty, which compensates longer sequences."""
         if not self._penalty:
             return chances
         return chances / tf.pow((5.0 + tf.cast(lengths, chances.dtype)) / 6.0, self._penalty)

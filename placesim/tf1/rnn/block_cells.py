@@ -10,7 +10,7 @@ from placesim.tf1.graphs.tensor_likes import DTypeLike, ShapeLike, TensorLike
 from placesim.tf1.importing.namespaces import namespace
 from placesim.tf1.layers.layer import InputSpec, Layer
 from placesim.tf1.ops.generated_functions import gen
-from placesim.tf1.rnn.cells import LayerRNNCell
+from placesim.tf1.rnn.cells import LayerRNNCell, UnitSizes
 from placesim.tf1.rnn.lstm import LSTMStateTuple
 
 tf = namespace("")
@@ -25,6 +25,10 @@ def _known_depth(shape: Any, axis: int) -> int:
     if sizes[axis] is None:
         raise ValueError(f"Expecting inputs.shape[{axis}] to be set: {sizes}")
     return int(sizes[axis])
+
+
+def _attrs(forget_bias: float, cell_clip: float | None, use_peephole: bool) -> dict[str, Any]:
+    return {"forget_bias": forget_bias, "cell_clip": -1 if cell_clip is None else cell_clip, "use_peephole": use_peephole}
 
 
 class _Weights:
@@ -57,11 +61,7 @@ class LSTMBlockCell(LayerRNNCell):
     ) -> None:
         super().__init__(_reuse=reuse, dtype=dtype, name=name)
         self._num_units, self._use_peephole = num_units, use_peephole
-        self._attrs = {
-            "forget_bias": forget_bias,
-            "cell_clip": -1 if cell_clip is None else cell_clip,
-            "use_peephole": use_peephole,
-        }
+        self._attrs = _attrs(forget_bias, cell_clip, use_peephole)
         self.input_spec = InputSpec(ndim=2)
 
     @property
@@ -86,7 +86,7 @@ class LSTMBlockCell(LayerRNNCell):
         return found.h, LSTMStateTuple(found.cs, found.h)
 
 
-class GRUBlockCellV2(LayerRNNCell):
+class GRUBlockCellV2(UnitSizes, LayerRNNCell):
     """A gated recurrent unit whose step is one op, with the variables of `GRUCell`."""
 
     def __init__(
@@ -100,19 +100,11 @@ class GRUBlockCellV2(LayerRNNCell):
         super().__init__(_reuse=reuse, dtype=dtype, name=kwargs.get("name", "gru_cell"))
         if (num_units is None) == (cell_size is None):
             raise ValueError("Exactly one of num_units or cell_size must be provided.")
-        self._cell_size: Any = num_units if cell_size is None else cell_size
+        self._num_units: Any = num_units if cell_size is None else cell_size
         self.input_spec = InputSpec(ndim=2)
 
-    @property
-    def state_size(self) -> Any:
-        return self._cell_size
-
-    @property
-    def output_size(self) -> Any:
-        return self._cell_size
-
     def build(self, input_shape: ShapeLike) -> None:
-        units = self._cell_size
+        units = self._num_units
         rows = _known_depth(input_shape, 1) + units
 
         def add(name: str, columns: int, bias: float) -> tuple[Any, Any]:
@@ -130,7 +122,7 @@ class GRUBlockCellV2(LayerRNNCell):
 
 
 class LSTMBlockFusedCell(Layer):
-    """An LSTM that takes a whole sequence, [time, batch, depth], in one op."""
+    """An LSTM that computes a whole sequence `[time, batch, depth]` in one op."""
 
     def __init__(
         self,
@@ -144,11 +136,7 @@ class LSTMBlockFusedCell(Layer):
     ) -> None:
         super().__init__(_reuse=reuse, name=name, dtype=dtype)
         self.num_units, self._use_peephole = num_units, use_peephole
-        self._attrs = {
-            "forget_bias": forget_bias,
-            "cell_clip": -1 if cell_clip is None else cell_clip,
-            "use_peephole": use_peephole,
-        }
+        self._attrs = _attrs(forget_bias, cell_clip, use_peephole)
         self.input_spec = InputSpec(ndim=3)
 
     def build(self, input_shape: ShapeLike) -> None:
@@ -181,7 +169,7 @@ class LSTMBlockFusedCell(Layer):
             return outputs, LSTMStateTuple(cells[-1], outputs[-1])
         mask = tf.sequence_mask(sequence_length, maxlen=steps, dtype=inputs.dtype)
         outputs *= tf.expand_dims(tf.transpose(mask), -1)
-        # the last step of each sequence, the state before the first one where it has none
+        # The last step of each sequence; the initial state of an empty sequence.
         places = tf.stack([tf.cast(sequence_length, tf.int32), tf.range(batch)], axis=1)
         last = [tf.gather_nd(tf.concat([[start], made], 0), places) for start, made in ((c, cells), (h, outputs))]
         return outputs, LSTMStateTuple(*last)

@@ -1,4 +1,4 @@
-"""Cells of recurrent networks: their base, and the basic and the gated one."""
+"""Cells of recurrent networks: base classes, `BasicRNNCell` and `GRUCell`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class CellLike(Protocol):
 
 
 class RNNCell(Layer):
-    """Base of the cells, and of users' own: `call(inputs, state)` gives output and new state."""
+    """Base of all cells, also of users' classes, whose `call(inputs, state)` returns output and new state."""
 
     def __init__(self, trainable: bool = True, name: str | None = None, dtype: DTypeLike | None = None, **kwargs: Any) -> None:
         super().__init__(trainable, name, dtype, **kwargs)
@@ -39,7 +39,7 @@ class RNNCell(Layer):
         if scope is not None:
             with tf.variable_scope(scope, custom_getter=self._taken) as scope:
                 return super().__call__(inputs, state, scope=scope)
-        # users' own classes may leave out __init__
+        # A user's class may not call super().__init__().
         opened = self.__dict__.get("_cell_scope")
         if opened is None:
             opened = self._cell_scope = tf.variable_scope(tf.get_variable_scope(), custom_getter=self._taken)
@@ -47,7 +47,7 @@ class RNNCell(Layer):
             return super().__call__(inputs, state)
 
     def _taken(self, getter: Any, *args: Any, **kwargs: Any) -> Any:
-        """Register a variable as the cell's."""
+        """Custom getter that registers each variable as the cell's."""
         variable = getter(*args, **kwargs)
         trainable = kwargs.get("trainable")
         trains = trainable is None or bool(trainable)
@@ -59,12 +59,12 @@ class RNNCell(Layer):
 
     @property
     def state_size(self) -> Any:
-        """The size of each part of the state, in its structure."""
+        """Sizes of the state's parts, in the structure of the state."""
         raise NotImplementedError("Abstract method")
 
     @property
     def output_size(self) -> Any:
-        """The size of each output, in its structure."""
+        """Sizes of the outputs, in their structure."""
         raise NotImplementedError("Abstract method")
 
     def get_initial_state(
@@ -93,7 +93,7 @@ class RNNCell(Layer):
         return self.zero_state(batch_size, dtype)
 
     def zero_state(self, batch_size: TensorLike, dtype: DTypeLike) -> Any:
-        """Zeros of the state's sizes for each of a batch."""
+        """Zero state for a batch of sequences."""
         with tf.name_scope(type(self).__name__ + "ZeroState", values=[batch_size]):
             return zeros_of(self.state_size, batch_size, dtype)
 
@@ -112,8 +112,12 @@ def check_cell(name: str, cell: object) -> None:
         raise TypeError(f"The argument {name!r} ({cell}) is not an RNNCell: {', '.join(missing)}.")
 
 
-def initial_state_of(cell: Any, batch_size: TensorLike, dtype: DTypeLike) -> Any:
-    """The state that a cell begins with."""
+def initial_state_of(cell: Any, given: object, batch_size: TensorLike, dtype: DTypeLike | None) -> Any:
+    """Initial state of a cell for a batch of sequences, if none is given.  Raises ValueError without a type."""
+    if given is not None:
+        return given
+    if not dtype:
+        raise ValueError("If no initial_state is provided, argument `dtype` must be specified")
     if getattr(cell, "get_initial_state", None) is not None:
         return cell.get_initial_state(inputs=None, batch_size=batch_size, dtype=dtype)
     return cell.zero_state(batch_size, dtype)
@@ -131,28 +135,16 @@ def _loop_around() -> Any:
 
 
 class LayerRNNCell(RNNCell):
-    """A cell that owns its variables like a layer."""
+    """A cell that makes and owns its variables like a layer."""
 
     def __call__(self, inputs: TensorLike, state: object = None, scope: object = None, *args: object, **kwargs: object) -> Any:
         return Layer.__call__(self, inputs, state, *args, scope=scope, **kwargs)
 
 
-class UnitCell(LayerRNNCell):
-    """A cell of `num_units` units with an activation."""
+class UnitSizes:
+    """Sizes of a cell whose state and output have `num_units` elements."""
 
-    def __init__(
-        self,
-        num_units: Any,
-        activation: Callable[[Any], Any] | None,
-        reuse: object,
-        name: str | None,
-        dtype: DTypeLike | None,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(name=name, dtype=dtype, _reuse=reuse, **kwargs)
-        self.input_spec = InputSpec(ndim=2)
-        self._num_units = num_units
-        self._activation = _activation(activation)
+    _num_units: Any
 
     @property
     def state_size(self) -> Any:
@@ -161,6 +153,24 @@ class UnitCell(LayerRNNCell):
     @property
     def output_size(self) -> Any:
         return self._num_units
+
+
+class UnitCell(UnitSizes, LayerRNNCell):
+    """A cell of `num_units` units with an activation."""
+
+    def __init__(
+        self,
+        num_units: Any,
+        activation: Callable[[Any], Any] | None = None,
+        reuse: object = None,
+        name: str | None = None,
+        dtype: DTypeLike | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(name=name, dtype=dtype, _reuse=reuse, **kwargs)
+        self.input_spec = InputSpec(ndim=2)
+        self._num_units = num_units
+        self._activation = _activation(activation)
 
     def _depth(self, input_shape: ShapeLike) -> int:
         """Size of the inputs.  Raises ValueError if unknown."""
@@ -186,17 +196,6 @@ def _activation(given: object) -> Any:
 
 class BasicRNNCell(UnitCell):
     """`activation([inputs, state] . kernel + bias)`."""
-
-    def __init__(
-        self,
-        num_units: Any,
-        activation: Callable[[Any], Any] | None = None,
-        reuse: object = None,
-        name: str | None = None,
-        dtype: DTypeLike | None = None,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(num_units, activation, reuse, name, dtype, **kwargs)
 
     def build(self, input_shape: ShapeLike) -> None:
         depth = self._depth(input_shape)

@@ -1,4 +1,4 @@
-"""`tf.contrib.rnn`: cells that TensorFlow 2 has no longer."""
+"""`tf.contrib.rnn`: cells that TensorFlow 2 has removed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from placesim.tf1.graphs.tensor_likes import DTypeLike, InitializerLike, TensorL
 from placesim.tf1.importing.missing_names import not_there
 from placesim.tf1.importing.namespaces import namespace
 from placesim.tf1.ops.arguments import as_list
-from placesim.tf1.rnn.cells import RNNCell
+from placesim.tf1.rnn.cells import RNNCell, UnitSizes
 from placesim.tf1.rnn.lstm import LSTMStateTuple, ProjectedSizes, clipped
 
 tf = namespace("")
@@ -19,7 +19,7 @@ tf = namespace("")
 def linear(
     inputs: TensorLike, size: int, has_bias: bool, bias_start: float | None = None, kernel: InitializerLike | None = None
 ) -> Any:
-    """The inputs side by side times a variable `kernel`, and a variable `bias`, both in the current scope."""
+    """Concatenated inputs times a variable `kernel`, plus a variable `bias`, both made in the current scope."""
     parts = as_list(inputs)
     widths = [part.shape.as_list()[1] for part in parts]
     if None in widths:
@@ -33,7 +33,7 @@ def linear(
 
 
 class _LSTM(RNNCell):
-    """Sizes of a cell with an LSTM's state."""
+    """Base of cells with the state of an LSTM."""
 
     def __init__(self, num_units: int, reuse: object = None, name: str | None = None, dtype: DTypeLike | None = None) -> None:
         super().__init__(_reuse=reuse, name=name, dtype=dtype)
@@ -129,7 +129,7 @@ class CoupledInputForgetGateLSTMCell(ProjectedSizes, _Normalized):
     ) -> None:
         super().__init__(num_units, reuse, layer_norm, norm_gain, norm_shift)
         if num_unit_shards != 1 or num_proj_shards != 1:
-            raise not_there("contrib.rnn.CoupledInputForgetGateLSTMCell in shards", "in one it is there")
+            raise not_there("contrib.rnn.CoupledInputForgetGateLSTMCell with several shards", "with one shard it is there")
         self._use_peepholes, self._initializer = use_peepholes, initializer
         self._num_proj, self._proj_clip = num_proj, proj_clip
         self._forget_bias, self._state_is_tuple = forget_bias, state_is_tuple
@@ -161,7 +161,7 @@ class CoupledInputForgetGateLSTMCell(ProjectedSizes, _Normalized):
         return h, LSTMStateTuple(c, h) if self._state_is_tuple else tf.concat([c, h], 1)
 
 
-class UGRNNCell(RNNCell):
+class UGRNNCell(UnitSizes, RNNCell):
     """An update gate recurrent cell: new = gate * old + (1 - gate) * candidate."""
 
     def __init__(
@@ -175,14 +175,6 @@ class UGRNNCell(RNNCell):
         super().__init__(_reuse=reuse)
         self._num_units, self._initializer, self._forget_bias = num_units, initializer, forget_bias
         self._activation = tf.tanh if activation is None else activation
-
-    @property
-    def state_size(self) -> Any:
-        return self._num_units
-
-    @property
-    def output_size(self) -> Any:
-        return self._num_units
 
     def call(self, inputs: Any, state: Any = None, *args: object, **kwargs: object) -> Any:
         with tf.variable_scope(tf.get_variable_scope(), initializer=self._initializer):

@@ -1,4 +1,4 @@
-"""`tf.contrib.rnn`: cells around cells that TensorFlow 2 has no longer."""
+"""`tf.contrib.rnn`: cell wrappers that TensorFlow 2 has removed."""
 
 from __future__ import annotations
 

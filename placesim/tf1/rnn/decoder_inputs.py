@@ -12,14 +12,14 @@ from placesim.tf1.graphs.tensor_likes import DTypeLike, ShapeLike, TensorLike
 from placesim.tf1.importing.namespaces import namespace
 from placesim.tf1.ops.conversion import convert_to_tensor
 from placesim.tf1.rnn.dynamic import swapped
-from placesim.tf1.types import nest
+from placesim.tf1.types import dtypes, nest
 from placesim.tf1.types.shapes import TensorShape
 
 tf = namespace("")
 
 
 class Helper:
-    """Interface for `BasicDecoder`; users' own implement all of it."""
+    """Interface of the helpers of `BasicDecoder`, which users' classes may implement."""
 
     @property
     def batch_size(self) -> Any:
@@ -49,7 +49,27 @@ class Helper:
         raise NotImplementedError
 
 
-class CustomHelper(Helper):
+class _SizedHelper(Helper):
+    """Helper whose batch size, and shape and type of sampled ids, are attributes."""
+
+    _batch_size: Any = None
+    _shape = TensorShape([])
+    _dtype: Any = dtypes.int32
+
+    @property
+    def batch_size(self) -> Any:
+        return self._batch_size
+
+    @property
+    def sample_ids_shape(self) -> Any:
+        return self._shape
+
+    @property
+    def sample_ids_dtype(self) -> Any:
+        return self._dtype
+
+
+class CustomHelper(_SizedHelper):
     """A helper defined by functions."""
 
     def __init__(
@@ -63,21 +83,12 @@ class CustomHelper(Helper):
         self._initialize, self._sample, self._next_inputs = initialize_fn, sample_fn, next_inputs_fn
         self._shape = TensorShape(sample_ids_shape or [])
         self._dtype = sample_ids_dtype or tf.int32
-        self._batch_size: Any = None
 
     @property
     def batch_size(self) -> Any:
         if self._batch_size is None:
             raise ValueError("batch_size accessed before initialize was called")
         return self._batch_size
-
-    @property
-    def sample_ids_shape(self) -> Any:
-        return self._shape
-
-    @property
-    def sample_ids_dtype(self) -> Any:
-        return self._dtype
 
     def initialize(self, name: str | None = None) -> Any:
         with name_scope(name, "CustomHelperInitialize"):
@@ -95,7 +106,7 @@ class CustomHelper(Helper):
             return self._next_inputs(time=time, outputs=outputs, state=state, sample_ids=sample_ids)
 
 
-class TrainingHelper(Helper):
+class TrainingHelper(_SizedHelper):
     """Helper with given inputs, for training."""
 
     def __init__(self, inputs: Any, sequence_length: TensorLike, time_major: bool = False, name: str | None = None) -> None:
@@ -109,10 +120,6 @@ class TrainingHelper(Helper):
                 raise ValueError(f"Expected sequence_length to be a vector, but received shape: {self._sequence_length.shape}")
             self._zeros = nest.map_structure(lambda value: tf.zeros_like(value[0, :]), inputs)
             self._batch_size = tf.size(self._sequence_length)
-
-    @property
-    def batch_size(self) -> Any:
-        return self._batch_size
 
     @property
     def sequence_length(self) -> Any:
@@ -151,12 +158,23 @@ def convert_inputs(inputs: TensorLike) -> Any:
 
 
 def _as_array(value: Tensor) -> TensorArray:
-    array = TensorArray(value.dtype, size=tf.shape(value)[0], element_shape=value.shape[1:])
-    return array.unstack(value)
+    return TensorArray(value.dtype, size=tf.shape(value)[0], element_shape=value.shape[1:]).unstack(value)
 
 
-def _lookup(embedding: object) -> Callable[[Any], Any]:
+def embedding_function(embedding: object) -> Callable[[Any], Any]:
+    """Function from ids to embeddings, given as such or as a table."""
     return embedding if callable(embedding) else lambda ids: tf.nn.embedding_lookup(embedding, ids)
+
+
+def start_and_end(start_tokens: TensorLike, end_token: TensorLike) -> tuple[Any, Any]:
+    """Start tokens and end token as tensors.  Raises ValueError for other shapes than a vector and a scalar."""
+    start = convert_to_tensor(start_tokens, dtype=tf.int32, name="start_tokens")
+    end = convert_to_tensor(end_token, dtype=tf.int32, name="end_token")
+    if start.shape.rank != 1:
+        raise ValueError("start_tokens must be a vector")
+    if end.shape.rank != 0:
+        raise ValueError("end_token must be a scalar")
+    return start, end
 
 
 class ScheduledEmbeddingTrainingHelper(TrainingHelper):
@@ -174,7 +192,7 @@ class ScheduledEmbeddingTrainingHelper(TrainingHelper):
         name: str | None = None,
     ) -> None:
         with name_scope(name, "ScheduledEmbeddingSamplingWrapper", [sampling_probability]):
-            self._embed = _lookup(embedding)
+            self._embed = embedding_function(embedding)
             self._probability = convert_to_tensor(sampling_probability, name="sampling_probability")
             if self._probability.shape.rank not in (0, 1):
                 raise ValueError(
@@ -196,23 +214,14 @@ class ScheduledEmbeddingTrainingHelper(TrainingHelper):
             return finished, tf.where(sample_ids > -1, drawn, given), state
 
 
-class GreedyEmbeddingHelper(Helper):
-    """Embeddings of the most likely symbol of the output before."""
+class GreedyEmbeddingHelper(_SizedHelper):
+    """Helper with embeddings of the previous output's most likely symbols."""
 
     def __init__(self, embedding: Callable[[Any], Any] | TensorLike, start_tokens: TensorLike, end_token: TensorLike) -> None:
-        self._embed = _lookup(embedding)
-        self._start_tokens = convert_to_tensor(start_tokens, dtype=tf.int32, name="start_tokens")
-        self._end_token = convert_to_tensor(end_token, dtype=tf.int32, name="end_token")
-        if self._start_tokens.shape.rank != 1:
-            raise ValueError("start_tokens must be a vector")
-        if self._end_token.shape.rank != 0:
-            raise ValueError("end_token must be a scalar")
+        self._embed = embedding_function(embedding)
+        self._start_tokens, self._end_token = start_and_end(start_tokens, end_token)
         self._batch_size = tf.size(self._start_tokens)
         self._start_inputs = self._embed(self._start_tokens)
-
-    @property
-    def batch_size(self) -> Any:
-        return self._batch_size
 
     def initialize(self, name: str | None = None) -> Any:
         return tf.tile([False], [self._batch_size]), self._start_inputs
@@ -245,7 +254,7 @@ class SampleEmbeddingHelper(GreedyEmbeddingHelper):
         return tf.cast(tf.squeeze(tf.multinomial(logits, 1, seed=self._seed), 1), tf.int32)
 
 
-class InferenceHelper(Helper):
+class InferenceHelper(_SizedHelper):
     """Helper with inputs computed from samples."""
 
     def __init__(
@@ -261,18 +270,6 @@ class InferenceHelper(Helper):
         self._shape, self._dtype = TensorShape(sample_shape), sample_dtype
         self._start_inputs = convert_to_tensor(start_inputs, name="start_inputs")
         self._batch_size = tf.shape(self._start_inputs)[0]
-
-    @property
-    def batch_size(self) -> Any:
-        return self._batch_size
-
-    @property
-    def sample_ids_shape(self) -> Any:
-        return self._shape
-
-    @property
-    def sample_ids_dtype(self) -> Any:
-        return self._dtype
 
     def initialize(self, name: str | None = None) -> Any:
         return tf.tile([False], [self._batch_size]), self._start_inputs

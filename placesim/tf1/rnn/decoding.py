@@ -1,4 +1,4 @@
-"""`tf.contrib.seq2seq`: decoders that are run step by step, in a loop, until all sequences have ended."""
+"""`tf.contrib.seq2seq`: decoders, and the loop that runs a decoder until all sequences have ended."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ tf = namespace("")
 
 
 class Decoder:
-    """Interface for `dynamic_decode`; users' own implement all of it."""
+    """Interface of the decoders of `dynamic_decode`, which users' classes may implement."""
 
     @property
     def batch_size(self) -> Any:
@@ -33,7 +33,7 @@ class Decoder:
 
     @property
     def output_size(self) -> Any:
-        """The sizes of each step's outputs."""
+        """Sizes of a step's outputs."""
         raise NotImplementedError
 
     @property
@@ -55,7 +55,7 @@ class Decoder:
 
     @property
     def tracks_own_finished(self) -> bool:
-        """Whether a sequence that has ended may go on, as where a decoder changes the order of sequences."""
+        """Whether the decoder tracks finished sequences itself, as one that reorders sequences must."""
         return False
 
 
@@ -103,7 +103,7 @@ class BasicDecoder(Decoder):
 
 
 class _Loop:
-    """The loop of one decoder."""
+    """Loop that runs one decoder."""
 
     def __init__(self, decoder: Any, imputes: bool) -> None:
         self.decoder, self.imputes = decoder, imputes
@@ -112,7 +112,7 @@ class _Loop:
         self.known_batch = None if hasattr(known, "op") else int(known)
 
     def arrays(self) -> Any:
-        """TensorArrays of the outputs, which grow."""
+        """Growing TensorArrays for the outputs."""
         return nest.map_structure(
             lambda size, dtype: TensorArray(
                 dtype, 0, dynamic_size=True, element_shape=TensorShape([self.known_batch, *sizes_of(size)])
@@ -122,7 +122,7 @@ class _Loop:
         )
 
     def zeros(self) -> Any:
-        """The outputs of a sequence that has ended."""
+        """Outputs of a finished sequence: zeros."""
         batch = convert_to_tensor(self.decoder.batch_size)
         return nest.map_structure(lambda size, dtype: tf.zeros(joined_sizes(batch, size), dtype), self.sizes, self.types)
 
@@ -152,7 +152,7 @@ def dynamic_decode(
     scope: object = None,
     **kwargs: object,
 ) -> tuple[Any, Any, Any]:
-    """Runs a decoder until all sequences have ended: outputs, last state, and the sequences' lengths."""
+    """Run a decoder until all sequences have ended.  Return outputs, last state, and the lengths of the sequences."""
     if not isinstance(decoder, Decoder):
         raise TypeError(f"Expected decoder to be type Decoder, but saw: {type(decoder)}")
     with tf.variable_scope(scope or "decoder") as varscope:
@@ -192,7 +192,7 @@ def sequence_loss(
     softmax_loss_function: Any = None,
     name: str | None = None,
 ) -> Any:
-    """The weighted cross entropy of logits [batch, time, classes].  Raises ValueError."""
+    """Weighted cross entropy of `logits [batch, time, classes]`.  Raises ValueError for other ranks."""
     for what, value, rank, words in (
         ("Logits", logits, 3, "[batch_size x sequence_length x logits]"),
         ("Targets", targets, 2, "[batch_size x sequence_length]"),
@@ -208,7 +208,7 @@ def sequence_loss(
         else:
             crossed = softmax_loss_function(labels=labels, logits=flat)
         crossed *= tf.reshape(weights, [-1])
-        # weights may all be zero
+        # All weights may be zero.
         if average_across_timesteps and average_across_batch:
             return tf.div_no_nan(tf.reduce_sum(crossed), tf.reduce_sum(weights))
         crossed = tf.reshape(crossed, tf.shape(logits)[0:2])
@@ -220,7 +220,7 @@ def sequence_loss(
 
 
 def tile_batch(t: Any, multiplier: int, name: str | None = None) -> Any:
-    """Each of a batch `multiplier` times, one after another."""
+    """Repeat each entry of a batch `multiplier` times in a row."""
     with name_scope(name, "tile_batch", [*nest.flatten(t), multiplier]):
         return nest.map_structure(lambda part: _tiled(part, multiplier), t)
 

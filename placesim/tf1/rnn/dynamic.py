@@ -1,4 +1,4 @@
-"""Networks that run in a loop over the steps of a tensor."""
+"""Recurrent networks that run in a loop over the steps of a tensor."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ tf = namespace("")
 
 
 def swapped(x: Tensor) -> Any:
-    """A tensor with its first two dimensions, of batch and time, changed for one another."""
+    """The tensor with its first two dimensions, batch and time, swapped."""
     shape = x.shape
     if shape.rank is not None and shape.rank < 2:
         return x
     turned = tf.transpose(x, tf.concat(([1, 0], tf.range(2, tf.rank(x))), axis=0))
     if shape.rank is None:
-        # the words that TensorFlow fails with
+        # TensorFlow fails with this message.
         raise TypeError("'NoneType' object is not subscriptable")
     batch, time, *rest = shape.as_list()
     turned.set_shape([time, batch, *rest])
@@ -44,7 +44,7 @@ def dynamic_rnn(
     time_major: bool = False,
     scope: object = None,
 ) -> tuple[Any, Any]:
-    """A cell in a loop over the steps of its inputs, [batch, time, ...]: all outputs, and the last state."""
+    """Run a cell over the steps of `inputs [batch, time, ...]` in a loop.  Return all outputs, and the last state."""
     check_cell("cell", cell)
     with tf.variable_scope(scope or "rnn") as varscope:
         cache_variables(varscope)
@@ -53,11 +53,7 @@ def dynamic_rnn(
             flat = [swapped(convert_to_tensor(value)) for value in flat]
         lengths = None if sequence_length is None else _as_lengths(sequence_length)
         batch = batch_size_of(flat)
-        state = initial_state
-        if state is None:
-            if not dtype:
-                raise ValueError("If no initial_state is provided, argument `dtype` must be specified")
-            state = initial_state_of(cell, batch, dtype)
+        state = initial_state_of(cell, initial_state, batch, dtype)
         if lengths is not None:
             lengths = _checked(lengths, batch)
         steps = nest.pack_sequence_as(inputs, flat)
@@ -79,7 +75,7 @@ def _as_lengths(given: object) -> Any:
 
 
 def _checked(lengths: Tensor, batch: object) -> Any:
-    """The lengths, after an assertion that there is one per sequence."""
+    """The lengths, after an assertion op that checks that there is one for each sequence."""
     shape, wanted = tf.shape(lengths), tf.stack([batch])
     words = [f"Expected shape for Tensor {lengths.name} is ", wanted, " but saw shape: ", shape]
     check = tf.Assert(tf.reduce_all(tf.equal(shape, wanted)), words)
@@ -100,12 +96,12 @@ class _Loop:
         zeros = [tf.zeros(joined_sizes(batch, size), state_dtype(dtype, state)) for size in self.sizes]
         self.zeros = nest.pack_sequence_as(cell.output_size, zeros)
         self.lengths = None if lengths is None else Lengths(lengths)
-        # the type of outputs is that of the state, unless one is asked for
+        # Outputs have the type of the state, unless a type is given.
         self.types = [state_dtype(dtype, state)] * len(self.sizes)
         self.longest: Any = self.steps if self.lengths is None else self.lengths.longest
 
     def _arrays(self) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-        """Arrays for the outputs, and the inputs' steps in arrays."""
+        """TensorArrays for the outputs, and TensorArrays of the inputs' steps."""
         with tf.name_scope("dynamic_rnn") as scope:
             base = scope
         outputs = tuple(
@@ -124,7 +120,7 @@ class _Loop:
         """All outputs, and the last state."""
         time = constant(0, dtype="int32", name="time")
         outputs, inputs = self._arrays()
-        # a loop that makes no step would give outputs without a shape
+        # Without any step, the outputs would have no shape.
         bound = tf.minimum(self.steps, tf.maximum(1, self.longest))
 
         def body(time: Tensor, outputs: object, state: object) -> tuple[Any, Any, Any]:
@@ -195,7 +191,7 @@ def bidirectional_dynamic_rnn(
     time_major: bool = False,
     scope: Any = None,
 ) -> tuple[tuple[Any, Any], tuple[Any, Any]]:
-    """Two cells, one from the beginning and one from the end: their outputs, and their last states."""
+    """Run a cell forwards and a cell backwards.  Return the pair of their outputs, and the pair of their last states."""
     check_cell("cell_fw", cell_fw)
     check_cell("cell_bw", cell_bw)
     time_axis, batch_axis = (0, 1) if time_major else (1, 0)

@@ -33,7 +33,7 @@ class _Heads:
             self.vectors.append(tf.get_variable(f"AttnV_{head}", [size], dtype=states.dtype))
 
     def attend(self, query: Any) -> list[Any]:
-        """For each head the sum of the states, by how well they fit the decoder's state."""
+        """For each head, the sum of the encoder's states, weighted by how well they match the query."""
         if nest.is_nested(query):
             query = tf.concat(nest.flatten(query), 1)
         found = []
@@ -67,7 +67,7 @@ def attention_decoder(
     scope: object = None,
     initial_state_attention: bool = False,
 ) -> tuple[list[Any], Any]:
-    """A cell over a list of inputs that attends to an encoder's states at each step.  Raises ValueError."""
+    """Run a cell over a list of inputs, with attention to an encoder's states at each step.  Raises ValueError."""
     _check_attention(decoder_inputs, attention_states, num_heads)
     output_size = cell.output_size if output_size is None else output_size
     with tf.variable_scope(scope or "attention_decoder", dtype=dtype) as opened:
@@ -119,22 +119,15 @@ def embedding_attention_decoder(
     scope: object = None,
     initial_state_attention: bool = False,
 ) -> tuple[list[Any], Any]:
-    """`attention_decoder` of symbols."""
+    """`attention_decoder` whose inputs are symbols."""
     output_size = cell.output_size if output_size is None else output_size
     check_projection(output_projection, output_size, num_symbols)
     with tf.variable_scope(scope or "embedding_attention_decoder", dtype=dtype):
         embedding = tf.get_variable("embedding", [num_symbols, embedding_size])
         loop = next_embedding(embedding, output_projection, update_embedding_for_previous) if feed_previous else None
-        return attention_decoder(
-            [tf.nn.embedding_lookup(embedding, symbols) for symbols in decoder_inputs],
-            initial_state,
-            attention_states,
-            cell,
-            output_size=output_size,
-            num_heads=num_heads,
-            loop_function=loop,
-            initial_state_attention=initial_state_attention,
-        )
+        embedded = [tf.nn.embedding_lookup(embedding, symbols) for symbols in decoder_inputs]
+        attention: dict[str, Any] = {"num_heads": num_heads, "initial_state_attention": initial_state_attention}
+        return attention_decoder(embedded, initial_state, attention_states, cell, output_size, loop_function=loop, **attention)
 
 
 def embedding_attention_seq2seq(
@@ -151,7 +144,7 @@ def embedding_attention_seq2seq(
     scope: object = None,
     initial_state_attention: bool = False,
 ) -> tuple[list[Any], Any]:
-    """Symbols to symbols, the decoder attending to the encoder's outputs."""
+    """Encoder and decoder of symbols, with attention to the encoder's outputs."""
     with tf.variable_scope(scope or "embedding_attention_seq2seq", dtype=dtype) as opened:
         encoder = EmbeddingWrapper(copy.deepcopy(cell), num_encoder_symbols, embedding_size)
         encoded, state = static_rnn(encoder, encoder_inputs, dtype=opened.dtype)
@@ -163,16 +156,8 @@ def embedding_attention_seq2seq(
         return fed_or_given(
             feed_previous,
             lambda feeds: embedding_attention_decoder(
-                decoder_inputs,
-                state,
-                states,
-                cell,
-                num_decoder_symbols,
-                embedding_size,
-                num_heads=num_heads,
-                output_size=output_size,
-                output_projection=output_projection,
-                feed_previous=feeds,
+                *(decoder_inputs, state, states, cell, num_decoder_symbols, embedding_size),
+                *(num_heads, output_size, output_projection, feeds),
                 initial_state_attention=initial_state_attention,
             ),
         )

@@ -1,4 +1,4 @@
-"""`tf.contrib.legacy_seq2seq`: losses of lists of logits, and networks for several lengths of sequences."""
+"""`tf.contrib.legacy_seq2seq`: losses of lists of logits, and models with buckets of sequence lengths."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def sequence_loss_by_example(
             losses.append(crossed * weight)
         total = tf.add_n(losses)
         if average_across_timesteps:
-            # weights may all be zero
+            # All weights may be zero.
             total /= tf.add_n(weights) + 1e-12
     return total
 
@@ -49,7 +49,7 @@ def sequence_loss(
     softmax_loss_function: Callable[..., Any] | None = None,
     name: str | None = None,
 ) -> Any:
-    """The batch's cross entropy."""
+    """Cross entropy of a batch."""
     with name_scope(name, "sequence_loss", [*logits, *targets, *weights]):
         cost = tf.reduce_sum(
             sequence_loss_by_example(
@@ -74,7 +74,7 @@ def model_with_buckets(
     per_example_loss: bool = False,
     name: str | None = None,
 ) -> tuple[list[Any], list[Any]]:
-    """Outputs and losses for each pair of lengths, all with the same variables.  Raises ValueError."""
+    """Outputs and losses for each bucket, a pair of lengths.  All buckets share their variables.  Raises ValueError."""
     longest = buckets[-1]
     for what, given, wanted in (
         ("encoder_inputs", encoder_inputs, longest[0]),

@@ -1,4 +1,4 @@
-"""`tf.contrib.legacy_seq2seq`: sequences of a fixed length to sequences, as lists of inputs and outputs."""
+"""`tf.contrib.legacy_seq2seq`: sequence-to-sequence models over lists of inputs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from placesim.tf1.types import nest
 tf = namespace("")
 
 Loop = Callable[[Any, int], Any]
-"""Function of an output and its number to the next input."""
+"""Function from the previous output and a step's number to the input of that step."""
 
 
 def rnn_decoder(
@@ -26,7 +26,7 @@ def rnn_decoder(
     loop_function: Loop | None = None,
     scope: object = None,
 ) -> tuple[list[Any], Any]:
-    """A cell over a list of inputs; with a loop function each but the first is made of the output before."""
+    """Run a cell over a list of inputs.  With a loop function, all but the first are made from the previous output."""
     with tf.variable_scope(scope or "rnn_decoder"):
         state, outputs, previous = initial_state, [], None
         for i, given in enumerate(decoder_inputs):
@@ -43,7 +43,7 @@ def rnn_decoder(
 
 
 def next_embedding(embedding: object, projection: tuple[Any, Any] | None, updates: bool) -> Loop:
-    """The embedding of the most likely symbol."""
+    """Loop function that returns the embedding of the previous output's most likely symbol."""
 
     def loop(previous: object, _: int) -> Any:
         if projection is not None:
@@ -55,7 +55,7 @@ def next_embedding(embedding: object, projection: tuple[Any, Any] | None, update
 
 
 def check_projection(projection: Any, size: int, symbols: int) -> None:
-    """ValueError for weights and biases that don't lead from outputs to symbols."""
+    """Raise ValueError unless weights and biases project outputs of `size` to `symbols`."""
     if projection is None:
         return
     weights, biases = (tf.convert_to_tensor(part, dtype=tf.float32) for part in projection)
@@ -70,7 +70,7 @@ def basic_rnn_seq2seq(
     dtype: DTypeLike | None = None,
     scope: object = None,
 ) -> tuple[list[Any], Any]:
-    """Encoder and decoder that share a state."""
+    """Encoder, and decoder that begins with the encoder's last state."""
     with tf.variable_scope(scope or "basic_rnn_seq2seq"):
         _, state = static_rnn(copy.deepcopy(cell), encoder_inputs, dtype=dtype or tf.float32)
         return rnn_decoder(decoder_inputs, state, cell)
@@ -84,7 +84,7 @@ def tied_rnn_seq2seq(
     dtype: DTypeLike | None = None,
     scope: object = None,
 ) -> tuple[list[Any], Any]:
-    """As `basic_rnn_seq2seq`, encoder and decoder sharing their variables."""
+    """`basic_rnn_seq2seq` whose encoder and decoder share their variables."""
     with tf.variable_scope("combined_tied_rnn_seq2seq"):
         scope = scope or "tied_rnn_seq2seq"
         _, state = static_rnn(cell, encoder_inputs, dtype=dtype or tf.float32, scope=scope)
@@ -103,7 +103,7 @@ def embedding_rnn_decoder(
     update_embedding_for_previous: bool = True,
     scope: object = None,
 ) -> tuple[list[Any], Any]:
-    """`rnn_decoder` of symbols."""
+    """`rnn_decoder` whose inputs are symbols."""
     with tf.variable_scope(scope or "embedding_rnn_decoder") as scope:
         check_projection(output_projection, cell.output_size, num_symbols)
         embedding = tf.get_variable("embedding", [num_symbols, embedding_size])
@@ -113,7 +113,7 @@ def embedding_rnn_decoder(
 
 
 def fed_or_given(feed_previous: object, decoder: Callable[[bool], tuple[list[Any], Any]]) -> tuple[list[Any], Any]:
-    """The decoder with its own outputs as inputs or without; selected by a `cond` if `feed_previous` is a tensor."""
+    """Results of `decoder(feed_previous)`.  If `feed_previous` is a tensor, a `cond` selects one of both decoders."""
     if isinstance(feed_previous, bool):
         return decoder(feed_previous)
     structure: list[Any] = []
@@ -141,7 +141,7 @@ def embedding_rnn_seq2seq(
     dtype: DTypeLike | None = None,
     scope: Any = None,
 ) -> tuple[list[Any], Any]:
-    """Symbols to symbols: an encoder, and a decoder that begins with its state."""
+    """Encoder and decoder of symbols; the decoder begins with the encoder's last state."""
     with tf.variable_scope(scope or "embedding_rnn_seq2seq") as scope:
         if dtype is not None:
             scope.set_dtype(dtype)
@@ -169,7 +169,7 @@ def embedding_tied_rnn_seq2seq(
     dtype: DTypeLike | None = None,
     scope: Any = None,
 ) -> tuple[list[Any], Any]:
-    """As `embedding_rnn_seq2seq`, encoder and decoder sharing cell and embedding."""
+    """`embedding_rnn_seq2seq` whose encoder and decoder share cell and embedding."""
     check_projection(output_projection, cell.output_size, num_symbols)
     with tf.variable_scope(scope or "embedding_tied_rnn_seq2seq", dtype=dtype) as scope:
         embedding = tf.get_variable("embedding", [num_symbols, embedding_size], dtype=scope.dtype)

@@ -1,4 +1,4 @@
-"""Long short-term memories."""
+"""LSTM cells: `BasicLSTMCell` and `LSTMCell`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class LSTMStateTuple(namedtuple("LSTMStateTuple", ("c", "h"))):
 
 
 class BasicLSTMCell(UnitCell):
-    """A long short-term memory without options."""
+    """An LSTM cell without options."""
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class BasicLSTMCell(UnitCell):
         c, h = state if self._state_is_tuple else tf.split(value=state, num_or_size_splits=2, axis=one)
         gates = tf.nn.bias_add(tf.matmul(tf.concat([inputs, h], 1), self._kernel), self._bias)
         i, j, f, o = tf.split(value=gates, num_or_size_splits=4, axis=one)
-        # a gate that is open at first lets the state of early steps reach late ones
+        # A forget gate that is open before training lets the state of early steps reach late ones.
         bias = tf.constant(self._forget_bias, dtype=f.dtype)
         kept = tf.multiply(c, tf.sigmoid(tf.add(f, bias)))
         new_c = tf.add(kept, tf.multiply(tf.sigmoid(i), self._activation(j)))
@@ -87,7 +87,7 @@ class ProjectedSizes:
 
 
 class LSTMCell(ProjectedSizes, UnitCell):
-    """A long short-term memory with optional peepholes, clipping and projection."""
+    """An LSTM cell with optional peepholes, clipping and projection."""
 
     def __init__(
         self,

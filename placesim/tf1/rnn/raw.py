@@ -9,7 +9,7 @@ from placesim.tf1.control_flow.tensor_arrays import TensorArray
 from placesim.tf1.importing.namespaces import namespace
 from placesim.tf1.ops.conversion import constant
 from placesim.tf1.rnn.cells import CellLike, cache_variables, check_cell
-from placesim.tf1.rnn.states import batch_size_of_steps, joined_sizes, sizes_of
+from placesim.tf1.rnn.states import batch_size_of, joined_sizes, sizes_of
 from placesim.tf1.rnn.steps import kept_where
 from placesim.tf1.types import nest
 
@@ -23,7 +23,10 @@ def raw_rnn(
     swap_memory: bool = False,
     scope: object = None,
 ) -> tuple[Any, Any, Any]:
-    """TensorArrays of outputs, final state, and the loop state of `loop_fn`."""
+    """Run a cell in a loop with the inputs and states of `loop_fn`.
+
+    Return TensorArrays of the outputs, the last state, and the last loop state of `loop_fn`.
+    """
     check_cell("cell", cell)
     if not callable(loop_fn):
         raise TypeError(f"Argument `loop_fn` must be a callable. Received: {loop_fn}.")
@@ -32,10 +35,10 @@ def raw_rnn(
         time = constant(0, dtype="int32")
         finished, inputs, state, first_output, carried = loop_fn(time, None, None, None)
         flat = nest.flatten(inputs)
-        # a loop needs something to carry
+        # The loop needs a tensor as its variable.
         carried = constant(0, dtype="int32") if carried is None else carried
         shapes = [value.shape for value in flat]
-        batch = batch_size_of_steps(flat)
+        batch = batch_size_of(flat, axis=0)
         nest.assert_same_structure(cell.state_size, state)
         known = shapes[0].as_list()[0] if shapes[0].rank else None
         outputs, zeros = _outputs(cell.output_size, state, first_output, known, batch)
@@ -71,9 +74,9 @@ def raw_rnn(
 
 
 def _outputs(output_size: object, state: object, first_output: object, known: int | None, batch: object) -> tuple[Any, Any]:
-    """Arrays for a cell's outputs, and zeros in their place after a sequence's end.
+    """TensorArrays for a cell's outputs, and the zeros that finished sequences output.
 
-    Their sizes and types are those of `first_output`; without one the cell's sizes, and the type of its state.
+    Sizes and types are those of `first_output`; if it is None, the cell's output sizes and the type of its state.
     """
     if first_output is None:
         sizes, types = output_size, nest.map_structure(lambda _: nest.flatten(state)[0].dtype, output_size)

@@ -1,8 +1,8 @@
-"""`tf.contrib.rnn`: networks of several layers in both directions."""
+"""`tf.contrib.rnn`: stacked bidirectional networks."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from placesim.tf1.graphs.tensor_likes import DTypeLike, TensorLike
@@ -13,8 +13,8 @@ from placesim.tf1.rnn.static import static_bidirectional_rnn
 tf = namespace("")
 
 
-def _checked_layers(cells_fw: Any, cells_bw: Any, states_fw: Any, states_bw: Any) -> int:
-    """Number of layers. Raises ValueError unless cells and states are lists of that length."""
+def _layers(cells_fw: Any, cells_bw: Any, states_fw: Any, states_bw: Any) -> Iterator[tuple[Any, Any, Any, Any]]:
+    """Cells and initial states of each layer.  Raises ValueError unless they are lists of the same length."""
     for name, cells in (("cells_fw", cells_fw), ("cells_bw", cells_bw)):
         if not cells:
             raise ValueError(f"Must specify at least one {name[-2:]} cell for BidirectionalRNN.")
@@ -25,7 +25,8 @@ def _checked_layers(cells_fw: Any, cells_bw: Any, states_fw: Any, states_bw: Any
     for name, states, cells in (("fw", states_fw, cells_fw), ("bw", states_bw, cells_bw)):
         if states is not None and (not isinstance(states, list) or len(states) != len(cells)):
             raise ValueError(f"initial_states_{name} must be a list of state tensors (one per layer).")
-    return len(cells_fw)
+    none = [None] * len(cells_fw)
+    return zip(cells_fw, cells_bw, states_fw or none, states_bw or none, strict=True)
 
 
 def stack_bidirectional_rnn(
@@ -38,22 +39,15 @@ def stack_bidirectional_rnn(
     sequence_length: TensorLike | None = None,
     scope: object = None,
 ) -> tuple[Any, tuple[Any, ...], tuple[Any, ...]]:
-    """Stacked bidirectional layers over a list of inputs, each reading both directions of the one below."""
-    layers = _checked_layers(cells_fw, cells_bw, initial_states_fw, initial_states_bw)
+    """Stacked bidirectional layers over a list of inputs.  Each layer reads both directions of the layer below."""
+    layers = _layers(cells_fw, cells_bw, initial_states_fw, initial_states_bw)
     states_fw, states_bw = [], []
     found: Any = inputs
     with tf.variable_scope(scope or "stack_bidirectional_rnn"):
-        for i in range(layers):
+        for i, (cell_fw, cell_bw, state_fw, state_bw) in enumerate(layers):
             with tf.variable_scope(f"cell_{i}") as way:
                 found, fw, bw = static_bidirectional_rnn(
-                    cells_fw[i],
-                    cells_bw[i],
-                    found,
-                    None if initial_states_fw is None else initial_states_fw[i],
-                    None if initial_states_bw is None else initial_states_bw[i],
-                    dtype,
-                    sequence_length,
-                    way,
+                    cell_fw, cell_bw, found, state_fw, state_bw, dtype, sequence_length, way
                 )
             states_fw.append(fw)
             states_bw.append(bw)
@@ -73,20 +67,20 @@ def stack_bidirectional_dynamic_rnn(
     scope: object = None,
     swap_memory: bool = False,
 ) -> tuple[Any, tuple[Any, ...], tuple[Any, ...]]:
-    """Stacked bidirectional layers over a tensor, each reading both directions of the one below."""
-    layers = _checked_layers(cells_fw, cells_bw, initial_states_fw, initial_states_bw)
+    """Stacked bidirectional layers over a tensor.  Each layer reads both directions of the layer below."""
+    layers = _layers(cells_fw, cells_bw, initial_states_fw, initial_states_bw)
     states_fw, states_bw = [], []
     found = inputs
     with tf.variable_scope(scope or "stack_bidirectional_rnn"):
-        for i in range(layers):
+        for i, (cell_fw, cell_bw, state_fw, state_bw) in enumerate(layers):
             with tf.variable_scope(f"cell_{i}"):
                 outputs, (fw, bw) = bidirectional_dynamic_rnn(
-                    cells_fw[i],
-                    cells_bw[i],
+                    cell_fw,
+                    cell_bw,
                     found,
-                    sequence_length=sequence_length,
-                    initial_state_fw=None if initial_states_fw is None else initial_states_fw[i],
-                    initial_state_bw=None if initial_states_bw is None else initial_states_bw[i],
+                    sequence_length,
+                    state_fw,
+                    state_bw,
                     dtype=dtype,
                     parallel_iterations=parallel_iterations,
                     swap_memory=swap_memory,

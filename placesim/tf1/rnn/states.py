@@ -1,4 +1,4 @@
-"""States of cells: their sizes, their types, and zeros of them."""
+"""States of cells: sizes, types, and zero states."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def joined_sizes(prefix: object, suffix: object) -> Any:
 
 
 def joined_shape(prefix: Any, suffix: Any) -> TensorShape:
-    """Static part of `joined_sizes`.  TensorFlow makes and reads the same constants for it."""
+    """Static shape of `joined_sizes`.  It makes constants that nothing reads, as TensorFlow does."""
     shape = TensorShape([])
     for part in (prefix, suffix):
         vector = _as_vector(part)
@@ -54,7 +54,7 @@ def joined_shape(prefix: Any, suffix: Any) -> TensorShape:
 
 
 def zeros_of(sizes: TensorLike, batch: object, dtype: DTypeLike) -> Any:
-    """Zeros for each of a batch, in the structure of the sizes."""
+    """Zeros `[batch, *size]` for each size, in the structure of the sizes."""
 
     def zeros(size: TensorLike) -> Any:
         made = tf.zeros(joined_sizes(batch, size), dtype=dtype)
@@ -81,20 +81,15 @@ def state_dtype(given: object, state: Any) -> Any:
     return found[0]
 
 
-def batch_size_of(inputs: Sequence[Tensor]) -> Any:
-    """Number of sequences in time-major inputs: a number if one of them tells it, else a tensor."""
-    for value in inputs:
-        if value.shape.rank is not None and value.shape.rank >= 2 and value.shape.as_list()[1] is not None:
-            return value.shape.as_list()[1]
-    return tf.shape(inputs[0])[1]
+def batch_size_of(inputs: Sequence[Tensor], axis: int = 1) -> Any:
+    """Number of sequences: a number if the static shape of one of the inputs has it, else a tensor.
 
-
-def batch_size_of_steps(inputs: Sequence[Tensor]) -> Any:
-    """Batch size of one step's inputs: a number if known, else a tensor."""
+    `axis` is the batch dimension: 1 in time-major inputs, 0 in those of one step.
+    """
     for value in inputs:
-        if value.shape.rank is not None and value.shape.as_list()[0] is not None:
-            return value.shape.as_list()[0]
-    return tf.shape(inputs[0])[0]
+        if value.shape.rank is not None and value.shape.rank > axis and value.shape.as_list()[axis] is not None:
+            return value.shape.as_list()[axis]
+    return tf.shape(inputs[0])[axis]
 
 
 def sizes_of(size: Any) -> list[int | None]:

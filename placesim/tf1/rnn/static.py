@@ -1,4 +1,4 @@
-"""Networks unrolled over a list of inputs."""
+"""Recurrent networks that are unrolled over a list of inputs."""
 
 from __future__ import annotations
 
@@ -24,21 +24,14 @@ def static_rnn(
     sequence_length: TensorLike | None = None,
     scope: object = None,
 ) -> tuple[list[Any], Any]:
-    """A cell applied to each of a list of inputs: the outputs, and the last state.  Raises TypeError and ValueError."""
+    """Run a cell over a list of inputs.  Return the outputs, and the last state.  Raises TypeError and ValueError."""
     check_cell("cell", cell)
-    if not nest.is_nested(inputs):
-        raise TypeError(f"Argument `inputs` must be a sequence. Received: {inputs}")
-    if not inputs:
-        raise ValueError("Argument `inputs` must not be empty.")
+    _check_inputs(inputs)
     outputs = []
     with tf.variable_scope(scope or "rnn") as varscope:
         cache_variables(varscope)
         batch = _batch_size(inputs)
-        state = initial_state
-        if state is None:
-            if not dtype:
-                raise ValueError("If no initial_state is provided, argument `dtype` must be specified")
-            state = initial_state_of(cell, batch, dtype)
+        state = initial_state_of(cell, initial_state, batch, dtype)
         lengths = zeros = None
         if sequence_length is not None:
             sequence_length = convert_to_tensor(sequence_length, name="sequence_length")
@@ -62,6 +55,13 @@ def static_rnn(
     return outputs, state
 
 
+def _check_inputs(inputs: Sequence[Any]) -> None:
+    if not nest.is_nested(inputs):
+        raise TypeError(f"Argument `inputs` must be a sequence. Received: {inputs}")
+    if not inputs:
+        raise ValueError("Argument `inputs` must not be empty.")
+
+
 def _zero_output(batch: object, size: TensorLike, dtype: DTypeLike) -> Any:
     zeros = tf.zeros(joined_sizes(batch, size), dtype=dtype)
     zeros.set_shape(joined_shape(batch if isinstance(batch, int) else None, size))
@@ -75,7 +75,7 @@ def _batch_size(inputs: Sequence[Any]) -> Any:
         first = first[0]
     shape: Any = first.shape  # type: ignore[attr-defined]
     if shape.rank is None:
-        # the words that TensorFlow fails with
+        # TensorFlow fails with this message.
         raise TypeError("'NoneType' object is not subscriptable")
     if shape.rank == 1:
         return tf.shape(first)[0]
@@ -94,7 +94,7 @@ def _batch_size(inputs: Sequence[Any]) -> Any:
 
 
 class _StateSaver:
-    """State saver of `static_state_saving_rnn`, asked for all the parts of a state at once."""
+    """Loads and saves all parts of a state with a user's state saver."""
 
     def __init__(self, saver: Any, names: Any) -> None:
         self.saver, self.names = saver, names
@@ -128,7 +128,7 @@ def static_state_saving_rnn(
     sequence_length: TensorLike | None = None,
     scope: object = None,
 ) -> tuple[list[Any], Any]:
-    """`static_rnn` that loads its state from a saver and stores the final one before the last output."""
+    """`static_rnn` that loads its initial state with a saver, and saves the last state before it returns the last output."""
     saver = _StateSaver(state_saver, state_name)
     state = saver.load(cell.state_size)
     outputs, state = static_rnn(cell, inputs, initial_state=state, sequence_length=sequence_length, scope=scope)
@@ -139,7 +139,7 @@ def static_state_saving_rnn(
 
 
 def reversed_sequence(inputs: Sequence[Any], lengths: Any) -> list[Any]:
-    """A list of inputs from its end; where lengths are given, each sequence from its own end."""
+    """The list of inputs in reverse; with `lengths`, each sequence is reversed from its own end."""
     if lengths is None:
         return list(reversed(inputs))
     flat = [nest.flatten(value) for value in inputs]
@@ -167,13 +167,10 @@ def static_bidirectional_rnn(
     sequence_length: TensorLike | None = None,
     scope: object = None,
 ) -> tuple[list[Any], Any, Any]:
-    """Two cells, one from the beginning and one from the end: their outputs joined, and both last states."""
+    """Run a cell forwards and a cell backwards.  Return their concatenated outputs, and both last states."""
     check_cell("cell_fw", cell_fw)
     check_cell("cell_bw", cell_bw)
-    if not nest.is_nested(inputs):
-        raise TypeError(f"Argument `inputs` must be a sequence. Received: {inputs}")
-    if not inputs:
-        raise ValueError("Argument `inputs` must not be empty.")
+    _check_inputs(inputs)
     with tf.variable_scope(scope or "bidirectional_rnn"):
         with tf.variable_scope("fw") as way:
             forward, state_fw = static_rnn(cell_fw, inputs, initial_state_fw, dtype, sequence_length, scope=way)

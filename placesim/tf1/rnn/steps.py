@@ -1,4 +1,4 @@
-"""One step of a cell over sequences of different lengths: those that have ended keep their state and give zeros."""
+"""One step of a cell over sequences of different lengths: finished sequences keep their state and output zeros."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Call = Callable[[], tuple[Any, Any]]
 
 
 def kept_where(ended: object, old: Tensor, new: Tensor) -> Any:
-    """A sequence's old value where it has ended, else the new one.  Arrays and numbers of all sequences are the new ones."""
+    """The old value for sequences that have ended, else the new one.  A TensorArray or scalar is always the new one."""
     if isinstance(old, TensorArray) or new.shape.rank == 0:
         return new
     with tf.colocate_with(new):
@@ -34,7 +34,7 @@ class Lengths:
         self.longest = tf.reduce_max(lengths)
 
     def step(self, time: Any, zeros: object, state: object, call: Call, skips_conditionals: bool) -> tuple[Any, Any]:
-        """Output and state after a step.  With `skips_conditionals` the cell is run even where all sequences have ended."""
+        """Output and state after a step.  With `skips_conditionals` the cell runs even after all sequences have ended."""
         ended = time >= self.lengths
         before, empty = nest.flatten(state), nest.flatten(zeros)
         structure: list[Any] = []

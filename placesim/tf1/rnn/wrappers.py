@@ -1,4 +1,4 @@
-"""Cells made of cells: several in a row, and one with dropout, with a way around it, or on a device."""
+"""Cells made of other cells: stacked cells, and wrappers for dropout, residual connections and devices."""
 
 from __future__ import annotations
 
@@ -53,17 +53,17 @@ class MultiRNNCell(RNNCell):
             return super().zero_state(batch_size, dtype)
 
     @property
+    def _layers(self) -> list[Layer]:
+        return [cell for cell in self._cells if isinstance(cell, Layer)]
+
+    @property
     def trainable_variables(self) -> list[Any]:
-        if not self.trainable:
-            return []
-        return [variable for cell in self._cells if isinstance(cell, Layer) for variable in cell.trainable_variables]
+        return [variable for cell in self._layers for variable in cell.trainable_variables] if self.trainable else []
 
     @property
     def non_trainable_variables(self) -> list[Any]:
-        own = [variable for cell in self._cells if isinstance(cell, Layer) for variable in cell.non_trainable_variables]
-        if self.trainable:
-            return own
-        return own + [variable for cell in self._cells if isinstance(cell, Layer) for variable in cell.trainable_variables]
+        own = [variable for cell in self._layers for variable in cell.non_trainable_variables]
+        return own if self.trainable else own + [variable for cell in self._layers for variable in cell.trainable_variables]
 
     trainable_weights, non_trainable_weights = trainable_variables, non_trainable_variables
 
@@ -87,7 +87,7 @@ class MultiRNNCell(RNNCell):
 
 
 class _Wrapper(RNNCell):
-    """Base of cell wrappers, with the inner cell's variables and sizes and no scope of its own."""
+    """Base of cell wrappers, which have the inner cell's variables and sizes, and open no scope themselves."""
 
     def __init__(self, cell: Any, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -138,7 +138,7 @@ class _Wrapper(RNNCell):
 
 
 def _is_dropped(part: object) -> Any:
-    """Mask of a state's dropped parts: all but an LSTM's cell and arrays."""
+    """Mask of the parts of a state that are dropped: all except the cell state of an LSTM, and TensorArrays."""
     if isinstance(part, LSTMStateTuple):
         return LSTMStateTuple(c=False, h=True)
     return not isinstance(part, TensorArray)
@@ -277,7 +277,7 @@ def _added(inputs: TensorLike, outputs: object) -> Any:
 
 
 class DeviceWrapper(_Wrapper):
-    """A cell on a device."""
+    """A cell whose ops are requested on a device."""
 
     def __init__(self, cell: CellLike, device: object, **kwargs: Any) -> None:
         super().__init__(cell, **kwargs)

@@ -8,14 +8,10 @@ from placesim.graph.session_steps import Config, ThreadPoolOptions
 from placesim.machine.gpu_options import EXPERIMENTAL_GPU_OPTIONS, GPU_OPTIONS, GpuOptions, VirtualDevices
 
 _SAME = (
-    "allow_soft_placement",
-    "log_device_placement",
-    "intra_op_parallelism_threads",
-    "inter_op_parallelism_threads",
-    "use_per_session_threads",
-    "operation_timeout_in_ms",
+    *("allow_soft_placement", "log_device_placement", "intra_op_parallelism_threads", "inter_op_parallelism_threads"),
+    *("use_per_session_threads", "operation_timeout_in_ms"),
 )
-"""Fields that both have by one name, as one value."""
+"""Fields with the same names and values in both."""
 
 
 def config_of(message: Any) -> Config:

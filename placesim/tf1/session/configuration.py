@@ -11,14 +11,14 @@ from placesim.tf1.graphs.tensor_likes import TensorLike
 
 
 class PhysicalDevice(NamedTuple):
-    """A device of the machine, by its place there."""
+    """A device of the machine, named by its index."""
 
     name: str
     device_type: str
 
 
 class LogicalDevice(NamedTuple):
-    """A device that ops are placed on."""
+    """A device on which ops can be placed."""
 
     name: str
     device_type: str
@@ -37,7 +37,7 @@ VirtualDeviceConfiguration = LogicalDeviceConfiguration
 
 @dataclass
 class _Settings:
-    """Settings of a script; `is_made` once devices have been listed as logical ones or a session was made."""
+    """Settings of a script.  `is_made`: logical devices were listed, or a session was made."""
 
     values: dict[str, Any] = field(default_factory=dict)
     growth: dict[PhysicalDevice, bool] = field(default_factory=dict)
@@ -52,9 +52,15 @@ _settings = _Settings()
 
 
 def reset() -> None:
-    """As a program begins: nothing is set."""
+    """Forget all settings, as at the start of a program."""
     global _settings
     _settings = _Settings()
+
+
+_CONFIG_FIELDS = (
+    *("allow_soft_placement", "log_device_placement"),
+    *("inter_op_parallelism_threads", "intra_op_parallelism_threads"),
+)
 
 
 def default_config() -> Any:
@@ -64,12 +70,7 @@ def default_config() -> Any:
     if not (said.values or said.growth or said.parts or said.visible is not None):
         return None
     config = message_class("ConfigProto")()
-    for name in (
-        "allow_soft_placement",
-        "log_device_placement",
-        "inter_op_parallelism_threads",
-        "intra_op_parallelism_threads",
-    ):
+    for name in _CONFIG_FIELDS:
         if name in said.values:
             setattr(config, name, said.values[name])
     gpus = list_physical_devices("GPU")
@@ -102,13 +103,13 @@ def list_physical_devices(device_type: str | None = None) -> list[PhysicalDevice
         if device.device_type not in ("CPU", "GPU") or device_type not in (None, device.device_type):
             continue
         if device.device_type == "CPU" and any(one.device_type == "CPU" for one in found):
-            continue  # several CPU devices are parts of one
+            continue  # several CPU devices belong to one physical device
         found.append(PhysicalDevice(device.name.replace("/device:", "/physical_device:"), device.device_type))
     return found
 
 
 def _machine_devices() -> list[Any]:
-    """The machine's devices, of which none is taken by asking."""
+    """Devices of the machine, listed without taking GPUs for this process."""
     from placesim.machine.gpu_memory import GpuProcess
     from placesim.tf1.session.devices import list_local_devices
 
@@ -125,13 +126,13 @@ def list_logical_devices(device_type: str | None = None) -> list[LogicalDevice]:
 
 
 def get_visible_devices(device_type: str | None = None) -> list[PhysicalDevice]:
-    """The devices that may be used."""
+    """Devices that sessions may use."""
     found = list_physical_devices() if _settings.visible is None else _settings.visible
     return [device for device in found if device_type in (None, device.device_type)]
 
 
 def set_visible_devices(devices: Any, device_type: str | None = None) -> None:
-    """From now on only these are used, of the type that is given.  Raises ValueError, RuntimeError."""
+    """Use only these devices, or of `device_type` only these.  Raises ValueError, RuntimeError."""
     wanted = list(devices) if isinstance(devices, list) else [devices]
     for device in wanted:
         _known(device)
@@ -146,7 +147,7 @@ def set_visible_devices(devices: Any, device_type: str | None = None) -> None:
 
 
 def get_memory_growth(device: PhysicalDevice) -> bool:
-    """Whether a GPU's memory is taken as it is needed.  Raises ValueError for no device, KeyError for no GPU."""
+    """Whether GPU memory is allocated as needed.  Raises ValueError for an unknown device, KeyError unless it is a GPU."""
     _known(device)
     if device.device_type != "GPU":
         raise KeyError(device)
@@ -154,7 +155,7 @@ def get_memory_growth(device: PhysicalDevice) -> bool:
 
 
 def set_memory_growth(device: PhysicalDevice, enable: bool) -> None:
-    """A GPU's memory is taken as it is needed, or all at once.  Raises ValueError, RuntimeError."""
+    """Allocate GPU memory as needed, or all at once.  Raises ValueError, RuntimeError."""
     _known(device)
     if device in _settings.parts:
         raise ValueError("Cannot set memory growth on device when virtual devices configured")
@@ -173,7 +174,7 @@ def get_logical_device_configuration(device: PhysicalDevice) -> list[LogicalDevi
 
 
 def set_logical_device_configuration(device: PhysicalDevice, logical_devices: list[LogicalDeviceConfiguration]) -> None:
-    """Divides a device.  Raises ValueError for memory limits on a CPU, RuntimeError once devices are made."""
+    """Split a device.  Raises ValueError for memory limits on a CPU, RuntimeError after devices were made."""
     _known(device)
     if device.device_type == "CPU":
         if any(part.memory_limit is not None for part in logical_devices):
@@ -185,7 +186,7 @@ def set_logical_device_configuration(device: PhysicalDevice, logical_devices: li
 
 
 def get_device_details(device: PhysicalDevice) -> dict[str, Any]:
-    """A GPU's name and compute capability; nothing of other devices.  Raises ValueError for no device."""
+    """Name and compute capability of a GPU; empty for other devices.  Raises ValueError for an unknown device."""
     if not isinstance(device, PhysicalDevice):
         raise ValueError(
             "device must be a tf.config.PhysicalDevice, but got: "
@@ -225,7 +226,7 @@ def _check_not_made(told: str) -> None:
 
 
 def _value(key: str, default: object, fixed: str = "") -> tuple[Callable[[], Any], Callable[[Any], None]]:
-    """Getter and setter of a value; `fixed` is the error text if it can't be set once there are devices."""
+    """Getter and setter of a value.  `fixed`: error text if the value cannot change after devices were made."""
 
     def get() -> Any:
         return _settings.values.get(key, default)
@@ -266,7 +267,7 @@ def set_soft_device_placement(enabled: bool) -> None:
 
 
 def set_log_device_placement(enabled: bool) -> None:
-    """Whether sessions without a config log where ops are placed."""
+    """Enable the log of placements for sessions without a config."""
     _set_log(enabled)
 
 
@@ -299,11 +300,11 @@ def set_device_policy(device_policy: str | None) -> None:
 
 
 def enable_mlir_bridge() -> None:
-    """Nothing is to be done: graphs are not compiled here."""
+    """Do nothing: graphs are not compiled."""
 
 
 def disable_mlir_bridge() -> None:
-    """Nothing is to be done: graphs are not compiled here."""
+    """Do nothing: graphs are not compiled."""
 
 
 def enable_traceback_filtering() -> None:
@@ -322,7 +323,7 @@ _ALWAYS = ("disable_model_pruning", "disable_meta_optimizer")
 
 
 def get_jit() -> str:
-    """`autoclustering` or nothing."""
+    """`autoclustering`, or an empty string."""
     return _settings.jit
 
 

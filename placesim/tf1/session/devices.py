@@ -18,9 +18,9 @@ def incarnation_of(name: str) -> int:
 
 
 def list_local_devices(session_config: Any = None, process: GpuProcess | None = None) -> list[Any]:
-    """The machine's devices as DeviceAttributes messages, named as a process of its own names them (`/device:CPU:0`).
+    """Devices of the machine as DeviceAttributes messages, named as in a local process (`/device:CPU:0`).
 
-    They stay this process's devices, unless another `process` is given.
+    They are made for this process, unless another `process` is given.
     """
     from placesim.studies.simulation.program_sessions import open_machine
 

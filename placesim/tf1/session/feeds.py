@@ -1,4 +1,4 @@
-"""`feed_dict` -> arrays by tensor, with TensorFlow's checks and words."""
+"""`feed_dict` -> arrays by tensor, with TensorFlow's checks and messages."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ Array = np.ndarray[Any, Any]
 
 
 def read_feeds(graph: Graph, feed_dict: object) -> dict[Tensor, Array]:
-    """The fed arrays, each of its tensor's type and of a shape that fits.
+    """Fed arrays, which have the types of their tensors, and compatible shapes.
 
-    Raises TypeError and ValueError in TensorFlow's words.
+    Raises TypeError and ValueError with TensorFlow's messages.
     """
     found: dict[Tensor, Array] = {}
     for key, value in _flattened(feed_dict).items():
@@ -39,12 +39,7 @@ def _flattened(feed_dict: object) -> dict[Any, Any]:
         raise TypeError(f"{message} '{kind}'.")
     found: dict[Any, Any] = {}
     for key, value in feed_dict.items():
-        if not isinstance(key, tuple):
-            if key in found:
-                raise ValueError(f"Could not flatten dictionary: key {key} is not unique.")
-            found[key] = value
-            continue
-        keys, values = leaves(key), leaves(value)
+        keys, values = (leaves(key), leaves(value)) if isinstance(key, tuple) else ([key], [value])
         if len(keys) != len(values):
             raise ValueError(
                 f"Could not flatten dictionary. Key had {len(keys)} elements, but value had {len(values)} elements. "
@@ -94,7 +89,7 @@ def _array(value: Any, wanted: Any) -> Array:
     try:
         return np.asarray(value, dtype=wanted)
     except ValueError:
-        # in the words that numpy has for a text in an array
+        # This fails with numpy's message for a text in an array.
         return np.asarray(np.asarray(value), dtype=wanted)
 
 

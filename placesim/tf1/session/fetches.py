@@ -1,4 +1,4 @@
-"""Fetches of `Session.run` in any structure -> tensors and operations, and their values in that structure again."""
+"""Fetches of `Session.run` in any structure -> tensors and operations; their values -> the same structure."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Fetches(NamedTuple):
 
 
 def flatten_fetches(graph: Graph, fetches: object) -> Fetches:
-    """Raises TypeError and ValueError in TensorFlow's words for what is no element of the graph."""
+    """Flatten fetches.  Raises TypeError and ValueError, with TensorFlow's messages, for other values than graph elements."""
     elements: dict[Any, int] = {}
 
     def place(element: object) -> int:

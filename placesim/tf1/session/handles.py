@@ -21,14 +21,14 @@ def get_session_handle(data: TensorLike, name: str | None = None) -> Any:
 
 
 def get_session_tensor(handle: object, dtype: DTypeLike, name: str | None = None) -> tuple[Any, Any]:
-    """`tf.get_session_tensor`: a placeholder of the handle, and the tensor that it stands for, on the handle's device."""
+    """`tf.get_session_tensor`: placeholder for a handle, and its tensor, both on the device of the given handle."""
     with device(_device_of(handle)):
         holder = placeholder(dtypes.string)
         return holder, gen("GetSessionTensor")(holder, dtype, name=name)
 
 
 def delete_session_tensor(handle: object, name: str | None = None) -> tuple[Any, Any]:
-    """`tf.delete_session_tensor`: a placeholder of the handle, and the op that lets the tensor go."""
+    """`tf.delete_session_tensor`: placeholder for a handle, and op that deletes its tensor from the session."""
     with device(_device_of(handle)):
         holder = placeholder(dtypes.string)
         return holder, gen("DeleteSessionTensor")(holder, name=name)

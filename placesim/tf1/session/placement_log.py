@@ -33,8 +33,7 @@ logs_creation: bool = False
 
 
 class PlacementLog:
-    """Writes to standard output, as TensorFlow does; that a machine has no devices to map goes to standard error with the rest
-    of its log."""
+    """Writes to standard output, as TensorFlow does.  The message of an empty device mapping goes to standard error."""
 
     def __init__(self, machine: OpenedMachine, options: SimulationOptions) -> None:
         self._machine = machine
@@ -56,11 +55,11 @@ class PlacementLog:
             (sys.stdout if lines else sys.stderr).write(escape(format_mapping(lines)))
 
     def fetched(self, names: Iterable[str]) -> None:
-        """A step asks for these nodes: in the first guides' order the log begins at them."""
+        """Set the nodes that a step fetches, at which the log in the classic style begins."""
         self._fetches = list(names)
 
     def classic_error(self, error: PlacesimError, session: GraphSession) -> str | None:
-        """Error for a missing device in the style of the first guides, if enabled."""
+        """Error for a missing device in the classic style, None in the modern style."""
         if not self._is_classic or not session.placements:
             return None
         found = format_classic_error(error, session.placements[-1], self._fetches)

@@ -6,6 +6,7 @@ import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -29,30 +30,14 @@ if TYPE_CHECKING:
     from placesim.studies.simulation.program_sessions import OpenedMachine
 
 
+@dataclass(frozen=True, repr=False, eq=False)
 class DeviceAttributes:
     """An entry of `list_devices`."""
 
-    def __init__(self, name: str, device_type: str, memory_limit_bytes: int, incarnation: int) -> None:
-        self._name = name
-        self._device_type = device_type
-        self._memory_limit_bytes = memory_limit_bytes
-        self._incarnation = incarnation
-
-    @property
-    def name(self) -> str:
-        return self._name
-
-    @property
-    def device_type(self) -> str:
-        return self._device_type
-
-    @property
-    def memory_limit_bytes(self) -> int:
-        return self._memory_limit_bytes
-
-    @property
-    def incarnation(self) -> int:
-        return self._incarnation
+    name: str
+    device_type: str
+    memory_limit_bytes: int
+    incarnation: int
 
     def __repr__(self) -> str:
         return f"_DeviceAttributes({self.name}, {self.device_type}, {self.memory_limit_bytes}, {self.incarnation})"
@@ -61,7 +46,7 @@ class DeviceAttributes:
 class BaseSession:
     """A session on a graph; `target` is empty for this process's machine.
 
-    Raises TypeError for arguments of the wrong kind, and what TensorFlow raises while it makes the devices.
+    Raises TypeError for arguments of other types, and TensorFlow's errors if the devices cannot be made.
     """
 
     def __init__(self, target: str = "", graph: Graph | None = None, config: Any = None) -> None:
@@ -84,7 +69,7 @@ class BaseSession:
 
         if self._target:
             from placesim.tf1.session.targets import find_target
-            from placesim.tf1.training import servers  # noqa: F401 - registers the targets that it answers for
+            from placesim.tf1.training import servers  # noqa: F401 - registers the targets of its servers
 
             found: OpenedMachine = find_target(self._target, config_of(self._config), self._machine)
             return found
@@ -95,7 +80,7 @@ class BaseSession:
         except PlacesimError as error:
             raise as_tensorflow(error, None) from error
 
-    # --- what it is
+    # --- properties
 
     @property
     def graph(self) -> Graph:
@@ -123,7 +108,7 @@ class BaseSession:
         ]
 
     def close(self) -> None:
-        """End the session, with its variables."""
+        """Close the session, and delete its variables."""
         if self._closed:
             return
         self._closed = True
@@ -145,10 +130,10 @@ class BaseSession:
     # --- steps
 
     def run(self, fetches: object, feed_dict: object = None, options: object = None, run_metadata: object = None) -> Any:
-        """Run one step: the values of `fetches`, in their structure.
+        """Run one step.  Return the values of `fetches` in their structure.
 
-        Raises what TensorFlow raises: TypeError and ValueError for what is no fetch or feed, RuntimeError for a closed session,
-        and the classes of `tf.errors`.
+        Raises TypeError and ValueError for invalid fetches and feeds, RuntimeError for a closed session, and the classes of
+        `tf.errors`.
         """
         if self._closed:
             raise RuntimeError("Attempted to use a closed Session.")
@@ -159,7 +144,7 @@ class BaseSession:
         return wanted.build(self._compute(wanted.elements, feeds, options, run_metadata))
 
     def make_callable(self, fetches: object, feed_list: object = None, accept_options: bool = False) -> Callable[..., Any]:
-        """A function of the values of `feed_list` that runs `fetches`.  Raises TypeError for a list that is none."""
+        """Function of the values of `feed_list` that runs `fetches`.  Raises TypeError for another type of `feed_list`."""
         if feed_list is not None and not isinstance(feed_list, list | tuple):
             raise TypeError(f"Argument `feed_list` must be a list or tuple. Received: feed_list={feed_list}")
         names = list(feed_list or ())
@@ -171,11 +156,11 @@ class BaseSession:
         return generic_run
 
     def partial_run_setup(self, fetches: object, feeds: object = None) -> Any:
-        """Refused: placesim runs steps whole."""
+        """Raise NotImplementedError: placesim runs only complete steps."""
         raise _no_partial_run("partial_run_setup")
 
     def partial_run(self, handle: object, fetches: object, feed_dict: object = None) -> Any:
-        """Refused: placesim runs steps whole."""
+        """Raise NotImplementedError: placesim runs only complete steps."""
         raise _no_partial_run("partial_run")
 
     def _compute(self, elements: Sequence[Any], feeds: Mapping[Tensor, Array], options: object, metadata: object) -> list[Any]:
@@ -275,7 +260,7 @@ class Session(BaseSession):
 
 
 class InteractiveSession(BaseSession):
-    """`tf.InteractiveSession`: the default session from its making on; it places only what a step needs."""
+    """`tf.InteractiveSession`: the default session until it is closed; it places only the nodes that steps need."""
 
     __module__ = "tensorflow.python.client.session"
     _active = 0
@@ -334,7 +319,7 @@ def _checked_config(config: object) -> Any:
 
 
 def _as_result(value: Any) -> Any:
-    """A fetched value as TensorFlow's users get it: a scalar is numpy's, or bytes."""
+    """Fetched value as TensorFlow returns it: a scalar is a numpy scalar or bytes."""
     if getattr(value, "shape", None) == () and hasattr(value, "dtype"):
         return value[()]
     return value

@@ -12,14 +12,14 @@ FeedDict: TypeAlias = Mapping[Any, Any]
 
 
 class RunningSession(Protocol):
-    """A session, as `Tensor.eval` and `Operation.run` ask it."""
+    """The part of a session that `Tensor.eval` and `Operation.run` use."""
 
     @property
     def graph(self) -> Any:
-        """The graph that it runs."""
+        """Graph of the session."""
 
     def run(self, fetches: object, feed_dict: FeedDict | None = None) -> Any:
-        """The values of fetches."""
+        """Values of fetches."""
 
 
 _Session = TypeVar("_Session", bound=RunningSession)
@@ -41,7 +41,7 @@ def get_default_session() -> Any:
 
 @contextmanager
 def default_session(session: _Session, enforces_nesting: bool = True) -> Iterator[_Session]:
-    """Makes a session the default inside."""
+    """Make a session the default in this block."""
     sessions = _stack.sessions
     sessions.append(session)
     try:

@@ -1,4 +1,4 @@
-"""Statistics of a step -> the RunMetadata that a script asked for: real kernel times, outputs, memory of devices."""
+"""Statistics of a step -> RunMetadata: measured kernel times, outputs, memory of devices."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def fill_metadata(
 
 
 def write_step_stats(message: Any, measurements: Measurements) -> None:
-    """The kernels that ran, by device in the order of their starts, with times since the epoch as TensorFlow has them."""
+    """Write the kernel runs of each device in the order of their starts, with times since the epoch, as TensorFlow does."""
     since_epoch = time.time_ns() - time.perf_counter_ns()
     by_device: dict[str, list[_Run]] = {}
     runs, moved = measurements.runs, measurements.transfers
@@ -76,7 +76,7 @@ def write_step_stats(message: Any, measurements: Measurements) -> None:
 
 
 class _Run(NamedTuple):
-    """A kernel's run, or a tensor's way; moments are nanoseconds of `perf_counter_ns`."""
+    """Run of a kernel, or transfer of a tensor; `start` and `end` are nanoseconds of `perf_counter_ns`."""
 
     start: int
     end: int

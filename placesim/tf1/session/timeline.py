@@ -1,6 +1,6 @@
-"""`tensorflow.python.client.timeline`: a step's statistics as Chrome's trace events, named as TensorFlow names them.
+"""`tensorflow.python.client.timeline`: a step's statistics as Chrome's trace events, with TensorFlow's names.
 
-Sources: what TensorFlow 2.21 writes for step statistics made up for the purpose (tests/tf1/test_timeline.py).
+Source: what TensorFlow 2.21 writes for the step statistics in tests/tf1/test_timeline.py.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 _LABEL = re.compile(r"(?P<name>.*?) = (?P<op>[^(]*)\((?P<inputs>.*)\)\Z", re.DOTALL)
 _RECEIVED = "RecvTensor"
 _ALLOCATORS = 0
-"""Process number of the counters; devices follow, two each."""
+"""Process number of the memory counters; each device has the next two numbers."""
 
 
 class AllocationMaximum(NamedTuple):
@@ -33,7 +33,7 @@ class StepStatsAnalysis(NamedTuple):
 
 
 class _Slice(NamedTuple):
-    """A drawn kernel run: `pid` is its device's process, `tid` the lane."""
+    """Drawn run of a kernel: `pid` is the process number of its device, `tid` its lane."""
 
     stats: Any
     name: str
@@ -52,7 +52,7 @@ class _Slice(NamedTuple):
 
 
 class _Tensor:
-    """A tensor from when the kernel that made it began until its last reader's end."""
+    """A tensor, which lives from the start of the kernel that makes it to the end of its last reader."""
 
     def __init__(self, number: int, output: Any, made_by: _Slice) -> None:
         self.number = number
@@ -74,9 +74,9 @@ class Timeline:
     def generate_chrome_trace_format(
         self, show_dataflow: bool = True, show_memory: bool = False, op_time: str = "schedule"
     ) -> str:
-        """The trace as JSON: one process a device, one slice a kernel that ran.
+        """The trace as JSON, with a process for each device and a slice for each kernel run.
 
-        `show_dataflow` draws arrows to readers in other lanes, `show_memory` tensors and what their allocators hold.
+        `show_dataflow` adds arrows to readers in other lanes, `show_memory` tensors and the memory of allocators.
         """
         return self.analyze_step_stats(show_dataflow, show_memory, op_time).chrome_trace.format_to_string(pretty=True)  # type: ignore[no-any-return]
 
@@ -108,7 +108,7 @@ class Timeline:
             yield {"name": "process_name", "ph": "M", "pid": pid, "args": {"name": name}}
 
     def _slices(self) -> Iterator[_Slice]:
-        """Each in the first lane of its device whose last slice has ended before it begins."""
+        """Slices of all runs, each in the first lane of its device that is free at its start."""
         for number, device in enumerate(self._step_stats.dev_stats):
             lanes: list[int] = []
             for stats in device.node_stats:
@@ -137,9 +137,10 @@ def _read_label(stats: Any) -> tuple[str, str, tuple[str, ...]]:
 
 
 def _tensors_made(slices: list[_Slice]) -> list[_Tensor]:
-    """Outputs of each run; of a node that ran several times, as in a loop, readers mean the last run's.
+    """Outputs of all runs.
 
-    A tensor's number is how many names were made before it, so that such a node's tensors share numbers with others.
+    A tensor's number counts the different names before it, as in TensorFlow, so that the outputs of a node that ran
+    several times share numbers with other tensors.
     """
     made: list[_Tensor] = []
     names: set[str] = set()

@@ -60,7 +60,7 @@ def register_session_run_conversion_functions(
     feed_function: Callable[[Any, Any], Sequence[tuple[Any, Any]]] | None = None,
     feed_function_for_partial_run: object = None,
 ) -> None:
-    """Have sessions take a class apart by these functions.  Raises ValueError for one that is registered already."""
+    """Register functions by which sessions fetch and feed a class.  Raises ValueError if it is already registered."""
     if any(issubclass(tensor_type, kind) for kind, _, _ in _registered):
         raise ValueError(f"{tensor_type} has already been registered so ignore it.")
     made: dict[int, Callable[[Sequence[Any]], Any]] = {}

@@ -26,13 +26,13 @@ class SessionWatcher(Protocol):
     """Observer of sessions, which may also veto steps."""
 
     computes: bool
-    """Whether steps are computed; code that waits for a step's values must not wait otherwise."""
+    """Whether steps are computed.  If not, code must not wait for their values."""
 
     def opened(self, session: WatchedSession) -> None:
         """A session was made."""
 
     def wants_step(self, session: WatchedSession, elements: Sequence[Any], feeds: Mapping[Any, Any]) -> bool:
-        """Whether to compute a step; else its operations count as run, and its tensors come to None."""
+        """Whether to compute a step.  If not, its operations count as run, and its tensors are None."""
 
     def closed(self, session: WatchedSession) -> None:
         """A session has ended."""
@@ -48,7 +48,7 @@ def watch(watcher: SessionWatcher) -> None:
 
 
 def on_session(made: Make) -> None:
-    """Let this function determine each new session's config, from its target and its given config."""
+    """Register a function from the target and given config of each new session to its config."""
     _makers.append(made)
 
 
@@ -91,7 +91,7 @@ _kinds = _Kinds()
 
 @contextmanager
 def untold() -> Iterator[None]:
-    """Steps of this thread inside are the API's own and not the script's: nobody is told of them."""
+    """Steps of this thread in the block are internal, not the script's: watchers are not informed of them."""
     _kinds.untold += 1
     try:
         yield
@@ -101,7 +101,7 @@ def untold() -> Iterator[None]:
 
 @contextmanager
 def background() -> Iterator[None]:
-    """Steps of this thread inside fill queues: none of them is the one that a script is run for."""
+    """Steps of this thread in the block fill queues, and do not count as the script's first step."""
     _kinds.background += 1
     try:
         yield
@@ -123,5 +123,5 @@ def wants_step(session: WatchedSession, elements: Sequence[Any], feeds: Mapping[
 
 
 def computes_steps() -> bool:
-    """Whether steps are computed: not where a script runs only up to its first one."""
+    """Whether steps are computed; not if a script runs only up to its first step."""
     return all(watcher.computes for watcher in _watchers)

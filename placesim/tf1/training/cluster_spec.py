@@ -1,7 +1,8 @@
-"""`tf.train.ClusterSpec`, and `replica_device_setter`, which puts variables on its parameter servers in turn."""
+"""`tf.train.ClusterSpec`, and `replica_device_setter`, which assigns variables to parameter servers in turn."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -10,20 +11,10 @@ from placesim.tf1.types.device_spec import DeviceSpec
 
 _ADDRESSES = "lists of network addresses, or a `ClusterDef` protocol buffer"
 PS_OPS = (
-    "Variable",
-    "VariableV2",
-    "AutoReloadVariable",
-    "MutableHashTable",
-    "MutableHashTableV2",
-    "MutableHashTableOfTensors",
-    "MutableHashTableOfTensorsV2",
-    "MutableDenseHashTable",
-    "MutableDenseHashTableV2",
-    "VarHandleOp",
-    "BoostedTreesEnsembleResourceHandleOp",
-    "BoostedTreesQuantileStreamResourceHandleOp",
-    "ResourceConditionalAccumulator",
-    "DecisionTreeResource",
+    *("Variable", "VariableV2", "AutoReloadVariable", "MutableHashTable", "MutableHashTableV2"),
+    *("MutableHashTableOfTensors", "MutableHashTableOfTensorsV2", "MutableDenseHashTable", "MutableDenseHashTableV2"),
+    *("VarHandleOp", "BoostedTreesEnsembleResourceHandleOp", "BoostedTreesQuantileStreamResourceHandleOp"),
+    *("ResourceConditionalAccumulator", "DecisionTreeResource"),
 )
 """Ops that `replica_device_setter` treats as variables by default."""
 
@@ -63,23 +54,20 @@ class ClusterSpec:
     def __eq__(self, other: object) -> bool:
         return isinstance(other, ClusterSpec) and self._jobs == other._jobs
 
-    def __ne__(self, other: object) -> bool:
-        return not self == other
-
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
         return f"ClusterSpec({{{', '.join(f'{name!r}: {tasks!r}' for name, tasks in self.as_dict().items())}}})"
 
     def as_dict(self) -> dict[str, Any]:
-        """Each job's addresses: a list, or a dict where indices are left out."""
+        """Addresses of each job: a list, or a dict if task indices are missing."""
         return {
             name: list(tasks.values()) if list(tasks) == list(range(len(tasks))) else dict(tasks)
             for name, tasks in self._jobs.items()
         }
 
     def as_cluster_def(self) -> Any:
-        """The ClusterDef."""
+        """The cluster as a ClusterDef."""
         found = message_class("ClusterDef")()
         for name, tasks in self._jobs.items():
             job = found.job.add()
@@ -98,22 +86,22 @@ class ClusterSpec:
         return self._jobs[job_name]
 
     def num_tasks(self, job_name: str) -> int:
-        """Number of tasks in a job. Raises ValueError for no job."""
+        """Number of tasks in a job.  Raises ValueError for an unknown job."""
         return len(self._tasks(job_name))
 
     def task_indices(self, job_name: str) -> list[int]:
-        """The indices of a job's tasks.  Raises ValueError for no job."""
+        """Indices of a job's tasks.  Raises ValueError for an unknown job."""
         return list(self._tasks(job_name))
 
     def task_address(self, job_name: str, task_index: int) -> str:
-        """A task's address.  Raises ValueError for no job or task."""
+        """Address of a task.  Raises ValueError for an unknown job or task."""
         tasks = self._tasks(job_name)
         if task_index not in tasks:
             raise ValueError(f"No task with index {task_index!r} in job {job_name!r}")
         return tasks[task_index]
 
     def job_tasks(self, job_name: str) -> list[str | None]:
-        """A job's addresses by index, None if one is left out.  Raises ValueError for no job."""
+        """Addresses of a job by task index, None for a missing index.  Raises ValueError for an unknown job."""
         tasks = self._tasks(job_name)
         return [tasks.get(i) for i in range(max(tasks) + 1)] if tasks else []
 
@@ -127,7 +115,7 @@ def replica_device_setter(
     ps_ops: Sequence[str] | None = None,
     ps_strategy: object = None,
 ) -> Callable[[Any], str] | None:
-    """A device function; None without parameter servers.  Raises TypeError for a strategy that is not callable."""
+    """Device function; None without parameter servers.  Raises TypeError for a strategy that is not callable."""
     if cluster is not None:
         spec = cluster if isinstance(cluster, ClusterSpec) else ClusterSpec(cluster)
         job = DeviceSpec.from_string(ps_device).job
@@ -137,11 +125,10 @@ def replica_device_setter(
     if not ps_tasks:
         return None
     ops = frozenset(PS_OPS if ps_ops is None else ps_ops)
-    if ps_strategy is None:
-        ps_strategy = _RoundRobin(ps_tasks)
-    if not callable(ps_strategy):
+    if ps_strategy is not None and not callable(ps_strategy):
         raise TypeError("ps_strategy must be callable")
-    strategy: Callable[[Any], int] = ps_strategy
+    turns = itertools.cycle(range(ps_tasks))
+    strategy: Callable[[Any], int] = (lambda op: next(turns)) if ps_strategy is None else ps_strategy
     ps, worker = DeviceSpec.from_string(ps_device or ""), DeviceSpec.from_string(worker_device or "")
 
     def choose(op: Any) -> str:
@@ -156,13 +143,3 @@ def replica_device_setter(
         return chosen.make_merged_spec(current).to_string()
 
     return choose
-
-
-class _RoundRobin:
-    def __init__(self, count: int) -> None:
-        self._count, self._next = count, 0
-
-    def __call__(self, op: object) -> int:
-        found = self._next
-        self._next = (found + 1) % self._count
-        return found

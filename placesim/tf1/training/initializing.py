@@ -10,28 +10,28 @@ from placesim.tf1.graphs.graph_keys import GraphKeys
 
 
 def tables_initializer(name: str = "init_all_tables") -> Any:
-    """An op that fills all tables of the graph so far."""
+    """Op that fills all tables of the graph so far."""
     found = tf.get_collection(GraphKeys.TABLE_INITIALIZERS)
     return tf.group(*found, name=name) if found else tf.no_op(name=name)
 
 
 def shared_resources() -> list[Any]:
-    """Resources in the devices beside variables, with `handle`, `create` and `is_initialized`, shared by sessions."""
+    """Resources other than variables that tasks share, objects with `handle`, `create` and `is_initialized`."""
     return list(tf.get_collection(GraphKeys.RESOURCES))
 
 
 def local_resources() -> list[Any]:
-    """Local resources other than variables, per task."""
+    """Resources other than variables that each task has for itself."""
     return list(tf.get_collection(GraphKeys.LOCAL_RESOURCES))
 
 
 def initialize_resources(resources: Sequence[Any], name: str = "init") -> Any:
-    """An op that makes resources."""
+    """Op that creates resources."""
     return tf.group(*[each.create for each in resources], name=name) if resources else tf.no_op(name=name)
 
 
 def report_uninitialized_resources(resources: Sequence[Any] | None = None, name: str = "report_uninitialized_resources") -> Any:
-    """The names of the resources that were not made."""
+    """Names of the resources that are not initialized."""
     asked = shared_resources() + local_resources() if resources is None else list(resources)
     with tf.name_scope(name), tf.device("/cpu:0"):
         if not asked:

@@ -1,8 +1,4 @@
-"""`tf.train.MonitoredSession` and related classes: sessions with hooks that recover from lost tasks.
-
-A session of these is built in layers, each with `run`, `should_stop` and `close`: `HookedSession` calls the hooks around a
-step, `CoordinatedSession` ends the threads of queues with it, and `RecoverableSession` makes all of that again.
-"""
+"""`tf.train.MonitoredSession` and related classes: sessions with hooks, made of the layers in `session_layers`."""
 
 from __future__ import annotations
 
@@ -40,7 +36,7 @@ class _MonitoredBase:
         self._sess: Any = RecoverableSession(self._make) if should_recover else self._make()
 
     def _make(self) -> Any:
-        """The layers around a new session; its hooks know of it."""
+        """Layers around a new session, which is passed to the hooks."""
         self._raw = self._creator.create_session()
         self._coord = Coordinator(clean_stop_exception_types=[])
         if tf.get_collection(tf.GraphKeys.QUEUE_RUNNERS):
@@ -55,11 +51,11 @@ class _MonitoredBase:
         return None if self._raw is None else self._raw.graph
 
     def run(self, fetches: object, feed_dict: object = None, options: object = None, run_metadata: object = None) -> Any:
-        """One step, as `tf.Session.run`, with the hooks called around it."""
+        """Run one step like `tf.Session.run`, with calls of the hooks before and after it."""
         return self._sess.run(fetches, feed_dict=feed_dict, options=options, run_metadata=run_metadata)
 
     def run_step_fn(self, step_fn: Callable[..., Any]) -> Any:
-        """Calls a function with a StepContext.  Raises ValueError for one that takes something else."""
+        """Call a function with a StepContext.  Raises ValueError for a function with other parameters."""
         arguments = inspect.getfullargspec(step_fn).args
         is_bound = inspect.ismethod(step_fn) or "self" in arguments
         if "step_context" not in arguments or len(arguments) != (2 if is_bound else 1):
@@ -72,11 +68,11 @@ class _MonitoredBase:
         return self._sess.run_step_fn(step_fn, self._raw, None)
 
     def should_stop(self) -> bool:
-        """Whether the loop is to end."""
+        """Whether the loop should end."""
         return self._sess is None or self._sess.should_stop()
 
     def close(self) -> None:
-        """Ends the session; its hooks are called."""
+        """Call the hooks' `end`, and close the session."""
         self._close(None)
 
     def _is_closed(self) -> bool:
@@ -162,7 +158,7 @@ def MonitoredTrainingSession(  # noqa: N802 (TensorFlow's name)
     summary_dir: object = None,
     save_graph_def: bool = True,
 ) -> MonitoredSession:
-    """A MonitoredSession for training; the chief's saves checkpoints and summaries if a directory is given."""
+    """MonitoredSession for training; that of the chief saves checkpoints and summaries if a directory is given."""
     summary_steps, summary_secs = _settled(save_summaries_steps, save_summaries_secs, (100, None))
     saving_steps, saving_secs = _settled(save_checkpoint_steps, save_checkpoint_secs, (None, 600))
     scaffold = scaffold or Scaffold()
@@ -196,7 +192,7 @@ def MonitoredTrainingSession(  # noqa: N802 (TensorFlow's name)
 
 
 def _settled(steps: object, secs: object, default: tuple[int | None, int | None]) -> tuple[Any, Any]:
-    """Interval between saves; an omitted unit is None if the other is given."""
+    """Steps and seconds between saves: the default if neither is given, else None for an omitted one."""
     if steps is USE_DEFAULT and secs is USE_DEFAULT:
         return default
     return (None if steps is USE_DEFAULT else steps, None if secs is USE_DEFAULT else secs)

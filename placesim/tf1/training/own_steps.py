@@ -1,7 +1,7 @@
 """Internal steps of training sessions: readiness checks, reading the global step, saving.
 
-Where a script runs only for its graph such a step is neither computed nor told: the model counts as ready, and the first
-step is one that the script itself asks for.
+If a script runs only to build its graph, internal steps are neither computed nor reported: the model counts as ready, and
+the first step is the script's own.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from placesim.tf1.session.stacks import RunningSession
 
 
 def run_own(session: RunningSession, fetches: object, otherwise: object) -> Any:
-    """The values of fetches; `otherwise` where steps aren't computed."""
+    """Values of fetches in an internal step; `otherwise` if steps are not computed."""
     if not watching.computes_steps():
         return otherwise
     with watching.untold():
@@ -21,5 +21,5 @@ def run_own(session: RunningSession, fetches: object, otherwise: object) -> Any:
 
 
 def read_step(session: RunningSession, step: object) -> int:
-    """The value of a global step in a session; 0 if steps aren't computed."""
+    """Value of a global step in a session; 0 if steps are not computed."""
     return int(run_own(session, step, 0))

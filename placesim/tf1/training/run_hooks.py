@@ -1,4 +1,4 @@
-"""Hooks of a training session, their arguments and their requests: `tf.train.SessionRunHook` and the records around it."""
+"""`tf.train.SessionRunHook`: hooks of training sessions, with the records of their requests and results."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from placesim.tf1.session.stacks import RunningSession
 
 
 class SessionRunArgs(NamedTuple):
-    """Additions to the caller's request: fetches in any structure, feeds, and RunOptions."""
+    """Request of a hook, which is added to the caller's: fetches in any structure, feeds, and RunOptions."""
 
     fetches: Any
     feed_dict: Any = None
@@ -25,7 +25,7 @@ class SessionRunValues(NamedTuple):
 
 
 class SessionRunContext:
-    """Context of one step for its hooks; any of them may ask for the end of the loop."""
+    """Context of one step for its hooks, in which a hook can request a stop."""
 
     def __init__(self, original_args: SessionRunArgs, session: RunningSession) -> None:
         self._original_args, self._session = original_args, session
@@ -33,7 +33,7 @@ class SessionRunContext:
 
     @property
     def original_args(self) -> SessionRunArgs:
-        """Request of the caller."""
+        """Fetches, feeds and options of the caller."""
         return self._original_args
 
     @property
@@ -51,20 +51,20 @@ class SessionRunContext:
 
 
 class SessionRunHook:
-    """Is called around the steps of a training session; each method does nothing unless it is overridden."""
+    """Base of hooks, which are called around the steps of a training session.  Its methods do nothing."""
 
     def begin(self) -> None:
-        """Before the session is made: the graph may still be added to."""
+        """Called before the session is made, while nodes can still be added to the graph."""
 
     def after_create_session(self, session: RunningSession, coord: Coordinator) -> None:
-        """After the session was made, or made again; the graph is finalized."""
+        """Called after the session was made, or made again.  The graph is finalized."""
 
     def before_run(self, run_context: SessionRunContext) -> SessionRunArgs | None:
         """Called before a step; returns additional fetches and feeds."""
         return None
 
     def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:
-        """After a step that raised nothing."""
+        """Called after a step that raised no exception."""
 
     def end(self, session: RunningSession) -> None:
-        """At the end of a session that ends without an exception."""
+        """Called at the end of a session that ends without an exception."""

@@ -9,6 +9,7 @@ from typing import Any
 import placesim.tf1 as tf
 from placesim.formats.tensorflow.messages import message_class
 from placesim.tf1.files.events import FileWriter
+from placesim.tf1.graphs.graph import Graph
 from placesim.tf1.queues.queue_runners import Coordinator
 from placesim.tf1.saving.saver import Saver
 from placesim.tf1.session import watching
@@ -23,20 +24,20 @@ class CheckpointSaverListener:
     """Listener for checkpoints of a CheckpointSaverHook."""
 
     def begin(self) -> None:
-        """Before the session is made."""
+        """Called before the session is made."""
 
     def before_save(self, session: RunningSession, global_step_value: int) -> None:
-        """Before a checkpoint."""
+        """Called before a checkpoint."""
 
     def after_save(self, session: RunningSession, global_step_value: int) -> Any:
         """Called after a checkpoint; True requests the end of the loop."""
 
     def end(self, session: RunningSession, global_step_value: int) -> None:
-        """At the end of the session."""
+        """Called at the end of the session."""
 
 
 class CheckpointSaverHook(SessionRunHook):
-    """Saves a checkpoint at the beginning, every so often, and at the end.  Raises ValueError for what contradicts itself."""
+    """Saves a checkpoint at the beginning, periodically, and at the end.  Raises ValueError for conflicting arguments."""
 
     def __init__(
         self,
@@ -68,24 +69,19 @@ class CheckpointSaverHook(SessionRunHook):
             listener.begin()
 
     def after_create_session(self, session: RunningSession, coord: Coordinator) -> None:
-        """Writes the graph and the first checkpoint."""
+        """Write the graph and the first checkpoint."""
         if not watching.computes_steps():
             return
         step = read_step(session, self._step)
         graph = tf.get_default_graph()
         if self._save_graph_def:
             tf.train.write_graph(graph.as_graph_def(add_shapes=True), self._folder, "graph.pbtxt")
-        saver = self._found_saver()
-        described = message_class("MetaGraphDef")()
-        given = saver.saver_def if saver else None
-        described.CopyFrom(tf.train.export_meta_graph(graph_def=graph.as_graph_def(add_shapes=True), saver_def=given))
-        self._writer.add_graph(graph)
-        self._writer.add_meta_graph(described)
+        add_graphs(self._writer, graph, self._found_saver())
         self._save(session, step)
         self._timer.update_last_triggered_step(step)
 
     def before_run(self, run_context: SessionRunContext) -> SessionRunArgs:
-        """The global step."""
+        """Request the global step."""
         return SessionRunArgs(self._step)
 
     def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:
@@ -99,7 +95,7 @@ class CheckpointSaverHook(SessionRunHook):
                 run_context.request_stop()
 
     def end(self, session: RunningSession) -> None:
-        """The last checkpoint, if there is none of that step."""
+        """Save the last step, unless there is a checkpoint of it."""
         if not watching.computes_steps():
             return
         step = read_step(session, self._step)
@@ -116,7 +112,7 @@ class CheckpointSaverHook(SessionRunHook):
         tf.logging.info("Saving checkpoints for %d into %s.", step, self._path)
         with watching.untold():
             self._found_saver().save(session, self._path, global_step=step, write_meta_graph=self._save_graph_def)
-        log = message_class("SessionLog")(status=_CHECKPOINT, checkpoint_path=self._path)
+        log = message_class("SessionLog")(status=CHECKPOINT, checkpoint_path=self._path)
         self._writer.add_session_log(log, step)
         tf.logging.info("Calling checkpoint listeners after saving checkpoint %d...", step)
         is_over = False
@@ -146,8 +142,18 @@ class CheckpointSaverHook(SessionRunHook):
         return self._saver
 
 
-_START, _CHECKPOINT = 1, 3
+START, STOP, CHECKPOINT = 1, 2, 3
 """Statuses of a SessionLog."""
+
+
+def add_graphs(writer: FileWriter, graph: Graph, saver: Saver | None) -> None:
+    """Write a graph to an event file, as a GraphDef and as a MetaGraphDef with the saver."""
+    writer.add_graph(graph)
+    meta_graph = message_class("MetaGraphDef")()
+    definition = graph.as_graph_def(add_shapes=True)
+    saver_def = saver.saver_def if saver else None
+    meta_graph.CopyFrom(tf.train.export_meta_graph(graph=graph, graph_def=definition, saver_def=saver_def))
+    writer.add_meta_graph(meta_graph)
 
 
 class SummarySaverHook(SessionRunHook):
@@ -186,14 +192,14 @@ class SummarySaverHook(SessionRunHook):
         return SessionRunArgs(fetches)
 
     def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:
-        """Writes them."""
+        """Write the summaries."""
         if not self._writer:
             return
         step = run_values.results["global_step"]
         if self._next_step is None or self._is_due:
             step = read_step(run_context.session, self._step)
         if self._next_step is None:
-            self._writer.add_session_log(message_class("SessionLog")(status=_START), step)
+            self._writer.add_session_log(message_class("SessionLog")(status=START), step)
         if self._is_due:
             self._timer.update_last_triggered_step(step)
             for summary in run_values.results.get("summary", ()):
@@ -201,7 +207,7 @@ class SummarySaverHook(SessionRunHook):
         self._next_step = step + 1
 
     def end(self, session: object = None) -> None:
-        """Everything is in the file."""
+        """Flush the writer."""
         if self._writer:
             self._writer.flush()
 
@@ -216,7 +222,7 @@ class SummarySaverHook(SessionRunHook):
 
 
 class ProfilerHook(SessionRunHook):
-    """Writes `timeline-STEP.json` of a step every so often, as Chrome's trace events."""
+    """Writes the timeline of a step periodically: `timeline-STEP.json`, in Chrome's trace format."""
 
     def __init__(
         self,
@@ -243,7 +249,7 @@ class ProfilerHook(SessionRunHook):
         return SessionRunArgs(self._step, options=options(trace_level=options.FULL_TRACE) if self._is_due else None)
 
     def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:
-        """Writes the step's timeline."""
+        """Write the timeline of the step, if it was traced."""
         step = run_values.results
         if self._next_step is None:
             self._timer.update_last_triggered_step(step)

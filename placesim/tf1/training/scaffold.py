@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import attrgetter
 from typing import Any
 
 import placesim.tf1 as tf
@@ -10,22 +11,17 @@ from placesim.tf1.graphs.graph_keys import GraphKeys
 from placesim.tf1.training import initializing
 
 _GIVEN = (
-    "init_op",
-    "ready_op",
-    "ready_for_local_init_op",
-    "local_init_op",
-    "summary_op",
-    "saver",
-    "init_feed_dict",
-    "local_init_feed_dict",
+    *("init_op", "ready_op", "ready_for_local_init_op", "local_init_op", "summary_op", "saver"),
+    *("init_feed_dict", "local_init_feed_dict"),
 )
+"""Arguments of the constructor that are read-only properties."""
 
 
 class Scaffold:
-    """Ops that initialize, tell whether all is ready, summarize and save.
+    """Ops that initialize, check readiness, summarize and save.
 
-    An op that isn't given is the one in its collection, else made by `finalize` and put there.  Raises TypeError for a
-    scaffold to copy that is none.
+    `finalize` takes a missing op from its collection, or makes it and adds it there.  Raises TypeError if
+    `copy_from_scaffold` is not a Scaffold.
     """
 
     def __init__(
@@ -66,7 +62,7 @@ class Scaffold:
 
     @staticmethod
     def get_or_default(arg_name: str, collection_key: str, default_constructor: Callable[[], Any]) -> Any:
-        """Item of a collection, or a new one that is added.  Raises RuntimeError for several."""
+        """Only item of a collection, or a new one that is added.  Raises RuntimeError for several items."""
         found = tf.get_collection(collection_key)
         if len(found) > 1:
             raise RuntimeError(
@@ -84,7 +80,7 @@ class Scaffold:
 
     @staticmethod
     def default_local_init_op() -> Any:
-        """An op that initializes local variables, tables and local resources."""
+        """Op that initializes local variables, tables and local resources."""
         return tf.group(
             tf.local_variables_initializer(),
             initializing.tables_initializer(),
@@ -93,50 +89,24 @@ class Scaffold:
 
     @property
     def init_fn(self) -> Callable[..., Any] | None:
-        """Given function of scaffold and session as one of the session; None if there is none."""
+        """The given `init_fn(scaffold, session)` as a function of the session, None if there is none."""
         function = self._user_init_fn
         return None if function is None else lambda session: function(self, session)
 
-    @property
-    def init_op(self) -> Any:
-        return self._init_op
-
-    @property
-    def ready_op(self) -> Any:
-        return self._ready_op
-
-    @property
-    def ready_for_local_init_op(self) -> Any:
-        return self._ready_for_local_init_op
-
-    @property
-    def local_init_op(self) -> Any:
-        return self._local_init_op
-
-    @property
-    def local_init_feed_dict(self) -> Any:
-        return self._local_init_feed_dict
-
-    @property
-    def summary_op(self) -> Any:
-        return self._summary_op
-
-    @property
-    def saver(self) -> Any:
-        return self._saver
-
-    @property
-    def init_feed_dict(self) -> Any:
-        return self._init_feed_dict
-
-    _init_op: Any
-    _ready_op: Any
-    _ready_for_local_init_op: Any
-    _local_init_op: Any
-    _local_init_feed_dict: Any
-    _summary_op: Any
     _saver: Any
-    _init_feed_dict: Any
+    # the read-only properties that are made below
+    init_op: Any
+    ready_op: Any
+    ready_for_local_init_op: Any
+    local_init_op: Any
+    local_init_feed_dict: Any
+    summary_op: Any
+    saver: Any
+    init_feed_dict: Any
+
+
+for _name in _GIVEN:
+    setattr(Scaffold, _name, property(attrgetter("_" + _name)))
 
 
 def _init_op() -> Any:

@@ -1,6 +1,6 @@
 """`tf.train.Server`: a task of a cluster, all of whose tasks are simulated in this process.
 
-Sessions of one cluster share its variables and queues, whichever server they talk to.
+All sessions of a cluster share its variables and queues, on any of its servers.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def tell(text: str) -> None:
 
 
 def is_alone(target: str) -> bool:
-    """Whether no other process or thread will do anything in the cluster of a target."""
+    """Whether no other process or thread can run steps in the cluster of a target."""
     from placesim.runtime.executors.session_turns import other_threads_may_run_steps
 
     return (not target or target.startswith(_SCHEME)) and not other_threads_may_run_steps()
@@ -63,15 +63,15 @@ class _Cluster:
 
 _clusters: list[_Cluster] = []
 _tasks: dict[str, tuple[_Cluster, str]] = {}
-"""By target: the cluster, and the task there."""
+"""Target -> its cluster, and its task in the cluster."""
 _running: set[str] = set()
-"""The targets of the servers that were made."""
+"""Targets of the running servers."""
 
 
 class Server:
-    """A task's server.
+    """Server of a task.
 
-    Raises TypeError for what is no cluster, ValueError if no task is named, InternalError for one that the cluster lacks.
+    Raises TypeError for an invalid cluster, ValueError if no task is named, InternalError for a task outside the cluster.
     """
 
     __module__ = "tensorflow.python.training.server_lib"
@@ -109,7 +109,7 @@ class Server:
 
     @staticmethod
     def create_local_server(config: object = None, start: bool = True) -> Server:
-        """A server of a cluster that has this one task."""
+        """Server of a cluster with only this task."""
         return Server({"localhost": ["localhost:0"]}, protocol="grpc", config=config, start=start)
 
     @property
@@ -119,14 +119,14 @@ class Server:
 
     @property
     def target(self) -> str:
-        """Target of sessions that talk to it."""
+        """Target of sessions that connect to this server."""
         return self._target
 
     def start(self) -> None:
-        """Nothing: it answers from its making on."""
+        """Do nothing: a server runs as soon as it is made."""
 
     def join(self) -> NoReturn:
-        """Ends the script, saying so: there is no other process that this one could serve."""
+        """End the script with a message, since there is no other process to serve."""
         task = f"/job:{self._definition.job_name}/task:{self._definition.task_index}"
         tell(
             f"{task} would serve other processes till it is ended; here a worker's script simulates the whole cluster: "

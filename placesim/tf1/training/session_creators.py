@@ -1,4 +1,4 @@
-"""Session creators of monitored training: the chief's, which initializes, and the workers', which wait for it."""
+"""Session creators of monitored training: the chief's initializes the model, the workers' wait for that."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from placesim.tf1.training.session_manager import SessionManager
 
 
 class SessionCreator(abc.ABC):
-    """Makes a session whenever one is needed."""
+    """Makes the sessions of a monitored session."""
 
     @abc.abstractmethod
     def create_session(self) -> Any:
@@ -19,7 +19,7 @@ class SessionCreator(abc.ABC):
 
 
 class ChiefSessionCreator(SessionCreator):
-    """Restores the model or initializes it."""
+    """Makes sessions in which it restores or initializes the model."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class ChiefSessionCreator(SessionCreator):
 
 
 class WorkerSessionCreator(SessionCreator):
-    """Waits till the chief has made the model ready."""
+    """Makes sessions after waiting until the chief has initialized the model."""
 
     def __init__(
         self, scaffold: Scaffold | None = None, master: str = "", config: Any = None, max_wait_secs: float = 30 * 60
@@ -62,7 +62,7 @@ class WorkerSessionCreator(SessionCreator):
         self._manager: SessionManager | None = None
 
     def create_session(self) -> Any:
-        """A session once the model is ready.  Raises DeadlineExceededError."""
+        """Session with a ready model.  Raises DeadlineExceededError after the maximum wait."""
         self._scaffold.finalize()
         self._manager = self._manager or _manager_of(self._scaffold).initializes_here(self._scaffold.init_op)
         return self._manager.wait_for_session(self._master, config=self._config, max_wait_secs=self._max_wait_secs)

@@ -1,7 +1,7 @@
-"""The layers that a monitored session is built of, each with `run`, `should_stop` and `close`.
+"""Layers of a monitored session, each with `run`, `should_stop` and `close`.
 
-`HookedSession` calls the hooks around a step, `CoordinatedSession` ends the threads of queues with it, `RecoverableSession`
-makes all of that again.
+`HookedSession` calls the hooks around a step.  `CoordinatedSession` also ends the threads of queues.  `RecoverableSession`
+makes a new session after a task was lost.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _RUNNING_LOST = (
 
 
 class StepContext:
-    """Argument of a function that `run_step_fn` calls: the session without hooks, and steps with them."""
+    """Argument of the functions that `run_step_fn` calls: the session without hooks, and steps with hooks."""
 
     def __init__(self, session: Any, run_with_hooks_fn: Callable[..., Any]) -> None:
         self._session, self._run_with_hooks = session, run_with_hooks_fn
@@ -45,7 +45,7 @@ class StepContext:
         return self._session
 
     def run_with_hooks(self, *args: object, **kwargs: object) -> Any:
-        """One step with the hooks."""
+        """Run one step with the hooks."""
         return self._run_with_hooks(*args, **kwargs)
 
     def request_stop(self) -> None:
@@ -70,9 +70,7 @@ class _Layer:
 
     def should_stop(self) -> bool:
         """Whether this layer or an inner one requests the end of the loop."""
-        if self._wants_end():
-            return True
-        if self._inner is None:
+        if self._wants_end() or self._inner is None:
             return True
         return self._inner_can_stop and bool(self._inner.should_stop())
 
@@ -80,7 +78,7 @@ class _Layer:
         return False
 
     def close(self) -> None:
-        """Ends the session inside."""
+        """Close the inner session."""
         if self._inner is not None:
             try:
                 self._inner.close()
@@ -90,17 +88,17 @@ class _Layer:
                 self._inner = None
 
     def run(self, *args: Any, **kwargs: Any) -> Any:
-        """One step."""
+        """Run one step."""
         return self._inner.run(*args, **kwargs)
 
     def run_step_fn(self, step_fn: Callable[..., Any], raw_session: Any, run_with_hooks: Callable[..., Any] | None) -> Any:
-        """A function of a StepContext, which may run several steps."""
+        """Call a function of a StepContext, which may run several steps."""
         run = self.run if run_with_hooks is None else run_with_hooks
         return step_fn(StepContext(raw_session, run))
 
 
 class HookedSession(_Layer):
-    """Calls hooks before and after each step, and fetches and feeds what they ask for."""
+    """Calls hooks before and after each step, and adds their fetches and feeds to it."""
 
     def __init__(self, session: Any, hooks: Sequence[SessionRunHook]) -> None:
         super().__init__(session)
@@ -128,7 +126,7 @@ class HookedSession(_Layer):
         return found["caller"]
 
     def _ask_hooks(self, context: SessionRunContext, asked: dict[Any, Any], feed_dict: FeedDict | None, options: object) -> Any:
-        """Adds the hooks' fetches and options; all feeds."""
+        """Add the hooks' fetches to `asked`, and their options to `options`.  Return all feeds."""
         feeds: dict[Any, Any] = {}
         for hook in self._hooks:
             request = hook.before_run(context)
@@ -173,10 +171,10 @@ class CoordinatedSession(_Layer):
         return self._coord.should_stop()
 
     def close(self) -> None:
-        """Ends the threads, then the session."""
+        """End the threads, then close the session."""
         self._coord.request_stop()
         try:
-            # a thread whose step waits for something that will not come ends with the session, which is closed next
+            # A thread whose step waits in vain ends when the session is closed, which follows.
             patience = min(self._patience_seconds, _PATIENCE_SECONDS)
             self._coord.join(stop_grace_period_secs=patience, ignore_live_threads=True)
         finally:
@@ -198,7 +196,7 @@ class CoordinatedSession(_Layer):
 
 
 class RecoverableSession(_Layer):
-    """Makes the session anew when a task is lost, and does the step again."""
+    """Makes a new session after a task was lost, and runs the step again."""
 
     def __init__(self, create: Callable[[], Any]) -> None:
         self._create = create
@@ -224,11 +222,11 @@ class RecoverableSession(_Layer):
         self._inner = None
 
     def run(self, *args: object, **kwargs: object) -> Any:
-        """One step, again in a new session where its task is lost."""
+        """Run one step, and again in a new session if a task is lost."""
         return self._persevering(lambda: self._inner.run(*args, **kwargs))
 
     def run_step_fn(self, step_fn: Callable[..., Any], raw_session: Any, run_with_hooks: Callable[..., Any] | None) -> Any:
-        """The function's steps, all of them again in a new session where a task is lost."""
+        """Run the steps of a function, and all of them again in a new session if a task is lost."""
         return self._persevering(lambda: self._inner.run_step_fn(step_fn, raw_session(), run_with_hooks))
 
     def _persevering(self, run: Callable[[], Any]) -> Any:

@@ -1,4 +1,4 @@
-"""`tf.train.SessionManager`: makes sessions whose model is ready, restored or initialized or made so by somebody else."""
+"""`tf.train.SessionManager`: makes sessions with a ready model, which it restores, initializes or waits for."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from placesim.tf1.training.own_steps import run_own
 
 
 class SessionManager:
-    """Makes sessions of a graph.  Raises ValueError for a check that there is no `local_init_op` for."""
+    """Makes sessions of a graph.  Raises ValueError for a `ready_for_local_init_op` without a `local_init_op`."""
 
     def __init__(
         self,
@@ -121,19 +121,19 @@ class SessionManager:
                 continue
             session.close()
             if limit - (time.monotonic() - began) < self._wait_secs:
-                raise errors.DeadlineExceededError(None, None, f"Session was not ready after waiting {limit:d} secs.")
+                raise errors.DeadlineExceededError(None, None, f"Session was not ready after waiting {int(limit)} secs.")
             tf.logging.info(
                 "Waiting for model to be ready.  Ready_for_local_init_op:  %s, ready: %s", not_ready_for_local, not_ready
             )
             time.sleep(self._wait_secs)
 
     def initializes_here(self, init_op: object) -> SessionManager:
-        """Run the chief's `init_op` here if the chief's process does not exist."""
+        """Set the chief's `init_op`, to be run here if there is no chief.  Return this manager."""
         self._init_op_here = init_op
         return self
 
     def _initialize_here(self, session: BaseSession) -> bool:
-        """In a simulated cluster no other process will ever initialize the model, so that the one that waits does it, once."""
+        """Initialize the model once, if no other process of the simulated cluster can.  Return whether it was done."""
         from placesim.tf1.training.servers import is_alone
 
         if self._init_op_here is None or not is_alone(session.sess_str.decode()):
@@ -145,12 +145,12 @@ class SessionManager:
         self._init_op_here = None
         return True
 
-    # --- steps towards being ready
+    # --- restoring, local initialization and readiness
 
     def _restored(
         self, master: str, saver: Any, folder: object, file: Any, waits: bool, max_wait_secs: float, config: object
     ) -> tuple[Any, bool]:
-        """A session, and whether a checkpoint was put into it."""
+        """New session, and whether a checkpoint was restored in it."""
         session = tf.Session(master, graph=self._graph, config=config)
         if folder and file:
             raise ValueError("Can not provide both checkpoint_dir and checkpoint_filename_with_path.")
@@ -173,7 +173,7 @@ class SessionManager:
         return session, True
 
     def _run_local_init(self, session: BaseSession) -> str | None:
-        """Runs the local init op as soon as that may be; what is missing for it, None if nothing is."""
+        """Run the local init op if the model is ready for it.  Return what is missing, None if nothing is."""
         if self._local_init_op is None:
             return None
         missing = missing_of(self._ready_for_local_init_op, session, "Model not ready for local init")
@@ -189,7 +189,7 @@ class SessionManager:
 
 
 def missing_of(ready_op: object, session: RunningSession, doubt: str) -> str | None:
-    """Report of uninitialized variables, None if nothing."""
+    """Report of uninitialized variables, None if there are none."""
     if ready_op is None:
         return None
     try:

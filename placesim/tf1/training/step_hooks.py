@@ -28,7 +28,7 @@ def step_reader(hook: str) -> Any:
 
 
 class SecondOrStepTimer:
-    """Timer by seconds or by steps.  Raises ValueError for both and for none."""
+    """Timer by seconds or by steps.  Raises ValueError unless exactly one of both is given."""
 
     def __init__(self, every_secs: float | None = None, every_steps: int | None = None) -> None:
         if every_secs is None and every_steps is None:
@@ -44,7 +44,7 @@ class SecondOrStepTimer:
         self._last_time: float | None = None
 
     def should_trigger_for_step(self, step: int) -> bool:
-        """Whether to trigger at a step: always at the first, never twice at one."""
+        """Whether to trigger at a step: always at the first step, never twice at the same step."""
         if self._last_step is None:
             return True
         if self._last_step == step:
@@ -56,7 +56,7 @@ class SecondOrStepTimer:
         return step >= self._last_step + self._every_steps
 
     def update_last_triggered_step(self, step: int) -> tuple[float | None, int | None]:
-        """Notes that it was done; the seconds and steps since the time before, None at the first."""
+        """Record a trigger.  Return the seconds and steps since the previous one, None at the first."""
         now = time.time()
         if self._last_step is None or self._last_time is None:
             passed: tuple[float | None, int | None] = (None, None)
@@ -71,7 +71,7 @@ class SecondOrStepTimer:
 
 
 class LoggingTensorHook(SessionRunHook):
-    """Logs values of tensors periodically or at the end.  Raises ValueError if the time is ambiguous."""
+    """Logs values of tensors periodically or at the end.  Raises ValueError for conflicting intervals."""
 
     def __init__(
         self,
@@ -95,7 +95,7 @@ class LoggingTensorHook(SessionRunHook):
         self._count, self._is_due = 0, False
 
     def begin(self) -> None:
-        """The tensors may be named."""
+        """Find the tensors, which may be given by name."""
         if self._timer is not None:
             self._timer.reset()
         self._count = 0
@@ -108,7 +108,7 @@ class LoggingTensorHook(SessionRunHook):
         return SessionRunArgs(self._fetched) if self._is_due else None
 
     def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:
-        """Logs them."""
+        """Log the tensors if they were requested."""
         if self._is_due:
             self._log(run_values.results)
         self._count += 1
@@ -119,21 +119,20 @@ class LoggingTensorHook(SessionRunHook):
             self._log(session.run(self._fetched))
 
     def _log(self, values: Any) -> None:
-        before = np.get_printoptions()
-        np.set_printoptions(suppress=True)
         seconds = None if self._timer is None else self._timer.update_last_triggered_step(self._count)[0]
-        if self._formatter:
-            tf.logging.info(self._formatter(values))
-        else:
+        with np.printoptions(suppress=True):
+            if self._formatter:
+                tf.logging.info(self._formatter(values))
+                return
             shown = ", ".join(f"{tag} = {values[tag]}" for tag in self._order)
-            tf.logging.info(
-                "%s (%.3f sec)" if seconds is not None else "%s", *([shown] if seconds is None else [shown, seconds])
-            )
-        np.set_printoptions(**before)
+        if seconds is None:
+            tf.logging.info("%s", shown)
+        else:
+            tf.logging.info("%s (%.3f sec)", shown, seconds)
 
 
 class StopAtStepHook(SessionRunHook):
-    """Ends the loop at a global step, or so many steps after it began.  Raises ValueError for both and for none."""
+    """Ends the loop at a global step, or after a number of steps.  Raises ValueError unless exactly one is given."""
 
     def __init__(self, num_steps: int | None = None, last_step: int | None = None) -> None:
         if num_steps is None and last_step is None:
@@ -147,13 +146,13 @@ class StopAtStepHook(SessionRunHook):
         self._step = step_reader("StopAtStepHook")
 
     def after_create_session(self, session: RunningSession, coord: Coordinator) -> None:
-        """Counts from the step that the session begins with."""
+        """Compute the last step from the first step of the session."""
         if self._last_step is None:
             assert self._num_steps is not None
             self._last_step = read_step(session, self._step) + self._num_steps
 
     def before_run(self, run_context: SessionRunContext) -> SessionRunArgs:
-        """The global step."""
+        """Request the global step."""
         return SessionRunArgs(self._step)
 
     def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:
@@ -164,7 +163,7 @@ class StopAtStepHook(SessionRunHook):
 
 
 class StepCounterHook(SessionRunHook):
-    """Logs how many global steps a second there are, and writes it as a summary.  Raises ValueError for both and for none."""
+    """Logs global steps per second, and writes them as a summary.  Raises ValueError unless exactly one interval is given."""
 
     def __init__(
         self,
@@ -188,7 +187,7 @@ class StepCounterHook(SessionRunHook):
         self._tag = f"{tf.train.get_global_step().op.name}/sec"
 
     def before_run(self, run_context: SessionRunContext) -> SessionRunArgs:
-        """The global step."""
+        """Request the global step."""
         return SessionRunArgs(self._step)
 
     def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:
@@ -199,7 +198,7 @@ class StepCounterHook(SessionRunHook):
             if self._timer.should_trigger_for_step(step):
                 seconds, passed = self._timer.update_last_triggered_step(step)
                 if seconds is not None and passed is not None:
-                    self._log(passed / seconds, step)
+                    report_rate(self._summary_writer, self._tag, passed / seconds, step)
         if seen == self._last_seen:
             tf.logging.log_first_n(
                 tf.logging.WARN,
@@ -212,16 +211,18 @@ class StepCounterHook(SessionRunHook):
             )
         self._last_seen = seen
 
-    def _log(self, rate: float, step: int) -> None:
-        if self._summary_writer is not None:
-            summary = message_class("Summary")()
-            summary.value.add(tag=self._tag, simple_value=rate)
-            self._summary_writer.add_summary(summary, step)
-        tf.logging.info("%s: %g", self._tag, rate)
+
+def report_rate(writer: FileWriter | None, tag: str, rate: float, step: int) -> None:
+    """Log a rate of steps, and write it as a summary."""
+    if writer:
+        summary = message_class("Summary")()
+        summary.value.add(tag=tag, simple_value=rate)
+        writer.add_summary(summary, step)
+    tf.logging.info("%s: %g", tag, rate)
 
 
 class GlobalStepWaiterHook(SessionRunHook):
-    """Holds the first step back till another task has come to a global step."""
+    """Delays the first step until another task has reached a global step."""
 
     def __init__(self, wait_until_step: int) -> None:
         self._wait_until_step = wait_until_step

@@ -1,10 +1,11 @@
-"""`tf.train.Supervisor`: prepares a graph for training, makes its session, and saves and summarizes from threads of its own."""
+"""`tf.train.Supervisor`: prepares a graph for training, makes its session, and saves and summarizes in threads."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from operator import attrgetter
 from typing import Any
 
 import placesim.tf1 as tf
@@ -17,22 +18,21 @@ from placesim.tf1.session import watching
 from placesim.tf1.session.stacks import RunningSession
 from placesim.tf1.training import initializing
 from placesim.tf1.training.own_steps import read_step
+from placesim.tf1.training.saving_hooks import CHECKPOINT, START, STOP, add_graphs
 from placesim.tf1.training.session_manager import SessionManager
 from placesim.tf1.training.supervisor_threads import PeriodicThread, StepCounter
 
 _REFERENCES = ("Variable", "VariableV2")
-_START, _STOP, _CHECKPOINT = 1, 2, 3
-"""Statuses of a SessionLog."""
 
 
 class Supervisor:
-    """Training of one graph, by one process or as one of several.
+    """Runs the training of a graph, in one process or as one of several.
 
-    Raises RuntimeError for what contradicts itself, ValueError for variables of a worker's graph that are on no device.
+    Raises ValueError if the graph of a worker has variables without a requested device.
     """
 
     __module__ = "tensorflow.python.training.supervisor"
-    USE_DEFAULT: Any = 0  # TensorFlow's own value: an argument that is given as 0 is the default too
+    USE_DEFAULT: Any = 0  # as in TensorFlow, so that an argument of 0 means the default too
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class Supervisor:
             self._local_init_op = self._given(local_init_op, GraphKeys.LOCAL_INIT_OP, _local_init_op)
             self._saver = self._given(saver, GraphKeys.SAVERS, lambda: tf.train.Saver() if tf.global_variables() else None)
             self._summary_op = self._given(summary_op, GraphKeys.SUMMARY_OP, tf.summary.merge_all)
-            self._global_step = self._given(global_step, GraphKeys.GLOBAL_STEP, lambda: _step_of(self._graph))
+            self._global_step = self._given(global_step, GraphKeys.GLOBAL_STEP, tf.train.get_global_step)
             self._logdir = logdir
             self._save_path = os.path.join(logdir, checkpoint_basename) if logdir else None
             if not is_chief:
@@ -88,7 +88,7 @@ class Supervisor:
         self._graph.finalize()
 
     def _given(self, value: TensorLike, collection: str, make: Callable[[], Any] | None) -> Any:
-        """Given value, else the collection's, else a new one that is added; None means none."""
+        """Given value (None too), else the first of the collection, else a new one that is added to it."""
         if value is not self.USE_DEFAULT:
             return value
         found = self._graph.get_collection(collection)
@@ -100,7 +100,7 @@ class Supervisor:
         return made
 
     def _check_devices(self) -> None:
-        """The variables of several processes are on devices that the graph names."""
+        """Raise ValueError for a variable without a requested device."""
         for op in self._graph.get_operations():
             if op.type in _REFERENCES and not op.device:
                 raise ValueError(f"When using replicas, all Variables must have their device set: {op}")
@@ -115,63 +115,22 @@ class Supervisor:
             local_init_run_options=self._local_init_run_options,
         )
 
-    # --- what it knows
+    # --- read-only properties, which are made at the module's end
 
-    @property
-    def is_chief(self) -> bool:
-        return self._is_chief
-
-    @property
-    def session_manager(self) -> SessionManager:
-        return self._session_manager
-
-    @property
-    def coord(self) -> Coordinator:
-        return self._coord
-
-    @property
-    def init_op(self) -> Any:
-        return self._init_op
-
-    @property
-    def init_feed_dict(self) -> Any:
-        return self._init_feed_dict
-
-    @property
-    def ready_op(self) -> Any:
-        return self._ready_op
-
-    @property
-    def ready_for_local_init_op(self) -> Any:
-        return self._ready_for_local_init_op
-
-    @property
-    def summary_writer(self) -> Any:
-        return self._summary_writer
-
-    @property
-    def summary_op(self) -> Any:
-        return self._summary_op
-
-    @property
-    def save_summaries_secs(self) -> float:
-        return self._save_summaries_secs
-
-    @property
-    def global_step(self) -> Any:
-        return self._global_step
-
-    @property
-    def saver(self) -> Any:
-        return self._saver
-
-    @property
-    def save_model_secs(self) -> float:
-        return self._save_model_secs
-
-    @property
-    def save_path(self) -> Any:
-        return self._save_path
+    is_chief: bool
+    session_manager: SessionManager
+    coord: Coordinator
+    init_op: Any
+    init_feed_dict: Any
+    ready_op: Any
+    ready_for_local_init_op: Any
+    summary_writer: Any
+    summary_op: Any
+    save_summaries_secs: float
+    global_step: Any
+    saver: Any
+    save_model_secs: float
+    save_path: Any
 
     # --- sessions
 
@@ -183,14 +142,14 @@ class Supervisor:
         start_standard_services: bool = True,
         close_summary_writer: bool = True,
     ) -> Iterator[Any]:
-        """Context with a session, at whose end all threads are stopped and their exceptions raised."""
+        """Context of a session.  Its end stops all threads and raises their exceptions."""
         try:
             yield self.prepare_or_wait_for_session(master, config=config, start_standard_services=start_standard_services)
         except Exception as error:
             self.request_stop(error)
         finally:
             try:
-                # a thread may still be waiting for something that only comes when another one ends
+                # A thread may wait for something that happens only when another thread ends.
                 self.stop(close_summary_writer=close_summary_writer)
             finally:
                 with contextlib.suppress(Exception):
@@ -204,7 +163,7 @@ class Supervisor:
         max_wait_secs: float = 7200,
         start_standard_services: bool = True,
     ) -> Any:
-        """A session whose model is ready: the chief makes it so, the others wait for that."""
+        """Session with a ready model, which the chief initializes or restores, and the others wait for."""
         self._coord.clear_stop()
         if self._summary_writer:
             self._summary_writer.reopen()
@@ -238,19 +197,11 @@ class Supervisor:
         if self._logdir:
             tf.train.write_graph(self._graph.as_graph_def(add_shapes=True), self._logdir, "graph.pbtxt")
         if self._summary_writer and not self._graph_added:
-            self._summary_writer.add_graph(self._graph)
-            described = message_class("MetaGraphDef")()
-            saver_def = self._saver.saver_def if self._saver else None
-            described.CopyFrom(
-                tf.train.export_meta_graph(
-                    graph=self._graph, graph_def=self._graph.as_graph_def(add_shapes=True), saver_def=saver_def
-                )
-            )
-            self._summary_writer.add_meta_graph(described)
+            add_graphs(self._summary_writer, self._graph, self._saver)
             self._graph_added = True
 
     def start_standard_services(self, sess: RunningSession) -> list[Any] | None:
-        """The threads that save and summarize.  Raises RuntimeError for who is not the chief."""
+        """Start the threads that save and summarize.  Raises RuntimeError unless this is the chief."""
         if not self._is_chief:
             raise RuntimeError(
                 "Only chief supervisor can start standard services. Because only chief supervisors can write events."
@@ -261,7 +212,7 @@ class Supervisor:
         if not watching.computes_steps():
             return []
         if self._global_step is not None and self._summary_writer:
-            self._log_session(_START, read_step(sess, self._global_step))
+            self._log_session(START, read_step(sess, self._global_step))
         found: list[LooperThread] = []
         if self._save_summaries_secs and self._summary_writer:
             if self._summary_op is not None:
@@ -276,13 +227,13 @@ class Supervisor:
         return found
 
     def start_queue_runners(self, sess: RunningSession, queue_runners: Sequence[QueueRunner] | None = None) -> list[Any]:
-        """Threads of the graph's queue runners, or of the given ones."""
+        """Start the threads of the graph's queue runners, or of the given ones."""
         runners = self._graph.get_collection(GraphKeys.QUEUE_RUNNERS) if queue_runners is None else queue_runners
         found = [thread for runner in runners for thread in runner.create_threads(sess, self._coord, daemon=True, start=True)]
         self._started_threads.extend(found)
         return found
 
-    # --- what its threads do
+    # --- actions of the threads
 
     def _log_session(self, status: int, step: int | None, **more: object) -> None:
         self._summary_writer.add_session_log(message_class("SessionLog")(status=status, **more), step)
@@ -301,9 +252,9 @@ class Supervisor:
         with watching.untold():
             self._saver.save(session, self._save_path, global_step=self._global_step)
         if self._summary_writer and self._global_step is not None:
-            self._log_session(_CHECKPOINT, read_step(session, self._global_step), checkpoint_path=self._save_path)
+            self._log_session(CHECKPOINT, read_step(session, self._global_step), checkpoint_path=self._save_path)
 
-    # --- the end
+    # --- starting and stopping threads
 
     def loop(
         self,
@@ -312,7 +263,7 @@ class Supervisor:
         args: Sequence[object] | None = None,
         kwargs: Mapping[str, object] | None = None,
     ) -> Any:
-        """A thread that calls a function every so many seconds, None: again and again."""
+        """Start a thread that calls a function every `timer_interval_secs` seconds, or without pause if that is None."""
         found = LooperThread(self._coord, timer_interval_secs, target=target, args=args, kwargs=kwargs)
         found.start()
         return found
@@ -326,7 +277,7 @@ class Supervisor:
             self._coord.join(threads, stop_grace_period_secs=self._stop_grace_secs, ignore_live_threads=ignore_live_threads)
         finally:
             if close_summary_writer and self._summary_writer:
-                self._log_session(_STOP, None)
+                self._log_session(STOP, None)
                 self._summary_writer.close()
                 self._graph_added = False
 
@@ -354,7 +305,7 @@ class Supervisor:
             global_step = read_step(sess, self.global_step)
         self._summary_writer.add_summary(summary, global_step)
 
-    # their names of before
+    # older names
     PrepareSession = prepare_or_wait_for_session
     StartQueueRunners = start_queue_runners
     StartStandardServices = start_standard_services
@@ -371,5 +322,9 @@ def _local_init_op() -> Any:
     return tf.group(tf.local_variables_initializer(), initializing.tables_initializer())
 
 
-def _step_of(graph: object) -> Any:
-    return tf.train.get_global_step(graph)
+_PROPERTIES = (
+    *("is_chief", "session_manager", "coord", "init_op", "init_feed_dict", "ready_op", "ready_for_local_init_op"),
+    *("summary_writer", "summary_op", "save_summaries_secs", "global_step", "saver", "save_model_secs", "save_path"),
+)
+for _name in _PROPERTIES:
+    setattr(Supervisor, _name, property(attrgetter("_" + _name)))

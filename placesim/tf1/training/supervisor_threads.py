@@ -6,15 +6,14 @@ import time
 from collections.abc import Callable
 from typing import Any, Protocol
 
-import placesim.tf1 as tf
-from placesim.formats.tensorflow.messages import message_class
 from placesim.tf1.queues.queue_runners import LooperThread
 from placesim.tf1.session.stacks import RunningSession
 from placesim.tf1.training.own_steps import read_step
+from placesim.tf1.training.step_hooks import report_rate
 
 
 class Supervision(Protocol):
-    """A Supervisor, as its threads ask it."""
+    """Attributes of a Supervisor that its threads read."""
 
     @property
     def coord(self) -> Any:
@@ -22,7 +21,7 @@ class Supervision(Protocol):
 
     @property
     def global_step(self) -> Any:
-        """The variable that counts steps."""
+        """Variable that counts steps."""
 
     @property
     def summary_writer(self) -> Any:
@@ -37,7 +36,7 @@ class PeriodicThread(LooperThread):
         self._act = act
 
     def run_loop(self) -> None:
-        """Does it."""
+        """Call the function."""
         self._act()
 
 
@@ -55,14 +54,10 @@ class StepCounter(LooperThread):
         self._step = read_step(self._session, self._supervisor.global_step)
 
     def run_loop(self) -> None:
-        """Logs the rate, and writes it as a summary."""
+        """Log the rate, and write it as a summary."""
         step = read_step(self._session, self._supervisor.global_step)
         now = time.time()
         passed, seconds = step - self._step, now - self._time
         self._step, self._time = step, now
         rate = passed / seconds if seconds else float("inf")
-        if self._supervisor.summary_writer:
-            summary = message_class("Summary")()
-            summary.value.add(tag=self._tag, simple_value=rate)
-            self._supervisor.summary_writer.add_summary(summary, step)
-        tf.logging.info("%s: %g", self._tag, rate)
+        report_rate(self._supervisor.summary_writer, self._tag, rate, step)

@@ -15,7 +15,7 @@ from placesim.tf1.training.run_hooks import SessionRunArgs, SessionRunContext, S
 
 
 class NanLossDuringTrainingError(RuntimeError):
-    """A loss is no number."""
+    """Raised for a loss that is NaN."""
 
     __module__ = "tensorflow.python.training.basic_session_run_hooks"
 
@@ -24,13 +24,13 @@ class NanLossDuringTrainingError(RuntimeError):
 
 
 class NanTensorHook(SessionRunHook):
-    """Ends training once a loss is no number: by NanLossDuringTrainingError, or quietly."""
+    """Ends training if a loss is NaN, by NanLossDuringTrainingError or by requesting a stop."""
 
     def __init__(self, loss_tensor: Tensor, fail_on_nan_loss: bool = True) -> None:
         self._loss, self._raises = loss_tensor, fail_on_nan_loss
 
     def before_run(self, run_context: SessionRunContext) -> SessionRunArgs:
-        """The loss."""
+        """Request the loss."""
         return SessionRunArgs(self._loss)
 
     def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:
@@ -45,7 +45,7 @@ class NanTensorHook(SessionRunHook):
 
 
 class FinalOpsHook(SessionRunHook):
-    """Fetches something at the end of the session."""
+    """Fetches final ops at the end of the session."""
 
     def __init__(self, final_ops: object, final_ops_feed_dict: FeedDict | None = None) -> None:
         self._final_ops, self._feeds = final_ops, final_ops_feed_dict
@@ -57,7 +57,7 @@ class FinalOpsHook(SessionRunHook):
         return self._values
 
     def end(self, session: RunningSession) -> None:
-        """Runs them."""
+        """Run the final ops."""
         if self._final_ops is None or not watching.computes_steps():
             return
         try:
@@ -77,11 +77,11 @@ class FinalOpsHook(SessionRunHook):
 
 
 class FeedFnHook(SessionRunHook):
-    """Feeds each step with a function's result."""
+    """Feeds each step with the result of a function."""
 
     def __init__(self, feed_fn: Callable[[], Any]) -> None:
         self.feed_fn = feed_fn
 
     def before_run(self, run_context: SessionRunContext) -> SessionRunArgs:
-        """The feeds."""
+        """Request without fetches, with the feeds of the step."""
         return SessionRunArgs(fetches=None, feed_dict=self.feed_fn())

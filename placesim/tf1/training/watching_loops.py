@@ -1,4 +1,4 @@
-"""Loops of older scripts: a step over and over under a supervisor, and each new checkpoint of a directory as it appears."""
+"""Loops of older scripts: `tf.train.basic_train_loop` and `tf.train.checkpoints_iterator`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from placesim.tf1.saving.states import latest_checkpoint
 from placesim.tf1.training.supervisor import Supervisor
 
 _POLL_SECONDS = 1.0
-"""Between two looks at the directory, as TensorFlow has it."""
+"""TensorFlow's interval between two looks at the directory."""
 
 
 def basic_train_loop(
@@ -22,7 +22,7 @@ def basic_train_loop(
     kwargs: Mapping[str, Any] | None = None,
     master: str = "",
 ) -> None:
-    """`tf.train.basic_train_loop`: calls the function with the supervisor's session until somebody asks it to stop."""
+    """`tf.train.basic_train_loop`: call a function with the supervisor's session until a stop is requested."""
     with supervisor.managed_session(master) as session:
         while not supervisor.should_stop():
             train_step_fn(session, *(args or ()), **(kwargs or {}))
@@ -34,10 +34,10 @@ def checkpoints_iterator(
     timeout: float | None = None,
     timeout_fn: Callable[[], Any] | None = None,
 ) -> Iterator[str]:
-    """`tf.train.checkpoints_iterator`: the newest checkpoint of a directory, each time there is another one.
+    """`tf.train.checkpoints_iterator`: path of each new checkpoint in a directory.
 
-    After `timeout` seconds without one it ends; with `timeout_fn` it ends where that, asked after each checkpoint and after
-    each wait in vain, gives something true.
+    It ends after `timeout` seconds without a new checkpoint.  If `timeout_fn` is given, it ends instead if that function
+    returns true, which is called after each checkpoint and each timeout.
     """
     last: str | None = None
     while True:

@@ -158,6 +158,11 @@ bool_, string, resource, variant = (_BY_NAME[n] for n in ("bool", "string", "res
 qint8, quint8, qint16, quint16, qint32 = (_BY_NAME[n] for n in ("qint8", "quint8", "qint16", "quint16", "qint32"))
 
 
+def is_half(dtype: DType) -> bool:
+    """Whether a type is one of the two half precision types, which are too imprecise for sums and averages."""
+    return dtype.name in ("float16", "bfloat16")
+
+
 def of(element: ElementType, is_ref: bool = False) -> DType:
     """The public object of one of placesim's types."""
     found = _BY_ELEMENT[element]

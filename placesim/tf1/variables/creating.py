@@ -1,4 +1,4 @@
-"""Kind of variable that a call makes: resources or references, and the creators of scopes before either."""
+"""`tf.Variable`: the choice between resource and reference variables, and variable creators."""
 
 from __future__ import annotations
 
@@ -26,17 +26,14 @@ _resource_by_default = False
 
 def enable_resource_variables() -> None:
     """Make resource variables the default."""
-    _set_resource_default(True)
+    global _resource_by_default
+    _resource_by_default = True
 
 
 def disable_resource_variables() -> None:
-    """Variables are references, TensorFlow 1's default."""
-    _set_resource_default(False)
-
-
-def _set_resource_default(enabled: bool) -> None:
+    """Make reference variables the default, as TensorFlow 1 does."""
     global _resource_by_default
-    _resource_by_default = enabled
+    _resource_by_default = False
 
 
 def resource_variables_enabled() -> bool:
@@ -62,7 +59,7 @@ def create_variable(
     shape: ShapeLike | None = None,
     **others: object,
 ) -> Any:
-    """`tf.Variable`: through the graph's variable creators, the innermost first, to the default one."""
+    """`tf.Variable`: call the graph's variable creators, the innermost first, and the default one last."""
     arguments = dict(
         others,
         initial_value=initial_value,
@@ -109,7 +106,7 @@ def _creators() -> list[Callable[..., Any]]:
 
 @contextmanager
 def variable_creator_scope(variable_creator: Callable[..., Any]) -> Iterator[None]:
-    """Variables inside are made by `variable_creator(next_creator, **arguments)`."""
+    """Make the variables of the block with `variable_creator(next_creator, **arguments)`."""
     creators = _creators()
     creators.append(variable_creator)
     try:

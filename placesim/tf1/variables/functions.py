@@ -25,24 +25,23 @@ def _is_reference(ref: Tensor | Variable) -> bool:
 
 
 def assign(ref: Any, value: Any, validate_shape: object = None, use_locking: object = None, name: str | None = None) -> Any:
-    """`Assign`, or the value of a resource variable after it."""
+    """Assign a value.  Return the reference, or the resource variable after the assignment."""
     if _is_reference(ref):
         return gen("Assign")(ref, value, validate_shape=validate_shape, use_locking=use_locking, name=name)
     return ref.assign(value, name=name)
 
 
-def assign_add(ref: Any, value: Any, use_locking: object = None, name: str | None = None) -> Any:
-    """`AssignAdd`, or the value of a resource variable after it."""
-    if _is_reference(ref):
-        return gen("AssignAdd")(ref, value, use_locking=use_locking, name=name)
-    return ref.assign_add(value)
+def _changing(op: str, method: str) -> Callable[..., Any]:
+    def change(ref: Any, value: Any, use_locking: object = None, name: str | None = None) -> Any:
+        if _is_reference(ref):
+            return gen(op)(ref, value, use_locking=use_locking, name=name)
+        return getattr(ref, method)(value)
+
+    return change
 
 
-def assign_sub(ref: Any, value: Any, use_locking: object = None, name: str | None = None) -> Any:
-    """`AssignSub`, or the value of a resource variable after it."""
-    if _is_reference(ref):
-        return gen("AssignSub")(ref, value, use_locking=use_locking, name=name)
-    return ref.assign_sub(value)
+assign_add = _changing("AssignAdd", "assign_add")
+assign_sub = _changing("AssignSub", "assign_sub")
 
 
 def _scatter(op: str, locking: bool) -> Callable[..., Any]:
@@ -86,7 +85,7 @@ def batch_scatter_update(
 
 
 def count_up_to(ref: Any, limit: int, name: str | None = None) -> Any:
-    """Increment up to a limit and return the old value."""
+    """Increment a variable, and return its old value.  The op fails at the limit."""
     if _is_reference(ref):
         return gen("CountUpTo")(ref, limit=limit, name=name)
     return gen("ResourceCountUpTo")(ref.handle, limit=limit, T=ref.dtype, name=name)
@@ -99,7 +98,7 @@ def is_variable_initialized(ref: TensorLike, name: str | None = None) -> Any:
     return gen("IsVariableInitialized")(ref, name=name)
 
 
-# --- which there are ------------------------------------------------------------------------------------------------
+# --- lists of variables ---------------------------------------------------------------------------------------------
 
 
 def _collected(collection: str) -> Callable[..., Any]:
@@ -168,7 +167,7 @@ def assert_variables_initialized(var_list: object = None) -> Any:
 
 
 def report_uninitialized_variables(var_list: object = None, name: str = "report_uninitialized_variables") -> Any:
-    """The names of the variables that have no value."""
+    """Names of the variables that are not initialized."""
     variables = _to_report(var_list)
     with tf.name_scope(name):
         known = [is_variable_initialized(variable) for variable in variables]

@@ -1,4 +1,4 @@
-"""`tf.get_variable`: a variable of the current scope, found or made."""
+"""`tf.get_variable`: a variable of the current scope, new or reused."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def get_variable(
 ) -> Any:
     """Variable of this name in the current variable scope: new, or the existing one if variables are reused.
 
-    Raises ValueError if it must not be there and is, must be there and is not, or has another shape or type.
+    Raises ValueError for an existing variable without reuse, a missing one with reuse, and another shape or type.
     """
     scopes = scopes_of_graph()
     arguments = {
@@ -70,14 +70,8 @@ def get_local_variable(
     aggregation: object = VariableAggregation.NONE,
 ) -> Any:
     """`get_variable` of a local variable, which is not trainable."""
-    return get_variable(
-        name,
-        shape,
-        dtype,
-        initializer,
-        regularizer,
-        False,
-        [*(collections or ()), "local_variables"],
+    keys = [*(collections or ()), "local_variables"]
+    settings = (
         caching_device,
         partitioner,
         validate_shape,
@@ -87,7 +81,8 @@ def get_local_variable(
         synchronization,
         aggregation,
     )
+    return get_variable(name, shape, dtype, initializer, regularizer, False, keys, *settings)
 
 
 def no_regularizer(_: object) -> None:
-    """A regularizer that gives no loss, for a variable in a scope that has one."""
+    """Regularizer without a loss, for a variable that should not have the regularizer of its scope."""

@@ -11,9 +11,9 @@ _HOLDERS = ("Variable", "VariableV2", "VarHandleOp")
 
 
 def guarded(value: Tensor, variable_name: str) -> Any:
-    """An initial value that can be computed before the reference variables that it reads are initialized.
+    """Copy of an initial value that can be computed before the reference variables that it reads are initialized.
 
-    What lies between it and such a variable is made again, `OP_VARIABLE`, over the variable's `initialized_value`.
+    The copy reads their `initialized_value`.  Each op between them and the value is copied, with the name `OP_VARIABLE`.
     """
     return _Guard(variable_name).tensor(value) if not _is_cyclic(value) else value
 
@@ -50,7 +50,7 @@ class _Guard:
 
 
 def _is_cyclic(value: Tensor) -> bool:
-    """Whether a loop's back edge is among the value's ancestors."""
+    """Whether the ancestors of a value have a cycle, as those in a loop do."""
     done, path = set(), {value.op.name}
     stack = [(value.op, iter(_sources(value.op)))]
     while stack:

@@ -1,4 +1,4 @@
-"""Initializers: what makes a variable's initial value (section 4), under TensorFlow's and Keras' names."""
+"""Initializers of variables, under TensorFlow's and Keras' names."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from placesim.tf1.graphs.tensor_likes import DTypeLike, ShapeLike, TensorLike
 from placesim.tf1.types.dtypes import as_dtype
 
 TRUNCATED_STDDEV = 0.87962566103423978
-"""Standard deviation of a unit normal cut at two: the ratio that variance scaling makes up for."""
+"""Standard deviation of the standard normal distribution truncated at 2, for which variance scaling compensates."""
 _MODES = ("fan_in", "fan_out", "fan_avg")
 
 
 class Initializer:
-    """Called with a shape (and dtype, and the `PartitionInfo` of a shard), gives the tensor of the initial value.
+    """Function from a shape, dtype and `PartitionInfo` (of a shard) to the tensor of an initial value.
 
-    `fields` are the constructor's arguments that `get_config` names, in its order.
+    `fields` are the constructor's arguments that `get_config` returns, in its order.
     """
 
     fields: tuple[str, ...] = ("dtype",)
@@ -29,7 +29,7 @@ class Initializer:
         raise NotImplementedError("Initializer subclasses must implement the `__call__()` method.")
 
     def get_config(self) -> dict[str, Any]:
-        """The arguments that make this initializer again."""
+        """Arguments that construct an equal initializer."""
         config = {field: getattr(self, field) for field in self.fields}
         if "dtype" in config:
             config["dtype"] = config["dtype"].name
@@ -45,7 +45,7 @@ class Initializer:
 
 
 class _FillInitializer(Initializer):
-    """All elements alike."""
+    """Initializer with equal elements."""
 
     function = ""
 
@@ -138,7 +138,7 @@ class UniformUnitScaling(Initializer):
 
 
 class VarianceScaling(Initializer):
-    """`variance_scaling_initializer`: variance `scale / fan` of the whole variable, in a shard too."""
+    """`variance_scaling_initializer`: variance `scale / fan`; a shard has the fan of the whole variable."""
 
     fields: tuple[str, ...] = ("scale", "mode", "distribution", "seed", "dtype")
 
@@ -193,7 +193,7 @@ class GlorotNormal(VarianceScaling):
 
 
 class Orthogonal(Initializer):
-    """`orthogonal_initializer`: the Q of a random matrix, its columns' signs made one way; times `gain`."""
+    """`orthogonal_initializer`: `gain` times the Q of a random matrix, with signs that make R's diagonal positive."""
 
     fields = ("gain", "seed", "dtype")
 
@@ -214,7 +214,7 @@ class Orthogonal(Initializer):
 
 
 class Identity(Initializer):
-    """`identity_initializer`: the unit matrix times `gain`; a shard gets its part of the whole one."""
+    """`identity_initializer`: `gain` times the identity matrix; a shard gets its part of the whole matrix."""
 
     fields = ("gain", "dtype")
 
@@ -350,26 +350,14 @@ def keras_get(identifier: object) -> Any:
 
 KERAS: dict[str, Any] = {
     "Initializer": Initializer,
-    "Constant": Constant,
-    "constant": Constant,
-    "Identity": Identity,
-    "identity": Identity,
-    "Ones": Ones,
-    "ones": Ones,
-    "one": Ones,
-    "Zeros": Zeros,
-    "zeros": Zeros,
-    "zero": Zeros,
-    "Orthogonal": Orthogonal,
-    "orthogonal": Orthogonal,
-    "RandomNormal": KerasRandomNormal,
-    "random_normal": KerasRandomNormal,
-    "normal": KerasRandomNormal,
-    "RandomUniform": KerasRandomUniform,
-    "random_uniform": KerasRandomUniform,
-    "uniform": KerasRandomUniform,
-    "TruncatedNormal": KerasTruncatedNormal,
-    "truncated_normal": KerasTruncatedNormal,
+    **dict.fromkeys(("Constant", "constant"), Constant),
+    **dict.fromkeys(("Identity", "identity"), Identity),
+    **dict.fromkeys(("Ones", "ones", "one"), Ones),
+    **dict.fromkeys(("Zeros", "zeros", "zero"), Zeros),
+    **dict.fromkeys(("Orthogonal", "orthogonal"), Orthogonal),
+    **dict.fromkeys(("RandomNormal", "random_normal", "normal"), KerasRandomNormal),
+    **dict.fromkeys(("RandomUniform", "random_uniform", "uniform"), KerasRandomUniform),
+    **dict.fromkeys(("TruncatedNormal", "truncated_normal"), KerasTruncatedNormal),
     "VarianceScaling": VarianceScaling,
     "glorot_normal": GlorotNormal,
     "glorot_uniform": GlorotUniform,
@@ -378,7 +366,7 @@ KERAS: dict[str, Any] = {
     "lecun_normal": LecunNormal,
     "lecun_uniform": LecunUniform,
 }
-"""`tf.keras.initializers`' names."""
+"""Names in `tf.keras.initializers`."""
 INITIALIZERS: dict[str, Any] = {
     "constant": Constant,
     "glorot_normal": GlorotNormal,

@@ -1,4 +1,4 @@
-"""Partitioned variables and partitioners (section 4)."""
+"""Partitioned variables and partitioners."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from placesim.tf1.types.shapes import TensorShape
 
 
 class PartitionInfo(NamedTuple):
-    """Shard data for an initializer: the shape of the whole variable, and the offset of the shard."""
+    """Shape of the whole variable, and offset of a shard, for the shard's initializer."""
 
     full_shape: list[int]
     var_offset: list[int]
@@ -40,9 +40,14 @@ def partition(partitioner: Callable[..., Any], shape: TensorShape, dtype: DTypeL
     return list(parts)
 
 
+def _split_axis(parts: Sequence[int]) -> int:
+    """The axis that is split, 0 if none is."""
+    return next((i for i, part in enumerate(parts) if part > 1), 0)
+
+
 def slices(shape: list[int], parts: Sequence[int]) -> Iterator[tuple[list[int], list[int]]]:
-    """Offset and shape of each shard; the first ones are one larger where the size does not divide."""
-    axis = next((i for i, part in enumerate(parts) if part > 1), 0)
+    """Offset and shape of each shard.  If the size is not divisible, the first shards are larger by one."""
+    axis = _split_axis(parts)
     size, extra = divmod(shape[axis], parts[axis])
     offset = [0] * len(shape)
     for i in range(parts[axis]):
@@ -55,8 +60,23 @@ def slices(shape: list[int], parts: Sequence[int]) -> Iterator[tuple[list[int], 
         offset[axis] += shard[axis]
 
 
+def _changing(method: str) -> Callable[..., list[Any]]:
+    """Method that changes each shard by its part of a value, or by its entry of a list of values."""
+
+    def change(
+        self: PartitionedVariable,
+        value: TensorLike,
+        use_locking: bool = False,
+        name: str | None = None,
+        read_value: bool = True,
+    ) -> list[Any]:
+        return self._each(method, value, use_locking, name, read_value)
+
+    return change
+
+
 class PartitionedVariable:
-    """The shards of one variable; as a tensor they are concatenated, anew for each use."""
+    """The shards of one variable.  Each use as a tensor makes a new concatenation of them."""
 
     def __init__(
         self, name: str, shape: ShapeLike, dtype: DType, variable_list: Sequence[Any], partitions: Sequence[int]
@@ -86,7 +106,7 @@ class PartitionedVariable:
 
     @property
     def _axis(self) -> int:
-        return next((i for i, part in enumerate(self._partitions) if part > 1), 0)
+        return _split_axis(self._partitions)
 
     def as_tensor(self) -> Any:
         """The whole value, outside of the current control dependencies."""
@@ -98,21 +118,9 @@ class PartitionedVariable:
             with tf.name_scope(None):
                 return tf.identity(whole, name=self.name)
 
-    def assign(
-        self, value: TensorLike, use_locking: bool = False, name: str | None = None, read_value: bool = True
-    ) -> list[Any]:
-        """Assigns each shard its part of a value, or of a list of values."""
-        return self._each("assign", value, use_locking, name, read_value)
+    assign = _changing("assign")
 
-    def assign_add(
-        self, value: TensorLike, use_locking: bool = False, name: str | None = None, read_value: bool = True
-    ) -> list[Any]:
-        return self._each("assign_add", value, use_locking, name, read_value)
-
-    def assign_sub(
-        self, value: TensorLike, use_locking: bool = False, name: str | None = None, read_value: bool = True
-    ) -> list[Any]:
-        return self._each("assign_sub", value, use_locking, name, read_value)
+    assign_add, assign_sub = _changing("assign_add"), _changing("assign_sub")
 
     def _each(self, method: str, value: TensorLike, use_locking: bool, name: str | None, read_value: bool) -> list[Any]:
         if isinstance(value, (list, PartitionedVariable)):
@@ -153,7 +161,7 @@ def fixed_size_partitioner(num_shards: int, axis: int = 0) -> Callable[..., list
 def variable_axis_size_partitioner(
     max_shard_bytes: int, axis: int = 0, bytes_per_string_element: int = 16, max_shards: int | None = None
 ) -> Callable[..., list[int]]:
-    """As few shards along an axis as keep each within `max_shard_bytes`, if one element does.  Raises ValueError."""
+    """Fewest shards along an axis of at most `max_shard_bytes` each, or of one row if that is larger.  Raises ValueError."""
     if max_shard_bytes < 1 or bytes_per_string_element < 1:
         raise ValueError(
             "Both max_shard_bytes and bytes_per_string_element must be positive. Currently, max_shard_bytes is "
@@ -176,7 +184,7 @@ def variable_axis_size_partitioner(
 def min_max_variable_partitioner(
     max_partitions: int = 1, axis: int = 0, min_slice_size: int = 256 << 10, bytes_per_string_element: int = 16
 ) -> Callable[..., list[int]]:
-    """As many shards along an axis as keep each at `min_slice_size` bytes or more, at most `max_partitions`."""
+    """Most shards along an axis of at least `min_slice_size` bytes each, up to `max_partitions`."""
 
     def partitioner(shape: Any, dtype: DType) -> list[int]:
         element = bytes_per_string_element if dtype.base_dtype == tf.string else dtype.size
@@ -202,7 +210,7 @@ def create_partitioned_variables(
     name: str | None = None,
     reuse: object = None,
 ) -> list[Any]:
-    """A partitioned variable's shards, as a list, in a variable scope of its own."""
+    """Shards of a new partitioned variable, made in its own variable scope."""
     if len(shape) != len(slicing):
         lengths = f"must have the length: shape: {shape}, slicing: {slicing}"
         raise ValueError(f"The 'shape' and 'slicing' of a partitioned Variable {lengths}")

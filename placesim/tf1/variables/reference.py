@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Sequence
+from contextlib import ExitStack
 from typing import Any
 
 import placesim.tf1 as tf
@@ -16,18 +16,17 @@ from placesim.tf1.types.dtypes import DType
 from placesim.tf1.types.shapes import StaticShapeLike, TensorShape
 from placesim.tf1.variables.guards import guarded
 from placesim.tf1.variables.variable import (
-    SaveSliceInfo,
     Variable,
     VariableDef,
     add_to_collections,
     check_collections,
-    finder_of_elements,
+    find_imported,
     part_masks,
     set_roles,
 )
 
-_SCATTERS = ("sub", "add", "max", "min", "mul", "div", "update")
-_ND_SCATTERS = ("sub", "add", "update", "max", "min")
+SCATTERS = ("sub", "add", "max", "min", "mul", "div", "update")
+ND_SCATTERS = ("sub", "add", "update", "max", "min")
 
 
 class RefVariable(Variable):
@@ -88,14 +87,7 @@ class RefVariable(Variable):
             self._snapshot = tf.identity(self._reference, name="read")
 
     def _find(self, definition: VariableDef, import_scope: str | None) -> None:
-        self.graph = get_default_graph()
-        element = finder_of_elements(self.graph, import_scope)
-        self._reference = element(definition.variable_name)
-        self.initializer = element(definition.initializer_name)
-        self.initial_value = element(definition.initial_value_name) if definition.initial_value_name else None
-        self._snapshot = element(definition.snapshot_name)
-        self._save_slice_info: SaveSliceInfo | None = definition.save_slice_info_def
-        set_roles(self, definition.variable_name, definition.trainable, None, None, None)
+        self._reference, self._snapshot = find_imported(self, definition, import_scope)
 
     @property
     def _tensor(self) -> Any:
@@ -134,7 +126,7 @@ class RefVariable(Variable):
         self._snapshot.set_shape(shape)
 
     def assign(self, value: TensorLike, use_locking: bool = False, name: str | None = None, read_value: bool = True) -> Any:
-        """`Assign`: the new value's reference, or the op where `read_value` is false."""
+        """Assign a value.  Return the reference, or the op if `read_value` is false."""
         return self._change("Assign", value, use_locking, name, read_value)
 
     def assign_add(self, delta: TensorLike, use_locking: bool = False, name: str | None = None, read_value: bool = True) -> Any:
@@ -165,12 +157,10 @@ def refuse_control_flow(value: Tensor, scope: str) -> None:
         )
 
 
-@contextmanager
-def reading_device(variable: RefVariable) -> Iterator[None]:
-    """Read a reference on the caching device, else with the variable."""
+def reading_device(variable: RefVariable) -> Any:
+    """Scope of a read: on the caching device if there is one, else with the variable."""
     caching = variable._caching_device
-    with tf.colocate_with(variable.op) if caching is None else tf.device(caching):
-        yield
+    return tf.colocate_with(variable.op) if caching is None else tf.device(caching)
 
 
 def _scatter(op: str) -> Any:
@@ -189,9 +179,9 @@ def _scatter_nd(op: str) -> Any:
     return scatter
 
 
-for _kind in _SCATTERS:
+for _kind in SCATTERS:
     setattr(RefVariable, "scatter_" + _kind, _scatter("Scatter" + _kind.capitalize()))
-for _kind in _ND_SCATTERS:
+for _kind in ND_SCATTERS:
     setattr(RefVariable, "scatter_nd_" + _kind, _scatter_nd("ScatterNd" + _kind.capitalize()))
 
 

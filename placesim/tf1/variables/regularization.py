@@ -1,4 +1,4 @@
-"""Regularization losses, built again in each expression that uses them."""
+"""Regularization losses, which are built again in each expression that uses them."""
 
 from __future__ import annotations
 
@@ -19,14 +19,17 @@ _OPERATORS = (
 
 
 class RegularizationLoss:
-    """Loss in a collection: looks like the tensor of the first call; as an operand it is a new call's."""
+    """Regularization loss in a collection.
+
+    Its properties are those of the tensor that `build` returned first.  As an operand it is a newly built tensor.
+    """
 
     def __init__(self, build: Callable[[], Tensor]) -> None:
         self._build = build
         self._first = build()
 
     def collection_record(self) -> dict[str, str]:
-        """Class name of TensorFlow's and own name, for comparing collections."""
+        """TensorFlow's class name and the tensor's name, for comparing collections."""
         return {"_LazyEvalTensor": self._first.name}
 
     def get_shape(self) -> Any:

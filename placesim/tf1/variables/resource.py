@@ -14,20 +14,16 @@ from placesim.tf1.ops.generated_functions import gen
 from placesim.tf1.types.dtypes import DType
 from placesim.tf1.types.shapes import StaticShapeLike, TensorShape
 from placesim.tf1.variables.guards import guarded
-from placesim.tf1.variables.reference import refuse_control_flow
+from placesim.tf1.variables.reference import ND_SCATTERS, SCATTERS, refuse_control_flow
 from placesim.tf1.variables.variable import (
-    SaveSliceInfo,
     Variable,
     VariableDef,
     add_to_collections,
     check_collections,
-    finder_of_elements,
+    find_imported,
     part_masks,
     set_roles,
 )
-
-_SCATTERS = ("sub", "add", "max", "min", "mul", "div", "update")
-_ND_SCATTERS = ("sub", "add", "update", "max", "min")
 
 
 class HandledVariable(Variable):
@@ -44,7 +40,7 @@ class HandledVariable(Variable):
         return self.handle
 
     _handle = _tensor
-    """Marker for control dependencies: they wait for its `op`."""
+    """Control dependencies recognise a variable by this attribute, and wait for its `op`."""
 
     @property
     def name(self) -> str:
@@ -59,7 +55,7 @@ class HandledVariable(Variable):
         return self._shape
 
     def value(self) -> Any:
-        """Read beside the handle, outside the current device and colocation; the cached read if there is one."""
+        """The cached read, or else a new read outside the current device and colocation."""
         if self._cached is not None:
             return self._cached
         with tf.colocate_with(None, ignore_existing=True):
@@ -77,7 +73,7 @@ class HandledVariable(Variable):
             return self._read_plainly()
 
     def _read_plainly(self) -> Any:
-        """A read wherever ops are placed now, caching or not."""
+        """A read in the current device scope, even if there is a caching device."""
         value = gen("ReadVariableOp")(self.handle, self._dtype)
         value.set_shape(self._shape)
         return value
@@ -92,7 +88,7 @@ class HandledVariable(Variable):
         self._shape = self._shape.merge_with(shape)
 
     def assign(self, value: Any, use_locking: object = None, name: str | None = None, read_value: bool = True) -> Any:
-        """`AssignVariableOp`: the variable after it, or the op if `read_value` is false."""
+        """Assign a value.  Return the variable after the assignment, or the op if `read_value` is false."""
         with self._order():
             value = tf.convert_to_tensor(value, dtype=self._dtype)
             if not self._shape.is_compatible_with(value.shape):
@@ -118,14 +114,14 @@ class HandledVariable(Variable):
             return self._after(made) if read_value else made
 
     def _order(self) -> Any:
-        """Control dependencies of changes and reads."""
+        """Control dependencies of ops that change the variable."""
         return tf.control_dependencies([])
 
     def _after(self, op: Operation) -> ChangedVariable:
         return ChangedVariable(self, op)
 
     def sparse_read(self, indices: TensorLike, name: str | None = None) -> Any:
-        """`ResourceGather` of rows, named `Gather`."""
+        """Gather rows, by an op `ResourceGather` named `Gather`."""
         with tf.name_scope("Gather" if name is None else name) as scope:
             return gen("ResourceGather")(self.handle, indices, dtype=self._dtype, name=scope)
 
@@ -205,35 +201,28 @@ class ResourceVariable(HandledVariable):
                     self._snapshot = self._cached = tf.identity(self._snapshot)
 
     def _find(self, definition: VariableDef, import_scope: str | None) -> None:
-        self.graph = get_default_graph()
-        element = finder_of_elements(self.graph, import_scope)
-        self.handle = element(definition.variable_name)
-        self.initializer = element(definition.initializer_name)
-        self.initial_value = element(definition.initial_value_name) if definition.initial_value_name else None
-        self._snapshot = element(definition.snapshot_name)
+        self.handle, self._snapshot = find_imported(self, definition, import_scope)
         self._dtype = tf.as_dtype(self.handle.op.get_attr("dtype"))
         self._shape = TensorShape(self.handle.op.get_attr("shape"))
         if self._snapshot.op.type != "ReadVariableOp":
             self._cached = self._snapshot
-        self._save_slice_info: SaveSliceInfo | None = definition.save_slice_info_def
-        set_roles(self, definition.variable_name, definition.trainable, None, None, None)
 
     @property
     def _snapshot_name(self) -> str:
         return str(self._snapshot.name)
 
     def _as_graph_element(self) -> Any:
-        """Fetched tensor: the read that was made with it."""
+        """Tensor to fetch: the read that was made with the variable."""
         return self._snapshot
 
     @property
     def create(self) -> Any:
-        """The op that initializes it."""
+        """Op that initializes the variable."""
         return self.initializer
 
 
 class ChangedVariable(HandledVariable):
-    """A variable after a modifying op: reads wait for the op, and running it runs the op."""
+    """A variable after an op that changed it: reads wait for the op, and running the variable runs the op."""
 
     def __init__(self, variable: HandledVariable, op: Operation) -> None:
         self.handle, self._dtype, self._shape = variable.handle, variable._dtype, variable._shape
@@ -242,7 +231,7 @@ class ChangedVariable(HandledVariable):
         self.synchronization, self.aggregation = variable.synchronization, variable.aggregation
         self._save_slice_info = variable._save_slice_info
         self._op = op
-        # in a function nothing fetches it
+        # Nothing fetches it in a function.
         self._snapshot = None if get_default_graph().building_function else self._read()
 
     @property
@@ -288,14 +277,14 @@ def _scatter_nd(op: str) -> Callable[..., Any]:
 
 
 def scatter_rows(op: str, variable: HandledVariable, indices: TensorLike, updates: TensorLike, name: str | None) -> Any:
-    """A `ResourceScatter...`; the updates are converted before the op's own scope is opened."""
+    """A `ResourceScatter...` op.  The updates are converted outside the name scope of the op."""
     updates = tf.convert_to_tensor(updates, dtype=variable.dtype)
     return gen(op)(variable.handle, indices, updates, name=name)
 
 
-for _kind in _SCATTERS:
+for _kind in SCATTERS:
     setattr(HandledVariable, "scatter_" + _kind, _scatter("ResourceScatter" + _kind.capitalize()))
-for _kind in _ND_SCATTERS:
+for _kind in ND_SCATTERS:
     setattr(HandledVariable, "scatter_nd_" + _kind, _scatter_nd("ResourceScatterNd" + _kind.capitalize()))
 
 

@@ -1,4 +1,4 @@
-"""Variable scopes and `get_variable`: variables by name, found again or made with the scope's settings (section 4)."""
+"""Variable scopes: names and settings for the variables that `get_variable` makes or reuses."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class _ReuseMode(enum.Enum):
 AUTO_REUSE = _ReuseMode.AUTO_REUSE
 """`reuse=AUTO_REUSE`: use an existing variable, else make one."""
 _INHERITED = ("initializer", "regularizer", "caching_device", "partitioner", "dtype", "use_resource")
-"""The settings that a scope takes from the one around it, or from the scope object that it reopens."""
+"""Settings that a scope inherits from the outer scope, or from the scope object that it opens again."""
 
 _DEFAULTS: dict[str, Any] = {
     "shape": None,
@@ -73,7 +73,7 @@ class VariableScope:
         self.constraint = constraint
 
     def reuse_variables(self) -> None:
-        """From here on variables are only found, never made."""
+        """From now on, only reuse variables and make no new ones."""
         self.reuse = True
 
     def set_initializer(self, initializer: InitializerLike | None) -> None:
@@ -111,11 +111,11 @@ class VariableScope:
         return self.get_collection("local_variables")
 
     def get_variable(self, var_store: VariableStore, name: str, **arguments: object) -> Any:
-        """`tf.get_variable` in this scope, in a store of one's own."""
+        """`tf.get_variable` in this scope, with another store."""
         return var_store.get(self, name, {**_DEFAULTS, **arguments})
 
     def _reopened(self, name: str, name_scope: str, reuse: object, settings: dict[str, Any]) -> VariableScope:
-        """Scope with these settings, or this one's for None."""
+        """New scope with these settings; those that are None are taken from this scope."""
         kept = {key: getattr(self, key) if settings[key] is None else settings[key] for key in _INHERITED}
         getter = settings["custom_getter"]
         if getter is None:
@@ -127,7 +127,7 @@ class VariableScope:
 
 
 def _chain(inner: Callable[..., Any], outer: Callable[..., Any]) -> Callable[..., Any]:
-    """A custom getter inside another scope's: called first, with the outer one as its getter."""
+    """Custom getter that calls `inner`, with `outer` as its getter."""
 
     def getter(getter: Callable[..., Any], *args: object, **kwargs: object) -> Any:
         return inner(functools.partial(outer, getter), *args, **kwargs)
@@ -136,7 +136,7 @@ def _chain(inner: Callable[..., Any], outer: Callable[..., Any]) -> Callable[...
 
 
 class _Scopes:
-    """A graph's current scope, its variables, and how often each scope's name was opened."""
+    """Current scope and variables of a graph, and how often a scope of each name was opened."""
 
     def __init__(self) -> None:
         self.current = VariableScope(False)
@@ -147,13 +147,13 @@ class _Scopes:
         self.opened[name] = self.opened.get(name, 0) + 1
 
     def forget_inside(self, name: str) -> None:
-        """Default names inside a scope that is left count from the start again."""
+        """Reset the counts of scope names inside a scope that is left."""
         for inner in self.opened:
             if inner.startswith(name + "/"):
                 self.opened[inner] = 0
 
     def unique(self, word: str) -> str:
-        """A default name that no scope here was opened with."""
+        """Default name, with a number appended if a scope of this name was opened before."""
         prefix = self.current.name + "/" if self.current.name else ""
         found, count = word, 0
         while self.opened.get(prefix + found):
@@ -172,7 +172,7 @@ def scopes_of_graph() -> _Scopes:
 
 
 def current_store() -> VariableStore:
-    """The variables of the default graph that `get_variable` made."""
+    """Store of the default graph's variables from `get_variable`."""
     return scopes_of_graph().store
 
 
@@ -182,7 +182,7 @@ def get_variable_scope() -> VariableScope:
 
 
 class variable_scope:  # noqa: N801 -- TensorFlow's name
-    """`tf.variable_scope`: a scope for `get_variable`, and with it (but for `auxiliary_name_scope=False`) a name scope."""
+    """`tf.variable_scope`: a scope for `get_variable`, and a name scope unless `auxiliary_name_scope` is False."""
 
     def __init__(
         self,
@@ -205,8 +205,7 @@ class variable_scope:  # noqa: N801 -- TensorFlow's name
         if reuse not in (True, False, None, AUTO_REUSE):
             raise ValueError("The reuse parameter must be True or False or None.")
         if not isinstance(auxiliary_name_scope, bool):
-            wanted = f"The auxiliary_name_scope must be `True` or `False`, while get {auxiliary_name_scope}"
-            raise TypeError(wanted)
+            raise TypeError(f"The auxiliary_name_scope must be `True` or `False`, while get {auxiliary_name_scope}")
         self._name_or_scope, self._default_name, self._values = name_or_scope, default_name, values
         self._reuse = None if reuse is False else reuse
         self._has_name_scope = auxiliary_name_scope
@@ -267,7 +266,7 @@ class variable_scope:  # noqa: N801 -- TensorFlow's name
 
 @contextmanager
 def _current(scopes: _Scopes, given: Any, name_scope: str, reuse: object, settings: dict[str, Any]) -> Iterator[VariableScope]:
-    """Makes a scope the current one; leaving it puts the counts of default names back."""
+    """Make a scope the current one in this block.  At its end, restore the counts of scope names."""
     outer = scopes.current
     if isinstance(given, VariableScope):
         scope = given._reopened(given.name, given.original_name_scope, reuse or given.reuse, settings)
@@ -292,11 +291,8 @@ def _current(scopes: _Scopes, given: Any, name_scope: str, reuse: object, settin
 
 
 def _graph_of(values: Sequence[object] | None) -> Any:
-    for value in values or ():
-        graph = getattr(value, "graph", None)
-        if graph is not None:
-            return graph
-    return None
+    graphs = (getattr(value, "graph", None) for value in values or ())
+    return next((graph for graph in graphs if graph is not None), None)
 
 
 def variable_op_scope(

@@ -1,4 +1,4 @@
-"""The variables that `get_variable` made, by name: found again, made whole or in parts (section 4)."""
+"""Variables of `get_variable`, by name: creation, reuse and partitioning."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ _FORWARDED = ("validate_shape", "synchronization", "aggregation", "trainable", "
 
 
 class ScopeSettings(Protocol):
-    """A variable scope, as far as a variable takes its settings from it."""
+    """Variable scope from which a variable takes its settings."""
 
     name: str
 
 
 class VariableStore:
-    """The variables that `get_variable` made, by full name."""
+    """Variables of `get_variable`, by full name."""
 
     def __init__(self) -> None:
         self.variables: dict[str, Variable] = {}
         self.partitioned: dict[str, PartitionedVariable] = {}
 
     def get(self, scope: ScopeSettings, name: str | None, arguments: dict[str, Any]) -> Any:
-        """Variable of a scope; `arguments` are `get_variable`'s, with the scope's settings for None."""
+        """Variable of a scope.  `arguments` are those of `get_variable`; settings of the scope replace None."""
         arguments = dict(arguments)
         for setting in ("regularizer", "caching_device", "partitioner", "custom_getter", "reuse", "use_resource"):
             if arguments[setting] is None:
@@ -91,7 +91,7 @@ class VariableStore:
         synchronization: object = VariableSynchronization.AUTO,
         aggregation: object = VariableAggregation.NONE,
     ) -> Any:
-        """Getter passed to a custom getter: the variable of a full name, whole or in parts."""
+        """Getter passed to custom getters: the new or reused variable of a full name, partitioned or not."""
         dtype = tf.float32 if dtype is None else dtype
         rest = {
             "regularizer": regularizer,
@@ -120,7 +120,7 @@ class VariableStore:
             )
         return self._single(name, shape, dtype, initializer, None, rest)
 
-    # --- one variable ---
+    # --- unpartitioned variables ---
 
     def _single(
         self,
@@ -140,7 +140,10 @@ class VariableStore:
         if found is not None:
             return _check_found(name, found, shape, dtype, reuse)
         if reuse is True:
-            _refuse_missing(name)
+            raise ValueError(
+                f"Variable {name} does not exist, or was not created with tf.get_variable(). "
+                "Did you mean to set reuse=tf.AUTO_REUSE in VarScope?"
+            )
         value = _initial_value(name, shape, dtype, initializer, part, rest["validate_shape"])
         forwarded = {key: rest[key] for key in (*_FORWARDED, "caching_device", "use_resource")}
         if forwarded["use_resource"] is None and tf.get_default_graph().building_function:
@@ -152,7 +155,7 @@ class VariableStore:
             _regularize(made, name, regularizer)
         return made
 
-    # --- a partitioned one ---
+    # --- partitioned variables ---
 
     def _partitioned(
         self,
@@ -196,7 +199,7 @@ class VariableStore:
 
     @staticmethod
     def _shard(part_name: str, initializer: object, offset: list[int], size: list[int], dtype: DTypeLike) -> tuple[Any, Any]:
-        """A shard's initializer and shape: an initial value is cut, an initializer called for each shard."""
+        """Initializer and shape of a shard: an initial value is sliced, an initializer is called for each shard."""
         with tf.name_scope(part_name + "/PartitionedInitializer"):
             if initializer is None or callable(initializer):
                 return initializer, size
@@ -230,11 +233,6 @@ def _origin(variable: Variable) -> str:
     return "Originally defined at:\n\n" + "".join(traceback.format_list(frames[-5:]))
 
 
-def _refuse_missing(name: str) -> None:
-    hint = "Did you mean to set reuse=tf.AUTO_REUSE in VarScope?"
-    raise ValueError(f"Variable {name} does not exist, or was not created with tf.get_variable(). {hint}")
-
-
 def _check_parts(
     name: str, found: PartitionedVariable, shape: TensorShape, dtype: DType, parts: object, reuse: object
 ) -> PartitionedVariable:
@@ -252,7 +250,7 @@ def _check_parts(
 
 
 def _initial_value(name: str, shape: TensorShape, dtype: DType, initializer: Any, part: Any, validate_shape: bool) -> Any:
-    """Initial value for `tf.Variable`: a value, or a function that calls the initializer."""
+    """Initial value for `tf.Variable`: a value, or a function without arguments that calls the initializer."""
     if initializer is None:
         if not (dtype.is_floating or dtype.is_integer or dtype.is_unsigned or dtype.is_bool or dtype == tf.string):
             raise ValueError(f"An initializer for variable {name} of {dtype.base_dtype!r} is required")
@@ -275,7 +273,7 @@ def _initial_value(name: str, shape: TensorShape, dtype: DType, initializer: Any
 
 
 def _value_dtype(initializer: Any, dtype: DType) -> Any:
-    """Type of a given initial value."""
+    """Type for `tf.Variable`, None if a given initial value determines it."""
     return None if initializer is not None and not callable(initializer) else dtype.base_dtype
 
 
@@ -299,7 +297,7 @@ def _settle_roles(name: str, arguments: dict[str, Any]) -> None:
 
 
 def _regularize(variable: Variable, name: str, regularizer: Callable[[Any], Any]) -> None:
-    """Calls the regularizer, once to see whether it gives something, and puts its loss into the collection."""
+    """Add a variable's regularization loss to the collection, if a first call of the regularizer returns a loss."""
 
     def loss() -> Any:
         with tf.colocate_with(variable), tf.name_scope(name + "/Regularizer/"):

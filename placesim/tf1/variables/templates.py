@@ -1,4 +1,4 @@
-"""`tf.make_template`: a function whose variables are made at its first call and shared by the later ones."""
+"""`tf.make_template`: a function whose first call makes variables, which later calls reuse."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def make_template(
 
 
 class Template:
-    """Calls a function in one variable scope of its own; all calls but the first reuse the variables."""
+    """Function called in its own variable scope; all calls but the first reuse the variables."""
 
     def __init__(
         self,
@@ -83,6 +83,8 @@ class Template:
     def variable_scope(self) -> Any:
         return self._scope
 
+    var_scope = variable_scope
+
     @property
     def variable_scope_name(self) -> str | None:
         """Name of the scope; None before the first call."""
@@ -114,10 +116,3 @@ class Template:
 
     def _collected(self, collection: str) -> list[Any]:
         return [] if self._scope is None else list(tf.get_collection(collection, scope=self._scope.name + "/"))
-
-
-def _alias(name: str) -> property:
-    return property(lambda self: getattr(self, name))
-
-
-Template.var_scope = _alias("variable_scope")  # type: ignore[attr-defined]

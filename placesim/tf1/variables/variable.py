@@ -1,4 +1,4 @@
-"""`tf.Variable`: common parts of both kinds, and their selection (section 4)."""
+"""`tf.Variable`: the common parts of reference and resource variables."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import placesim.tf1 as tf
-from placesim.tf1.graphs.graph import Graph
 from placesim.tf1.graphs.tensor import Tensor
 from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.session.stacks import RunningSession
@@ -18,7 +17,7 @@ from placesim.tf1.types.shapes import StaticShapeLike, TensorShape
 
 
 class VariableSynchronization(enum.Enum):
-    """Time to create and synchronize copies of a variable; only kept, since one process has no copies."""
+    """Time at which copies of a variable are synchronized.  It is only stored, since one process has no copies."""
 
     AUTO = 0
     NONE = 1
@@ -27,7 +26,7 @@ class VariableSynchronization(enum.Enum):
 
 
 class VariableAggregation(enum.Enum):
-    """Aggregation of gradients of copies of a variable; only kept, since one process has no copies."""
+    """Aggregation of updates of a variable's copies.  It is only stored, since one process has no copies."""
 
     NONE = 0
     SUM = 1
@@ -37,7 +36,7 @@ class VariableAggregation(enum.Enum):
 
 @dataclass
 class SaveSliceInfo:
-    """Slice of a partitioned variable in a shard: name and shape of the whole, offset and shape of the part."""
+    """A shard's part of a partitioned variable: name and shape of the whole, offset and shape of the part."""
 
     full_name: str | None = None
     full_shape: Sequence[int] = ()
@@ -46,14 +45,14 @@ class SaveSliceInfo:
 
     @property
     def spec(self) -> str:
-        """The part as a checkpoint's `shape_and_slices` writes it: `7 2 0,3:0,2`, sizes of the whole, then ranges."""
+        """The part in the form of `shape_and_slices`, `7 2 0,3:0,2`: sizes of the whole, then offset and size per axis."""
         sizes = " ".join(map(str, self.full_shape))
         return f"{sizes} {':'.join(f'{at},{size}' for at, size in zip(self.var_offset, self.var_shape, strict=True))}"
 
 
 @dataclass
 class VariableDef:
-    """The names by which a collection of a MetaGraph keeps a variable: the fields of TensorFlow's message."""
+    """A variable in a collection of a MetaGraph, by the names of its nodes: the fields of TensorFlow's message."""
 
     variable_name: str
     initializer_name: str
@@ -67,10 +66,10 @@ class VariableDef:
 
 
 class VariableMetaclass(type):
-    """Calling `tf.Variable` makes a variable of the kind that its arguments and the current scope ask for."""
+    """Metaclass by which `tf.Variable(...)` makes a variable of the right kind, a subclass."""
 
     create: ClassVar[Callable[..., Any]]
-    """`create_variable`, which its module puts here: it knows the kinds."""
+    """`create_variable`, which its module sets here, because it imports both kinds."""
 
     def __call__(cls, *args: object, **kwargs: object) -> Any:
         if cls is Variable:
@@ -81,7 +80,7 @@ class VariableMetaclass(type):
 class Variable(metaclass=VariableMetaclass):
     """A variable of the graph; subclasses define its nodes.
 
-    In expressions it stands for its value; where an op takes a reference or handle, for itself.
+    Ops get its reference or handle if they take one, and else its value.
     """
 
     __array_priority__ = 100
@@ -99,7 +98,7 @@ class Variable(metaclass=VariableMetaclass):
     assign_add: Any
     assign_sub: Any
 
-    # --- what kinds differ in ---
+    # --- different in the two kinds ---
 
     @property
     def _tensor(self) -> Any:
@@ -108,7 +107,7 @@ class Variable(metaclass=VariableMetaclass):
 
     @property
     def name(self) -> str:
-        """Name of its tensor: `w:0`."""
+        """Name of the reference or handle: `w:0`."""
         raise NotImplementedError
 
     @property
@@ -120,7 +119,7 @@ class Variable(metaclass=VariableMetaclass):
         raise NotImplementedError
 
     def value(self) -> Any:
-        """Tensor that represents it in expressions."""
+        """Tensor of the value, for expressions."""
         raise NotImplementedError
 
     def read_value(self) -> Any:
@@ -144,12 +143,12 @@ class Variable(metaclass=VariableMetaclass):
         return f"<tf.Variable '{self.name}' shape={self.shape} dtype={self.dtype.name}>"
 
     def initialized_value(self) -> Any:
-        """Its value, or the initial one before initialization: a `cond`."""
+        """A `cond`: the value if the variable is initialized, else the initial value."""
         with tf.init_scope():
             return tf.cond(tf.is_variable_initialized(self), self.read_value, lambda: self.initial_value)
 
     def eval(self, session: object = None) -> Any:
-        """Its value in `session`, else in the default one."""
+        """Value in `session`, or in the default session."""
         return self.value().eval(session=session)
 
     def load(self, value: object, session: RunningSession | None = None) -> None:
@@ -165,7 +164,7 @@ class Variable(metaclass=VariableMetaclass):
         raise NotImplementedError
 
     def ref(self) -> Any:
-        """Something to hash it by."""
+        """Key for dictionaries and sets."""
         return id(self)
 
     experimental_ref = ref
@@ -186,7 +185,7 @@ class Variable(metaclass=VariableMetaclass):
         self._save_slice_info = info
 
     def to_proto(self, export_scope: str | None = None) -> VariableDef | None:
-        """Its names, without `export_scope`; None for a variable outside of that scope."""
+        """VariableDef with `export_scope` removed from its names; None for a variable outside that scope."""
         if export_scope is not None and not self._tensor.name.startswith(export_scope):
             return None
         strip = functools.partial(_strip, scope=export_scope)
@@ -242,14 +241,24 @@ class Variable(metaclass=VariableMetaclass):
 Variable.SaveSliceInfo = SaveSliceInfo  # type: ignore[attr-defined]
 
 
-def finder_of_elements(graph: Graph, import_scope: str | None) -> Callable[[str], Any]:
-    """A function that finds what a VariableDef names, in a graph that it was imported into under a scope."""
+def find_imported(variable: Any, definition: VariableDef, import_scope: str | None) -> tuple[Any, Any]:
+    """Set the nodes and properties of a variable that was imported under a scope.
+
+    Return its reference or handle, and its snapshot: the read made with it.
+    """
+    graph = variable.graph = tf.get_default_graph()
     prefix = f"{import_scope.rstrip('/')}/" if import_scope else ""
-    return lambda name: graph.as_graph_element(prefix + name)
+    initial = definition.initial_value_name
+    variable.initializer = graph.as_graph_element(prefix + definition.initializer_name)
+    variable.initial_value = graph.as_graph_element(prefix + initial) if initial else None
+    variable._save_slice_info = definition.save_slice_info_def
+    set_roles(variable, definition.variable_name, definition.trainable, None, None, None)
+    found = graph.as_graph_element(prefix + definition.variable_name)
+    return found, graph.as_graph_element(prefix + definition.snapshot_name)
 
 
 def part_masks(part: Tensor) -> dict[str, Any]:
-    """begin, end, strides and masks of a StridedSlice, as the op that assigns to the same part takes them."""
+    """Bounds and masks of a StridedSlice, as arguments of the op that assigns to the same part."""
     begin, end, strides = part.op.inputs[1:4]
     masks = ("begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask", "shrink_axis_mask")
     return {"begin": begin, "end": end, "strides": strides} | {mask: part.op.get_attr(mask) for mask in masks}
@@ -264,7 +273,7 @@ _OPERATORS = (
     *("mod", "rmod", "pow", "rpow", "matmul", "rmatmul", "and", "rand", "or", "ror", "xor", "rxor"),
     *("lt", "le", "gt", "ge", "neg", "abs", "invert"),
 )
-"""The operators of a Tensor that a variable has on its value; `==` is identity."""
+"""Operators that a variable applies to its value; `==` is identity."""
 
 
 def _on_value(operator: str) -> Callable[..., Any]:
@@ -280,11 +289,11 @@ for _name in _OPERATORS:
     setattr(Variable, f"__{_name}__", _on_value(f"__{_name}__"))
 
 
-# --- what both kinds' constructors do -------------------------------------------------------------------------------
+# --- for the constructors of both kinds -----------------------------------------------------------------------------
 
 
 def check_collections(collections: object) -> list[str]:
-    """The collections to put a variable in.  Raises ValueError."""
+    """Collections of a new variable, by default the global variables.  Raises ValueError."""
     if collections is None:
         return ["variables"]
     if not isinstance(collections, (list, tuple, set)):
@@ -311,7 +320,7 @@ def set_roles(
 
 
 def add_to_collections(variable: Variable, collections: list[str]) -> None:
-    """Puts a new variable into its collections, and into the trainable ones if it is."""
+    """Add a new variable to its collections, and to the trainable variables if it is trainable."""
     if variable.trainable and "trainable_variables" not in collections:
         collections = [*collections, "trainable_variables"]
     tf.add_to_collections(collections, variable)

@@ -1,1 +1,1 @@
-"""`slim.nets`: networks that scripts take whole, with the names of `tf.contrib.slim.nets`."""
+"""`tf.contrib.slim.nets`: complete networks."""

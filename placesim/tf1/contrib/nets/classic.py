@@ -1,4 +1,4 @@
-"""AlexNet, OverFeat and VGG: convolutions one after another, and fully connected layers as convolutions."""
+"""AlexNet, OverFeat and VGG: sequences of convolutions, also in place of fully connected layers."""
 
 from __future__ import annotations
 
@@ -19,9 +19,8 @@ def _spread(deviation: float) -> Any:
     return tf.truncated_normal_initializer(0.0, deviation)
 
 
-def vgg_arg_scope(weight_decay: float = 0.0005) -> Any:
-    """VGG's defaults, to be opened."""
-    settings = {"weights_regularizer": l2_regularizer(weight_decay), "biases_initializer": tf.zeros_initializer()}
+def _weights_scope(weight_decay: float, biases_initializer: object) -> Any:
+    settings = {"weights_regularizer": l2_regularizer(weight_decay), "biases_initializer": biases_initializer}
     with (
         arg_scope([conv2d, fully_connected], activation_fn=tf.nn.relu, **settings),
         arg_scope([conv2d], padding="SAME") as scope,
@@ -29,38 +28,40 @@ def vgg_arg_scope(weight_decay: float = 0.0005) -> Any:
         return scope
 
 
-def _biased_scope(weight_decay: float) -> Any:
-    settings = {"weights_regularizer": l2_regularizer(weight_decay), "biases_initializer": tf.constant_initializer(0.1)}
+def vgg_arg_scope(weight_decay: float = 0.0005) -> Any:
+    """VGG's default arguments, for `arg_scope`."""
+    return _weights_scope(weight_decay, tf.zeros_initializer())
+
+
+def alexnet_v2_arg_scope(weight_decay: float = 0.0005) -> Any:
+    """AlexNet's default arguments, for `arg_scope`."""
     with (
-        arg_scope([conv2d, fully_connected], activation_fn=tf.nn.relu, **settings),
-        arg_scope([conv2d], padding="SAME"),
+        arg_scope(_weights_scope(weight_decay, tf.constant_initializer(0.1))),
         arg_scope([max_pool2d], padding="VALID") as scope,
     ):
         return scope
 
 
-def alexnet_v2_arg_scope(weight_decay: float = 0.0005) -> Any:
-    """AlexNet's defaults, to be opened."""
-    return _biased_scope(weight_decay)
-
-
 def overfeat_arg_scope(weight_decay: float = 0.0005) -> Any:
-    """OverFeat's defaults, to be opened."""
-    settings = {"weights_regularizer": l2_regularizer(weight_decay), "biases_initializer": tf.zeros_initializer()}
-    with (
-        arg_scope([conv2d, fully_connected], activation_fn=tf.nn.relu, **settings),
-        arg_scope([conv2d], padding="SAME"),
-        arg_scope([max_pool2d], padding="VALID") as scope,
-    ):
+    """OverFeat's default arguments, for `arg_scope`."""
+    with arg_scope(vgg_arg_scope(weight_decay)), arg_scope([max_pool2d], padding="VALID") as scope:
         return scope
 
 
 def _squeezed(net: Tensor, points: dict[str, Any], opened: Any, spatial_squeeze: bool, last: str) -> tuple[Any, dict[str, Any]]:
-    """The logits without their two dimensions of size 1."""
+    """The logits, by `spatial_squeeze` without their two dimensions of size 1, and the layers' outputs by name."""
     if spatial_squeeze:
         net = tf.squeeze(net, [1, 2], name=f"{last}/squeezed")
         points[f"{opened.name}/{last}"] = net
     return net, points
+
+
+def _hidden_layers(net: object, channels: int, kernel: list[int], keep_prob: float, is_training: bool) -> Any:
+    """Two fully connected layers as convolutions, with dropout."""
+    net = conv2d(net, channels, kernel, padding="VALID", scope="fc6")
+    net = dropout(net, keep_prob, is_training=is_training, scope="dropout6")
+    net = conv2d(net, 4096, [1, 1], scope="fc7")
+    return dropout(net, keep_prob, is_training=is_training, scope="dropout7")
 
 
 def _vgg(
@@ -73,7 +74,7 @@ def _vgg(
     spatial_squeeze: bool,
     scope: object,
 ) -> tuple[Any, dict[str, Any]]:
-    """Blocks of convolutions with twice the channels each, a pool after each, then three layers."""
+    """Blocks of convolutions, each with twice the channels and a pool at its end, then three layers."""
     with tf.variable_scope(scope, name, [inputs]) as opened:
         collection = opened.original_name_scope + "_end_points"
         with arg_scope([conv2d, max_pool2d], outputs_collections=collection):
@@ -81,10 +82,7 @@ def _vgg(
             for block, count in enumerate(blocks, 1):
                 net = repeat(net, count, conv2d, min(64 * 2 ** (block - 1), 512), [3, 3], scope=f"conv{block}")
                 net = max_pool2d(net, [2, 2], scope=f"pool{block}")
-            net = conv2d(net, 4096, [7, 7], padding="VALID", scope="fc6")
-            net = dropout(net, dropout_keep_prob, is_training=is_training, scope="dropout6")
-            net = conv2d(net, 4096, [1, 1], scope="fc7")
-            net = dropout(net, dropout_keep_prob, is_training=is_training, scope="dropout7")
+            net = _hidden_layers(net, 4096, [7, 7], dropout_keep_prob, is_training)
             net = conv2d(net, num_classes, [1, 1], activation_fn=None, normalizer_fn=None, scope="fc8")
             return _squeezed(net, convert_collection_to_dict(collection), opened, spatial_squeeze, "fc8")
 
@@ -132,10 +130,7 @@ def alexnet_v2(
             net = conv2d(net, 256, [3, 3], scope="conv5")
             net = max_pool2d(net, [3, 3], 2, scope="pool5")
             with arg_scope([conv2d], weights_initializer=_spread(0.005), biases_initializer=tf.constant_initializer(0.1)):
-                net = conv2d(net, 4096, [5, 5], padding="VALID", scope="fc6")
-                net = dropout(net, dropout_keep_prob, is_training=is_training, scope="dropout6")
-                net = conv2d(net, 4096, [1, 1], scope="fc7")
-                net = dropout(net, dropout_keep_prob, is_training=is_training, scope="dropout7")
+                net = _hidden_layers(net, 4096, [5, 5], dropout_keep_prob, is_training)
                 net = _logits(net, num_classes)
             return _squeezed(net, convert_collection_to_dict(collection), opened, spatial_squeeze, "fc8")
 
@@ -166,10 +161,7 @@ def overfeat(
             net = conv2d(net, 1024, [3, 3], scope="conv5")
             net = max_pool2d(net, [2, 2], scope="pool5")
             with arg_scope([conv2d], weights_initializer=_spread(0.005), biases_initializer=tf.constant_initializer(0.1)):
-                net = conv2d(net, 3072, [6, 6], padding="VALID", scope="fc6")
-                net = dropout(net, dropout_keep_prob, is_training=is_training, scope="dropout6")
-                net = conv2d(net, 4096, [1, 1], scope="fc7")
-                net = dropout(net, dropout_keep_prob, is_training=is_training, scope="dropout7")
+                net = _hidden_layers(net, 3072, [6, 6], dropout_keep_prob, is_training)
                 net = _logits(net, num_classes)
             return _squeezed(net, convert_collection_to_dict(collection), opened, spatial_squeeze, "fc8")
 

@@ -18,7 +18,7 @@ from placesim.tf1.graphs.tensor_likes import TensorLike
 
 
 class Block(NamedTuple):
-    """A scope, the function of a unit, and the arguments of each of its units."""
+    """Scope of a block, function that makes a unit, and the arguments of each of its units."""
 
     scope: str
     unit_fn: Callable[..., Any]
@@ -46,7 +46,7 @@ def conv2d_same(
 def stack_blocks_dense(
     net: object, blocks: Sequence[Block], output_stride: int | None = None, outputs_collections: object = None
 ) -> Any:
-    """Blocks one after another; once `output_stride` is reached, dilation takes the strides' place.  Raises ValueError."""
+    """Apply blocks in sequence.  Once `output_stride` is reached, dilation replaces strides.  Raises ValueError."""
     stride, rate = 1, 1
     for block in blocks:
         with tf.variable_scope(block.scope, "block", [net]) as opened:
@@ -72,7 +72,7 @@ def resnet_arg_scope(
     batch_norm_epsilon: float = 1e-5,
     batch_norm_scale: bool = True,
 ) -> Any:
-    """A residual network's defaults, to be opened."""
+    """A residual network's default arguments, for `arg_scope`."""
     norm = {
         "decay": batch_norm_decay,
         "epsilon": batch_norm_epsilon,
@@ -141,7 +141,7 @@ def bottleneck_v2(
 
 
 def _block(unit_fn: Callable[..., Any], scope: str, base_depth: int, num_units: int, stride: int) -> Block:
-    """A block of units of which the last one has the stride."""
+    """A block whose last unit has the stride."""
     unit = {"depth": base_depth * 4, "depth_bottleneck": base_depth}
     return Block(scope, unit_fn, [{**unit, "stride": 1}] * (num_units - 1) + [{**unit, "stride": stride}])
 
@@ -196,7 +196,7 @@ def _network(name: str, unit: Callable[..., Any], is_second: bool) -> Callable[.
 
 
 def _root(net: TensorLike, output_stride: int | None, is_second: bool) -> tuple[Any, int | None]:
-    """The first convolution and pool, which have a stride of 4 together."""
+    """The first convolution and pool, with a stride of 4 together, and the output stride that remains."""
     if output_stride is not None:
         if output_stride % 4:
             raise ValueError("The output_stride needs to be a multiple of 4.")

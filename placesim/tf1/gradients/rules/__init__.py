@@ -1,1 +1,1 @@
-"""A gradient function for each op that has one, by family."""
+"""Gradient functions of ops, a module for each family of ops."""

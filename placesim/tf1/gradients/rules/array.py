@@ -27,14 +27,13 @@ def _reshape_to_input(op: Operation, grad: Tensor) -> Any:
     grad = dense(grad)
     sizes = None if x.shape.rank is None else x.shape.as_list()
     if sizes is not None and sizes.count(None) == 1:
-        # One unknown size is left to Reshape, which spares the backward pass the forward tensor.
+        # Reshape infers one unknown size, so that the backward pass need not read the forward tensor.
         return tf.reshape(grad, [-1 if size is None else size for size in sizes])
     return tf.reshape(grad, tf.shape(x))
 
 
 def _back_to_input_shape(op: Operation, grad: Tensor) -> Any:
-    grad = dense(grad)
-    return tf.reshape(grad, tf.shape(op.inputs[0]))
+    return tf.reshape(dense(grad), tf.shape(op.inputs[0]))
 
 
 def _tile(op: Operation, grad: Tensor) -> list[Any]:
@@ -59,12 +58,8 @@ def _pad(op: Operation, grad: Tensor) -> list[Any]:
     return [tf.slice(grad, begin, tf.shape(x)), *([None] * (len(op.inputs) - 1))]
 
 
-def _mirror_pad(op: Operation, grad: Tensor) -> list[Any]:
-    return [gen("MirrorPadGrad")(grad, op.inputs[1], mode=op.get_attr("mode")), None]
-
-
-def _mirror_pad_grad(op: Operation, grad: Tensor) -> list[Any]:
-    return [gen("MirrorPad")(grad, op.inputs[1], mode=op.get_attr("mode")), None]
+def _mirror_pad(back: str) -> GradientFunction:
+    return lambda op, grad: [gen(back)(grad, op.inputs[1], mode=op.get_attr("mode")), None]
 
 
 def _slice(op: Operation, grad: Tensor) -> list[Any]:
@@ -92,7 +87,7 @@ def _known(tensor: Tensor) -> Any:
 def _strided_slice(op: Operation, grad: Tensor) -> list[Any]:
     x, begin, end, strides = op.inputs
     shape = tf.shape(x, out_type=begin.dtype)
-    # Bounds that are constants are made anew, beside the gradient, and not read from the forward pass.
+    # Constant bounds become new constants beside the gradient, instead of tensors read from the forward pass.
     bounds = [_known(tensor) for tensor in (shape, begin, end, strides)]
     return [gen("StridedSliceGrad")(*bounds, grad, **_masks(op)), None, None, None]
 
@@ -124,12 +119,8 @@ def _broadcast_to(op: Operation, grad: Tensor) -> list[Any]:
     return [tf.reshape(tf.reduce_sum(grad, axes, keepdims=True), shape), None]
 
 
-def _transpose(op: Operation, grad: Tensor) -> list[Any]:
-    return [tf.transpose(grad, tf.invert_permutation(op.inputs[1])), None]
-
-
-def _conjugate_transpose(op: Operation, grad: Tensor) -> list[Any]:
-    return [tf.transpose(grad, tf.invert_permutation(op.inputs[1]), conjugate=True), None]
+def _transpose(conjugate: bool) -> GradientFunction:
+    return lambda op, grad: [tf.transpose(grad, tf.invert_permutation(op.inputs[1]), conjugate=conjugate), None]
 
 
 def _reverse_sequence(op: Operation, grad: Tensor) -> list[Any]:
@@ -138,13 +129,9 @@ def _reverse_sequence(op: Operation, grad: Tensor) -> list[Any]:
     return [gen("ReverseSequence")(grad, lengths, seq_dim=seq_dim, batch_dim=batch_dim), None]
 
 
-def _fill(op: Operation, grad: Tensor) -> list[Any]:
-    return [None, tf.reduce_sum(grad)]
-
-
 def _check_numerics(op_name: str) -> GradientFunction:
     def gradient(op: Operation, grad: Tensor) -> Any:
-        # The forward message's bytes are written as Python shows them: TensorFlow does so.
+        # As in TensorFlow, the text contains Python's notation of the message's bytes: b'...'.
         message = f"Not a number (NaN) or infinity (Inf) values detected in gradient. {op.get_attr('message')}"
         return gen(op_name)(grad, message=message)
 
@@ -155,21 +142,11 @@ def _prevented(op: Operation, grad: Tensor) -> Any:
     raise LookupError(f"Gradient explicitly disabled. Reason: {op.get_attr('message')!r}")
 
 
-def _roll(op: Operation, grad: Tensor) -> list[Any]:
-    return [gen("Roll")(grad, -op.inputs[1], op.inputs[2]), None, None]
-
-
 # --- blocks and patches -----------------------------------------------------------------------------------------------------
 
 
-def _space_to_batch(op: Operation, grad: Tensor) -> list[Any]:
-    block = op.get_attr("block_size")
-    return [gen("BatchToSpaceND")(grad, np.array([block, block], np.int64), op.inputs[1]), None]
-
-
-def _batch_to_space(op: Operation, grad: Tensor) -> list[Any]:
-    block = op.get_attr("block_size")
-    return [gen("SpaceToBatchND")(grad, np.array([block, block], np.int64), op.inputs[1]), None]
+def _space_and_batch(back: str) -> GradientFunction:
+    return lambda op, grad: [gen(back)(grad, np.array([op.get_attr("block_size")] * 2, np.int64), op.inputs[1]), None]
 
 
 def _depth_and_space(back: str) -> GradientFunction:
@@ -186,17 +163,12 @@ def _depth_and_space(back: str) -> GradientFunction:
 
 
 def _alignment(op: Operation) -> dict[str, Any]:
-    """Alignment of diagonals: an attr since the ops' third version."""
+    """Alignment of diagonals: an attr of the third versions of ops."""
     return {"align": text_of(op.get_attr("align"))} if op.type.endswith("V3") else {}
 
 
-def _matrix_diag(op: Operation, grad: Tensor) -> Any:
-    return tf.matrix_diag_part(grad)
-
-
 def _matrix_diag_with_k(op: Operation, grad: Tensor) -> list[Any]:
-    align = _alignment(op)
-    return [tf.matrix_diag_part(grad, k=op.inputs[1], **align), None, None, None, None]
+    return [tf.matrix_diag_part(grad, k=op.inputs[1], **_alignment(op)), None, None, None, None]
 
 
 def _matrix_diag_part(op: Operation, grad: Tensor) -> Any:
@@ -218,7 +190,7 @@ def _matrix_diag_part_with_k(op: Operation, grad: Tensor) -> list[Any]:
 def _matrix_set_diag(op: Any, grad: Any) -> list[Any]:
     x, diagonal = op.inputs[0], op.inputs[1]
     input_shape, diagonal_shape = x.shape.merge_with(grad.shape), diagonal.shape
-    if input_shape.rank is not None and input_shape[:-2].is_fully_defined() and input_shape[-2:].is_fully_defined():
+    if input_shape.is_fully_defined():
         sizes = input_shape.as_list()
         zeros = tf.zeros([*sizes[:-2], min(sizes[-2:])], dtype=grad.dtype)
     elif diagonal_shape.is_fully_defined():
@@ -235,27 +207,12 @@ def _matrix_set_diag_with_k(op: Operation, grad: Tensor) -> list[Any]:
     k = op.inputs[2]
     align = _alignment(op)
     diagonal_shape = op.inputs[1].shape
-    if diagonal_shape.is_fully_defined():
-        zeros = tf.zeros(diagonal_shape, dtype=grad.dtype)
-    else:
-        zeros = tf.zeros(tf.shape(op.inputs[1]), dtype=grad.dtype)
-    x_grad = tf.matrix_set_diag(grad, zeros, k=k, **align)
+    zeros_shape = diagonal_shape if diagonal_shape.is_fully_defined() else tf.shape(op.inputs[1])
+    x_grad = tf.matrix_set_diag(grad, tf.zeros(zeros_shape, dtype=grad.dtype), k=k, **align)
     return [x_grad, tf.matrix_diag_part(grad, k=k, **align), None]
 
 
-def _matrix_band_part(op: Operation, grad: Tensor) -> list[Any]:
-    return [tf.matrix_band_part(grad, op.inputs[1], op.inputs[2]), None, None]
-
-
 # --- scattering --------------------------------------------------------------------------------------------------------------
-
-
-def _scatter_nd(op: Operation, grad: Tensor) -> list[Any]:
-    return [None, tf.gather_nd(grad, op.inputs[0]), None]
-
-
-def _scatter_non_aliasing_add(op: Operation, grad: Tensor) -> list[Any]:
-    return [grad, None, tf.gather_nd(grad, op.inputs[1])]
 
 
 def _scatter_update(op: Operation, grad: Tensor) -> list[Any]:
@@ -270,8 +227,7 @@ def _scatter_add(op: Operation, grad: Tensor) -> list[Any]:
 
 
 def _scatter_subtract(op: Operation, grad: Tensor) -> list[Any]:
-    updates_grad = tf.gather_nd(grad, op.inputs[1])
-    x_grad = tf.identity(grad)
+    x_grad, _, updates_grad = _scatter_add(op, grad)
     return [x_grad, None, -updates_grad]
 
 
@@ -306,7 +262,7 @@ def _quantize_with_range(op: Operation, grad: Tensor) -> list[Any]:
 
 
 def _first_of(count: int) -> GradientFunction:
-    """The gradient goes through to the first of `count` inputs."""
+    """Gradient function that passes the gradient to the first of `count` inputs."""
     return lambda op, grad: [grad, *([None] * (count - 1))]
 
 
@@ -314,22 +270,18 @@ def _print(op: Operation, *grads: object) -> list[Any]:
     return [*grads, *([None] * (len(op.inputs) - len(grads)))]
 
 
-def _identities(op: Operation, *grads: object) -> list[Any]:
-    return list(grads)
-
-
 def _swap(back: str) -> GradientFunction:
-    """The gradient is one op of the gradient."""
+    """Gradient function that applies the op `back` to the gradient."""
     return lambda op, grad: gen(back)(grad)
 
 
 GRADIENTS: dict[str, GradientFunction] = {
-    "BatchToSpace": _batch_to_space,
+    "BatchToSpace": _space_and_batch("SpaceToBatchND"),
     "BatchToSpaceND": lambda op, grad: [gen("SpaceToBatchND")(grad, *op.inputs[1:]), None, None],
     "BroadcastTo": _broadcast_to,
     "CheckNumerics": _check_numerics("CheckNumerics"),
     "CheckNumericsV2": _check_numerics("CheckNumericsV2"),
-    "ConjugateTranspose": _conjugate_transpose,
+    "ConjugateTranspose": _transpose(conjugate=True),
     "DepthToSpace": _depth_and_space("SpaceToDepth"),
     "Diag": _swap("DiagPart"),
     "DiagPart": _swap("Diag"),
@@ -338,11 +290,11 @@ GRADIENTS: dict[str, GradientFunction] = {
     "FakeQuantWithMinMaxArgs": _fake_quant_args,
     "FakeQuantWithMinMaxVars": _fake_quant_vars("FakeQuantWithMinMaxVarsGradient"),
     "FakeQuantWithMinMaxVarsPerChannel": _fake_quant_vars("FakeQuantWithMinMaxVarsPerChannelGradient"),
-    "Fill": _fill,
+    "Fill": lambda op, grad: [None, tf.reduce_sum(grad)],
     "Identity": _pass,
-    "IdentityN": _identities,
-    "MatrixBandPart": _matrix_band_part,
-    "MatrixDiag": _matrix_diag,
+    "IdentityN": lambda op, *grads: list(grads),
+    "MatrixBandPart": lambda op, grad: [tf.matrix_band_part(grad, op.inputs[1], op.inputs[2]), None, None],
+    "MatrixDiag": lambda op, grad: tf.matrix_diag_part(grad),
     "MatrixDiagPart": _matrix_diag_part,
     "MatrixDiagPartV2": _matrix_diag_part_with_k,
     "MatrixDiagPartV3": _matrix_diag_part_with_k,
@@ -351,8 +303,8 @@ GRADIENTS: dict[str, GradientFunction] = {
     "MatrixSetDiag": _matrix_set_diag,
     "MatrixSetDiagV2": _matrix_set_diag_with_k,
     "MatrixSetDiagV3": _matrix_set_diag_with_k,
-    "MirrorPad": _mirror_pad,
-    "MirrorPadGrad": _mirror_pad_grad,
+    "MirrorPad": _mirror_pad("MirrorPadGrad"),
+    "MirrorPadGrad": _mirror_pad("MirrorPad"),
     "Pad": _pad,
     "PadV2": _pad,
     "PlaceholderWithDefault": _pass,
@@ -368,11 +320,11 @@ GRADIENTS: dict[str, GradientFunction] = {
     "Reverse": lambda op, grad: [gen("Reverse")(grad, op.inputs[1]), None],
     "ReverseSequence": _reverse_sequence,
     "ReverseV2": lambda op, grad: [tf.reverse(grad, op.inputs[1]), None],
-    "Roll": _roll,
-    "ScatterNd": _scatter_nd,
-    "ScatterNdNonAliasingAdd": _scatter_non_aliasing_add,
+    "Roll": lambda op, grad: [gen("Roll")(grad, -op.inputs[1], op.inputs[2]), None, None],
+    "ScatterNd": lambda op, grad: [None, tf.gather_nd(grad, op.inputs[0]), None],
+    "ScatterNdNonAliasingAdd": lambda op, grad: [grad, None, tf.gather_nd(grad, op.inputs[1])],
     "Slice": _slice,
-    "SpaceToBatch": _space_to_batch,
+    "SpaceToBatch": _space_and_batch("BatchToSpaceND"),
     "SpaceToBatchND": lambda op, grad: [gen("BatchToSpaceND")(grad, *op.inputs[1:]), None, None],
     "SpaceToDepth": _depth_and_space("DepthToSpace"),
     "Squeeze": _back_to_input_shape,
@@ -385,5 +337,5 @@ GRADIENTS: dict[str, GradientFunction] = {
     "TensorScatterUpdate": _scatter_update,
     "TensorStridedSliceUpdate": _strided_slice_update,
     "Tile": _tile,
-    "Transpose": _transpose,
+    "Transpose": _transpose(conjugate=False),
 }

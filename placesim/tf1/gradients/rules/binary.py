@@ -1,4 +1,4 @@
-"""Gradients of functions of several tensors that are broadcast against one another, element by element."""
+"""Gradients of elementwise ops with several inputs, which may be broadcast."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _subtract(op: Operation, grad: Tensor) -> list[Any]:
 
 
 _PLAIN_PRODUCTS = frozenset({"float32", "int32"})
-"""The types whose products of equal shapes skip everything that broadcasting and conjugates would ask for."""
+"""Types for which a product of equal shapes needs neither reductions nor conjugates."""
 
 
 def _multiply(op: Operation, grad: Tensor) -> list[Any]:
@@ -39,8 +39,7 @@ def _multiply(op: Operation, grad: Tensor) -> list[Any]:
     multiply = gen("Mul")
     if same_static_shapes(x, y, grad) and grad.dtype.base_dtype.name in _PLAIN_PRODUCTS:
         return [multiply(grad, y), multiply(grad, x)]
-    x_grad = multiply(grad, tf.conj(y))
-    return reduced(x, y, x_grad, multiply(tf.conj(x), grad))
+    return reduced(x, y, multiply(grad, tf.conj(y)), multiply(tf.conj(x), grad))
 
 
 def _multiply_no_nan(op: Operation, grad: Tensor) -> list[Any]:
@@ -69,7 +68,7 @@ def _remainder(op: Operation, grad: Tensor) -> list[Any]:
 def _power(op: Operation, grad: Tensor) -> list[Any]:
     x, y = _conjugates(op)
     x_grad = grad * y * tf.pow(x, y - 1)
-    # There is no logarithm where x <= 0; of complex numbers only where x is 0.
+    # The logarithm is undefined where x <= 0, for complex numbers only where x is 0.
     defined = tf.not_equal(x, 0) if x.dtype.is_complex else x > 0
     safe = tf.where(defined, x, tf.ones_like(x))
     logarithm = tf.where(defined, tf.log(safe), tf.zeros_like(x))
@@ -78,14 +77,13 @@ def _power(op: Operation, grad: Tensor) -> list[Any]:
 
 
 def _chosen(compare: Callable[[Any, Any], Any]) -> GradientFunction:
-    """Of Maximum and Minimum: the gradient goes to the input that was taken."""
+    """Gradient function of Maximum and Minimum: the gradient goes to the input that was taken."""
 
     def gradient(op: Operation, grad: Tensor) -> list[Any]:
         x, y = op.inputs
         zeros = tf.zeros_like(grad)
         taken = compare(x, y)
-        x_grad = tf.where_v2(taken, grad, zeros)
-        return reduced(x, y, x_grad, tf.where_v2(taken, zeros, grad))
+        return reduced(x, y, tf.where_v2(taken, grad, zeros), tf.where_v2(taken, zeros, grad))
 
     return gradient
 
@@ -102,16 +100,14 @@ def _arctangent(op: Operation, grad: Tensor) -> list[Any]:
     y, x = op.inputs
     with control_dependencies([grad]):
         inverse = grad / (tf.square(y) + tf.square(x))
-        y_grad = x * inverse
-        return reduced(y, x, y_grad, -y * inverse)
+        return reduced(y, x, x * inverse, -y * inverse)
 
 
 def _complex(op: Operation, grad: Tensor) -> list[Any]:
-    real = tf.real(grad)
-    return reduced(op.inputs[0], op.inputs[1], real, tf.imag(grad))
+    return reduced(op.inputs[0], op.inputs[1], tf.real(grad), tf.imag(grad))
 
 
-# --- functions whose gradients are always reduced by what the shapes are at run time ----------------------------------------
+# --- gradients that are always reduced by runtime shapes ---------------------------------------------------------------------
 
 
 def _partial(rule: Callable[[Any, Any, Any], tuple[Any, Any]]) -> GradientFunction:
@@ -135,24 +131,8 @@ def _is_not_zero(x: Tensor) -> Any:
     return tf.cast(tf.not_equal(x, tf.cast(0.0, x.dtype)), x.dtype)
 
 
-def _xlogy(x: Tensor, y: Tensor, shapes: object) -> tuple[Any, Any]:
-    of_x = gen("Xlogy")(_is_not_zero(x), y)
-    return of_x, gen("Xdivy")(x, y)
-
-
-def _xlog1py(x: Tensor, y: Tensor, shapes: object) -> tuple[Any, Any]:
-    of_x = gen("Xlog1py")(_is_not_zero(x), y)
-    return of_x, gen("Xdivy")(x, y + 1.0)
-
-
-def _xdivy(x: Tensor, y: Tensor, shapes: object) -> tuple[Any, Any]:
-    of_x = gen("Xdivy")(_is_not_zero(x), y)
-    return of_x, gen("Xdivy")(tf.negative(x), y**2)
-
-
 def _igamma(a: Tensor, x: Tensor, shapes: object) -> tuple[Any, Any]:
-    of_a = gen("IgammaGradA")(a, x)
-    return of_a, tf.exp(-x + (a - 1) * tf.log(x) - tf.lgamma(a))
+    return gen("IgammaGradA")(a, x), tf.exp(-x + (a - 1) * tf.log(x) - tf.lgamma(a))
 
 
 def _igammac(op: Operation, grad: Tensor) -> list[Any]:
@@ -182,8 +162,7 @@ def _betainc(op: Operation, grad: Tensor) -> list[Any]:
 def _select(op: Operation, grad: Tensor) -> list[Any]:
     condition, x = op.inputs[0], op.inputs[1]
     zeros = tf.zeros_like(x)
-    x_grad = tf.where(condition, grad, zeros)
-    return [None, x_grad, tf.where(condition, zeros, grad)]
+    return [None, tf.where(condition, grad, zeros), tf.where(condition, zeros, grad)]
 
 
 def _select_broadcast(op: Operation, grad: Tensor) -> list[Any]:
@@ -210,22 +189,13 @@ def _clip_by_value(op: Operation, grad: Tensor) -> list[Any]:
 
 def _cross(op: Operation, grad: Tensor) -> list[Any]:
     u, v = op.inputs
-    u_grad = gen("Cross")(v, grad)
-    return [u_grad, gen("Cross")(grad, u)]
-
-
-def _sum_of_all(op: Operation, grad: Tensor) -> list[Any]:
-    return [grad] * len(op.inputs)
-
-
-def _neither(op: Operation, grad: Tensor) -> list[Any]:
-    return [None, None]
+    return [gen("Cross")(v, grad), gen("Cross")(grad, u)]
 
 
 GRADIENTS: dict[str, GradientFunction] = {
-    "AccumulateNV2": _sum_of_all,
+    "AccumulateNV2": lambda op, grad: [grad] * len(op.inputs),
     "Add": _add,
-    "AddN": _sum_of_all,
+    "AddN": lambda op, grad: [grad] * len(op.inputs),
     "AddV2": _add,
     "Atan2": _arctangent,
     "Betainc": _betainc,
@@ -234,7 +204,7 @@ GRADIENTS: dict[str, GradientFunction] = {
     "Cross": _cross,
     "Div": _quotient(tf.divide),
     "DivNoNan": _quotient(tf.div_no_nan),
-    "FloorDiv": _neither,
+    "FloorDiv": lambda op, grad: [None, None],
     "FloorMod": _remainder,
     "Igamma": _IGAMMA,
     "Igammac": _igammac,
@@ -250,9 +220,9 @@ GRADIENTS: dict[str, GradientFunction] = {
     "SelectV2": _select_broadcast,
     "SquaredDifference": _squared_difference,
     "Sub": _subtract,
-    "TruncateDiv": _neither,
-    "Xdivy": _partial(_xdivy),
-    "Xlog1py": _partial(_xlog1py),
-    "Xlogy": _partial(_xlogy),
+    "TruncateDiv": lambda op, grad: [None, None],
+    "Xdivy": _partial(lambda x, y, shapes: (gen("Xdivy")(_is_not_zero(x), y), gen("Xdivy")(tf.negative(x), y**2))),
+    "Xlog1py": _partial(lambda x, y, shapes: (gen("Xlog1py")(_is_not_zero(x), y), gen("Xdivy")(x, y + 1.0))),
+    "Xlogy": _partial(lambda x, y, shapes: (gen("Xlogy")(_is_not_zero(x), y), gen("Xdivy")(x, y))),
     "Zeta": _partial(lambda x, q, shapes: (None, -x * tf.math.zeta(x + 1, q))),
 }

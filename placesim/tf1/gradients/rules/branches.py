@@ -1,6 +1,6 @@
-"""Gradients of `If` and `Case`: another one, whose branches read intermediates of the forward branches.
+"""Gradients of `If` and `Case`: another such op, whose branches read intermediate tensors of the forward branches.
 
-What a branch computed on the way is given out of it as an optional, which is empty if another branch ran.
+The forward op returns each of these tensors as an optional, which is empty if another branch ran.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from placesim.tf1.functions.rewriting import extend_op, gradient_name, output_ty
 from placesim.tf1.gradients.backward import gradients
 from placesim.tf1.gradients.checks import is_trainable
 from placesim.tf1.gradients.registry import GradientFunction
-from placesim.tf1.gradients.rules.variables import held_type, variable_shape
+from placesim.tf1.gradients.rules.variables import held_type, static_variable_shape, zeros_of
 from placesim.tf1.graphs.tensor import Operation, Tensor
 from placesim.tf1.importing.missing_names import not_there
 from placesim.tf1.importing.namespaces import namespace
@@ -27,19 +27,19 @@ tf = namespace("")
 
 
 class _BranchGradient(FunctionGraph):
-    """The gradient of one branch, `forward`."""
+    """Gradient of the forward branch `forward`."""
 
     def __init__(self, forward: FunctionGraph) -> None:
         super().__init__(gradient_name(forward))
         self.forward = forward
         self.wrapped: dict[Tensor, Tensor] = {}
-        """Tensor computed by the forward branch -> the optional that brings it out."""
-        self.rewrites = False
+        """Intermediate tensor of the forward branch -> optional in which the branch returns it."""
+        self.rewrites = False  # whether the forward branch has got new optionals
         self._inside: dict[Tensor, Tensor] = {}
 
     def capture(self, tensor: Tensor, name: str | None = None) -> Tensor:
         forward = self.forward
-        if tensor.graph is not forward or _is_among(tensor, forward.inputs) or _is_among(tensor, forward.outputs):
+        if tensor.graph is not forward or tensor in forward.inputs or tensor in forward.outputs:
             return super().capture(tensor, name)
         found = self._inside.get(tensor)
         if found is None:
@@ -61,16 +61,12 @@ class _BranchGradient(FunctionGraph):
     def _wrap(self, tensor: Tensor) -> Tensor:
         outputs = self.forward.outputs
         for consumer in tensor.consumers():
-            if consumer.type == "OptionalFromValue" and _is_among(consumer.outputs[0], outputs):
+            if consumer.type == "OptionalFromValue" and consumer.outputs[0] in outputs:
                 return consumer.outputs[0]
         self.rewrites = True
         with self.forward.as_default(), self.forward.control_dependencies(None):
             found: Tensor = gen("OptionalFromValue")([tensor])
         return found
-
-
-def _is_among(tensor: Tensor, tensors: Sequence[Tensor]) -> bool:
-    return any(tensor is each for each in tensors)
 
 
 def _conditional_gradient(op: Operation, *grads: object) -> list[Any]:
@@ -105,7 +101,7 @@ def _branch_gradient(forward: FunctionGraph, grads: Sequence[Any]) -> _BranchGra
 
 
 def _fill_in_zeros(forward: Sequence[FunctionGraph], backward: Sequence[_BranchGradient]) -> list[bool]:
-    """Add zeros so that all branches have the gradients that one has; return a flag for each input with gradients."""
+    """Make zeros for the gradients that only other branches have.  Return, for each input, whether any branch has one."""
     found = [list(back.structured_outputs) for back in backward]
     present = [any(grad is not None for grad in each) for each in zip(*found, strict=True)]
     for ahead, back, grads in zip(forward, backward, found, strict=True):
@@ -120,17 +116,13 @@ def _fill_in_zeros(forward: Sequence[FunctionGraph], backward: Sequence[_BranchG
 
 
 def _zeros(tensor: Tensor) -> Any:
-    if tensor.dtype.name == "resource":
-        held = tensor.graph.shapes.handle(tensor.node_ref)
-        if held is not None and held[1] is not None and -1 not in held[1]:
-            return tf.zeros(list(held[1]), held[0].name)
-        return tf.zeros(variable_shape(tensor), held_type(tensor))
-    return tf.zeros_like(tensor)
+    known = static_variable_shape(tensor) if tensor.dtype.name == "resource" else None
+    return zeros_of(tensor) if known is None else tf.zeros(known, held_type(tensor))
 
 
 def _bring_out(op: Operation, forward: Sequence[FunctionGraph], backward: Sequence[_BranchGradient]) -> None:
     """Give all forward branches the same number of optionals; missing ones are empty."""
-    own = [[tensor for tensor in back.wrapped.values() if not _is_among(tensor, back.forward.outputs)] for back in backward]
+    own = [[tensor for tensor in back.wrapped.values() if tensor not in back.forward.outputs] for back in backward]
     most = max(map(len, own))
     added = []
     for ahead, tensors in zip(forward, own, strict=True):
@@ -144,13 +136,12 @@ def _bring_out(op: Operation, forward: Sequence[FunctionGraph], backward: Sequen
 
 
 def _resolve(op: Operation, ahead: FunctionGraph, back: _BranchGradient) -> None:
-    """Take captures from the forward branch from the forward op's inputs and outputs."""
+    """Replace the captured tensors of a forward branch by inputs and outputs of the forward op."""
     resolved = {}
     outside = dict(zip(ahead.inputs, op.inputs[1:], strict=True))
     for tensor, argument in back.captures.items():
         if tensor.graph is ahead:
-            place = next((i for i, output in enumerate(ahead.outputs) if output is tensor), None)
-            tensor = outside[tensor] if place is None else op.outputs[place]
+            tensor = op.outputs[ahead.outputs.index(tensor)] if tensor in ahead.outputs else outside[tensor]
         resolved[tensor] = argument
     back.captures = resolved
 

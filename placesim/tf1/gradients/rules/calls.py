@@ -1,4 +1,4 @@
-"""Gradients of calls of functions: the called one gives more, for a function that differentiates it to read."""
+"""Gradients of function calls: calls of a gradient function, which reads further outputs of the called function."""
 
 from __future__ import annotations
 
@@ -12,16 +12,15 @@ from placesim.tf1.functions.function_graph import FunctionGraph
 from placesim.tf1.functions.rewriting import extend_op
 from placesim.tf1.gradients.backward import gradients
 from placesim.tf1.gradients.checks import is_trainable
+from placesim.tf1.gradients.slices import dense
 from placesim.tf1.graphs.tensor import Operation, Tensor, uid
 from placesim.tf1.importing.namespaces import namespace
-from placesim.tf1.ops.conversion import convert_to_tensor
-from placesim.tf1.sparse.values import IndexedSlices
 
 tf = namespace("")
 
 
 class CalledFunction(Protocol):
-    """A function that is called, of a class that makes one of a body alone."""
+    """A callable function.  Its class makes one from a body alone."""
 
     attrs: dict[str, Any]
 
@@ -29,43 +28,40 @@ class CalledFunction(Protocol):
 
     @property
     def graph(self) -> FunctionGraph:
-        """Its body."""
+        """Body of the function."""
 
     def operation(self, tensors: Sequence[Tensor], captures: Sequence[Tensor] | None = None) -> Operation:
-        """Call of the function."""
+        """A new call of the function."""
 
     def result(self, op: Operation) -> Any:
-        """Its results, of a call's outputs."""
+        """Results of the function, from the outputs of a call."""
 
 
 class _Backward(FunctionGraph):
-    """Body of a function's gradient; it reads the tensors of that function's body."""
+    """Body of a function's gradient, which reads tensors of the function's body, `forward`."""
 
     def __init__(self, name: str, forward: FunctionGraph) -> None:
         super().__init__(name, outer=forward, keeps_devices=False)
 
 
 def call_gradient(called: CalledFunction, op: Operation, *grads: Any) -> list[Any]:
-    """The gradients of a call's inputs, by a call of the function that differentiates it."""
+    """Gradients of a call's inputs: results of a call of the function's gradient."""
     forward = called.graph
     outputs = forward.outputs[: len(grads)]
-    back, gave = _backward(forward, outputs)
+    back, base_name = _backward(forward, outputs)
     known = list(forward.outputs)
-    for tensor in back.captures:
-        if tensor.graph is forward and not any(tensor is each for each in known):
-            known.append(tensor)
-    ahead_name = function_name((f"__forward_{gave}",))
+    known += [tensor for tensor in back.captures if tensor.graph is forward and tensor not in known]
+    ahead_name = function_name((f"__forward_{base_name}",))
     back.name = function_name((f"__inference_{back.name}",))
     plain, forward.name = forward.name, ahead_name
     count = len(forward.outputs)
     try:
         forward.outputs = known
-        attrs = {"backward_function_name": back.name}
-        add_function(op.graph, forward, attrs)
+        add_function(op.graph, forward, {"backward_function_name": back.name})
     finally:
         forward.name = plain
-    added = known[count:]
-    extend_op(op, {"f": FunctionName(ahead_name), "Tout": tuple(tensor.element for tensor in known)}, added)
+    attrs = {"f": FunctionName(ahead_name), "Tout": tuple(tensor.element for tensor in known)}
+    extend_op(op, attrs, known[count:])
     for slot, tensor in enumerate(known):
         op.graph.shapes.settle(op.node.id, tensor.sizes, slot)
     after = {tensor: op.outputs[i] for i, tensor in reversed(list(enumerate(known)))}
@@ -80,7 +76,7 @@ def call_gradient(called: CalledFunction, op: Operation, *grads: Any) -> list[An
 
 
 def _backward(forward: FunctionGraph, outputs: list[Tensor]) -> tuple[_Backward, str]:
-    """The body that differentiates a function, and the function's own name without numbers."""
+    """Body of a function's gradient, and the function's name without prefix and number."""
     plain = forward.name.removeprefix("__inference_").rpartition("_")[0]
     back = _Backward(f"__backward_{plain}_{uid()}", forward)
     trainable = [tensor for tensor in outputs if is_trainable(tensor)]
@@ -95,6 +91,4 @@ def _backward(forward: FunctionGraph, outputs: list[Tensor]) -> tuple[_Backward,
 
 
 def _given(grad: Tensor, tensor: Tensor) -> Any:
-    if grad is None:
-        return tf.zeros_like(tensor)
-    return convert_to_tensor(grad) if isinstance(grad, IndexedSlices) else grad
+    return tf.zeros_like(tensor) if grad is None else dense(grad)

@@ -1,4 +1,4 @@
-"""Gradients of the ops that conditionals and loops consist of (7)."""
+"""Gradients of control flow ops: Switch, Merge, Enter, Exit, NextIteration (7)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from typing import Any
 from placesim.tf1.control_flow.conditionals import CondContext
 from placesim.tf1.control_flow.contexts import output_context
 from placesim.tf1.control_flow.loops import WhileContext
+from placesim.tf1.gradients.loop_state import add_exit
 from placesim.tf1.gradients.registry import GradientFunction
+from placesim.tf1.gradients.slices import with_one_type
 from placesim.tf1.graphs.default_graph_scopes import name_scope
 from placesim.tf1.graphs.graph import get_default_graph
 from placesim.tf1.graphs.tensor import Operation, Tensor
@@ -19,7 +21,7 @@ tf = namespace("")
 
 
 def _merge(parts: Any, name: str | None = None) -> Any:
-    """Merge of gradients, tensors or slices."""
+    """Merge of gradients; the result is IndexedSlices if one of them is."""
     if all(not isinstance(part, IndexedSlices) for part in parts):
         return gen("Merge")(list(parts), name=name)[0]
     with name_scope(name, "Merge"):
@@ -28,24 +30,16 @@ def _merge(parts: Any, name: str | None = None) -> Any:
 
 def _merge_slices(parts: Any) -> IndexedSlices:
     slices = [_as_slices(part) for part in parts]
-    if any(part.indices.dtype.name == "int64" for part in slices) and any(
-        part.indices.dtype.name == "int32" for part in slices
-    ):
-        slices = [
-            IndexedSlices(part.values, tf.cast(part.indices, "int64"), part.dense_shape)
-            if part.indices.dtype.name == "int32"
-            else part
-            for part in slices
-        ]
+    all_indices = with_one_type([part.indices for part in slices])
     values = gen("Merge")([part.values for part in slices])[0]
-    indices = gen("Merge")([part.indices for part in slices])[0]
+    indices = gen("Merge")(all_indices)[0]
     if any(part.dense_shape is None for part in slices):
         return IndexedSlices(values, indices, None)
     return IndexedSlices(values, indices, gen("Merge")([part.dense_shape for part in slices])[0])
 
 
 def _as_slices(part: Any) -> IndexedSlices:
-    """A dense gradient as slices of all its rows."""
+    """The gradient as IndexedSlices; a tensor becomes slices of all its rows."""
     if isinstance(part, IndexedSlices):
         return part
     shape = gen("Shape")(part)
@@ -53,7 +47,7 @@ def _as_slices(part: Any) -> IndexedSlices:
 
 
 def _switched(grad: Tensor, pred: Tensor, name: str | None = None) -> list[Any]:
-    """A gradient led to the side of `pred`: false, true."""
+    """Switch of a gradient by `pred`: the outputs for false and for true."""
     with get_default_graph().colocate_with(grad, ignore_existing=True):
         if not isinstance(grad, IndexedSlices):
             return list(gen("Switch")(grad, pred, name=name))
@@ -76,7 +70,7 @@ def _switch(op: Operation, *grads: object) -> list[Any]:
         state = _grad_loop().grad_state
         merged = state.switches.get(op)
         if merged is not None:
-            # The second time it is the gradient of the iteration before.
+            # The second time, grads[1] is the gradient of the previous iteration.
             if grads[1] is not None:
                 merged.op._update_input(1, gen("NextIteration")(grads[1]))
             return [None, None]
@@ -85,8 +79,7 @@ def _switch(op: Operation, *grads: object) -> list[Any]:
         state.switches[op] = found = gen("Merge")([grads[0], grads[0]], name="b_switch")[0]
         return [found, None]
     if isinstance(context, CondContext):
-        zero = grads[1 - context.branch]
-        if zero is None:
+        if grads[1 - context.branch] is None:
             if op.inputs[0].dtype.base_dtype.name == "resource":
                 return [gen("Merge")([grads[context.branch]] * 2, name="cond_resource_grad")[0], None]
             return [None, None]
@@ -105,7 +98,7 @@ def _merge_gradient(op: Operation, grad: Tensor, _: object) -> list[Any]:
         loop = _grad_loop()
         state = None if loop is None else getattr(loop.while_context, "grad_state", None)
         if state is not None:
-            # In a loop the predicate of each iteration is what counts.
+            # In a loop, the predicate of each iteration is recorded.
             found = state.stand_ins.get(pred)
             if found is None:
                 state.backward_loop.leave()
@@ -146,14 +139,7 @@ def _enter(op: Operation, grad: Tensor) -> Any:
         return grad
     if op.get_attr("is_constant"):
         return loop.grad_state.sum_up(op, grad)
-    result = gen("Exit")(grad)
-    loop.exits.append(result)
-    loop.leave_results([result])
-    return result
-
-
-def _pass(op: Operation, grad: Tensor) -> Any:
-    return grad
+    return add_exit(loop, grad)
 
 
 GRADIENTS: dict[str, GradientFunction] = {
@@ -161,11 +147,11 @@ GRADIENTS: dict[str, GradientFunction] = {
     "Exit": _exit,
     "LoopCond": lambda op, grad: None,
     "Merge": _merge_gradient,
-    "NextIteration": _pass,
+    "NextIteration": lambda op, grad: grad,
     "RefEnter": _enter,
     "RefExit": _exit,
     "RefMerge": _merge_gradient,
-    "RefNextIteration": _pass,
+    "RefNextIteration": lambda op, grad: grad,
     "RefSwitch": _switch,
     "Switch": _switch,
 }

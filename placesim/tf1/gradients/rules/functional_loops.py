@@ -1,7 +1,7 @@
-"""Gradients of `While`: another one, that goes the turns backwards and pops what each pushed on lists.
+"""Gradients of `While`: another `While`, which goes through the iterations backwards.
 
-The forward loop is changed for it: a list of tensors, which is a loop variable more, for each tensor of a turn that the
-gradient reads.
+For each tensor of an iteration that the gradient reads, the forward loop gets a new loop variable: a list on which each
+iteration pushes the tensor, and from which the gradient loop pops it.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from placesim.tf1.functions.rewriting import extend_op, gradient_name, output_ty
 from placesim.tf1.gradients.backward import gradients
 from placesim.tf1.gradients.checks import is_trainable
 from placesim.tf1.gradients.registry import GradientFunction
+from placesim.tf1.gradients.slices import dense
 from placesim.tf1.graphs.tensor import Operation, Tensor
 from placesim.tf1.importing.missing_names import not_there
 from placesim.tf1.importing.namespaces import namespace
@@ -27,13 +28,13 @@ from placesim.tf1.sparse.values import IndexedSlices
 
 tf = namespace("")
 _MEASURES = frozenset(("Shape", "Size", "Rank", "TensorListElementShape", "TensorListLength"))
-"""Ops moved to the forward iteration if they read its tensors, so that less is kept per iteration."""
+"""Ops that are made in the forward loop's body if they read its tensors: their results take less memory on a list."""
 _LEADING = 3
-"""The gradient's loop variables before the gradients: its counter, the most turns, and the turns that were made."""
+"""Number of loop variables before the gradients: the gradient loop's counter, the maximum and the number of iterations."""
 
 
 class _TurnGradient(TurnGraph):
-    """The gradient of one turn of a loop."""
+    """Body of the gradient loop: the gradient of one iteration."""
 
     def __init__(self, op: Operation, cond_body: FunctionGraph, forward: FunctionGraph) -> None:
         super().__init__(gradient_name(forward))
@@ -41,9 +42,9 @@ class _TurnGradient(TurnGraph):
         self._cond_body = cond_body
         self._forward = forward
         self.lists: list[Tensor] = []
-        """The empty lists that the forward loop has to begin with."""
+        """Empty lists, the initial values of the forward loop's new variables."""
         self.after_turn: dict[Tensor, Tensor] = {}
-        """Value in the next iteration of each captured argument."""
+        """Captured argument -> its value in the next iteration."""
         self._inside: dict[Tensor, Tensor] = {}
 
     def make(self, op: str, full_name: str, inputs: Any, attrs: Attrs | None = None, control_inputs: Any = ()) -> Operation:
@@ -93,12 +94,11 @@ class _TurnGradient(TurnGraph):
         return argument
 
     def _is_unchanged(self, tensor: Tensor) -> bool:
-        """Whether a tensor is the same in every turn."""
-        forward = self._forward
-        return any(tensor is each for each in forward.inputs) and any(tensor is each for each in forward.outputs)
+        """Whether a tensor of the forward loop's body is a loop invariant."""
+        return tensor in self._forward.inputs and tensor in self._forward.outputs
 
     def _list_of(self, tensor: Tensor) -> Tensor | None:
-        """The list that a tensor is pushed on already."""
+        """List on which the forward loop already pushes a tensor, None if there is none."""
         forward = self._forward
         for consumer in tensor.consumers():
             if consumer.type != "TensorListPushBack":
@@ -109,7 +109,7 @@ class _TurnGradient(TurnGraph):
         return None
 
     def _push(self, tensor: Tensor) -> Tensor:
-        """A list for a tensor of each turn: a loop variable more."""
+        """Add a loop variable to the forward loop, a list on which each iteration pushes a tensor.  Return its next value."""
         forward = self._forward
         outer = forward.outer_graph
         with outer.as_default(), outer.control_dependencies(None):
@@ -158,22 +158,22 @@ def _loop_gradient(op: Operation, *grads: Tensor | IndexedSlices | None) -> list
 
 
 def _seed(grad: Tensor | IndexedSlices | None, inside: Tensor, entering: Tensor, leaving: Tensor) -> Any:
-    """The gradient that a loop variable's last value received, None if it can't have one."""
+    """Gradient that a loop variable's last value received, None if it cannot have one."""
     if not is_trainable(inside):
         return None
     if grad is None and leaving.dtype.name in ("resource", "variant"):
         return tf.zeros_like(entering if leaving.dtype.name == "resource" else leaving)
-    return convert_to_tensor(grad) if isinstance(grad, IndexedSlices) else grad
+    return dense(grad)
 
 
 def _turn_gradient(
     op: Operation, cond_body: FunctionGraph, forward: FunctionGraph, chosen: Sequence[int], seeds: Sequence[Tensor]
 ) -> tuple[_TurnGradient, list[Tensor]]:
-    """The body of the gradient's loop, and what that loop begins with but for captures."""
-    name = _TurnGradient(op, cond_body, forward)
+    """Body of the gradient loop, and the initial values of its variables, without captures."""
+    back = _TurnGradient(op, cond_body, forward)
     total = op.outputs[0]
     entering = [constant(0, total.dtype, name="grad_counter"), op.inputs[1], total, *seeds]
-    arguments: list[Any] = [name.placeholder_of(tensor, None) for tensor in entering]
+    arguments: list[Any] = [back.placeholder_of(tensor, None) for tensor in entering]
 
     def turn() -> Any:
         done, most, turns, *given = arguments
@@ -186,20 +186,16 @@ def _turn_gradient(
         )
         return [done + 1, most, turns, *[convert_to_tensor(grad) for grad in found]]
 
-    build(name, turn, orders_effects=True)
-    name.outputs.extend(name.after_turn[argument] for argument in name.captures.values())
-    return name, entering
+    build(back, turn, orders_effects=True)
+    back.outputs.extend(back.after_turn[argument] for argument in back.captures.values())
+    return back, entering
 
 
 def _backwards(
     op: Operation, cond_body: FunctionGraph, forward: FunctionGraph, back: _TurnGradient, entering: list[Tensor]
 ) -> list[Tensor]:
-    """The gradient's loop."""
-    captured = []
-    for tensor in back.captures:
-        if tensor.graph is forward:
-            tensor = op.outputs[next(i for i, output in enumerate(forward.outputs) if output is tensor)]
-        captured.append(tensor)
+    """Results of the gradient loop."""
+    captured = [op.outputs[forward.outputs.index(t)] if t.graph is forward else t for t in back.captures]
     inputs = [*entering, *captured]
     cond_back = FunctionGraph(gradient_name(cond_body))
     arguments: list[Any] = [cond_back.placeholder_of(tensor, None) for tensor in inputs]

@@ -1,4 +1,4 @@
-"""Gradients of gathers: the rows that were read, as IndexedSlices where whole rows of a table were."""
+"""Gradients of gather ops: IndexedSlices if whole rows of a table were read."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ tf = namespace("")
 
 
 def _rows(grad: Tensor, indices: Tensor, table_shape: Tensor, is_resource: bool = False) -> IndexedSlices:
-    """Gradient of a table read at `indices`; that of a resource's rows is made dense as the input of a reshape."""
+    """Gradient of a table that was read at `indices`.  That of a resource becomes dense inside `tf.reshape`'s scope."""
     count = tf.expand_dims(tf.size(indices), 0)
     values_shape = tf.concat([count, table_shape[1:]], 0)
     values = tf.reshape(grad if is_resource else dense(grad), values_shape)
@@ -41,12 +41,12 @@ def _gather_along_axis(op: Any, grad: Tensor) -> list[Any]:
         batch_dims += indices.shape.rank
     if known_axis is not None and known_axis == 0:
         return [_rows(grad, indices, table_shape), None, None]
-    tf.expand_dims(tf.size(indices), 0)
+    tf.expand_dims(tf.size(indices), 0)  # TensorFlow makes these nodes, and reads them nowhere
     outer_shape = table_shape[:axis]
     inner_shape = table_shape[axis:][1:]
     values_shape = tf.concat([outer_shape, [-1], inner_shape], 0)
     values_rank, axis_rank = tf.size(values_shape), tf.size(outer_shape)
-    # The axis is brought to the front of what is not a batch, summed there, and brought back.
+    # Transpose the axis to the front of the non-batch dimensions, sum there, and transpose back.
     outer_batches = tf.range(batch_dims)
     batch_axes = tf.range(batch_dims, axis_rank)
     inner_axes = tf.range(axis_rank + 1, values_rank)
@@ -56,12 +56,11 @@ def _gather_along_axis(op: Any, grad: Tensor) -> list[Any]:
     front_shape = tf.gather(table_shape, to_front)
     summed = _sum_rows(front_shape, values, indices, batch_dims, table_shape[axis])
     back = tf.concat([outer_batches, batch_axes + 1, [batch_dims], inner_axes], 0)
-    table_grad = tf.transpose(summed, back)
-    return [tf.reshape(table_grad, tf.shape(table)), None, None]
+    return [tf.reshape(tf.transpose(summed, back), tf.shape(table)), None, None]
 
 
 def _sum_rows(table_shape: object, values: Tensor, indices: Tensor, batch_dims: int, rows: object) -> Any:
-    """The values summed by the row that they were read from, for each batch on its own."""
+    """Sums of the values that were read from the same row, in each batch."""
     count = tf.expand_dims(tf.size(indices), 0)
     if batch_dims:
         values_shape = tf.shape(values)
@@ -80,7 +79,7 @@ def _sum_rows(table_shape: object, values: Tensor, indices: Tensor, batch_dims: 
 
 
 def _batch_indices(table_shape: object, indices: Tensor, batch_dims: int) -> Any:
-    """Indices into the table with its batches concatenated."""
+    """Indices into the table whose batches are concatenated along the rows."""
     dtype = indices.dtype.base_dtype
     sizes = tf.cast(table_shape, dtype)
     stride = tf.ones((), dtype=dtype)

@@ -1,4 +1,4 @@
-"""Gradients of images' ops: resizing, cropping, warping, patches, dilation."""
+"""Gradients of image ops: resizing, cropping, warping, patches, dilation."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from placesim.tf1.ops.generated_functions import gen
 tf = namespace("")
 
 
-def _known(shape: Any) -> list[int] | None:
+def _static(shape: Any) -> list[int] | None:
     return shape.as_list() if shape.is_fully_defined() else None
 
 
@@ -31,7 +31,7 @@ def _resize(op_name: str) -> GradientFunction:
 
 def _resize_nearest(op: Operation, grad: Tensor) -> list[Any]:
     image = op.inputs[0]
-    size = _known(image.get_shape()[1:3]) or tf.shape(image)[1:3]
+    size = _static(image.get_shape()[1:3]) or tf.shape(image)[1:3]
     attrs = attrs_of(op, ("align_corners", "half_pixel_centers"))
     return [gen("ResizeNearestNeighborGrad")(grad, size, **attrs), None]
 
@@ -44,19 +44,16 @@ def _scale_and_translate(op: Operation, grad: Tensor) -> list[Any]:
 
 def _crop_and_resize(op: Operation, grad: Tensor) -> list[Any]:
     image, boxes, indices = op.inputs[:3]
+    shape = _static(image.get_shape()) or tf.shape(image)
     of_image = None
-    shape = _known(image.get_shape())
-    if shape is None:
-        shape = tf.shape(image)
-    attrs = attrs_of(op, ("method",))
     if image.dtype in (tf.half, tf.float32, tf.float64):
+        attrs = attrs_of(op, ("method",))
         of_image = gen("CropAndResizeGradImage")(grad, boxes, indices, shape, T=image.dtype, **attrs)
-    of_boxes = gen("CropAndResizeGradBoxes")(grad, image, boxes, indices)
-    return [of_image, of_boxes, None, None]
+    return [of_image, gen("CropAndResizeGradBoxes")(grad, image, boxes, indices), None, None]
 
 
 def _inverse_transforms(transforms: object) -> Any:
-    """The projective transforms the other way: eight numbers each, the ninth is 1."""
+    """Inverses of projective transforms `[count, 8]`, whose matrices have 1 as ninth number."""
     with name_scope("flat_transforms_to_matrices"):
         transforms = tf.reshape(transforms, tf.constant([-1, 8]))
         count = tf.shape(transforms)[0]
@@ -73,7 +70,7 @@ def _projective_transform(op_name: str, *names: str) -> GradientFunction:
         images, transforms = op.inputs[:2]
         inverse = _inverse_transforms(transforms)
         size = tf.shape(images)[1:3]
-        rest = [0.0 for _ in op.inputs[3:]]
+        rest = [0.0] * len(op.inputs[3:])
         found = gen(op_name)(grad, inverse, size, *rest, **attrs_of(op, names))
         return [found, None, None, *([None] * len(rest))]
 
@@ -81,7 +78,7 @@ def _projective_transform(op_name: str, *names: str) -> GradientFunction:
 
 
 def _image_patches(op: Operation, grad: Tensor) -> list[Any]:
-    """Each pixel's number goes the patches' way; the gradients of one number are summed."""
+    """Sum, for each pixel, of the gradients of its copies, which patches of pixel numbers identify."""
     image = op.inputs[0]
     batch, rows, columns, channels = tf.unstack(tf.shape(image, out_type=tf.int64))
     out_rows, out_columns = tf.unstack(tf.shape(op.outputs[0], out_type=tf.int64)[1:3])
@@ -100,7 +97,7 @@ def _image_patches(op: Operation, grad: Tensor) -> list[Any]:
 
 
 def _volume_patches(op: Any, grad: Tensor) -> list[Any]:
-    """Sparse matrix from patches to voxels, whose sizes are static."""
+    """Product of the gradient with a sparse matrix from patch elements to voxels.  Sizes must be static."""
     sizes: list[Any] = op.inputs[0].get_shape().as_list()
     _, planes, rows, columns, _ = sizes
     shape = tf.shape(op.inputs[0])

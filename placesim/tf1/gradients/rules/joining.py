@@ -1,4 +1,4 @@
-"""Gradients of ops that join tensors or take them apart."""
+"""Gradients of ops that join or split tensors."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from placesim.tf1.sparse.values import IndexedSlices
 tf = namespace("")
 
 _SLICES_UP_TO = 16
-"""Joined tensors that are cut out one by one; more are split at once."""
+"""Maximum number of joined tensors whose gradients are made by a Slice each; those of more are made by one SplitV."""
 
 
 def _shapes(tensors: Sequence[Any]) -> list[Any]:
-    """The shapes: constants if all of them are, else from one op."""
+    """Shapes of tensors: constants if all are static, else outputs of one ShapeN."""
     shapes = []
     for tensor in tensors:
         shape = tf.shape(tensor)
@@ -32,7 +32,7 @@ def _shapes(tensors: Sequence[Any]) -> list[Any]:
 
 
 def _axis_here(grad: Tensor, axis: Tensor) -> Any:
-    """The axis; a constant of another loop or branch than the gradient is made again, so that it needn't be led there."""
+    """The axis, or a copy of it if it is a constant in another loop or branch than the gradient."""
     if axis.op.type != "Const" or output_context(axis.op) is output_context(grad.op):
         return axis
     return constant(constant_value(axis), dtype=axis.dtype)
@@ -54,7 +54,7 @@ def _concat_parts(grad: Tensor, axis: Tensor, values: Sequence[Any]) -> list[Any
 
 
 def _concat_slices(grad: IndexedSlices, axis: Tensor, values: Sequence[Any]) -> list[Any]:
-    """Gradient of a concat whose result was gathered from."""
+    """Parts of a gradient that is IndexedSlices of the joined tensor."""
     positive = axis % tf.rank(values[0])
     known = constant_value(axis)
     if known is None:
@@ -85,7 +85,7 @@ def _concat_slices(grad: IndexedSlices, axis: Tensor, values: Sequence[Any]) -> 
 
 
 def _concat_columns(grad: IndexedSlices, axis: Tensor, shapes: Sequence[Any]) -> list[Any]:
-    """Every tensor has all of the rows, and of each row its columns."""
+    """Parts of a gradient along an axis other than 0: each part has all indices, and a slice of the values."""
     rank = tf.shape(shapes[0])
     before = tf.zeros(tf.expand_dims(axis, 0), dtype="int32")
     after = tf.zeros(rank - axis - 1, dtype="int32")
@@ -97,30 +97,6 @@ def _concat_columns(grad: IndexedSlices, axis: Tensor, shapes: Sequence[Any]) ->
         parts.append(IndexedSlices(rows, grad.indices, shape))
         begin = tf.add(begin, shape * mask)
     return parts
-
-
-def _concat(op: Operation, grad: Tensor) -> list[Any]:
-    return [None, *_concat_parts(grad, op.inputs[0], op.inputs[1:])]
-
-
-def _concat_axis_last(op: Operation, grad: Tensor) -> list[Any]:
-    return [*_concat_parts(grad, op.inputs[-1], op.inputs[:-1]), None]
-
-
-def _pack(op: Operation, grad: Tensor) -> list[Any]:
-    return list(tf.unstack(grad, num=op.get_attr("N"), axis=op.get_attr("axis")))
-
-
-def _unpack(op: Operation, *grads: object) -> Any:
-    return tf.stack(grads, axis=op.get_attr("axis"))
-
-
-def _split(op: Operation, *grads: object) -> list[Any]:
-    return [None, tf.concat(list(grads), op.inputs[0])]
-
-
-def _split_by_sizes(op: Operation, *grads: object) -> list[Any]:
-    return [tf.concat(list(grads), op.inputs[2]), None, None]
 
 
 def _dynamic_partition(op: Operation, *grads: object) -> list[Any]:
@@ -142,13 +118,13 @@ def _dynamic_stitch(op: Operation, grad: Tensor) -> list[Any]:
 
 
 GRADIENTS: dict[str, GradientFunction] = {
-    "Concat": _concat,
-    "ConcatV2": _concat_axis_last,
+    "Concat": lambda op, grad: [None, *_concat_parts(grad, op.inputs[0], op.inputs[1:])],
+    "ConcatV2": lambda op, grad: [*_concat_parts(grad, op.inputs[-1], op.inputs[:-1]), None],
     "DynamicPartition": _dynamic_partition,
     "DynamicStitch": _dynamic_stitch,
-    "Pack": _pack,
+    "Pack": lambda op, grad: list(tf.unstack(grad, num=op.get_attr("N"), axis=op.get_attr("axis"))),
     "ParallelDynamicStitch": _dynamic_stitch,
-    "Split": _split,
-    "SplitV": _split_by_sizes,
-    "Unpack": _unpack,
+    "Split": lambda op, *grads: [None, tf.concat(list(grads), op.inputs[0])],
+    "SplitV": lambda op, *grads: [tf.concat(list(grads), op.inputs[2]), None, None],
+    "Unpack": lambda op, *grads: tf.stack(grads, axis=op.get_attr("axis")),
 }

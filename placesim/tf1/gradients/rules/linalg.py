@@ -5,7 +5,7 @@ from __future__ import annotations
 import string
 from typing import Any
 
-from placesim.tf1.gradients.registry import GradientFunction
+from placesim.tf1.gradients.registry import GradientFunction, text_of
 from placesim.tf1.gradients.rules.reductions import kept_dims_shape
 from placesim.tf1.graphs.default_graph_scopes import control_dependencies
 from placesim.tf1.graphs.tensor import Operation, Tensor
@@ -35,6 +35,7 @@ def _matmul(op: Operation, grad: Tensor) -> list[Any]:
 
 
 def _batch_products(op: Operation, grad: Tensor, marked: bool) -> tuple[Any, Any]:
+    """Gradients of a product's factors, before broadcasting.  `marked`: their ops have the attrs `grad_x` and `grad_y`."""
     x, y = op.inputs
     turned_x, turned_y = op.get_attr("adj_x"), op.get_attr("adj_y")
     of_x = {"grad_x": True} if marked else {}
@@ -54,13 +55,9 @@ def _batch_products(op: Operation, grad: Tensor, marked: bool) -> tuple[Any, Any
     return x_grad, y_grad
 
 
-def _batch_matmul(op: Operation, grad: Tensor) -> list[Any]:
-    return list(_batch_products(op, grad, marked=False))
-
-
 def _batch_matmul_broadcast(op: Operation, grad: Tensor) -> list[Any]:
-    x_grad, y_grad = _batch_products(op, grad, marked=True)
-    return _reduced_batches(op.inputs[0], op.inputs[1], x_grad, y_grad)
+    x, y = op.inputs
+    return _reduced_batches(x, y, *_batch_products(op, grad, marked=True))
 
 
 def _reduced_batches(x: Tensor, y: Tensor, x_grad: Tensor, y_grad: Tensor) -> list[Any]:
@@ -106,8 +103,7 @@ def _sparse_matmul(op: Operation, grad: Tensor) -> list[Any]:
 
 
 def _einsum(op: Operation, grad: Tensor) -> list[Any]:
-    equation = op.get_attr("equation")
-    equation = equation.decode() if isinstance(equation, bytes) else equation
+    equation = text_of(op.get_attr("equation"))
     ellipsis = next(label for label in string.ascii_letters if label not in equation)
     left, output = equation.replace("...", ellipsis).split("->")
     sums = _EinsteinSums(ellipsis)
@@ -119,7 +115,7 @@ def _einsum(op: Operation, grad: Tensor) -> list[Any]:
         return [sums.spread(grad, output, left, shape, reduced)]
     x_labels, y_labels = left.split(",")
     x, y = op.inputs
-    # The broadcast dimensions of one operand belong to both.
+    # If one operand has broadcast dimensions, the other is treated as having them too.
     if ellipsis in output:
         x_labels += ellipsis if ellipsis not in x_labels else ""
         y_labels += ellipsis if ellipsis not in y_labels else ""
@@ -151,27 +147,26 @@ class _EinsteinSums:
         return gen("Einsum")(operands, f"{given}->{wanted}".replace(self.ellipsis, "..."))
 
     def of_operand(self, grad: Tensor, other: object, shape: ShapeLike, labels: str, other_labels: str, output: str) -> Any:
-        """The gradient of one of two operands."""
+        """Gradient of one of two operands."""
         reduced = [label for label in dict.fromkeys(labels) if label not in output + other_labels + self.ellipsis]
         left = "".join(label for label in labels if label not in reduced)
         summed = self.make([grad, other], f"{output},{other_labels}", left)
         return summed if not reduced else self.spread(summed, left, labels, shape, reduced)
 
     def spread(self, grad: Tensor, output: str, labels: str, shape: Any, reduced: list[str]) -> Any:
-        """Gradient of an operand with labels that were summed away."""
+        """Gradient of an operand whose labels `reduced` were summed: it is broadcast along them."""
         axes = [self._axis(labels, label) for label in reduced]
         dims = tf.stack([shape[axis] for axis in axes])
         repeated = len(set(labels)) + len(set(output)) < len(labels) + len(output)
         if not repeated and "".join(label for label in labels if label not in reduced) == output:
-            kept = kept_dims_shape(shape, convert_to_tensor(axes))
-            return tf.broadcast_to(tf.reshape(grad, kept), shape)
+            return tf.broadcast_to(tf.reshape(grad, kept_dims_shape(shape, convert_to_tensor(axes))), shape)
         wide_shape = tf.concat([dims, tf.shape(grad)], 0)
         narrow_shape = tf.concat([tf.ones(len(reduced), dtype="int32"), tf.shape(grad)], 0)
         wide = tf.broadcast_to(tf.reshape(grad, narrow_shape), wide_shape)
         return self.make([wide], "".join(reduced) + output, labels)
 
     def _axis(self, labels: str, label: str) -> int:
-        """Dimension of a label; counted from the end if it stands after the broadcast ones."""
+        """Dimension of a label, negative after the broadcast dimensions."""
         axis = labels.index(label)
         broadcast = labels.find(self.ellipsis)
         return axis if broadcast < 0 or axis < broadcast else axis - len(labels)
@@ -256,7 +251,7 @@ def _qr(op: Any, q_grad: Tensor, r_grad: Tensor) -> Any:
         raise NotImplementedError(f"{refused}. Received r.shape={r.shape} with nrows={rows}and ncols={columns}.")
 
     def behind(x: Tensor, triangle: object) -> Any:
-        """x times the triangle's inverse's adjoint."""
+        """Product of x and the adjoint of the triangle's inverse."""
         return tf.linalg.adjoint(tf.linalg.triangular_solve(triangle, tf.linalg.adjoint(x), lower=False, adjoint=False))
 
     def square_or_tall(q: object, r: object, q_grad: Tensor, r_grad: Tensor) -> Any:
@@ -269,7 +264,7 @@ def _qr(op: Any, q_grad: Tensor, r_grad: Tensor) -> Any:
         found = first + behind(q_grad - tf.matmul(q, of_q), r)
         if not found.dtype.is_complex:
             return found
-        # the diagonal's imaginary part: r has a real diagonal
+        # The diagonal of r is real, so the imaginary part of its gradient belongs to q.
         rest = of_r - tf.linalg.adjoint(of_q)
         diagonal = tf.linalg.set_diag(tf.zeros_like(rest), tf.linalg.diag_part(rest))
         imaginary = diagonal - tf.cast(tf.real(diagonal), found.dtype)
@@ -320,18 +315,18 @@ def _svd(op: Any, s_grad: Tensor, u_grad: Tensor, v_grad: Tensor) -> Any:
         raise NotImplementedError("SVD gradient has not been implemented for input with unknown inner matrix shape.")
     rows, columns = sizes
     with control_dependencies([s_grad, u_grad, v_grad]):
-        wide = rows > columns
+        tall = rows > columns
         if full and abs(rows - columns) > 1:
             raise NotImplementedError("svd gradient is not implemented for abs(m - n) > 1 when full_matrices is True")
         s_matrix = tf.matrix_diag(s)
         squares = tf.square(s)
-        tf.shape(s)
+        tf.shape(s)  # TensorFlow makes this node, and reads it nowhere
         differences = tf.expand_dims(squares, -2) - tf.expand_dims(squares, -1)
         f = tf.matrix_set_diag(_safe_reciprocal(differences), tf.zeros_like(s))
         s_inverse = tf.matrix_diag(_safe_reciprocal(s))
         count = min(rows, columns)
-        # A tall matrix is treated as the wide one that it is the adjoint of.
-        if wide:
+        # A tall matrix is treated as its adjoint, which is wide.
+        if tall:
             u, v, u_grad, v_grad = v, u, v_grad, u_grad
         v1, v1_grad = v[..., :, :count], v_grad[..., :, :count]
         of_u = tf.matmul(u, u_grad, adjoint_a=True)
@@ -348,7 +343,7 @@ def _svd(op: Any, s_grad: Tensor, u_grad: Tensor, v_grad: Tensor) -> Any:
                 inner = tf.matmul(v1, v2_grad, adjoint_a=True)
                 rest -= tf.matmul(inner, v2, adjoint_b=True)
             result += tf.matmul(tf.matmul(u, s_inverse), rest)
-        return tf.matrix_transpose(result) if wide else result
+        return tf.matrix_transpose(result) if tall else result
 
 
 def _least_squares(op: Operation, grad: Tensor) -> list[Any]:
@@ -358,7 +353,7 @@ def _least_squares(op: Operation, grad: Tensor) -> list[Any]:
 
 
 GRADIENTS: dict[str, GradientFunction] = {
-    "BatchMatMul": _batch_matmul,
+    "BatchMatMul": lambda op, grad: list(_batch_products(op, grad, marked=False)),
     "BatchMatMulV2": _batch_matmul_broadcast,
     "BatchMatMulV3": _batch_matmul_broadcast,
     "Cholesky": _cholesky,

@@ -1,4 +1,4 @@
-"""Gradients of lists of tensors, and of optionals: those of a list are a list."""
+"""Gradients of ops on lists of tensors, and on optionals.  The gradient of a list is a list."""
 
 from __future__ import annotations
 
@@ -26,10 +26,6 @@ def _pop_back(op: Operation, list_grad: Tensor, grad: Tensor) -> list[Any]:
     return [gen("TensorListPushBack")(list_grad, grad), None]
 
 
-def _stack(op: Operation, grad: Tensor) -> list[Any]:
-    return [gen("TensorListFromTensor")(grad, element_shape_argument(grad.shape[1:])), None]
-
-
 def _from_tensor(op: Operation, grad: Tensor) -> list[Any]:
     tensor = op.inputs[0]
     count = tensor.shape.as_list()[0] if tensor.shape.rank else None
@@ -46,8 +42,7 @@ def _get_item(op: Operation, grad: Tensor) -> list[Any]:
 
 def _set_item(op: Operation, grad: Tensor) -> list[Any]:
     _, index, item = op.inputs
-    zeros = tf.zeros_like(item)
-    list_grad = gen("TensorListSetItem")(grad, index, zeros)
+    list_grad = gen("TensorListSetItem")(grad, index, tf.zeros_like(item))
     return [list_grad, None, gen("TensorListGetItem")(grad, index, tf.shape(item), item.dtype)]
 
 
@@ -64,10 +59,6 @@ def _scatter(op: Operation, grad: Tensor) -> list[Any]:
     return [gen("TensorListGather")(grad, indices, shape, tensor.dtype), *[None] * (len(op.inputs) - 1)]
 
 
-def _resize(op: Operation, grad: Tensor) -> list[Any]:
-    return [gen("TensorListResize")(grad, gen("TensorListLength")(op.inputs[0])), None]
-
-
 def _concat(op: Operation, grad: Tensor, _: object) -> list[Any]:
     lengths = op.outputs[1]
     shape = gen("TensorListElementShape")(op.inputs[0], "int32")
@@ -76,8 +67,7 @@ def _concat(op: Operation, grad: Tensor, _: object) -> list[Any]:
 
 def _split(op: Operation, grad: Tensor) -> list[Any]:
     tensor, _, lengths = op.inputs
-    shape = tf.slice(tf.shape(tensor), [1], [-1])
-    shape = tf.concat([[-1], shape], 0)
+    shape = tf.concat([[-1], tf.slice(tf.shape(tensor), [1], [-1])], 0)
     return [gen("TensorListConcatV2")(grad, shape, lengths, op.get_attr("element_dtype"))[0], None, None]
 
 
@@ -89,23 +79,19 @@ def _optional_from_value(op: Operation, grad: Tensor) -> list[Any]:
     return list(gen("OptionalGetValue")(grad, [x.dtype for x in op.inputs], [x.shape for x in op.inputs]))
 
 
-def _optional_get_value(op: Operation, *grads: object) -> list[Any]:
-    return [gen("OptionalFromValue")(list(grads))]
-
-
 GRADIENTS: dict[str, GradientFunction] = {
     "TensorListPushBack": _push_back,
     "TensorListPopBack": _pop_back,
-    "TensorListStack": _stack,
+    "TensorListStack": lambda op, grad: [gen("TensorListFromTensor")(grad, element_shape_argument(grad.shape[1:])), None],
     "TensorListFromTensor": _from_tensor,
     "TensorListGetItem": _get_item,
     "TensorListSetItem": _set_item,
     "TensorListGather": _gather,
     **dict.fromkeys(("TensorListScatter", "TensorListScatterV2", "TensorListScatterIntoExistingList"), _scatter),
-    "TensorListResize": _resize,
+    "TensorListResize": lambda op, grad: [gen("TensorListResize")(grad, gen("TensorListLength")(op.inputs[0])), None],
     "TensorListConcatV2": _concat,
     "TensorListSplit": _split,
     **dict.fromkeys(("EmptyTensorList", "TensorListReserve"), _nothing),
     "OptionalFromValue": _optional_from_value,
-    "OptionalGetValue": _optional_get_value,
+    "OptionalGetValue": lambda op, *grads: [gen("OptionalFromValue")(list(grads))],
 }

@@ -1,7 +1,8 @@
-"""Gradients of neural networks' ops: activations, convolutions, pooling, normalisation, cross entropies, top k."""
+"""Gradients of ops for neural networks: activations, biases, normalisation, cross entropies, top k."""
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 from placesim.tf1.gradients.registry import GradientFunction, attrs_of, text_of
@@ -26,7 +27,7 @@ def _of_input(op_name: str, *attrs: str) -> GradientFunction:
 
 
 def _piecewise_grad(op_name: str, *attrs: str) -> GradientFunction:
-    """Second derivative of a piecewise linear activation, which is zero."""
+    """Gradient function of a piecewise linear activation's gradient op: the second derivative is zero."""
 
     def gradient(op: Operation, grad: Tensor) -> list[Any]:
         x = op.inputs[1]
@@ -38,44 +39,29 @@ def _piecewise_grad(op_name: str, *attrs: str) -> GradientFunction:
 def _exponential_grad(op_name: str) -> GradientFunction:
     def gradient(op: Operation, grad: Tensor) -> list[Any]:
         inner, x = op.inputs
-        return [
-            gen(op_name)(grad, x),
-            tf.where(x < 0, grad * inner, tf.zeros_like(x)),
-        ]
+        return [gen(op_name)(grad, x), tf.where(x < 0, grad * inner, tf.zeros_like(x))]
 
     return gradient
-
-
-def _softplus(op: Operation, grad: Tensor) -> Any:
-    return grad * tf.sigmoid(op.inputs[0])
 
 
 def _softplus_grad(op: Operation, grad: Tensor) -> list[Any]:
     inner, x = op.inputs
     with control_dependencies([grad]):
-        inner_grad = gen("SoftplusGrad")(grad, x)
-        return [inner_grad, grad * inner / (tf.exp(-x) + 2.0 + tf.exp(x))]
+        return [gen("SoftplusGrad")(grad, x), grad * inner / (tf.exp(-x) + 2.0 + tf.exp(x))]
 
 
 def _softmax(op: Operation, grad: Tensor) -> Any:
     softmax = op.outputs[0]
-    summed = tf.reduce_sum(grad * softmax, -1, keepdims=True)
-    return (grad - summed) * softmax
+    return (grad - tf.reduce_sum(grad * softmax, -1, keepdims=True)) * softmax
 
 
 def _log_softmax(op: Operation, grad: Tensor) -> Any:
     shares = tf.exp(op.outputs[0])
-    whole = tf.reduce_sum(grad, -1, keepdims=True)
-    return grad - whole * shares
-
-
-def _bias_add(op: Operation, grad: Tensor) -> list[Any]:
-    return [grad, gen("BiasAddGrad")(grad, data_format=text_of(op.get_attr("data_format")))]
+    return grad - tf.reduce_sum(grad, -1, keepdims=True) * shares
 
 
 def _bias_add_v1(op: Operation, grad: Tensor) -> list[Any]:
-    over = tf.range(tf.rank(grad) - 1)
-    return [grad, tf.reduce_sum(grad, over)]
+    return [grad, tf.reduce_sum(grad, tf.range(tf.rank(grad) - 1))]
 
 
 def _bias_add_grad(op: Operation, grad: Tensor) -> Any:
@@ -101,24 +87,20 @@ def _local_response(op: Operation, grad: Tensor) -> Any:
 def _batch_norm_old(op: Operation, grad: Tensor) -> list[Any]:
     x, mean, variance, _, gamma = op.inputs
     attrs = attrs_of(op, ("variance_epsilon", "scale_after_normalization"))
-    x_grad, mean_grad, variance_grad, beta_grad, gamma_grad = gen("BatchNormWithGlobalNormalizationGrad")(
-        x, mean, variance, gamma, grad, **attrs
-    )
-    return [x_grad, mean_grad, variance_grad, beta_grad, gamma_grad]
+    return list(gen("BatchNormWithGlobalNormalizationGrad")(x, mean, variance, gamma, grad, **attrs))
 
 
 def _fused_batch_norm(version: int) -> GradientFunction:
     back = gen("FusedBatchNormGrad" + ("" if version == 1 else f"V{version}"))
 
     def gradient(op: Operation, *grads: object) -> list[Any]:
-        x, y_grad = op.inputs[0], grads[0]
-        scale = op.inputs[1]
+        x, scale, y_grad = op.inputs[0], op.inputs[1], grads[0]
         epsilon = op.get_attr("epsilon")
         data_format = text_of(op.get_attr("data_format"))
         training = op.get_attr("is_training")
         saved = [op.outputs[3], op.outputs[4]] if training else [op.inputs[3], op.inputs[4]]
         reserved = [op.outputs[5]] if version == 3 else []
-        # Outside training the kernels take channels last only.
+        # For inference, the kernels take only channels last.
         back_and_forth = None if training else _CHANNELS_FIRST.get(data_format)
         if back_and_forth is not None:
             to_last, to_first = back_and_forth
@@ -142,7 +124,7 @@ _CHANNELS_FIRST = {
 
 
 def _fused_batch_norm_grad(op: Operation, *grads: object) -> list[Any]:
-    """Second derivatives of a batch norm, from its formula's parts."""
+    """Raise NotImplementedError: a fused batch norm has no second derivatives here."""
     raise NotImplementedError(
         "placesim.tf1 has no second derivatives of tf.nn.fused_batch_norm; tf.nn.moments with tf.nn.batch_normalization has; "
         "placesim convert reads a GraphDef that TensorFlow made of them."
@@ -157,21 +139,11 @@ def _broadcast_mul(vector: object, matrix: Tensor) -> Any:
 
 
 def _is_zero(tensor: Tensor) -> bool:
-    """Whether a gradient is nothing: the zeros that stand for an output that nobody differentiated."""
+    """Whether a gradient is the zeros of an output that received no gradient."""
     if tensor.op.type in ("ZerosLike", "Zeros"):
         return True
     value = constant_value(tensor)
     return value is not None and not value.any()
-
-
-def _softmax_cross_entropy(op: Operation, loss_grad: Tensor, backprop_grad: Tensor) -> list[Any]:
-    logits, backprop = op.inputs[0], op.outputs[1]
-    grad = _broadcast_mul(loss_grad, backprop)
-    if backprop_grad is not None and not _is_zero(backprop_grad):
-        softmax = gen("Softmax")(logits)
-        product = tf.matmul(tf.expand_dims(backprop_grad, 1), tf.expand_dims(softmax, 2))
-        grad += (backprop_grad - tf.squeeze(product, axis=1)) * softmax
-    return [grad, _broadcast_mul(loss_grad, -gen("LogSoftmax")(logits))]
 
 
 def _sparse_softmax_cross_entropy(op: Operation, loss_grad: Tensor, backprop_grad: Tensor) -> list[Any]:
@@ -184,8 +156,13 @@ def _sparse_softmax_cross_entropy(op: Operation, loss_grad: Tensor, backprop_gra
     return [grad, None]
 
 
+def _softmax_cross_entropy(op: Operation, loss_grad: Tensor, backprop_grad: Tensor) -> list[Any]:
+    logits_grad, _ = _sparse_softmax_cross_entropy(op, loss_grad, backprop_grad)
+    return [logits_grad, _broadcast_mul(loss_grad, -gen("LogSoftmax")(op.inputs[0]))]
+
+
 def _ctc(op: Operation, loss_grad: Tensor, _: object) -> list[Any]:
-    # The kernel has computed the gradient beside the loss; what it does not have is a gradient of that.
+    # The kernel computes the gradient with the loss, but that gradient has no gradient.
     inner = gen("PreventGradient")(
         op.outputs[1],
         message="Currently there is no way to take the second  derivative of ctc_loss due to the fused implementation's "
@@ -220,7 +197,7 @@ def _nth_element(op: Operation, grad: Tensor) -> list[Any]:
 
 
 def _approx_top_k(op: Any, grad: Tensor, _: object) -> Any:
-    """The gradient goes to the places that were chosen, told by an index for each dimension."""
+    """Scatter the gradient to the chosen elements, by their indices in each dimension."""
     x, places = op.inputs[0], op.outputs[1]
     sizes, chosen = x.shape.as_list(), places.shape.as_list()
     rank = len(sizes)
@@ -233,9 +210,7 @@ def _approx_top_k(op: Any, grad: Tensor, _: object) -> Any:
         else:
             steps = tf.reshape(tf.range(chosen[dim]), [chosen[dim] if i == dim else 1 for i in range(rank)] + [1])
             parts.append(tf.broadcast_to(steps, [*chosen, 1]))
-    count = 1
-    for size in chosen:
-        count *= size
+    count = prod(chosen)
     flat = tf.reshape(tf.concat(parts, rank), [count, rank])
     return tf.scatter_nd(flat, tf.reshape(grad, [count]), sizes)
 
@@ -243,7 +218,7 @@ def _approx_top_k(op: Any, grad: Tensor, _: object) -> Any:
 GRADIENTS: dict[str, GradientFunction] = {
     "ApproxTopK": _approx_top_k,
     "BatchNormWithGlobalNormalization": _batch_norm_old,
-    "BiasAdd": _bias_add,
+    "BiasAdd": lambda op, grad: [grad, gen("BiasAddGrad")(grad, data_format=text_of(op.get_attr("data_format")))],
     "BiasAddGrad": _bias_add_grad,
     "BiasAddV1": _bias_add_v1,
     "CTCLoss": _ctc,
@@ -270,7 +245,7 @@ GRADIENTS: dict[str, GradientFunction] = {
     "SeluGrad": _exponential_grad("SeluGrad"),
     "Softmax": _softmax,
     "SoftmaxCrossEntropyWithLogits": _softmax_cross_entropy,
-    "Softplus": _softplus,
+    "Softplus": lambda op, grad: grad * tf.sigmoid(op.inputs[0]),
     "SoftplusGrad": _softplus_grad,
     "Softsign": _of_input("SoftsignGrad"),
     "SparseSoftmaxCrossEntropyWithLogits": _sparse_softmax_cross_entropy,

@@ -1,10 +1,10 @@
-"""Gradients of ops that are whole steps, or sequences of steps, of a recurrent cell."""
+"""Gradients of ops that compute a step of a recurrent cell, or a sequence of steps."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from placesim.tf1.gradients.registry import GradientFunction
+from placesim.tf1.gradients.registry import GradientFunction, attrs_of
 from placesim.tf1.graphs.tensor import Operation, Tensor
 from placesim.tf1.importing.namespaces import namespace
 from placesim.tf1.ops.generated_functions import gen
@@ -13,13 +13,10 @@ tf = namespace("")
 
 
 def _sequence(op: Operation, *grads: object) -> list[Any]:
-    """Of BlockLSTM: one op, which is given all that the forward one was and made."""
-    inputs, (i, cs, f, o, ci, co, h) = list(op.inputs), op.outputs
-    peephole = op.get_attr("use_peephole")
-    made = (i, cs, f, o, ci, co, h)
-    # of BlockLSTMV2 too, whose gates are in another order: so does TensorFlow
-    found = gen("BlockLSTMGrad")(*inputs, *made, grads[1], grads[6], use_peephole=peephole)
-    return [None, *found]
+    """Gradient of BlockLSTM: one op, which reads all inputs and outputs of the forward op."""
+    # TensorFlow uses it for BlockLSTMV2 too, although its gates have another order.
+    attrs = attrs_of(op, ("use_peephole",))
+    return [None, *gen("BlockLSTMGrad")(*op.inputs, *op.outputs, grads[1], grads[6], **attrs)]
 
 
 def lstm_step(op: Operation, *grads: object) -> list[Any]:

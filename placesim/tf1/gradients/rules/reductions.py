@@ -19,7 +19,7 @@ tf = namespace("")
 
 
 def kept_dims_shape(input_shape: Tensor, axes: Tensor) -> Any:
-    """The shape of a reduction that keeps its dimensions: an array where both are constants, else nodes."""
+    """Shape of a reduction's result with its `axes` kept as 1: an array if both arguments are constants, else a tensor."""
     sizes, axes_known = constant_value(input_shape), constant_value(axes)
     if sizes is not None and axes_known is not None:
         kept = np.array(sizes)
@@ -55,10 +55,10 @@ _spreads: WeakKeyDictionary[Any, dict[Any, tuple[list[int], list[int]]]] = WeakK
 
 
 def _static_spread(graph: object, sizes: tuple[int, ...], axes: np.ndarray) -> tuple[list[int], list[int]]:
-    """The shape that keeps the dimensions, and how often each is repeated.
+    """Shape of a reduction's result with its axes kept as 1, and how often each dimension is repeated.
 
-    TensorFlow computes them with nodes that nobody reads, and remembers them for each graph: only the first such reduction of
-    a graph leaves those nodes.
+    TensorFlow computes both with nodes that nothing reads, and caches them for each graph: only the first such reduction
+    of a graph makes the nodes.
     """
     cache = _spreads.setdefault(graph, {})
     key = (sizes, tuple(axes.reshape(-1).tolist()))
@@ -119,7 +119,7 @@ def _product(op: Operation, grad: Tensor) -> list[Any]:
     permuted = tf.transpose(x, permutation)
     permuted_shape = tf.shape(permuted)
     flat = tf.reshape(permuted, [reduced_size, other_size])
-    # The product of all others: of those before times those after, which holds where an element is zero too.
+    # The product of all other elements is that of those before times that of those after: no division by a zero.
     before = tf.cumprod(flat, axis=0, exclusive=True)
     after = tf.cumprod(flat, axis=0, exclusive=True, reverse=True)
     rest = tf.reshape(tf.conj(before) * tf.conj(after), permuted_shape)

@@ -1,4 +1,4 @@
-"""Gradients of random samples with respect to the distributions' parameters."""
+"""Gradients of random samples with respect to the parameters of their distributions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ tf = namespace("")
 
 
 def _of_alpha(op: Operation, grad: Tensor, alpha: object, more: object) -> Any:
-    """Summed over the `more` leading dimensions that the samples have."""
+    """Gradient of alpha, summed over the `more` leading dimensions of the samples."""
     alpha = tf.reshape(alpha, tf.concat([tf.ones([more], tf.int32), tf.shape(alpha)], 0))
     partial = gen("RandomGammaGrad")(alpha, op.outputs[0])
     return tf.reduce_sum(grad * partial, axis=tf.range(more))
@@ -23,8 +23,7 @@ def _of_alpha(op: Operation, grad: Tensor, alpha: object, more: object) -> Any:
 def _gamma(op: Operation, grad: Tensor) -> list[Any]:
     shape, alpha = op.inputs
     with control_dependencies([grad]):
-        more = tf.shape(shape)[0]
-        return [None, _of_alpha(op, grad, alpha, more)]
+        return [None, _of_alpha(op, grad, alpha, tf.shape(shape)[0])]
 
 
 def _stateless_gamma(op: Operation, grad: Tensor) -> list[Any]:

@@ -13,25 +13,20 @@ from placesim.tf1.sparse.values import IndexedSlices
 tf = namespace("")
 
 
-def _rows_of(values: Tensor, ids: Tensor) -> Any:
-    return tf.gather(values, ids)
-
-
-def _segment_sum(op: Operation, grad: Tensor) -> list[Any]:
-    return [_rows_of(grad, op.inputs[1]), None]
-
-
 def _segment_mean(op: Operation, grad: Tensor) -> list[Any]:
     data, ids = op.inputs
     rank = tf.rank(data)
     ids_shape = tf.shape(ids)
     ones_shape = tf.concat([ids_shape, tf.ones(tf.expand_dims(rank - 1, 0), dtype="int32")], 0)
     counts = tf.segment_sum(tf.ones(ones_shape, dtype=grad.dtype), ids)
-    return [_rows_of(grad / counts, ids), None]
+    return [tf.gather(grad / counts, ids), None]
 
 
 def _sparse_segment(grad_op: str, extra: int) -> GradientFunction:
-    """Of the SparseSegment ops: one op, which needs the number of rows; `extra` inputs follow the segments."""
+    """Gradient function of a SparseSegment op, which has `extra` inputs after the segment ids.
+
+    It makes one op, which also needs the number of rows.
+    """
 
     def gradient(op: Operation, grad: Tensor) -> list[Any]:
         shape = tf.shape(op.inputs[0])
@@ -49,16 +44,16 @@ def _sparse_segment(grad_op: str, extra: int) -> GradientFunction:
 def _segment_extreme(op: Operation, grad: Tensor) -> list[Any]:
     data, ids = op.inputs
     zeros = tf.zeros_like(data, dtype=data.dtype)
-    chosen = tf.equal(data, _rows_of(op.outputs[0], ids))
+    chosen = tf.equal(data, tf.gather(op.outputs[0], ids))
     counts = tf.segment_sum(tf.cast(chosen, grad.dtype), ids)
     shared = tf.divide(grad, counts)
-    return [tf.where_v2(chosen, _rows_of(shared, ids), zeros), None]
+    return [tf.where_v2(chosen, tf.gather(shared, ids), zeros), None]
 
 
 def _without_zeros(family: str, data: Tensor, grad: Tensor, *segments: object) -> tuple[Any, Any, Any, Any]:
-    """Mask of zeros in the data, the data with ones there, the gradient, and the products of that data.
+    """Mask of zeros in the data, the data with ones for zeros, the gradient, and the products of the changed data.
 
-    The gradient is zero for a segment of several zeros: each of its elements has a zero beside it.
+    The gradient becomes zero for a segment with several zeros: there, every product of all other elements is zero.
     """
     is_zero = tf.equal(data, 0)
     how_many = gen(family + "Sum")(tf.cast(is_zero, "int32"), *segments)
@@ -70,10 +65,10 @@ def _without_zeros(family: str, data: Tensor, grad: Tensor, *segments: object) -
 def _segment_product(op: Operation, grad: Tensor) -> list[Any]:
     data, ids = op.inputs
     is_zero, without, grad, products_without = _without_zeros("Segment", data, grad, ids)
-    all_rows = _rows_of(op.outputs[0], ids)
-    rows_without = _rows_of(products_without, ids)
+    all_rows = tf.gather(op.outputs[0], ids)
+    rows_without = tf.gather(products_without, ids)
     partial = tf.where_v2(is_zero, rows_without, all_rows / without)
-    return [_rows_of(grad, ids) * partial, None]
+    return [tf.gather(grad, ids) * partial, None]
 
 
 def _unsorted_rows(
@@ -89,8 +84,7 @@ def _unsorted_rows(
         missing = tf.rank(rows) - tf.rank(known)
         known = tf.reshape(known, tf.concat([ids_shape, tf.ones([missing], dtype="int32")], 0))
         known = known & tf.ones_like(rows, dtype="bool")
-    zeros = tf.zeros_like(rows)
-    return tf.where_v2(known, rows, zeros), ids_or_zero, known
+    return tf.where_v2(known, rows, tf.zeros_like(rows)), ids_or_zero, known
 
 
 def _unsorted_sum(op: Operation, grad: Tensor) -> list[Any]:
@@ -104,16 +98,15 @@ def _unsorted_extreme(op: Operation, grad: Tensor) -> list[Any]:
     counts = tf.unsorted_segment_sum(tf.cast(chosen, grad.dtype), ids, count)
     shared = tf.divide(grad, counts)
     grads, _, _ = _unsorted_rows(shared, None, ids_or_zero, known)
-    zeros = tf.zeros_like(grads)
-    return [tf.where_v2(chosen, grads, zeros), None, None]
+    return [tf.where_v2(chosen, grads, tf.zeros_like(grads)), None, None]
 
 
 def _unsorted_product(op: Operation, grad: Tensor) -> list[Any]:
     data, ids, count = op.inputs
     is_zero, _, grad, products_without = _without_zeros("UnsortedSegment", data, grad, ids, count)
     ids_or_zero = tf.maximum(ids, tf.zeros_like(ids))
-    all_rows = _rows_of(op.outputs[0], ids_or_zero)
-    rows_without = _rows_of(products_without, ids_or_zero)
+    all_rows = tf.gather(op.outputs[0], ids_or_zero)
+    rows_without = tf.gather(products_without, ids_or_zero)
     partial = tf.where_v2(is_zero, rows_without, all_rows / data)
     return [_unsorted_rows(grad, ids, ids_or_zero)[0] * partial, None, None]
 
@@ -123,7 +116,7 @@ GRADIENTS: dict[str, GradientFunction] = {
     "SegmentMean": _segment_mean,
     "SegmentMin": _segment_extreme,
     "SegmentProd": _segment_product,
-    "SegmentSum": _segment_sum,
+    "SegmentSum": lambda op, grad: [tf.gather(grad, op.inputs[1]), None],
     "SparseSegmentMean": _sparse_segment("SparseSegmentMeanGrad", 0),
     "SparseSegmentMeanWithNumSegments": _sparse_segment("SparseSegmentMeanGrad", 1),
     "SparseSegmentSqrtN": _sparse_segment("SparseSegmentSqrtNGrad", 0),

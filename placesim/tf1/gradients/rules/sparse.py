@@ -1,4 +1,4 @@
-"""Gradients of ops on sparse tensors: of their values; indices and shapes have none."""
+"""Gradients of ops on sparse tensors.  Only their values have gradients, not their indices and shapes."""
 
 from __future__ import annotations
 
@@ -46,10 +46,6 @@ def _add(op: Operation, *grads: object) -> list[Any]:
     return [None, a_grad, None, None, b_grad, None, None]
 
 
-def _dense_add(op: Operation, grad: Tensor) -> list[Any]:
-    return [None, tf.gather_nd(grad, op.inputs[0]), None, grad]
-
-
 def _reduce_sum(op: Operation, grad: Tensor) -> list[Any]:
     indices, _, shape, axes = op.inputs
     kept = kept_dims_shape(shape, axes)
@@ -70,8 +66,7 @@ def _softmax(op: Operation, grad: Tensor) -> list[Any]:
     indices, shape, found = op.inputs[0], op.inputs[2], op.outputs[0]
     weighted = tf.SparseTensor(indices, found * grad, shape)
     summed = -tf.sparse_reduce_sum(weighted, [-1], keepdims=True)
-    moved = gen("SparseDenseCwiseAdd")(indices, grad, shape, summed)
-    return [None, moved * found, None]
+    return [None, gen("SparseDenseCwiseAdd")(indices, grad, shape, summed) * found, None]
 
 
 def _slice(op: Operation, *grads: object) -> list[Any]:
@@ -85,7 +80,7 @@ def _fill_empty_rows(op: Operation, *grads: object) -> list[Any]:
 
 
 def _cwise(divide: bool) -> GradientFunction:
-    """With a dense operand that is broadcast to the sparse one."""
+    """Gradient function of a sparse tensor times, or divided by, a dense tensor that is broadcast."""
 
     def gradient(op: Operation, grad: Tensor) -> list[Any]:
         indices, values, shape, dense = op.inputs
@@ -110,7 +105,7 @@ GRADIENTS: dict[str, GradientFunction] = {
     "SparseTensorDenseMatMul": _matmul,
     "SparseToDense": _to_dense,
     "SparseAdd": _add,
-    "SparseTensorDenseAdd": _dense_add,
+    "SparseTensorDenseAdd": lambda op, grad: [None, tf.gather_nd(grad, op.inputs[0]), None, grad],
     "SparseReduceSum": _reduce_sum,
     "SparseReorder": _reorder,
     "SparseSoftmax": _softmax,

@@ -36,7 +36,10 @@ def _inverse(rank: int, forward: str) -> GradientFunction:
 
 
 def _real_inverse(rank: int, name: str) -> GradientFunction:
-    """The columns but the first and, of an even length, the last stand for two."""
+    """Gradient function of an inverse real transform: each column counts twice, but for the first and a middle one.
+
+    The last column is the middle one if the length is even.
+    """
 
     def gradient(op: Operation, grad: Tensor) -> list[Any]:
         length = op.inputs[1]
@@ -46,8 +49,8 @@ def _real_inverse(rank: int, name: str) -> GradientFunction:
         real = grad.dtype
         mask = tf.concat([[1.0], 2.0 * tf.ones([inner], real), tf.ones([1 - odd], real)], 0)
         share = tf.math.reciprocal(_size(grad, rank, real))
-        spelled = constant_value(length)
-        found = getattr(tf.signal, name)(grad, length if spelled is None else spelled.tolist())
+        known = constant_value(length)
+        found = getattr(tf.signal, name)(grad, length if known is None else known.tolist())
         return [found * tf.cast(share * mask, op.inputs[0].dtype), None]
 
     return gradient
@@ -63,7 +66,7 @@ def _ranked(rank: int) -> str:
 
 
 def _real_forward(op: Operation, grad: Tensor) -> list[Any]:
-    """The first column, and of an even length the last, stand for one number and not for two."""
+    """Gradient of RFFT: the first column and, for an even length, the last count once, all others twice."""
     x, length = op.inputs
     sizes = tf.shape(x)
     is_even = tf.cast(1 - length[-1] % 2, grad.dtype)

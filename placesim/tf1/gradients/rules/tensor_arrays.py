@@ -1,4 +1,4 @@
-"""Gradients of TensorArrays: each array has one of its own for the gradients of its elements."""
+"""Gradients of TensorArray ops: each array has a second array for the gradients of its elements."""
 
 from __future__ import annotations
 
@@ -23,18 +23,17 @@ def _source(grad: Tensor) -> str:
 
 
 def _gradients_of(handle: object, dtype: DTypeLike, source: str, flow: object) -> Any:
-    """The array of the gradients, where elements were read."""
+    """Array of gradients, for an op that reads elements."""
     array = tf.TensorArray(dtype=dtype, handle=handle, flow=flow, colocate_with_first_write_call=False)
     return array.grad(source=source, flow=flow)
 
 
 def _gradients_after(op: Operation, handle: object, dtype: DTypeLike, flow_grad: Tensor) -> tuple[Any, Any]:
-    """The array of the gradients, where elements were written: not before the forward pass has; and the flow's gradient."""
+    """Array of gradients, for an op that writes elements, and the flow's gradient.  Both wait for the forward op."""
     flow_out = tf.identity(op.outputs[0], "flow_out")
     with control_dependencies([flow_out]):
         flow = tf.identity(flow_grad, "write_barrier")
-    array = tf.TensorArray(dtype=dtype, handle=handle, flow=flow, colocate_with_first_write_call=False)
-    return array.grad(source=_source(flow), flow=flow), flow
+    return _gradients_of(handle, dtype, _source(flow), flow), flow
 
 
 def _read(op: Operation, grad: Tensor) -> list[Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from placesim.tf1.gradients.registry import GradientFunction
@@ -22,24 +23,31 @@ def _product(op: Operation, grad: Tensor) -> list[Any]:
 
 
 def _up(x: Any) -> Any:
-    """The rows of `[..., rows, columns]` one up, zeros in the last."""
-    return _padded(x, lambda: x[..., 1:, :], [[0, 1], [0, 0]])
+    """`x [..., rows, columns]` with its rows shifted up by one, and zeros in the last row."""
+    return _padded(lambda: x[..., 1:, :], [[0, 1], [0, 0]], _no_margins(x))
 
 
 def _down(x: Any) -> Any:
-    """The rows one down, zeros in the first."""
-    return _padded(x, lambda: x[..., :-1, :], [[1, 0], [0, 0]])
+    """`x [..., rows, columns]` with its rows shifted down by one, and zeros in the first row."""
+    return _padded(lambda: x[..., :-1, :], [[1, 0], [0, 0]], _no_margins(x))
 
 
-def _padded(x: Any, rest: Any, margins: list[list[int]]) -> Any:
-    """`rest()` with margins at its last dimensions; x gives the number of the others, whether it is known or not."""
-    zeros = tf.zeros((tf.rank(x) - 2, 2), dtype=tf.int32)
-    margins = tf.concat([zeros, tf.constant(margins)], axis=0)
-    return tf.pad(rest(), margins)
+def _no_margins(x: Any) -> Any:
+    """Paddings of zero for the batch dimensions of matrices x."""
+    return tf.zeros((tf.rank(x) - 2, 2), dtype=tf.int32)
+
+
+def _padded(part: Callable[[], Any], margins: list[list[int]], no_margins: Any) -> Any:
+    """`part()` with `margins` around its last dimensions.  The part's nodes follow those of the paddings."""
+    paddings = tf.concat([no_margins, tf.constant(margins)], axis=0)
+    return tf.pad(part(), paddings)
 
 
 def _solution(op: Operation, grad: Tensor) -> list[Any]:
-    """The transposed system gives the right side's gradient; its product with the solution that of the diagonals."""
+    """The gradient of the right side solves the transposed system.
+
+    Its product with the solution gives the gradient of the diagonals.
+    """
     attrs = {name: op.get_attr(name) for name in ("partial_pivoting", "perturb_singular")}
     of_rhs = tf.linalg.tridiagonal_solve(_transposed(op.inputs[0]), grad, **attrs)
     return [-_product_diagonals(of_rhs, op.outputs[0]), of_rhs]
@@ -52,16 +60,14 @@ def _transposed(diagonals: Any) -> Any:
         above = tf.concat((diagonals[..., 2, 1:], zero), axis=-1)
         below = tf.concat((zero, diagonals[..., 0, :-1]), axis=-1)
     else:
-        zeros = tf.zeros((tf.rank(diagonals) - 2, 2), dtype=tf.int32)
-        margins = tf.concat((zeros, tf.constant([[0, 1]])), axis=0)
-        above = tf.pad(diagonals[..., 2, 1:], margins)
-        margins = tf.concat((zeros, tf.constant([[1, 0]])), axis=0)
-        below = tf.pad(diagonals[..., 0, :-1], margins)
+        zeros = _no_margins(diagonals)
+        above = _padded(lambda: diagonals[..., 2, 1:], [[0, 1]], zeros)
+        below = _padded(lambda: diagonals[..., 0, :-1], [[1, 0]], zeros)
     return tf.stack([above, middle, below], axis=-2)
 
 
 def _product_diagonals(x: Any, other: Any) -> Any:
-    """The three diagonals of x times the transposed other, `[..., 3, rows]`."""
+    """The three diagonals `[..., 3, rows]` of the product of x and the transposed `other`."""
     middle = tf.reduce_sum(x * other, axis=-1)
     if other.shape.is_fully_defined():
         dims = x.shape.as_list()
@@ -69,11 +75,9 @@ def _product_diagonals(x: Any, other: Any) -> Any:
         above = tf.reduce_sum(x * tf.concat((other[..., 1:, :], row), axis=-2), axis=-1)
         below = tf.reduce_sum(x * tf.concat((row, other[..., :-1, :]), axis=-2), axis=-1)
     else:
-        zeros = tf.zeros((tf.rank(other) - 2, 2), dtype=tf.int32)
-        margins = tf.concat((zeros, tf.constant([[0, 1], [0, 0]])), axis=0)
-        above = tf.reduce_sum(x * tf.pad(other[..., 1:, :], margins), axis=-1)
-        margins = tf.concat((zeros, tf.constant([[1, 0], [0, 0]])), axis=0)
-        below = tf.reduce_sum(x * tf.pad(other[..., :-1, :], margins), axis=-1)
+        zeros = _no_margins(other)
+        above = tf.reduce_sum(x * _padded(lambda: other[..., 1:, :], [[0, 1], [0, 0]], zeros), axis=-1)
+        below = tf.reduce_sum(x * _padded(lambda: other[..., :-1, :], [[1, 0], [0, 0]], zeros), axis=-1)
     return tf.stack([above, middle, below], axis=-2)
 
 

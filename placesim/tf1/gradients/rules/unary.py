@@ -1,7 +1,7 @@
-"""Gradients of functions of one tensor, element by element.
+"""Gradients of elementwise functions of one tensor.
 
-Most of them wait for the incoming gradient before they look at the forward tensor, so that nothing of the backward pass is
-computed while the forward pass still runs; of complex tensors the conjugate is taken.
+Most of them wait for the incoming gradient before they read the forward tensor, so that no backward op runs during the
+forward pass.  They read the conjugate of complex tensors.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def _late_real(rule: Callable[[Any, Any, Any], Any]) -> GradientFunction:
 
 
 def _scaled(factor: float, rule: Callable[[Any], Any], of_output: bool = False) -> GradientFunction:
-    """gradient * factor * rule(x or y): only the last of it waits for the gradient."""
+    """Gradient function `gradient * factor * rule(x or y)`: only the nodes of the rule wait for the gradient."""
 
     def gradient(op: Operation, grad: Tensor) -> Any:
         scaled = grad * constant(factor, dtype=grad.dtype)
@@ -53,12 +53,12 @@ def _scaled(factor: float, rule: Callable[[Any], Any], of_output: bool = False) 
 
 
 def _from_output(op_name: str) -> GradientFunction:
-    """One op of the output and the gradient."""
+    """Gradient function that applies one op to the output and the gradient."""
     return lambda op, grad: gen(op_name)(op.outputs[0], grad)
 
 
 def _late_from_output(op_name: str) -> GradientFunction:
-    """One op of the output's conjugate and the gradient."""
+    """Gradient function that applies one op to the output's conjugate and the gradient."""
     return _late(lambda grad, y: gen(op_name)(y, grad), of_output=True)
 
 
@@ -91,23 +91,6 @@ def _angle(grad: Tensor, x: Tensor, y: Tensor) -> Any:
     return -tf.complex(grad, constant(0, dtype=grad.dtype)) * inverse
 
 
-def _cos(grad: Tensor, x: Tensor) -> Any:
-    return -grad * tf.sin(x)
-
-
-def _tan(grad: Tensor, x: Tensor) -> Any:
-    return tf.square(tf.reciprocal(tf.cos(x))) * grad
-
-
-def _square(grad: Tensor, x: Tensor) -> Any:
-    return tf.multiply(grad, tf.multiply(x, constant(2.0, dtype=x.dtype)))
-
-
-def _sign(op: Operation, grad: Tensor) -> Any:
-    x = op.inputs[0]
-    return tf.zeros_like(x)
-
-
 def _spence(grad: Tensor, x: Tensor, y: Tensor) -> Any:
     slope = tf.log(x) / (1 - x)
     at_one = tf.equal(x, 1.0)
@@ -134,14 +117,6 @@ def _abs_of_complex(op: Operation, grad: Tensor) -> Any:
     return tf.div_no_nan(direction, tf.complex(value, tf.zeros_like(value)))
 
 
-def _real(op: Operation, grad: Tensor) -> Any:
-    return tf.complex(grad, constant(0, dtype=grad.dtype))
-
-
-def _imag(op: Operation, grad: Tensor) -> Any:
-    return tf.complex(constant(0, dtype=grad.dtype), grad)
-
-
 def _cast(op: Operation, grad: Tensor) -> Any:
     source, target = op.inputs[0].dtype.base_dtype, grad.dtype.base_dtype
     if source.name in _CAST_BACK and target.name in _CAST_BACK:
@@ -149,22 +124,12 @@ def _cast(op: Operation, grad: Tensor) -> Any:
     return None
 
 
-_CAST_BACK = frozenset(
-    {
-        "float16",
-        "float32",
-        "float64",
-        "bfloat16",
-        "float8_e5m2",
-        "float8_e4m3fn",
-        "float8_e4m3fnuz",
-        "float8_e4m3b11fnuz",
-        "float8_e5m2fnuz",
-        "complex64",
-        "complex128",
-    }
+_CAST_BACK_TYPES = (
+    "float16 float32 float64 bfloat16 float8_e5m2 float8_e4m3fn float8_e4m3fnuz float8_e4m3b11fnuz float8_e5m2fnuz "
+    "complex64 complex128"
 )
-"""The types that a Cast passes a gradient between."""
+_CAST_BACK = frozenset(_CAST_BACK_TYPES.split())
+"""Types between which a Cast passes gradients."""
 
 
 # --- gradients of the gradient ops -------------------------------------------------------------------------------------
@@ -229,7 +194,7 @@ GRADIENTS: dict[str, GradientFunction] = {
     "Ceil": lambda op, grad: None,
     "ComplexAbs": _abs_of_complex,
     "Conj": lambda op, grad: tf.conj(grad),
-    "Cos": _late(_cos),
+    "Cos": _late(lambda grad, x: -grad * tf.sin(x)),
     "Cosh": _late(lambda grad, x: grad * tf.sinh(x)),
     "Dawsn": _late_real(lambda grad, x, y: grad * (1.0 - 2 * x * y)),
     "Digamma": _late(lambda grad, x: grad * tf.math.polygamma(_one(x), x)),
@@ -242,7 +207,7 @@ GRADIENTS: dict[str, GradientFunction] = {
     "Floor": lambda op, grad: None,
     "FresnelCos": _late_real(lambda grad, x, y: grad * tf.cos((np.pi / 2.0) * tf.square(x))),
     "FresnelSin": _late_real(lambda grad, x, y: grad * tf.sin((np.pi / 2.0) * tf.square(x))),
-    "Imag": _imag,
+    "Imag": lambda op, grad: tf.complex(constant(0, dtype=grad.dtype), grad),
     "Inv": _from_output("ReciprocalGrad"),
     "InvGrad": _reciprocal_grad,
     "Lgamma": _late(lambda grad, x: grad * tf.digamma(x)),
@@ -250,7 +215,7 @@ GRADIENTS: dict[str, GradientFunction] = {
     "Log1p": _late(lambda grad, x: grad * tf.reciprocal(1 + x)),
     "Ndtri": _scaled(np.sqrt(2 * np.pi), lambda y: tf.exp(tf.square(y) / 2.0), of_output=True),
     "Neg": lambda op, grad: -grad,
-    "Real": _real,
+    "Real": lambda op, grad: tf.complex(grad, constant(0, dtype=grad.dtype)),
     "Reciprocal": _from_output("ReciprocalGrad"),
     "ReciprocalGrad": _reciprocal_grad,
     "Rint": lambda op, grad: None,
@@ -259,14 +224,14 @@ GRADIENTS: dict[str, GradientFunction] = {
     "RsqrtGrad": _rsqrt_grad,
     "Sigmoid": _late_from_output("SigmoidGrad"),
     "SigmoidGrad": _sigmoid_grad,
-    "Sign": _sign,
+    "Sign": lambda op, grad: tf.zeros_like(op.inputs[0]),
     "Sin": _late(lambda grad, x: grad * tf.cos(x)),
     "Sinh": _late(lambda grad, x: grad * tf.cosh(x)),
     "Spence": _late_real(_spence),
     "Sqrt": _from_output("SqrtGrad"),
     "SqrtGrad": _sqrt_grad,
-    "Square": _late(_square),
-    "Tan": _late(_tan),
+    "Square": _late(lambda grad, x: tf.multiply(grad, tf.multiply(x, constant(2.0, dtype=x.dtype)))),
+    "Tan": _late(lambda grad, x: tf.square(tf.reciprocal(tf.cos(x))) * grad),
     "Tanh": _late_from_output("TanhGrad"),
     "TanhGrad": _tanh_grad,
 }

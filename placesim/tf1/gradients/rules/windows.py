@@ -1,4 +1,4 @@
-"""Gradients of convolutions and of pooling."""
+"""Gradients of convolutions and pooling."""
 
 from __future__ import annotations
 
@@ -51,12 +51,6 @@ def _depthwise(op: Operation, grad: Tensor) -> list[Any]:
     return [x_grad, gen("DepthwiseConv2dNativeBackpropFilter")(x, tf.shape(kernel), grad, **attrs)]
 
 
-def _dilation(op: Operation, grad: Tensor) -> list[Any]:
-    attrs = attrs_of(op, ("strides", "rates", "padding"))
-    x_grad = gen("Dilation2DBackpropInput")(*op.inputs, grad, **attrs)
-    return [x_grad, gen("Dilation2DBackpropFilter")(*op.inputs, grad, **attrs)]
-
-
 _POOL = ("ksize", "strides", "padding", "data_format")
 
 
@@ -71,7 +65,7 @@ def _max_pool_v2(op: Operation, grad: Tensor) -> list[Any]:
 
 
 def _max_pool_grad(back: str, names: Sequence[str]) -> GradientFunction:
-    """Of a max pool's gradient with regard to the gradient it was given: there is none for the values."""
+    """Gradient function of a max pool's gradient op.  Only that op's incoming gradient has one; the values get zeros."""
 
     def gradient(op: Operation, grad: Tensor) -> list[Any]:
         zeros = [tf.zeros_like(tensor) for tensor in op.inputs[:2]]
@@ -131,7 +125,6 @@ GRADIENTS: dict[str, GradientFunction] = {
     "DepthwiseConv2dNativeBackpropInput": _convolution_back_input(
         "DepthwiseConv2dNative", "DepthwiseConv2dNativeBackpropFilter", _DEPTHWISE
     ),
-    "Dilation2D": _dilation,
     "FractionalAvgPool": _fractional_average_pool,
     "FractionalMaxPool": _fractional_max_pool,
     "MaxPool": _max_pool("MaxPoolGrad", (*_POOL, "explicit_paddings")),
