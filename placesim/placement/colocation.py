@@ -198,8 +198,8 @@ class ColocationGraph:
         except MergeConflict as conflict:
             return GroupConflict(x, y, str(conflict))
         if not merged.types:
-            # TensorFlow merges the devices before it checks the types, and keeps the merged devices (5.4).  So if soft placement
-            # ignores the label, the group has a request that none of its members made.
+            # TensorFlow merges the devices before it checks the types, and keeps the merged devices (5.4).  So if soft
+            # placement ignores the label, the group has a request that none of its members made.
             if merged.specs != mine.specs:
                 self.constraints[winner] = merged.with_types(mine.types)
             return GroupConflict(x, y, "")
