@@ -232,9 +232,7 @@ class _Grower:
         return self._made(_under(name, label), label, self._ranges(name, members), True)
 
     def _ranges(self, name: str, members: Sequence[Scope | int]) -> Sequence[Scope | int]:
-        """Fold a long series into at most `limit` scopes with ranges of members of equal length, and fold these again if
-        needed.
-        """
+        """Return the members. If there are more than the limit, fold them into ranges of equal length, which may be nested."""
         assert self._limit is not None
         levels, reach = 1, self._limit
         while reach < len(members):
