@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 class DataType:
     """An element type. There is exactly one object per type, so `is` compares types.
 
-    `name` is TensorFlow's short name (`float`), and `python_name` the name in its Python API (`float32`). `size` is the bytes
-    of an element, or 0 if elements have no fixed size.
+    `name` is TensorFlow's short name (`float`), and `python_name` the name in its Python API (`float32`). `size` is the size of
+    an element in bytes, or 0 if elements have no fixed size.
     """
 
     def __init__(self, name: str, number: int, size: int, numpy_name: str, python_name: str = "") -> None:
@@ -70,7 +70,7 @@ class DataType:
 
 
 class OpenType(DataType):
-    """An element type that an attr of the enclosing function gives, so that each call of the function decides it.
+    """An element type that is an attr of the enclosing function, so that each call of the function chooses the type.
 
     There is one object for each attr of a function, so `is` compares these types too. Every op accepts such a type.
     """
@@ -168,7 +168,7 @@ def parse_dtype(name: str) -> DataType:
 def _by_numpy_name() -> dict[str, DataType]:
     """Return the types by numpy name, without the quantized ones.
 
-    It avoids an import of the packages of rare types.
+    The table by name avoids an import of the packages that define rare types.
     """
     return {dtype.numpy_name.rstrip("_"): dtype for dtype in DTYPES.values() if not dtype.is_quantized}
 

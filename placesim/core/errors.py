@@ -65,7 +65,7 @@ class PlacesimError(Exception):
         self.report: Any = None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # as it is, since a class may be made of something else than its text
+        # pickled with its attributes, since the arguments of a class may differ from its text
         return _revived, (type(self), self.args, self.__dict__)
 
     @property

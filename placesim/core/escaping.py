@@ -1,7 +1,8 @@
 """Escapes for untrusted text: characters that move the cursor, end a line or are invisible become escape sequences.
 
-Names of files and functions, devices, labels, attrs and whole reports come from elsewhere, and may hold anything.  In the log
-of a workflow, GitHub takes `::name::` at the start of a line and `##[name]` anywhere in it as commands, so they are broken up.
+Names of files and functions, devices, labels, attrs and whole reports come from other people, and may contain any characters.
+In the log of a workflow, GitHub executes `::name::` at the start of a line and `##[name]` anywhere in a line as commands, so
+such texts are broken up.
 """
 
 from __future__ import annotations
@@ -10,15 +11,15 @@ import re
 
 _UNSEEN = (
     "\x7f-\x9f"  # delete, and the second set of controls
-    "\u061c\u200e\u200f\u202a-\u202e\u2060-\u2069"  # what turns the direction of text, and what has no width
-    "\u2028\u2029\ufeff\ufff9-\ufffb\ufffe\uffff\U000e0000-\U000e007f"  # separators, marks, tags, what XML has not
-    "\ud800-\udfff"  # halves of characters: bytes of names that are no UTF-8
+    "\u061c\u200e\u200f\u202a-\u202e\u2060-\u2069"  # characters that change the direction of text, or have no width
+    "\u2028\u2029\ufeff\ufff9-\ufffb\ufffe\uffff\U000e0000-\U000e007f"  # separators, marks, tags, characters that XML forbids
+    "\ud800-\udfff"  # surrogates: bytes of names that are not UTF-8
 )
 _CONTROLS = re.compile(f"[\0-\x08\x0b-\x1f{_UNSEEN}]")
 _CONTROLS_AND_ENDS = re.compile(f"[\0-\x1f{_UNSEEN}]")
 _NOT_IN_JSON = re.compile(f"[{_UNSEEN}]|#(?=#\\[)")
 _COMMAND = re.compile(r"#(?=#\[)|(?<!\S):(?=:[A-Za-z])")
-"""First character of a command of GitHub: its runner skips space at the start of a line, and a long line may be wrapped."""
+"""First character of a GitHub command. It may follow any space: the runner skips space, and placesim may wrap a long line."""
 _SHORT = {"\n": r"\n", "\t": r"\t", "\r": r"\r"}
 _VISIBLE = bytes(range(0x20, 0x7F))
 _VISIBLE_AND_ENDS = _VISIBLE + b"\n\t"
@@ -34,7 +35,7 @@ def escape(text: str) -> str:
 def escape_data(text: str) -> str:
     """Escape the control characters of a text for programs, as `escape` does, and keep GitHub's commands."""
     if text.isascii() and not text.encode("ascii").translate(None, _VISIBLE_AND_ENDS):
-        return text  # as nearly every text is, and so it is cheap
+        return text  # the cheap test is enough for nearly every text
     return _CONTROLS.sub(_as_escape, text)
 
 
@@ -57,7 +58,7 @@ def escape_json(text: str) -> str:
 def _as_escape(found: re.Match[str]) -> str:
     character = found[0]
     code = ord(character)
-    if 0xDC80 <= code <= 0xDCFF:  # how Python spells such a byte (PEP 383)
+    if 0xDC80 <= code <= 0xDCFF:  # a byte that is not UTF-8, as Python represents it (PEP 383)
         code -= 0xDC00
     if code < 0x100:
         return _SHORT.get(character) or f"\\x{code:02x}"
@@ -65,7 +66,7 @@ def _as_escape(found: re.Match[str]) -> str:
 
 
 def _as_json(found: re.Match[str]) -> str:
-    if "\ud800" <= found[0] <= "\udfff":  # readers of JSON refuse a half
+    if "\ud800" <= found[0] <= "\udfff":  # readers of JSON reject single surrogates
         return "\\" + _as_escape(found)
     return as_json_escape(found[0])
 

@@ -68,7 +68,7 @@ def read_varints(data: bytes | memoryview, count: int) -> tuple[list[int], int]:
 
 
 def to_signed(value: int) -> int:
-    """Return 64 bits, given as an unsigned number, as a signed number."""
+    """Convert an unsigned 64-bit number to the signed number with the same bits."""
     return value - (1 << 64) if value >> 63 else value
 
 
@@ -111,8 +111,8 @@ def field_values(data: bytes) -> Iterator[tuple[int, int | bytes]]:
 def take_run(data: bytes | memoryview, number: int, position: int, end: int, spans: array[int]) -> int:
     """Append to `spans` the start and end of each value in a sequence of fields `number` that starts at `position`.
 
-    The fields hold bytes. Returns the position after them. It is a separate loop for speed, as a graph may have millions of
-    nodes. Raises WireError.
+    The fields hold bytes. Returns the position after the last one. This loop is separate for speed, as a graph may have
+    millions of nodes. Raises WireError.
     """
     tag = number << 3 | BYTES
     append = spans.append

@@ -25,7 +25,7 @@ class Release(NamedTuple):
     xla_before_gpus: bool = False
     """Whether a task's XLA devices are made before its GPUs (3.1)."""
     reserves_by_capability: bool = True
-    """Whether the compute capability decides how much GPU memory is left to the system; if not, it is a share (10.3.3)."""
+    """Whether the GPU memory left to the system depends on the compute capability; if not, it is a fraction (10.3.3)."""
     created_gpu: str = "Created device {name} with {mb} MB memory:  -> {description}"
     """Log line for each created GPU (10.2.2)."""
     prefers_local_devices: bool = True
@@ -33,9 +33,9 @@ class Release(NamedTuple):
     checks_attrs_without_kernel: bool = True
     """Whether a node without any kernel is checked against its op's definition before the kernel error (4.3)."""
     excludes_xla_types: bool = True
-    """Whether device types that only XLA compiles for are used only on request (5.11)."""
+    """Whether device types for XLA compilation are used only for nodes that request them (5.11)."""
     inputs_precede_bodies: bool = True
-    """Whether the identities of a call's inputs are numbered before the inlined body; if not, after it (6.5)."""
+    """True if the identities of a call's inputs are numbered before the inlined body, False if after it (6.5)."""
     loops_follow_inputs: bool = True
     """Whether nodes that a lowered `While` makes for an input request that input's device; if not, the loop's device."""
     labels_ends_of_calls: bool = True
@@ -47,7 +47,7 @@ class Release(NamedTuple):
     callers_override_tasks: bool = False
     """Whether a call's job, replica and task override those of its body's nodes, instead of filling in open devices."""
     ties_nested_devices: bool = False
-    """Whether a colocating edge treats two devices as conflicting if neither specialises the other (5.6.2)."""
+    """Whether a colocating edge treats two devices as conflicting if neither is a specification of the other (5.6.2)."""
     ties_datasets: bool = True
     """Whether an edge between two dataset ops colocates them (5.6)."""
     keeps_variants_on_host: bool = True
@@ -69,7 +69,7 @@ class Release(NamedTuple):
     devices_of_node: str = "requested: '{requested}', assigned: '{assigned}'"
     """Text between the braces after `device` in a node's debug string (5.9)."""
     spells_out_nodes: bool = False
-    """Whether Python's messages show the places, scopes and inputs of the nodes in them (0.4)."""
+    """Whether Python's messages show the code location, scopes and inputs of each node that they name (0.4)."""
     share_cluster_devices: str = "share_cluster_devices_in_session"
     """Name of the setting that the message suggests if an assigned device does not exist (5.3b)."""
 

@@ -42,9 +42,9 @@ class TextSpan(NamedTuple):
 
 
 class StyledText(str):
-    """A string made of parts, which may have spans themselves. `role` applies to parts without one.
+    """A string made of parts, which may themselves be styled. `role` applies to parts without a role.
 
-    It has no control characters but line ends and tabs. `+`, `join` and f-strings return plain strings without spans, so
+    It has no control characters except line ends and tabs. `+`, `join` and f-strings return plain strings without spans, so
     combine texts with this class, `fill_template` and `join_texts`.
     """
 
@@ -67,7 +67,7 @@ def _spans(part: str, role: Role) -> Iterable[TextSpan]:
 
 
 def fill_template(template: str, *parts: object) -> StyledText:
-    """Fill each `{}` of a template with a part. Raises ValueError if the number of parts differs from that of the `{}`."""
+    """Fill each `{}` of a template with a part. Raises ValueError if the number of parts differs from the number of `{}`."""
     texts = template.split("{}")
     pairs = zip(parts, texts[1:], strict=True)
     return StyledText(
@@ -86,7 +86,7 @@ def one_line(text: str) -> StyledText:
 
 
 def list_words(names: Sequence[str], limit: int) -> StyledText:
-    """List at most `limit` names, and then the number of names left out."""
+    """List at most `limit` names, followed by the number of omitted names."""
     more = f" and {len(names) - limit} more" if len(names) > limit else ""
     return StyledText(join_texts(", ", names[:limit]), more)
 

@@ -23,7 +23,7 @@ def did_you_mean(word: Any, words: Iterable[str], similar: float = SIMILAR) -> s
 
 @lru_cache(maxsize=1024)
 def _nearest(word: str, words: tuple[str, ...], similar: float) -> str:
-    longest = (2 - similar) / similar  # how much longer than the other a word can be, and still be as similar
+    longest = (2 - similar) / similar  # largest factor between the lengths of two words of this similarity
     lowered = {
         known.lower(): known for known in words if len(known) <= longest * len(word) and len(word) <= longest * len(known)
     }

@@ -1,7 +1,8 @@
 """Conversion between the parsed fields of a `TensorProto` and numpy arrays.
 
 Source: TensorFlow's `tensor.proto` and `Tensor::FromProto`. Raw content has all elements. Without it, a field has single
-values. If there are too few, the last is repeated; if there are none, all are zero; if there are too many, the rest is ignored.
+values. If there are too few values, the last value is repeated; without values, all elements are zero; surplus values are
+ignored.
 """
 
 from __future__ import annotations
@@ -96,7 +97,7 @@ def is_plain_value(array: Array) -> bool:
 
 
 def stored_values(values: Array, dtype: DataType) -> Array:
-    """Convert a vector to the form in which its type's field stores values. It must not be a type whose field holds bytes."""
+    """Convert a vector to the form in which the type's field stores values. Types whose field holds bytes are not allowed."""
     field = value_field(dtype)
     if dtype in BITS_IN_INTS:
         return values.view(np.uint16)
@@ -171,7 +172,7 @@ def values_array(stored: Array, dtype: DataType) -> Array:
 
 
 def size_problem(shape: Sequence[int], dtype: DataType) -> str:
-    """Return the reason why a file may not declare a tensor of this shape; empty for one of up to MAX_BYTES."""
+    """Return why a file may not declare a tensor of this shape; empty if the tensor has at most MAX_BYTES."""
     size = math.prod(shape) * (dtype.size or OBJECT_BYTES)
     if size <= MAX_BYTES:
         return ""
@@ -202,7 +203,7 @@ def fill_tensor(values: Array, dtype: DataType, shape: tuple[int, ...]) -> Array
 
 
 def read_serialised(data: bytes) -> tuple[DataType, Array]:
-    """Return the type and array of a serialised `TensorProto`, without protobuf. Raises WireError if the bytes are not one."""
+    """Return the type and array of a serialised `TensorProto`, without protobuf. Raises WireError for other bytes."""
     listed = list(field_values(data))
     numbers = {number: value for number, value in listed if isinstance(value, int)}
     messages = {number: value for number, value in listed if isinstance(value, bytes)}

@@ -38,7 +38,7 @@ class VariableNodes(NamedTuple):
 
 
 class OpBinding(NamedTuple):
-    """An op's inputs as tensors, and its attrs without those that equal their defaults."""
+    """An op's inputs as tensors, and its attrs, except attrs that equal their defaults."""
 
     operands: tuple[Operand, ...]
     attrs: Attrs
@@ -324,7 +324,7 @@ def _is_default(attr: AttrDef | None, value: AttrValue) -> bool:
 
 
 def _takes(attr: AttrDef, value: AttrValue) -> bool:
-    """Whether an attr allows a value. Types that depend on the call of a function are checked at the call."""
+    """Whether an attr allows a value. Types that the caller of a function chooses are checked when the function is called."""
     return attr.allowed is None or value in attr.allowed or isinstance(value, OpenType)
 
 

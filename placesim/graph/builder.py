@@ -26,7 +26,7 @@ _OP_PATTERN = r"^[A-Za-z0-9.][A-Za-z0-9_.\\/>-]*$"
 _SCOPE_PATTERN = r"^[A-Za-z0-9_.\\/>-]*$"
 
 DeviceFunction = Callable[[Node], str]
-"""Returns the device of a new node, given the device from inner scopes (2.1.4)."""
+"""Function that receives a new node, with the device from inner scopes, and returns the node's device (2.1.4)."""
 
 Input = TensorRef | Node | VariableNodes | Any
 """An input of `ScopedGraphBuilder.add`: a tensor, a node (its first output), a variable (its value), or a literal."""
@@ -37,7 +37,7 @@ AWAITED = "_has_manual_control_dependencies"
 
 
 class _NamesOver(dict[str, int]):
-    """Names in use: a layer over other names that stay unchanged."""
+    """Names in use: names added on top of other names, which stay unchanged."""
 
     def __init__(self, names: dict[str, int]) -> None:
         self._names = names
@@ -104,7 +104,8 @@ class ScopedGraphBuilder:
     def device(self, device: str | DeviceName | DeviceFunction | None) -> Iterator[None]:
         """Open a `tf.device` scope: its fields override those of the enclosing device; None clears the device (2.1).
 
-        A device function is called for every node. It returns a device as a text, which replaces that of inner scopes (2.1.4).
+        A device function is called for every node. It returns a device as a text, which replaces the device of inner scopes
+        (2.1.4).
         """
         spec = parse_python_spec(device) if isinstance(device, str) else device
         saved = self._device_scopes
@@ -154,9 +155,9 @@ class ScopedGraphBuilder:
 
     @contextmanager
     def devices_at(self, depth: int) -> Iterator[None]:
-        """Restore the device scopes that colocation scopes opened since `colocation_depth` was `depth` hide.
+        """Restore the device scopes that are hidden by colocation scopes opened since `colocation_depth` was `depth`.
 
-        Does nothing if a device scope is open inside them.
+        Does nothing if a device scope is open inside these colocation scopes.
         """
         saved = self._device_scopes
         if depth < len(self._hidden_devices) and self._device == ANY and not self._device_functions:
@@ -168,7 +169,7 @@ class ScopedGraphBuilder:
 
     @contextmanager
     def control_dependencies(self, nodes: Sequence[Node | int] | None) -> Iterator[None]:
-        """Open a `tf.control_dependencies` scope; None clears the enclosing ones."""
+        """Open a `tf.control_dependencies` scope; None clears the enclosing scopes."""
         saved = self._controllers
         if nodes is None:
             self._controllers = ()
@@ -264,7 +265,7 @@ class ScopedGraphBuilder:
     def check_node_name(self, op: str, name: str) -> None:
         """Raise GraphBuildError if a node's name is not valid.
 
-        For a `Const` the message differs, because `tf.constant` opens no scope.
+        For a `Const`, the message differs, because `tf.constant` opens no name scope.
         """
         if op != "Const":
             self.check_scope_name(name)
@@ -308,7 +309,7 @@ class ScopedGraphBuilder:
         """Add a node of a registered op, or a call of a library function.
 
         A literal input becomes a `Const` before it, named `NODE/ARG`. `attrs` holds AttrValues (see ops/attributes.py); type
-        and count attrs may be left out to be inferred.
+        and count attrs that are missing are inferred.
         """
         full = self.claim_name(op, name)
         controls = tuple(node if isinstance(node, int) else node.id for node in control_inputs)
@@ -557,7 +558,7 @@ class ScopedGraphBuilder:
         return (*controls, *self.scope_controls(nodes))
 
     def scope_controls(self, nodes: tuple[int, ...]) -> tuple[int, ...]:
-        """Return the control inputs that the scopes give a node that reads `nodes`.
+        """Return the control inputs that the open scopes give a new node whose inputs are `nodes`.
 
         Inputs that one of `nodes` already waits for are left out.
         """

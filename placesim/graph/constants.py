@@ -158,7 +158,7 @@ def _shown(value: Any) -> str:
 
 
 def _checked(flat: list[Any], dtype: DataType) -> list[Any]:
-    """Return the elements in the form that numpy takes. Raises GraphBuildError for the first that is not of the type."""
+    """Return the elements in the form that numpy takes. Raises GraphBuildError for the first element of another type."""
     if dtype is STRING:
         return [leaf.encode() if leaf.__class__ is str else _expect(leaf, dtype, bytes) for leaf in flat]
     if dtype is BOOL:

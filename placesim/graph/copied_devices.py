@@ -10,10 +10,10 @@ _LABEL = "loc:@"
 
 
 def colocated_copies(graph: Graph, named: Container[str]) -> dict[str, str]:
-    """Map each node that is colocated with a named node, and requests its device, to that node.
+    """Map each node that is colocated with a node of `named`, and requests the device of that node, to that node's name.
 
-    Examples are gradients with `colocate_gradients_with_ops`, and an optimizer's slots. Nodes that are named themselves are
-    left out.
+    Examples are gradients with `colocate_gradients_with_ops`, and an optimizer's slots. Nodes that are themselves in `named`
+    are left out.
     """
     found = {}
     for node in graph.nodes:

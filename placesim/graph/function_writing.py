@@ -11,7 +11,7 @@ from placesim.ops.attributes import Attrs, AttrValue, Placeholder
 
 
 class AttrListError(GraphBuildError):
-    """A list of types that contains an attr of the function. `position` is that of the node."""
+    """A list of types that contains an attr of the function. `position` is the node's position in the file."""
 
     def __init__(self, message: str, position: int) -> None:
         super().__init__(message)
@@ -79,7 +79,7 @@ class _Writer:
 
 
 def _closed(node: Node, name: str, value: AttrValue) -> AttrValue:
-    """Return an attr's value in which a type that is an attr of the function is replaced by its placeholder."""
+    """Return an attr's value; if it is a type given by an attr of the function, return the placeholder of this attr."""
     if isinstance(value, OpenType):
         return Placeholder(value.attr)
     if value.__class__ is tuple:

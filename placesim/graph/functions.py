@@ -39,7 +39,7 @@ def path_of_body(call: str, function: str) -> str:
 
 
 def find_function(graph: Graph, name: str, caller: str | None = None) -> LibraryFunction:
-    """Return a function of the library. Raises InvalidArgumentError, which names the calling node, if it is missing."""
+    """Return a function of the library. If there is none, raises InvalidArgumentError, which names the calling node."""
     found = graph.functions.get(name)
     if found is None:
         known = ", ".join(graph.functions)
@@ -51,8 +51,8 @@ def instantiate(graph: Graph, function: LibraryFunction, attrs: Attrs) -> Functi
     """Return the body of a library function, with the attrs of the call in place of `$T`.
 
     Nodes are in the runtime's order: arguments first, then the body in the order of TensorFlow's importer, results last. Raises
-    InvalidArgumentError if an input does not exist, if a node has the wrong inputs for its op, or if two nodes have the same
-    name. Two results with one name are such nodes.
+    InvalidArgumentError if an input does not exist, if a node has the wrong inputs for its op, or if two nodes (or two results)
+    have the same name.
     """
     args = tuple(NodeDef(a.name, "_Arg", (), "", {"T": _dtype(a, attrs), "index": i}) for i, a in enumerate(function.inputs))
     names = _TensorNames(graph, function, attrs)
@@ -96,7 +96,7 @@ class OpenBody(NamedTuple):
 def open_body(graph: Graph, function: LibraryFunction) -> OpenBody:
     """Return the body of a library function; types that depend on the call are OpenTypes.
 
-    Raises InvalidArgumentError as `instantiate` does.
+    Raises InvalidArgumentError like `instantiate`.
     """
     attrs = {arg.type_attr: OpenType(arg.type_attr) for arg in (*function.inputs, *function.outputs) if arg.type_attr}
     args = tuple(NodeDef(a.name, "Placeholder", (), "", {"dtype": _dtype(a, attrs)}) for a in function.inputs)
@@ -126,7 +126,7 @@ def function_definition(function: LibraryFunction) -> OpDef:
 
 
 def result_types(op: str, attrs: Attrs, functions: Mapping[str, LibraryFunction]) -> tuple[DataType, ...] | None:
-    """Return the value that a call's `Tout` must have if the called function determines it; else None."""
+    """Return the value that the called function requires for a call's `Tout`; None if it requires none."""
     called = attrs.get(RUN_ATTRS.get(op, ""))
     if isinstance(called, tuple) and not isinstance(called, FunctionName):
         called = called[0] if called else None
@@ -211,8 +211,7 @@ class _TensorNames:
     def inputs(self, node: NodeDef) -> tuple[str, ...]:
         """Return a node's inputs; a list of tensors is expanded to one input for each tensor.
 
-        Raises InvalidArgumentError if an input does not exist or has the wrong type, or if the op takes another number of
-        inputs.
+        Raises InvalidArgumentError if an input does not exist or has the wrong type, or if the number of inputs is wrong.
         """
         wanted = self._signatures[node.name].input_dtypes
         data: list[str] = []

@@ -22,7 +22,7 @@ from placesim.ops.definitions import ArgDef, OpDef
 from placesim.ops.registry import Registry, load_registry
 
 COLUMNS = 4096
-"""Factor of packed locations, `line * COLUMNS + column`; larger columns are stored as the largest possible one."""
+"""Factor of packed locations, `line * COLUMNS + column`; a larger column is stored as the largest possible column."""
 FILE_POSITIONS = 1 << 40
 """Offset of locations in further files: a location in the n-th further file has n times this added."""
 
@@ -97,7 +97,7 @@ class Signature:
 
 
 class Node:
-    """An op of a graph. `attrs` are those that the graph gives, without defaults, and may be shared with other nodes."""
+    """A node of a graph. `attrs` has only the attrs that the graph gives, without defaults; nodes may share this mapping."""
 
     __slots__ = ("attrs", "control_inputs", "device", "id", "input_nodes", "input_slots", "location", "name", "signature")
 
@@ -179,7 +179,7 @@ class SignatureTable:
         return self._signatures.values()
 
     def signature(self, op: str, attrs: Attrs) -> Signature:
-        """Return the signature of a node; `attrs` may lack those that have a default."""
+        """Return the signature of a node; `attrs` may lack attrs that have a default."""
         names = self._key_attrs.get(op)
         if names is None:
             names = self._key_attrs[op] = self._deciding_attrs(op)
@@ -239,12 +239,12 @@ class Origin(NamedTuple):
 class Graph:
     """Nodes in GraphDef order, found by id or name.
 
-    `file` is the file that locations refer to, and `files` are further ones, such as the modules of a script. `gradients_of`
-    maps the name of a node of a gradient to the node that it is the gradient of. `device_scopes` are the scopes of a graph
-    file, inner ones first. `versions` are the producer and minimal consumer of a converted GraphDef.
+    `file` is the file that locations refer to, and `files` are further files, such as the modules of a script. `gradients_of`
+    maps the name of each node in a gradient to the forward node whose gradient it computes. `device_scopes` are the scopes of a
+    graph file, inner ones first. `versions` are the producer and minimal consumer of a converted GraphDef.
 
-    `runtime_ids` is set only on a graph that the runtime has changed. Its nodes are in the runtime's order, and these are the
-    runtime's numbers for them. `origins` maps nodes made by lowering to their sources.
+    `runtime_ids` is set only on a graph that the runtime has changed: its nodes are in the runtime's order, and `runtime_ids`
+    has the runtime's numbers of these nodes. `origins` maps nodes made by lowering to their sources.
 
     `handles` maps each id of a graph file to the names of its nodes. `tensors` maps ids with several outputs to the names of
     these tensors. `values` maps ids of resource variables to the nodes that read their values.
@@ -275,7 +275,7 @@ class Graph:
         return self.nodes[self.ids[name]]
 
     def spelled_out(self, text: str) -> tuple[str, ...]:
-        """Return the names of the tensors or nodes of an id (`id`, `id:1`); any other text is returned itself."""
+        """Return the names of the tensors or nodes of an id (`id`, `id:1`); any other text is returned unchanged."""
         if text in self.tensors:
             return self.tensors[text]
         name, _ = split_tensor_name(text)
@@ -292,7 +292,7 @@ class Graph:
         device: str = "",
         location: int = 0,
     ) -> Node:
-        """Append a node; its name must be new. Inputs are ids, which may be those of nodes added later (loops)."""
+        """Append a node; its name must be new. Inputs are ids, also of nodes that are added later (in loops)."""
         signature = self.signatures.signature(op, attrs)
         node_id = len(self.nodes)
         node = Node(node_id, name, signature, attrs, input_nodes, input_slots, control_inputs, device, location)
@@ -301,7 +301,7 @@ class Graph:
         return node
 
     def extend(self, node_defs: Sequence[NodeDef]) -> None:
-        """Append nodes given by names, which may refer to each other in any order.
+        """Append nodes whose inputs are given by name; the inputs may be later nodes.
 
         Raises KeyError for an input that does not exist. The caller has checked names, ops and attrs.
         """
@@ -410,7 +410,9 @@ class Graph:
         return node.op in MERGES and self.nodes[source].op in NEXT_ITERATIONS
 
     def in_order(self, order: Sequence[int]) -> Graph:
-        """Return the same graph with nodes renumbered: `order[i]` becomes i. Inputs of these nodes must be in `order`."""
+        """Return the graph with only the nodes of `order`, renumbered: node `order[i]` becomes i. `order` must have their
+        inputs.
+        """
         if order == range(len(self)):
             return self
         ids = {old: new for new, old in enumerate(order)}
@@ -430,7 +432,7 @@ class Graph:
         return graph
 
     def copied(self) -> Graph:
-        """Return a copy that can be extended; it shares the nodes, but not the lists."""
+        """Return a copy that can be extended: it shares the nodes with this graph, but not the lists of nodes."""
         graph = self.emptied()
         graph.nodes, graph.ids = self.nodes.copy(), self.ids.copy()
         graph.device_scopes = self.device_scopes
@@ -447,9 +449,9 @@ class Graph:
         return graph
 
     def consumers(self) -> list[list[int]]:
-        """Return for each node the ids of the nodes that read it, one for each edge.
+        """Return for each node the ids of the nodes that read it, with one id per edge.
 
-        They are sorted by id, with data edges before control edges.
+        The ids are sorted, with data edges before control edges.
         """
         found: list[list[int]] = [[] for _ in self.nodes]
         for node in self.nodes:

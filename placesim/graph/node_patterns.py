@@ -16,7 +16,7 @@ from placesim.graph.graph import Graph
 
 
 def matcher(patterns: Sequence[str], handles: Mapping[str, Sequence[str]] = MappingProxyType({})) -> Callable[[str], bool]:
-    """Return a function that says whether a name matches one of the patterns. Case counts.
+    """Return a function that says whether a name matches one of the patterns. Matching is case-sensitive.
 
     `handles` are the ids of a graph file (`Graph.handles`).
     """

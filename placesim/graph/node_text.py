@@ -1,4 +1,4 @@
-"""Text of nodes in TensorFlow's messages, and functions that write and find the tags with their names (5.9)."""
+"""Text of nodes in TensorFlow's messages, and functions that write and find tags such as `{{node x}}` (5.9)."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def format_node(name: str, op: str, attrs: Attrs, inputs: Iterable[str], device:
 
 
 def format_debug_node(graph: Graph, node: Node, runtime_id: int, assigned: str = "") -> str:
-    """Format a node like TensorFlow's debug string: its number in the runtime, both devices, and its definition."""
+    """Format a node like TensorFlow's debug string: runtime number, requested and assigned device, and definition."""
     summary = format_node(node.name, node.op, graph.full_attrs(node), graph.input_texts(node), node.device)
     devices = graph.registry.rules.devices_of_node.format(requested=node.device, assigned=assigned)
     return f"{{name:'{node.name}' id:{runtime_id} op device:{{{devices}}} def:{{{summary}}}}}"
@@ -60,11 +60,11 @@ def format_debug_node(graph: Graph, node: Node, runtime_id: int, assigned: str =
 def node_tail(message: str, name: str) -> str:
     """Return the suffix that TensorFlow appends to the message of an error in a node.
 
-    If the message already has a tag, the suffix has the bare name.
+    If the message already has a tag, the name in the suffix has no tag.
     """
     return f"\n\t [[{name}]]" if "{{node " in message else f"\n\t [[{node_tag(name)}]]"
 
 
 def node_error(graph: Graph, node: Node, message: str, kind: type[OpError] = InvalidArgumentError) -> OpError:
-    """Return an error caused by a node. It has TensorFlow's suffix with the node's name, and the node's location."""
+    """Return an error caused by a node. Its message ends with TensorFlow's suffix, and it has the node's location."""
     return kind(message + node_tail(message, node.name), node=node.name, location=graph.location(node))

@@ -15,7 +15,7 @@ from placesim.machine.links import NO_LINKS, MachineLinks
 
 
 class Feed(NamedTuple):
-    """A tensor that a step is given. `value` is a literal, an array, a `GeneratedFeed` or a `FileFeed`."""
+    """A tensor that is fed to a step. `value` is a literal, an array, a `GeneratedFeed` or a `FileFeed`."""
 
     tensor: str
     value: Any
@@ -29,7 +29,7 @@ class FileFeed(NamedTuple):
 
 
 def file_of_feed(value: Any) -> str | None:
-    """Return the path of a feed's file, as written in a graph file or an option; None for another feed."""
+    """Return the path of a feed's file, as written in a graph file or an option; None if the feed is not a file."""
     path = value.path if isinstance(value, FileFeed) else value.get("file") if isinstance(value, Mapping) else None
     return path if isinstance(path, str) else None
 
@@ -37,7 +37,7 @@ def file_of_feed(value: Any) -> str | None:
 class GeneratedFeed(NamedTuple):
     """A generated feed: `zeros`, `ones`, `random_normal` or `random_uniform`, with a shape and a seed.
 
-    `figures` has those of `mean` and `stddev`, or of `minval` and `maxval`, that are given.
+    `figures` has the given parameters: `mean` and `stddev`, or `minval` and `maxval`.
     """
 
     kind: str
@@ -49,7 +49,7 @@ class GeneratedFeed(NamedTuple):
 class Fetch(NamedTuple):
     """A name to fetch: `x:0` or a node. A node without outputs, or `^x`, is a target.
 
-    `label` is the name of the result if it differs.
+    `label` is the name of the result, if it differs from `name`.
     """
 
     name: str

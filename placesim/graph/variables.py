@@ -21,7 +21,7 @@ from placesim.ops.attributes import Shape
 DEFAULT_SEED = 87654321
 """Graph seed that TensorFlow uses if only an op's seed is given."""
 _CONST_ELEMENTS = 1000
-"""Number of elements up to which `zeros` and `ones` are a Const; larger ones are a Fill."""
+"""Maximum number of elements for which `zeros` and `ones` are a Const; larger tensors are a Fill."""
 
 
 class InitializerSpec(NamedTuple):
@@ -48,7 +48,7 @@ INITIALIZER_FIELDS = {
 
 
 def default_initializer(dtype: DataType) -> InitializerSpec:
-    """Return the default initializer of `get_variable`: glorot_uniform, or zeros for a type that is not floating."""
+    """Return the default initializer of `get_variable`: glorot_uniform for a floating type, else zeros."""
     return InitializerSpec("glorot_uniform" if dtype.is_floating else "zeros")
 
 
@@ -141,7 +141,7 @@ def _finish_resource(
 
 
 def add_initial_value(builder: ScopedGraphBuilder, shape: Sequence[int], dtype: DataType, initializer: InitializerSpec) -> Node:
-    """Add the nodes of a variable's initial value inside the current scope, and return the last."""
+    """Add the nodes of a variable's initial value inside the current scope, and return the last node."""
     kind, values = initializer
     if kind == "constant":
         return builder.constant(values["constant"], dtype, shape)
@@ -166,7 +166,8 @@ def _require_floating(dtype: DataType) -> None:
 def fan_in_and_out(shape: Sequence[int]) -> tuple[float, float]:
     """Return the number of inputs and outputs of a unit with weights of this shape.
 
-    For a vector, both are its size. For a kernel, they are its channels times the size of its window.
+    For a vector, both numbers are its size. For a kernel, they are its input and output channels, each times the size of its
+    window.
     """
     if len(shape) < 2:
         size = float(shape[0]) if shape else 1.0
@@ -245,7 +246,7 @@ def _seeds(values: Mapping[str, Any]) -> dict[str, int]:
 def add_global_initializer(builder: ScopedGraphBuilder, name: str = "init", location: int = 0) -> Node:
     """Add a NoOp after the initializers of all variables so far (12.1.3).
 
-    It does the work of `tf.compat.v1.global_variables_initializer`.
+    The node is the same as from `tf.compat.v1.global_variables_initializer`.
     """
     by_device: dict[str, list[int]] = {}
     for variable in builder.variables.values():

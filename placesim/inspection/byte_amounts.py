@@ -16,7 +16,7 @@ class Amount(NamedTuple):
     unknown: int = 0
 
     def plus(self, size: int | None) -> Amount:
-        """Return this amount and one more item of `size` bytes, None if the size is unknown."""
+        """Return this amount plus one item of `size` bytes (None: unknown)."""
         return Amount(self.number + 1, self.bytes + (size or 0), self.unknown + (size is None))
 
     def combined(self, other: Amount) -> Amount:
@@ -29,7 +29,7 @@ class Amount(NamedTuple):
 
 
 def amounts_by(sized: Iterable[tuple[Key, int | None]]) -> dict[Key, Amount]:
-    """Return the amount of each key from pairs of a key and a size in bytes. Keys are in the order of their first pair."""
+    """Return the amount of each key from pairs of a key and a size in bytes. Keys are in the order of their first pairs."""
     found: dict[Key, Amount] = {}
     for key, size in sized:
         found[key] = found.get(key, Amount()).plus(size)

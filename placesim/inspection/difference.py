@@ -25,7 +25,7 @@ class NodeMove(NamedTuple):
 
 
 class ScopeMove(NamedTuple):
-    """The same move of `nodes` nodes. If `name` ends in `/`, they are all common nodes of that name scope."""
+    """A move of `nodes` nodes. If `name` ends in `/`, they are all nodes of this name scope that both graphs have."""
 
     name: str
     before: str
@@ -68,8 +68,8 @@ class PeakChange(NamedTuple):
 class Difference:
     """The difference of two placements. `error_before` and `error_after` are set if the errors differ.
 
-    `memory` has the peaks that differ; None if those of a side are unknown. `time` is None if the times of a side are unknown,
-    or do not differ.
+    `memory` has the peaks that differ; None if the peaks of one side are unknown. `time` is None if the times of one side are
+    unknown, or if the times are equal.
     """
 
     moved: tuple[NodeMove, ...]
@@ -97,7 +97,7 @@ class Difference:
 
 
 def compare(before: Snapshot, after: Snapshot) -> Difference:
-    """Compare two snapshots, node by node. Of a written prediction, only step times are compared."""
+    """Compare two snapshots, node by node. If one is a written prediction, only step times are compared."""
     time = _compare_times(before, after)
     if not (before.holds_placement and after.holds_placement):
         return Difference((), (), (), (), (), time=time)
@@ -162,7 +162,7 @@ def _fold(moved: Sequence[NodeMove], common: Iterable[str]) -> Iterator[ScopeMov
 
 
 def _uniform_scopes(names: Iterable[str], ways: Mapping[str, tuple[str, str]]) -> dict[str, int]:
-    """Return the number of nodes of each scope whose nodes all have the same move."""
+    """Return the scopes whose nodes all have the same move, each with its number of nodes."""
     way_of: dict[str, tuple[str, str] | None] = {}
     sizes: dict[str, int] = {}
     for name in names:

@@ -17,11 +17,11 @@ KINDS = (VARIABLE, CONSTANT, STEP, SCRATCH)
 
 
 class DeviceMemory(NamedTuple):
-    """The memory of one device: its use up to a failure and, after a failure, its use without limits.
+    """The memory of one device: `usage` with limits, up to a possible failure, and `needed`, the use without limits.
 
     `fragmentation` is the share of free memory outside the largest free chunk at the peak. It is NaN if nothing is free, and
-    None without an allocator. After a failure, `asked` is the number of requested bytes, and `free` that of free bytes. `dump`
-    has TensorFlow's lines at the failure, or else at the peak, on request.
+    None without an allocator. After a failure, `asked` is the number of requested bytes, and `free` the number of free bytes.
+    `dump` has TensorFlow's lines at the failure, or else at the peak, on request.
     """
 
     usage: DeviceUsage
@@ -38,7 +38,7 @@ class DeviceMemory(NamedTuple):
 
     @property
     def room(self) -> int | None:
-        """Return the unused bytes below the limit: negative if too few, None without a limit."""
+        """Return the limit minus the peak, in bytes: negative if memory is missing, None without a limit."""
         return None if self.usage.limit is None else self.usage.limit - self.needed.peak
 
 
@@ -54,14 +54,14 @@ class MemoryStudy:
     """The results of a memory study of a graph.
 
     `error` is TensorFlow's error if a device runs out of memory. `batch` is the requested batch size. If `is_searched`, it is
-    the largest that fits, or None if any fits.
+    the largest batch size that fits, or None if every size fits.
 
     `has_gpus` says that GPUs were used and that another model may replace them. `smallest_gpu` is the smallest sufficient
-    model; None if no model suffices or no GPUs were used. `growth` is the `allow_growth` with which the outcome would be the
-    opposite, or None.
+    model; None if no model suffices or no GPUs were used. `growth` is the value of `allow_growth` that would change whether the
+    graph fits, or None.
 
-    `order` are the scopes that must run one after another so that the graph fits; empty if that would not help or is not
-    needed. `assumptions` describe the values assumed for unknown ones.
+    `order` has the scopes that must run one after another so that the graph fits; it is empty if this would not help or is not
+    needed. `assumptions` has sentences about assumed values.
     """
 
     name: str
@@ -93,11 +93,11 @@ class MemoryStudy:
 
 
 class Holding(NamedTuple):
-    """Buffers of one kind in use at a peak. Several buffers have a common scope.
+    """Buffers of one kind in use at a peak: a single buffer, or the buffers of a scope.
 
-    `name` is that of a node, a variable, or a scope with `/` at its end; empty for all buffers of the kind. It ends in `*` if
-    other rows have the largest buffers. `since` is the node that allocated the first buffer. `until` is the node after which
-    the last was freed; empty if it stays.
+    `name` is the name of a node, a variable, or a scope (with `/` at the end); empty for all buffers of the kind. It ends in
+    `*` if other rows have the largest buffers of the scope. `since` is the node that allocated the first buffer. `until` is the
+    node after which the last buffer was freed; empty if a buffer stays.
     """
 
     kind: str
@@ -116,7 +116,7 @@ def kind_of(holder: Holder) -> str:
 
 
 def name_of(holder: Holder) -> str:
-    """Return the name of a buffer: the variable's, else that of the allocating node."""
+    """Return the name of a buffer: the variable's name, else the name of the allocating node."""
     kind, _, name = holder.kept.partition(" ")
     return name if kind == VARIABLE else holder.node
 
@@ -124,8 +124,8 @@ def name_of(holder: Holder) -> str:
 def largest_holdings(holders: Sequence[Holder], limit: int) -> list[Holding]:
     """Return at most `limit` rows, the largest first.
 
-    At first each kind is a row. Then the largest scope is replaced repeatedly: by everything in it if there is room, else by
-    its largest part and the rest.
+    At first, each kind is a row. Then the row with the largest scope is split again and again: into all its parts if `limit`
+    allows, else into its largest part and the rest.
     """
     groups = [
         _Group(kind, "", [holder for holder in holders if kind_of(holder) == kind])
@@ -154,7 +154,7 @@ def largest_holdings(holders: Sequence[Holder], limit: int) -> list[Holding]:
 class _Group:
     """Buffers of one kind in the scope `name`, or a single buffer of that name.
 
-    The name is empty for all buffers of the kind. `is_rest` marks the buffers that other rows do not have.
+    The name is empty for all buffers of the kind. `is_rest` says that other rows have the largest buffers of the scope.
     """
 
     kind: str
@@ -168,7 +168,7 @@ class _Group:
     def scope(self) -> str:
         """Return the innermost scope that contains all buffers."""
         names = list(map(name_of, self.members))
-        first, last = min(names), max(names)  # what these two begin with all others do
+        first, last = min(names), max(names)  # the common prefix of the first and last name is common to all names
         shared = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(first, last, strict=False)))
         return first[:shared].rpartition("/")[0]
 

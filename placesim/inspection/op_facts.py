@@ -1,6 +1,6 @@
 """Facts about ops from the registry and the kernel families, and queries over ops.
 
-A table says which numpy kernels exist and where, so that no kernel is imported.
+A table lists the numpy kernels and their modules, so that no kernel is imported.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ DTYPE_NAMES = (*NAMES, *(dtype.enum_name for dtype in DTYPES.values()))
 
 
 class OpFacts(NamedTuple):
-    """An op, TensorFlow's kernels for it, and the family of its numpy kernel (None if it has none)."""
+    """An op, TensorFlow's kernels for it, and the family of its numpy kernel (None without a numpy kernel)."""
 
     op: OpDef
     kernels: tuple[KernelDef, ...]

@@ -1,6 +1,7 @@
 """Snapshot of a placement, which all inspections read: from a simulation, or from a report written as JSON.
 
-A live snapshot also has the placement itself, with the reasons and the graph. A written one has only the content of the report.
+A live snapshot also has the placement itself, with the reasons and the graph. A snapshot from a report has only the content of
+the report.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ class PlacedNode(NamedTuple):
     """A node with its device, its request and its location in the file.
 
     For a node in a function's body, the name is its path, which begins with `body`, the path of the body. `lowered_from` is the
-    path of the node from which lowering made this one. Both are empty for other nodes.
+    path of the node from which lowering made this node. Both are empty for other nodes.
     """
 
     name: str
@@ -64,7 +65,7 @@ class ReportedError(NamedTuple):
 class SimulationState:
     """The state of a simulation: the graph as written, its placements, the partitions of its steps, and bodies.
 
-    `sizes` has the graph's number of nodes at each placement, as steps may have added some. `is_raw` says that the nodes come
+    `sizes` has the graph's number of nodes at each placement, as steps may have added nodes. `is_raw` says that the nodes come
     from a GraphDef.
     """
 
@@ -89,12 +90,12 @@ class SimulationState:
 class Snapshot:
     """A placement with its transfers between devices.
 
-    `nodes` are in log order, each as last placed: the graph's nodes, then those in bodies that it calls. `complaint` is the
-    error as shown to a user, with suggestions; a written report has none.
+    `nodes` are in log order, with their latest devices: the graph's nodes, then the nodes of called bodies. `complaint` is the
+    error as shown to a user, with suggestions; None for a written report.
 
     `memory` is the memory use of devices, if requested; `memory_note` says why it is unknown. In the same way, `time` and
-    `time_note` are about step times, and `costs` and `cost_note` about single nodes. `step` has the times that are compared. A
-    written prediction has only `step`, and `holds_placement` is then False.
+    `time_note` are about step times, and `costs` and `cost_note` about single nodes. `step` has the times that `diff` compares.
+    A written prediction has only `step`, and `holds_placement` is then False.
     """
 
     name: str
@@ -167,7 +168,7 @@ def failure_of(error: PlacesimError) -> ReportedError:
 
 def _rows(placement: Placement) -> list[PlacedNode]:
     graph = placement.graph
-    if not graph.functions:  # most graphs call nothing, and some have a million nodes
+    if not graph.functions:  # a fast path, since most graphs call no functions, and some have a million nodes
         nodes, devices, location = graph.nodes, placement.devices, graph.location
         names = {device: device.name for device in placement.device_set.devices}
         return [

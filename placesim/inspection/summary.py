@@ -19,7 +19,7 @@ from placesim.runtime.sessions.outcome import Outcome, TransferRow
 class DeviceSummary(NamedTuple):
     """The load of one device. `variables` and `constants` are None for a written report.
 
-    `peak` is the maximum memory use in bytes while steps ran; None if none ran. `nodes_in_bodies` is the number of nodes in
+    `peak` is the maximum memory use in bytes while steps ran; None if no step ran. `nodes_in_bodies` is the number of nodes in
     called function bodies, which `nodes` does not include.
     """
 
@@ -41,7 +41,7 @@ class DeviceSummary(NamedTuple):
 def summarise_outcome(outcome: Outcome) -> tuple[DeviceSummary, ...]:
     """Return the summary of a simulation: its newest placement, and the transfers of its steps.
 
-    It is empty if nothing was placed.
+    The result is empty if nothing was placed.
     """
     if not outcome.placed_graphs:
         return ()
@@ -86,7 +86,7 @@ def summarise(
 
 
 def sum_transfers(transfers: Iterable[TransferRow]) -> tuple[dict[str, Amount], dict[str, Amount]]:
-    """Return the transfers that each device sent, and those that it received."""
+    """Return the transfers that each device sent, and the transfers that it received."""
     sent: dict[str, Amount] = {}
     received: dict[str, Amount] = {}
     for (source, target), amount in transfers_by_pair(transfers).items():

@@ -1,4 +1,4 @@
-"""Towers: scopes of a graph with copies of the same part. Also a graph in which the towers run one after another."""
+"""Towers (scopes that are copies of each other), and a graph in which they run one after another."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ _COUNTER = re.compile(r"_?\d+$")
 def find_towers(graph: Graph, devices: Mapping[str, str], device: str) -> tuple[str, ...]:
     """Return scopes, in graph order, whose parts on this device are copies of each other.
 
-    `devices` has the device of each executed node by name. If there are several such series, the one with the most nodes is
-    returned; of nested ones, the outermost. Empty if there is none.
+    `devices` has the device of each executed node by name. If there are several such sets, the set with the most nodes is
+    returned; of nested sets, the outermost. The result is empty if there is none.
     """
     ops: dict[str, Counter[str]] = {}
     for node in graph.nodes:
@@ -38,7 +38,7 @@ def find_towers(graph: Graph, devices: Mapping[str, str], device: str) -> tuple[
 
 
 def one_after_another(graph: Graph, towers: Sequence[str], taking_part: Mapping[str, str]) -> Graph | None:
-    """Return the graph with control edges from the ends of each tower to the starts of the next.
+    """Return the graph with control edges from the last nodes of each tower to the first nodes of the next.
 
     Only nodes in `taking_part` count. Returns None if a tower depends on a later one, or if too many edges are needed.
     """

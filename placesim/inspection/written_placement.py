@@ -27,7 +27,7 @@ _KEYS = ("placements", "devices", "transfers", "error")
 
 
 _SCHEMA = {
-    # part, the kinds of a row's keys; keys that are not read are not looked at
+    # part, and the kind of value of each key in its rows; other keys are ignored
     "devices": {"name": DEVICE, "type": TEXT, "memory_limit": BYTES, "physical_device_desc": TEXT},
     "placements": {"node": TEXT, "op": TEXT, "device": DEVICE, "requested": TEXT},
     "transfers": {
@@ -99,7 +99,7 @@ def baseline_snapshot(document: Mapping[str, Any], name: str) -> Snapshot:
     except WrongPartError as problem:
         message = f"not a report from `place --format json`: {problem}"
         raise GraphFileError((Problem(Location(name, 1, 1), message),)) from None
-    # a graph that grew was placed again: what came last holds
+    # a graph that grew was placed again: the last device of a node is valid
     nodes = {
         row["node"]: PlacedNode(row["node"], row["op"], row["device"], row["requested"], None, *beside) for row, beside in rows
     }

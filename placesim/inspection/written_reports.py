@@ -29,7 +29,7 @@ def read_document(data: bytes, keys: Sequence[str]) -> dict[str, Any] | None:
 
 
 class PartKind(NamedTuple):
-    """A test of a part's value, and the name of valid values in messages."""
+    """The kind of a part's value: a test, and the name of valid values in messages."""
 
     expected: str
     holds: Callable[[Any], bool]

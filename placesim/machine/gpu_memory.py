@@ -69,8 +69,8 @@ class GpuMemory(NamedTuple):
 class GpuProcess:
     """GPU allocators of one simulated process.
 
-    The first session of a process makes them; later sessions reuse them, whatever their own options are (10.3.5).  `allocators`
-    maps the full name of each device to its memory account, which lives as long as the process.
+    The first session of a process makes the allocators; later sessions reuse them, regardless of their own options (10.3.5).
+    `allocators` maps the full name of each device to its memory account, which lives as long as the process.
     """
 
     def __init__(self) -> None:
@@ -82,7 +82,7 @@ class GpuProcess:
         return self._made.get(device)
 
     def keep(self, device: str, memory: GpuMemory) -> GpuMemory:
-        """Remember a device's allocator settings unless it has some already.  Return those in use."""
+        """Store a device's allocator settings, unless an earlier session did. Return the settings in use."""
         return self._made.setdefault(device, memory)
 
 
@@ -120,7 +120,7 @@ def gpu_memory_limit(
 ) -> int:
     """Return the bytes that TensorFlow's allocator takes of a whole, unused GPU (10.3.2, 10.3.3).
 
-    Raise InternalError if the options request more memory than the GPU has and it does not support that.
+    Raise InternalError if the options request more memory than the GPU has, and the GPU does not support unified memory.
     """
     options, environment = options or GpuOptions(), environment or GpuEnvironment()
     available = total = model.memory
@@ -313,8 +313,8 @@ def make_gpus(
 ) -> list[tuple[str, GpuMemory]]:
     """Return the full names and settings of a task's GPUs in a session with these options.
 
-    `count` is the number of GPUs that the driver reports.  The options are not checked if it is 0.  Raise the errors that
-    TensorFlow raises when it makes a session.
+    `count` is the number of GPUs that the driver reports; with 0, the options are not checked. Raise the errors that TensorFlow
+    raises when it makes a session.
     """
     if not count:
         return []

@@ -1,19 +1,18 @@
 """GPU models as a table of facts: the driver's figures, peak rates, and connections.
 
 Sources are the makers' data sheets and white papers.  A board with two dies counts as two GPUs, each with half its watts.
-Memory is the total that the driver reports.  Rates are those of dense operands at the boost clock.  `flops` are single
-precision without tensor cores; float16 and bfloat16 use them where they exist, and sum in float32.
+Memory is the total that the driver reports. Rates are for dense operands at the boost clock. `flops` is the rate of single
+precision without tensor cores. The rates of float16 and bfloat16 are for tensor cores, if there are any, with sums in float32.
 
 Rates, bandwidth, clock, multiprocessors, process, cache, power and PCIe of each row were compared with TechPowerUp's pages (as
-in reox007/RightNow-GPU-Database).  Those of A6000, A100 80GB, H100 PCIe, B200 and RTX PRO 6000 were also compared with XLA's
-`gpu/target_config/specs`.  Where these differ, the row follows the maker's sheet:
+in reox007/RightNow-GPU-Database).  The rows of A6000, A100 80GB, H100 PCIe, B200 and RTX PRO 6000 were also compared with XLA's
+`gpu/target_config/specs`. If the sources differ, the row follows the maker's sheet:
 
 - the base clock of K40c, and the boost clock of one of K80's boards, P4 and P100-PCIE
 - the boost clock of V100-SXM2 before its faster variant
 - 40 MiB of cache of A100 80GB, L4's multiprocessors by its cores, and 350 W of L40S
 
-A10G's 80 multiprocessors are those that PyTorch prints.  Some figures are from memory and not confirmed by any source that was
-read:
+A10G's 80 multiprocessors are the number that PyTorch prints. Some figures are from memory, and were not found in any source:
 
 - the driver's total memory of models that the guides don't show
 - tensor rates of GeForce RTX (half of those with sums in float16), int8 rates before Ampere, and NVLink
@@ -69,7 +68,7 @@ class GpuFigures(NamedTuple):
 class GpuModel(NamedTuple):
     """A GPU model: memory in bytes, compute capability `major.minor`, flops per second, and bandwidth in bytes per second.
 
-    `pci_bus_ids` are those of the machines in TensorFlow's guides; `bus_id` numbers further GPUs.
+    `pci_bus_ids` are the ids in TensorFlow's guides; `bus_id` returns ids for any number of GPUs.
     """
 
     name: str

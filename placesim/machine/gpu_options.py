@@ -19,8 +19,8 @@ class VirtualDevices(NamedTuple):
     """An entry of `experimental.virtual_devices`, which splits one visible GPU into devices.
 
     `memory_limit_mb` has the limit of each device in MiB; the GPU stays whole if it is empty.  `priority` is the priority of
-    each device's stream.  `device_ordinal` is the sort key for numbering the devices of all GPUs.  Both are empty or as long as
-    `memory_limit_mb`.
+    each device's stream.  `device_ordinal` is the sort key for numbering the devices of all GPUs.  `priority` and
+    `device_ordinal` are empty or as long as `memory_limit_mb`.
     """
 
     memory_limit_mb: tuple[float, ...] = ()

@@ -28,11 +28,11 @@ SECONDS = (
 )
 """Names of a profile's measured seconds.
 
-- The entries of `COUNTED`: one unit of each kind of work.
-- `far`, `distant`: a byte from beyond the first cache, and the extra time of one from beyond the last cache.
-- `dispatch`, `dataflow`, `handed`: a node in a fixed order, one that runs as its inputs arrive, and one passed to a pool.
+- The entries of `COUNTED`: seconds for one unit of this kind of work.
+- `far`, `distant`: seconds for a byte that is not in the first cache, and extra seconds for a byte that is in no cache.
+- `dispatch`, `dataflow`, `handed`: a node in a fixed order, a node that runs as its inputs arrive, a node passed to a pool.
 - `beside`: the overhead of a node with a kernel.
-- `shared`, `contended_call`: the shared work of an op, and each of its numpy calls.
+- `shared`, `contended_call`: an op that shares work among threads, and each numpy call in this work.
 """
 BASIC = ("dispatch", "plain", "multiplied")
 """Entries that must be above 0, since every machine needs time for them."""
@@ -59,8 +59,8 @@ class HostProfile:
     """Measured times of numpy and of placesim's executors on a host.
 
     `seconds` are the entries of `SECONDS` and `SHARES`, and `spreads` their relative variation between runs.  `caches` are data
-    sizes in bytes from which accesses reach the next cache level.  `families` are the factors of kernel families to the sum of
-    these figures, with spreads.  `about` describes the measurement.
+    sizes in bytes from which accesses reach the next cache level.  `families` has a factor for each kernel family, with its
+    spread: the measured time divided by the time from these figures.  `about` describes the measurement.
     """
 
     seconds: Mapping[str, float]

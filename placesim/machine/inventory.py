@@ -21,7 +21,7 @@ MAX_COUNT = 4096
 MAX_DEVICES = 1 << 16
 """Maximum number of devices of all tasks of an inventory together."""
 TYPE_PRIORITIES = {"GPU": 210, "CPU": 70, "XLA_CPU": 50, "XLA_GPU": 50}
-"""Priorities of device types: the placer prefers the type with the highest one (3.4)."""
+"""Priorities of device types: the placer prefers the type with the highest priority (3.4)."""
 
 
 class TaskInventory(NamedTuple):
@@ -80,10 +80,10 @@ class Device(NamedTuple):
 
 
 class DeviceSet:
-    """The devices that a placer chooses from, in creation order; those of the session's own task come last.
+    """The devices that a placer chooses from, in creation order; the devices of the session's own task come last.
 
-    `local` is the address space of the session's own task.  `priorities` are those of device types.  Some releases prefer local
-    devices to remote ones of the same type.
+    `local` is the address space of the session's own task.  `priorities` has the priority of each device type. Some releases
+    prefer local devices to remote devices of the same type.
     """
 
     def __init__(
@@ -135,7 +135,7 @@ class DeviceSet:
         return found
 
     def _near(self, spec: DeviceName) -> tuple[Device, ...]:
-        """Return the devices that a specification could match, in order: a small superset of those that it does match."""
+        """Return the devices that a specification could match, in order: a small superset of the devices that match."""
         has_task = spec.job is not None and spec.replica is not None and spec.task is not None
         if spec.type is None or spec.id is None:
             return self._parts.get(spec.address_space, ()) if has_task else self.ordered
@@ -162,8 +162,8 @@ def build_devices(
 
     `process` holds the allocator settings of earlier sessions and receives new ones; None is a new process.  `log` receives
     TensorFlow's log lines, also those before an error.
-    Raise NotFoundError if a task has no CPU.  For invalid `gpu_options`, raise the error of TensorFlow's session, with their
-    location in the file.
+    Raise NotFoundError if a task has no CPU.  For invalid `gpu_options`, raise the error of TensorFlow's session, with the
+    location of `gpu_options` in the file.
     """
     options, process = options or DeviceOptions(), process or GpuProcess()
     _check_count(count_devices(inventory))

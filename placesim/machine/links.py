@@ -20,7 +20,7 @@ KINDS: tuple[LinkKind, ...] = ("pcie", "nvlink", "network")
 LATENCIES: dict[LinkKind, float] = {"pcie": 5e-6, "nvlink": 2e-6, "network": 50e-6}
 """Default latency of a transfer in seconds.
 
-A link to a switch or the network has half of it, since a transfer crosses two such links.
+A link to a switch or the network has half of this latency, since a transfer crosses two such links.
 """
 LinkWays = Literal["each", "shared", "one"]
 WAYS: tuple[LinkWays, ...] = ("each", "shared", "one")
@@ -80,7 +80,7 @@ class LinkEnd(NamedTuple):
 
     @property
     def is_open(self) -> bool:
-        """Whether the end stands for one end in each task; a network end never does."""
+        """Whether the end stands for one end in each task; this never holds for a network."""
         return self.task is None and not self.name.startswith(NETWORK)
 
     @property
@@ -108,7 +108,7 @@ class LinkEntry(NamedTuple):
 
 
 class MachineLinks(NamedTuple):
-    """The link entries of an inventory (`entries`) and of the command line (`given`), which replace entries between the same
+    """The link entries of an inventory (`entries`), and of the command line (`given`), which replace entries with the same
     ends.
     """
 
@@ -135,14 +135,14 @@ def parse_end(text: str) -> LinkEnd | None:
         name = f"{device.upper()}:{found['id'] if found['id'] == '*' else int(found['id'])}"
     if name.startswith(NETWORK) and (job or task):
         return None
-    # a task without a job belongs to the only job, or to each job
+    # an end with a task but no job is in the only job, or in each job
     return LinkEnd(name, None if job == "*" else job, None if task is None else -1 if task == "*" else int(task))
 
 
 def infer_link_kind(ends: Sequence[LinkEnd]) -> LinkKind:
     """Return the kind of an entry that does not name it.
 
-    It is network if the entry joins the network or hosts, NVLink between GPUs, else PCIe.
+    The kind is network if the entry connects the network or hosts, NVLink if it connects GPUs, else PCIe.
     """
     if any(end.name.startswith(NETWORK) for end in ends) or all(end.name in (HOST, "CPU:0") for end in ends):
         return "network"
@@ -156,7 +156,7 @@ def default_latency(kind: LinkKind, ends: Sequence[LinkEnd]) -> float:
 
 
 def missing_ends(entry: LinkEntry, tasks: Mapping[TaskName, TaskDevices]) -> list[LinkEnd]:
-    """Return the ends of an entry that no task of the machine has; `GPU:*` may match no GPU."""
+    """Return the ends of an entry that no task of the machine has. `GPU:*` is not missing in a task without GPUs."""
     return [
         end
         for end in entry.ends

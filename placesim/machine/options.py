@@ -22,7 +22,7 @@ MAX_TIMEOUT = MAX_DIM // 1000
 """Maximum timeout in seconds, since a ConfigProto stores milliseconds in 64 bits."""
 MAX_STEPS = 1 << 40
 MAX_ITERATIONS = 1 << 20
-"""Maximum iteration count, since each iteration is dry-run."""
+"""Maximum iteration count, since a dry run executes each iteration."""
 _KERNEL_DEVICES = ("CPU", "GPU")
 """Device types of the simulated machine."""
 MACHINE = ("cpu", "gpu", "gpu_model", "inventory")
@@ -120,7 +120,7 @@ class SimulationOptions:
 
     @property
     def release(self) -> Release:
-        """TensorFlow release named by `tensorflow`, by default the current one.  Raise UsageError for an unknown release."""
+        """TensorFlow release named by `tensorflow` (default: the newest). Raise UsageError for an unknown release."""
         return CURRENT if self.tensorflow is None else find_release(self.tensorflow)
 
     @property
@@ -344,7 +344,7 @@ def _dims(name: str, dims: Sequence[Any]) -> tuple[int, ...]:
 
 
 def check_named(what: str, given: str, known: Sequence[str]) -> None:
-    """Raise UsageError if a text is not one of the known ones; `what` names it in the message."""
+    """Raise UsageError if a text is not one of the known texts; `what` names its kind in the message."""
     if given not in known:
         near = did_you_mean(given, known, SIMILAR_AMONG_FEW)
         raise UsageError(f"unknown {what}: got '{given}', expected {' or '.join(known)}{near}")

@@ -43,7 +43,7 @@ _overriding: dict[str, Any] = {}
 def machine(**values: Unpack[OptionValues]) -> Iterator[Machine]:
     """Context whose sessions run on this machine; options are named like the command line's flags.
 
-    Threads started inside use it too.  Raises UsageError for an invalid option.
+    Threads started inside the context also use this machine.  Raises UsageError for an invalid option.
     """
     entered = Machine(make_options({"environment": shell_environment(), **values}))
     _entered.append(entered)
@@ -54,7 +54,7 @@ def machine(**values: Unpack[OptionValues]) -> Iterator[Machine]:
 
 
 def current_machine() -> Machine:
-    """Return the machine of the innermost `machine` context, else that of the environment variables.
+    """Return the machine of the innermost `machine` context, else the machine that environment variables describe.
 
     Raise UsageError for invalid variables.
     """

@@ -1,7 +1,7 @@
 """Constraints that a function's body sets for the nodes around a call that returns resources (5.8).
 
-The groups of the body tie its arguments and results together.  Outside, the nodes that feed and read them are tied likewise,
-and limited to the devices of the body's group.  The call itself is neither tied nor limited.
+The groups of the body join its arguments and results. In the same way, the nodes outside that feed these arguments or read
+these results are joined, and limited to the devices of the body's group. The call itself is neither joined nor limited.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class IoGroup(NamedTuple):
 
 
 MAX_BODY_LOG_LINES = 1 << 16
-"""Maximum number of log lines from bodies in one graph; each call repeats the lines of its function and of nested calls."""
+"""Maximum number of log lines from bodies in a graph; each call repeats the lines of its function and of nested calls."""
 
 
 class GroupedBody(NamedTuple):
@@ -84,7 +84,7 @@ def join_deep_calls(groups: ColocationGraph, calls: dict[int, Node], stack: tupl
     if not calls:
         return
     readers = _readers(groups, calls)
-    # TensorFlow iterates over a hash set of pointers, which without collisions yields the last inserted call first.
+    # TensorFlow iterates over a hash set of pointers. Without collisions, this order begins with the last inserted call.
     for node_id, call in reversed(calls.items()):
         found = io_groups(groups, call, stack, build)
         attached = _attached(found, call, readers[node_id])
@@ -159,14 +159,14 @@ def _readers(groups: ColocationGraph, calls: Mapping[int, Node]) -> dict[int, li
 
 
 class _OutsideMember(NamedTuple):
-    """A node outside the body that belongs to one of its groups; `reader` is set if it reads a resource from the call."""
+    """A node outside the body that belongs to one of the body's groups; `reader` is set if it reads a resource of the call."""
 
     node: int
     reader: Node | None
 
 
 def _attached(found: Sequence[IoGroup], call: Node, readers: Sequence[_Reader]) -> list[list[_OutsideMember]]:
-    """Return for each group of the body its nodes outside: first those that feed it, then those that read it."""
+    """Return for each group of the body the nodes outside: first the nodes that feed its arguments, then the readers."""
     group_of_output = {output: number for number, group in enumerate(found) for output in group.outputs}
     attached = [[_OutsideMember(call.input_nodes[i], None) for i in group.inputs] for group in found]
     for node, slot in readers:

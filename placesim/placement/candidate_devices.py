@@ -10,7 +10,7 @@ _SOFT_STEPS = (SoftStep.WITHOUT_TYPE_AND_ID, SoftStep.WITHOUT_RESOURCE)
 
 
 class CandidateSearch:
-    """Finds candidates on a device set, and puts `default_device` first if it is one of them (3.7)."""
+    """Finds candidates on a device set, and puts `default_device` first if it is a candidate (3.7)."""
 
     def __init__(self, devices: DeviceSet, soft: bool, default_device: Device | None) -> None:
         self._devices = devices
@@ -43,7 +43,7 @@ class CandidateSearch:
         return devices if possible == devices else possible
 
     def _find_softly(self, found: Constraints) -> tuple[tuple[Device, ...], SoftStep]:
-        """Search without the requested type and id, and then without those of resources (7.2c)."""
+        """Search without the requested type and id, and then without the type and id of resources (7.2c)."""
         for step in _SOFT_STEPS:
             # Type and id are dropped together (7.4): a request for a missing GPU may yield a CPU, but no other GPU.
             key = (soften(found, step), found.types)

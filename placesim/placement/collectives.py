@@ -1,6 +1,6 @@
 """Replacement of NCCL broadcasts and reductions in a placed graph by sends and receives on the participating devices.
 
-This is TensorFlow's `NcclReplacePass`, which it runs on the placed graph before it prunes the graph for a step.
+This is TensorFlow's `NcclReplacePass`, which runs on the placed graph before the graph is pruned for a step.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class _End(NamedTuple):
 class _Replacement:
     """A graph whose collectives are being replaced, with the device of each node.
 
-    `first_use` has the devices' numbers in TensorFlow's graph: the order in which the placer first chose them.
+    `first_use` has the numbers of the devices in TensorFlow's graph: the placer numbers devices when it first chooses them.
     """
 
     def __init__(self, placed: Placement) -> None:

@@ -42,8 +42,8 @@ class Union(NamedTuple):
     The cause is one of:
 
     - an edge from x into y; `detail` is the input slot.
-    - a label that both mention; `detail` is its name.
-    - a function that passes a resource of one to the other; `detail` is the name of the call.
+    - a label that both nodes mention; `detail` is its name.
+    - a function that passes a resource of one node to the other; `detail` is the name of the call.
     """
 
     x: int
@@ -60,7 +60,7 @@ class GroupConflict(NamedTuple):
     reason: str
 
     def sentence(self, graph: Graph) -> str:
-        """Return TensorFlow's sentence for the conflict, without the debug texts (5.4)."""
+        """Return TensorFlow's sentence for the conflict, without the debug texts (rule 5.4)."""
         tag_x, tag_y = (colocation_tag(graph.nodes[i].name) for i in (self.x, self.y))
         if self.reason:
             return f"Cannot colocate nodes {tag_x} and {tag_y}: {self.reason}"
@@ -71,7 +71,7 @@ class GroupConflict(NamedTuple):
 
 
 class OverriddenRequest(NamedTuple):
-    """A request that an edge from `source` overrides: the ignored device and the one taken instead (5.6)."""
+    """A request that an edge from `source` overrides: the ignored device, and the device taken instead (5.6)."""
 
     source: int
     ignored: DeviceName
@@ -97,7 +97,7 @@ Note = tuple[int, OverriddenRequest] | MovedGroup | str
 """An event for TensorFlow's log: a node with its overridden request, a moved group, or a line from a function's body."""
 
 
-class NoCandidates(Exception):  # never reaches users: it becomes TensorFlow's message
+class NoCandidates(Exception):  # internal: the caller turns it into TensorFlow's message
     """Raised when a group has no allowed device; `node` is the member being placed."""
 
     def __init__(self, node: int) -> None:
@@ -109,8 +109,7 @@ class ColocationGraph:
     """The nodes of a graph on a device set, each in its own group until groups are joined.
 
     - `order`: the nodes in the runtime's order.
-    - `assigned`: the full device names of nodes that are placed already.
-    - `default_device`: preferred wherever possible.
+    - `assigned`: the full device names of nodes that are already placed. - `default_device`: preferred wherever possible.
     - `own`: the constraints of single nodes.
     - `constraints`: the constraints of groups, at the index of the group's root; the first grouping step fills it.
     - `bodies`: the called functions, shared with the graphs of their bodies.
@@ -168,7 +167,7 @@ class ColocationGraph:
         return conflict
 
     def tie(self, source: int, node_id: int, cause: Cause, detail: str | int) -> GroupConflict | None:
-        """Join the group of a node with that of its source.  Return the conflict, or None on success (5.6).
+        """Join the group of a node with the group of its source. Return the conflict, or None on success (5.6).
 
         A conflicting request of the node's group is overridden.  Raise TieConflict if assigned devices or devices of resources
         conflict.
@@ -199,8 +198,8 @@ class ColocationGraph:
         except MergeConflict as conflict:
             return GroupConflict(x, y, str(conflict))
         if not merged.types:
-            # TensorFlow has merged the devices before it looks at the types, and leaves them so (5.4): where soft placement
-            # passes the label over, the group is held to a request that none of its members made.
+            # TensorFlow merges the devices before it checks the types, and keeps the merged devices (5.4).  So if soft
+            # placement ignores the label, the group has a request that none of its members made.
             if merged.specs != mine.specs:
                 self.constraints[winner] = merged.with_types(mine.types)
             return GroupConflict(x, y, "")

@@ -21,10 +21,10 @@ def join_labels(groups: ColocationGraph) -> None:
     mentioned = {label for labels in labelled.values() for label in labels}
     if not mentioned:
         return
-    # A label need not name a node.  Where it does, that node takes its turn like the others: the holder, which messages
-    # mention, is whoever came first, often an initializer.
+    # A label need not name a node.  If it does, this node is treated like the others: the holder, which messages mention,
+    # is the first node with the label, often an initializer.
     holders: dict[str, int] = {}
-    # in 1.15 a node with its own label does not count as mentioning its name (13.7)
+    # in 1.15, a node that has a label does not also count as having its own name as a label (13.7)
     holds_name = groups.graph.registry.rules.labelled_nodes_hold_their_name
     for node_id in groups.order:
         name = nodes[node_id].name

@@ -1,6 +1,6 @@
 """Constraints of colocation groups, as values, and the merge of two groups' constraints (5.1, 5.4, 5.5).
 
-Groups that start out alike share one `Constraints`, so that a million unconstrained nodes cost a few objects.
+Groups with equal initial constraints share one `Constraints`, so that a million unconstrained nodes need only a few objects.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ class SoftStep(IntEnum):
 class Constraints:
     """Constraints of a group; immutable, except for cached results.
 
-    `requested` is always at least as specific as `assigned` and `resource`.  `candidates` are the remaining devices after
-    `soft_step`; the preferred one comes first.  `origin` has the constraints from before a device was chosen for the group.
+    `requested` is always at least as specific as `assigned` and `resource`. `candidates` are the remaining devices after
+    `soft_step`, the preferred device first. `origin` has the constraints before a device was chosen for the group.
     """
 
     __slots__ = (
@@ -87,7 +87,7 @@ class Constraints:
     def fixed_to(self, device: Device) -> Constraints:
         """Return the constraints after a member of the group was placed (6.4).
 
-        They have no candidates if the member was assigned to a device of a type that the group does not support.
+        There are no candidates if the member was assigned to a device of a type that the group does not support.
         """
         if self.fixed is None:
             self.fixed = {}
@@ -107,7 +107,7 @@ class Constraints:
         return made
 
     def describe(self) -> str:
-        """Return TensorFlow's debug text for the root of a group; it lacks the closing parenthesis there too."""
+        """Return TensorFlow's debug text for the root of a group. As in TensorFlow, the closing parenthesis is missing."""
         types = ", ".join(device_type for device_type, _ in self.types)
         return (
             f"Member(assigned_device_name_index_=-1 requested_device_name_='{self.requested}' "
@@ -117,7 +117,7 @@ class Constraints:
 
 
 def merge_constraints(mine: Constraints, theirs: Constraints, soft: bool, type_order: Sequence[str]) -> Constraints:
-    """Return the constraints of two groups that are joined; `types` is empty if they have none in common.
+    """Return the constraints of two groups that are joined; `types` is empty if the groups have no common type.
 
     Raise MergeConflict if their devices contradict each other (5.4).
     """
@@ -137,10 +137,10 @@ def merge_constraints(mine: Constraints, theirs: Constraints, soft: bool, type_o
 
 
 def tie_constraints(mine: Constraints, theirs: Constraints, nested: bool = False) -> Constraints:
-    """Return a group's constraints before it is joined with its source's group, with a conflicting request overridden (5.6).
+    """Return the constraints with which a group joins its source's group: a conflicting request is overridden (5.6).
 
-    With `nested`, two devices conflict if neither specialises the other.  Raise TieConflict for conflicting assigned devices or
-    devices of resources.
+    With `nested`, two devices conflict if neither is a specification of the other.  Raise TieConflict for conflicting assigned
+    devices or devices of resources.
     """
     if mine.tied is not None and mine.tied[0] is theirs:
         return mine.tied[1]
@@ -189,7 +189,7 @@ def intersect_types(target: SupportedTypes, other: SupportedTypes, type_order: S
 
 
 def sort_types(types: Sequence[tuple[str, int]], type_order: Sequence[str]) -> SupportedTypes:
-    """Sort types by kernel priority, and then in the device set's order; types that the device set lacks come last."""
+    """Sort types by kernel priority, then in the order of the device set; types that it lacks come last."""
     last = len(type_order)
     return tuple(sorted(types, key=lambda pair: (-pair[1], type_order.index(pair[0]) if pair[0] in type_order else last)))
 

@@ -1,6 +1,6 @@
 """A graph that is being rewritten: nodes that know their inputs and readers, numbered like those of TensorFlow's runtime.
 
-A new node gets the next number, and a removed one leaves a gap.  The finished graph has the nodes in this order.
+A new node gets the next number, and a removed node leaves a gap.  The finished graph has the nodes in this order.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class EditableGraph:
             node.runtime_id = index + 2
 
     def new_name(self, prefix: str) -> str:
-        """Return a new name with this prefix; names are numbered through the whole graph."""
+        """Return a new name with this prefix and a number; all new names of the graph are numbered consecutively."""
         name = f"{prefix}/_{self._name_count}"
         self._name_count += 1
         return name
@@ -120,7 +120,7 @@ class EditableGraph:
     def finish(self) -> Graph:
         """Return the rewritten graph; its nodes are in the order of their runtime ids.
 
-        Raise InvalidArgumentError if a node reads a tensor of another type than it takes.
+        Raise InvalidArgumentError if a node reads a tensor of a wrong type.
         """
         kept = [node for node in self.nodes if not node.removed]
         check_edges(kept)

@@ -40,5 +40,5 @@ class EditableNode:
         self.removed = False
 
     def output_dtype(self, slot: int) -> DataType:
-        """Return the type of an output that is known to exist."""
+        """Return the type of an output, which must exist."""
         return self.signature.output_dtypes[slot]

@@ -1,7 +1,7 @@
-"""Placements of function bodies: of one call, as TensorFlow places it, and of all calls of a placed graph.
+"""Placements of function bodies: the body of one call, as TensorFlow places it, and the bodies of all calls in a placed graph.
 
-Lowering replaces some calls by the bodies of their functions, which are then part of the placed graph.  The remaining nodes
-call their functions when they run; each body is placed for the device of its call (9.8).
+Lowering replaces some calls by the bodies of their functions, which are then part of the placed graph. All other calls run
+their functions at run time; each body is placed for the device of its call (9.8).
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ class CalledBody:
 
 
 class Repeat(NamedTuple):
-    """A body that is placed exactly like an earlier one: its path, and that of the earlier body, which is shown instead."""
+    """A body that is placed exactly like an earlier body: its path, and the path of the earlier body, shown in its place."""
 
     path: str
     of: str
@@ -148,7 +148,7 @@ class Repeat(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Bodies:
-    """The bodies that a placed graph calls, in the order of the calling nodes; each comes before those that it calls itself.
+    """The bodies that a placed graph calls, in the order of the calling nodes; each body comes before the bodies that it calls.
 
     Calls of one function on one device, with arguments from the same devices, share the first body; the others are in
     `repeats`.  `deeper` has the paths of calls that are nested too deep.
@@ -159,7 +159,7 @@ class Bodies:
     deeper: tuple[str, ...] = ()
 
     def standing_for(self, path: str) -> str:
-        """Return the path of the body that is shown for this path: that of the first body for a repeated one."""
+        """Return the path of the body that is shown for this path: for a repeated body, the path of the first one."""
         for _ in range(len(self.repeats) + 1):
             found = next((r for r in self.repeats if path == r.path or path.startswith(f"{r.path}/")), None)
             if found is None:
@@ -260,7 +260,7 @@ class _Finder:
         return Bodies(tuple(self._bodies), tuple(self._repeats), tuple(self._deeper))
 
     def _look_into(self, call: _Call) -> CalledBody | None:
-        """Add the body of a call and return it; None if it is known already or nested too deep."""
+        """Add the body of a call and return it; None if it is already known or nested too deep."""
         how = instantiation_of(call.node)
         key = (call.function.key, how, call.device, call.homes)
         first = self._known.get(key)
@@ -321,7 +321,7 @@ class _Finder:
 
 
 def calls_bodies(node: Node) -> bool:
-    """Return whether a node's op runs its functions in this session, as far as known."""
+    """Return whether a node's op is known to run its functions in this session."""
     definition = node.signature.definition
     if definition is None or node.op in CALLS or node.op in SINGLE_DEVICE_CALLS:
         return True
@@ -348,7 +348,7 @@ def called_functions(node: Node) -> Iterator[tuple[str, FunctionName]]:
 
 
 def _homes(placement: Placement, node: Node, attr: str, function: FunctionName, device: str) -> Iterator[str]:
-    """Yield the device of each argument: a resource stays on its own, anything else is on that of the call."""
+    """Yield the device of each argument: a resource stays on its own device, all other arguments are on the call's device."""
     if instantiation_of(node) is Instantiation.SINGLE_DEVICE:
         return
     found = placement.graph.functions.get(function.name)
@@ -362,7 +362,7 @@ def _homes(placement: Placement, node: Node, attr: str, function: FunctionName, 
 
 
 def _captured(node: Node, attr: str) -> range:
-    """Return the range of inputs that a dataset passes to a function after its elements: those whose types an attr lists."""
+    """Return the range of inputs that a dataset passes to a function after its elements. An attr lists their types."""
     definition, attrs = node.signature.definition, node.signature.attrs
     start = 0
     for arg in definition.inputs if definition is not None else ():

@@ -23,9 +23,9 @@ def conflict_message(groups: ColocationGraph, conflict: GroupConflict) -> str:
 
 
 def incompatible_edge(groups: ColocationGraph, source: int, node: Node, conflict: TieConflict) -> OpError:
-    """Return the error for a reference or resource edge between devices that are both fixed (5.6).
+    """Return the error for a reference or resource edge between two fixed devices (5.6).
 
-    It has no suffix that names a node.
+    The message has no suffix that names a node.
     """
     ends = groups.graph.registry.rules.edge_ends
     start = groups.graph.nodes[source]

@@ -29,7 +29,7 @@ def keep_variants_on_host(groups: ColocationGraph) -> None:
 
 
 def _host_only_nodes(groups: ColocationGraph) -> Iterator[int]:
-    """Yield the nodes that a variant input restricts to the CPU, by runtime id, except those restricted already.
+    """Yield the nodes that a variant input restricts to the CPU, by runtime id, except nodes that are already restricted.
 
     The caller must restrict the group of each node before it requests the next.
     """
@@ -87,7 +87,7 @@ def _variant_sources(graph: Graph, node: Node) -> list[int]:
 
 
 def _element_dtype(node: Node) -> DataType | None:
-    """Return the element type of a tensor list op; None for other ops, and for lists of variants, whose elements decide."""
+    """Return the element type of a tensor list op; None for other ops, and for lists of variants, where the elements matter."""
     if node.op not in TENSOR_LISTS:
         return None
     element: DataType | None = node.attrs.get("element_dtype")

@@ -39,7 +39,7 @@ def check_new_inputs(graph: Graph, name: str, signature: Signature, data: Sequen
 
 
 def check_edges(nodes: Sequence[EditableNode]) -> None:
-    """Raise InvalidArgumentError for the first node that reads a tensor of another type than it takes."""
+    """Raise InvalidArgumentError for the first node that reads a tensor of a wrong type."""
     for node in nodes:
         for i, (source, slot) in enumerate(node.data):
             given, wanted = source.signature.output_dtypes[slot], node.signature.input_dtypes[i]
@@ -72,7 +72,7 @@ def _build_problem(graph: Graph, name: str, signature: Signature, given: Sequenc
 
 
 def _argument_names(signature: Signature, graph: Graph) -> Iterator[str]:
-    """Yield for each input the name of the op's argument that it belongs to."""
+    """Yield for each input the name of the op's argument to which it belongs."""
     if signature.definition is None:
         yield from (arg.name for arg in find_function(graph, signature.op).inputs)
         return

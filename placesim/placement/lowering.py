@@ -1,6 +1,6 @@
 """Lowering of functional control flow to Switch, Merge, Enter, Exit and NextIteration, as TensorFlow does it.
 
-Marked `If`, `Case` and `While` nodes become control flow around calls of their functions.  These calls, and other marked ones,
+Marked `If`, `Case` and `While` nodes become control flow around calls of their functions. These calls, and other marked calls,
 are then replaced by the functions' bodies.  Names, devices and order of the new nodes are TensorFlow's.
 """
 
@@ -39,10 +39,11 @@ def is_lowered(node: Node | EditableNode) -> bool:
 def lower_functional_ops(edited: EditableGraph) -> None:
     """Replace every marked node, including those that a replacement adds.
 
-    A mark on an op that cannot be lowered is ignored.  Raise InvalidArgumentError for an unknown function, and for one that
-    does not fit.  The message is TensorFlow's if it has one; it crashes if a node reads an output that no branch has.
+    A mark on an op that cannot be lowered is ignored.  Raise InvalidArgumentError for an unknown function, and for a function
+    that does not fit the node. The message is TensorFlow's, except where TensorFlow crashes: if a node reads an output that no
+    branch has.
     """
-    # A function's body has its own end nodes.  None of its nodes is fetched by name, so no name must be kept.
+    # A graph with function ends is a function's body.  Its nodes are not fetched by name, so no name must be kept.
     keep_fetchable = not any(node.op in FUNCTION_ENDS for node in edited.nodes)
     position, most = 0, len(edited.nodes) + MOST_LOWERED
     while position < len(edited.nodes):
@@ -157,7 +158,7 @@ class _Conditional:
     def _add_calls(self, inputs: Sequence[EditableNode], pivots: Sequence[EditableNode]) -> list[EditableNode]:
         calls: dict[int, EditableNode] = {}
         numbers = range(len(self.branches))
-        # nodes are numbered as they are made, and TensorFlow makes the then branch first
+        # nodes are numbered in the order in which they are made, and TensorFlow makes the then branch first
         for i in reversed(numbers) if self.is_if else numbers:
             function = self.branches[i]
             find_function(self.edited.base, function.name, self.node.name)
@@ -186,7 +187,7 @@ class _Loop:
         # 1.15 passes resources from iteration to iteration, like tensors (13.16)
         goes_round = edited.base.registry.rules.resources_go_round
         self.is_resource = [not goes_round and source.output_dtype(slot) is RESOURCE for source, slot in node.data]
-        # the condition waits for a merge, and only a loop-carried tensor has one
+        # the condition waits for a merge, and only loop-carried tensors have a merge
         if all(self.is_resource):
             raise InvalidArgumentError(f"{node_tag(node.name)} can't be lowered: none of its inputs is a loop-carried tensor")
 
@@ -274,7 +275,7 @@ def _dtype(node: EditableNode, i: int) -> Any:
 def _add_substitute(
     edited: EditableGraph, node: EditableNode, outputs: Sequence[Output], control: Sequence[EditableNode]
 ) -> None:
-    """Add a node with the name of the replaced one, so that it can still be fetched or be a target."""
+    """Add a node with the name of the replaced node, so that the name can still be a fetch or a target."""
     if outputs:
         types = tuple(source.output_dtype(slot) for source, slot in outputs)
         edited.add(node.name, IDENTITY_N, {"T": types}, node.device, outputs, control, node.location)
@@ -310,9 +311,7 @@ def _fits(body: FunctionBody, caller: EditableNode) -> bool:
 
 
 class _Inlining:
-    """The replacement of one call by its function's body; nodes keep their own device fields and get unset ones from the
-    caller.
-    """
+    """The replacement of one call by its function's body. Nodes keep their device fields; the call fills in the rest."""
 
     def __init__(self, edited: EditableGraph, caller: EditableNode, body: FunctionBody, arg_positions: dict[str, int]) -> None:
         self.edited = edited
@@ -360,7 +359,7 @@ class _Inlining:
     def _copy_body(self, entry: EditableNode | None, inputs: Sequence[EditableNode]) -> dict[int, EditableNode]:
         """Copy the body's nodes and return them by their ids in the body.
 
-        Its arguments are replaced by the input identities, but each still takes a number.
+        The input identities replace its arguments, but each argument still takes a number.
         """
         edited, graph = self.edited, self.body.graph
         copies: dict[int, EditableNode] = {}
@@ -372,7 +371,8 @@ class _Inlining:
             copies[node.id] = copy
             is_call = node.op in CALLS or node.signature.definition is None
             has_inputs = bool(node.input_nodes or node.control_inputs)
-            # a node without inputs would run before the nodes that the call waits for, as would one in a called body
+            # without this control edge, a node without inputs (also in a called body) would run before the nodes that the call
+            # waits for
             if entry is not None and node.op != "_Arg" and (not has_inputs or (is_call and not node.control_inputs)):
                 edited.control(entry, copy)
         for position, node_id in enumerate(self.body.args):
@@ -405,7 +405,7 @@ class _Inlining:
         return f"loc:@{self.caller.name}/{name}" if name in self.body.graph.ids else label
 
     def _device(self, requested: str) -> str:
-        """Return the device of an inlined node: its own completed by the caller's, or in 1.15 with the caller's task."""
+        """Return the device of an inlined node: its own, completed by the caller's; in 1.15, always with the caller's task."""
         if not requested:
             return self.caller.device
         own, outer = parse_runtime_name(requested), parse_runtime_name(self.caller.device)

@@ -27,8 +27,8 @@ class _Template(NamedTuple):
 class NodeConstraints:
     """Constraints of single nodes; nodes with the same signature and request share an object.
 
-    `local` is the address space whose kernels are known.  `assigned` has the full device names of nodes that are placed
-    already.
+    `local` is the address space whose kernels are known.  `assigned` has the full device names of nodes that are already
+    placed.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class NodeConstraints:
         """Set every node's own constraints.
 
         Raise OpError for the first node, by runtime id, that has no kernel (4.4), an invalid request or an unknown assigned
-        device (5.3).  The nodes before it are set then.
+        device (5.3).  The constraints of the nodes before it are then already set.
         """
         nodes, templates, assigned = self.graph.nodes, self._templates, self.assigned
         for node_id in self.order:
@@ -153,7 +153,7 @@ def _definition_problem(definition: OpDef, attrs: Attrs, node: Node) -> str | No
 
 
 def _unknown_assigned_device(name: str, devices: DeviceSet, setting: str) -> str:
-    """Return the message for an assigned device that the session does not have (5.3b); TensorFlow's text lacks a space too."""
+    """Return the message for an assigned device that the session lacks (5.3b). A space is missing, as in TensorFlow."""
     available = ", ".join(device.name for device in devices.devices)
     return (
         f"Assigned device '{name}' does not match any device. This error can happen when one attempts to run a "

@@ -81,8 +81,8 @@ def place_graph(
 ) -> Placement:
     """Place a graph.  A TensorFlow error is part of the result, with the nodes placed before it.
 
-    `assigned` has full device names of nodes that are placed already (9.5).  `default_device` is preferred wherever possible
-    (3.7); for a function's body, it is the device of its call.  Raise KeyError if there is no such device.
+    `assigned` has the full device names of nodes that are already placed (9.5).  `default_device` is preferred wherever
+    possible (3.7); for a function's body, it is the device of its call.  Raise KeyError if there is no such device.
     """
     order = graph.runtime_order()
     preferred = devices.by_name[default_device] if default_device else None
@@ -153,12 +153,12 @@ class _Placer:
         for node in nodes:
             if kinds[node.id] == _IDENTITY:
                 sources = (*node.input_nodes, *node.control_inputs)
-                # Requests are compared as text: /cpu:1 and /device:CPU:1 differ here, and two empty ones are equal.
+                # Requests are compared as text: /cpu:1 and /device:CPU:1 differ, and two empty requests are equal.
                 if len(sources) > 1 or node.device or nodes[sources[0]].device != wanted.get(node.id, ""):
                     kinds[node.id] = _Kind.ORDINARY
 
     def _requests_of_only_readers(self, kinds: bytearray) -> dict[int, str | None]:
-        """Return the requested device of the only reader of each identity; None if it has several outgoing edges."""
+        """Return the requested device of the only reader of each identity; None if an identity has several outgoing edges."""
         found: dict[int, str | None] = {}
         for node in self.graph.nodes:
             for i in node.input_nodes:
@@ -211,7 +211,7 @@ class _Placer:
                 self._take_first(node_id, found)
 
     def _take_first(self, node_id: int, found: Constraints) -> None:
-        """Place a node on its preferred candidate, which is the only one once its group has a device."""
+        """Place a node on its preferred candidate. After its group has a device, there is only this candidate."""
         if found.origin is None:
             self._choose(node_id, found.candidates[0], DeviceChoice.DEFAULT)
         else:

@@ -34,7 +34,7 @@ class Reason:
     | group_requested, group_assigned, group_resource, types | the group's constraints before a device was chosen |
     | candidates, soft_step | the remaining devices, the preferred one first, and how far soft placement relaxed the request |
     | device, choice | the chosen device and the rule; the device is None if an error came first |
-    | followed | the node whose device was taken: the followed input or consumer, or the first of the group |
+    | followed | the node whose device was taken: the followed input or consumer, or the first node of the group |
     | overridden | its own request, if a reference or resource edge overrode it |
     | ignored | the `_class` labels that soft placement ignored |
     """
@@ -109,7 +109,7 @@ class Reasons:
 
     @cached_property
     def _placed_first(self) -> dict[int, int]:
-        """Member of each group whose device the others took: the first that is no generator or is assigned, else the first."""
+        """Member of each group whose device the others took: the first non-generator or assigned member, else the first."""
         nodes, assigned = self._groups.graph.nodes, self._groups.assigned
 
         def leader(members: tuple[int, ...]) -> int:

@@ -7,7 +7,7 @@ TensorFlow's order is:
 - `ParallelConcat` is replaced by its updates.
 - Calls that return resources are isolated between identities (5.8).
 
-The order shows in the names, since new nodes are numbered through all rewrites.
+The order is visible in the names, since new nodes are numbered consecutively across all rewrites.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from placesim.placement.lowering import is_lowered, lower_functional_ops
 def rewrite(graph: Graph) -> Graph:
     """Rewrite a graph as TensorFlow does before placement.  Return the same object if nothing changes.
 
-    Raise InvalidArgumentError for an unknown function, and for one that does not fit its call.
+    Raise InvalidArgumentError for an unknown function, and for a function that does not fit its call.
     """
     ops = {signature.op for signature in graph.signatures.all()}
     wants_lowering = any(is_lowered(node) for node in graph.nodes) if ops & LOWERED else False
@@ -43,7 +43,9 @@ def rewrite(graph: Graph) -> Graph:
 
 
 def replace_parallel_concats(edited: EditableGraph) -> None:
-    """Replace each `ParallelConcat` by a start, one update for each input, and an identity of the start with its name."""
+    """Replace each `ParallelConcat` by a start node, one update per input, and an identity with the name of the
+    `ParallelConcat`.
+    """
     for node in [n for n in edited.nodes if n.op == "ParallelConcat" and not n.removed]:
         dtype, prefix = node.attrs["T"], f"{node.name}/Internal"
         start_attrs = {"shape": node.attrs["shape"], "dtype": dtype}

@@ -26,17 +26,18 @@ class SessionPlacer:
     def place(self, graph: Graph, assigned: Mapping[str, str] | None = None) -> Placement:
         """Place a graph as written; the result holds TensorFlow's error if there is one.
 
-        `assigned` has full device names of nodes that are placed already.
+        `assigned` has the full device names of nodes that are already placed.
         """
         return self.place_rewritten(rewrite(graph), assigned)
 
     def place_rewritten(self, graph: Graph, assigned: Mapping[str, str] | None = None) -> Placement:
-        """Place a graph that `rewrite` has processed already, since some rewrites would do their work twice."""
+        """Place a graph that `rewrite` has already processed. A second `rewrite` would apply some rewrites twice."""
         self._remember_stateful()
         named = {**(assigned or {}), **self._stateful}
         known = {graph.ids[name]: device for name, device in named.items() if name in graph.ids}
         placement = place_graph(graph, self._devices, self._soft, known, self._default_device)
-        # Most graphs are placed once, so stateful nodes are only collected before the next placement.  A failed one is ignored.
+        # Most graphs are placed once, so stateful nodes are only collected before the next placement.  A failed placement is
+        # ignored.
         self._last = placement if placement.error is None else None
         return placement
 

@@ -9,7 +9,7 @@ XLA_TYPES = ("XLA_CPU", "XLA_GPU", "TPU", "XLA_CPU_JIT", "XLA_GPU_JIT", "XLA_TPU
 
 
 def exclude_xla_types(groups: ColocationGraph) -> None:
-    """Remove XLA's device types from every group that requests none of them and has others."""
+    """Remove XLA's device types from every group that requests no such type and has other types."""
     if not any(device_type in XLA_TYPES for device_type in groups.devices.types):
         return
     constraints, parent = groups.constraints, groups.parent

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 NODES = ("exact", "raw", "scopes")
 """Forms of nodes in YAML.
 
-`exact` uses scopes if they give exactly the same nodes, `raw` writes NodeDefs, and `scopes` uses scopes that leave out
-defaults.
+`exact` uses scopes if they give exactly the same nodes, `raw` writes NodeDefs, and `scopes` uses scopes even if attrs with
+default values are lost.
 """
 
 
@@ -42,7 +42,7 @@ def _scoped(file: GraphFile, *, leaves_defaults: bool) -> Iterator[str] | None:
 
 
 def _is_as_python_builds(file: GraphFile) -> bool:
-    """Whether the shape functions accept all nodes, so that the graph can be written as Python builds it."""
+    """Whether the shape functions accept all nodes, so that the graph can be written in the form that Python would build."""
     from placesim.runtime.shapes.shape_check import check_shapes
 
     try:
@@ -61,7 +61,7 @@ def _raw(file: GraphFile) -> Iterator[str]:
 def yaml_content(file: GraphFile, nodes: str = NODES[0]) -> Content:
     """Return YAML with nodes in one of the forms `NODES`.
 
-    If scopes can't express them, nodes are raw; for `scopes`, a note says so.
+    If scopes can't express the nodes, they are raw; for `scopes`, a note says so.
     """
     written = None if nodes == "raw" else _scoped(file, leaves_defaults=nodes == "scopes")
     notes = (
@@ -124,9 +124,9 @@ def find_file_form(path: str | PurePath) -> str:
 
 
 def convert_graph(file: GraphFile, form: str, nodes: str = NODES[0], model: OnnxFile | None = None) -> Content:
-    """Return a graph in a format, with notes about what is lost. Raises UsageError for `onnx` without a `model`.
+    """Return a graph in a format, with notes about lost parts. Raises UsageError for `onnx` without a `model`.
 
-    `model` is the ONNX model that the graph was read from.
+    `model` is the ONNX model from which the graph was read.
     """
     if form == "onnx":
         return onnx_content(file, model)
@@ -166,7 +166,7 @@ def find_losses(file: GraphFile, form: str) -> list[str]:
 def build_placed_file(file: GraphFile, outcome: Outcome, form: str) -> GraphFile:
     """Return a file whose nodes request the devices on which they were placed.
 
-    This includes nodes of functions that are on the same device in all calls, if the new file is placed like the old one. For a
+    This includes nodes of functions that are on the same device in all calls, if the new file has the same placement. For a
     format without steps, it includes the nodes that steps add.
     """
     from placesim.formats.device_annotations import assign_devices, assign_functions

@@ -1,7 +1,7 @@
-"""Dry run of a graph's steps. If a condition is unknown, the branch with the higher cost is taken.
+"""Dry run of a graph's steps. If a predicate is unknown, the branch with the highest cost is taken.
 
-The dry run is repeated with another branch for each condition, and the run with the higher cost is kept. If a run can't finish,
-the error names the smallest input that would determine the most unknown values.
+The dry run is repeated with the other branches of each predicate, and the run with the highest cost is kept. If a run can't
+finish, the error names the option that would determine the most unknown values.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from placesim.runtime.sessions.outcome import Outcome
 
 MAX_WALKS = 128
-"""Maximum number of dry runs that search for the costlier branches. Conditions after that keep their first branch."""
+"""Maximum number of dry runs that compare branches. Further predicates keep their first branch."""
 SURVEYED = 1
-"""Size assumed for unknown dimensions while all unknown dimensions are collected."""
+"""Size assumed for unknown dimensions in the dry run that collects all unknown dimensions."""
 
 
 class DryRun(NamedTuple):
@@ -50,10 +50,10 @@ def search_dry_run(
     *,
     tells_memory: bool = True,
 ) -> DryRun:
-    """Return the dry run of a graph's steps with the costlier branches; `branches` are those chosen before.
+    """Return the dry run in which every unknown predicate takes its most expensive branch, by `cost`.
 
-    TensorFlow's errors are in the outcome. Raises UsageError for iterations of a loop that does not exist, and
-    SketchedValueError for an unknown shape.
+    `branches` are choices of an earlier search, which are kept. TensorFlow's errors are in the outcome. Raises UsageError for
+    iterations of a loop that does not exist, and SketchedValueError for an unknown shape.
     """
     _check_loops(loaded, options)
     first = run_dry(loaded, options, branches or {}, tells_memory=tells_memory)
@@ -80,7 +80,7 @@ def run_dry(
 
 
 class _BranchSearch:
-    """A search for the branches with the highest cost, one condition after another."""
+    """A search for the branches with the highest cost, one predicate after another."""
 
     def __init__(self, loaded: LoadedGraph, options: SimulationOptions, cost: Cost) -> None:
         self._loaded = loaded
@@ -90,7 +90,7 @@ class _BranchSearch:
         self._failed: dict[BranchChoice, str] = {}
 
     def dearest(self, chosen: Mapping[BranchChoice, int], settled: Mapping[BranchChoice, int]) -> DryRun:
-        """Return the costliest dry run, found by trying the other branches of each condition that is not in `settled`."""
+        """Return the dry run with the highest cost, found by trying the other branches of each predicate not in `settled`."""
         base = self._walk(chosen)
         found = self._settle(base, [choice for choice in chosen if choice not in settled])
         found.guesses.failed = {choice: text for choice, text in self._failed.items() if choice in found.guesses.chosen}
@@ -103,9 +103,9 @@ class _BranchSearch:
         return run_dry(self._loaded, self._options, branches)
 
     def _settle(self, walked: DryRun, choices: Sequence[BranchChoice]) -> DryRun:
-        """Return the costliest dry run that differs from `walked` in these choices.
+        """Return the dry run with the highest cost among those that differ from `walked` in these choices.
 
-        It may also differ in choices that appear only with other branches.
+        The result may also differ in choices that occur only with other branches.
         """
         cost = self._cost_of(walked)
         for choice in choices:
@@ -129,7 +129,7 @@ class _BranchSearch:
 
 
 def _with_more_ways(error: SketchedValueError, loaded: LoadedGraph, options: SimulationOptions) -> PlacesimError:
-    """Return the error with the option that would determine most of the unknown sizes. Another dry run finds them."""
+    """Return the error with a hint: the option that would determine most unknown sizes, found by another dry run."""
     survey = run_dry(loaded, replace(options, assume_unknown=SURVEYED, no_memory_limit=True), {}, tells_memory=False)
     opened = survey.guesses.opened.values()
     of_values = list(survey.guesses.causes.values())
@@ -150,7 +150,7 @@ def _check_loops(loaded: LoadedGraph, options: SimulationOptions) -> None:
     steps = loaded.file.steps or ()
     frames = loop_frames(loaded.file.graph, chain.from_iterable(step.nodes for step in steps))
     for name in given:
-        # a function's loop is called by its own name, or with those of its callers before it
+        # a loop in a function has its own name, or this name after the names of its callers
         if not any(is_loop_name(name, frame) or is_loop_name(frame.removesuffix(CONTEXT), name) for frame in frames):
             known = _names(frames)
             expected = (

@@ -1,4 +1,4 @@
-"""Summary from a dry run of a graph's steps if that is possible and cheap, or else the reason why not."""
+"""Summary from a dry run of a graph's steps, if a dry run is possible and cheap, or else the reason why not."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ def ask(
     is_asked: bool,
     raises_sizes: bool = True,
 ) -> Knowledge[Found]:
-    """Return the result of `find`, which makes a dry run; unless `is_asked`, only if the dry run is cheap.
+    """Return the result of `find`, which does a dry run. Unless `is_asked`, this happens only if the dry run is cheap.
 
-    `flag` is the option that requests it, for messages. With `raises_sizes`, raises UsageError for a size that does not fit its
-    placeholder, and RequestError for such a feed.
+    `flag` is the option that requests the dry run, for messages. With `raises_sizes`, raises UsageError for a size that does
+    not match its placeholder, and RequestError for such a feed.
     """
     costly = None if is_asked or loaded.file is None else _why_costly(loaded.file)
     if costly is not None:

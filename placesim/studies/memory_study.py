@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from placesim.runtime.sessions.outcome import Outcome
 
 MAX_BATCH = 1 << 40
-"""Maximum batch size that is tried. A graph that fits with it is taken to fit with any."""
+"""Maximum batch size that is tried. A graph that fits with this batch is assumed to fit with every batch."""
 MAX_UNIT = 64
-"""Largest divisor of valid batch sizes that is searched, such as the number of towers."""
+"""Largest number tried as a common divisor of valid batch sizes, such as the number of towers."""
 
 NEVER_USED = DeviceUsage(
     device="", allocator="", limit=None, peak=0, in_use=0, allocations=0, peak_node="", holders=(), curve=(), fragmentation=None
@@ -57,8 +57,8 @@ def study_memory(
 ) -> MemoryStudy:
     """Study the memory that a graph needs, and the changes that would make it fit.
 
-    `warn` receives a message for each loop assumed to run once because its iteration count is unknown.  Raises the errors of
-    the graph and the options, and TensorFlow's errors except running out of memory, which is part of the study.
+    `warn` receives a message for each loop assumed to run once because its iteration count is unknown.  Raises an error if the
+    graph or an option is wrong, and TensorFlow's errors, except for running out of memory, which is part of the study.
     """
     study = _Study(loaded, options, name, wanted or MemoryStudyRequest())
     found = study.study()
@@ -70,7 +70,7 @@ def study_memory(
 def find_peaks(loaded: LoadedGraph, options: SimulationOptions) -> tuple[DeviceUsage, ...]:
     """Return the peak memory of each device without limits.
 
-    Raises an error if the steps can't be dry-run to their end.
+    Raises an error if the dry run can't finish.
     """
     outcome = simulate(loaded, replace(options, no_memory_limit=True), SimulationStage.WALKED, tells_memory=True)
     if outcome.error is not None:
@@ -141,7 +141,7 @@ class _Study:
         return self._walk(replace(self._options, batch=batch), tells_memory=False)[1] is None
 
     def _largest_batch(self) -> int | None:
-        """Return the largest batch that fits; 0 if none fits, None if any fits.
+        """Return the largest batch that fits; 0 if none fits, None if every batch fits.
 
         The search doubles and then bisects multiples of the smallest valid batch.
         """
@@ -197,7 +197,7 @@ class _Study:
             if limit is None:
                 yield DeviceMemory(usage, whole, None)
                 continue
-            # where it ran out, what comes next in the trace is what found no room
+            # after the last successful entry, the trace has the allocation that failed
             ran_out = outcome.error is not None and outcome.error.device == whole.device
             trace, end = (whole.trace, len(whole.trace)) if ran_out else (usage.trace, usage.peak_at)
             allocator = make_allocator(device.gpu, limit)
@@ -219,7 +219,7 @@ class _Study:
         for model in GPU_MODELS.values():
             try:
                 limit = gpu_memory_limit(model, gpu_options, environment)
-            except InternalError:  # it can't do what the options ask for
+            except InternalError:  # this model can't satisfy the options
                 continue
             candidates.append(SmallestGpu(model, limit // max(1, gpu_options.num_virtual_devices_per_gpu)))
         least = max(_least_bytes(usage.trace) for _, usage in gpus)

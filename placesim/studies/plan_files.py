@@ -32,7 +32,7 @@ def check_ending(path: Path) -> None:
 
 
 def check_source(loaded: LoadedGraph, path: Path) -> None:
-    """Raise UsageError for an `.onnx` path if the graph is no ONNX model. Called before a plan is searched."""
+    """Raise UsageError for an `.onnx` path if the graph is not an ONNX model. Called before the search for a plan."""
     if path.suffix.lower() == ".onnx" and loaded.file is not None and loaded.onnx is None:
         raise UsageError(
             f"only ONNX input can be written as .onnx: got a graph of another format for '{path}', expected an ONNX model"
@@ -99,7 +99,7 @@ def _check(placed: Placement, study: PlanStudy) -> None:
     assert study.plan.study is not None
     where = _found_devices(placed)
     ran: dict[str, set[str]] = {}
-    for run in study.plan.study.nodes:  # a function's body may have nodes of these names too
+    for run in study.plan.study.nodes:  # nodes in a function's body may have the same names
         ran.setdefault(run.node, set()).add(run.device)
     for node, devices in ran.items():
         if node in where and where[node] not in devices:

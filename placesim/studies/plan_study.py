@@ -56,7 +56,7 @@ LARGE_TASKS = 50_000
 LEAST_ROUND = 1.0
 """Minimum seconds left for the search to try another seed."""
 REPAIRS, REPAIR_SHARE = 4, 0.25
-"""Maximum number of repeated searches if a plan's simulated peak is over a limit, and each one's share of the effort."""
+"""Maximum number of repeated searches if a plan's simulated peak is above a limit, and the effort of each as a share."""
 LEAST_SHARE = 1 / 3
 """Minimum share of the effort's seconds that is spent on the search."""
 MORE_GPUS = (2, 4, 8)
@@ -75,7 +75,7 @@ def study_plan(
 ) -> PlanStudy:
     """Find the best placement and compare it with others. Requested devices stay unless a node's name matches `free`.
 
-    Raises the errors of the graph and the options, and an error if its steps can't be dry-run.
+    Raises an error if the graph or an option is wrong, or if the dry run can't finish.
     """
     aim = aim or Aim()
     if aim.needs_contiguous and aim.sought is not PlanMeasure.THROUGHPUT:
@@ -89,13 +89,13 @@ def study_plan(
 def _ways_out(
     loaded: LoadedGraph, options: SimulationOptions, study: PlanStudy, effort: Effort, free: Sequence[str], aim: Aim
 ) -> Iterator[str]:
-    """Yield changes of the machine that would let a placement fit: another GPU model, or more GPUs."""
+    """Yield changes to the machine with which a placement would fit: another GPU model, or more GPUs."""
     if not any(placed.study is not None and isinstance(placed.error, ResourceExhaustedError) for placed in study.placements):
         return
     models = []
     for placed in study.placements:
         if placed.study is None or any(_is_over(device) and not is_gpu(device.device) for device in placed.study.devices):
-            continue  # where the host lacks memory, no GPU is enough
+            continue  # if the host lacks memory, no GPU helps
         changed = replace(loaded, file=assign_devices(clear_requests(_file(loaded), free), placed.asked))
         try:
             found = study_memory(changed, options, study.name).smallest_gpu
@@ -109,7 +109,7 @@ def _ways_out(
     gpus = Counter(device.device.partition("/device:")[0] for device in _devices(study) if is_gpu(device.device))
     quick = replace(QUICK, open=effort.open)
     for factor in MORE_GPUS if gpus else ():
-        # an option gives each task as many
+        # an option gives each task the same number
         more = replace(options, gpu=max(gpus.values()) * factor)
         try:
             found_plan = _Planner(loaded, more, study.name, quick, free, lambda planned: None, aim).study()
@@ -158,7 +158,7 @@ class _Planner:
         began = time.monotonic()
         drawn, walked = self._draw()
         known = list({candidate.devices: candidate for candidate in reversed(list(self._known(drawn)))}.values())[::-1]
-        # what was walked through to draw the problem is one of the placements, and not simulated again
+        # the placement of the dry run is one of the placements, and is not simulated again
         shown = {
             candidate.devices: walked._replace(label=candidate.label)
             if candidate.devices == drawn.start
@@ -168,7 +168,7 @@ class _Planner:
         own_bound = self._bound(drawn)
         planned = PlanResult(None, own_bound, "", 0.0)
         candidates = [candidate for candidate in known if candidate.devices in shown]
-        # what drawing and simulating took is not searched in addition, as long as there is time for a search
+        # the time for building and simulating counts as search time, as long as some time for a search remains
         left = max(self._effort.seconds * LEAST_SHARE, self._effort.seconds - (time.monotonic() - began))
         searched, effort = drawn, replace(self._effort, seconds=left)
         found: Sequence[Candidate] = ()
@@ -183,7 +183,7 @@ class _Planner:
                 over = [shown[candidate.devices] for candidate in found]
                 if not over or any(placed.fits for placed in over) or planned.is_interrupted:
                     break
-                # what it holds was estimated: it is sought again with as much less room as was missing
+                # memory use in the search is an estimate: search again, with a limit lowered by the missing bytes
                 searched = tighten_capacities(searched, found[0].devices, over[0])
                 effort, less_room = share_effort(self._effort, REPAIR_SHARE), ", less memory"
             self._add_peaks(drawn, searched, effort, began, shown, planned, candidates)
@@ -192,7 +192,7 @@ class _Planner:
             planned = planned._replace(is_interrupted=True)
             self._simulate_found(found, less_room, candidates, shown, drawn)
         bound = own_bound
-        # what is proven where memory is short counts on estimates of what tasks hold
+        # if memory is short, a proof depends on the estimated memory of tasks
         if self._aim.sought is not PlanMeasure.MEMORY and has_room_for_all(searched.problem):
             bound = max(bound, planned.bound, key=lambda known: known.value)
         return self._chosen(drawn, candidates, shown, others, bound, planned.is_interrupted)
@@ -206,7 +206,7 @@ class _Planner:
         bound: Bound,
         is_interrupted: bool,
     ) -> PlanStudy:
-        """Return the study: all placements, and the best that fits with the groups that it moves."""
+        """Return the study: all placements, and the best one that fits, with the groups that it moves."""
         sought = self._aim.sought
         candidates = _without_the_worse(candidates, shown, sought)
         told = ((shown[candidate.devices], are_apart(drawn.problem, candidate.devices)) for candidate in candidates)
@@ -263,7 +263,7 @@ class _Planner:
     ) -> None:
         """Add plans from other seeds for the memory objective while time remains.
 
-        Plans that are equal in the problem can have different peaks as graphs.
+        Plans with equal peaks in the problem can have different peaks in the simulation.
         """
         while self._aim.sought is PlanMeasure.MEMORY and effort.evaluations is None and drawn.problem.movable:
             least = min((placed.value(PlanMeasure.MEMORY) for placed in shown.values() if placed.fits), default=math.inf)
@@ -285,9 +285,9 @@ class _Planner:
         return [candidate for candidate in known if candidate.label in {DEFAULT, ANNOTATED}]
 
     def _bound(self, drawn: GraphProblem) -> Bound:
-        """Return a bound for every plan, whether it fits or not.
+        """Return a bound that holds for every plan, including plans that do not fit.
 
-        It ignores memory limits, since the memory of the problem's tasks is an estimate.
+        The bound ignores memory limits, since the memory of tasks is an estimate.
         """
         if self._aim.sought is PlanMeasure.MEMORY:
             return drawn.least_peak
@@ -297,7 +297,7 @@ class _Planner:
     # --- the problem
 
     def _draw(self) -> tuple[GraphProblem, SimulatedPlacement]:
-        """Return the problem, and the placement of the dry run that it was built from."""
+        """Return the problem, and the placement of the dry run from which it was built."""
         _check_not_lowered(self._base.graph)
         study, walked = study_dry_run(self._changed(self._base), self._options, self._name, is_traced=self._aim.is_traced)
         wanted = ProblemRequest(self._aim.sought, sum(peak or 0 for peak in walked.peaks.values()), self._aim.needs_contiguous)
@@ -319,7 +319,7 @@ class _Planner:
             return None
 
     def _known(self, drawn: GraphProblem) -> Iterator[Candidate]:
-        """Yield placements for comparison, if the remaining annotations allow them."""
+        """Yield the placements for comparison that the remaining annotations allow."""
         for label, file in ((DEFAULT, clear_devices(self._file)), (ANNOTATED, self._file)):
             if label == DEFAULT or self._is_annotated:
                 devices = assignment_of(drawn, file)
@@ -356,7 +356,7 @@ class _Planner:
 def _without_the_worse(
     candidates: Sequence[Candidate], shown: Mapping[tuple[int, ...], SimulatedPlacement], sought: PlanMeasure
 ) -> list[Candidate]:
-    """Return the candidates; of the found plans, only the best two remain. Plans that fit are better."""
+    """Return the candidates, but only the best two of the found plans. Plans that fit are better than others."""
 
     def rank(candidate: Candidate) -> tuple[bool, float]:
         placed = shown[candidate.devices]
@@ -375,15 +375,15 @@ def _file(loaded: LoadedGraph) -> GraphFile:
 
 
 def write_planned_file(loaded: LoadedGraph, study: PlanStudy, free: Sequence[str] = ()) -> GraphFile:
-    """Return the graph file with the requests that let the placer put every node on its planned device."""
+    """Return the graph file with requests that make the placer use the planned device of every node."""
     return assign_devices(clear_requests(_file(loaded), free), study.asked)
 
 
 def _check_not_lowered(graph: Graph) -> None:
     """Raise UsageError for a call whose body is inlined at placement.
 
-    The devices of its ops depend on the call and on their own requests, and not on annotations of the graph's nodes. A bound or
-    a written plan would therefore be wrong.
+    The devices of the body's nodes depend on the call and on requests in the body, not on requests in the graph. So a bound or
+    a written plan would be wrong.
     """
     found = next((node for node in graph.nodes if is_lowered(node)), None)
     if found is not None:

@@ -1,6 +1,6 @@
-"""Snapshots for inspections, of a graph that is placed now or of a written report, for the CLI and Python callers.
+"""Snapshots for inspections, for the CLI and Python callers: of a graph, which is placed, or of a written report.
 
-A snapshot also has the results of a dry run that were requested. Large modules are imported only when a function is called.
+If requested, a snapshot also has results of a dry run. Large modules are imported only when a function is called.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ class DryRunNeed(Enum):
     def of(asked: bool | None, values: Mapping[str, Any], *, by_itself: bool) -> DryRunNeed:
         """Return the condition that a flag sets.
 
-        Without the flag (None), a given size requests the dry run. Without a size, `by_itself` says whether a cheap dry run is
-        made.
+        If the flag is not given (None), a given size requests the dry run. Without a size, `by_itself` says whether a cheap dry
+        run is done.
         """
         if asked is None:
             asked = True if values.get("shape") or values.get("batch") is not None else None
@@ -41,7 +41,7 @@ class DryRunNeed(Enum):
 
 
 class DryRunNeeds(NamedTuple):
-    """Conditions for information in addition to a placement: device memory, step times and node costs."""
+    """The needed results of a dry run: device memory, step times and node costs."""
 
     memory: DryRunNeed = DryRunNeed.NONE
     time: DryRunNeed = DryRunNeed.NONE
@@ -61,8 +61,8 @@ def open_snapshot(
 ) -> Snapshot:
     """Return the snapshot of a graph.
 
-    The steps are dry-run if `wishes` require it. Raises the errors of the file and the options, and an error if needed
-    information can't be found. TensorFlow's errors are part of the snapshot.
+    A dry run of the steps is done if `wishes` require one. Raises an error if the file or an option is wrong, or if required
+    information can't be computed. TensorFlow's errors are part of the snapshot.
     """
     from placesim.inspection.snapshot import snapshot_of
     from placesim.studies.simulation.simulation import SimulationStage, simulate
@@ -130,7 +130,7 @@ def _with_time(snapshot: Snapshot, loaded: LoadedGraph, options: SimulationOptio
     if wish is DryRunNeed.NEEDED:
         study = find()
         return replace(snapshot, time=study, step=predicted_step(study))
-    # sizes that mean nothing are the memory's to complain of, and a machine without figures has no times
+    # the memory part reports useless sizes, and a machine without figures has no times
     found = ask(find, loaded, options, "--time", is_asked=wish is DryRunNeed.KNOWN, raises_sizes=False)
     if found.found is None:
         return replace(snapshot, time_note=found.note)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from placesim.runtime.sessions.outcome import Outcome
 
 WALKED = 2
-"""Number of simulated repetitions of a repeated step: the first, and one that represents all others."""
+"""Number of simulated repetitions of a repeated step: the first one, and one that stands for all others."""
 
 
 @collector_paused()
@@ -50,11 +50,11 @@ def study_time(
     With `is_executed`, numpy executes the steps, which determines shapes, iterations and branches. Otherwise `warn` receives a
     message for each loop assumed to run once because its iteration count is unknown.
 
-    With `tells_helps`, the study says what would help most, which needs several more simulations. With `is_traced`, it keeps
-    the data of a trace.
+    With `tells_helps`, the study has the most helpful speed-ups, which need several more simulations. With `is_traced`, it
+    keeps the data of a trace.
 
-    Raises the errors of the graph and the options, and TensorFlow's errors except running out of memory. That error is in the
-    study, whose times are those without memory limits.
+    Raises an error if the graph or an option is wrong, and TensorFlow's errors, except for running out of memory. That error is
+    part of the study, and the times then ignore memory limits.
     """
     walks = _StepDryRuns(loaded, options, steps)
     walked, error = walks.settled(is_executed=is_executed)
@@ -71,7 +71,7 @@ def study_time(
 def study_dry_run(
     loaded: LoadedGraph, options: SimulationOptions, name: str, *, is_traced: bool = False
 ) -> tuple[TimeStudy, DryRunSteps]:
-    """Return the results of `study_time` and `dry_run_steps`, from one dry run if devices have enough memory for it."""
+    """Return the results of `study_time` and `dry_run_steps`, from the same dry run if devices have enough memory."""
     walks = _StepDryRuns(loaded, options, None)
     walked, error = walks.settled(is_executed=False)
     machine = walks.machine(walked.outcome)
@@ -90,7 +90,7 @@ class _StepDryRuns:
         self._loaded, self._file, self.repeats = _with_few_repeats(loaded, options, steps)
 
     def _in_steps(self, options: SimulationOptions) -> SimulationOptions:
-        """Return the options without those that the steps already include."""
+        """Return the options without options that the steps already include."""
         return replace(options, fetch=None)
 
     def walked(self) -> DryRun:
@@ -141,7 +141,7 @@ class _StepDryRuns:
             raise NoFiguresError(lack.message) from None
 
     def _work(self, walked: DryRun) -> float:
-        """Return the total seconds of all nodes and transfers, each taken alone; branches are compared by this."""
+        """Return the total seconds of all nodes and transfers as if each ran alone, by which branches are compared."""
         costs = StepCosts(self.machine(walked.outcome))
         return sum(costs.work_seconds(step) for step in walked.recorder.steps)
 
@@ -160,7 +160,7 @@ class DryRunSteps(NamedTuple):
 
 
 def dry_run_steps(loaded: LoadedGraph, options: SimulationOptions) -> DryRunSteps:
-    """Dry-run a graph's steps regardless of memory limits.
+    """Do a dry run of a graph's steps, ignoring memory limits.
 
     Raises the errors of the graph and the options, and an error if the steps can't be dry-run to their end.
     """
@@ -195,7 +195,7 @@ def _with_few_repeats(
     if steps is not None:
         run[-1] = replace(run[-1], repeat=steps)
     walked = tuple(_few(step) for step in run)
-    # a graph without steps has the one that `build_steps` gives it
+    # for a graph without steps, `build_steps` makes one step
     file = replace(loaded.file, steps=walked)
     return replace(loaded, file=file), file, [step.repeat for step in run]
 

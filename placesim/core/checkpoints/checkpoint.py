@@ -50,22 +50,22 @@ def data_path(prefix: str | Path, shard: int, shards: int) -> Path:
 class Checkpoint:
     """A checkpoint opened for reading.
 
-    `entries` has every key, including those of parts of tensors. `prefix` is the common start of its file names
+    `entries` has every key, including the keys of parts of tensors. `prefix` is the common start of the file names
     (`variables/variables`).
     """
 
     def __init__(self, prefix: str | Path, directory: Path | None = None, *, locate: Locate | None = None) -> None:
         """Read the index.
 
-        Files must lie in `directory`, by default that of the prefix, or at paths that `locate` allows. Raises NotFoundError,
-        DataLossError or InternalError for a missing or corrupt index, and InvalidArgumentError for a file outside of the
-        directory.
+        Files must lie in `directory` (by default the directory of the prefix), or at paths that `locate` allows. Raises
+        NotFoundError, DataLossError or InternalError for a missing or corrupt index, and InvalidArgumentError for a file
+        outside of the directory.
         """
         self.prefix = str(prefix)
         index = index_path(prefix)
         self._locate = locate or partial(resolve_inside, directory=directory or index.parent)
         if locate is not None:
-            locate(index)  # whether it is there is no one's business who may not read it
+            locate(index)  # without the right to read a file, nobody learns whether it exists
         if not os.path.isfile(index):
             text = "Unsuccessful TensorSliceReader constructor: Failed to find any matching files for"
             raise NotFoundError(f"{text} {self.prefix}")
@@ -85,7 +85,7 @@ class Checkpoint:
         return _key(name) in self.entries
 
     def entry(self, name: str) -> TensorEntry:
-        """Return the index entry of a tensor. Raises NotFoundError if it has none."""
+        """Return the index entry of a tensor. Raises NotFoundError if the tensor has no entry."""
         return self._entry(_key(name))
 
     def _entry(self, key: bytes) -> TensorEntry:
@@ -182,7 +182,7 @@ class Checkpoint:
     def _part(self, name: str, entry: TensorEntry, saved: Region, part: Bounds) -> Array:
         """Read one saved part.
 
-        Its key has the extents as saved; an extent for a whole dimension has no length.
+        The key of the part has the extents as saved; an extent for a whole dimension has no length.
         """
         key = slice_key(_key(name), saved)
         found = self._entry(key)
@@ -232,7 +232,7 @@ def _key(name: str) -> bytes:
 def _shaped(name: str, array: Array, shape: tuple[int, ...]) -> Array:
     try:
         return array.reshape(shape)
-    except ValueError:  # no elements, and other dimensions whose product no array can have
+    except ValueError:  # no elements, but the product of the other sizes is too large
         raise DataLossError(f"Invalid tensor shape: {name} {list(shape)}") from None
 
 

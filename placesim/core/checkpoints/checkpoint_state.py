@@ -1,6 +1,6 @@
 """Reader and writer of a directory's `checkpoint` file, which names its checkpoints in text format.
 
-It needs no protobuf, as the file has only four fields. Source: TensorFlow's `checkpoint_state.proto`; protobuf's text format.
+The file has only four fields, so protobuf is not needed. Source: TensorFlow's `checkpoint_state.proto`; protobuf's text format.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ _LETTERS = dict(zip(b"abfnrtv\\'\"?", b"\a\b\f\n\r\t\v\\'\"?", strict=True))
 def latest_checkpoint(directory: str | Path) -> Path:
     """Return the prefix of the newest checkpoint's files.
 
-    Raises NotFoundError if there is none, UsageError if the `checkpoint` file cannot be read, and GraphFileError if it is
-    invalid. Raises InvalidArgumentError for a checkpoint outside of the directory.
+    Raises NotFoundError if there is no checkpoint, UsageError if the `checkpoint` file cannot be read, and GraphFileError if
+    the file is invalid. Raises InvalidArgumentError for a checkpoint outside of the directory.
     """
     root = Path(directory)
     newest = _read_state_of(root).get(_PATH, ("",))[0]
@@ -159,7 +159,7 @@ class _Reader:
         if kind != "text":
             return token.text
         pieces = [token.text]
-        while self._token.kind == "text":  # as in C, texts that follow each other are one
+        while self._token.kind == "text":  # as in C, adjacent strings are one string
             pieces.append(self._take().text)
         try:
             return b"".join(_ESCAPE.sub(_unescaped, piece[1:-1].encode()) for piece in pieces).decode()

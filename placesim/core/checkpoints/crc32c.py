@@ -21,8 +21,8 @@ def crc32c(data: Buffer) -> int:
 
 
 def extend(checksum: int, data: Buffer) -> int:
-    """Return the checksum of earlier bytes followed by `data`; `checksum` is that of the earlier bytes."""
-    # google-crc32c takes bytes and arrays, but no memoryview; an array of these bytes is no copy of them
+    """Return the checksum of earlier bytes followed by `data`; `checksum` is the checksum of the earlier bytes."""
+    # google-crc32c takes bytes and arrays, but no memoryview; this array shares the bytes
     return int(google_crc32c.extend(checksum, data if isinstance(data, bytes) else _as_array(data)))
 
 
@@ -39,6 +39,6 @@ def unmask(masked: int) -> int:
 def mask(checksum: int) -> int:
     """Return the stored form of a checksum.
 
-    It is masked because a checksum of data that contains plain checksums could be trivial.
+    Stored checksums are masked, because the checksum of data that contains unmasked checksums is a weak test.
     """
     return ((checksum >> 15 | checksum << 17) + _MASK_DELTA) & _ALL_ONES

@@ -33,7 +33,7 @@ class Header:
 class TensorEntry:
     """The position of a tensor, or of a part of one: `size_bytes` bytes from `offset` on in data file `shard`.
 
-    The entry of a tensor that was saved in parts has only their regions; each part has its own entry.
+    If a tensor was saved in parts, its entry has only `regions`; each part has its own entry.
     """
 
     dtype: DataType
@@ -107,7 +107,7 @@ def decode_entry(key: bytes, data: bytes, shards: int) -> TensorEntry:
 
 def _shape(name: str, fields: Fields) -> tuple[int, ...]:
     shape = tuple(number(parse(dim), 1) for dim in messages(fields, 2))
-    if number(fields, 3) or any(size < 0 for size in shape) or len(shape) > _MAX_DIMENSIONS:  # 3: of unknown rank
+    if number(fields, 3) or any(size < 0 for size in shape) or len(shape) > _MAX_DIMENSIONS:  # 3: unknown rank
         raise DataLossError(f"Invalid tensor shape: {name} {list(shape[:_MAX_DIMENSIONS])}")
     return shape
 

@@ -15,7 +15,7 @@ Fields = dict[int, list[Any]]
 
 @contextmanager
 def wire_errors() -> Iterator[None]:
-    """Raise DataLossError in place of a WireError of the block."""
+    """Turn a WireError inside the block into a DataLossError."""
     try:
         yield
     except WireError as error:

@@ -1,7 +1,7 @@
 """The checkpoints `PREFIX-STEP` that a run writes, and the `checkpoint` file that lists the complete ones.
 
-That file is written last. A checkpoint that was half written when the process died is therefore not listed. Source:
-TensorFlow's `Saver`, which names, lists and deletes them in the same way.
+The `checkpoint` file is written last, so it never lists a checkpoint that was half written when the process died. Source:
+TensorFlow's `Saver`, which names, lists and deletes checkpoints in the same way.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Member(NamedTuple):
 
 
 class Series:
-    """The checkpoints with one prefix. At most `keep` of those that this object wrote or found remain (0: all)."""
+    """The checkpoints with one prefix. At most `keep` of the checkpoints that it wrote or found remain (0: all)."""
 
     def __init__(self, prefix: Path, keep: int) -> None:
         self._prefix = prefix
@@ -72,7 +72,7 @@ class Series:
             raise _unwritable(member.prefix, error) from None
         for known in old:
             for path in (index_path(known.prefix), data_path(known.prefix, 0, 1)):
-                with suppress(OSError):  # what stays is in nobody's way
+                with suppress(OSError):  # a file that can't be deleted does no harm
                     path.unlink()
         return member
 

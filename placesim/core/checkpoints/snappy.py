@@ -22,7 +22,7 @@ def expand_snappy(data: bytes) -> bytes:
             made += data[position : position + length]
             position += length
         elif 0 < distance <= len(made):
-            while length > 0:  # a copy may reach into what it writes
+            while length > 0:  # a copy may overlap its own output
                 start = len(made) - distance
                 piece = made[start : start + length]
                 made += piece

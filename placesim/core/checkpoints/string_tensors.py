@@ -1,7 +1,7 @@
 """Strings in data files: their lengths as varints, a checksum of the lengths, then the strings without gaps.
 
-A checksum covers each length as a 32-bit number, or a 64-bit one if it needs that. Source: TensorFlow's `WriteStringTensor`,
-`ReadStringTensor`.
+The checksum covers each length as a 32-bit number, or as a 64-bit number if the length needs it. Source: TensorFlow's
+`WriteStringTensor`, `ReadStringTensor`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def encode_strings(strings: Sequence[bytes]) -> tuple[bytes, int]:
 def decode_strings(
     name: str, data: bytes | memoryview, count: int, is_big_endian: bool = False
 ) -> tuple[np.ndarray[Any, Any], int]:
-    """Parse `count` strings; return them and the checksum that the index entry should have. Raises DataLossError."""
+    """Parse `count` strings; return the strings and the checksum that the index entry should have. Raises DataLossError."""
     if count > len(data):
         raise DataLossError(f"Invalid size in bundle entry: key {name}; stored size {len(data)}; expected at least {count}")
     if not count and not len(data):

@@ -22,7 +22,8 @@ _FOOTER_BYTES = 48
 _TRAILER_BYTES = 5
 _MAX_KEY_BYTES = 1 << 16
 MAX_KEYS_BYTES = 1 << 28
-"""Limit for all keys together: a key that differs from the one before in its last bytes takes only a few in the file."""
+"""Maximum total size of all keys. A small file can hold many long keys, since each is stored as its difference from the last.
+"""
 _BLOCK_BYTES = 262144
 _RESTART_INTERVAL = 16
 _PLAIN, _SNAPPY = 0, 1

@@ -1,6 +1,6 @@
 """Regions of partitioned tensors: their text form in a saver's graph, and their keys in a checkpoint.
 
-Keys are encoded so that they sort like the values in them. Source: TensorFlow's `tensor_slice.cc`, `ParseShapeAndSlice`,
+Keys are encoded such that they sort like the values in them. Source: TensorFlow's `tensor_slice.cc`, `ParseShapeAndSlice`,
 `EncodeTensorNameSlice` and its `OrderedCode`.
 """
 

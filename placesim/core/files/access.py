@@ -17,7 +17,7 @@ from placesim.core.files.containment import resolve_path
 from placesim.core.files.reader import describe_special_file
 
 _SYSTEM = tuple(map(Path, ("/dev", "/proc", "/sys")))
-_ORDINARY = Path("/dev/shm")  # files in memory: the only ordinary ones there
+_ORDINARY = Path("/dev/shm")  # shared memory: the only ordinary files in the system folders
 """Paths inside system folders that hold ordinary files, and are therefore allowed."""
 
 

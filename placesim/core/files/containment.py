@@ -11,7 +11,7 @@ def resolve_path(path: Path) -> Path:
     """Return the path with the links of its existing part resolved. Raises InvalidArgumentError for an invalid file name."""
     try:
         return path.resolve()
-    except (OSError, ValueError, RuntimeError):  # a circle of links, a name with a zero byte
+    except (OSError, ValueError, RuntimeError):  # the links form a cycle, or the name has a zero byte
         raise InvalidArgumentError(f"{str(path)!r} is not a valid file name") from None
 
 
@@ -25,7 +25,7 @@ def is_inside(path: Path, directory: Path) -> bool:
 
 
 def resolve_inside(path: Path, directory: Path) -> Path:
-    """Return the path with links resolved. Raises InvalidArgumentError if it lies outside the directory.
+    """Return the path with links resolved. Raises InvalidArgumentError if this path lies outside the directory.
 
     Files named by a model must lie in its own directory.
     """

@@ -22,7 +22,7 @@ def lock_path(path: Path) -> Iterator[None]:
         descriptor = os.open(beside, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
-            if _is_at(descriptor, beside):  # else the holder before has removed it
+            if _is_at(descriptor, beside):  # otherwise, the previous holder has removed the file
                 try:
                     yield
                 finally:

@@ -113,7 +113,7 @@ def read_part(path: str | Path, offset: int, size: int) -> bytes:
     """
     found = b""
     with open_file(path) as file:
-        # looked at before the memory is asked for: a size is only what some index says
+        # checked before the memory is allocated, since the size may come from an untrusted index
         if offset + size <= os.fstat(file.fileno()).st_size:
             check_size(size, path)
             file.seek(offset)
@@ -132,7 +132,7 @@ def read_stream_path(path: str | Path, most: int = sys.maxsize) -> bytes:
 
 
 def read_to_end(stream: IO[Any], name: str | Path, most: int = sys.maxsize) -> Any:
-    """Read the rest of a stream of bytes or text, piece by piece. Raises FileSizeError as `check_size` does."""
+    """Read the rest of a stream of bytes or text, piece by piece. Raises FileSizeError like `check_size`."""
     pieces = [stream.read(_PIECE)]
     size = len(pieces[0])
     while pieces[-1]:

@@ -19,11 +19,11 @@ _NEW_FILE_MODE = 0o666
 
 
 PIECE_LETTERS = 1 << 16
-"""Number of characters that `join_pieces` joins, as producing many small pieces costs time."""
+"""Number of characters that `join_pieces` joins to one piece; writing many small pieces would take longer."""
 
 
 def join_pieces(pieces: Iterable[str]) -> Iterator[str]:
-    """Join the pieces of a text into larger ones, to save calls."""
+    """Join the pieces of a text to larger pieces, which saves calls."""
     some: list[str] = []
     letters = 0
     for piece in pieces:
@@ -59,7 +59,7 @@ class WholeFiles:
                 self._rename()
                 self._folders.clear()
             else:
-                with suppress(OSError):  # what is still to be written fails again
+                with suppress(OSError):  # the remaining bytes would fail again
                     self._open.close()
         finally:
             self._clear()
@@ -88,7 +88,7 @@ class WholeFiles:
         file = self.open(path, makes_folders)
         for piece in pieces:
             file.write(piece)
-        file.flush()  # an error is told at the file that it belongs to
+        file.flush()  # an error names the file that caused it
 
     def move(self, source: Path, target: Path) -> None:
         """Rename a file when the block ends, before the written files get their names."""

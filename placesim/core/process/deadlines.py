@@ -1,7 +1,7 @@
 """Time limits for work that does not check the clock: it runs in its own thread, which is interrupted.
 
-Python code is interrupted at any point. Code that does not return to Python soon, such as a large matrix product, is not waited
-for. Its thread ends when it returns, or with the process.
+Python code is interrupted at any point. Code that does not return to Python soon, such as a large matrix product, is abandoned:
+its thread ends when the code returns, or with the process.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class _Work(Generic[Found]):
     def run(self) -> None:
         try:
             self._found = self._context.run(self._work)
-        except BaseException as error:  # handed to the thread that waits for it
+        except BaseException as error:  # raised again in the waiting thread
             self._error = error
         self._ended.set()
 
@@ -69,7 +69,7 @@ class _Worker:
         self._thread.start()
 
     def _serve(self) -> None:
-        with suppress(ThreadInterruption):  # it may come when the work has just ended
+        with suppress(ThreadInterruption):  # the interrupt may arrive just after the work has ended
             while not self._is_interrupted:
                 self._waiting.get().run()
 
@@ -111,7 +111,7 @@ def run_within(seconds: float | None, work: Callable[[], Found], watch: Callable
     try:
         worker.start(started)
         ended = started.wait(math.inf if seconds is None else seconds, watch or bool)
-    except BaseException:  # an interrupt of this thread goes for the work as well
+    except BaseException:  # an interrupt of this thread also interrupts the work
         _give_up(worker, started)
         raise
     if not ended:

@@ -9,7 +9,7 @@ from pathlib import Path
 def free_bytes() -> int:
     """Return the free bytes of the machine or the process's control group, whichever are fewer.
 
-    The result is a huge number if neither is known.
+    If neither is known, the result is a very large number.
     """
     return min(_available_bytes(), _group_bytes())
 

@@ -1,7 +1,7 @@
-"""Ctrl-C in the command-line process: it always ends the process with exit code 130 and no message.
+"""Ctrl-C in the command-line process: Ctrl-C always ends the process with exit code 130 and no message.
 
-Before a command starts and after it has ended, the process just ends. While it runs, the command is interrupted, so that it can
-clean up. If it does not return to Python soon, the process ends anyway.
+Before a command starts and after it has ended, the process ends at once. A running command is interrupted, so that it can clean
+up. If the command does not return to Python soon, the process ends anyway.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, NoReturn
 else:
-    import _signal as signal  # the whole of it, and `typing`, take longer to import than a key takes to press
+    import _signal as signal  # importing `signal` and `typing` takes longer than pressing Ctrl-C
 
 INTERRUPTED = 130
 GRACE_SECONDS = 0.4
@@ -29,7 +29,7 @@ LAST_WORDS_SECONDS = 5.0
 
 def is_own_process() -> bool:
     """Whether this process was started as the command line, not by a program that imports the package."""
-    # while the package is imported the first word is `-m`, and then the path of `__main__`
+    # while the package is imported, the first word is `-m`; afterwards it is the path of `__main__`
     if "-m" in sys.orig_argv and (sys.argv[:1] == ["-m"] or os.path.basename(sys.argv[0]) == "__main__.py"):
         return sys.orig_argv[sys.orig_argv.index("-m") + 1 :][:1] == ["placesim"]
     return os.path.basename(sys.argv[0] if sys.argv else "") in ("placesim", "placesim.exe")
@@ -37,12 +37,12 @@ def is_own_process() -> bool:
 
 def end_on_interrupt() -> None:
     """Make Ctrl-C end the process at once."""
-    if signal.getsignal(signal.SIGINT) in (signal.default_int_handler, _interrupt):  # a shell has it ignored in the background
+    if signal.getsignal(signal.SIGINT) in (signal.default_int_handler, _interrupt):  # a background job may ignore it
         signal.signal(signal.SIGINT, _end)
 
 
 def interrupt_commands() -> None:
-    """Make Ctrl-C raise KeyboardInterrupt, and end the process if that is not handled."""
+    """Make Ctrl-C raise KeyboardInterrupt; if nothing handles the exception, the process ends."""
     if signal.getsignal(signal.SIGINT) is not _end:
         return
     from threading import Thread
@@ -101,10 +101,10 @@ class LastWords:
         _last_words.append(self)
 
     def __exit__(self, *_: object) -> None:
-        self._lock.acquire()  # where they are being said the process ends before that
+        self._lock.acquire()  # while `say` runs, the process ends before this returns
         _last_words.remove(self)
         if _seen:
-            _unhurried.append(True)  # the command writes what it has, and ends
+            _unhurried.append(True)  # the command writes its partial results, and ends
 
     def speak(self) -> None:
         """Call `say`, unless the main thread responds again."""
@@ -113,7 +113,7 @@ class LastWords:
 
 
 def was_interrupted() -> bool:
-    """Whether Ctrl-C was pressed. It must be asked, as an interrupted import may raise another error instead."""
+    """Whether Ctrl-C was pressed. An interrupted import may raise another error than KeyboardInterrupt."""
     return bool(_seen)
 
 

@@ -28,7 +28,7 @@ class ProgressWatcher:
         self._last: tuple[float, dict[str, tuple[int, int | None]]] | None = None
 
     def keep(self) -> None:
-        """Keep the current counts, after an interrupt."""
+        """Store the current counts after an interrupt, before the stages end."""
         self._last = self._last or self.counts()
 
     def counts(self) -> tuple[float, dict[str, tuple[int, int | None]]]:

@@ -42,13 +42,13 @@ class Worker:
     def __init__(self, module: str) -> None:
         paths = [_PACKAGE_PARENT, *filter(None, [os.environ.get("PYTHONPATH")])]
         self._process = subprocess.Popen(
-            # -P: files beside the caller's script, or in its folder, take no module's place
+            # -P: modules in the current folder or beside the caller's script don't replace other modules
             [sys.executable, "-P", "-m", module],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             env=os.environ | {"PYTHONPATH": os.pathsep.join(paths)},
-            start_new_session=True,  # Ctrl-C is for this process, which ends that one
+            start_new_session=True,  # Ctrl-C interrupts only this process, which then ends the worker
         )
 
     def tell(self, question: Any) -> None:
@@ -56,7 +56,7 @@ class Worker:
         self.pass_on(pickle.dumps(question))
 
     def pass_on(self, pickled: bytes) -> None:
-        """Send a question that is pickled already."""
+        """Send a question that is already pickled."""
         assert self._process.stdin is not None
         self._process.stdin.write(pickled)
         self._process.stdin.flush()
@@ -67,7 +67,7 @@ class Worker:
         self._process.stdin.close()
 
     def answer(self) -> Any:
-        """Return the next answer. Raises EOFError if the process has ended, and any error of unpickling."""
+        """Return the next answer. Raises EOFError if the process has ended, and errors of unpickling."""
         assert self._process.stdout is not None
         return pickle.load(self._process.stdout)
 
@@ -89,13 +89,13 @@ class Worker:
         self._process.wait()
         for stream in (self._process.stdout, self._process.stdin):
             assert stream is not None
-            with suppress(OSError):  # what it was still to be told
+            with suppress(OSError):  # questions that were not sent yet
                 stream.close()
 
 
 def serve(work: Callable[[IO[bytes], Callable[[Any], None]], None]) -> None:
     """Run the worker's side: `work` reads pickled questions from its first argument and answers by calling its second."""
-    # whatever prints must not get between the answers
+    # printed text must not mix with the answers
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
 
@@ -103,5 +103,5 @@ def serve(work: Callable[[IO[bytes], Callable[[Any], None]], None]) -> None:
         answers.write(pickle.dumps(value))
         answers.flush()
 
-    with suppress(BrokenPipeError):  # nobody listens any more
+    with suppress(BrokenPipeError):  # the caller no longer reads answers
         work(sys.stdin.buffer, answer)

@@ -1,4 +1,4 @@
-"""The rule that a placement equals an earlier one."""
+"""The rule that a placement equals an earlier placement, the baseline."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from placesim.core.errors import Location, PlacesimError
 from placesim.core.styled_text import Role, StyledText, fill_template, place
 
 PLACEABLE = "placeable"
-"""Rule that applies to every graph: it can be placed."""
+"""Name of the rule that every graph can be placed, which is always checked."""
 
 
 class Finding(NamedTuple):

@@ -56,7 +56,7 @@ def memory(subject: Subject, values: Values) -> Iterator[Breach]:
 
 
 def peak_memory(subject: Subject, values: Values) -> Iterator[Breach]:
-    """Yield the devices whose peak exceeds `bytes`, each at the node that ran at its peak."""
+    """Yield the devices whose peak exceeds `bytes`, each with the node that ran at the peak."""
     spec = values["device"] or DeviceName()
     for usage in subject.snapshot.memory:
         if not is_on(usage.device, spec) or usage.peak <= values["bytes"]:

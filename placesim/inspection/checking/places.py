@@ -20,14 +20,14 @@ def _chosen(subject: Subject, values: Values) -> Iterator[PlacedNode]:
 
 
 def on_device(subject: Subject, values: Values) -> Iterator[Breach]:
-    """Yield the nodes selected by `ops` and `nodes`, except `except`, that are on another device."""
+    """Yield the nodes selected by `ops` and `nodes`, without those of `except`, that are on another device."""
     for node in _chosen(subject, values):
         if not is_on(node.device, values["device"]):
             yield _misplaced(subject, node, "must be on", values)
 
 
 def not_on_device(subject: Subject, values: Values) -> Iterator[Breach]:
-    """Yield the nodes selected by `ops` and `nodes`, except `except`, that are on the device."""
+    """Yield the nodes selected by `ops` and `nodes`, without those of `except`, that are on the device."""
     for node in _chosen(subject, values):
         if is_on(node.device, values["device"]):
             yield _misplaced(subject, node, "must not be on", values)
@@ -40,7 +40,7 @@ def _misplaced(subject: Subject, node: PlacedNode, must: str, values: Values) ->
 
 
 def together(subject: Subject, values: Values) -> Iterator[Breach]:
-    """Yield the selected nodes that are on another device than the first of them."""
+    """Yield the selected nodes that are on another device than the first selected node."""
     is_member = subject.matcher(values["nodes"])
     members = [node for node in subject.snapshot.nodes if is_member(node)]
     for node in members[1:]:
@@ -51,7 +51,7 @@ def together(subject: Subject, values: Values) -> Iterator[Breach]:
 
 
 def apart(subject: Subject, values: Values) -> Iterator[Breach]:
-    """Yield nodes that share a device with nodes of another pattern. Nodes that match the same pattern may share devices."""
+    """Yield nodes that share a device with a node that matches another pattern."""
     holders: dict[str, tuple[int, PlacedNode]] = {}
     matchers = [subject.matcher([pattern]) for pattern in values["nodes"]]
     for node in subject.snapshot.nodes:
@@ -65,7 +65,7 @@ def apart(subject: Subject, values: Values) -> Iterator[Breach]:
 
 
 def variables_with_consumers(subject: Subject, values: Values) -> Iterator[Breach]:
-    """Yield nodes that read a variable on another device, directly or through its read op (the first guide's advice 2)."""
+    """Yield nodes that read a variable on another device, directly or through its read op."""
     placement, is_chosen = subject.placement, subject.matcher(values["nodes"])
     nodes, devices = placement.graph.nodes, placement.devices
     holder: dict[int, int] = {}

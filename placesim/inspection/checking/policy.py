@@ -7,7 +7,8 @@
       - on-device: {ops: [MatMul, Conv2D], device: /gpu:*}
       - balance: {of: operations, within: 20%}
 
-A rule without given parameters is its name.  To set only the first parameter, the name maps to its value; else to a mapping.
+A rule without parameters is written as its name. With a value after the name, the value is the first parameter; with a mapping,
+the mapping has parameters by name.
 """
 
 from __future__ import annotations
@@ -101,7 +102,7 @@ def _rule_tree(text: str) -> Any:
 
 
 def _read_own_report(path: str, directory: Path) -> Snapshot:
-    """Read a report that a policy names; it must lie below the policy's folder or the current one, since the policy may be
+    """Read a report that a policy names; it must lie below the policy's folder or the current folder, since the policy may be
     untrusted.
     """
     found = directory / path

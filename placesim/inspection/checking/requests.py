@@ -23,7 +23,9 @@ def soft_fallbacks(subject: Subject, values: Values) -> Iterator[Breach]:
 
 
 def overridden_requests(subject: Subject, values: Values) -> Iterator[Breach]:
-    """Yield the nodes whose request was overridden by a reference or resource edge (5.6), or by a body on one device (9.8)."""
+    """Yield the nodes whose request a reference or resource edge overrode (5.6), or a call whose whole body has one device
+    (9.8).
+    """
     excepted = subject.matcher(values["except"])
     for name, source in subject.overridden.items():
         node = subject.by_name.get(name)

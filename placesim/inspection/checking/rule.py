@@ -16,7 +16,7 @@ Values = Mapping[str, Any]
 class Breach(NamedTuple):
     """A violation of a rule: its place and description. `node` is set if it concerns one node.
 
-    Without a `location`, the place is that of the rule.
+    Without a `location`, the finding is at the rule's place in the policy.
     """
 
     location: Location | None
@@ -28,7 +28,7 @@ Check = Callable[[Subject, Values], Iterator[Breach]]
 
 
 class RuleParameter(NamedTuple):
-    """A parameter of a rule. `kind` selects its reader (see `policy.READERS`). The first one may be given without a name."""
+    """A parameter of a rule. `kind` selects its reader (`policy.READERS`). The first parameter may be given without a name."""
 
     name: str
     kind: str
@@ -38,9 +38,9 @@ class RuleParameter(NamedTuple):
 
 
 class PolicyRule(NamedTuple):
-    """A rule. `needs_graph` says that a written report has too little information for it.
+    """A rule. `needs_graph` says that the rule needs information which a written report lacks.
 
-    `needs_memory` and `needs_time` say that it needs a dry run of the steps.
+    `needs_memory` and `needs_time` say that the rule needs a dry run of the steps.
     """
 
     name: str

@@ -54,7 +54,7 @@ class Subject:
 
     @property
     def placements(self) -> Iterator[tuple[str, Placement]]:
-        """Yield the newest placement and those of called bodies, each with the prefix of its nodes' names."""
+        """Yield the newest placement and the placements of called bodies, each with the prefix of its nodes' names."""
         live = self.snapshot.live
         if live is not None and live.placement is not None:
             yield "", live.placement

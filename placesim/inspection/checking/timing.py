@@ -43,7 +43,7 @@ def _too_slow(study: TimeStudy, step: StepTime, taken: float, values: Values) ->
     said = f"step {step.number} takes {readable_seconds(taken)} {whole}, limit {readable_seconds(values['seconds'])}"
     if step is not study.step:
         return StyledText(said)
-    # only of the last step is anything else known
+    # details are known only for the last step
     return StyledText(f"{said}; ", _bounded(study.bound, step), f"; slowest nodes: {_dearest(study)}")
 
 
@@ -56,7 +56,7 @@ def _dearest(study: TimeStudy) -> str:
 
 
 def link_bytes(subject: Subject, values: Values) -> Iterator[Breach]:
-    """Yield links by name, or pairs of devices, over which the last step carries more than `bytes` each time that it runs."""
+    """Yield links by name, or pairs of devices, over which one run of the last step carries more than `bytes`."""
     study = subject.time
     if values["from"] is not None or values["to"] is not None:
         yield from _pair_bytes(study, values)

@@ -26,7 +26,7 @@ from placesim.machine.inventory import MAX_COUNT, Device, DeviceSet
 from placesim.placement.function_bodies import Instantiation
 
 _MAX_DEVICES = 4
-"""Maximum number of devices tried instead of a requested one."""
+"""Maximum number of devices that are tried instead of a requested device."""
 _PREFERRED_TYPES = ("float", "half", "double", "int64", "int32")
 
 
@@ -45,7 +45,7 @@ def find_alternatives(trials: Trials, found: Proof) -> Alternatives:
 
 
 def find_remedies(trials: Trials, found: Proof | None, conflict: Sequence[Annotation], node: str | None) -> Alternatives:
-    """Return the edits that fix a graph that can't be placed; `conflict` are the conflicting annotations.
+    """Return the edits that fix a graph that can't be placed; `conflict` has the conflicting annotations.
 
     Edits after which the graph can be placed come first, then those after which the error is at another node.
     """
@@ -74,7 +74,7 @@ def _size(outcome: Trial) -> tuple[int, int, int]:
 
 
 def candidate_edits(setting: Setting, found: Proof) -> Iterator[Edit]:
-    """Yield edits that may change a node's device: those of the node, session and machine first, then those of its group."""
+    """Yield edits that may change a node's device: edits of the node, session and machine first, then of its group."""
     graph = setting.graph
     if found.node in graph.ids:
         yield from _own_edits(setting, graph.node(found.node), found)
@@ -105,7 +105,7 @@ def _own_edits(setting: Setting, node: Node, found: Proof) -> Iterator[Edit]:
 
 
 def _body_edits(setting: Setting, found: Proof) -> Iterator[Edit]:
-    """Yield edits for a function's node: of its own request, if that has an effect, and of the calling node's request."""
+    """Yield edits for a function's node: of its own request, if this has an effect, and of the calling node's request."""
     node = found.written_in_body
     if node is not None and (found.body is None or found.body.how is not Instantiation.SINGLE_DEVICE):
         function, definition = node
@@ -121,7 +121,7 @@ def _body_edits(setting: Setting, found: Proof) -> Iterator[Edit]:
 def _group_edits(setting: Setting, found: Proof) -> Iterator[Edit]:
     """Yield edits of the other members of the group, and of the node whose device was used.
 
-    Devices come before labels, of which there may be many.
+    Edits of devices come before edits of labels, since there may be many labels.
     """
     names = [name for name in found.group.members if name != found.node] if found.group else []
     if found.followed is not None and found.followed not in names:
@@ -153,7 +153,7 @@ def _type_edits(graph: Graph, found: Proof) -> Iterator[Edit]:
 
 
 def _other_devices(devices: DeviceSet, types: Sequence[str], current: str | None) -> list[str]:
-    """Return requests for some other devices that the group's kernels allow: the first of each type, then further ones."""
+    """Return requests for some other devices that the group's kernels allow: the first of each type, then further devices."""
     able = [device for device in devices.ordered if device.type in types and device.name != current]
     firsts = list({(device.type, device.spec.address_space): device for device in reversed(able)}.values())[::-1]
     chosen = [*firsts, *(device for device in able if device not in firsts)][:_MAX_DEVICES]
@@ -190,7 +190,7 @@ def _remedies(setting: Setting, found: Proof | None, conflict: Sequence[Annotati
 def _missing_devices(setting: Setting, spec: DeviceName | None) -> Iterator[Edit]:
     """Yield edits that add the devices that a request needs, or that all requests of its type need.
 
-    There are none if that exceeds the limit of a machine.
+    There are no edits if the number of devices would exceed the limit of a machine.
     """
     if spec is None or spec.type not in ("CPU", "GPU"):
         return

@@ -1,7 +1,7 @@
 """Annotations in a graph that decide devices: `device` at an entry or a scope, and colocation labels.
 
-An annotation is a line that can be changed. It may apply to many nodes: a scope's device to all nodes inside, and a variable's
-to all nodes that the variable expands to.
+An annotation is a line that can be changed. It may apply to many nodes: the device of a scope to all nodes inside, and the
+device of a variable to all nodes that the variable expands to.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class AnnotationKind(IntEnum):
 class Annotation:
     """A line that requests a device or colocation. `text` is the device or the label's node; `node` is the first affected node.
 
-    `position` identifies the annotation: its packed location in the file, or -1 minus the node's id if it has no location.
+    `position` identifies the annotation: its packed location in the file, or without a location, -1 minus the node's id.
     """
 
     kind: AnnotationKind
@@ -50,7 +50,7 @@ class Annotation:
 
 
 Changes = Mapping[Annotation, str]
-"""New text of changed annotations; empty for annotations to remove."""
+"""New text of each changed annotation; an empty text removes the annotation."""
 
 
 class Annotations:
@@ -71,7 +71,7 @@ class Annotations:
     def origins(self, node: Node) -> tuple[Annotation, ...]:
         """Return the annotations that determine a node's request.
 
-        If scopes give the complete request, they are the origins. Otherwise the origins are the node's entry, which has a
+        If scopes give the complete request, the scopes are returned. Otherwise the result is the node's entry, which has a
         `device` or a `colocate_with`, and the scopes that fill in the job, replica or task.
         """
         requested = parse_runtime_name(node.device) if node.device else None
@@ -89,7 +89,7 @@ class Annotations:
         return tuple(self._label(node, label) for label in class_labels(value) if label != node.name) if value else ()
 
     def all(self) -> list[Annotation]:
-        """Return every annotation of the graph once, in the order of the first node that it applies to."""
+        """Return every annotation of the graph once, in the order of the first nodes to which they apply."""
         nodes = self._graph.nodes
         return list(dict.fromkeys(found for node in nodes if node.device or node.attrs for found in self.of_node(node)))
 
@@ -97,7 +97,7 @@ class Annotations:
         """Return the nodes to which a `device` at a node's entry applies.
 
         These include its literals, and all nodes of a variable except its initializer. Nodes that read a variable for the entry
-        are made outside its device (2.2.1).
+        are made outside the entry's device (2.2.1).
         """
         made = self._by_position.get(node.location, ()) if self._key_position(node.location, node.id) > 0 else ()
         nodes = [self._graph.nodes[i] for i in made] or [node]
@@ -106,7 +106,7 @@ class Annotations:
         return () if node.op in reads and node not in kept else kept or (node,)
 
     def _contributing(self, node: Node, requested: DeviceName) -> list[DeviceScope] | None:
-        """Return the scopes that alone determine the request; None if they do not."""
+        """Return the scopes that determine the request, if scopes alone do so; else None."""
         merged, used = ANY, []
         for scope in self._chain(node.id):
             widened = enclose(merged, _spec(scope))
@@ -146,7 +146,8 @@ class Annotations:
     def _key_position(self, position: int, node_id: int) -> int:
         """Return a unique position of an entry, or a negative number for a single node.
 
-        A single node has no file, or is in a GraphDef, or is so far out in a long line that its column is unknown.
+        A node gets a negative number if it has no file, is in a GraphDef, or is so far to the right in a long line that its
+        column is unknown.
         """
         is_exact = position and position % COLUMNS != COLUMNS - 1
         return position if is_exact and not self._is_raw else -1 - node_id
@@ -154,7 +155,7 @@ class Annotations:
     # --- scopes -----------------------------------------------------------------------------------------------------
 
     def _chain(self, node_id: int) -> Iterator[DeviceScope]:
-        """Yield the device scopes around a node from the inside out, ending at one that clears the outer ones."""
+        """Yield the device scopes around a node, innermost first, up to a scope that clears the devices of outer scopes."""
         innermost, parents = self._nesting
         index = innermost[node_id] if node_id < len(innermost) else -1
         while index >= 0:
@@ -171,7 +172,7 @@ class Annotations:
         if not scopes:
             return [], []
         innermost, parents = [-1] * len(self._graph), [-1] * len(scopes)
-        # a scope is noted when it ends, so that of equal ones the outer comes later
+        # a scope is recorded when it ends, so that of two scopes around the same nodes, the outer comes later
         for index in sorted(range(len(scopes)), key=lambda i: (scopes[i].first, -scopes[i].end, -i)):
             first, end = scopes[index].first, scopes[index].end
             if first < end:
@@ -184,7 +185,7 @@ class Annotations:
     def changed(self, graph: Graph, now: Iterable[Annotation], changes: Changes) -> Graph:
         """Return a copy of `graph` in which `changes` apply to the nodes of the annotations in `now`.
 
-        The nodes of `graph` have the same ids as those of the written graph.
+        The nodes of `graph` have the same ids as in the written graph.
         """
         made: dict[int, Node] = {}
         for annotation in now:
@@ -274,7 +275,7 @@ class Annotations:
 
 
 def _refilled(requested: DeviceName, before: DeviceName, around: DeviceName) -> DeviceName:
-    """Return a request with the job, replica and task of the changed scopes around it, where it had those of the old scopes."""
+    """Return a request in which fields (job, replica, task) from old scopes are replaced by those of the changed scopes."""
     fields = zip(requested[:3], before[:3], around[:3], strict=True)
     job, replica, task = (new if mine == old else mine for mine, old, new in fields)
     return DeviceName(job, replica, task, requested.type, requested.id)  # type: ignore[arg-type]

@@ -17,8 +17,8 @@ from placesim.placement.placer import Placement
 
 @dataclass(frozen=True, slots=True)
 class ConflictSet:
-    """Annotations that conflict with each other or with the machine. `is_minimal` is False if the limit of trials was reached
-    before.
+    """Annotations that conflict with each other or with the machine. `is_minimal` is False if the search stopped at the limit
+    of trials.
 
     The set is empty if the graph can't be placed even without annotations.
     """
@@ -37,7 +37,7 @@ def find_conflict(trials: Trials) -> ConflictSet:
         for name in names:
             if name in graph.ids:
                 distance.update(dict.fromkeys(setting.annotations.of_node(graph.node(name)), weight))
-    # what is far from the error is dropped first, so that of several conflicts it is the reported one that is left
+    # annotations far from the error are removed first, so that of several conflicts, the reported conflict remains
     kept = sorted(distance, key=distance.__getitem__)
     return _Deletion(trials).run(kept, sum(not weight for weight in distance.values()))
 
@@ -53,7 +53,7 @@ class _Deletion:
     def run(self, kept: Sequence[Annotation], far: int) -> ConflictSet:
         """Reduce `kept` to a minimal conflict.
 
-        `kept` is ordered from farthest to nearest to the error; the first `far` are tried at once.
+        `kept` is ordered from farthest to nearest to the error; the first `far` annotations are tried together.
         """
         if not self._drop(kept[:far]):
             kept = kept[far:]
@@ -91,7 +91,7 @@ class _Deletion:
 def _neighbourhood(placement: Placement) -> list[str]:
     """Return the nodes related to the error.
 
-    These are the groups of the failing node and of its inputs, and nodes that share its labels.
+    They are the members of the groups of the failing node and of its inputs, and nodes that share a label with it.
     """
     error, graph, groups = placement.error, placement.graph, placement.groups
     if error is None or error.node is None or error.node not in graph.ids:

@@ -18,7 +18,7 @@ from placesim.machine.inventory import Device, DeviceSet
 
 
 class Reach(IntEnum):
-    """The extent of an edit. Edits are ordered by it."""
+    """The extent of an edit, by which edits are sorted."""
 
     NODE = 0
     GROUP = 1
@@ -31,7 +31,7 @@ class Reach(IntEnum):
 class Setting:
     """The input of a placement: a graph as written, its annotations, and the devices.
 
-    `sizes` are the numbers of nodes at each placement of the session, as steps may have added nodes.
+    `sizes` has the number of nodes at each placement of the session, as steps may have added nodes.
     """
 
     graph: Graph
@@ -123,7 +123,7 @@ class BodyDeviceChange:
 
 @dataclass(frozen=True, slots=True)
 class TypeChange:
-    """An edit of a node's element type. It would also require changes of the nodes before and after it."""
+    """An edit of a node's element type. The nodes before and after this node would also need changes."""
 
     node: str
     attr: str
@@ -165,7 +165,7 @@ class SoftPlacementSwitch:
 
 @dataclass(frozen=True, slots=True)
 class HardwareAddition:
-    """An edit that gives a task more devices of a type, `total` together."""
+    """An edit that gives a task more devices of a type, up to a number of `total`."""
 
     task: DeviceName
     device_type: str
@@ -204,7 +204,7 @@ def _new_device(devices: DeviceSet, spec: DeviceName) -> Device:
 
 
 def more_devices(devices: DeviceSet, task: DeviceName, device_type: str, total: int | None = None) -> HardwareAddition:
-    """Return an edit that adds one device of a type to a task, or as many as make `total`."""
+    """Return an edit that adds one device of a type to a task, or increases their number to `total`."""
     present = [d.spec.id or 0 for d in devices.devices if d.type == device_type and d.spec.address_space == task]
     count = max(present, default=-1) + 1
     wanted = count + 1 if total is None else total

@@ -28,10 +28,10 @@ NOT_RUN = "No step runs it."
 
 @dataclass(frozen=True, slots=True)
 class ExplainedNode:
-    """A node's proof and the edits that would move it; None if edits were not requested.
+    """A node's proof, and the edits that would move the node (None if edits were not requested).
 
     `cost` is the node's predicted time. If it is None, `cost_note` has the reason; the note is empty if costs were not
-    requested. `difference` says what the current release would choose, if the placement is of another release.
+    requested. If the placement is of an older release, `difference` has the different choices of the current release.
     """
 
     proof: Proof
@@ -43,7 +43,7 @@ class ExplainedNode:
 
 @dataclass(frozen=True, slots=True)
 class ExplainedError:
-    """A placement error. `conflict` has the conflicting annotations and `remedies` possible fixes; None if not requested."""
+    """A placement error. `conflict` has the conflicting annotations, and `remedies` possible fixes; None if not requested."""
 
     failure: ReportedError
     conflict: ConflictSet | None = None
@@ -119,14 +119,14 @@ class Inquiry:
 
     def _cost(self, found: Proof) -> tuple[NodeCostEstimate | None, str]:
         if found.body is not None:
-            return None, ""  # what runs in bodies is accounted for by names that several bodies share
+            return None, ""  # costs of bodies are recorded by node names, which several bodies share
         if self._costs is None or found.device is None:
             return None, self._cost_note
         cost = self._costs.of(found.node, found.types)
         return cost, "" if cost is not None else NOT_RUN
 
     def explained_briefly(self) -> Iterator[ExplainedNode]:
-        """Yield brief explanations of all placed nodes in log order: those of the graph, then those of bodies."""
+        """Yield brief explanations of all placed nodes in log order: first nodes of the graph, then nodes of bodies."""
         bodies = (self._of_body(body) for body in bodies_of(self._placement).bodies if body.placed is not None)
         for proofs in chain((self._proofs,), bodies):
             yield from (ExplainedNode(proofs.of(node_id)) for node_id in proofs.placement.log)
@@ -134,7 +134,7 @@ class Inquiry:
     def explained_error(self, snapshot: Snapshot, with_edits: bool = True) -> ExplainedError | None:
         """Explain a placement error.
 
-        Returns None without an error, and only the error if it came after placement.
+        Returns None without an error. If the error came after placement, only the error is returned.
         """
         if self._placement.error is None:
             return None if snapshot.error is None else ExplainedError(snapshot.error)
@@ -157,7 +157,7 @@ def select_nodes(snapshot: Snapshot, patterns: Sequence[str]) -> list[str]:
     """Return the names that the patterns match, in log order.
 
     After an error, the matching names of nodes that were not placed follow. Raises UsageError, with the most similar name, for
-    a pattern that matches none.
+    a pattern that matches no name.
     """
     nodes = list(snapshot.nodes)
     placement = snapshot.live.placement if snapshot.live is not None else None

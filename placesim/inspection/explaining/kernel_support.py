@@ -27,8 +27,8 @@ class Exclusion(NamedTuple):
 class KernelSupport(NamedTuple):
     """The kernel of a node for one device type: its priority, or None and the reasons.
 
-    Each of `exclusions` is an attr that by itself excludes all kernels. If there are none, `registered` says whether the op has
-    any kernel for this type.
+    Each of `exclusions` is an attr that alone excludes a kernel. Without exclusions, `registered` says whether the op has any
+    kernel for this type.
     """
 
     device_type: str

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from placesim.prediction.node_costs import DeviceCost, NodeCostEstimate, NodeCosts
 
 MAX_SHOWN = 8
-"""Maximum number of items shown of a long list; the number of the rest is shown too."""
+"""Maximum number of items of a list that are shown; of the other items, only the number is shown."""
 
 NODE = "\N{OBJECT REPLACEMENT CHARACTER}"
 """Placeholder of a node in a paragraph's text."""
@@ -45,7 +45,7 @@ _SOFT_STEPS = {
 
 
 class Paragraph(NamedTuple):
-    """A step of a proof: its topic, and a sentence. Each NODE in the sentence is the next of `nodes`, by id."""
+    """A step of a proof: its topic, and a sentence. The NODE placeholders in the sentence stand for `nodes` (ids), in order."""
 
     term: str
     text: str
@@ -70,7 +70,7 @@ class Paragraphs:
         self._kernels: dict[Signature, Paragraph] = {}
 
     def of(self, node_id: int) -> tuple[Paragraph, ...]:
-        """Return the steps that led to a node's device; after an error, only the known ones."""
+        """Return the steps that led to a node's device; after an error, only the known steps."""
         end, proofs = next(found for found in self._ends if node_id < found[0])
         start = end - len(proofs.graph)
         try:

@@ -1,6 +1,6 @@
 """The proof of a node's placement: the reason that the placer recorded, with names and places in the file.
 
-A proof copies nothing of the reason; each part is looked up on demand. The text and JSON output of `explain` and the paragraphs
+A proof does not copy the reason; it looks up each part on demand. The text and JSON output of `explain` and the paragraphs
 of the page are all made from proofs.
 """
 
@@ -71,7 +71,7 @@ class IgnoredLabelProof(NamedTuple):
 
 
 class GroupBounds(NamedTuple):
-    """Limits on the devices of a node's group before a device was chosen; each is empty if there was none."""
+    """Limits on the devices of a node's group before a device was chosen; empty texts for missing limits."""
 
     requested: str
     resource: str
@@ -117,7 +117,7 @@ class Proof:
 
     @property
     def lowered_from(self) -> str:
-        """Return the path of the node from which lowering made this one; empty for other nodes."""
+        """Return the path of the node from which lowering made this node; empty for other nodes."""
         found = self.proofs.graph.origins.get(self._node.name)
         return "" if found is None else self.proofs.prefix + found.path
 
@@ -156,7 +156,7 @@ class Proof:
 
     @property
     def gradient_of(self) -> tuple[str, Location | None] | None:
-        """Return the name and location of the node that this one is a gradient of; None for other nodes."""
+        """Return the name and location of the forward node whose gradient this node computes; None for other nodes."""
         return self.proofs.gradient_of(self._node)
 
     @cached_property
@@ -182,7 +182,7 @@ class Proof:
 
     @property
     def types(self) -> tuple[str, ...]:
-        """Return the device types for which all nodes of the group have kernels, the preferred one first."""
+        """Return the device types for which all nodes of the group have kernels, the preferred type first."""
         return tuple(device_type for device_type, _ in self.reason.types)
 
     @property
@@ -204,7 +204,7 @@ class Proof:
 
     @property
     def candidates(self) -> tuple[str, ...]:
-        """Return the names of the remaining devices, the preferred one first."""
+        """Return the names of the remaining devices, the preferred device first."""
         return tuple(device.name for device in self.reason.candidates)
 
     @property
@@ -266,8 +266,8 @@ class Proofs:
         return self.prefix + self.graph.nodes[node_id].name
 
     def gradient_of(self, node: Node) -> tuple[str, Location | None] | None:
-        """Return the name and location of the node that `node` is the gradient of, or belongs to the gradient of; None if there
-        is none.
+        """Return the name and location of the forward node whose gradient `node` computes or helps to compute; None if there is
+        none.
         """
         name = self._written.gradients_of.get(node.name)
         if name is None:
@@ -277,7 +277,7 @@ class Proofs:
     def origins(self, node: Node) -> tuple[Annotation, ...]:
         """Return the annotations that determine a node's request.
 
-        There are none for a node that a rewrite made, except in a lowered body.
+        A node that a rewrite made has no annotations, except in a lowered body.
         """
         if node.name in self._written.ids:
             return self._annotations.origins(self._written.node(node.name))
@@ -334,7 +334,7 @@ def proofs_of_body(body: CalledBody) -> Proofs:
 
 
 def _effective(unions: Sequence[Union]) -> Iterator[Union]:
-    """Yield the unions except those of nodes that were already in one group."""
+    """Yield the unions, except unions of nodes that were already in the same group."""
     parent: dict[int, int] = {}
 
     def root(i: int) -> int:

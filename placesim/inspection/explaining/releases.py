@@ -42,10 +42,10 @@ _RULES = (
 
 @dataclass(frozen=True, slots=True)
 class ReleaseDifference:
-    """The differences of the current release for a node.
+    """The differences between the current release and an older release for a node.
 
-    `rules` are sentences, each with the device that this rule by itself leads to. `kernels` are the device types with a kernel
-    in the current release; None if they are the same.
+    `rules` has sentences about rules, each with the device that results if only this rule changes. `kernels` has the device
+    types with a kernel in the current release; None if they are the same.
     """
 
     release: str
@@ -56,7 +56,7 @@ class ReleaseDifference:
 class ReleaseTrials:
     """Trials that place a setting with one rule of the current release at a time.
 
-    There are none for large graphs, or if the setting is of the current release.
+    There are no trials for large graphs, or if the setting has the current release.
     """
 
     def __init__(self, setting: Setting, placement: Placement) -> None:
@@ -65,7 +65,7 @@ class ReleaseTrials:
         self._release = setting.graph.registry.rules
 
     def difference(self, name: str) -> ReleaseDifference | None:
-        """Return the differences for a node of the placed graph; None if there are none."""
+        """Return the differences for a node of the placed graph; None if nothing differs."""
         if self._release is CURRENT or self._placement.error is not None:
             return None
         node = self._placement.graph.node(name)

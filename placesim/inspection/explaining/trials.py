@@ -1,7 +1,7 @@
 """Trial of an edit: the edited graph is placed completely, and compared with the previous placement.
 
-A placement of 100,000 nodes takes about a tenth of a second. Whole graphs are therefore placed, and nothing is assumed about
-the extent of an edit. The total number of placed nodes limits the trials (`Trials.budget`).
+A placement of 100,000 nodes takes about a tenth of a second. So each trial places the whole graph, and nothing is assumed about
+the effect of an edit. The total number of placed nodes limits the trials (`Trials.budget`).
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Trials:
         """Return the effect of an edit on a node, and the number of other nodes that move."""
         placement = self._general.get(edit) or self.place(edit.apply(self.setting))
         if edit.reach in (Reach.SESSION, Reach.MACHINE):
-            self._general[edit] = placement  # asked again for every node
+            self._general[edit] = placement  # cached, since it is needed for every node
         device = device_at(placement, node)
         return Trial(edit, None if device is None else device.name, self._moved(placement), placement.error)
 

@@ -33,7 +33,7 @@ def device_work(picture: Picture) -> list[float | None]:
 
 
 def allowed_devices(request: str, devices: Sequence[str]) -> list[int]:
-    """Return the indices of the devices that a request allows; all for an empty request."""
+    """Return the indices of the devices that a request allows; an empty request allows all."""
     spec = parse_runtime_name(request) or ANY
     return [index for index, name in enumerate(devices) if spec.matches(parse_runtime_name(name) or ANY)]
 

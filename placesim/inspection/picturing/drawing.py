@@ -12,7 +12,7 @@ from placesim.inspection.picturing.scopes import Scope
 
 
 class BoxLink(NamedTuple):
-    """All edges between two boxes: their number, whether they carry tensors, and their copies, each counted once."""
+    """All edges between two boxes: their number, whether they carry tensors, and the distinct copies that they need."""
 
     source: int
     target: int
@@ -81,7 +81,7 @@ class _LinkTally:
 def copies_by_edge(picture: Picture) -> dict[tuple[int, int, int], int]:
     """Map the producer, slot and reader's device of an edge to its copy, an index into the picture's copies.
 
-    All readers on a device share a copy. If several steps make the same copy, it is the first step's.
+    All readers on a device share a copy. If several steps make the same copy, the copy of the first step is used.
     """
     found: dict[tuple[int, int, int], int] = {}
     for index, copy in enumerate(picture.copies):

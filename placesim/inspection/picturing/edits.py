@@ -1,7 +1,8 @@
 """Edits for a picture's nodes that are not on their requested device.
 
-Each edit is tried by placing the edited graph, as `explain` does. To keep the page fast, only such nodes are examined, and the
-number of trials is limited. For other nodes, the page shows the command that explains them.
+Each edit is tried by placing the edited graph, as `explain` does. To keep the page fast, only nodes that are not on their
+requested device are examined, and the number of trials is limited. For other nodes, the page shows the command that explains
+them.
 """
 
 from __future__ import annotations

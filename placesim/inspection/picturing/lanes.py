@@ -20,7 +20,7 @@ from placesim.inspection.picturing.scopes import Scope, walk
 class ScopePiece(NamedTuple):
     """The part of a closed scope, or of a node by its id, that is on one device. A scope on two devices has two pieces.
 
-    `nodes` are its ids on the device. `column` starts at 0, and `place` is its place in the execution order.
+    `nodes` are the ids of its nodes on the device. `column` starts at 0, and `place` is its place in the execution order.
     """
 
     item: Scope | int
@@ -33,7 +33,7 @@ class ScopePiece(NamedTuple):
 class Wire(NamedTuple):
     """The copies for all edges from one piece to another. `target` is None if only the target's lane is known.
 
-    `lane` is the device of the target. Within a lane, the wire has the tensors of the edges, and nothing is copied.
+    `lane` is the device of the target. Within a lane, nothing is copied, so `copies` has the tensors of the edges.
     """
 
     source: int
@@ -60,7 +60,7 @@ class PictureLanes:
 def arrange_lanes(picture: Picture, root: Scope, opened: Set[Scope], most_columns: int) -> PictureLanes:
     """Arrange a picture in lanes with the scopes in `opened` open, in at most `most_columns` columns.
 
-    Wires are copies between lanes; if everything is on one device, they are the links within it.
+    Wires are copies between lanes; if all nodes are on one device, wires are the links within its lane.
     """
     parts = list(_parts(picture, root, opened))
     depths = node_depths(picture.nodes)
@@ -70,7 +70,7 @@ def arrange_lanes(picture: Picture, root: Scope, opened: Set[Scope], most_column
     places = box_places(mean, links)
     devices = [device for _, device, _ in parts]
     columns = columns_of(list(zip(places, devices, strict=True)), most_columns)
-    # what stands in a column of a lane does so in the order of places, and then of depths
+    # the pieces in one column of a lane are sorted by place, and then by depth
     order = sorted(range(len(parts)), key=lambda number: (places[number], mean[number]))
     numbers = {number: place for place, number in enumerate(order)}
     pieces = [ScopePiece(*parts[number], places[number], columns[places[number]]) for number in order]
@@ -143,15 +143,15 @@ def _written_wires(picture: Picture, piece_of: dict[int, int], passed: Set[int])
 def columns_of(placed: Sequence[tuple[int, int]], most: int) -> list[int]:
     """Return the column of each place.
 
-    Neighbouring places share a column so that there are at most `most` columns, and the highest stack in a lane is as low as
-    possible. `placed` are the place and the device of each box.
+    Neighbouring places share a column, so that there are at most `most` columns and the highest stack of boxes in a lane is as
+    low as possible. `placed` are the place and the device of each box.
     """
     counts: list[dict[int, int]] = [{} for _ in range(max((place for place, _ in placed), default=0) + 1)]
     for place, device in placed:
         counts[place][device] = counts[place].get(device, 0) + 1
     if len(counts) <= most:
         return list(range(len(counts)))
-    # more room in a column never takes more columns
+    # a higher limit per column never needs more columns
     limits = range(1, len(placed) + 1)
     return _packed(counts, limits[bisect_left(limits, True, key=lambda limit: _packed(counts, limit)[-1] < most)])
 

@@ -1,8 +1,8 @@
 """Parallel copies among sibling scopes: siblings of equal shape at the same place in the order, drawn as one box.
 
 Copies are scopes with the same ops on the same devices, or nodes of one op on one device whose names differ only in numbers.
-They have the same place in the order, and the same classes of inputs and readers.  No copy leads to another, so one box for all
-keeps the order.
+They have the same place in the execution order, and equal inputs and readers. No edge leads from one copy to another, so one
+box for all copies keeps the order.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Likeness:
         self._depths = node_depths(nodes)
 
     def groups(self, children: Sequence[Child], nodes_of: Callable[[Child], Iterable[int]]) -> list[list[Child]]:
-        """Return the children in groups of equal ones, ordered by the first child of each group. Most groups have one child."""
+        """Return the children in groups of equal children, ordered by the first child. Most groups have one child."""
         if len(children) < CROWDED_FROM:
             return [[child] for child in children]
         inside = [list(nodes_of(child)) for child in children]
@@ -65,7 +65,7 @@ def _numbered(keys: Sequence[Hashable]) -> list[int]:
 
 
 def _refined(kinds: list[int], links: Iterable[tuple[int, int]]) -> list[int]:
-    """Refine classes by the classes of their neighbours in both directions until they are stable."""
+    """Divide classes of siblings by the classes of their neighbours in both directions, until nothing changes."""
     sources: list[set[int]] = [set() for _ in kinds]
     readers: list[set[int]] = [set() for _ in kinds]
     for source, reader in links:

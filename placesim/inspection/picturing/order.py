@@ -12,7 +12,7 @@ from placesim.ops.categories import NEXT_ITERATIONS
 def node_depths(nodes: Sequence[PictureNode]) -> list[int]:
     """Return for each node the length of the longest path to it.
 
-    A node without inputs is placed just before the first node that reads it. Edges that close a loop do not count.
+    A node without inputs is placed just before the first node that reads it. Edges that close a loop are ignored.
     """
     order = _in_order(nodes)
     placed = [-1] * len(nodes)
@@ -56,9 +56,9 @@ def _in_order(nodes: Sequence[PictureNode]) -> list[int]:
 
 
 def box_places(depths: Sequence[float], links: Iterable[tuple[int, int]]) -> list[int]:
-    """Return the place of each box from 0 on, after all its predecessors; `depths` are the mean depths of their nodes.
+    """Return the place of each box, from 0 on, after all its predecessors; `depths` has the mean depth of each box's nodes.
 
-    Boxes on a cycle are ordered by depth, and links against that order do not count. The page uses the same rule (`placesOf` in
+    Boxes on a cycle are ordered by depth, and links against this order are ignored. The page uses the same rule (`placesOf` in
     `assets/lane_places.js`).
     """
     order = sorted(range(len(depths)), key=lambda box: (depths[box], box))

@@ -35,7 +35,7 @@ class InputSource(NamedTuple):
 class PictureNode(NamedTuple):
     """A node, identified by its id in the picture. `device` is an index into the picture's devices.
 
-    `bytes` are those of its outputs, or of the variable for a handle; None for an unknown shape. `body` is the path of its
+    `bytes` is the size of its outputs, or for a handle, of the variable; None for an unknown shape. `body` is the path of its
     function body, which is a prefix of its name; empty for the main graph.
     """
 
@@ -133,7 +133,7 @@ def _asides(rows: Sequence[TransferRow], indices: Mapping[str, int]) -> Asides:
 
 
 def _nodes_of_bodies(bodies: Bodies, placement: Placement, indices: Mapping[str, int]) -> Iterator[PictureNode]:
-    """Yield the nodes of each body; those without inputs depend on the calling node."""
+    """Yield the nodes of each body; nodes without inputs depend on the calling node."""
     numbers = {node.name: node.id for node in placement.graph.nodes} if bodies.bodies else {}
     start = len(placement.graph)
     for body, found in placed_bodies(bodies):
@@ -151,7 +151,7 @@ def placed_bodies(bodies: Bodies) -> Iterator[tuple[CalledBody, Placement]]:
 
 
 def pictured_graphs(live: SimulationState | None) -> tuple[Graph, ...]:
-    """Return the graphs in a picture: the placed graph, then those of bodies; none without a placement."""
+    """Return the graphs in a picture: the placed graph, then the graphs of bodies; none without a placement."""
     if live is None or live.placement is None:
         return ()
     return (live.placement.graph, *(found.graph for _, found in placed_bodies(live.bodies)))

@@ -18,7 +18,7 @@ from placesim.inspection.picturing.picture import PictureNode
 FOLD_LIMIT = 60
 """Maximum children of a scope, to fit on a screen."""
 SERIES_FROM = 36
-"""Number of children from which series of at least MIN_SERIES are folded, so that other children are easier to see."""
+"""Minimum number of children for folding series of at least MIN_SERIES, which makes other children easier to see."""
 MIN_SERIES = 4
 FIRST_BOXES = 24
 """Maximum number of boxes in the first picture of the page."""
@@ -167,7 +167,7 @@ class _Grower:
         *,
         is_body: bool = False,
     ) -> Scope:
-        # a fold of bodies has them all, and is none of the scope around it either
+        # a scope folded from bodies only is itself a body, so it does not count for the enclosing scope
         is_body = is_body or (is_folded and all(isinstance(child, Scope) and child.is_body for child in children))
         found: dict[int, Amount] = {}
         first = min((self._first(child) for child in children), default=0)
@@ -191,7 +191,7 @@ class _Grower:
     # --- folding what is too much
 
     def _alike(self, name: str, children: list[Scope | int]) -> list[Scope | int]:
-        """Return the children, with those of equal shape folded into one scope."""
+        """Return the children; children of equal shape are folded into one scope."""
         if self._likeness is None:
             return children
         groups = self._likeness.groups(children, lambda child: child.node_ids() if isinstance(child, Scope) else (child,))
@@ -214,7 +214,7 @@ class _Grower:
         return self._ranges(name, found)
 
     def _with_series(self, name: str, children: list[Scope | int], least: int) -> Sequence[Scope | int]:
-        """Return the children, with every series of at least `least` folded into one at its first position."""
+        """Return the children; every series of at least `least` children is folded into one scope at its first position."""
         series: dict[tuple[bool, str], list[Scope | int]] = {}
         for child in children:
             series.setdefault((isinstance(child, Scope), _stem(self._label(child))), []).append(child)
@@ -232,7 +232,7 @@ class _Grower:
         return self._made(_under(name, label), label, self._ranges(name, members), True)
 
     def _ranges(self, name: str, members: Sequence[Scope | int]) -> Sequence[Scope | int]:
-        """Return at most `limit` ranges of equal length, nested if they are still too long."""
+        """Return the members. If there are more than the limit, fold them into ranges of equal length, which may be nested."""
         assert self._limit is not None
         levels, reach = 1, self._limit
         while reach < len(members):
@@ -281,18 +281,18 @@ def unfold(root: Scope, limit: int, nodes_count: bool = True) -> set[Scope]:
 
 
 def find_open_scopes(root: Scope, depth: int) -> set[Scope]:
-    """Return the scopes to open so that those at `depth` are visible; 1 shows the children of the root."""
+    """Return the scopes to open so that scopes at level `depth` are visible; level 1 has the children of the root."""
     return {scope for level, scope in root.walk() if level < depth}
 
 
 def choose_open_scopes(nodes: Sequence[PictureNode], limit: int, depth: int | None) -> tuple[Scope, set[Scope]]:
-    """Return the tree and the scopes to open: down to `depth`, or if it is None, as many as `limit` boxes allow."""
+    """Return the tree and the scopes to open: down to level `depth`, or with None, as many as `limit` boxes allow."""
     tree = scope_tree(nodes, FOLD_LIMIT if depth is None else None)
     return tree, unfold(tree, limit) if depth is None else find_open_scopes(tree, depth)
 
 
 def page_tree(nodes: Sequence[PictureNode]) -> tuple[Scope, set[Scope]]:
-    """Return the page's tree and its initially open scopes: the outermost that fit."""
+    """Return the page's tree and its initially open scopes: as many outer levels as fit."""
     tree = scope_tree(nodes, folds_alike=True)
     return tree, unfold(tree, FIRST_BOXES)
 

@@ -1,15 +1,16 @@
 """TensorFlow's BFC allocator ("best fit with coalescing"), which allocates chunks of a device's memory.
 
-It behaves like `bfc_allocator.cc` and `allocator_retry.cc` of TensorFlow 2.21.  Each tensor gets the offset, size and
-allocation id that it would have there, and a device runs out of memory at the same allocation.
+It behaves like `bfc_allocator.cc` and `allocator_retry.cc` of TensorFlow 2.21. Each tensor gets the same offset, size and
+allocation id as in TensorFlow, and a device runs out of memory at the same allocation.
 
-- A size is rounded up to 256 bytes and gets the smallest free chunk that is large enough, the lowest address among equals.
-- A chunk is split if it has at least twice the size or would waste too much; else the caller gets all of it.
+- A size is rounded up to 256 bytes, and gets the smallest free chunk that is large enough; of equal chunks, the first.
+- A chunk is split if it has at least twice the size, or if too much would be wasted; else the caller gets the whole chunk.
 - A freed chunk is merged with its free neighbours.
-- If no chunk is large enough, the allocator requests a region from the sub-allocator.  The first has the whole limit, or with
-  `allow_growth` 2 MiB, and each further one twice the size.  A refused region is requested again, each time a tenth smaller.
-- If that does not help and `garbage_collection` is set, unused regions are returned to the driver.  After that, the allocation
-  fails.
+- If no chunk is large enough, the allocator requests a region from the sub-allocator.  The first region has the size of the
+  limit, or with `allow_growth` 2 MiB; each further region is twice as large. If a region is refused, the request is repeated,
+  each time a tenth smaller.
+- If all requests are refused and `garbage_collection` is set, unused regions are returned to the driver, and the search is
+  repeated. Then the allocation fails.
 - With a timing counter, a freed chunk is not merged until the safe frontier has passed the count of its release.
 
 `TF_BFC_MEMORY_DUMP` is ignored: no file is written.  An allocator takes no lock, so threads that share one need their own.
@@ -45,8 +46,8 @@ class BfcAllocator:
     - sub_allocator: the source of regions.
     - failures: the failure count of the process, shared by all its allocators.
     - log: receives each line; without it, no lines are made.
-    - wait_for_memory: called when TensorFlow would wait for memory; returns whether some was freed within 10 s.  Without it,
-      none is.
+    - wait_for_memory: called when TensorFlow would wait for memory; returns whether memory was freed within 10 s. Without this
+      function, no memory is freed.
     - timing_counter: makes the allocator work with timestamps (`timestamped_allocator`).
 
     The constructor raises InvalidArgumentError for a negative limit, or a fraction of the limit that is less than a byte.
@@ -118,7 +119,7 @@ class BfcAllocator:
         """Allocate a chunk of at least `num_bytes`.  Return None if there is no room, and for 0 bytes.
 
         - retry: whether the caller needs the memory and would wait for it (`retry_on_failure`).  It is False for optional
-          scratch space.  It also decides how a failure is logged.
+          scratch space.  `retry` also determines the log of a failure.
         - freed_by: with a timing counter, use only chunks that were freed up to this count; 0 allows all.
         - operation_name: the node for the log.
 
@@ -160,11 +161,11 @@ class BfcAllocator:
             self._chunks.put(chunk)
 
     def advance_safe_frontier(self, count: int) -> None:
-        """Allow chunks that were freed before this count to be merged and used by all; a smaller count is ignored."""
+        """Allow merging and using chunks that were freed before this count. A count below an earlier one is ignored."""
         self._safe_frontier = max(self._safe_frontier, count)
 
     def clear_statistics(self) -> None:
-        """Reset the counters, and set the peak to the current use, like TensorFlow's ClearStats; those of the pool are kept."""
+        """Reset the counters and set the peak to the current use, like TensorFlow's ClearStats. Pool counters are kept."""
         self._num_allocs = 0
         self._peak_bytes_in_use = self._bytes_in_use
         self._largest_alloc_size = 0
@@ -184,7 +185,7 @@ class BfcAllocator:
     def fragmentation(self) -> float:
         """Return the share of the free bytes that lies outside the largest free chunk; NaN if no bytes are free.
 
-        It has single precision, like MemAllocatorStats.fragmentation_metric in a memory profile.
+        The result is rounded to single precision, like MemAllocatorStats.fragmentation_metric in a memory profile.
         """
         free = self._pool_bytes - self._bytes_in_use
         if not free:
@@ -280,7 +281,7 @@ class BfcAllocator:
         address = self._sub_allocator.allocate(size)
         while address is None:
             refused, size = size, _nine_tenths(size)
-            # TensorFlow would request the same size forever if nine tenths are rounded up to it
+            # if nine tenths round up to the same size, TensorFlow would repeat the request forever
             if size < rounded or size == refused:
                 return False
             address = self._sub_allocator.allocate(size)
@@ -292,7 +293,7 @@ class BfcAllocator:
         return True
 
     def _add_region(self, address: int, size: int) -> None:
-        """Add a free chunk, as a region of its own or at the end of an adjoining one."""
+        """Add a free chunk, as a new region or at the end of an adjoining region."""
         chunk = self._chunks.new_chunk(address, size)
         at = bisect_right(self._regions, address, key=lambda region: region.end)
         before = self._regions[at - 1] if at else None
@@ -307,7 +308,7 @@ class BfcAllocator:
         self._chunks.put_joined(chunk)
 
     def _collect_free_regions(self, rounded: int) -> bool:
-        """Return all unused regions to the driver, unless that would not be enough; return whether it did."""
+        """Return all unused regions to the driver, if that would free enough bytes. Return whether regions were returned."""
         if not self.options.garbage_collection:
             return False
         kept: list[Region] = []
@@ -344,7 +345,7 @@ class BfcAllocator:
             self._chunks.rejoin(chunk, whenever_freed=False)
 
     def _merge_until(self, rounded: int) -> bool:
-        """Merge queued chunks, regardless of their counts, until one has at least this size; return whether one has."""
+        """Merge queued chunks, regardless of their counts, until a chunk has at least this size. Return whether one has."""
         queued = [chunk.address for chunk in self._queued_chunks()]
         self._timestamped = deque()
         satisfied = False
@@ -371,7 +372,7 @@ class BfcAllocator:
 
 
 def _nine_tenths(size: int) -> int:
-    """Return the size to request after this one was refused: 0.9 times it in single precision, like TensorFlow."""
+    """Return the size to request after this size was refused: 0.9 times the size in single precision, like TensorFlow."""
     return rounded_up(_single(_single(size) * _NINE_TENTHS_NUMERATOR) // _NINE_TENTHS_DENOMINATOR)
 
 

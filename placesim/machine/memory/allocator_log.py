@@ -51,7 +51,7 @@ def dump_lines(pool: Pool, rounded_bytes: int) -> Iterator[DumpLine]:
 
 
 def out_of_memory_line(name: str, num_bytes: int, freed_by: int, *, important: bool) -> DumpLine:
-    """Return the warning for a failed allocation; it is not `important` if the caller can continue without the memory."""
+    """Return the warning for a failed allocation. `important` is False if the caller can continue without the memory."""
     asked = human_readable_bytes(num_bytes)
     text = f"Allocator ({name}) ran out of memory trying to allocate {asked} with freed_by_count={freed_by}."
     if not important:

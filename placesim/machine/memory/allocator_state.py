@@ -76,7 +76,7 @@ class Region:
 
 
 class BinFigures(NamedTuple):
-    """Totals of one bin's chunks, used or free; `client_bytes_in_use` is the sum of the requested sizes of those in use."""
+    """Totals of one bin's chunks, used or free. `client_bytes_in_use` is the sum of the requested sizes of used chunks."""
 
     bytes_in_use: int = 0
     bytes: int = 0
@@ -89,7 +89,7 @@ class BinFigures(NamedTuple):
 class Statistics:
     """Statistics of an allocator (TensorFlow's AllocatorStats).
 
-    Sizes are those of whole chunks; failed allocations change nothing.  A BFC allocator never sets the last three fields.
+    Sizes are sizes of whole chunks; failed allocations change nothing.  A BFC allocator never sets the last three fields.
     """
 
     num_allocs: int
@@ -106,7 +106,7 @@ class Statistics:
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """The current state of an allocator.  It shares the allocator's regions, so read it before the allocator is used again.
+    """The current state of an allocator.  A pool shares the allocator's regions, so read it before the allocator is used again.
 
     `next_region_bytes` is the size of the next region to request; `timed` says whether releases are counted.
     """
@@ -157,5 +157,5 @@ def bin_of(size: int) -> int:
 
 
 def bin_bytes(bin_num: int) -> int:
-    """Return the smallest size of a bin, which also is its name."""
+    """Return the smallest size of a bin, which is also the name of the bin."""
     return MIN_ALLOCATION_BYTES << bin_num

@@ -15,7 +15,7 @@ MAX_BYTES = (1 << 63) - 1
 
 
 class Clock:
-    """Clock shared by the journals of several sources: the current `node`, and a `moment` that only a recorder advances."""
+    """Clock for the journals of several sources: the current `node`, and a `moment`, a number that only a recorder advances."""
 
     __slots__ = ("moment", "node")
 

@@ -61,7 +61,7 @@ class Buffer:
 
     @property
     def is_shared(self) -> bool:
-        """Whether more than one tensor refers to the buffer, or to the whole that it is a view of."""
+        """Whether more than one tensor refers to the buffer, or to the whole buffer if this is a view."""
         return self.holders > 1 or self.root.holders > 1
 
     def view(self, size: int = 0) -> Buffer:
@@ -92,5 +92,5 @@ class Buffer:
 
 
 def foreign_buffer(size: int) -> Buffer:
-    """Return a buffer for memory owned by a client, which kernels never write to and which is not freed here."""
+    """Return a buffer for memory owned by a client. Kernels never write to this memory, and no source frees it."""
     return Buffer(None, size)

@@ -7,7 +7,7 @@ from placesim.machine.memory.free_chunks import FreeChunks
 
 
 class ChunkTable:
-    """All chunks by address, and the free ones in bin order.
+    """All chunks by address, and free chunks in bin order.
 
     The record deleted last is reused first, so that a dump shows the same handles as TensorFlow's.
     """
@@ -48,7 +48,7 @@ class ChunkTable:
         return self._at[address] if address >= 0 else None
 
     def take_freed_by(self, size: int, count: int) -> Chunk | None:
-        """Do the same as `take`, but only for chunks that were freed at this count or before."""
+        """Like `take`, but only for chunks that were freed at this count or before."""
         for address in self._free.of_at_least(size):
             chunk = self._at[address]
             if chunk.freed_at_count <= count:
@@ -79,12 +79,12 @@ class ChunkTable:
         return chunk
 
     def rejoin(self, chunk: Chunk, *, whenever_freed: bool) -> Chunk:
-        """Do the same as `put_joined`, for a chunk that already is in its bin."""
+        """Like `put_joined`, for a chunk that is already in its bin."""
         self._free.remove(chunk.size, chunk.address)
         return self.put_joined(chunk, whenever_freed=whenever_freed)
 
     def split(self, chunk: Chunk, size: int) -> None:
-        """Split a chunk: it keeps its start, and the rest becomes a free chunk."""
+        """Split a chunk: it keeps the first `size` bytes, and the rest becomes a free chunk."""
         rest = self.new_chunk(chunk.address + size, chunk.size - size, chunk.freed_at_count)
         following = chunk.next
         rest.prev, rest.next = chunk, following

@@ -86,6 +86,6 @@ def host_memory(supply: int = UNLIMITED_BYTES) -> AddressRanges:
 def mapped_memory() -> AddressRanges:
     """Make host memory whose ranges malloc maps separately.
 
-    Each range lies below the previous one and a page apart, so none adjoin.
+    Each range is below the previous range, with a page between them, so ranges never adjoin.
     """
     return AddressRanges(coalesces=True, base=BASE_ADDRESS, order="down", gap=PAGE_BYTES)

@@ -1,10 +1,11 @@
 """End times of transfers over shared links.
 
 A transfer waits for the sum of its route's latencies, and then shares the links of its route by max-min fairness.  The links
-are filled one after another, that with the smallest rate per transfer first.  The rates of its transfers are then subtracted
-from their other links (progressive filling; Bertsekas and Gallager, Data Networks, 6.5.2).
-Transfers on one route have equal rates and are kept together.  One number is the amount that each has moved since the first
-began.  The cost of a start or end is therefore proportional to the number of connected routes, not of their transfers.
+are filled one after another, the link with the smallest rate per transfer first. The rates of the transfers on this link are
+then subtracted from their other links (progressive filling; Bertsekas and Gallager, Data Networks, 6.5.2). Transfers on one
+route have equal rates and are kept together: one number for all of them is the amount that each transfer has moved since the
+first one began. The cost of a start or end is therefore proportional to the number of connected routes, not to the number of
+transfers.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import NamedTuple
 from placesim.core.errors import InvalidArgumentError
 
 ROUTE_ENDS = -1
-"""Takes the place of a transfer's number in the list of changes, for the end of a route's first transfer."""
+"""Marks, in place of a transfer's number in the list of changes, the end of a route's first transfer."""
 
 
 class Link(NamedTuple):
@@ -104,10 +105,10 @@ class _LinkState:
 class _Route:
     """The current transfers of one route.
 
-    - At time `at`, each has moved `moved` bytes since the first of them began, and moves on at `rate`.
-    - `due` has an entry per transfer with the value of `moved` at which it ends.
+    - At time `at`, each transfer has moved `moved` bytes since the first transfer began, and continues at `rate`.
+    - `due` has an entry per transfer: the value of `moved` at which the transfer ends.
     - `next_end` is the time at which the first transfer ends at this rate.
-    - `bytes` is the total of all transfers that the route ever got.
+    - `bytes` is the total of all past and current transfers of the route.
     """
 
     __slots__ = ("at", "bytes", "crossings", "due", "latency", "moved", "next_end", "rate", "settled")
@@ -170,7 +171,7 @@ class SharedLinks:
             self._share(time, taken, transfer, num_bytes)
 
     def next_change(self) -> float:
-        """Return the time of the next end of a latency or transfer if nothing begins before; infinity if there is none."""
+        """Return the next time at which a latency or transfer ends, if nothing begins before; infinity if nothing runs."""
         return self._ended[0][0] if self._ended else self._next()
 
     def advance(self, until: float) -> list[tuple[float, int]]:
@@ -180,7 +181,7 @@ class SharedLinks:
         return ended
 
     def traffic(self) -> tuple[Traffic, ...]:
-        """Return the bytes assigned to each link, and the time that it was in use until the last change."""
+        """Return the bytes assigned to each link, and how long the link was in use until the last change."""
         num_bytes = [0.0] * len(self._links)
         for numbers, route in self._routes.items():
             for number in numbers:
@@ -226,7 +227,7 @@ class SharedLinks:
                     self._end(time, route)
 
     def _share(self, time: float, route: _Route, transfer: int, num_bytes: float) -> None:
-        """Give a transfer whose latency is over a share of its links."""
+        """Start sharing links with a transfer whose latency has ended."""
         self._now = time
         if not num_bytes or not route.crossings:
             self._ended.append((time, transfer))
@@ -247,7 +248,7 @@ class SharedLinks:
     def _end(self, time: float, route: _Route) -> None:
         """End the first transfers of a route.
 
-        The amount moved is set to the amount that they were due, so that rounding errors do not accumulate.
+        The moved amount is set to the exact amount at which the transfers end, so that rounding errors do not accumulate.
         """
         self._now = time
         due = route.due
@@ -276,7 +277,7 @@ class SharedLinks:
         """Give routes that are alone on their links the full bandwidth."""
         for route in self._alone:
             count = len(route.due)
-            # a route that has joined since then is considered when its links are divided
+            # a route that was added later is handled when its links are divided
             rate = min([link.bandwidth / (times * count) for link, times in route.crossings]) if count else 0.0
             if count and (rate != route.rate or route.next_end == math.inf):
                 self._set_rate(route, rate)
@@ -293,7 +294,7 @@ class SharedLinks:
             full = self._states[number]
             if not full.takers or share != full.free / full.takers:
                 continue
-            # the rate per transfer never falls while links are filled; a smaller one is a rounding error
+            # the rate per transfer never falls while links are filled; a smaller rate is a rounding error
             level = max(level, share)
             for route in full.routes:
                 if route.settled:
@@ -311,9 +312,7 @@ class SharedLinks:
             route.settled = False
 
     def _connected(self) -> tuple[list[_LinkState], list[_Route]]:
-        """Return the links that are connected with a changed one through shared routes, reset for a new division, and these
-        routes.
-        """
+        """Return the links and routes that are connected with a changed link, and reset these links for a new division."""
         links = [link for link in self._changed if link.routes]
         found = set(links)
         self._changed = {}

@@ -1,7 +1,7 @@
 """A checked workload in columns, which can be simulated repeatedly with different times.
 
-Each row is a phase.  The run of a task has the task's number.  If a stream has a host, the launch of a task has that number
-plus the number of all tasks; the row of a task without a launch is unused.
+Each row is a phase: the run or the launch of a task. The run has the task's number. If any stream has a host, the launch has
+this number plus the number of all tasks; the launch row of a task without a launch is unused.
 """
 
 from __future__ import annotations
@@ -34,14 +34,15 @@ CIRCLE_SHOWN = 10
 class WorkloadPlan:
     """A workload in columns by phase, which a simulation does not change.
 
-    - `places`: the resource of each phase; NOWHERE if it uses none or is unused, SENT for most transfers.
+    - `places`: the resource of each phase. NOWHERE means that the phase uses no resource or that the row is unused; SENT marks
+      a transfer that may share its links or uses more than one stream.
     - `seconds`: the duration of each phase, or SHARED if links determine it.
-    - `hosts`: the host of each place, also of the negative ones.
-    - `consumers`: the phases that wait for a phase, except the run that waits for its launch.
-    - `missing`: the number of phases that a phase waits for.
+    - `hosts`: the host of each place, including the negative places NOWHERE and SENT.
+    - `consumers`: the phases that wait for each phase; for a launch, its own run is not listed.
+    - `missing`: the number of phases for which each phase waits.
     - `asked`: the cores that each phase requests; `most_asked` is the maximum for each resource.
     - `streams`: the distinct streams of each transfer.
-    - `order`: all tasks in topological order; None if their numbers have it.
+    - `order`: all tasks in topological order; None if the order of their numbers is topological.
     """
 
     tasks: Sequence[Task | LinkTransfer]
@@ -102,7 +103,7 @@ class WorkloadPlan:
         return {self.transfer(number).route for number in self.streams}
 
     def transfer(self, number: int) -> LinkTransfer:
-        """Return the transfer with this number, which must be one."""
+        """Return the transfer with this number; the number must belong to a transfer, not to a task."""
         transfer = self.tasks[number]
         assert isinstance(transfer, LinkTransfer)
         return transfer
@@ -115,7 +116,7 @@ class WorkloadPlan:
         return replace(self, seconds=seconds)
 
     def with_free_resource(self, resource: int) -> WorkloadPlan:
-        """Return a copy in which the tasks of a resource take no time; for cores, neither do the launches on them."""
+        """Return a copy in which the tasks of a resource take no time; for cores, their launches take no time either."""
         free = [0.0 if place == resource else s for place, s in zip(self.places, self.seconds, strict=True)]
         return replace(self, seconds=free).with_seconds(free[: self.count])
 
@@ -138,7 +139,8 @@ class WorkloadPlan:
         return found
 
     def settle_transfers(self) -> None:
-        """Compute the times of transfers that never share a link; those with one stream are then treated like its tasks.
+        """Compute the times of transfers that never share a link. If such a transfer has one stream, it becomes a task of the
+        stream.
 
         A link is never shared if all its transfers use a common stream.
         """
@@ -221,9 +223,10 @@ def make_plan(
 def _waits(
     tasks: Sequence[Task | LinkTransfer], places: Sequence[int], hosts: Sequence[int], phases: int
 ) -> tuple[list[list[int]], list[int], bool]:
-    """Return the phases that wait for each phase, how many each waits for, and whether all wait only for smaller numbers.
+    """Return the phases that wait for each phase, the number of phases that each waits for, and whether all wait only for
+    smaller numbers.
 
-    If a task has a launch, that waits for the inputs; for inputs on the same stream, it waits only for their launches.
+    If a task has a launch, the launch waits for the inputs; for inputs on the same stream, it waits only for their launches.
     """
     count, in_order = len(tasks), True
     consumers: list[list[int]] = [[] for _ in range(phases)]
@@ -254,7 +257,7 @@ def _streams(number: int, transfer: LinkTransfer, resources: Sequence[Resource])
 
 
 def _checked_host(number: int, resources: Sequence[Resource]) -> int:
-    """Return the cores that launch a resource's tasks; NOWHERE if there are none.
+    """Return the number of the `Cores` that launch a resource's tasks; NOWHERE if there are none.
 
     Raise InvalidArgumentError if the figures or the host of the resource are invalid.
     """

@@ -1,9 +1,8 @@
 """Event simulation of dependent tasks on streams, cores and links, which determines their start and end times.
 
-A task is ready when its last input has ended.  Ready tasks run in order of arrival, and simultaneous ones in order of their
-numbers.  Running tasks are not interrupted.  Times are seconds from the beginning.
-Times whose relative difference is below `MOMENT` count as equal.  Sums of the same times in another order or unit differ by
-less, and must not change the order of tasks.
+A task is ready when its last input has ended.  Ready tasks run in order of arrival; simultaneous tasks in order of their
+numbers.  Running tasks are not interrupted.  Times are seconds from the beginning. Times whose relative difference is below
+`MOMENT` count as equal: sums of the same times in another order or unit differ by less, and must not change the order of tasks.
 """
 
 from __future__ import annotations
@@ -102,7 +101,7 @@ class _CrowdedCores:
 class _Loop:
     """A running simulation of a plan, in columns by phase and by resource.
 
-    For each resource, `free` is the number of tasks that it has room for, and `since` the time since when it is busy.
+    For each resource, `free` is the number of further tasks that can start, and `since` the time since when it is busy.
     """
 
     def __init__(self, plan: WorkloadPlan) -> None:
@@ -308,7 +307,7 @@ class _Loop:
                 heappush(self.events, (time, LINKS))
 
     def _change(self, event: int, time: float, limit: float, ended: list[int]) -> float:
-        """Collect what ends up to `limit` on links or crowded cores; return the time of the last change, 0 if there is none."""
+        """Collect the phases that end up to `limit` on links or crowded cores. Return the time of the last change, or 0."""
         if event == LINKS:
             if time != self.links_change:
                 return 0.0

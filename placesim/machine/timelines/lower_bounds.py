@@ -12,7 +12,7 @@ from placesim.machine.timelines.workload import NOWHERE, Cores, LinkTransfer, Re
 
 
 class Bounds(NamedTuple):
-    """Lower bounds in seconds, each for another reason, with the resource and the link that cause them.
+    """Lower bounds in seconds, each for a different reason, with the resource and the link that cause them.
 
     `longest_path` ignores transfers and waiting for resources.  `busiest_resource` and `most_loaded_link` are numbers, or
     NOWHERE if there is none.

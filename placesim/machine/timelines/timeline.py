@@ -23,8 +23,8 @@ class WorkloadTimeline:
     """Start and end of each task and transfer, by number.
 
     - `starts`, `ends`: the times of the runs.
-    - `launch_starts`, `launch_ends`: the times of the launches, or the start of the run for a task without one.  They are empty
-      if no task has one.
+    - `launch_starts`, `launch_ends`: the times of the launches; for a task without a launch, the start of its run. Both are
+      empty if no task has a launch.
     - `usage` has a row for each resource, `traffic` one for each link.
     - `waited_for`: for each phase, the phase whose end let it begin, or NOWHERE.  Runs come first, then launches if there are
       any.  A run has the number of its task, and a launch that number plus the number of all tasks.
@@ -69,9 +69,10 @@ class TaskSlice(NamedTuple):
 
 
 def critical_path(tasks: Sequence[Task | LinkTransfer], timeline: WorkloadTimeline) -> tuple[PathStep, ...]:
-    """Return the chain of phases from the beginning to the last end without gaps; of equal ends, the smallest number counts.
+    """Return the chain of phases, without gaps, from the beginning to the end of the last phase. If several phases end last,
+    the chain ends with the smallest number.
 
-    Each phase waited for the end of the previous one: an input, its own launch, or a free place on its stream or cores.
+    Each phase waited for the end of the previous phase, which made an input, launched the phase, or freed its stream or cores.
     """
     count = len(tasks)
     if not count:
@@ -95,7 +96,7 @@ def critical_path(tasks: Sequence[Task | LinkTransfer], timeline: WorkloadTimeli
 
 
 def slices(tasks: Sequence[Task | LinkTransfer], timeline: WorkloadTimeline) -> tuple[TaskSlice, ...]:
-    """Return the slices of tasks on streams and cores without launches, sorted by resource and start.
+    """Return the slices of tasks on streams and cores, without launches, sorted by resource and start.
 
     A transfer has a slice for each of its streams.
     """

@@ -17,7 +17,7 @@ IN_USE = "bytes in use"
 
 
 class Track(NamedTuple):
-    """A row of a trace; tracks come before their slices, in display order."""
+    """A row of a trace. In the events of a trace, all tracks come first, in display order."""
 
     process: str
     thread: str
@@ -57,7 +57,7 @@ class Count(NamedTuple):
 def arrow(name: str, source: tuple[Track, int, int], target: tuple[Track, int, int]) -> Arrow:
     """Return an arrow from one slice to another, each given as its track, start and end.
 
-    Its ends lie inside the slices, so that viewers don't attach it to an adjoining slice.
+    The ends of the arrow lie inside the slices, so that viewers don't attach the arrow to an adjoining slice.
     """
     (source_track, began, ended), (target_track, start, end) = source, target
     reached = max(start, min(start + 1, end - 1))

@@ -15,8 +15,8 @@ class SerialStream(NamedTuple):
     """A stream, which runs one task at a time, in the order of submission.
 
     `host` is the number of the `Cores` that launch its tasks, if any.  A launch uses a thread and a core, and then the task
-    joins the stream.  A launch waits for the task's inputs; inputs on the same stream need only be launched before, since the
-    stream keeps the order.
+    joins the stream.  A launch waits for the task's inputs; for inputs on the same stream, it only waits for their launches,
+    since the stream keeps the order.
     """
 
     name: str
@@ -38,15 +38,15 @@ Resource = SerialStream | Cores
 
 
 def host_of(resource: Resource) -> int:
-    """Return the number of the cores that launch a resource's tasks; NOWHERE if there are none."""
+    """Return the index of the `Cores` that launch a resource's tasks, or NOWHERE if there are none."""
     return NOWHERE if isinstance(resource, Cores) or resource.host is None else resource.host
 
 
 class Task(NamedTuple):
     """Work of a duration in seconds on a resource; it starts when all inputs (tasks or transfers, by number) have ended.
 
-    On `Cores` it requests `cores` of them, and `seconds` is its duration if it gets them.  On a stream with a host, `launch` is
-    the duration of the launch in seconds.
+    On `Cores`, it requests `cores` cores, and `seconds` is its duration if it gets all of them.  On a stream with a host,
+    `launch` is the duration of the launch in seconds.
     """
 
     seconds: float

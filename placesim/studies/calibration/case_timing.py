@@ -1,4 +1,4 @@
-"""Measurement of a case: the seconds that one of its nodes takes on this machine in a step."""
+"""Measurement of a case: the seconds of one node of the case in a step on this machine."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from placesim.studies.simulation.simulation import SimulationStage, simulate
 
 SEED = 0
 NUMBERS = 100_003
-"""Number of distinct values, which are repeated; it exceeds the number that a branch predictor learns."""
+"""Number of distinct random values, which are repeated: more than a branch predictor can learn."""
 
 
 class Timing(NamedTuple):
-    """The seconds of the fastest run, and the factor from it to the median run."""
+    """The seconds of the fastest run, and the time of the median run divided by it."""
 
     seconds: float
     spread: float = 1.0
@@ -74,7 +74,7 @@ def find_load(case: Case) -> Load:
 
 
 class StepTimer:
-    """A timer that runs a graph's step repeatedly, after preparing it once."""
+    """A timer that prepares a graph's step once, and runs it repeatedly."""
 
     def __init__(self, graph: dict[str, Any], pools: ThreadPools, feeds: Sequence[Feed] = (), **config: Any) -> None:
         file = graph_file_from_mapping(graph, "calibration")
@@ -98,7 +98,7 @@ class StepTimer:
         beside = []
         for _ in range(runs):
             whole = self.run()
-            # of the same run: what disturbs a kernel is in both
+            # from the same run, since other work disturbs the step and its kernels alike
             beside.append(whole - sum(found[-1] for found in seconds.values() if found))
         timings = {name: Timing(min(found), median(found) / min(found)) for name, found in seconds.items() if found}
         return timings, min(beside)
@@ -128,15 +128,15 @@ def _time_kernel(instruction: Instruction, seconds: list[float]) -> None:
 
 
 def random_feeds(graph: dict[str, Any]) -> list[Feed]:
-    """Return random numbers of both signs for the graph's placeholders, so that branch prediction does not help."""
+    """Return random numbers of both signs for the graph's placeholders, which a branch predictor cannot learn."""
     numbers = np.random.default_rng(SEED).standard_normal(NUMBERS, np.float32)
     return [Feed(node["name"], np.resize(numbers, node["shape"])) for node in graph["nodes"] if node["op"] == "Placeholder"]
 
 
 def time_quickest(run: Callable[[], float], seconds: float, fewest: int = 3) -> Timing:
-    """Return the fastest of as many runs as fit the time, at least `fewest`.
+    """Return the fastest run of at least `fewest` runs, or of as many as fit the time.
 
-    Other work on the machine only slows runs down, so the fastest one is the most repeatable.
+    Other work on the machine only slows runs down, so the time of the fastest run is the most repeatable.
     """
     found: list[float] = []
     end = time.perf_counter() + seconds
@@ -148,7 +148,7 @@ def time_quickest(run: Callable[[], float], seconds: float, fewest: int = 3) -> 
 def time_case(case: Case, pools: ThreadPools, seconds: float, step_seconds: float, **config: Any) -> Timing:
     """Return the time of one node.
 
-    It is measured in a step with several copies, with the overhead `step_seconds`.
+    The node is measured in a step with several copies; `step_seconds` is the overhead of the step.
     """
     graph = build_case_graph(case, case.copies)
     whole = time_quickest(StepTimer(graph, pools, random_feeds(graph), **config).run, seconds)

@@ -56,7 +56,7 @@ class CaseGroup(NamedTuple):
 
 _SMALL = 60_000
 _CASE_BYTES = 16 << 20
-"""Bytes of the tensors of all copies of a case together, more than a core's own caches hold."""
+"""Total bytes of the tensors of all copies of a case: more than the private caches of a core hold."""
 _CASE_WORK = 300_000_000
 """Approximate number of multiplications of all copies of a case."""
 _MOST_COPIES = 200
@@ -151,7 +151,7 @@ GROUPS = (
     CaseGroup(
         ("multiplied", "packed", "aliased", "accumulated"),
         (
-            # as many of those that only multiplying takes long as of each other kind, so that none outweighs them
+            # as many products bound by multiplication as cases of each other kind, so that no kind outweighs the others
             *(_product(size, size, size) for size in (500, 700, 1000)),
             *(_product(rows, 1000, 1500) for rows in (300, 500)),
             _product(700, 400, 1600),
@@ -189,13 +189,13 @@ CHECKED: tuple[Case, ...] = (
     Case("Pad", ((1, 56, 56, 144), [[0, 0], [0, 1], [0, 1], [0, 0]])),
     Case("ResourceApplyMomentum", ((1_000_000,),)),
 )
-"""Kernels whose times are predicted as sums of known figures; they show how far each family deviates from the prediction."""
+"""Kernels whose times are predicted from known figures. They show how far each family deviates from the prediction."""
 
 
 def build_case_graph(case: Case, copies: int) -> dict[str, Any]:
     """Return a graph with `copies` nodes of the op, and the node `all`, which waits for them.
 
-    Each copy has its own tensors, because in a network a node's inputs were seldom read just before.
+    Each copy has its own tensors, because in a network, the inputs of a node are usually not in the cache.
     """
     nodes: list[dict[str, Any]] = []
     if case.op.startswith("ResourceApply"):
@@ -213,7 +213,7 @@ def build_case_graph(case: Case, copies: int) -> dict[str, Any]:
 
 
 def chain_graph(count: int) -> dict[str, Any]:
-    """Return a graph of `count` identity nodes, beside two nodes that a threaded session runs in a pool."""
+    """Return a graph of a chain of `count` identity nodes, and two other nodes, which a threaded session runs in a pool."""
     nodes: list[dict[str, Any]] = [{"op": "Placeholder", "name": "x0", "dtype": "float32", "shape": [4, 4]}]
     nodes += [{"op": "MatMul", "name": f"m{number}", "inputs": ["x0", "x0"]} for number in range(2)]
     nodes += [

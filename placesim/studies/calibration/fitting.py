@@ -20,7 +20,7 @@ from placesim.studies.calibration.case_timing import Timing
 Numbers = np.ndarray[Any, np.dtype[np.float64]]
 _FIRST_CACHES = [2.0 ** (half / 2) for half in range(34, 49)]
 _LAST_CACHES = [2.0 ** (half / 2) for half in range(49, 54)]
-"""Candidate sizes of the last cache, up to the largest case. Fits of larger sizes would be guesses."""
+"""Candidate sizes of the last cache, up to the size of the largest case; larger sizes can't be measured."""
 _DECILES = 10
 _SHARING = ("shared", "contended_call")
 
@@ -33,7 +33,7 @@ class Sample(NamedTuple):
 
 
 def fit_caches(samples: Sequence[Sample], figures: Sequence[str], known: Mapping[str, float]) -> tuple[float, float]:
-    """Return the two cache sizes, powers of the root of two, with which the figures fit the samples best."""
+    """Return the two cache sizes (powers of the square root of 2) with which the figures fit the samples best."""
     return min(itertools.product(_FIRST_CACHES, _LAST_CACHES), key=lambda caches: _fitted(samples, figures, known, caches)[0])
 
 
@@ -47,7 +47,7 @@ def fit_figures(
 def _fitted(
     samples: Sequence[Sample], figures: Sequence[str], known: Mapping[str, float], caches: tuple[float, float]
 ) -> tuple[float, dict[str, float]]:
-    """Return the remaining sum of squares, and the fitted figures."""
+    """Return the sum of squared residuals, and the fitted figures."""
     counts = [_counts(sample.load, caches) for sample in samples]
     seconds = np.array([sample.timing.seconds for sample in samples])
     given = np.array([sum(count * known[name] for name, count in row.items() if name in known) for row in counts])
@@ -61,8 +61,8 @@ def _fitted(
 def fit_threads(alone: Sequence[Sample], shared: Sequence[Sample], profile: HostProfile, cores: int) -> dict[str, float]:
     """Fit the cost of sharing an op's work, from kernels run by one thread and then by all cores.
 
-    `profile` has the times of one thread. A part's slow-down is at most the smallest that any kernel shows, since all other
-    costs of sharing add to it.
+    `profile` has the times of one thread. The slow-down of a part is at most the smallest slow-down of any kernel, since the
+    other costs of sharing only add to it.
     """
     if not shared:
         return dict.fromkeys((*_SHARING, *SHARES), 0.0)
@@ -84,7 +84,7 @@ def fit_threads(alone: Sequence[Sample], shared: Sequence[Sample], profile: Host
 
 
 def _counts(load: Load, caches: tuple[float, float]) -> dict[str, float]:
-    """Return the amounts of all work that one thread does for a node."""
+    """Return the amounts of all work for a node if one thread does it."""
     found = expand_amounts(load.alone, caches)
     for name, count in expand_amounts(load.shared, caches).items():
         found[name] = found.get(name, 0.0) + count
@@ -99,7 +99,7 @@ def _not_negative(matrix: Numbers, wanted: Numbers) -> tuple[float, Numbers]:
     for columns in map(list, _subsets(width)):
         try:
             found = np.linalg.solve(square[np.ix_(columns, columns)], side[columns])
-        except np.linalg.LinAlgError:  # two columns tell the same
+        except np.linalg.LinAlgError:  # two columns are linearly dependent
             continue
         if (found < 0).any():
             continue
@@ -117,17 +117,17 @@ def _subsets(width: int) -> Iterator[tuple[int, ...]]:
 
 
 def fit_families(samples: Sequence[Sample], profile: HostProfile) -> dict[str, MeasuredFigure]:
-    """Return the factor of each family's single-threaded times to the sum of its figures, with its spread."""
+    """Return for each family the ratio of measured to predicted single-threaded times, with the spread of the ratio."""
     return {family: _measured(pairs) for family, pairs in _by_family(samples, profile, 1).items()}
 
 
 def rescale_families(
     families: Mapping[str, MeasuredFigure], cases: Sequence[Sample], found: Sequence[Sample], profile: HostProfile, threads: int
 ) -> dict[str, MeasuredFigure]:
-    """Return the single-threaded factors of the `cases`, scaled by the total slow-down that `found` has in networks.
+    """Return the single-threaded factors of the `cases`, scaled by the total slow-down of the samples `found` in networks.
 
-    The scale is one number, since the slow-down of a family depends on the rest of the network. The spread includes that of
-    cases and of threads in networks.
+    The scale is one number, since the slow-down of a family depends on the rest of the network. The spread includes the spread
+    of the cases and the spread among threads in networks.
     """
     told = _by_family(cases, profile, 1)
     among = _by_family(found, profile, threads)
@@ -148,15 +148,15 @@ def _by_family(samples: Sequence[Sample], profile: HostProfile, threads: int) ->
 
 
 def _measured(pairs: Sequence[tuple[float, float]]) -> MeasuredFigure:
-    """Return the factor of measured to predicted seconds, weighted by time."""
+    """Return the ratio of measured to predicted seconds, weighted by time."""
     measured, told = (sum(column) for column in zip(*pairs, strict=True))
     return _spread_around(measured / told, pairs)
 
 
 def _spread_around(middle: float, pairs: Sequence[tuple[float, float]]) -> MeasuredFigure:
-    """Return the factor with the 10th and 90th percentile of the pairs' factors.
+    """Return the ratio `middle` with the 10th and 90th percentile of the pairs' ratios.
 
-    If there are few pairs, the least and the largest factor are used instead.
+    If there are few pairs, the smallest and the largest ratio are used instead.
     """
     ratios = [one / other for one, other in pairs] or [middle]
     low, high = min(ratios), max(ratios)

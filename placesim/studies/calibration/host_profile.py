@@ -29,7 +29,7 @@ from placesim.studies.calibration.fitting import Sample, fit_caches, fit_familie
 from placesim.studies.calibration.networks import networks
 
 CASE_SECONDS = 0.25
-"""Time for each case, without the creation of its tensors."""
+"""Time for each case, not including the creation of its tensors."""
 _NODES = 200
 _MANY_NODES = 100
 _NETWORK_RUNS = 9
@@ -43,9 +43,9 @@ Progress = Callable[[int, int], None]
 def calibrate(progress: Progress = lambda done, total: None, *, is_quick: bool = False) -> HostModel:
     """Measure numpy on this machine, in the way that placesim's steps use it.
 
-    `progress` gets the number of finished measurements and the total. `is_quick` leaves out slow measurements; the result is
-    too inexact for predictions. Each figure is from the fastest of several runs, since other work on the machine can only slow
-    a run down.
+    `progress` gets the number of finished measurements and the total. `is_quick` omits slow measurements; the result is too
+    inexact for predictions. Each figure is from the fastest of several runs, since other work on the machine can only slow a
+    run down.
     """
     return _Calibration(progress, is_quick).host()
 
@@ -75,7 +75,7 @@ class _Calibration:
                 caches = fit_caches(samples, group.figures, seconds)
             seconds |= fit_figures(samples, group.figures, seconds, caches)
             for name in group.figures:
-                if name in BASIC and not seconds[name]:  # so little was measured that what else is in it is all of it
+                if name in BASIC and not seconds[name]:  # other figures took all of its time: fit it alone
                     seconds |= fit_figures(samples, (name,), {}, caches)
             spreads |= dict.fromkeys(group.figures, _spread(sample.timing for sample in samples))
         for case in self._checked:
@@ -108,7 +108,7 @@ class _Calibration:
         return found
 
     def _shared_samples(self) -> list[Sample]:
-        """Measure again with all cores the work that an op's threads share."""
+        """Repeat with all cores the cases whose work threads share."""
         if self._cores == 1:
             return []
         cases = [case for group in self._groups for case in group.cases] + self._checked
@@ -124,7 +124,8 @@ class _Calibration:
     def _among_others(self, seconds: dict[str, float]) -> list[Sample]:
         """Measure kernels inside networks on all cores, with cold caches and idle helper threads.
 
-        Adds two times to `seconds`: that of a node besides its kernel, and that of handing a node to a thread of the pool.
+        Adds two entries to `seconds`: `beside`, the overhead of a node besides its kernel, and `handed`, the time to pass a
+        node to a thread of the pool.
         """
         self._total += len(self._networks)
         found, beside, handed = [], [0.0], [0.0]
@@ -135,7 +136,7 @@ class _Calibration:
             parallel = StepTimer(graph, self._all_cores, feeds, inter_op_parallelism_threads=2)
             fixed, arriving = (min(it.run() for _ in range(_NETWORK_RUNS)) for it in (timer, parallel))
             timings, rest = timer.time_nodes(_NETWORK_RUNS)
-            if len(loads) >= _MANY_NODES:  # so that what the step itself takes is little for each
+            if len(loads) >= _MANY_NODES:  # many nodes, so that the time of the step itself is small for each node
                 beside.append(rest / len(loads))
                 arriving -= len(graph["nodes"]) * (seconds["dataflow"] - seconds["dispatch"])
                 handed.append((arriving - fixed) / number if number else 0.0)
@@ -161,7 +162,7 @@ class _Calibration:
         if not config:
             self._step_seconds = low.seconds
         found = (high.seconds - low.seconds) / _NODES
-        # two runs that were disturbed may come out the wrong way round
+        # other work on the machine may make the difference of two runs negative
         return Timing(found if found > 0 else high.seconds / _NODES, high.spread)
 
 

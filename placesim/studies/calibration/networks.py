@@ -1,6 +1,6 @@
 """Network-like steps that mix kernels of all families, with cold caches and idle helper threads as in practice.
 
-They consist of common layers with intermediate sizes; none is a network in actual use.
+They consist of common layers of medium size; none is a network in actual use.
 """
 
 from __future__ import annotations

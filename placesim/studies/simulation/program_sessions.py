@@ -33,7 +33,7 @@ class OpenedMachine(NamedTuple):
     shared: SharedResources | None = None
 
     def open_session(self, graph: Graph) -> GraphSession:
-        """Open a session for a graph that may grow between steps. It may access the same files as the program."""
+        """Open a session for a graph that may grow between steps. The graph may access the same files as the program."""
         from placesim.core.files.access import FileAccess
         from placesim.runtime.sessions.session import GraphSession
 
@@ -71,7 +71,7 @@ def open_machine(
 def _cluster_of(known: Sequence[TaskInventory], cluster: Sequence[tuple[str, int]]) -> tuple[TaskInventory, ...]:
     """Return a task for each job of the cluster.
 
-    It is like the known job of that name, else like the first known job.
+    Each task has the devices of the known job with the same name, or else of the first known job.
     """
     by_job = {task.job: task for task in known}
     return tuple(by_job.get(job, known[0])._replace(job=job, tasks=count) for job, count in cluster)

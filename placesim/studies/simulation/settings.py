@@ -67,7 +67,7 @@ def open_ledger(
     *,
     is_told: bool = False,
 ) -> Ledger | None:
-    """Return the accounting of devices' memory, needed if one has a limit or memory is reported; else None."""
+    """Return the accounting of device memory, if any device has a limit or memory is reported; else None."""
     if not is_told and all(device.allocation_limit is None for device in machine):
         return None
     from placesim.runtime.accounting.ledger_setup import build_ledger
@@ -80,7 +80,7 @@ def open_ledger(
 def file_access(loaded: LoadedGraph, options: SimulationOptions) -> FileAccess:
     """Return the file access of a graph.
 
-    It may read its own folder and paths that the options name, and write paths that the options allow.
+    The graph may read its own folder and paths that the options name, and write paths that the options allow.
     """
     from placesim.core.files.access import FileAccess, checkpoint_files
     from placesim.graph.session_steps import file_of_feed
@@ -128,7 +128,7 @@ def build_machine_settings(file: GraphFile | None, options: SimulationOptions) -
 
 
 def _with_profile(task: TaskInventory, known: TaskInventory) -> TaskInventory:
-    """Return a task with the host of a known task, and with its GPU figures if the model is the same."""
+    """Return `task` with the host of `known`, and if both have the same GPU model, with the GPU figures of `known`."""
     own, other = task.gpu_model, known.gpu_model
     if own.name == other.name:
         own = own._replace(flops=other.flops, bandwidth=other.bandwidth, figures=other.figures)
@@ -144,7 +144,7 @@ def _read_inventory(source: Any) -> tuple[tuple[TaskInventory, ...], MachineLink
 
 
 def find_gpu_model(name: str) -> GpuModel:
-    """Return a model of the catalogue. Raises UsageError, with the most similar name, for any other."""
+    """Return a model of the catalogue. Raises UsageError, with the most similar name, for an unknown model."""
     found = GPU_MODELS.get(name)
     if found is None:
         raise UsageError(f"unknown GPU model: got '{name}', expected one in the catalogue{near_models(name)}")
@@ -157,8 +157,8 @@ def build_steps(
     """Return the steps of the file, overridden by `fetch` and `feed`.
 
     `one_by_one` keeps individual feeds of repetitions. `fetch` replaces all steps that fetch a tensor by one step with the last
-    step's feeds. Steps that only run targets, such as initializers, come before it. `feed` applies to every step, and replaces
-    feeds of the same tensor. Both accept arguments of a model's signature.
+    step's feeds. Steps that only run targets, such as initializers, come before this step. `feed` applies to every step, and
+    replaces feeds of the same tensor. `fetch` and `feed` also accept names from a model's signature.
     """
     from placesim.formats.graph_file.sections.overrides import read_feeds
     from placesim.graph.session_steps import GraphStep

@@ -52,7 +52,7 @@ nodes.
 
 
 class Growth(IntEnum):
-    """The content that later steps may still add to a report, besides results."""
+    """Kinds of content, besides results, that later steps may still add to a report."""
 
     NOTHING = 0
     CUTS = 1
@@ -61,7 +61,7 @@ class Growth(IntEnum):
 
 
 class PartialResults(NamedTuple):
-    """The outcome of the finished steps, its `size`, which changes as it grows, and the content that may still be added."""
+    """The outcome of the finished steps, its current `size`, and the kinds of content that later steps may add."""
 
     outcome: Callable[[], Outcome]
     size: int
@@ -69,7 +69,7 @@ class PartialResults(NamedTuple):
 
 
 class ResultTaker(Protocol):
-    """Protocol of a receiver of each step's results, used so that the outcome need not keep them all."""
+    """Protocol of a receiver of each step's results, so that the outcome need not keep all results."""
 
     def take(self, rows: Sequence[Result], so_far: PartialResults) -> bool:
         """Receive the results of a step. Returns whether more results are wanted."""
@@ -114,8 +114,9 @@ def simulate(
 ) -> Outcome:
     """Place a graph and, up to `stage`, partition and execute its steps.
 
-    An error ends the simulation; the outcome has it, and all results before it. `taker` receives each step's results instead of
-    the outcome; it may end the simulation, and Ctrl-C then gives an outcome with the error Interrupted.
+    An error ends the simulation; the outcome has the error and all earlier results. With a `taker`, the results of each step go
+    to the `taker` instead of the outcome; it may also end the simulation, and Ctrl-C gives an outcome with the error
+    Interrupted.
 
     With `tells_memory`, the outcome includes device memory, and a `recorder` records the executions of each step. `guesses`
     provide unknown values in a dry run. `measurements` record times and memory. `opened` creates sessions that run elsewhere.
@@ -224,7 +225,7 @@ class _Simulation:
         """End the session and free its memory."""
         if self._session is not None:
             self._session.close()
-        if self._ledger is not None and self.measurements is None:  # those read the journals afterwards
+        if self._ledger is not None and self.measurements is None:  # measurements read the journals afterwards
             from placesim.runtime.accounting.usage import end_record
 
             end_record(self._ledger)
@@ -273,10 +274,10 @@ class _Simulation:
         return FeedShapes(shapes, options.batch, self.guesses or given)
 
     def _open_ledger(self, machine: Sequence[Device]) -> Ledger | None:
-        """Return the accounting of the devices' memory, needed if one has a limit or memory is reported; else None."""
+        """Return the accounting of device memory, if any device has a limit or memory is reported; else None."""
         if self.stage < SimulationStage.WALKED:
             return None
-        # elsewhere memory is accounted for before a step runs: nobody can say when it was in use
+        # for sessions elsewhere, memory is counted before a step runs, so the time of its use is unknown
         measurements = None if self.opened is not None else self.measurements
         is_told = self.tells_memory or measurements is not None
         ledger = open_ledger(machine, self.options, self.options.process, self._memory_log.append, is_told=is_told)
@@ -308,7 +309,7 @@ class _Simulation:
         if not steps:
             run_within(session.config.timeout_seconds, partial(self._place, session))
         for index, step in enumerate(steps):
-            if saver is not None and done == first:  # its graph has no nodes that this step brings
+            if saver is not None and done == first:  # the saved graph lacks the nodes that this step adds
                 saver.resume(session, steps[:index])
             if step.nodes:
                 session.extend(step.nodes)
@@ -333,7 +334,7 @@ class _Simulation:
             saver.nothing_left(session)
 
     def _open_saver(self) -> RunSaver | None:
-        """Return the saver of an executed run's checkpoints, which also restarts from one; None if nothing is saved."""
+        """Return the object that writes a run's checkpoints and restarts from them; None if nothing is saved."""
         options = self.options
         if self.stage < SimulationStage.EXECUTED or not options.is_saved:
             return None
@@ -346,7 +347,7 @@ class _Simulation:
 
     def _prepare(self, session: GraphSession, step: GraphStep) -> PreparedStep | None:
         """Place the nodes that the step needs, and partition them if requested."""
-        if step.fetches or self.options.log_style == "classic":  # of what is fetched by default only that log asks
+        if step.fetches or self.options.log_style == "classic":  # only this log needs the default fetches
             fetched = session.resolve_fetches(step)
             self._fetches += [session.graph.nodes[fetch.node].name for fetch in fetched]
         self._place(session)

@@ -271,6 +271,6 @@ _ADDERS: dict[str, Callable[[dict[str, Any], str, str], None]] = {
 
 
 def value_of(key: str, text: str) -> Value:
-    """Parse a single value.  Raises UsageError for an invalid one."""
+    """Parse a single value. Raises UsageError for an invalid value."""
     (value,) = _read(_known_key(key), text, 1)
     return value

@@ -14,15 +14,15 @@ from placesim.studies.sweeping.processes import ProcessCount
 from placesim.studies.sweeping.row_simulation import SweepJob
 
 _AHEAD = 2
-"""Number of combinations in progress for each thread of a worker, so that no thread waits for the next."""
+"""Number of combinations in progress per thread of a worker, so that no thread waits for work."""
 
 
 @contextmanager
 def spread_processes(connection: Connection, job: SweepJob, most: int | None = None) -> Iterator[ProcessCount]:
     """Provide processes on the cluster, at most `most` at once.
 
-    Without a cluster they are on this machine, one by default. If the graph is one file, it is sent; workers read all other
-    files at the same paths.
+    Without a cluster, the processes are on this machine, one by default. If the graph is one file, it is sent; workers read all
+    other files at the same paths.
     """
     if connection.scheduler is None:
         yield ProcessCount(most or 1)

@@ -1,4 +1,4 @@
-"""Parallel simulation of combinations in local or cluster processes. A thread of this process serves each of them."""
+"""Parallel simulation of combinations in local or cluster processes. Each process has a thread here that controls it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Open = Callable[[SweepJob], Process]
 def open_here(job: SweepJob) -> Process:
     """Start a process on this machine."""
     process = Worker("placesim.studies.sweeping.worker")
-    with suppress(OSError):  # asking it fails as well
+    with suppress(OSError):  # a question to a dead process fails as well
         process.tell(job)
     return process
 
@@ -44,7 +44,7 @@ class ProcessCount(NamedTuple):
 def run_combinations(
     job: SweepJob, combinations: Sequence[tuple[Value, ...]], hands: ProcessCount
 ) -> Generator[NumberedOutcome]:
-    """Yield each combination's outcome when it is finished. With one local process, they run in this process, in order.
+    """Yield each combination's outcome when it is finished. With one local process, combinations run here, in order.
 
     Closing the iterator, or an interrupt, ends the processes. Raises UnavailableError if a cluster is lost.
     """
@@ -87,7 +87,7 @@ class _ProcessThreads:
             Thread(target=self._work, name="placesim-sweep", daemon=True).start()
 
     def end(self) -> None:
-        """End the processes; threads that wait for an answer notice that."""
+        """End the processes; threads that wait for an answer then end too."""
         with self._lock:
             self._has_ended = True
             for process in self._processes:
@@ -100,10 +100,10 @@ class _ProcessThreads:
             try:
                 process = process or self._open()
                 outcome = _ask(process, values)
-            except UnavailableError as error:  # there is no place for processes any more
+            except UnavailableError as error:  # the cluster has no more room for processes
                 self.done.put(error)
                 return
-            except Exception as error:  # whatever ends a process or keeps it from starting: someone waits for the outcome
+            except Exception as error:  # any error of the process becomes an outcome, since the main thread waits for one
                 outcome = _lost(values, process, error)
                 self._close(process)
                 process = None

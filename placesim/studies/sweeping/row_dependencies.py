@@ -97,16 +97,16 @@ def _graph_files(job: SweepJob, data: bytes) -> Iterator[Path]:
     if loaded.file is not None:
         access = file_access(loaded, options)
         for path in _fed_files((feed.value for step in loaded.file.steps or () for feed in step.feeds), loaded.directory):
-            with suppress(OpError):  # the step says which file the graph may not read
+            with suppress(OpError):  # the simulated step raises the error for a forbidden file
                 yield access.readable(path)
 
 
 def _imported_files(script: Path) -> Iterator[Path]:
     """Yield the modules in a script's folder that it imports, directly or indirectly."""
-    from modulefinder import ModuleFinder  # only scripts need it
+    from modulefinder import ModuleFinder  # imported here, since only scripts need this module
 
     finder = ModuleFinder(path=[str(script.parent)])
-    with suppress(SyntaxError, OSError, ValueError):  # the script's process says what is wrong
+    with suppress(SyntaxError, OSError, ValueError):  # the script's process reports the error
         finder.run_script(str(script))
     files = (getattr(module, "__file__", None) for module in finder.modules.values())
     yield from sorted({Path(file) for file in files if file} - {script})
@@ -122,7 +122,7 @@ def _file_digest(path: str | Path) -> str:
                 while piece := file.read(_PIECE_BYTES):
                     found.update(piece)
     except (OSError, ValueError):
-        return ""  # whoever needs it says what is wrong with it
+        return ""  # the code that reads this file reports the error
     return found.hexdigest()[:_DIGITS]
 
 

@@ -1,4 +1,4 @@
-"""Simulation of a combination of settings as a row of a sweep; a failure gives a row too."""
+"""Simulation of a combination of settings as a row of a sweep; a failure also gives a row."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class SweepJob:
     """The common part of all combinations of a sweep.
 
     `source` is a path, the bytes of a stream or a mapping. `options` are those of `placesim.simulate`. `examples` is the number
-    of examples per step if it is not the batch size. `folder` is the base of relative paths if it is not the current folder of
-    the process. `directory` is the folder of the graph's file if the source is its bytes.
+    of examples per step, unless it is the batch size. `folder` is the base of relative paths, unless it is the current folder
+    of the process. `directory` is the folder of the graph's file if the source is its bytes.
     """
 
     source: str | Path | bytes | Mapping[str, Any]
@@ -54,9 +54,9 @@ def simulate_row(job: SweepJob, values: tuple[Value, ...]) -> RowOutcome:
         options = make_options(options_by_name)
         study = study_time(_load(job, options, config), options, job.name, steps)
     except PlacesimError as error:
-        error.outcome = None  # it holds the graph, and rows travel between processes
+        error.outcome = None  # the outcome refers to the graph, and rows are sent between processes
         return RowOutcome(SweepRow(values, error=_sentence(error)), error)
-    except Exception as defect:  # of one combination; the others go on
+    except Exception as defect:  # an error of one combination does not stop the others
         found = DefectError(f"{type(defect).__name__}: {defect}")
         return RowOutcome(SweepRow(values, error=_sentence(found)), found)
     return RowOutcome(_row(values, study, options.batch if job.examples is None else job.examples))
@@ -66,7 +66,7 @@ def load_source(job: SweepJob, options: SimulationOptions) -> LoadedGraph:
     """Load the sweep's graph from its source."""
     from placesim.formats.sources.loading import load, source_again
 
-    # a name is given only to what has none itself
+    # only a graph given as bytes has no name
     return load(source_again(job.source), job.name if isinstance(job.source, bytes) else None, options)
 
 

@@ -34,7 +34,7 @@ def read_finished_rows(
     """
     if not path.parent.is_dir() or path.is_dir():
         raise UsageError(f"cannot write {path}: got no folder {path.parent} or a folder, expected a writable path")
-    if not path.is_file():  # none yet, or what keeps nothing, such as /dev/stdout
+    if not path.is_file():  # a missing file, or a special file such as /dev/stdout
         return {}
     try:
         data = read_stream_path(path)

@@ -1,4 +1,4 @@
-"""Rows of a sweep in the order of combinations, including rows that are known already."""
+"""Rows of a sweep in the order of combinations, including rows that are already known."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class SweepRun:
     def run(self, hands: ProcessCount) -> Iterator[SweepProgress]:
         """Simulate the missing rows, and yield the progress after each.
 
-        If all combinations fail with the same error of the options or the graph, raises that error at the end.
+        If all combinations fail with the same error of the options or the graph, this error is raised at the end.
         """
         missing = [index for index in range(len(self.combinations)) if index not in self.rows]
         with closing(run_combinations(self.job, [self.combinations[index] for index in missing], hands)) as found:

@@ -1,6 +1,6 @@
 """Worker process that simulates rows of a sweep: `python -m placesim.studies.sweeping.worker`.
 
-It reads a pickled `SweepJob` from standard input, then combinations, and answers each with a `RowOutcome`.
+It reads a pickled `SweepJob` from standard input, then combinations, and answers each combination with a `RowOutcome`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def work(questions: IO[bytes], answer: Callable[[Any], None]) -> None:
     warnings.simplefilter("ignore")
     job = pickle.load(questions)
     if job.folder is not None:
-        with suppress(OSError):  # on a machine that doesn't share it nothing is relative to it
+        with suppress(OSError):  # if this machine lacks the folder, no path is relative to it
             os.chdir(job.folder)
     while True:
         try:
