@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from placesim.formats.node_checks import NodeChecks, node_text
-from placesim.formats.problems import FileProblems, part_position, value_position
+from placesim.formats.problems import ACYCLIC, FileProblems, part_position, value_position
 from placesim.graph.graph import Graph, Node, NodeDef, Signature, split_tensor_name
 from placesim.ops.attributes import Attrs, TensorValue
 from placesim.ops.definitions import format_op_def
@@ -195,8 +195,7 @@ class NodeImport:
             names = [*cycle[start:-1], *cycle[:start], cycle[start]]
             half = _MAX_CYCLE_NAMES // 2
             shown = names if len(names) <= _MAX_CYCLE_NAMES else [*names[:half], "...", *names[-half:]]
-            message = f"cycle: got {' -> '.join(shown)}, expected none but through a NextIteration into a Merge"
-            self._problems.add(self._graph.node(names[0]).location, message)
+            self._problems.add(self._graph.node(names[0]).location, f"cycle: got {' -> '.join(shown)}, {ACYCLIC}")
 
 
 def _input_position(node: Node, places: Any, index: int) -> int:

@@ -13,6 +13,8 @@ from placesim.graph.graph import COLUMNS
 
 WRONG: Any = object()
 """Marker of an invalid value that has been reported."""
+ACYCLIC = "expected no cycle, except from a NextIteration to a Merge"
+"""End of the message about a cycle of nodes."""
 _MAX_SEARCHES = 50
 _MAX_MESSAGE_CHARACTERS = 20_000
 

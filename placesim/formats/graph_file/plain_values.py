@@ -72,7 +72,7 @@ def shape_value(value: Any) -> Shape:
     dims = tuple(-1 if dim is None else dim for dim in value)
     for dim in dims:
         if type(dim) is not int or not -1 <= dim < INT64_END:
-            raise InvalidValue(f"wrong dimension of a shape: got {spell(dim)}, expected a number from 0, or -1 if unknown")
+            raise InvalidValue(f"wrong dimension of a shape: got {spell(dim)}, expected 0 or more, or -1 if unknown")
     return Shape(dims)
 
 
@@ -123,7 +123,7 @@ def seconds_value(value: Any) -> float:
     if seconds is None:
         raise InvalidValue(f"bad time: got {spell(value)}, expected seconds, or a number with a unit such as 5ms or 200us")
     if not 0 <= seconds < INT64_END:
-        raise InvalidValue(f"bad time: got {spell(value)}, expected a number of seconds from 0")
+        raise InvalidValue(f"bad time: got {spell(value)}, expected 0 seconds or more, and less than 2**63")
     return seconds
 
 

@@ -229,7 +229,7 @@ class _Content:
         if tree is None:
             self._problems.add(position, "empty file: got nothing, expected a mapping with 'nodes'")
         else:
-            self._problems.add(position, f"wrong type of a graph file: got {spell(tree)}, expected a mapping with 'nodes'")
+            self._problems.add(position, f"not a graph file: got {spell(tree)}, expected a mapping with 'nodes'")
         self._problems.raise_if_any()
 
     def _text(self, tree: dict[Any, Any], key: str, default: str) -> str:

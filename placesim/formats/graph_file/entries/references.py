@@ -10,7 +10,7 @@ from placesim.core.dtypes import RESOURCE
 from placesim.core.errors import GraphBuildError
 from placesim.formats.graph_file.entries.scoped_names import ScopedNames, UnresolvedName, slot_of
 from placesim.formats.graph_file.plain_values import literal
-from placesim.formats.problems import WRONG, FileProblems, InvalidValue, spell, value_position
+from placesim.formats.problems import ACYCLIC, WRONG, FileProblems, InvalidValue, spell, value_position
 from placesim.graph.builder import ScopedGraphBuilder
 from placesim.graph.function_writing import output_starts
 from placesim.graph.graph import MAX_SLOT_DIGITS, split_tensor_name
@@ -290,9 +290,7 @@ class References:
         elif unresolved.reader not in in_cycles:
             in_cycles.update(path)
             cycle = " -> ".join([*reversed(path), unresolved.reader])
-            self.problems.add(
-                unresolved.position, f"cycle: got {cycle}, expected none but through a NextIteration into a Merge"
-            )
+            self.problems.add(unresolved.position, f"cycle: got {cycle}, {ACYCLIC}")
 
     def report_later(self, unresolved: UnresolvedName) -> None:
         """Report a reference to a node below its reader."""

@@ -259,24 +259,48 @@ def _error_position(error: yaml.YAMLError, text: str) -> int:
     return (before.count("\n") + 1) * COLUMNS + min(len(before) - (before.rfind("\n") + 1) + 1, COLUMNS - 1)
 
 
-def _marked_character(error: yaml.MarkedYAMLError, text: str) -> str:
-    """Return the character at the position of an error; empty at the end of a line."""
-    mark = error.problem_mark
-    if mark is None:
-        return ""
-    return next(islice(text.split("\n"), mark.line, None), "")[mark.column : mark.column + 1]
+_NOT_FOUND = "did not find expected "
+_CONTEXTS = {
+    "while parsing a flow sequence": "list in [ ]",
+    "while parsing a flow mapping": "mapping in { }",
+    "while parsing a block collection": "list",
+    "while parsing a block mapping": "mapping",
+    "while scanning a quoted scalar": "quoted text",
+}
+"""Names of the parser's contexts."""
+_EXPECTED = {
+    "did not find expected key": "a key",
+    "did not find expected '-' indicator": "'-'",
+    "did not find expected node content": "a value",
+    "did not find expected <document start>": "the end of the file",
+    "did not find expected alphabetic or numeric character": "a letter or a digit",
+    "found unexpected end of stream": "a quote that closes it",
+    "found character that cannot start any token": "quotes around a text that begins with it",
+    "mapping values are not allowed in this context": "one key and one value, or quotes around a text with ': '",
+}
+"""Expected texts for the parser's problems."""
+_UNREADABLE = {"control characters are not allowed": "got a control character, expected text without control characters"}
+
+
+def _marked_text(mark: Any, text: str) -> str:
+    """Return what stands at the position of an error, in the form of messages."""
+    character = next(islice(text.split("\n"), mark.line, None), "")[mark.column : mark.column + 1]
+    return f"'{character}'" if character else "the end of the file" if mark.line >= text.count("\n") else "the end of the line"
 
 
 def _error_message(error: yaml.YAMLError, text: str, first_line: Callable[[Any], int]) -> str:
-    if isinstance(error, yaml.MarkedYAMLError):
-        if _marked_character(error, text) == "\t":
-            return "not valid YAML: got a tab, expected spaces as indentation"
-        context, mark = error.context, error.context_mark
-        began = None if mark is None else first_line(mark)
-        if context and began is not None and error.problem_mark is not None and began != error.problem_mark.line:
-            context += f" that begins on line {began + 1}"
-        return f"not valid YAML{f' {context}' if context else ''}: {error.problem}"
-    return f"not valid YAML: {getattr(error, 'reason', error)}"
+    if not isinstance(error, yaml.MarkedYAMLError):
+        reason = str(getattr(error, "reason", error))
+        return f"not valid YAML: {_UNREADABLE.get(reason, reason)}"
+    problem = str(error.problem)
+    got = "" if error.problem_mark is None else _marked_text(error.problem_mark, text)
+    if got == "'\t'":
+        return "not valid YAML: got a tab, expected spaces as indentation"
+    place = f" {error.context}" if error.context else ""
+    if error.context in _CONTEXTS and error.context_mark is not None:
+        place = f" in the {_CONTEXTS[error.context]} that begins on line {first_line(error.context_mark) + 1}"
+    expected = _EXPECTED.get(problem, problem.removeprefix(_NOT_FOUND) if problem.startswith(_NOT_FOUND) else "")
+    return f"not valid YAML{place}: {f'got {got}, expected {expected}' if got and expected else problem}"
 
 
 class _TreeReader:

@@ -180,7 +180,7 @@ def _virtual_memory(value: Any, what: str, _tree: Any, _problems: FileProblems) 
 def _fraction(value: Any, what: str, _tree: Any, _problems: FileProblems) -> float:
     fraction = number_value(value, what)
     if not 0 <= fraction < 1e6:
-        raise InvalidValue(f"{what} out of range: got {spell(value)}, expected a number from 0")
+        raise InvalidValue(f"{what} out of range: got {spell(value)}, expected 0 or more, and less than 1000000")
     return fraction
 
 

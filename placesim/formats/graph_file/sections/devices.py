@@ -140,5 +140,5 @@ def _rate(value: Any, what: str) -> float:
             value = float(value)  # YAML 1.1 reads 67e12 as a text
     rate = number_value(value, what)
     if not 0 <= rate < float("inf"):
-        raise InvalidValue(f"{what} out of range: got {spell(value)}, expected a number from 0")
+        raise InvalidValue(f"{what} out of range: got {spell(value)}, expected 0 or more")
     return rate

@@ -45,18 +45,18 @@ def read_value(tree: dict[Any, Any], key: str, read: Any, default: Any, problems
 
 def positive_rate(value: Any, what: str) -> float:
     """Return a number above 0. Raises InvalidValue."""
-    return _number(value, what, 0.0, is_open=True)
+    return _number(value, what, is_open=True)
 
 
-def _number(value: Any, what: str, low: float, *, is_open: bool) -> float:
+def _number(value: Any, what: str, *, is_open: bool) -> float:
+    """Return a finite number of 0 or more, or above 0 if `is_open`."""
     if isinstance(value, str):
         with suppress(ValueError):
             value = float(value)  # YAML 1.1 reads 67e12 as a text
     found = number_value(value, what)
-    if not low <= found < float("inf") or (is_open and found == low):
-        raise InvalidValue(
-            f"{what} out of range: got {spell(value)}, expected a number {'above' if is_open else 'from'} {low:g}"
-        )
+    if not 0 <= found < float("inf") or (is_open and found == 0):
+        expected = "a number above 0" if is_open else "0 or more"
+        raise InvalidValue(f"{what} out of range: got {spell(value)}, expected {expected}")
     return float(found)
 
 
@@ -141,10 +141,10 @@ def _figure(value: Any, key: str, problems: FileProblems) -> MeasuredFigure:
     spread = 0.0
     if isinstance(value, dict):
         problems.unknown_keys(value, _FIGURE_KEYS, f"'{key}'")
-        spread = _number(value.get("spread", 0), "'spread'", 0.0, is_open=False)
+        spread = _number(value.get("spread", 0), "'spread'", is_open=False)
         value = value.get("seconds")
-    # what a machine does beside something else may be found to take no time of its own
-    return MeasuredFigure(_number(value, f"'{key}'", 0.0, is_open=key in BASIC), 1.0, 1 + spread)
+    # work that a machine overlaps with other work may measure as 0 seconds
+    return MeasuredFigure(_number(value, f"'{key}'", is_open=key in BASIC), 1.0, 1 + spread)
 
 
 def _caches(value: Any) -> tuple[float, float]:

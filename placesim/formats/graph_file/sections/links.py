@@ -121,8 +121,7 @@ def check_given(links: Iterable[LinkEntry], inventory: Sequence[TaskInventory]) 
 
 
 def _leads_nowhere(end: LinkEnd, tasks: dict[TaskName, TaskDevices]) -> str:
-    had = f"expected one of 'devices': {_listed(tasks)}"
-    return f"link to an unknown device: got {spell(end.text)}, {had}"
+    return f"link to an unknown device: got {spell(end.text)}, expected a device of the machine: {_listed(tasks)}"
 
 
 def _read_ends(tree: Any, position: int, key: str, problems: FileProblems) -> tuple[LinkEnd, ...] | None:
@@ -149,14 +148,13 @@ def _read_ends(tree: Any, position: int, key: str, problems: FileProblems) -> tu
 
 
 def _listed(tasks: dict[TaskName, TaskDevices]) -> str:
-    """Return a short list of the available devices."""
-    shown_tasks = list(tasks.items())[:3]
+    """Return the names of the devices of at most three tasks: `CPU:0, GPU:0 to GPU:3`."""
     parts = []
-    for task, devices in shown_tasks:
-        place = f"/job:{task.job}/task:{task.number}: " if len(tasks) > 1 else ""
-        gpus = len(devices.gpus)
-        parts.append(f"{place}{devices.cpus} CPU{'s' * (devices.cpus != 1)}, {gpus} GPU{'s' * (gpus != 1)}")
-    return "; ".join(parts) + ("; ..." if len(tasks) > len(shown_tasks) else "")
+    for task, devices in list(tasks.items())[:3]:
+        prefix = f"/job:{task.job}/task:{task.number}/" if len(tasks) > 1 else ""
+        counts = (("CPU", devices.cpus), ("GPU", len(devices.gpus)))
+        parts += [f"{prefix}{kind}:0" + (f" to {kind}:{count - 1}" if count > 1 else "") for kind, count in counts if count]
+    return (", ".join(parts) or "none") + (", ..." if len(tasks) > 3 else "")
 
 
 def end_value(value: Any) -> LinkEnd:

@@ -65,7 +65,7 @@ def group_count(node: OnnxNode, name: str = "group") -> int:
     """Number of channel groups in an attribute.  Raises UnsupportedNodeError for less than one."""
     count: int = node.attr(name, 1)
     if count < 1:
-        raise UnsupportedNodeError(f"wrong {name}: got {count}, expected a number from 1 on")
+        raise UnsupportedNodeError(f"wrong {name}: got {count}, expected 1 or more")
     return count
 
 
