@@ -161,10 +161,10 @@ class _Content:
         reader = FunctionReader(self._registry, self._problems, self._leaves_marks)
         functions = reader.read(head.get("functions", ()), value_position(head, "functions") if self._has_functions else 0)
         builder = ScopedGraphBuilder(self._registry, functions, self._file)
-        builder.last_number = reader.last_number
+        builder.last_number = reader.bodies.last_number
         builder.leaves_marks = self._leaves_marks
         self.graph = builder.graph
-        limits = EntryLimits(library=functions, broken=reader.broken)
+        limits = EntryLimits(library=functions, broken=reader.bodies.broken)
         self.taker = RawNodes(self.graph, self._problems) if is_raw else Entries(builder, self._problems, limits=limits)
 
     def finish(self, tree: Any) -> GraphFile:

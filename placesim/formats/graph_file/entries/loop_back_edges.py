@@ -15,7 +15,7 @@ from placesim.ops.categories import NEXT_ITERATIONS
 
 
 class NewNode(NamedTuple):
-    """The data to make a node. `items` are as `References.inputs` returns them; `device` is "" if not given."""
+    """The data to make a node. `items` are those of `Inputs`; `device` is "" if the entry has none."""
 
     op: str
     full_name: str
@@ -27,7 +27,7 @@ class NewNode(NamedTuple):
 
 
 class _LoopInput(NamedTuple):
-    """An input of a Merge that names a later node."""
+    """An input of the node `merge` that names a later node."""
 
     merge: int
     input_index: int
@@ -43,9 +43,9 @@ class Loops:
         self._inputs: list[_LoopInput] = []
 
     def add_merge(self, new: NewNode, waits: list[UnresolvedName]) -> int:
-        """Add a Merge with missing inputs, and return its id. An existing input determines its type.
+        """Add a Merge whose inputs `waits` do not exist yet, and return its id. The other inputs determine its type.
 
-        Raises EntryBreak if no input exists yet, and GraphBuildError.
+        Raises EntryBreak if no input exists yet, and GraphBuildError for an invalid node.
         """
         known = next((item for item in new.items if isinstance(item, Operand)), None)
         if known is None or any(item is WRONG for item in new.items):
@@ -63,7 +63,7 @@ class Loops:
         return node.id
 
     def close(self) -> None:
-        """Connect the missing inputs. Reports those that don't exist or do not close a loop."""
+        """Connect the missing inputs. Reports inputs that still do not exist, and those that are no NextIteration."""
         for loop_input in self._inputs:
             self._close(loop_input)
         self._inputs = []

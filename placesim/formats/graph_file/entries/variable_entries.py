@@ -122,23 +122,19 @@ def checked_initializer(entry: dict[Any, Any], problems: FileProblems) -> str | 
     return None
 
 
-# --- how a variable starts ------------------------------------------------------------------------------------------
+# --- kinds and initializers -----------------------------------------------------------------------------------------
 
 
 def kind_value(value: Any) -> str:
     """Return `ref` or `resource`. Raises InvalidValue for any other value."""
     if value not in ("ref", "resource"):
-        raise InvalidValue(
-            f"unknown kind of variable: got {spell(value)}, expected ref or resource{did_you_mean(value, ('ref', 'resource'))}"
-        )
+        near = did_you_mean(value, ("ref", "resource"))
+        raise InvalidValue(f"unknown kind of variable: got {spell(value)}, expected ref or resource{near}")
     return str(value)
 
 
 def initializer_value(value: Any) -> InitializerSpec:
-    """Return an initializer, given by name, or as a mapping of its name to its parameters.
-
-    Raises InvalidValue for an unknown initializer.
-    """
+    """Return the initializer of a name, or of a mapping of its name to its parameters. Raises InvalidValue."""
     kinds = (*INITIALIZER_FIELDS, "constant", *VALUE_KINDS, "tensor")
     if isinstance(value, str) and value in INITIALIZER_FIELDS:
         return InitializerSpec(value)
@@ -158,14 +154,12 @@ def initializer_value(value: Any) -> InitializerSpec:
 def _initializer_fields(kind: str, fields: Any) -> dict[str, Any]:
     known = INITIALIZER_FIELDS[kind]
     if not isinstance(fields, dict):
-        raise InvalidValue(
-            f"wrong type of '{kind}': got {spell(fields)}, expected a mapping of {', '.join(known) or 'nothing'}"
-        )
+        expected = f"a mapping of {', '.join(known) or 'nothing'}"
+        raise InvalidValue(f"wrong type of '{kind}': got {spell(fields)}, expected {expected}")
     for key, value in fields.items():
         if key not in known:
-            raise InvalidValue(
-                f"unknown key in '{kind}': got '{key}', expected {', '.join(known) or 'none'}{did_you_mean(key, known)}"
-            )
+            near = did_you_mean(key, known)
+            raise InvalidValue(f"unknown key in '{kind}': got '{key}', expected {', '.join(known) or 'none'}{near}")
         if key == "seed":
             pair = value if isinstance(value, list | tuple) and len(value) == 2 else (value,)
             for number in pair:
