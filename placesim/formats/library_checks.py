@@ -18,7 +18,7 @@ def check_library(
     problems: FileProblems,
     tree_of: Callable[[str], Any] = lambda name: None,
 ) -> None:
-    """Report problems of all functions. `tree_of` returns the mapping that a function of a graph file was read from, or None."""
+    """Report problems of all functions. `tree_of` returns the mapping that a function was read from, or None."""
     checks = NodeChecks(registry, functions, problems)
     for function in functions.values():
         tree = tree_of(function.name)

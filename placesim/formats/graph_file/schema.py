@@ -197,7 +197,7 @@ def _config() -> Schema:
 def _read_field(name: str, value: Any) -> Any:
     """Return the value read from a field; None if its reader reports a problem."""
     problems = FileProblems("config")
-    found = FIELD_READERS[name](value, name, {name: value}, problems)
+    found = FIELD_READERS[name](value, name, 0, problems)
     return None if problems else (True if found is None else found)
 
 

@@ -41,7 +41,7 @@ class Mapping(dict[Any, Any]):
     _numbers: dict[Any, int]
 
     def number(self, key: Any) -> int:
-        """Return the index of a key. Indices are computed on first use, and again after keys were added."""
+        """Return the index of a key in the mapping. Indices are computed when they are first needed."""
         if not hasattr(self, "_numbers") or len(self._numbers) != len(self):
             self._numbers = {key: number for number, key in enumerate(self)}
         return self._numbers[key]
@@ -134,7 +134,7 @@ def resolve_plain(text: str, json_numbers: bool = False) -> Any:
             return _parse_int(text.replace("_", ""))
         if _FLOAT.fullmatch(text):
             return _parse_float(text.replace("_", "").lower())
-    except ValueError:  # no digits, or more of them than Python reads
+    except ValueError:  # no digits, or too many for Python
         return text
     return float(text) if json_numbers and _JSON_FLOAT.fullmatch(text) else text
 
@@ -210,7 +210,7 @@ _HALF_IN_TEXT = re.compile(rf"\\\\|{_HALF.pattern}")
 
 
 def _with_whole_characters(text: str) -> str:
-    """Return JSON with surrogate pairs rewritten as YAML escapes of equal width; other texts are unchanged."""
+    """Return JSON with surrogate pairs as YAML's escapes, without a change of columns; other texts are unchanged."""
     try:
         json.loads(text)
     except (ValueError, RecursionError):
@@ -231,10 +231,10 @@ def read_tree(
     open_sequence: Callable[[Any, Any], list[Any] | None] | None = None,
     take_pieces: TakePieces | None = None,
 ) -> Any:
-    """Parse a document. Returns None for an empty file. Raises GraphFileError for an invalid one.
+    """Parse a document. Returns None for an empty file. Raises GraphFileError for an invalid file.
 
-    `open_sequence` is called with the root so far and a key of it. It may return a list that receives the entries of that
-    sequence. `take_pieces` may then read the first entries.
+    `open_sequence` is called for each sequence in the root, with the root so far and the key. It may return a list, to which
+    the entries are appended. `take_pieces` may then read the first entries faster.
     """
     if _HALF.search(text):
         text = _with_whole_characters(text)
@@ -244,7 +244,7 @@ def read_tree(
             return reader.read()
     except yaml.YAMLError as error:
         _refuse(file, _error_position(error, reader.text), _error_message(error, text, reader.first_line))
-    except UnicodeEncodeError as error:  # an argument of the command line may have bytes that are none
+    except UnicodeEncodeError as error:  # an argument of the command line may have bytes that are not UTF-8
         got = error.object[error.start : error.start + 1].encode("ascii", "backslashreplace").decode()
         _refuse(file, FIRST_POSITION, f"not UTF-8 text: got {got}, expected UTF-8")
 
@@ -338,10 +338,7 @@ class _TreeReader:
         return self._skipped_letters + (0 if self._event is None else int(self._event.end_mark.index))
 
     def first_line(self, mark: Any) -> int:
-        """Return the first line of a collection that starts at a parser's mark.
-
-        For a sequence, this counts first lines that the parser did not see.
-        """
+        """Return the first line of a collection that starts at a parser's mark, even if `take_pieces` has read that line."""
         first, *opened = self._skipped_lines
         return first if [mark.line, mark.column] == opened else int(mark.line)
 
@@ -362,7 +359,7 @@ class _TreeReader:
         if event.__class__ is yaml.ScalarEvent:
             return resolve_plain(event.value, self._json_numbers) if event.implicit[0] else event.value
         if event.__class__ is yaml.AliasEvent:
-            self._expand_alias(event)  # there is no anchor above it
+            self._expand_alias(event)  # refused, because no anchor is above it
         return self._read_collection(event)
 
     def _read_collection(self, event: Any) -> Any:
@@ -466,9 +463,9 @@ class _TreeReader:
         return container
 
     def _read_pieces(self, mark: Any, taker: list[Any], take_pieces: TakePieces) -> None:
-        """Read a sequence's first entries piece by piece; the parser restarts after them.
+        """Read the first entries of a sequence by `take_pieces`, and restart the parser after them.
 
-        For the parser, the read entries are blank lines, so that later line numbers are unchanged.
+        In the parser's text, blank lines replace these entries, so that line numbers stay the same.
         """
         text, begun, first = self.text, self.text.rfind("\n", 0, mark.index) + 1, mark.line
         start, number = begun, first
@@ -483,7 +480,7 @@ class _TreeReader:
         loader = _Loader(self.text)
         self._next_event = loader.get_event
         opened: Any = None
-        while opened is None or opened.line != number:  # up to where the sequence opens
+        while opened is None or opened.line != number:  # until the sequence opens
             event = loader.get_event()
             assert event is not None, "the sequence opens in the line where the parser goes on"
             opened = event.start_mark if event.__class__ is yaml.SequenceStartEvent else None
@@ -493,9 +490,8 @@ class _TreeReader:
             _refuse(self._file, pack_mark(mark), "a key is a collection: expected a scalar")
         if key in container:
             first = Location(self._file, *divmod(key_position(container, key), COLUMNS))
-            _refuse(
-                self._file, pack_mark(mark), f"duplicate key: got '{key}' again, expected it once (the first is at {first})"
-            )
+            message = f"duplicate key: got '{key}' again, expected it once (the first is at {first})"
+            _refuse(self._file, pack_mark(mark), message)
 
     def _finish(self, container: Any, value: Any) -> None:
         name = self._unfinished.pop(id(container), None)
@@ -518,7 +514,7 @@ class _TreeReader:
         return value
 
     def _size(self, value: Any) -> int:
-        """Return the number of entries that a value expands to, including those of its aliases."""
+        """Return the number of values and collections that a value expands to, with all its aliases."""
         if not isinstance(value, dict | list):
             return 1
         known = self._sizes.get(id(value))
@@ -554,10 +550,8 @@ class _TreeReader:
         except KeyError:
             self._refuse_tag(event)
         except ValueError:
-            kind = event.tag.removeprefix(_TAG)
-            _refuse(
-                self._file, pack_mark(event.start_mark), f"wrong scalar: got '{event.value}', expected a value of tag !!{kind}"
-            )
+            expected = f"expected a value of tag !!{event.tag.removeprefix(_TAG)}"
+            _refuse(self._file, pack_mark(event.start_mark), f"wrong scalar: got '{event.value}', {expected}")
 
     def _refuse_tag(self, event: Any) -> NoReturn:
         tag = event.tag.replace(_TAG, "!!", 1)
