@@ -1,4 +1,4 @@
-"""Device requests in a graph: counted, removed, or set by node names."""
+"""Requested devices of a graph's nodes: counts, removal, and other requests by node names."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def clear_devices(file: GraphFile) -> GraphFile:
 
 
 def set_devices(file: GraphFile, devices: Sequence[tuple[str, str]]) -> GraphFile:
-    """Return a copy with devices set by names and patterns of nodes; the last match counts.
+    """Return a copy with devices for nodes whose names match a pattern; the last match counts.
 
-    Nodes whose device was copied from a colocated node get the new request of that node, as in a script.
+    Nodes that copied their device from a colocated node get that node's new device, as in a script.
     """
     asked = {name: device for pattern, device in devices for name in find_matching_names(pattern, file.graph)}
     copies = colocated_copies(file.graph, {name: device for name, device in asked.items() if device})

@@ -16,8 +16,7 @@ from placesim.ops.registry import Registry, describe_other_releases
 MAX_COUNT = 1 << 20
 """Maximum value of a count attr; no op has more tensors."""
 _LEFT_AWAY = (("VariableV2", "shape"),)
-"""Attrs that nodes may lack here: a session needs them only when the node runs, but `import_graph_def` refuses to do without.
-"""
+"""Attrs that nodes may lack here, although `import_graph_def` requires them: a session needs them only to run the node."""
 _OUTDATED = ". (Check whether your GraphDef-interpreting binary is up to date with your GraphDef-generating binary.)."
 _INFERRED = " (types are inferred where the function says 'raw: false')"
 _IS_OF_TYPE: dict[str, Callable[[Any], bool]] = {
@@ -33,7 +32,7 @@ _IS_OF_TYPE: dict[str, Callable[[Any], bool]] = {
 
 
 class NodeChecks:
-    """A checker of nodes. Problems are recorded, with the location in the YAML that a node was read from."""
+    """A checker of nodes. Problems are recorded, with positions in the YAML from which a node was read."""
 
     def __init__(self, registry: Registry, functions: Mapping[str, LibraryFunction], problems: FileProblems) -> None:
         self._registry = registry
@@ -106,12 +105,12 @@ class NodeChecks:
         message = f"NodeDef mentions attr '{name}' not in {format_op_def(definition)}{node_text(node_def.name)}"
         given = tree.get("attrs") if isinstance(tree, dict) else None
         holder = given if isinstance(given, dict) and name in given else tree
-        # nodes of one name have the tree of one of them
+        # of nodes with the same name in a function, the tree is that of one
         position = key_position(holder, name) if isinstance(holder, dict) and name in holder else part_position(tree)
         self._report(position, message + (near or _OUTDATED), where)
 
     def _check_deciding(self, node_def: NodeDef, definition: OpDef, tree: Any, where: str) -> bool:
-        """Whether all attrs without defaults are present, and attrs that determine numbers of tensors are numbers."""
+        """Whether all attrs without defaults are present, and all count attrs have possible values."""
         attrs = node_def.attrs
         missing = missing_attrs(definition, attrs)
         is_good = not missing or (node_def.op, *missing) in _LEFT_AWAY
@@ -121,7 +120,7 @@ class NodeChecks:
         args = (*definition.inputs, *definition.outputs)
         for name in dict.fromkeys(arg.number_attr for arg in args if arg.number_attr):
             count = attrs.get(name)
-            least = definition.attrs[name].minimum  # what is below it has been said
+            least = definition.attrs[name].minimum  # a smaller count has been reported
             if isinstance(count, int) and (count > MAX_COUNT or (count < 0 and least is None)):
                 message = f"Value for attr '{name}' of {count} is not a number of tensors{node_text(node_def.name)}"
                 self._report(_attr_position(tree, name), message, where)
@@ -137,12 +136,12 @@ def _value_problem(definition: OpDef, attr: AttrDef, value: AttrValue) -> str | 
 
 
 def node_text(name: str) -> str:
-    """Return the suffix of TensorFlow's messages about a node."""
+    """Return the end of TensorFlow's messages about a node."""
     return f"; NodeDef: {{{{node {name}}}}}"
 
 
 def _attr_position(tree: Any, name: str) -> int:
-    """Return the position of an attr: under `attrs`, or beside it like a constant's `value`."""
+    """Return the position of an attr, which is under `attrs`, or beside it as the `value` of a constant."""
     given = tree.get("attrs") if isinstance(tree, dict) else None
     return part_position(tree, "attrs", name) if isinstance(given, dict) and name in given else part_position(tree, name)
 

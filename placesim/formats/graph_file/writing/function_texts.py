@@ -30,7 +30,7 @@ _MOST_RAW = 0.5
 def function_lines(graph: Graph, function: LibraryFunction, marks: bool = False) -> list[str] | None:
     """Return the lines of a function under `functions`; None if only a FunctionDef can express it.
 
-    With `marks`, the file's nodes have the attrs that only TensorFlow's Python reads.
+    With `marks`, nodes of the file have TensorFlow's internal attrs, which its Python leaves at them.
     """
     try:
         body = open_body(graph, function)
@@ -67,7 +67,7 @@ def _type(arg: FunctionArg) -> Any:
 
 
 def _derived_left_out(body: Graph, attrs: Attrs) -> Attrs:
-    """Return attrs without the one that marks a stateful body, because the reader derives it."""
+    """Return a function's attrs without the attr of a stateful function, which the reader adds again."""
     if not any(node.signature.is_stateful for node in body.nodes):
         return attrs
     from placesim.formats.tensorflow.function_def import stateful_attrs
@@ -88,12 +88,11 @@ def _is_read_as(function: LibraryFunction, body: Graph, text: str, marks: bool) 
 
 
 def add_default_attrs(graph: Graph, function: LibraryFunction) -> LibraryFunction:
-    """Return a copy of a function whose nodes have all default attrs."""
+    """Return a copy of a function whose nodes have all attrs with defaults."""
     nodes = []
     for node in function.nodes:
         definition = graph.registry.op(node.op)
-        given = (
-            {} if definition is None else {attr.name: attr.default for attr in definition.attrs.values() if attr.has_default}
-        )
-        nodes.append(node._replace(attrs={**given, **node.attrs}) if given.keys() - node.attrs.keys() else node)
+        attrs = () if definition is None else definition.attrs.values()
+        defaults = {attr.name: attr.default for attr in attrs if attr.has_default}
+        nodes.append(node._replace(attrs={**defaults, **node.attrs}) if defaults.keys() - node.attrs.keys() else node)
     return replace(function, nodes=tuple(nodes))

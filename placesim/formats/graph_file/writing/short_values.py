@@ -15,7 +15,7 @@ from placesim.formats.graph_file.writing.raw_writer import shortest, tensor_docu
 from placesim.ops.attributes import TensorValue
 
 _TYPES_OF_LITERALS = (FLOAT, INT32, BOOL, STRING)
-"""Types of literals that need no `dtype`."""
+"""Types that literals have without a `dtype`."""
 MOST_NESTED = 64
 """Maximum number of elements of a tensor that is written as nested lists; larger ones are flat."""
 _PLAIN = re.compile(r"/[A-Za-z0-9_/:*.-]*[A-Za-z0-9*]|[A-Za-z_][A-Za-z0-9_./-]*")
@@ -36,7 +36,7 @@ def short_tensor(tensor: TensorValue) -> dict[str, Any]:
 
 
 def literal_of(tensor: TensorValue) -> Any:
-    """Return a tensor as nested lists, which do not give its type; None if it is large or has no such form."""
+    """Return a tensor as nested lists, without its type; None if it is large or has no such form."""
     dtype, array = tensor
     if not 0 < array.size <= MOST_NESTED or dtype.is_complex or (dtype is STRING and _is_binary(array)):
         return None
@@ -104,11 +104,8 @@ def flow_text(value: Any) -> str:
 
 @lru_cache(maxsize=65536)
 def _scalar(kind: type, value: Any, spelled: str) -> str:
-    """Return the text of a scalar. `kind` and `spelled` distinguish cache keys that compare equal: 1 and True, 0.0 and -0.0."""
+    """Return the text of a scalar. `kind` and `spelled` keep equal values apart in the cache: 1 and True, 0.0 and -0.0."""
     text = str(yaml.dump([value], Dumper=_Dumper, default_flow_style=True, width=1 << 30, allow_unicode=False)).strip()[1:-1]
     if kind is str and text[:1] in "'\"" and _PLAIN.fullmatch(value) and yaml.safe_load(f"[{value}]") == [value]:
         return str(value)
     return text
-
-
-__all__ = ["fill_of", "flow_text", "literal_of", "short_device", "short_tensor"]
