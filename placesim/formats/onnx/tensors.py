@@ -12,7 +12,7 @@ from placesim.core.dtypes import DataType
 from placesim.core.errors import GraphBuildError, InvalidArgumentError
 from placesim.core.files.containment import resolve_inside
 from placesim.core.files.reader import file_size, read_part
-from placesim.formats.onnx.element_types import BY_ONNX_NUMBER
+from placesim.formats.onnx.onnx_node import dtype_of
 from placesim.formats.onnx.weights import LIFTED
 from placesim.formats.problems import spell
 from placesim.graph.constants import check_size
@@ -24,10 +24,10 @@ Message = Any
 
 
 class TensorReader:
-    """A maker of constants from a model's tensors.
+    """A reader of a model's tensors.
 
-    `views` is the content that `weights` separated. Other files must lie in `directory`, the model's; it is None if the model
-    came from no file.
+    `views` has the contents that `weights` separated. Other files must lie in `directory`, that of the model's file; None if
+    there is no such file.
     """
 
     def __init__(self, views: list[memoryview], directory: Path | None) -> None:
@@ -38,18 +38,12 @@ class TensorReader:
     @property
     def files(self) -> tuple[Path, ...]:
         """Return the external data files that were read."""
-        return (
-            ()
-            if self._directory is None
-            else tuple(self._directory / name for name in dict.fromkeys(name for name, *_ in self._parts))
-        )
+        names = dict.fromkeys(name for name, *_ in self._parts)
+        return () if self._directory is None else tuple(self._directory / name for name in names)
 
     def read(self, tensor: Message) -> TensorValue:
-        """Read a tensor.  Raises GraphBuildError for an invalid one, an unsupported type, or a missing file."""
-        dtype = BY_ONNX_NUMBER.get(tensor.data_type)
-        if dtype is None:
-            raise GraphBuildError(f"no such element type: got number {tensor.data_type}, expected a TensorFlow type")
-        shape = tuple(tensor.dims)
+        """Read a tensor. Raises GraphBuildError for an invalid tensor, an unsupported type, or a missing file."""
+        dtype, shape = dtype_of(tensor.data_type), tuple(tensor.dims)
         if any(dim < 0 for dim in shape):
             raise GraphBuildError(f"wrong shape of a tensor: got {list(shape)}, expected dimensions of 0 or more")
         if tensor.data_location == 1 or tensor.raw_data:
@@ -71,7 +65,7 @@ class TensorReader:
     def read_sparse(self, tensor: Message) -> TensorValue:
         """Read a SparseTensorProto as a dense constant. Raises the errors of `read`.
 
-        Its indices are numbers of elements, or have shape `[n, rank]`.
+        The indices of its `n` values have shape `[n]`, into the flat tensor, or `[n, rank]`.
         """
         dims = tuple(tensor.dims)
         values, indices = self.read(tensor.values), self.read(tensor.indices).array
@@ -94,7 +88,7 @@ class TensorReader:
         return self._external(entries, size)
 
     def _external(self, entries: dict[str, str], expected: ContentSize) -> bytes:
-        """Return the part of an external data file that type and shape need."""
+        """Return the content of a tensor in another file, of the expected size. Raises GraphBuildError."""
         location = entries.get("location", "")
         if self._directory is None:
             raise GraphBuildError(f"no weights file: got location '{location}' in a model not read from a file")
@@ -133,7 +127,7 @@ class TensorReader:
 
 
 class ContentSize(NamedTuple):
-    """The number of bytes of a tensor's content, with the type and shape that determine it."""
+    """The number of bytes of a tensor's content, and a text with the type and shape that determine it."""
 
     num_bytes: int
     reason: str

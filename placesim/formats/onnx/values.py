@@ -17,9 +17,9 @@ Dims = tuple[int | None, ...]
 class Value:
     """A value of an ONNX graph.
 
-    `ref` is the tensor; None for a value that is no tensor, such as a sequence. `type` is ONNX's TypeProto as far as it could
-    be inferred. `known` has the elements that are known before execution. If only some are known, it is an array of objects,
-    with None for unknown elements. `items` are the members of a sequence of known length.
+    `ref` is its tensor; None for a sequence or optional that only has `items`. `type` is ONNX's TypeProto, as far as it could
+    be inferred. `known` has the elements that are known before execution; if only some are known, it is an array of objects,
+    with None for the others. `items` are the members of a sequence of known length, or the content of an optional.
     """
 
     ref: TensorRef | None

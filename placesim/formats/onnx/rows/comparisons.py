@@ -1,12 +1,14 @@
-"""Comparisons, logic, and bits."""
+"""Comparisons, logic and bit operations."""
 
 from __future__ import annotations
 
 from placesim.core.dtypes import BOOL, UINT8
-from placesim.formats.onnx.onnx_node import OnnxNode, Row, Rows, Tensor, UnsupportedNodeError, describe_row
+from placesim.formats.onnx.onnx_node import OnnxNode, Row, Rows, Tensor, UnsupportedNodeError, describe_row, dtype_of
 
 
 def _of_two(op: str) -> Row:
+    """Return the row of an op with two inputs."""
+
     def row(node: OnnxNode) -> Tensor:
         if node.dtype(node[0]) is BOOL and op == "Equal":
             return node.emit("Equal", node[0], node[1])
@@ -16,7 +18,7 @@ def _of_two(op: str) -> Row:
 
 
 def _plain(op: str) -> Row:
-    """An op of booleans."""
+    """Return the row of an op of booleans."""
 
     def row(node: OnnxNode) -> Tensor:
         return node.emit(op, *(node.aligned() if len(node.inputs) > 1 else node.inputs))
@@ -30,7 +32,7 @@ def invert(node: OnnxNode) -> Tensor:
 
 
 def shift(node: OnnxNode) -> Tensor:
-    """LeftShift or RightShift; by more bits than there are, or by fewer than none, nothing but the sign is left."""
+    """LeftShift or RightShift, and SelectV2 if the number of bits is negative or not less than the width of the type."""
     direction = node.attr("direction")
     if direction not in ("LEFT", "RIGHT"):
         raise UnsupportedNodeError(f"no such direction: got '{direction}', expected LEFT or RIGHT")
@@ -50,14 +52,9 @@ def where(node: OnnxNode) -> Tensor:
 
 
 def bit_cast(node: OnnxNode) -> Tensor:
-    """Bitcast to a type of the same size."""
-    from placesim.formats.onnx.element_types import BY_ONNX_NUMBER
-
-    number = node.attr("to")
-    dtype = BY_ONNX_NUMBER.get(number)
-    if dtype is None:
-        raise UnsupportedNodeError(f"no such element type: got number {number}, expected a TensorFlow type")
-    if BOOL in (dtype, node.dtype(node[0])):  # TensorFlow has no bits of a boolean, which is a byte of 0 or 1
+    """Bitcast to a type of the same size; Cast for booleans."""
+    dtype = dtype_of(node.attr("to"))
+    if BOOL in (dtype, node.dtype(node[0])):  # TensorFlow's Bitcast takes no bool, which is a byte of 0 or 1
         return node.cast(node.cast(node[0], UINT8) if dtype is not BOOL else node[0], dtype)
     return node.emit("Bitcast", node[0], type=dtype)
 
