@@ -7,6 +7,7 @@ Entries of `nodes` become nodes while the text is still being read, so that the 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import PurePath
 from typing import Any
 
@@ -65,10 +66,7 @@ def read_graph_file(source: str | bytes, name: str | None = None, registry: Regi
 
 
 def graph_file_from_mapping(mapping: Mapping[str, Any], name: str = "<mapping>", registry: Registry | None = None) -> GraphFile:
-    """Read a graph file as a Python mapping of dicts and lists; tensors and feeds may be numpy arrays.
-
-    Raises GraphFileError with all problems.
-    """
+    """Read a graph file given as Python's dicts, lists and numpy arrays. Raises GraphFileError with all problems."""
     with collector_paused():
         content = _Content(name, registry)
         return content.finish(dict(mapping) if isinstance(mapping, Mapping) else mapping)
@@ -172,7 +170,7 @@ class _Content:
             self.begin(tree, tree.get("raw") is True)
         problems.unknown_keys(tree, FILE_KEYS, "a graph file")
         for key in ("raw", "marks"):
-            problems.read(tree, key, lambda value, key=key: bool_value(value, f"'{key}'"), None)
+            problems.read(tree, key, partial(bool_value, what=f"'{key}'"), None)
         self._check_release(tree)
         if "nodes" not in tree:
             is_inventory = "devices" in tree and tree.keys() <= {"devices", "links"}
@@ -235,7 +233,7 @@ class _Content:
         versions = self._problems.mapping(tree["versions"], value_position(tree, "versions"), "'versions'")
         self._problems.unknown_keys(versions, VERSION_KEYS, "'versions'")
         found = {
-            key: self._problems.read(versions, key, lambda value, key=key: int_value(value, 0, _INT32 - 1, f"'{key}'"), WRONG)
+            key: self._problems.read(versions, key, partial(int_value, low=0, high=_INT32 - 1, what=f"'{key}'"), WRONG)
             for key in VERSION_KEYS
         }
         return {key: version for key, version in found.items() if version is not WRONG}

@@ -24,12 +24,11 @@ from placesim.formats.onnx.lists import (
     pushed,
     sequence_type,
     stacked,
-    tensor_type,
     tensor_value,
     type_of,
 )
 from placesim.formats.onnx.onnx_node import OnnxNode, UnsupportedNodeError, tensor_of
-from placesim.formats.onnx.values import Dims, Value, dims_of
+from placesim.formats.onnx.values import Dims, Value, dims_of, tensor_type
 from placesim.graph.builder import ScopedGraphBuilder
 from placesim.graph.graph import TensorRef
 from placesim.ops.attributes import UNKNOWN_RANK, Shape, TensorValue

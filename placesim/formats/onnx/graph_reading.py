@@ -9,7 +9,7 @@ from typing import Any
 from placesim.core.dtypes import DataType
 from placesim.core.errors import GraphBuildError
 from placesim.formats.onnx.devices import DeviceOf, drop_device, request_where_possible
-from placesim.formats.onnx.element_types import ONNX_NUMBER
+from placesim.formats.onnx.element_types import BY_ONNX_NUMBER, ONNX_NUMBER
 from placesim.formats.onnx.known_values import known_outputs, shape_of_outputs
 from placesim.formats.onnx.names import check_names, scope_name
 from placesim.formats.onnx.onnx_node import OnnxNode, Outputs, Row, UnsupportedNodeError
@@ -17,7 +17,7 @@ from placesim.formats.onnx.opaque_ops import OpaqueOps
 from placesim.formats.onnx.ordering import in_order
 from placesim.formats.onnx.schema_checks import check_node
 from placesim.formats.onnx.tensors import TensorReader
-from placesim.formats.onnx.values import Value, dims_of
+from placesim.formats.onnx.values import Value, dims_of, tensor_type
 from placesim.formats.problems import FileProblems, spell
 from placesim.graph.builder import ScopedGraphBuilder
 from placesim.graph.graph import TensorRef
@@ -101,10 +101,7 @@ class GraphReader:
     # --- values -----------------------------------------------------------------------------------------------------
 
     def lookup(self, name: str) -> Value | None:
-        """Return the value of a name in this or an enclosing graph; None if its node had a problem.
-
-        Raises UnsupportedNodeError for an unknown name.
-        """
+        """Return the value of a name here or outside; None if its node had a problem. Raises UnsupportedNodeError."""
         if name in self.names:
             return self.names[name]
         if self.outer is not None:
@@ -129,11 +126,8 @@ class GraphReader:
 
     def know(self, ref: TensorRef, tensor: TensorValue) -> Value:
         """Record the content of a constant, and return its value."""
-        from onnx import helper
-
-        number = ONNX_NUMBER.get(tensor.dtype, 0)
-        value = Value(ref, helper.make_tensor_type_proto(number, tensor.array.shape), tensor.array)
-        self.by_ref[ref] = value
+        kind = tensor_type(ONNX_NUMBER.get(tensor.dtype, 0), tensor.array.shape)
+        value = self.by_ref[ref] = Value(ref, kind, tensor.array)
         return value
 
     def add_initializer(self, name: str, tensor: TensorValue) -> None:
@@ -324,7 +318,7 @@ class GraphReader:
             return {}
         for name, dims in shape_of_outputs(proto, values).items():
             if name in found and dims_of(found[name]) is None:
-                found[name] = helper.make_tensor_type_proto(found[name].tensor_type.elem_type, dims)
+                found[name] = tensor_type(found[name].tensor_type.elem_type, dims)
         return found
 
     def composition(self, node: OnnxNode) -> list[Value | None]:
@@ -393,20 +387,7 @@ _WAY_OUT = "; --allow-unknown cpu,gpu places it on these devices without computi
 _LIST_FIELDS = ("floats", "ints", "strings", "tensors", "graphs")
 _ATTRIBUTE_FIELDS = {1: "f", 2: "i", 3: "s", 4: "t", 5: "g", 13: "tp", **dict(enumerate(_LIST_FIELDS, 6))}
 """Fields of an AttributeProto by the number of its type. Source: `onnx.proto`."""
-_DATA = {
-    "float32": 1,
-    "uint8": 2,
-    "int8": 3,
-    "uint16": 4,
-    "int16": 5,
-    "int32": 6,
-    "int64": 7,
-    "bool": 9,
-    "float16": 10,
-    "float64": 11,
-    "uint32": 12,
-    "uint64": 13,
-}
+_DATA = {BY_ONNX_NUMBER[number].numpy.name: number for number in (*range(1, 8), *range(9, 14))}
 """ONNX's numbers of the element types whose content inference may use, by numpy name."""
 
 
@@ -429,12 +410,10 @@ def _refined(inferred: Any, declared: Any) -> Any:
     dims, said = dims_of(inferred), dims_of(declared)
     if said is None or (dims is not None and (len(dims) != len(said) or None not in dims)):
         return inferred
-    from onnx import helper
-
     merged = said if dims is None else [own if own is not None else other for own, other in zip(dims, said, strict=True)]
     if dims is not None and tuple(merged) == dims:
         return inferred
-    return helper.make_tensor_type_proto(inferred.tensor_type.elem_type, merged)
+    return tensor_type(inferred.tensor_type.elem_type, merged)
 
 
 def _listed(made: Outputs) -> list[Any]:

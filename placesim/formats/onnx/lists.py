@@ -15,16 +15,9 @@ import numpy as np
 from placesim.core.dtypes import VARIANT, DataType
 from placesim.formats.onnx.element_types import BY_ONNX_NUMBER, ONNX_NUMBER
 from placesim.formats.onnx.onnx_node import OnnxNode, UnsupportedNodeError, tensor_of
-from placesim.formats.onnx.values import Dims, Value, dims_of
+from placesim.formats.onnx.values import Dims, Value, dims_of, tensor_type
 from placesim.graph.graph import TensorRef
 from placesim.ops.attributes import UNKNOWN_RANK, Shape
-
-
-def tensor_type(number: int, dims: Dims | None) -> Any:
-    """Return the TypeProto of a tensor with this ONNX element type."""
-    from onnx import helper
-
-    return helper.make_tensor_type_proto(number, dims)
 
 
 def tensor_value(node: OnnxNode, tensor: TensorRef, dims: Dims | None) -> Value:
@@ -101,17 +94,15 @@ def common_dims(one: Dims | None, other: Dims | None) -> Dims | None:
 
 def common_type(one: Any, other: Any) -> Any:
     """Return a type that fits values of both types. Raises UnsupportedNodeError if there is none."""
-    from onnx import helper
-
     if one is None or other is None:
         return one if other is None else other
     kind = one.WhichOneof("value")
     if kind != other.WhichOneof("value"):
         raise UnsupportedNodeError(f"conflicting types: got {kind} and {other.WhichOneof('value')}")
     if kind == "sequence_type":
-        return helper.make_sequence_type_proto(common_type(one.sequence_type.elem_type, other.sequence_type.elem_type))
+        return sequence_type(common_type(one.sequence_type.elem_type, other.sequence_type.elem_type))
     if kind == "optional_type":
-        return helper.make_optional_type_proto(common_type(one.optional_type.elem_type, other.optional_type.elem_type))
+        return optional_type(common_type(one.optional_type.elem_type, other.optional_type.elem_type))
     if one.tensor_type.elem_type != other.tensor_type.elem_type:
         got = ", ".join(BY_ONNX_NUMBER[each.tensor_type.elem_type].name for each in (one, other))
         raise UnsupportedNodeError(f"conflicting element types: got {got}")

@@ -10,7 +10,7 @@ import numpy as np
 from placesim.core.dtypes import DTYPES, INT32, INT64, DataType
 from placesim.core.errors import GraphBuildError
 from placesim.formats.onnx.element_types import BY_ONNX_NUMBER, ONNX_NUMBER
-from placesim.formats.onnx.values import Dims, Value
+from placesim.formats.onnx.values import Dims, Value, tensor_type
 from placesim.graph.builder import ScopedGraphBuilder
 from placesim.graph.graph import TensorRef
 from placesim.ops.attributes import TensorValue
@@ -209,10 +209,7 @@ class OnnxNode:
         return ref
 
     def cast(self, tensor: TensorRef, dtype: DataType) -> TensorRef:
-        """Return a tensor in a type: the tensor itself, or a Cast of it.
-
-        Raises UnsupportedNodeError for known integers that are too large for the type.
-        """
+        """Return a tensor in a type, by a Cast if needed. Raises UnsupportedNodeError for known integers that are too large."""
         own = self.dtype(tensor)
         if own is dtype:
             return tensor
@@ -293,10 +290,7 @@ class OnnxNode:
         return made if shape is None else self.know_shape(made, tuple(shape[axis] for axis in order))
 
     def axis(self, axis: int, tensor: TensorRef) -> int:
-        """Return an axis as a number of 0 or more.
-
-        Raises UnsupportedNodeError if it is out of range, or negative with an unknown rank.
-        """
+        """Return an axis as 0 or more. Raises UnsupportedNodeError if it is out of range, or negative for an unknown rank."""
         if axis >= 0 and self.rank(tensor) is None:
             return axis
         rank = self.known_rank(tensor)
@@ -355,10 +349,8 @@ class OnnxNode:
 
     def know_shape(self, tensor: TensorRef, dims: Dims) -> TensorRef:
         """Return a tensor, after recording its shape for other converters."""
-        from onnx import helper
-
-        number = ONNX_NUMBER.get(self.dtype(tensor), 0)
-        self.reading.by_ref.setdefault(tensor, Value(tensor, helper.make_tensor_type_proto(number, dims)))
+        kind = tensor_type(ONNX_NUMBER.get(self.dtype(tensor), 0), dims)
+        self.reading.by_ref.setdefault(tensor, Value(tensor, kind))
         return tensor
 
 

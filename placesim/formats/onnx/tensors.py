@@ -49,7 +49,8 @@ class TensorReader:
         if tensor.data_location == 1 or tensor.raw_data:
             size = _content_bytes(dtype, shape)
             content = tensor.raw_data if tensor.data_location != 1 else self._content(tensor, size)
-            return TensorValue(dtype, self._array(dtype.numpy, dtype.name, shape, _checked(content, size)))
+            _check_bytes(len(content), size)
+            return TensorValue(dtype, _array(dtype.numpy, dtype.name, shape, content))
         if dtype.name == "string":
             return TensorValue(dtype, _sized(np.array([*tensor.string_data, b""], object)[:-1], shape))
         from onnx import numpy_helper
@@ -114,16 +115,18 @@ class TensorReader:
             raise GraphBuildError(f"cannot read the weights file '{location}': {reason}") from None
         return self._parts[part]
 
-    def _array(self, numpy: np.dtype[Any], name: str, shape: tuple[int, ...], content: Any) -> np.ndarray[Any, Any]:
-        count, bits = math.prod(shape), _PACKED.get(name)
-        if bits is None:
-            return np.frombuffer(content, numpy).reshape(shape)
-        raw = np.frombuffer(content, np.uint8)
-        parts = np.stack([raw >> shift & (1 << bits) - 1 for shift in range(0, 8, bits)], axis=-1).reshape(-1)[:count]
-        if name.startswith("int"):
-            signed = parts.astype(np.int8)
-            return np.where(signed >= 1 << bits - 1, signed - (1 << bits), signed).astype(numpy).reshape(shape)
-        return (parts.view(numpy) if name.startswith("float") else parts.astype(numpy)).reshape(shape)
+
+def _array(numpy: np.dtype[Any], name: str, shape: tuple[int, ...], content: Any) -> np.ndarray[Any, Any]:
+    """Return the array of a tensor's content."""
+    count, bits = math.prod(shape), _PACKED.get(name)
+    if bits is None:
+        return np.frombuffer(content, numpy).reshape(shape)
+    raw = np.frombuffer(content, np.uint8)
+    parts = np.stack([raw >> shift & (1 << bits) - 1 for shift in range(0, 8, bits)], axis=-1).reshape(-1)[:count]
+    if name.startswith("int"):
+        signed = parts.astype(np.int8)
+        return np.where(signed >= 1 << bits - 1, signed - (1 << bits), signed).astype(numpy).reshape(shape)
+    return (parts.view(numpy) if name.startswith("float") else parts.astype(numpy)).reshape(shape)
 
 
 class ContentSize(NamedTuple):
@@ -145,11 +148,6 @@ def _check_bytes(got: int, expected: ContentSize) -> None:
     if got != expected.num_bytes:
         wanted = f"{expected.num_bytes} for {expected.reason}"
         raise GraphBuildError(f"wrong size of a tensor's content: got {got} bytes, expected {wanted}")
-
-
-def _checked(content: bytes | memoryview, expected: ContentSize) -> bytes | memoryview:
-    _check_bytes(len(content), expected)
-    return content
 
 
 def _empty(shape: tuple[int, ...], dtype: DataType) -> np.ndarray[Any, Any]:

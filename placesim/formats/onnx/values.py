@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,6 +40,13 @@ class Value:
         """Return the elements if all are known, else None."""
         known = self.known
         return None if known is None or (known.dtype == object and any(item is None for item in known.flat)) else known
+
+
+def tensor_type(number: int, dims: Sequence[int | None] | None) -> Any:
+    """Return the TypeProto of a tensor with this ONNX element type and shape."""
+    from onnx import helper
+
+    return helper.make_tensor_type_proto(number, dims)
 
 
 def dims_of(type_proto: Any) -> Dims | None:

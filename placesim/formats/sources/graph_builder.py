@@ -199,10 +199,7 @@ class GraphBuilder:
         return NodeHandle(self._builder.graph.nodes[made.node].name, made, self._builder)
 
     def initializer(self, name: str = "init") -> NodeHandle:
-        """Add a node that runs the initializers of all variables made so far.
-
-        In a body, the node's calls wait for these initializers.
-        """
+        """Add a node that runs the initializers of all variables so far; in a body, the calls of the body wait for them."""
         from placesim.graph.variables import add_global_initializer
 
         level = self._levels[-1]

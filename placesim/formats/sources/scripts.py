@@ -64,7 +64,7 @@ def record_script(path: str | Path, options: SimulationOptions, tell: Callable[[
         machine = {name: value for name in MACHINE_OPTIONS if (value := getattr(options, name)) is not None}
         job = {"purpose": "record", "until": options.until, "answer": str(answer), "options": machine}
         code = _run(script_command(path, job, options.arguments), path, options.timeout)
-        data = _read(answer)
+        data = answer.read_bytes() if answer.exists() else None
     if data is None:
         raise _ended(path, code)
     head, _, graph = data.partition(b"\n")
@@ -102,13 +102,6 @@ def _standard_error() -> int:
         return sys.stderr.fileno()
     except (OSError, ValueError, AttributeError):  # a test or a notebook has replaced sys.stderr
         return subprocess.DEVNULL
-
-
-def _read(answer: Path) -> bytes | None:
-    try:
-        return answer.read_bytes()
-    except FileNotFoundError:
-        return None
 
 
 def _ended(path: str | Path, code: int) -> PlacesimError:

@@ -181,10 +181,7 @@ def find_unwritten_sections(file: GraphFile) -> list[str]:
 
 
 def write_partitions(parts: Mapping[str, Graph], text: bool = False) -> dict[str, bytes]:
-    """Write a GraphDef for the partition of each device. Every node requests its device.
-
-    Raises GraphFileError for content that a GraphDef can't hold.
-    """
+    """Return a GraphDef of each device's partition, whose nodes request it. Raises GraphFileError like `write_graph_def`."""
     written = {}
     for device, graph in parts.items():
         with file_errors(device):

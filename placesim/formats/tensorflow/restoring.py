@@ -54,10 +54,7 @@ class _Scope(NamedTuple):
 
 
 def find_restored_variables(graph: Graph, restore_op: str) -> list[RestoredVariable]:
-    """Return the variables that a restore op sets; empty if the graph has no such op.
-
-    Raises InvalidArgumentError if the op depends on too many nodes.
-    """
+    """Return the variables that a restore op sets, if the graph has it. Raises InvalidArgumentError for too many nodes."""
     scope = _graph_scope(graph)
     name = restore_op.partition(":")[0].removeprefix("^")
     if scope.place(name) is None:

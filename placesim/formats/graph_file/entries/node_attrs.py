@@ -71,10 +71,7 @@ _TYPED: dict[str, Callable[[Any], AttrValue]] = {
 
 
 def any_value(value: Any) -> AttrValue:
-    """Return the value of an attr whose type is unknown: as written, or from `{type: ...}`, `{shape: ...}` and similar.
-
-    Raises InvalidValue.
-    """
+    """Return the value of an attr of unknown type: as written, or from `{type: ...}` and similar. Raises InvalidValue."""
     if isinstance(value, list | tuple) and not isinstance(value, Shape | TensorValue | FunctionName | Placeholder):
         return tuple(map(any_value, value))
     if not isinstance(value, dict):

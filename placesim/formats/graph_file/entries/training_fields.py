@@ -23,10 +23,7 @@ Optimizer = tuple[str, Mapping[str, Any]]
 
 
 class OptimizerParameter(Protocol):
-    """Protocol of an optimizer's parameter.
-
-    Its kind is `figure` (a number), `tensor` (a number or a tensor), `flag`, `text`, or `variable`.
-    """
+    """Protocol of an optimizer's parameter, of the kind `figure`, `tensor` (or a figure), `flag`, `text` or `variable`."""
 
     kind: str
     is_required: bool
@@ -38,10 +35,7 @@ class GradientMaker(Protocol):
     def derive(
         self, of: Sequence[Any], by: Sequence[Any] | None, options: Mapping[str, Any], position: int
     ) -> list[tuple[Any, TensorRef | None]]:
-        """Return the sources of the derivatives of `of`, each with its gradient or None.
-
-        If `by` is None, the sources are all trainable variables.
-        """
+        """Return the gradients of `of` (or None) by each source in `by`, or by each trainable variable, with the source."""
 
     def rows(self, gradient: TensorRef) -> TensorRef | None:
         """Return the indices of the rows of a sparse gradient; None if the gradient is one tensor."""

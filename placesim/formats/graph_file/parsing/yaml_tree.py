@@ -174,10 +174,7 @@ _TAG = "tag:yaml.org,2002:"
 
 
 def _resolve_tagged(tag: str, text: str) -> Any:
-    """Return the value of a scalar with one of YAML's own tags.
-
-    Raises KeyError for any other tag, and ValueError if the text doesn't fit it.
-    """
+    """Return the value of a scalar with one of YAML's tags. Raises KeyError for another tag, ValueError for a wrong text."""
     kind = {"str": str, "null": type(None), "bool": bool, "int": int, "float": float}[tag.removeprefix(_TAG)]
     if kind is str:
         return text

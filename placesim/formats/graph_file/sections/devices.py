@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from typing import Any
 
 from placesim.formats.graph_file.plain_values import int_value, line_value, size_value
@@ -52,7 +53,7 @@ def _read_counts(tree: dict[Any, Any], known: tuple[str, ...], problems: FilePro
         entry = _read_cpus(tree["cpu"], entry, problems)
     for key in ("xla_cpu", "xla_gpu") if isinstance(tree.get("cpu"), dict) else ("cpu", "xla_cpu", "xla_gpu"):
         entry = entry._replace(
-            **{key: problems.read_or_default(tree, key, lambda v, k=key: count_value(v, k), getattr(entry, key))}
+            **{key: problems.read_or_default(tree, key, partial(count_value, what=key), getattr(entry, key))}
         )
     if "host" in tree:
         entry = entry._replace(host=read_host(tree["host"], value_position(tree, "host"), problems))
@@ -100,18 +101,15 @@ def _read_model(tree: dict[Any, Any], position: int, problems: FileProblems) -> 
     name = problems.read_or_default(tree, "name", lambda value: line_value(value, "'name'"), "")
     unknown = DEFAULT_MODEL._replace(name=name, flops=0.0, bandwidth=0.0, pci_bus_ids=(), figures=GpuFigures())
     known = GPU_MODELS.get(name, unknown)
+    figures: dict[str, Any] = dict(read_rates(tree, problems))
+    figures["launch"] = problems.read_or_default(tree, "launch", partial(positive_rate, what="'launch'"), known.figures.launch)
     return known._replace(
         memory=problems.read_or_default(tree, "memory", size_value, known.memory),
         compute_capability=problems.read_or_default(tree, "compute_capability", _capability, known.compute_capability),
         pci_bus_ids=problems.read_or_default(tree, "pci_bus_id", _bus_ids, known.pci_bus_ids),
-        flops=problems.read_or_default(tree, "flops", lambda value: rate_value(value, "'flops'"), known.flops),
-        bandwidth=problems.read_or_default(tree, "bandwidth", lambda value: rate_value(value, "'bandwidth'"), known.bandwidth),
-        figures=known.figures._replace(
-            **read_rates(tree, problems),
-            launch=problems.read_or_default(
-                tree, "launch", lambda value: positive_rate(value, "'launch'"), known.figures.launch
-            ),
-        ),
+        flops=problems.read_or_default(tree, "flops", partial(rate_value, what="'flops'"), known.flops),
+        bandwidth=problems.read_or_default(tree, "bandwidth", partial(rate_value, what="'bandwidth'"), known.bandwidth),
+        figures=known.figures._replace(**figures),
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from placesim.formats.graph_file.plain_values import int_value, line_value, number_value
@@ -75,9 +76,7 @@ def read_rates(tree: dict[Any, Any], problems: FileProblems) -> dict[str, float]
         return {}
     rates = problems.mapping(tree["rates"], value_position(tree, "rates"), "'rates'")
     problems.unknown_keys(rates, RATES, "'rates'")
-    found = {
-        key: problems.read_or_default(rates, key, lambda value, k=key: positive_rate(value, f"'{k}'"), 0.0) for key in RATES
-    }
+    found = {key: problems.read_or_default(rates, key, partial(positive_rate, what=f"'{key}'"), 0.0) for key in RATES}
     return {key: rate for key, rate in found.items() if rate}
 
 
@@ -96,7 +95,7 @@ def _read_profile(tree: Any, position: int, problems: FileProblems) -> HostProfi
     seconds = _mapping(profile, "seconds", SECONDS + SHARES, position, problems)
     families = _mapping(profile, "families", FAMILIES, position, problems)
     figures = {
-        key: problems.read_or_default(seconds, key, lambda value, k=key: _figure(value, k, problems), MeasuredFigure(0.0))
+        key: problems.read_or_default(seconds, key, partial(_figure, key=key, problems=problems), MeasuredFigure(0.0))
         for key in seconds
     }
     return HostProfile(
@@ -144,7 +143,7 @@ def _family(families: dict[Any, Any], key: str, problems: FileProblems) -> Measu
     tree = problems.mapping(families[key], value_position(families, key), f"'{key}'")
     problems.unknown_keys(tree, _FAMILY_KEYS, f"'{key}'")
     low, value, high = (
-        problems.read_or_default(tree, part, lambda value, p=part: positive_rate(value, f"'{p}'"), 1.0)
+        problems.read_or_default(tree, part, partial(positive_rate, what=f"'{part}'"), 1.0)
         for part in ("low", "factor", "high")
     )
     return MeasuredFigure(value, low, high)

@@ -163,10 +163,7 @@ def end_value(value: Any) -> LinkEnd:
 
 
 def bandwidth_value(value: Any) -> float:
-    """Return bytes per second: a number, `25GB/s`, `100Gbit/s`, `PCIe 4.0 x16`, `free` (infinite) or `none` (0).
-
-    Raises InvalidValue.
-    """
+    """Return bytes per second from a number, `25GB/s`, `PCIe 4.0 x16`, `free` (infinite) or `none` (0). Raises InvalidValue."""
     expected = "expected bytes per second, a number with a unit such as 25GB/s or 100Gbit/s, 'PCIe 4.0 x16', 'free' or 'none'"
     if isinstance(value, str):
         if value.strip().lower() in (FREE, NONE):
@@ -224,10 +221,7 @@ _GIVEN = re.compile(r"(?P<first>[^-><=]+)(?P<way>->|>|-)(?P<second>[^-><=]+)=(?P
 
 
 def parse_link(text: str) -> LinkEntry:
-    """Parse `ENDS=BANDWIDTH[@LATENCY]` of a command line. Raises InvalidValue.
-
-    The ends are `A-B`, or `A>B` for one direction.
-    """
+    """Parse `ENDS=BANDWIDTH[@LATENCY]`, with the ends `A-B`, or `A>B` for one direction. Raises InvalidValue."""
     found = _GIVEN.fullmatch(text.strip())
     if found is None:
         expected = "expected ENDS=BANDWIDTH, such as host-network=100Gbit/s or GPU:0-GPU:1=25GB/s@2us"

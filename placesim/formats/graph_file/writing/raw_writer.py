@@ -133,14 +133,12 @@ def attr_document(registry: Registry, op: str, name: str, value: AttrValue) -> A
 
 def _typed(value: AttrValue) -> Any:
     """Return the value of an attr whose type the op's definition gives."""
-    if isinstance(value, OpenType):
-        return {"placeholder": value.attr}
+    if isinstance(value, OpenType | TensorValue | FunctionName | Placeholder | bytes):
+        return _untyped(value)
     if isinstance(value, DataType):
         return value.name
     if isinstance(value, Shape):
         return "unknown" if value.dims is None else list(value.dims)
-    if isinstance(value, TensorValue | FunctionName | Placeholder | bytes):
-        return _untyped(value)
     return list(map(_typed, value)) if isinstance(value, tuple) else value
 
 
@@ -181,7 +179,8 @@ def _distinct(array: np.ndarray[Any, Any]) -> list[Any]:
     """Return the elements in order; only the first if all have the same bits."""
     flat = array.reshape(-1)
     is_one_value = not any(array.strides) or (array.dtype != object and flat.tobytes() == flat[:1].tobytes() * array.size)
-    return (flat[:1] if array.size > 1 and is_one_value else flat).tolist()
+    found: list[Any] = (flat[:1] if array.size > 1 and is_one_value else flat).tolist()
+    return found
 
 
 def _element(value: Any, dtype: DataType) -> Any:

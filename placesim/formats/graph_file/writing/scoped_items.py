@@ -241,10 +241,7 @@ class Itemizer:
     # --- nodes ------------------------------------------------------------------------------------------------------
 
     def _with_literals(self, first: int) -> ScopedItem | None:
-        """Return an entry with literals, if the constants and reads from `first` on belong to an op; else None.
-
-        Such nodes have names in the scope of the op.
-        """
+        """Return an op's entry with literals, if the nodes from `first` on are constants and reads in its scope; else None."""
         owner = self._nodes[first].name.rpartition("/")[0]
         if not owner or self._nodes[first].op not in ("Const", "ReadVariableOp"):
             return None

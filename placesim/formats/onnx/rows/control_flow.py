@@ -164,8 +164,8 @@ def _batched_scan(node: OnnxNode) -> Outputs:
     made_ways = ((0,) * (len(graph.output) - len(states)),) * 2
 
     def turn(body: OnnxNode, number: Value, flag: Value, carried: list[Value]) -> IterationResult:
-        own = [[_slice(node, body, value, 0, number, None) for value in values] for values in (states, scanned)]
-        return IterationResult(None, [], _scanned(body, graph, *own, ways, made_ways))
+        first, slices = ([_slice(node, body, value, 0, number, None) for value in values] for values in (states, scanned))
+        return IterationResult(None, [], _scanned(body, graph, first, slices, ways, made_ways))
 
     return repeat(node, _size(node, (states or scanned)[0], 0), None, [], turn).gathered
 

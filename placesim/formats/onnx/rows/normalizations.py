@@ -142,10 +142,7 @@ def mean_variance_normalization(node: OnnxNode) -> Tensor:
 
 
 def lrn(node: OnnxNode) -> Tensor:
-    """LRN between Transposes, if its window is symmetric; for an even size, Sum of gathered windows.
-
-    TensorFlow's LRN does not divide `alpha` by the size.
-    """
+    """LRN between Transposes, with `alpha` divided by the size; for an even size, Sum of gathered windows."""
     images, size = node[0], node.attr("size")
     alpha, beta, bias = node.attr("alpha", 1e-4), node.attr("beta", 0.75), node.attr("bias", 1.0)
     if size is None or not 1 <= size <= MOST_KNOWN:

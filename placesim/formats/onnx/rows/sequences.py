@@ -25,11 +25,10 @@ from placesim.formats.onnx.lists import (
     sequence_type,
     shape_operand,
     stacked,
-    tensor_type,
     tensor_value,
 )
 from placesim.formats.onnx.onnx_node import OnnxNode, Outputs, Rows, UnsupportedNodeError, tensor_of
-from placesim.formats.onnx.values import Dims, Value
+from placesim.formats.onnx.values import Dims, Value, tensor_type
 from placesim.graph.graph import TensorRef
 
 

@@ -34,10 +34,7 @@ UNIT = AxisWindow(1, 1, 1, 0, 0)
 
 
 def kernel_shape(node: OnnxNode, filters: Tensor | None = None) -> tuple[int, ...]:
-    """Return the attribute `kernel_shape`, else the taps of filters `[outputs, channels, taps...]`.
-
-    Raises UnsupportedNodeError if both are unknown.
-    """
+    """Return the attribute `kernel_shape`, else the taps of filters `[outputs, channels, taps...]`; an error if unknown."""
     given = node.attr("kernel_shape")
     if given is not None:
         return _counted("kernel_shape", given, len(given))
