@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
-from placesim.core.errors import GraphFileError, Location, PlacesimError, Problem
+from placesim.core.errors import GraphFileError, Location, PlacesimError, Problem, UsageError
 from placesim.core.escaping import escape_line
 from placesim.core.suggestions import did_you_mean
 from placesim.formats.graph_file.parsing.yaml_tree import key_position, own_position, value_position
@@ -73,6 +73,13 @@ class FileProblems:
         if self._found:
             self._found.sort(key=lambda found: found[0])
             raise GraphFileError(tuple(dict.fromkeys(problem for _, problem in self._found)))
+
+    def raise_usage_error(self) -> None:
+        """Raise UsageError with the messages of all problems, without locations, if there are any."""
+        try:
+            self.raise_if_any()
+        except GraphFileError as error:
+            raise UsageError("; ".join(problem.message for problem in error.problems)) from None
 
     def did_you_mean(self, word: Any, words: Iterable[str]) -> str:
         """Return a suggestion like the function `did_you_mean`; empty after the last allowed search."""

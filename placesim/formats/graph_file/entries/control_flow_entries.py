@@ -20,7 +20,6 @@ from placesim.formats.graph_file.entries.scoped_names import (
     UnresolvedName,
     slot_of,
 )
-from placesim.formats.graph_file.entries.variable_entries import checked_initializer
 from placesim.formats.graph_file.plain_values import int_value, shape_value
 from placesim.formats.problems import WRONG, key_position, own_position, spell, value_position
 from placesim.graph.argument_binding import Operand, VariableNodes
@@ -71,14 +70,13 @@ class OuterVariable(NamedTuple):
 
 
 class Surroundings:
-    """The graphs around a body. Tensors from there become arguments, and calls of the body wait for nodes from there."""
+    """The graphs around a body, as an `OuterScope`. Tensors from there become arguments of the body."""
 
     def __init__(self, functions: FunctionMaker, around: Level) -> None:
         self._functions = functions
         self._around = around
 
     def has_handle(self, text: str) -> bool:
-        """Whether a text names a resource variable, whose value is read at each use."""
         found = self._around.find(text)
         if found is None:
             return False
@@ -87,12 +85,6 @@ class Surroundings:
         return any(node in variables and variables[node].kind == "resource" for node in targets if node is not None)
 
     def items(self, text: str, reader: str | None, as_handle: bool = False) -> list[Any] | None:
-        """Return the tensors and variables that a text such as `x:1` names around the body; None for an unknown name.
-
-        They are captured as inputs of the node `reader`. With an empty reader, they are OuterTensors, which TensorFlow's Python
-        captures later; with None, variables are OuterVariables. An invalid entry gives WRONG. Raises GraphBuildError if a node
-        has no such output.
-        """
         name, slot = split_tensor_name(text)
         found = self._around.find(name)
         if found is None:
@@ -101,7 +93,6 @@ class Surroundings:
         return [WRONG if node is None else self._item(level, node, slot, name == text, reader, as_handle) for node in targets]
 
     def node_names(self, name: str) -> list[str] | None:
-        """Return the full names of the nodes of a name; None for an unknown name or an invalid entry."""
         found = self._around.find(name)
         if found is None or None in found[1]:
             return None
@@ -114,7 +105,6 @@ class Surroundings:
         return capture_outer(self._functions, level.functions, item, reader, as_handle)
 
     def wait_for(self, name: str) -> bool:
-        """Make calls of the body wait for a node. Returns whether the node exists."""
         found = self._around.find(name)
         if found is None:
             return False
@@ -125,7 +115,6 @@ class Surroundings:
         return True
 
     def all_names(self) -> Iterator[str]:
-        """Yield all names, for suggestions."""
         level: Level | None = self._around
         while level is not None:
             yield from level.names.all_names()
@@ -139,7 +128,7 @@ def capture_outer(
     reader: str | None,
     as_handle: bool = False,
 ) -> Any:
-    """Capture a tensor or variable of the graph of `outside` in a body. `reader` is that of `Surroundings.items`."""
+    """Capture a tensor or variable of the graph of `outside` in a body. `reader` is that of `OuterScope.items`."""
     prefix = reader + "/" if reader else ""
     if isinstance(item, VariableNodes):
         if reader is None:
@@ -198,20 +187,9 @@ class BodyEntries:
         """Read an entry with `cond` or `while`, and return its results. Raises EntryBreak after reporting all problems."""
         return self._take_cond(entry) if "cond" in entry else self._take_while(entry)
 
-    def take_initializer(self, entry: dict[Any, Any]) -> list[TensorRef]:
-        """Read an entry with `initializer` in a body, which waits for the initializers of all outer variables."""
-        name = checked_initializer(entry, self._problems)
-        if name is None:
-            raise EntryBreak
-        try:
-            with self._scopes.entered(entry):
-                node = self._functions.initialize(name, own_position(entry))
-        except GraphBuildError as error:
-            self._problems.add_error(value_position(entry, "initializer"), error)
-            self._names.mark_broken(entry, self._builder.prefix + name, own_position(entry))
-            raise EntryBreak from None
-        self._names.bind_entry(entry, name, node)
-        return [TensorRef(node, OP_ITSELF)]
+    def add_initializer(self, name: str, position: int) -> int:
+        """Add a node of a body that waits for the initializers of all outer variables. Raises GraphBuildError."""
+        return self._functions.initialize(name, position)
 
     # --- cond -------------------------------------------------------------------------------------------------------
 

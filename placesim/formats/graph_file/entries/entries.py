@@ -107,10 +107,11 @@ class Entries:
             elif "variable" in entry:
                 self._variables.take_variable(entry)
             elif "initializer" in entry and self._around is not None:
-                self.last = self._bodies.take_initializer(entry)
+                node = self._variables.take_initializer(entry, self._bodies.add_initializer)
+                self.last = [TensorRef(node, OP_ITSELF)]
             elif "initializer" in entry:
                 self._training.note_initializer()
-                self._variables.take_initializer(entry)
+                self._variables.take_initializer(entry, self._variables.add_initializer)
             elif "gradients" in entry:
                 self.last = self._training.take_gradients(entry)
             elif "train" in entry:

@@ -7,7 +7,7 @@ from typing import Any
 
 from placesim.core.errors import GraphBuildError, UnimplementedError
 from placesim.formats.graph_file.entries.limits import EntryLimits
-from placesim.formats.graph_file.entries.loop_back_edges import Loops, NewNode
+from placesim.formats.graph_file.entries.loop_back_edges import Loops, NewNode, add_resolved
 from placesim.formats.graph_file.entries.node_attrs import AttrReader
 from placesim.formats.graph_file.entries.references import EntryContext
 from placesim.formats.graph_file.entries.scope_entries import enter_colocation, is_device_text, make_device_function
@@ -190,12 +190,10 @@ class NodeEntries:
                 raise EntryBreak from None
 
     def _make(self, new: NewNode) -> int:
-        """Add a node whose inputs all exist, and return its id. Raises GraphBuildError."""
+        """Add a node whose inputs exist or are literals, and return its id. Raises GraphBuildError."""
         builder = self._builder
         if all(item.__class__ is Operand for item in new.items):
-            nodes, slots = tuple(item.node for item in new.items), tuple(item.slot for item in new.items)
-            made = builder.add_resolved(new.op, new.full_name, nodes, slots, new.attrs, new.controls, new.position, new.device)
-            return made.id
+            return add_resolved(builder, new, new.items)
         with ExitStack() as scopes:
             if new.device != "":
                 scopes.enter_context(builder.device(new.device))

@@ -31,17 +31,18 @@ class OuterScope(Protocol):
     """Protocol of the scope around the body of a function."""
 
     def items(self, text: str, reader: str | None, as_handle: bool = False) -> list[Any] | None:
-        """Return the tensors and variables that a text names, as inputs of the node `reader`.
+        """Return the tensors and variables that a text such as `x:1` names around the body; None for an unknown name.
 
-        An invalid entry gives WRONG. Returns None for an unknown name. With `as_handle`, the node takes a variable's handle
-        instead of its value.
+        They are captured as inputs of the node `reader`, which takes a variable's handle with `as_handle`, else its value. With
+        an empty reader, they are OuterTensors, which TensorFlow's Python captures later; with None, variables are
+        OuterVariables. An invalid entry gives WRONG. Raises GraphBuildError if a node has no such output.
         """
 
     def has_handle(self, text: str) -> bool:
         """Whether a text names a resource variable, whose value is read at each use."""
 
     def node_names(self, name: str) -> list[str] | None:
-        """Return the names of the nodes in the enclosing graph; None for an unknown name."""
+        """Return the full names of the nodes of a name; None for an unknown name or an invalid entry."""
 
     def wait_for(self, name: str) -> bool:
         """Make calls of the function wait for a node. Returns whether the node exists."""

@@ -250,9 +250,7 @@ def _error_position(error: yaml.YAMLError, text: str) -> int:
     mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
     if mark is not None:
         return pack_mark(mark)
-    before = text[: getattr(error, "position", None) or 0]
-    if not text.isascii():
-        before = text.encode()[: getattr(error, "position", None) or 0].decode(errors="ignore")
+    before = text.encode()[: getattr(error, "position", None) or 0].decode(errors="ignore")
     return (before.count("\n") + 1) * COLUMNS + min(len(before) - (before.rfind("\n") + 1) + 1, COLUMNS - 1)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from placesim.core.errors import GraphFileError, UsageError
+from placesim.core.errors import UsageError
 from placesim.core.suggestions import did_you_mean
 from placesim.formats.graph_file.plain_values import bool_value, int_value, number_value, text_value
 from placesim.formats.problems import WRONG, FileProblems, InvalidValue, key_position, spell, value_position
@@ -63,10 +63,7 @@ def override_config(config: Config, values: Mapping[str, Any]) -> Config:
             near = did_you_mean(name, FIELD_READERS)
             raise UsageError(f"unknown key of a config: got '{name}', expected a field of ConfigProto{near}")
         _read(dict(values), name, found, problems)
-    try:
-        problems.raise_if_any()
-    except GraphFileError as error:
-        raise UsageError("; ".join(problem.message for problem in error.problems)) from None
+    problems.raise_usage_error()
     return _replaced(config, found)
 
 

@@ -79,8 +79,5 @@ def read_feeds(graph: Graph, feeds: Mapping[str, Any]) -> tuple[Feed, ...]:
     """Read feeds by tensor name; values are as in a file's `feed`, or arrays. Raises UsageError with all problems."""
     problems = FileProblems("feed")
     step = StepReader(graph, _PlainNames(graph), problems).read_step({"feed": dict(feeds)}, ("feed",))
-    try:
-        problems.raise_if_any()
-    except GraphFileError as error:
-        raise UsageError("; ".join(problem.message for problem in error.problems)) from None
+    problems.raise_usage_error()
     return step.feeds

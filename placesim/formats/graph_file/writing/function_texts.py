@@ -23,8 +23,8 @@ from placesim.graph.graph import FunctionArg, Graph, LibraryFunction, TensorRef
 from placesim.ops.attributes import Attrs
 
 _FILE = "function"
-_MOST_RAW = 0.5
-"""Maximum share of NodeDefs in a body; with more, the function is written as a FunctionDef."""
+MOST_RAW = 0.5
+"""Maximum share of NodeDefs in a graph or body; with more, it is written in raw form, or as a FunctionDef."""
 
 
 def function_lines(graph: Graph, function: LibraryFunction, marks: bool = False) -> list[str] | None:
@@ -39,7 +39,7 @@ def function_lines(graph: Graph, function: LibraryFunction, marks: bool = False)
     body = body._replace(graph=without_defaults(body.graph))
     itemizer = Itemizer(body.graph, arguments=len(function.inputs), marks=marks)
     items = list(itemizer.items())
-    if len(itemizer.raw) > _MOST_RAW * len(function.nodes):
+    if len(itemizer.raw) > MOST_RAW * len(function.nodes):
         return None
     texts = EntryTextWriter(body.graph, itemizer.marked if marks else None, [arg.name for arg in function.inputs])
     nodes = list(texts.lines(items, "      "))

@@ -169,9 +169,7 @@ def _bytes(value: bytes) -> dict[str, str]:
 def tensor_document(tensor: TensorValue) -> dict[str, Any]:
     """Return `dtype`, `shape` and `value` of a tensor. The value is flat, with one element if all are equal."""
     flat = [_element(value, tensor.dtype) for value in _distinct(tensor.array)]
-    value = flat[0] if len(flat) == 1 and tensor.array.size > 0 else flat
-    if tensor.dtype.is_complex and tensor.array.size > 0:
-        value = flat
+    value = flat[0] if len(flat) == 1 and not tensor.dtype.is_complex else flat
     return {"dtype": tensor.dtype.name, "shape": list(tensor.array.shape), "value": value}
 
 

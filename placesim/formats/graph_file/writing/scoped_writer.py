@@ -11,7 +11,7 @@ from dataclasses import replace
 from placesim.core.errors import GraphFileError
 from placesim.core.process.gc_pause import collector_paused
 from placesim.formats.graph_file.reader import read_graph_file
-from placesim.formats.graph_file.writing.function_texts import add_default_attrs, function_lines
+from placesim.formats.graph_file.writing.function_texts import MOST_RAW, add_default_attrs, function_lines
 from placesim.formats.graph_file.writing.raw_writer import file_parts
 from placesim.formats.graph_file.writing.scoped_items import Itemizer, ScopedItem, same_functions, same_node, without_defaults
 from placesim.formats.graph_file.writing.scoped_texts import EntryTextWriter
@@ -19,8 +19,6 @@ from placesim.formats.graph_file.writing.short_values import flow_text
 from placesim.graph.session_steps import GraphFile
 
 _MOST_TRIES = 8
-_MOST_RAW = 0.5
-"""Maximum share of NodeDefs in a graph; with more, the graph is written in raw form."""
 
 
 def scoped_lines(
@@ -47,7 +45,7 @@ def scoped_lines(
             raw = itemizer.raw
             if len(raw) > known:
                 continue  # entries depend on whether a NodeDef waits for them
-            if len(raw) > _MOST_RAW * len(file.graph):
+            if len(raw) > MOST_RAW * len(file.graph):
                 return None
             lines = list(_lines(file, items, itemizer))
             odd = _first_odd(file, "".join(lines), accepts)
