@@ -25,9 +25,10 @@ from placesim.formats.problems import WRONG, key_position, own_position, spell, 
 from placesim.graph.argument_binding import Operand, VariableNodes
 from placesim.graph.graph import TensorRef, split_tensor_name
 
-_AROUND = ("id", "name", "device", "colocate_with", "control_inputs")
-CONDITIONAL_KEYS = ("cond", *_AROUND)
-LOOP_KEYS = ("while", *_AROUND)
+COMMON_KEYS = ("id", "name", "device", "colocate_with", "control_inputs")
+"""Keys that entries for conditionals, loops and training have, besides that of their kind."""
+CONDITIONAL_KEYS = ("cond", *COMMON_KEYS)
+LOOP_KEYS = ("while", *COMMON_KEYS)
 COND_KEYS = ("if", "then", "else", "outputs")
 _OPTIONS = ("maximum_iterations", "parallel_iterations")
 WHILE_KEYS = ("loop_vars", "cond", "body", "shape_invariants", *_OPTIONS)

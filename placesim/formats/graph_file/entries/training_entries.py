@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any, NoReturn, cast
 
 from placesim.core.errors import GraphBuildError
+from placesim.formats.graph_file.entries.control_flow_entries import COMMON_KEYS
 from placesim.formats.graph_file.entries.node_makers import make_training
 from placesim.formats.graph_file.entries.references import EntryContext
 from placesim.formats.graph_file.entries.scope_entries import ScopeEntries
@@ -25,9 +26,8 @@ from placesim.formats.problems import own_position, spell, value_position
 from placesim.graph.argument_binding import VariableNodes
 from placesim.graph.graph import TensorRef
 
-_AROUND = ("id", "name", "device", "colocate_with", "control_inputs")
-GRADIENTS_KEYS = ("gradients", *_AROUND)
-TRAIN_KEYS = ("train", *_AROUND)
+GRADIENTS_KEYS = ("gradients", *COMMON_KEYS)
+TRAIN_KEYS = ("train", *COMMON_KEYS)
 
 
 class TrainingEntries:

@@ -11,7 +11,7 @@ from placesim.core.dtypes import BOOL, DOUBLE, INT32, INT64
 from placesim.formats.onnx.onnx_node import OnnxNode, Outputs, Row, Rows, Tensor, describe_row
 
 
-def _same(op: str) -> Row:
+def same_op(op: str) -> Row:
     """Return the row of a TensorFlow op of all inputs, which have one type and are broadcast."""
 
     def row(node: OnnxNode) -> Tensor:
@@ -30,7 +30,7 @@ def _folded(op: str) -> Row:
     return describe_row(row, f"{op} of the first two inputs, then of the result and the third, and so on.")
 
 
-def _of_two(op: str) -> Row:
+def broadcast_op(op: str) -> Row:
     """Return the row of a TensorFlow op of two inputs that are broadcast."""
 
     def row(node: OnnxNode) -> Tensor:
@@ -223,8 +223,8 @@ _SAME_NAMES = {
 }
 """Ops that have the same name in TensorFlow, by the versions of their definitions."""
 ROWS: Rows = {
-    **{(op, *versions): _same(op) for versions, ops in _SAME_NAMES.items() for op in ops.split()},
-    ("Add", 6, 7, 13, 14): _of_two("AddV2"),
+    **{(op, *versions): same_op(op) for versions, ops in _SAME_NAMES.items() for op in ops.split()},
+    ("Add", 6, 7, 13, 14): broadcast_op("AddV2"),
     ("Clip", 6, 11, 12, 13): clip,
     ("CumProd", 26): _running("Cumprod"),
     ("CumSum", 11, 14): _running("Cumsum"),
@@ -233,18 +233,18 @@ ROWS: Rows = {
     ("Elu", 6, 22): elu,
     ("Hardmax", 1, 11, 13): hardmax,
     ("IsInf", 10, 20): is_infinite,
-    ("IsNaN", 9, 13, 20): _same("IsNan"),
+    ("IsNaN", 9, 13, 20): same_op("IsNan"),
     ("LeakyRelu", 6, 16): leaky_relu,
     ("LogSoftmax", 1, 11, 13): _of_last_axis("LogSoftmax"),
     ("Max", 6, 8, 12, 13): _folded("Maximum"),
     ("Mean", 6, 8, 13): mean,
     ("Min", 6, 8, 12, 13): _folded("Minimum"),
     ("Mod", 10, 13, 28): modulo,
-    ("Mul", 6, 7, 13, 14): _of_two("Mul"),
+    ("Mul", 6, 7, 13, 14): broadcast_op("Mul"),
     ("PRelu", 6, 7, 9, 16): prelu,
     ("Pow", 1, 7, 12, 13, 15): power,
     ("Selu", 6, 22): selu,
     ("Softmax", 1, 11, 13): _of_last_axis("Softmax"),
-    ("Sub", 6, 7, 13, 14): _of_two("Sub"),
+    ("Sub", 6, 7, 13, 14): broadcast_op("Sub"),
     ("Sum", 6, 8, 13): _folded("AddV2"),
 }

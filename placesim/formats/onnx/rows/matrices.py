@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from placesim.core.dtypes import BOOL, INT64
 from placesim.formats.onnx.onnx_node import OnnxNode, Rows, Tensor, UnsupportedNodeError
+from placesim.formats.onnx.rows.elementwise import same_op
 
 
 def gemm(node: OnnxNode) -> Tensor:
@@ -38,11 +39,6 @@ def matmul(node: OnnxNode) -> Tensor:
     return node.emit("Squeeze", product, squeeze_dims=tuple(dropped)) if dropped else product
 
 
-def determinant(node: OnnxNode) -> Tensor:
-    """MatrixDeterminant."""
-    return node.emit_widened("MatrixDeterminant", node[0])
-
-
 def triangle(node: OnnxNode) -> Tensor:
     """MatrixBandPart if the kept triangle includes the diagonal; else SelectV2 by row and column."""
     x, upper = node[0], bool(node.attr("upper", 1))
@@ -75,7 +71,7 @@ def eye_like(node: OnnxNode) -> Tensor:
 
 
 ROWS: Rows = {
-    ("Det", 11, 22): determinant,
+    ("Det", 11, 22): same_op("MatrixDeterminant"),
     ("EyeLike", 9, 22): eye_like,
     ("Gemm", 6, 7, 9, 11, 13): gemm,
     ("MatMul", 1, 9, 13): matmul,

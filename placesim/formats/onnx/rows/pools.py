@@ -10,7 +10,7 @@ import numpy as np
 
 from placesim.core.dtypes import INT32, INT64
 from placesim.formats.onnx.folding import MOST_KNOWN, ConstantFolder, Known, Value
-from placesim.formats.onnx.onnx_node import OnnxNode, Rows, Tensor, UnsupportedNodeError
+from placesim.formats.onnx.onnx_node import OnnxNode, Row, Rows, Tensor, UnsupportedNodeError, describe_row
 from placesim.formats.onnx.rows.windows import (
     UNIT,
     AxisWindow,
@@ -250,14 +250,13 @@ def _spatial_axes(node: OnnxNode) -> Value:
     return np.arange(2, node.known_rank(node[0]), dtype=np.int32)
 
 
-def global_max_pool(node: OnnxNode) -> Tensor:
-    """Max over all spatial axes."""
-    return node.emit("Max", node[0], _spatial_axes(node), keep_dims=True)
+def _global(op: str) -> Row:
+    """Return the row of a reduction over all spatial axes."""
 
+    def row(node: OnnxNode) -> Tensor:
+        return node.emit(op, node[0], _spatial_axes(node), keep_dims=True)
 
-def global_average_pool(node: OnnxNode) -> Tensor:
-    """Mean over all spatial axes."""
-    return node.emit("Mean", node[0], _spatial_axes(node), keep_dims=True)
+    return describe_row(row, f"{op} over all spatial axes.")
 
 
 def global_lp_pool(node: OnnxNode) -> Tensor:
@@ -293,9 +292,9 @@ def max_unpool(node: OnnxNode) -> Tensor:
 
 ROWS: Rows = {
     ("AveragePool", 1, 7, 10, 11, 19, 22): average_pool,
-    ("GlobalAveragePool", 1, 22): global_average_pool,
+    ("GlobalAveragePool", 1, 22): _global("Mean"),
     ("GlobalLpPool", 1, 2, 22): global_lp_pool,
-    ("GlobalMaxPool", 1, 22): global_max_pool,
+    ("GlobalMaxPool", 1, 22): _global("Max"),
     ("LpPool", 1, 2, 11, 18, 22): lp_pool,
     ("MaxPool", 1, 8, 10, 11, 12, 22): max_pool,
     ("MaxUnpool", 9, 11, 22): max_unpool,

@@ -282,7 +282,8 @@ def _lengths(node: OnnxNode, rows: TensorRef) -> TensorRef:
 
 def _each_transposed(node: OnnxNode, value: Value, order: Any, dims: Dims) -> Value:
     """Return a list of the transposed members of a list."""
-    made = Value(empty_list(node, element_dtype(value)), _kind_of_members(value, dims))
+    kind = sequence_type(tensor_type(element_type(value).tensor_type.elem_type, dims))
+    made = Value(empty_list(node, element_dtype(value)), kind)
 
     def turn(body: OnnxNode, number: Value, flag: Value, carried: list[Value]) -> IterationResult:
         own = brought_in(body, value)
@@ -292,10 +293,6 @@ def _each_transposed(node: OnnxNode, value: Value, order: Any, dims: Dims) -> Va
 
     count = node.cast(list_length(node, tensor_of(value)), INT64)
     return repeat(node, count, None, [made], turn).carried[0]
-
-
-def _kind_of_members(value: Value, dims: Dims) -> Any:
-    return sequence_type(tensor_type(element_type(value).tensor_type.elem_type, dims))
 
 
 def _members(node: OnnxNode, made: tuple[TensorRef, ...], shapes: list[Dims]) -> Value:
