@@ -171,7 +171,7 @@ def find_requested_devices(proto: Any, rules: Sequence[LayerRule]) -> DeviceOf:
 
 
 def drop_device(node: Any) -> str | None:
-    """Return None, as a function in place of `find_requested_devices` that drops all requests."""
+    """Return None for every node, so that all requests are dropped."""
     return None
 
 

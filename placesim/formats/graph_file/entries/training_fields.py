@@ -35,7 +35,7 @@ class GradientMaker(Protocol):
     def derive(
         self, of: Sequence[Any], by: Sequence[Any] | None, options: Mapping[str, Any], position: int
     ) -> list[tuple[Any, TensorRef | None]]:
-        """Return the gradients of `of` (or None) by each source in `by`, or by each trainable variable, with the source."""
+        """Return each source in `by` (None: all trainable variables) with the gradient of `of` by it, or None."""
 
     def rows(self, gradient: TensorRef) -> TensorRef | None:
         """Return the indices of the rows of a sparse gradient; None if the gradient is one tensor."""
