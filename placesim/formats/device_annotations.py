@@ -1,4 +1,4 @@
-"""Device requests in a graph: counted, removed, or set by node names."""
+"""Requested devices of a graph's nodes: counts, removal, and other requests by node names."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from placesim.graph.copied_devices import colocated_copies
-from placesim.graph.graph import Graph, LibraryFunction, Node
+from placesim.graph.graph import Graph, LibraryFunction, Node, NodeDef
 from placesim.graph.node_patterns import find_matching_names
 from placesim.graph.session_steps import GraphFile
 
@@ -19,14 +19,14 @@ def device_annotations(file: GraphFile) -> dict[str, int]:
 
 def clear_devices(file: GraphFile) -> GraphFile:
     """Return a copy without device requests, in the graph and in functions."""
-    functions = {name: _cleared(function) for name, function in file.graph.functions.items()}
+    functions = {name: _changed_function(function, lambda node: "") for name, function in file.graph.functions.items()}
     return replace(file, graph=_changed(file.graph, lambda node: "", functions))
 
 
 def set_devices(file: GraphFile, devices: Sequence[tuple[str, str]]) -> GraphFile:
-    """Return a copy with devices set by names and patterns of nodes; the last match counts.
+    """Return a copy with devices for nodes whose names match a pattern; the last match counts.
 
-    Nodes whose device was copied from a colocated node get the new request of that node, as in a script.
+    Nodes that copied their device from a colocated node get that node's new device, as in a script.
     """
     asked = {name: device for pattern, device in devices for name in find_matching_names(pattern, file.graph)}
     copies = colocated_copies(file.graph, {name: device for name, device in asked.items() if device})
@@ -41,17 +41,16 @@ def assign_devices(file: GraphFile, devices: Mapping[str, str]) -> GraphFile:
 def assign_functions(file: GraphFile, devices: Mapping[str, Mapping[str, str]]) -> GraphFile:
     """Return a copy with requested devices in functions, by function and node name; other nodes keep their own."""
 
-    def assigned(function: LibraryFunction) -> LibraryFunction:
-        given = devices.get(function.name, {})
-        nodes = (node._replace(device=given.get(node.name, node.device)) for node in function.nodes)
-        return replace(function, nodes=tuple(nodes))
+    def device_in(name: str) -> Callable[[NodeDef], str]:
+        given = devices.get(name, {})
+        return lambda node: given.get(node.name, node.device)
 
-    functions = {name: assigned(function) for name, function in file.graph.functions.items()}
+    functions = {name: _changed_function(function, device_in(name)) for name, function in file.graph.functions.items()}
     return replace(file, graph=_changed(file.graph, lambda node: node.device, functions))
 
 
-def _cleared(function: LibraryFunction) -> LibraryFunction:
-    return replace(function, nodes=tuple(node._replace(device="") for node in function.nodes))
+def _changed_function(function: LibraryFunction, device_of: Callable[[NodeDef], str]) -> LibraryFunction:
+    return replace(function, nodes=tuple(node._replace(device=device_of(node)) for node in function.nodes))
 
 
 def _changed(graph: Graph, device_of: Callable[[Node], str], functions: dict[str, LibraryFunction]) -> Graph:

@@ -1,4 +1,4 @@
-"""JSON Schema (draft 2020-12) building blocks, and detection of the JSON types that a reader accepts."""
+"""Parts of a JSON Schema (draft 2020-12), and detection of the JSON types that a reader accepts."""
 
 from __future__ import annotations
 
@@ -53,10 +53,7 @@ def mapping_schema(keys: Iterable[str], known: Mapping[str, Schema], required: S
 
 
 def accepted_schema(read: Callable[[Any], Any]) -> Schema:
-    """Return the JSON types that a reader accepts.
-
-    A reader refuses a value by InvalidValue or GraphBuildError, or by returning None.
-    """
+    """Return the schema of the JSON types that a reader accepts. It refuses a value by an exception, or by returning None."""
     types = [name for name, samples in _SAMPLES.items() if any(_takes(read, sample) for sample in samples)]
     if "number" in types and "integer" in types:
         types.remove("integer")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from placesim.formats.node_checks import NodeChecks
@@ -18,7 +18,7 @@ def check_library(
     problems: FileProblems,
     tree_of: Callable[[str], Any] = lambda name: None,
 ) -> None:
-    """Report problems of all functions; `tree_of` returns the mapping from which a function was read, if any."""
+    """Report problems of all functions. `tree_of` returns the mapping that a function was read from, or None."""
     checks = NodeChecks(registry, functions, problems)
     for function in functions.values():
         tree = tree_of(function.name)
@@ -30,23 +30,23 @@ def check_library(
         at = {body["name"]: body for body in given if isinstance(body.get("name"), str)}
         for node in function.nodes:
             checks.check(node, at.get(node.name), f" in function '{function.name}'")
-    circle = recursion(functions)
-    if circle is not None:
-        message = f"recursive functions: {' -> '.join(circle[:20])}; expected functions that do not call themselves"
-        problems.add(part_position(tree_of(circle[0]), "name"), message, "InvalidArgumentError")
+    called = {name: dict.fromkeys(_called(function, functions)) for name, function in functions.items()}
+    cycle = next((cycle for _, cycle in calls_first(called) if cycle is not None), None)
+    if cycle is not None:
+        report_recursion(cycle, problems, part_position(tree_of(cycle[0]), "name"))
 
 
-def recursion(functions: Mapping[str, LibraryFunction]) -> list[str] | None:
-    """Return the names on a cycle of function calls, with the first repeated at the end; None if there is no cycle."""
-    called = {name: list(dict.fromkeys(_called(function, functions))) for name, function in functions.items()}
-    return next((circle for name, circle in calls_first(called) if circle is not None), None)
+def report_recursion(cycle: Sequence[str], problems: FileProblems, position: int) -> None:
+    """Report functions that call each other in a cycle, whose first name is repeated at the end."""
+    message = f"recursive functions: {' -> '.join(cycle[:20])}; expected functions that do not call themselves"
+    problems.add(position, message, "InvalidArgumentError")
 
 
 def calls_first(called: Mapping[str, Iterable[str]]) -> Iterator[tuple[str, list[str] | None]]:
-    """Yield each function's name after those of the functions that it calls.
+    """Yield the name of each function with None, after the names of the functions that it calls.
 
-    A name comes with a cycle through the function, whose first name is repeated at the end, or with None. It comes once for
-    each such cycle, and then once with None.
+    Before that, each cycle of calls that ends in the function is yielded with its name: the names on the cycle, with the first
+    repeated at the end.
     """
     state: dict[str, int] = {}
     for start in called:
@@ -69,6 +69,7 @@ def calls_first(called: Mapping[str, Iterable[str]]) -> Iterator[tuple[str, list
 
 
 def _called(function: LibraryFunction, functions: Mapping[str, LibraryFunction]) -> Iterator[str]:
+    """Yield the names of the functions that a function calls, by its nodes' ops or by their attrs."""
     for node in function.nodes:
         if node.op in functions:
             yield node.op

@@ -16,8 +16,7 @@ from placesim.ops.registry import Registry, describe_other_releases
 MAX_COUNT = 1 << 20
 """Maximum value of a count attr; no op has more tensors."""
 _LEFT_AWAY = (("VariableV2", "shape"),)
-"""Attrs that nodes may lack here: a session needs them only when the node runs, but `import_graph_def` refuses to do without.
-"""
+"""Attrs that nodes may lack here, although `import_graph_def` requires them: a session needs them only to run the node."""
 _OUTDATED = ". (Check whether your GraphDef-interpreting binary is up to date with your GraphDef-generating binary.)."
 _INFERRED = " (types are inferred where the function says 'raw: false')"
 _IS_OF_TYPE: dict[str, Callable[[Any], bool]] = {
@@ -33,7 +32,7 @@ _IS_OF_TYPE: dict[str, Callable[[Any], bool]] = {
 
 
 class NodeChecks:
-    """A checker of nodes. Problems are recorded, with the location in the YAML that a node was read from."""
+    """A checker of nodes. Problems are recorded, with positions in the YAML from which a node was read."""
 
     def __init__(self, registry: Registry, functions: Mapping[str, LibraryFunction], problems: FileProblems) -> None:
         self._registry = registry
@@ -46,12 +45,14 @@ class NodeChecks:
         op, attrs = node_def.op, node_def.attrs
         if (op, id(attrs)) in self._checked:
             return True
+        before = len(self._problems)
         definition = self._registry.op(op)
         if definition is None:
-            is_good = self._check_call(node_def, tree, where)
+            self._check_call(node_def, tree, where)
         else:
-            is_good = self._check_attrs(node_def, definition, tree, where)
-            is_good &= self._check_deciding(node_def, definition, tree, where)
+            self._check_attrs(node_def, definition, tree, where)
+            self._check_deciding(node_def, definition, tree, where)
+        is_good = len(self._problems) == before
         if is_good and op != "Const":
             self._checked[op, id(attrs)] = attrs
         return is_good
@@ -59,7 +60,7 @@ class NodeChecks:
     def _report(self, position: int, message: str, where: str) -> None:
         self._problems.add(position, message + where, "ValueError")
 
-    def _check_call(self, node_def: NodeDef, tree: Any, where: str) -> bool:
+    def _check_call(self, node_def: NodeDef, tree: Any, where: str) -> None:
         function = self._functions.get(node_def.op)
         if function is None:
             known = (*self._registry.op_names, *self._functions)
@@ -67,35 +68,28 @@ class NodeChecks:
             expected = f"expected an op of TensorFlow {self._registry.release} or a function of the file"
             message = f"unknown op: got '{node_def.op}' of node '{node_def.name}'{where}, {expected}{near}"
             self._problems.add(part_position(tree, "op"), message)
-            return False
+            return
         for arg in (*function.inputs, *function.outputs):
             if arg.type_attr and not isinstance(node_def.attrs.get(arg.type_attr), DataType | Placeholder):
                 message = f"NodeDef missing attr '{arg.type_attr}' from function '{function.name}'{node_text(node_def.name)}"
                 self._report(_attr_position(tree, arg.type_attr), message, where)
-                return False
-        return True
+                return
 
-    def _check_attrs(self, node_def: NodeDef, definition: OpDef, tree: Any, where: str) -> bool:
-        is_good = True
+    def _check_attrs(self, node_def: NodeDef, definition: OpDef, tree: Any, where: str) -> None:
         for name, value in node_def.attrs.items():
             attr = definition.attrs.get(name)
             if attr is None:
                 if not name.startswith("_"):
                     self._report_unknown(node_def, definition, name, tree, where)
-                    is_good = False
             elif value.__class__ is Placeholder:
                 if not where:
                     message = f"attr '{name}' is a placeholder outside of a function{node_text(node_def.name)}"
                     self._report(_attr_position(tree, name), message, where)
-                    is_good = False
             elif not _is_of_type(attr.type, value):
                 kinds = f"AttrValue had value with type '{_type_name(value)}' when '{attr.type}' expected"
                 self._report_value(node_def, definition, name, f"{kinds}\n\t for attr '{name}'", tree, where)
-                is_good = False
             elif (problem := _value_problem(definition, attr, value)) is not None:
                 self._report_value(node_def, definition, name, problem, tree, where)
-                is_good = False
-        return is_good
 
     def _report_value(self, node_def: NodeDef, definition: OpDef, name: str, problem: str, tree: Any, where: str) -> None:
         message = f"{problem}\n\t{node_text(node_def.name)}; {format_op_def(definition)}"
@@ -106,27 +100,24 @@ class NodeChecks:
         message = f"NodeDef mentions attr '{name}' not in {format_op_def(definition)}{node_text(node_def.name)}"
         given = tree.get("attrs") if isinstance(tree, dict) else None
         holder = given if isinstance(given, dict) and name in given else tree
-        # nodes of one name have the tree of one of them
+        # of nodes with the same name in a function, the tree is that of one
         position = key_position(holder, name) if isinstance(holder, dict) and name in holder else part_position(tree)
         self._report(position, message + (near or _OUTDATED), where)
 
-    def _check_deciding(self, node_def: NodeDef, definition: OpDef, tree: Any, where: str) -> bool:
-        """Whether all attrs without defaults are present, and attrs that determine numbers of tensors are numbers."""
+    def _check_deciding(self, node_def: NodeDef, definition: OpDef, tree: Any, where: str) -> None:
+        """Report missing attrs that have no defaults, and impossible values of count attrs."""
         attrs = node_def.attrs
         missing = missing_attrs(definition, attrs)
-        is_good = not missing or (node_def.op, *missing) in _LEFT_AWAY
-        if not is_good:
+        if missing and (node_def.op, *missing) not in _LEFT_AWAY:
             message = f"{missing_problem(definition, missing)}{node_text(node_def.name)}"
             self._report(part_position(tree), message, where + _INFERRED if where and tree is not None else where)
         args = (*definition.inputs, *definition.outputs)
         for name in dict.fromkeys(arg.number_attr for arg in args if arg.number_attr):
             count = attrs.get(name)
-            least = definition.attrs[name].minimum  # what is below it has been said
+            least = definition.attrs[name].minimum  # a smaller count has been reported
             if isinstance(count, int) and (count > MAX_COUNT or (count < 0 and least is None)):
                 message = f"Value for attr '{name}' of {count} is not a number of tensors{node_text(node_def.name)}"
                 self._report(_attr_position(tree, name), message, where)
-                is_good = False
-        return is_good
 
 
 def _value_problem(definition: OpDef, attr: AttrDef, value: AttrValue) -> str | None:
@@ -137,12 +128,12 @@ def _value_problem(definition: OpDef, attr: AttrDef, value: AttrValue) -> str | 
 
 
 def node_text(name: str) -> str:
-    """Return the suffix of TensorFlow's messages about a node."""
+    """Return the end of TensorFlow's messages about a node."""
     return f"; NodeDef: {{{{node {name}}}}}"
 
 
 def _attr_position(tree: Any, name: str) -> int:
-    """Return the position of an attr: under `attrs`, or beside it like a constant's `value`."""
+    """Return the position of an attr, which is under `attrs`, or beside it as the `value` of a constant."""
     given = tree.get("attrs") if isinstance(tree, dict) else None
     return part_position(tree, "attrs", name) if isinstance(given, dict) and name in given else part_position(tree, name)
 

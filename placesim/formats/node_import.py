@@ -1,7 +1,4 @@
-"""Importer of NodeDefs from any source, with the checks and messages of TensorFlow's `import_graph_def`.
-
-A NodeDef may come with its parsed YAML; problems then have a line and column.
-"""
+"""Importer of NodeDefs from any source, with the checks and messages of TensorFlow's `import_graph_def`."""
 
 from __future__ import annotations
 
@@ -10,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from placesim.formats.node_checks import NodeChecks, node_text
-from placesim.formats.problems import FileProblems, part_position, value_position
+from placesim.formats.problems import ACYCLIC, FileProblems, part_position, value_position
 from placesim.graph.graph import Graph, Node, NodeDef, Signature, split_tensor_name
 from placesim.ops.attributes import Attrs, TensorValue
 from placesim.ops.definitions import format_op_def
@@ -35,14 +32,14 @@ class NodeImport:
         self._fitting: set[tuple[Signature, ...]] = set()
 
     def add_all(self, node_defs: Iterable[NodeDef], tree: Any = None) -> None:
-        """Add nodes. If there is a single node, `tree` is the mapping that it was read from, or None."""
+        """Add nodes. The `tree` of a single node is the mapping from which it was read, for the positions of problems."""
         ids, nodes = self._graph.ids, self._graph.nodes
         broken, signatures, fitting = self._broken, self._signatures, self._fitting
         made, id_of, signature_of = self._made, ids.get, self._made.__getitem__
         made += [node.signature for node in nodes[len(made) :]]  # entries of other kinds may stand between a file's NodeDefs
         for node_def in node_defs:
             name, op, inputs, device, attrs, location = node_def
-            # looked up before there is a node of its own name: a node that reads itself is looked at slowly
+            # looked up before the node has its name, so that a node that reads itself takes the slow path
             sources: tuple[Any, ...] = tuple(map(id_of, inputs))
             node_id = len(nodes)
             if not name or name in broken or ids.setdefault(name, node_id) != node_id:
@@ -58,7 +55,7 @@ class NodeImport:
                 broken[name] = location
                 continue
             made.append(signature)
-            # first outputs of nodes that are there, as most inputs are: whether such fit is looked at once
+            # most inputs are first outputs of earlier nodes, whose types have been checked for the same signatures
             if None not in sources and (signature, *map(signature_of, sources)) in fitting:
                 slots = _FIRST_OUTPUTS[len(sources)]
                 nodes.append(Node(node_id, name, signature, attrs, sources, slots, (), device, location))
@@ -68,7 +65,7 @@ class NodeImport:
                 self._tie_slowly(node, inputs, tree)
 
     def _tie_slowly(self, node: Node, inputs: tuple[str, ...], tree: Any) -> None:
-        """Connect inputs with full checks; missing ones are connected later."""
+        """Connect inputs with all checks; `finish` connects inputs of nodes that have unknown ones."""
         places = None if tree is None else tree.get("inputs")
         problems = len(self._problems)
         if not self._tie(node, inputs, places, False):
@@ -100,10 +97,7 @@ class NodeImport:
         self._report(part_position(tree, "name"), f"Node '{name}' is not unique{where}")
 
     def _signature(self, node_def: NodeDef, tree: Any) -> Signature | None:
-        """Return the signature of a node; None if it is invalid.
-
-        Signatures are cached by attrs object, and for constants by type.
-        """
+        """Return the signature of a node; None if it is invalid. It is cached by the attrs object, or by a constant's type."""
         op, attrs = node_def.op, node_def.attrs
         is_constant = op == "Const" and len(attrs) == 2 and attrs.get("value").__class__ is TensorValue
         key = attrs.get("dtype") if is_constant else id(attrs)
@@ -195,8 +189,7 @@ class NodeImport:
             names = [*cycle[start:-1], *cycle[:start], cycle[start]]
             half = _MAX_CYCLE_NAMES // 2
             shown = names if len(names) <= _MAX_CYCLE_NAMES else [*names[:half], "...", *names[-half:]]
-            message = f"cycle: got {' -> '.join(shown)}, expected none but through a NextIteration into a Merge"
-            self._problems.add(self._graph.node(names[0]).location, message)
+            self._problems.add(self._graph.node(names[0]).location, f"cycle: got {' -> '.join(shown)}, {ACYCLIC}")
 
 
 def _input_position(node: Node, places: Any, index: int) -> int:

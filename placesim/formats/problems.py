@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
-from placesim.core.errors import GraphFileError, Location, PlacesimError, Problem
+from placesim.core.errors import GraphFileError, Location, PlacesimError, Problem, UsageError
 from placesim.core.escaping import escape_line
 from placesim.core.suggestions import did_you_mean
 from placesim.formats.graph_file.parsing.yaml_tree import key_position, own_position, value_position
@@ -13,6 +13,8 @@ from placesim.graph.graph import COLUMNS
 
 WRONG: Any = object()
 """Marker of an invalid value that has been reported."""
+ACYCLIC = "expected no cycle, except from a NextIteration to a Merge"
+"""End of the message about a cycle of nodes."""
 _MAX_SEARCHES = 50
 _MAX_MESSAGE_CHARACTERS = 20_000
 
@@ -22,10 +24,7 @@ class InvalidValue(Exception):  # never seen outside: it becomes a Problem
 
 
 class FileProblems:
-    """The problems of one file so far. Reading ends at `most` problems.
-
-    A suggestion is searched only for the first `searches` unknown words.
-    """
+    """The problems of one file so far. Reading ends at `most` problems. At most `searches` suggestions are searched."""
 
     def __init__(self, file: str, most: int | None = None, searches: int = _MAX_SEARCHES) -> None:
         self.file = file
@@ -42,13 +41,13 @@ class FileProblems:
         return len(self._found)
 
     def add(self, position: int, message: str, error: str = "") -> None:
-        """Report a problem at `position` (from `yaml_tree.pack_mark`). Raises GraphFileError if there are too many."""
+        """Report a problem at a packed position (`yaml_tree.pack_mark`). Raises GraphFileError if there are too many."""
         self._found.append((position, Problem(self.location(position), shorten_message(message), error)))
         if self._most is not None and len(self._found) >= self._most:
             self.raise_if_any()
 
     def add_error(self, position: int, error: PlacesimError) -> None:
-        """Report an error of TensorFlow, or of the builder in its place. Raises GraphFileError as `add` does."""
+        """Report an error of the graph builder, with its TensorFlow type. Raises GraphFileError like `add`."""
         self.add(position, error.message, error.type_name)
 
     def doubt(self, position: int, message: str) -> None:
@@ -75,17 +74,24 @@ class FileProblems:
             self._found.sort(key=lambda found: found[0])
             raise GraphFileError(tuple(dict.fromkeys(problem for _, problem in self._found)))
 
+    def raise_usage_error(self) -> None:
+        """Raise UsageError with the messages of all problems, without locations, if there are any."""
+        try:
+            self.raise_if_any()
+        except GraphFileError as error:
+            raise UsageError("; ".join(problem.message for problem in error.problems)) from None
+
     def did_you_mean(self, word: Any, words: Iterable[str]) -> str:
-        """Return a suggestion like the function `did_you_mean`, but limit the number of searches."""
+        """Return a suggestion like the function `did_you_mean`; empty after the last allowed search."""
         return self._suggest(word, word, words)
 
-    def _suggest(self, asked: Any, word: Any, words: Iterable[str]) -> str:
-        """Return the suggestion for a word, cached."""
-        if asked not in self._suggested:
+    def _suggest(self, key: Any, word: Any, words: Iterable[str]) -> str:
+        """Return the suggestion for a word, cached under a key."""
+        if key not in self._suggested:
             if len(self._suggested) >= self._searches:
                 return ""
-            self._suggested[asked] = did_you_mean(word, words)
-        return self._suggested[asked]
+            self._suggested[key] = did_you_mean(word, words)
+        return self._suggested[key]
 
     def unknown_keys(self, tree: dict[Any, Any], known: Collection[str], where: str) -> bool:
         """Report unknown keys of a mapping. Returns whether there are any."""
@@ -107,6 +113,11 @@ class FileProblems:
         except InvalidValue as wrong:
             self.add(value_position(tree, key), str(wrong))
             return WRONG
+
+    def read_or_default(self, tree: dict[Any, Any], key: str, read: Callable[[Any], Any], default: Any) -> Any:
+        """Return the value of a key like `read`, but `default` for an invalid value too."""
+        found = self.read(tree, key, read, default)
+        return default if found is WRONG else found
 
     def mapping(self, tree: Any, position: int, what: str) -> dict[Any, Any]:
         """Return the tree if it is a mapping; else report a problem, and return an empty mapping."""
@@ -130,10 +141,7 @@ def one_of(words: Iterable[str]) -> str:
 
 
 def part_position(tree: Any, *path: Any) -> int:
-    """Return the position of a part of an entry, given by its keys.
-
-    For a missing part, this is the position of the surrounding part.
-    """
+    """Return the position of the part of an entry under nested keys; for a missing part, the position around it."""
     position = own_position(tree)
     for key in path:
         if not isinstance(tree, dict) or key not in tree:
@@ -152,7 +160,7 @@ def shorten_message(message: str) -> str:
 
 
 def spell(value: Any) -> str:
-    """Return a value of a file in the form of messages."""
+    """Return a value as messages show it: `'text'`, `3`, `a list`."""
     if value is None:
         return "null"
     if isinstance(value, bool):

@@ -1,7 +1,4 @@
-"""Recognition of a file's format: a graph file or a format of TensorFlow by content, and a Python script by name.
-
-A file's format is found once, and passed to its reader.
-"""
+"""Recognition of a file's format: by content, or by name for a Python script."""
 
 from __future__ import annotations
 
@@ -22,11 +19,11 @@ _FIRST_FIELD = re.compile(rb"(?:\s|#[^\n]*\n)*([a-z_]+)[ \t]*(:?)[ \t\r\n]*([{<\
 _META_GRAPHS_TAG = 2 << 3 | BYTES
 _ONNX_VERSION = 1
 _ONNX_FIELDS = {1: VARINT, 5: VARINT, **dict.fromkeys((2, 3, 4, 6, 7, 8, 14, 20, 25, 26), BYTES)}
-"""Fields of a ModelProto and their wire types."""
+"""Fields of a ModelProto and their wire types. Source: `onnx.proto`."""
 _ONNX_ESSENTIALS = (7, 8)
 """Fields of a ModelProto with its graph and its opsets."""
 _DOUBLE_MEANINGS = ("versions", "version")
-"""Names in text format that are also keys of a graph file; in a graph file, a colon follows."""
+"""Fields of a GraphDef in text format that are also keys of a graph file, where a colon follows."""
 
 
 class Format(Enum):
@@ -69,10 +66,9 @@ _TEXT_FIELDS = {
 
 
 class ScriptGraph(bytes):
-    """The graph that a script's process returned (`script_graph`).
+    """The graph that a script's process returned (`script_graph`), with a pickle in it.
 
-    It holds a pickle. It is recognised by this type and never by content, so that no file or stream from elsewhere is read as
-    one.
+    Only this type makes bytes a script's graph, never their content, so that no file's content is unpickled.
     """
 
 
@@ -82,7 +78,7 @@ def is_script(path: str | Path) -> bool:
 
 
 def is_text(data: bytes | memoryview) -> bool:
-    """Whether bytes can be text. Binary messages with the name of an op or type have control characters near the start."""
+    """Whether bytes can be text. Binary messages have control characters near their start."""
     return not _CONTROL.search(bytes(data[:_SAMPLE_BYTES]))
 
 
@@ -137,11 +133,7 @@ def _recognise_binary(data: bytes | memoryview) -> Format:
 
 
 def _is_onnx(data: bytes | memoryview) -> bool:
-    """Whether bytes are a ModelProto.
-
-    All fields must be those of a ModelProto, with a version and a graph or opsets, which may be truncated. Source of the
-    numbers: `onnx.proto`.
-    """
+    """Whether bytes are a ModelProto: only its fields, among them a version and a graph or opsets, which may be truncated."""
     seen: set[int] = set()
     position = 0
     while position < len(data):
@@ -160,7 +152,7 @@ def _is_onnx(data: bytes | memoryview) -> bool:
 
 
 def _holds_meta_graphs(data: bytes | memoryview, position: int) -> bool:
-    """Whether a MetaGraphDef follows the version of a SavedModel's schema; true too if the data ends there."""
+    """Whether a MetaGraphDef, or the end, follows the version of a SavedModel's schema."""
     try:
         second = next(fields(data, position), None)
     except WireError:

@@ -1,7 +1,7 @@
-"""The graph of a script as bytes, which its process sends to the caller: the graph, its lines, config and steps.
+"""The graph of a script as bytes, which the script's process sends to the caller: nodes, their lines, config and steps.
 
-The graph is a GraphDef. Content that a GraphDef can't hold is pickled. Reading the pickle creates only plain values, arrays and
-placesim's own records, so that no code of a script runs in the reading process.
+The bytes are a pickle, with the nodes as a GraphDef. Reading it creates only plain values, arrays and placesim's own records,
+so that no code of a script runs in the calling process.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from placesim.ops.registry import Registry
 
 @dataclass(frozen=True, slots=True)
 class _RecordedParts:
-    """The parts of the bytes. `locations` are those of the nodes in order, packed as in `Node.location`."""
+    """The content of the bytes. `locations` has the location of each node, packed as in `Node.location`."""
 
     script: str
     files: tuple[str, ...]
@@ -62,25 +62,23 @@ _OTHERS = {
     ("placesim.formats.script_graph", "_make_scalar"),
 }
 """Other functions and classes that a pickle may use to create values."""
-
-
 _KINDS = "biufcSUmM"
-"""Kinds of numpy's own types of values, without objects and records."""
+"""Kinds of numpy's own types, without objects and records."""
 
 
 @cache
 def _types_by_name() -> dict[str, np.dtype[Any]]:
-    """Return the numpy types of TensorFlow's number types, by name; this imports the package of rare types."""
+    """Return the numpy types of TensorFlow's number types, by name. This imports the package `ml_dtypes`."""
     return {known.numpy.name: known.numpy for known in DTYPES.values() if known.numpy.kind not in "OSU"}
 
 
 def _make_array(dtype: str, shape: tuple[int, ...], elements: bytes | list[Any]) -> Any:
-    """An array of a type by its name.  Raises UnpicklingError for a type of no values, ValueError for a wrong size."""
+    """Return an array. Raises UnpicklingError for an unsupported type, and ValueError for a wrong number of bytes."""
     if isinstance(elements, list):
         found = np.empty(len(elements), object)
         found[:] = elements
         return found.reshape(shape)
-    # numpy's own types are written with their byte order, rare ones such as bfloat16 by name
+    # numpy's own types are written with their byte order, others such as bfloat16 by name
     known = None if dtype[:1] in "<>|=" else _types_by_name().get(dtype)
     kind = np.dtype(dtype) if known is None else known
     if known is None and kind.kind not in _KINDS:
@@ -93,12 +91,12 @@ def _make_scalar(*parts: Any) -> Any:
 
 
 class _Pickler(pickle.Pickler):
-    """Writes arrays by their names of types: numpy's own pickles can make a type that takes any bytes for objects."""
+    """A pickler that writes arrays by type name and bytes. numpy's own pickles could make objects of arbitrary bytes."""
 
     def reducer_override(self, value: Any) -> Any:
-        """Pickle a value; arrays and numbers of numpy are made again by `_make_array`."""
+        """Return how to make a value again: by `_make_array` for arrays, `_make_scalar` for numpy's numbers."""
         if isinstance(value, np.dtype):
-            raise pickle.PicklingError("a type of numpy's is no value")
+            raise pickle.PicklingError("unsupported value: got a numpy type, expected an array or a number")
         if not isinstance(value, np.ndarray | np.generic):
             return NotImplemented
         array = np.asarray(value)
@@ -111,7 +109,7 @@ class _Values(pickle.Unpickler):
     """An unpickler that creates only values."""
 
     def find_class(self, module: str, name: str) -> Any:
-        """Return a class of values. Raises pickle.UnpicklingError for anything else, such as functions of a module."""
+        """Return a class of values. Raises UnpicklingError for anything else, such as a module's functions."""
         if (module, name) in _OTHERS:
             return super().find_class(module, name)
         if "." not in name and f"{module}.".startswith(_OWN_MODULES):
@@ -141,7 +139,7 @@ def write_script_graph(file: GraphFile) -> ScriptGraph:
 
 
 def read_script_graph(data: ScriptGraph, registry: Registry | None = None) -> GraphFile:
-    """Read the graph file again. Its nodes come from a GraphDef, and each has its line. Raises GraphFileError."""
+    """Return the graph file that `write_script_graph` wrote. Raises GraphFileError for invalid bytes."""
     try:
         recorded = _Values(io.BytesIO(data)).load()
     except (pickle.UnpicklingError, EOFError, AttributeError, ImportError, IndexError, TypeError, ValueError) as error:

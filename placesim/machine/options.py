@@ -272,7 +272,8 @@ def make_options(values: Mapping[str, Any]) -> SimulationOptions:
         if isinstance(value, str):
             raise UsageError(f"wrong type of {name}: got '{value}', expected {form}")
     if options.timeout is not None and not 0 < options.timeout <= MAX_TIMEOUT:
-        raise UsageError(f"timeout out of range: got {options.timeout}, expected seconds above 0, at most {MAX_TIMEOUT}")
+        expected = f"expected a number of seconds above 0 and at most {MAX_TIMEOUT}"
+        raise UsageError(f"timeout out of range: got {options.timeout}, {expected}")
     check_named("log style", options.log_style, STYLES)
     check_named("end of a script's run", options.until, UNTIL)
     if isinstance(options.arguments, str) or not all(isinstance(word, str) for word in options.arguments):

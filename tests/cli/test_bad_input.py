@@ -37,7 +37,7 @@ FILES = {
     "empty file": BadFile("", 2, ("GraphFileError: g.yaml:1:1: empty file",)),
     "not UTF-8": BadFile(b"nodes: []\n# \xff\n", 2, ("GraphFileError: g.yaml:2:3: not UTF-8 text: got byte 0xff",)),
     "not YAML": BadFile("nodes: [\n", 2, ("GraphFileError: g.yaml:2:1: ",)),
-    "a list at the top": BadFile("[1, 2]\n", 2, ("g.yaml:1:1: wrong type of a graph file: got a list, expected a mapping",)),
+    "a list at the top": BadFile("[1, 2]\n", 2, ("g.yaml:1:1: not a graph file: got a list, expected a mapping",)),
     "an unknown key": BadFile("nodes: []\nnods: []\n", 2, ("g.yaml:2:1: unknown key", "got 'nods'", "did you mean 'nodes'?")),
     "an unknown op": BadFile(
         "nodes:\n  - {op: MatMull}\n", 2, ("g.yaml:2:10: unknown op: got 'MatMull'", "did you mean 'MatMul'?")

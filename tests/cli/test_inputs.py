@@ -43,7 +43,7 @@ GATHER = """nodes:
 def test_a_timeout_that_no_session_can_have(shell: Shell, command: str) -> None:
     ended = shell(command, shell.write("g.yaml", GRAPH), "--timeout", "1e308")
     assert ended.code == 2
-    assert "timeout out of range: got 1e+308, expected seconds above 0" in ended.complaint
+    assert "timeout out of range: got 1e+308, expected a number of seconds above 0" in ended.complaint
 
 
 @pytest.mark.parametrize("command", ["simulate", "memory", "plan", "explain", "simulate --assume-unknown 0"])

@@ -72,7 +72,8 @@ SAID = {
     "a brace in a text without quotes": (
         "nodes:\n  - {op: NoOp, name: tower_{i}}\n",
         [
-            "GraphFileError: g.yaml:2:28: not valid YAML while parsing a flow mapping: did not find expected ',' or '}'",
+            "GraphFileError: g.yaml:2:28: not valid YAML in the mapping in { } that begins on line 2:"
+            " got '{', expected ',' or '}'",
             "  close each { and [, and quote strings that contain any of {}[],",
         ],
     ),
@@ -165,8 +166,7 @@ SAID = {
     "a column that is not its list's": (
         "nodes:\n  - op: Const\n   name: a\n",
         [
-            "GraphFileError: g.yaml:3:4: not valid YAML while parsing a block collection that begins on line 2:"
-            " did not find expected '-' indicator",
+            "GraphFileError: g.yaml:3:4: not valid YAML in the list that begins on line 2: got 'n', expected '-'",
             "  entries of one list, and keys of one mapping, must start in the same column",
         ],
     ),

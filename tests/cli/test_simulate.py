@@ -289,7 +289,7 @@ def test_the_report_says_for_how_many_tensors_a_number_was_taken(shell: Shell, g
 def test_a_link_to_what_the_machine_has_not_is_an_error(shell: Shell, graph: str) -> None:
     ended = shell("simulate", graph, "--batch", "8", "--link", "GPU:0-GPU:9=1GB/s")
     assert (ended.code, ended.output) == (2, "")
-    assert ended.complaint.startswith("UsageError: link to an unknown device: got 'GPU:9', expected one of 'devices': ")
+    assert ended.complaint.startswith("UsageError: link to an unknown device: got 'GPU:9', expected a device of the machine: ")
 
 
 def test_what_a_raw_graph_leaves_out_is_refused_as_it_is_by_run(shell: Shell) -> None:

@@ -258,7 +258,7 @@ WRONG = [
     ("rules: [balance: {within: -1}]", "p.yaml:1:27: 'within' of rule 'balance' out of range: got -1"),
     ("rules: [max-memory: 3 GX]", "p.yaml:1:21: bad size: got '3 GX'"),
     ("rules: [max-step-time: 5 parsecs]", "p.yaml:1:24: bad time: got '5 parsecs', expected seconds, or a number with a unit"),
-    ("rules: [max-step-time: -1]", "p.yaml:1:24: bad time: got -1, expected a number of seconds from 0"),
+    ("rules: [max-step-time: -1]", "p.yaml:1:24: bad time: got -1, expected 0 seconds or more, and less than 2**63"),
     ("rules: [max-step-time: {step: 0}]", "p.yaml:1:24: rule 'max-step-time' needs the parameter 'seconds'"),
     (
         "rules: [max-step-time: {seconds: 1, of: low}]",

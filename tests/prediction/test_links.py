@@ -253,7 +253,7 @@ GOOD = {"between": ["GPU:0", "GPU:1"], "bandwidth": "25GB/s"}
         (GOOD | {"name": 3}, "wrong type of 'name'"),
         (
             GOOD | {"between": ["GPU:0", "GPU:4"]},
-            "link to an unknown device: got 'GPU:4', expected one of 'devices': 1 CPU, 4",
+            "link to an unknown device: got 'GPU:4', expected a device of the machine: CPU:0, GPU:0 to GPU:3",
         ),
         (GOOD | {"between": ["GPU:0", "/job:ps/host"]}, "link to an unknown device: got '/job:ps/host'"),
         (GOOD | {"between": ["GPU:0", "GPU:0"]}, "link to itself"),

@@ -27,8 +27,6 @@ _SECONDS = {"": 1.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "μs": 1e-6,
 _AMOUNT = re.compile(r"\s*+([-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?)\s*+([A-Za-zµμ/]*)\s*+")
 INT64_END = 1 << 63
 """The first number that does not fit into an int64."""
-
-
 _OTHER_NAMES = {
     "fp16": "float16",
     "fp32": "float32",
@@ -72,7 +70,7 @@ def shape_value(value: Any) -> Shape:
     dims = tuple(-1 if dim is None else dim for dim in value)
     for dim in dims:
         if type(dim) is not int or not -1 <= dim < INT64_END:
-            raise InvalidValue(f"wrong dimension of a shape: got {spell(dim)}, expected a number from 0, or -1 if unknown")
+            raise InvalidValue(f"wrong dimension of a shape: got {spell(dim)}, expected 0 or more, or -1 if unknown")
     return Shape(dims)
 
 
@@ -80,9 +78,8 @@ def known_shape(value: Any) -> tuple[int, ...]:
     """Return the fully known shape of a tensor."""
     dims = shape_value(value).dims
     if dims is None or -1 in dims:
-        raise InvalidValue(
-            f"unknown shape of a tensor: got {spell(value) if dims is None else list(dims)}, expected known dimensions"
-        )
+        got = spell(value) if dims is None else list(dims)
+        raise InvalidValue(f"unknown shape of a tensor: got {got}, expected known dimensions")
     return dims
 
 
@@ -104,7 +101,7 @@ def _checked_size(size: float, value: Any) -> int:
 
 
 def read_amount(text: str, units: Mapping[str, float]) -> float | None:
-    """Return a number times the factor of its unit ("" for none); None for a text of another form."""
+    """Return the value of a text such as `5ms`: the number times its unit's factor ("" for no unit); None for another form."""
     found = _AMOUNT.fullmatch(text)
     factor = None if found is None else units.get(found[2])
     return None if found is None or factor is None else float(found[1]) * factor
@@ -123,7 +120,7 @@ def seconds_value(value: Any) -> float:
     if seconds is None:
         raise InvalidValue(f"bad time: got {spell(value)}, expected seconds, or a number with a unit such as 5ms or 200us")
     if not 0 <= seconds < INT64_END:
-        raise InvalidValue(f"bad time: got {spell(value)}, expected a number of seconds from 0")
+        raise InvalidValue(f"bad time: got {spell(value)}, expected 0 seconds or more, and less than 2**63")
     return seconds
 
 
@@ -149,7 +146,7 @@ def text_value(value: Any, what: str) -> str:
 
 
 def line_value(value: Any, what: str) -> str:
-    """Return a text that reports print within a line. Raises InvalidValue if it has control characters."""
+    """Return a text that can be part of a line of a report. Raises InvalidValue if it has control characters."""
     text = text_value(value, what)
     if escape_line(text) != text:
         raise InvalidValue(f"bad {what}: got {spell(text)}, expected a text without control characters")
@@ -166,13 +163,13 @@ def number_value(value: Any, what: str) -> float:
 
 
 def figure_value(value: Any, what: str) -> int | float:
-    """Return a number; an integer if it is written as one."""
+    """Return a number; an int stays an int."""
     number = number_value(value, what)
     return value if type(value) is int else number
 
 
 def bytes_value(value: Any) -> bytes:
-    """Return the bytes of a text in base64, the value of `bytes:`."""
+    """Return the bytes of a text in base64, which is the value of `bytes:`."""
     try:
         return base64.b64decode(value, validate=True)
     except (binascii.Error, TypeError, ValueError):
@@ -183,7 +180,7 @@ def bytes_value(value: Any) -> bytes:
 
 
 def literal(value: Any) -> Any:
-    """Return a literal with `{bytes: ...}` replaced by bytes; a `{tensor: ...}` becomes a TensorValue."""
+    """Return a literal in which `{bytes: ...}` is replaced by bytes, and `{tensor: ...}` by a TensorValue."""
     if isinstance(value, list | tuple):
         return [literal(part) for part in value] if any(isinstance(part, dict | list | tuple) for part in value) else value
     if not isinstance(value, dict):
@@ -192,21 +189,19 @@ def literal(value: Any) -> Any:
         return bytes_value(value["bytes"])
     if list(value) == ["tensor"]:
         return tensor_value(value["tensor"])
-    raise InvalidValue(
-        "wrong literal: got a mapping, expected a number, a boolean, a text, a list, {bytes: BASE64} or {tensor: ...}"
-    )
+    expected = "a number, a boolean, a text, a list, {bytes: BASE64} or {tensor: ...}"
+    raise InvalidValue(f"wrong literal: got a mapping, expected {expected}")
 
 
 def constant_value(value: Any, dtype: Any = None, shape: Any = None) -> TensorValue:
-    """Return the tensor of a `Const` from `value`, `dtype` and `shape`; None for a missing one."""
+    """Return the tensor of a `Const`. A `dtype` or `shape` of None follows from the value."""
     if value.__class__ is float and dtype is None and not shape and shape.__class__ is not str:
         return make_constant(value)
     value = literal(value)
     if isinstance(value, TensorValue):
         if dtype is not None and dtype_value(dtype) is not value.dtype:
-            raise InvalidValue(
-                f"conflicting types of a tensor: got {value.dtype.python_name}, expected {dtype_value(dtype).python_name}"
-            )
+            got, expected = value.dtype.python_name, dtype_value(dtype).python_name
+            raise InvalidValue(f"conflicting types of a tensor: got {got}, expected {expected}")
         value, dtype = value.array, value.dtype
     try:
         return make_constant(

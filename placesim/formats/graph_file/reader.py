@@ -7,6 +7,7 @@ Entries of `nodes` become nodes while the text is still being read, so that the 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import PurePath
 from typing import Any
 
@@ -20,13 +21,13 @@ from placesim.formats.graph_file.entries.limits import EntryLimits
 from placesim.formats.graph_file.entries.raw_nodes import RawNodes
 from placesim.formats.graph_file.parsing import yaml_tree
 from placesim.formats.graph_file.parsing.sequence_splitting import take_pieces
-from placesim.formats.graph_file.plain_values import bytes_value, int_value
+from placesim.formats.graph_file.plain_values import bool_value, bytes_value, int_value, text_value
 from placesim.formats.graph_file.sections.config import read_config
 from placesim.formats.graph_file.sections.devices import read_devices
 from placesim.formats.graph_file.sections.links import read_links
 from placesim.formats.graph_file.sections.placement import read_placement
 from placesim.formats.graph_file.sections.steps import NodeTaker, StepReader
-from placesim.formats.problems import FileProblems, InvalidValue, own_position, spell, value_position
+from placesim.formats.problems import WRONG, FileProblems, InvalidValue, own_position, spell, value_position
 from placesim.graph.builder import ScopedGraphBuilder
 from placesim.graph.graph import Graph
 from placesim.graph.session_steps import Config, GraphFile, GraphStep
@@ -57,10 +58,7 @@ _INT32 = 1 << 31
 
 
 def read_graph_file(source: str | bytes, name: str | None = None, registry: Registry | None = None) -> GraphFile:
-    """Read the text of a graph file; `name` is the file's name, for locations.
-
-    Raises GraphFileError with all problems.
-    """
+    """Read the text of a graph file; `name` is the file's name in messages. Raises GraphFileError with all problems."""
     file = name or "<text>"
     text = yaml_tree.decode_utf8(source, file) if isinstance(source, bytes) else source
     with collector_paused():
@@ -68,10 +66,7 @@ def read_graph_file(source: str | bytes, name: str | None = None, registry: Regi
 
 
 def graph_file_from_mapping(mapping: Mapping[str, Any], name: str = "<mapping>", registry: Registry | None = None) -> GraphFile:
-    """Read a graph file as a Python mapping of dicts and lists; tensors and feeds may be numpy arrays.
-
-    Raises GraphFileError with all problems.
-    """
+    """Read a graph file given as Python's dicts, lists and numpy arrays. Raises GraphFileError with all problems."""
     with collector_paused():
         content = _Content(name, registry)
         return content.finish(dict(mapping) if isinstance(mapping, Mapping) else mapping)
@@ -97,7 +92,7 @@ class _EntryStream(yaml_tree.Sequence):
 
 
 class _TextReader:
-    """A reader of a text, which reads it again if keys after `nodes` change the meaning of `nodes`."""
+    """A reader of a text. It reads the text again if keys after `nodes` change the meaning of `nodes`."""
 
     def __init__(self, text: str, file: str, registry: Registry | None) -> None:
         self._text = text
@@ -122,12 +117,12 @@ class _TextReader:
 
 
 def _seems_raw(text: str) -> bool:
-    """Whether a file seems to be raw, so that a converted graph, in which `raw` is last, need not be read twice."""
+    """Whether a file seems to be raw. A converted graph, in which `raw` is last, is then not read twice."""
     return "\nraw: true" in text or '"raw": true' in text
 
 
 class _Content:
-    """The content read from one file. Without a `registry`, the file names the release of its ops."""
+    """The content of one file, so far. Without a `registry`, the file names the release of its ops."""
 
     def __init__(self, file: str, registry: Registry | None) -> None:
         self._file = file
@@ -154,17 +149,17 @@ class _Content:
             return load_registry()
 
     def begin(self, head: dict[Any, Any], is_raw: bool) -> None:
-        """Determine the settings for `nodes`: whether they are raw, and the release and library from `head`."""
+        """Prepare to read `nodes`, with the release, the functions and the marks that `head` gives."""
         self._registry = self._registry_of(head)
         self.is_begun, self._is_raw, self._has_functions = True, is_raw, "functions" in head
         self._leaves_marks = head.get("marks") is True
         reader = FunctionReader(self._registry, self._problems, self._leaves_marks)
         functions = reader.read(head.get("functions", ()), value_position(head, "functions") if self._has_functions else 0)
         builder = ScopedGraphBuilder(self._registry, functions, self._file)
-        builder.last_number = reader.last_number
+        builder.last_number = reader.bodies.last_number
         builder.leaves_marks = self._leaves_marks
         self.graph = builder.graph
-        limits = EntryLimits(library=functions, broken=reader.broken)
+        limits = EntryLimits(library=functions, broken=reader.bodies.broken)
         self.taker = RawNodes(self.graph, self._problems) if is_raw else Entries(builder, self._problems, limits=limits)
 
     def finish(self, tree: Any) -> GraphFile:
@@ -175,9 +170,7 @@ class _Content:
             self.begin(tree, tree.get("raw") is True)
         problems.unknown_keys(tree, FILE_KEYS, "a graph file")
         for key in ("raw", "marks"):
-            if key in tree and not isinstance(tree[key], bool):
-                message = f"wrong type of '{key}': got {spell(tree[key])}, expected true or false"
-                problems.add(value_position(tree, key), message)
+            problems.read(tree, key, partial(bool_value, what=f"'{key}'"), None)
         self._check_release(tree)
         if "nodes" not in tree:
             is_inventory = "devices" in tree and tree.keys() <= {"devices", "links"}
@@ -195,11 +188,9 @@ class _Content:
             links = read_links(tree["links"], value_position(tree, "links"), inventory or (TaskInventory(),), problems)
         config = read_config(tree["config"], value_position(tree, "config"), problems) if "config" in tree else Config()
         steps = self._steps(tree, self.taker)
-        name, description = (
-            self._text(tree, "name", escape_line(PurePath(self._file).stem)),
-            self._text(tree, "description", ""),
-        )
-        rest = self._rest(tree)
+        name = self._text(tree, "name", escape_line(PurePath(self._file).stem))
+        description = self._text(tree, "description", "")
+        rest = problems.read_or_default(tree, "rest", _rest_value, b"")
         problems.raise_if_any()
         return GraphFile(
             name,
@@ -229,39 +220,23 @@ class _Content:
         if tree is None:
             self._problems.add(position, "empty file: got nothing, expected a mapping with 'nodes'")
         else:
-            self._problems.add(position, f"wrong type of a graph file: got {spell(tree)}, expected a mapping with 'nodes'")
+            self._problems.add(position, f"not a graph file: got {spell(tree)}, expected a mapping with 'nodes'")
         self._problems.raise_if_any()
 
     def _text(self, tree: dict[Any, Any], key: str, default: str) -> str:
-        value = tree.get(key, default)
-        if not isinstance(value, str):
-            self._problems.add(value_position(tree, key), f"wrong type of '{key}': got {spell(value)}, expected a string")
-            return default
-        return value
-
-    def _rest(self, tree: dict[Any, Any]) -> bytes:
-        rest = tree.get("rest", {"bytes": ""})
-        try:
-            if isinstance(rest, dict) and list(rest) == ["bytes"]:
-                return bytes_value(rest["bytes"])
-            raise InvalidValue(f"wrong type of 'rest': got {spell(rest)}, expected {{bytes: BASE64}}")
-        except InvalidValue as wrong:
-            self._problems.add(value_position(tree, "rest"), str(wrong))
-            return b""
+        found: str = self._problems.read_or_default(tree, key, lambda value: text_value(value, f"'{key}'"), default)
+        return found
 
     def _versions(self, tree: dict[Any, Any]) -> dict[str, int]:
         if "versions" not in tree:
             return {}
         versions = self._problems.mapping(tree["versions"], value_position(tree, "versions"), "'versions'")
         self._problems.unknown_keys(versions, VERSION_KEYS, "'versions'")
-        found = {}
-        for key in VERSION_KEYS:
-            if key in versions:
-                try:
-                    found[key] = int_value(versions[key], 0, _INT32 - 1, f"'{key}'")
-                except InvalidValue as wrong:
-                    self._problems.add(value_position(versions, key), str(wrong))
-        return found
+        found = {
+            key: self._problems.read(versions, key, partial(int_value, low=0, high=_INT32 - 1, what=f"'{key}'"), WRONG)
+            for key in VERSION_KEYS
+        }
+        return {key: version for key, version in found.items() if version is not WRONG}
 
     def _steps(self, tree: dict[Any, Any], taker: NodeTaker) -> tuple[GraphStep, ...] | None:
         reader = StepReader(self.graph, taker, self._problems)
@@ -272,3 +247,9 @@ class _Content:
             message = f"conflicting keys: got '{key}' and 'run', expected one of them"
             self._problems.add(yaml_tree.key_position(tree, key), message)
         return reader.read(tree["run"], value_position(tree, "run"))
+
+
+def _rest_value(value: Any) -> bytes:
+    if isinstance(value, dict) and list(value) == ["bytes"]:
+        return bytes_value(value["bytes"])
+    raise InvalidValue(f"wrong type of 'rest': got {spell(value)}, expected {{bytes: BASE64}}")

@@ -109,7 +109,7 @@ def graph_file_schema() -> Schema:
 
 
 def _entry(kinds: list[str]) -> Schema:
-    """Return the schema of an entry of `nodes`, whose kind is given by its first identifying key."""
+    """Return the schema of an entry. The first of the keys in `kinds` that an entry has determines its kind."""
     first, *others = kinds
     kind = {"$ref": f"#/$defs/{first}"}
     return {"if": {"type": "object", "required": [first]}, "then": kind, "else": _entry(others) if others else kind}
@@ -128,7 +128,7 @@ def _literal() -> Schema:
 
 
 def _attr() -> Schema:
-    """Return the schema of an attr's value: by its definition, or in a self-describing form."""
+    """Return the schema of an attr's value, in the form of its type or in a form that names its type."""
     kinds: dict[str, Schema] = {
         "type": _TYPE,
         "shape": union_schema(_DIMS, {"const": "unknown"}),
@@ -195,9 +195,9 @@ def _config() -> Schema:
 
 
 def _read_field(name: str, value: Any) -> Any:
-    """Return the value read from a field; None if its reader reports a problem."""
+    """Return the value that the reader of a field returns; None if it reports a problem."""
     problems = FileProblems("config")
-    found = FIELD_READERS[name](value, name, {name: value}, problems)
+    found = FIELD_READERS[name](value, name, 0, problems)
     return None if problems else (True if found is None else found)
 
 

@@ -1,7 +1,7 @@
 """Bodies of ONNX conditionals and loops as TensorFlow functions.
 
 The makers of a graph file's `cond` and `while` create the functions (`formats/graph_file/entries/node_makers.py`). This module
-adds their nodes and captures outer values.
+adds the nodes of their bodies, and captures values of the graph around a body.
 """
 
 from __future__ import annotations
@@ -11,14 +11,11 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from placesim.core.dtypes import DataType
-from placesim.formats.graph_file.entries.node_makers import FunctionMaker, make_functions
+from placesim.core.dtypes import BOOL, INT64, VARIANT, DataType
+from placesim.formats.graph_file.entries.node_makers import FunctionMaker, Writer, make_functions
 from placesim.formats.onnx.element_types import BY_ONNX_NUMBER, ONNX_NUMBER
 from placesim.formats.onnx.graph_reading import REFUSED, GraphReader
 from placesim.formats.onnx.lists import (
-    BOOL,
-    INT64,
-    VARIANT,
     as_tensor,
     common_type,
     empty_list,
@@ -27,12 +24,11 @@ from placesim.formats.onnx.lists import (
     pushed,
     sequence_type,
     stacked,
-    tensor_type,
     tensor_value,
     type_of,
 )
-from placesim.formats.onnx.onnx_node import OnnxNode, UnsupportedNodeError
-from placesim.formats.onnx.values import Dims, Value, dims_of
+from placesim.formats.onnx.onnx_node import OnnxNode, UnsupportedNodeError, tensor_of
+from placesim.formats.onnx.values import Dims, Value, dims_of, tensor_type
 from placesim.graph.builder import ScopedGraphBuilder
 from placesim.graph.graph import TensorRef
 from placesim.ops.attributes import UNKNOWN_RANK, Shape, TensorValue
@@ -43,8 +39,6 @@ _MOST_TRIALS = 4
 """Maximum number of times that a loop's body is read to find constant sizes; after that, all are unknown."""
 _MOST_NESTED_TRIALS = 3
 """Maximum depth of nested loops whose sizes are found, since each level reads its content again."""
-
-
 _TRUE = TensorValue(BOOL, np.array(True))
 _ZERO = TensorValue(INT64, np.array(0, np.int64))
 
@@ -71,8 +65,7 @@ class BodyReader(GraphReader):
         """Return a value of the directly enclosing graph, captured in this one."""
         if value.items is not None:
             return Value(None, value.type, None, tuple(map(self.brought_in, value.items)))
-        assert value.ref is not None
-        content, dtype = value.content, self._dtype_outside(value.ref)
+        content, dtype = value.content, self._dtype_outside(tensor_of(value))
         if content is not None and content.nbytes <= _MOST_COPIED_BYTES and dtype.name != "string":
             ref = TensorRef(self.builder.constant(content.astype(dtype.numpy), dtype).id, 0)
         else:
@@ -81,11 +74,10 @@ class BodyReader(GraphReader):
         return found
 
     def argument(self, value: Value) -> TensorRef:
-        """Return the argument that passes in a tensor of the enclosing graph."""
-        assert value.ref is not None
+        """Return the argument of the body that passes in a tensor of the enclosing graph."""
         assert self.outer is not None
         assert self.maker is not None
-        return TensorRef(self.maker.capture(maker_of(self.outer), value.ref, self.builder.prefix), 0)
+        return TensorRef(self.maker.capture(maker_of(self.outer), tensor_of(value), self.builder.prefix), 0)
 
     def _dtype_outside(self, ref: TensorRef) -> DataType:
         assert self.outer is not None
@@ -105,10 +97,10 @@ class TrialReader(BodyReader):
     def argument(self, value: Value) -> TensorRef:
         """Return a Placeholder that replaces a tensor of the enclosing graph."""
         assert self.outer is not None
-        return cast("TensorRef", self.given(value, type_of(emitter_of(self.outer), value)).ref)
+        return tensor_of(self.given(value, type_of(emitter_of(self.outer), value)))
 
     def given(self, value: Value, kind: Any) -> Value:
-        """Return an argument of a type, without further facts."""
+        """Return a Placeholder of a type, of which nothing else is known."""
         dims = _handle_dims(kind)
         dtype = BY_ONNX_NUMBER[kind.tensor_type.elem_type] if kind.WhichOneof("value") == "tensor_type" else VARIANT
         shape = UNKNOWN_RANK if dims is None else Shape(open_sizes(dims))
@@ -122,6 +114,12 @@ def emitter_of(reading: GraphReader) -> OnnxNode:
     from onnx import NodeProto
 
     return OnnxNode(reading, NodeProto(), "", 0, (), {})
+
+
+def brought_in(body: OnnxNode, value: Value) -> Value:
+    """Return a value of the graph around a node's body, captured in the body."""
+    assert isinstance(body.reading, BodyReader)
+    return body.reading.brought_in(value)
 
 
 def reader_of(node: OnnxNode) -> GraphReader:
@@ -138,7 +136,7 @@ def maker_of(reading: GraphReader) -> FunctionMaker:
 
 
 def read_body(reading: GraphReader, graph: Any, arguments: Sequence[Value] = ()) -> list[Value]:
-    """Read a GraphProto into the graph of `reading`, and return its results.  Raises UnsupportedNodeError."""
+    """Read a GraphProto into the graph of `reading`, and return its results. Raises UnsupportedNodeError."""
     if len(graph.input) > len(arguments):
         raise UnsupportedNodeError(f"body '{graph.name}' of {len(graph.input)} inputs: expected {len(arguments)}")
     for given, value in zip(graph.input, arguments, strict=False):
@@ -169,10 +167,9 @@ def conditional(node: OnnxNode, pred: TensorRef, then: Any, otherwise: Any) -> l
             reading = BodyReader(reader_of(node), functions)
             given.append([as_tensor(emitter_of(reading), value) for value in read_body(reading, graph)])
             if len(given[0]) != len(given[-1]):
-                raise UnsupportedNodeError(
-                    f"branches differ in results: got {len(given[0])} and {len(given[-1])}, expected equal numbers"
-                )
-            return [cast("TensorRef", value.ref) for value in given[-1]]
+                got = f"{len(given[0])} and {len(given[-1])}"
+                raise UnsupportedNodeError(f"branches differ in results: got {got}, expected equal numbers")
+            return list(map(tensor_of, given[-1]))
 
         return write
 
@@ -184,7 +181,10 @@ def conditional(node: OnnxNode, pred: TensorRef, then: Any, otherwise: Any) -> l
 
 
 class IterationResult(NamedTuple):
-    """The result of an iteration: whether the loop continues (None: always), values for the next one, and collected values."""
+    """The result of an iteration. `goes_on` says whether another one follows; None if it always does.
+
+    `carried` are the values for the next iteration, and `gathered` the values that the loop collects.
+    """
 
     goes_on: Value | None
     carried: list[Value]
@@ -199,7 +199,7 @@ Its arguments are the node, the iteration's number (an int64 scalar), the loop c
 
 
 class Loop(NamedTuple):
-    """The result of a loop: the final values of carried variables, and the collected values along a new first axis."""
+    """The result of a loop: the carried values after it, and the collected values, stacked along a new first axis."""
 
     carried: list[Value]
     gathered: list[Value]
@@ -208,50 +208,39 @@ class Loop(NamedTuple):
 def repeat(node: OnnxNode, count: TensorRef | None, goes_on: TensorRef | None, first: Sequence[Value], turn: Turn) -> Loop:
     """Add a `tf.while_loop` of at most `count` iterations (an int64 scalar), as long as `goes_on` is true.
 
-    `goes_on` is a bool that iterations may change. `first` are the values that are carried to the first iteration.
+    `goes_on` is a bool scalar that iterations may change. `first` are the carried values of the first iteration.
     """
     outer = reader_of(node)
     types, trial = _learned(node, first, turn, goes_on is None or _holds(node.reading.by_ref.get(goes_on) or Value(goes_on)))
     flags = []
     if not trial.is_counted:
         flags = [node.emit("Const", dtype=BOOL, value=_TRUE, name="goes_on") if goes_on is None else goes_on]
-    number = node.emit("Const", dtype=INT64, value=_ZERO, name="number")  # not `constant`: its content changes with the turns
+    number = node.emit(
+        "Const", dtype=INT64, value=_ZERO, name="number"
+    )  # not `constant`: its content is not known, as iterations change it
     starts = [as_tensor(node, value).ref for value in first]
     lists = [empty_list(node, dtype) for dtype in trial.gathered]
     begin = 1 + len(flags)
     end = begin + len(first)
     gathered: list[Dims | None] = []
 
-    def check(functions: FunctionMaker, arguments: Sequence[int]) -> list[TensorRef]:
-        reading = BodyReader(outer, functions)
-        emitter = emitter_of(reading)
-        checks = [TensorRef(arguments[1], 0)] if flags else []
-        if count is not None:
-            limit = reading.brought_in(outer.by_ref.get(count) or Value(count))
-            checks.append(emitter.emit("Less", TensorRef(arguments[0], 0), limit.ref))
-        if not checks:
-            return [emitter.constant(np.bool_(True))]
-        return [checks[0] if len(checks) == 1 else emitter.emit("LogicalAnd", *checks)]
-
     def write(functions: FunctionMaker, arguments: Sequence[int]) -> list[TensorRef]:
         reading = BodyReader(outer, functions)
         emitter = emitter_of(reading)
         refs = [TensorRef(argument, 0) for argument in arguments]
         values = [Value(ref, kind) for ref, kind in zip(refs[begin:end], types, strict=True)]
-        reading.by_ref |= {cast("TensorRef", value.ref): value for value in values}
+        reading.by_ref |= {tensor_of(value): value for value in values}
         flag = tensor_value(emitter, refs[1], ()) if flags else _always(emitter)
         found = turn(emitter, _counter(emitter, refs[0]), flag, values)
         gathered[:] = [value.shape for value in found.gathered]
         following = emitter.emit("AddV2", refs[0], emitter.constant(np.int64(1)))
         flagged = [scalar(emitter, found.goes_on or flag)] if flags else []
-        grown = [
-            pushed(emitter, handle, cast("TensorRef", value.ref))
-            for handle, value in zip(refs[end:], found.gathered, strict=True)
-        ]
-        return [following, *flagged, *[cast("TensorRef", as_tensor(emitter, value).ref) for value in found.carried], *grown]
+        grown = [pushed(emitter, *pair) for pair in zip(refs[end:], map(tensor_of, found.gathered), strict=True)]
+        return [following, *flagged, *[tensor_of(as_tensor(emitter, value)) for value in found.carried], *grown]
 
     variables = [number, *flags, *starts, *lists]
     shapes = {begin + i: None if dims is None else open_sizes(dims) for i, dims in enumerate(map(_handle_dims, types))}
+    check = _condition(outer, count, bool(flags))
     made = maker_of(outer).while_loop(check, write, variables, shapes, {}, None, 0)
     length = _known_length(node, count) if not flags else None
     members = zip(made[end:], trial.gathered, gathered, strict=True)
@@ -259,6 +248,23 @@ def repeat(node: OnnxNode, count: TensorRef | None, goes_on: TensorRef | None, f
         [Value(ref, kind) for ref, kind in zip(made[begin:end], types, strict=True)],
         [stacked(node, handle, dtype, dims, length) for handle, dtype, dims in members],
     )
+
+
+def _condition(outer: GraphReader, count: TensorRef | None, has_flag: bool) -> Writer:
+    """Return a function that adds the condition of a loop: its flag, and a number of iterations below `count`."""
+
+    def check(functions: FunctionMaker, arguments: Sequence[int]) -> list[TensorRef]:
+        reading = BodyReader(outer, functions)
+        emitter = emitter_of(reading)
+        checks = [TensorRef(arguments[1], 0)] if has_flag else []
+        if count is not None:
+            limit = reading.brought_in(outer.by_ref.get(count) or Value(count))
+            checks.append(emitter.emit("Less", TensorRef(arguments[0], 0), limit.ref))
+        if not checks:
+            return [emitter.constant(np.bool_(True))]
+        return [checks[0] if len(checks) == 1 else emitter.emit("LogicalAnd", *checks)]
+
+    return check
 
 
 def _always(node: OnnxNode) -> Value:
@@ -282,15 +288,14 @@ def _handle_dims(kind: Any) -> Dims | None:
 
 
 def scalar(node: OnnxNode, value: Value) -> TensorRef:
-    """Return the single element of a tensor, which exporters may also write as a vector of one element."""
-    assert value.ref is not None
-    return value.ref if value.shape == () else node.emit("Reshape", value.ref, np.zeros(0, np.int32))
+    """Return a tensor of one element as a scalar; some exporters write a scalar as a vector of one element."""
+    return tensor_of(value) if value.shape == () else node.emit("Reshape", tensor_of(value), np.zeros(0, np.int32))
 
 
 class _Trial(NamedTuple):
-    """Facts about iterations.
+    """Known facts about the iterations of a loop.
 
-    `is_counted` says that all continue, so that only their count ends the loop. `gathered` are the element types of collected
+    With `is_counted`, only the maximum number of iterations ends the loop. `gathered` has the element types of collected
     values.
     """
 
@@ -299,9 +304,9 @@ class _Trial(NamedTuple):
 
 
 def _learned(node: OnnxNode, first: Sequence[Value], turn: Turn, is_counted: bool) -> tuple[list[Any], _Trial]:
-    """Return the types of carried values in all iterations, and known facts about iterations.
+    """Return types that fit the carried values of all iterations, and facts about the iterations.
 
-    With `is_counted`, the first iteration always runs.
+    The body is read into temporary graphs until the types do not change. `is_counted` says that the condition is true at first.
     """
     kinds = [type_of(node, value) for value in first]
     is_deep = getattr(node.reading, "trials", 0) >= _MOST_NESTED_TRIALS
@@ -317,15 +322,14 @@ def _learned(node: OnnxNode, first: Sequence[Value], turn: Turn, is_counted: boo
         flag = _always(emitter) if is_counted else reading.given(Value(None), tensor_type(ONNX_NUMBER[BOOL], ()))
         found = turn(emitter, _counter(emitter, number), flag, arguments)
         if len(found.carried) != len(first):
-            raise UnsupportedNodeError(
-                f"wrong number of carried values: got {len(found.carried)} from an iteration, expected {len(first)}"
-            )
+            got = f"{len(found.carried)} from an iteration"
+            raise UnsupportedNodeError(f"wrong number of carried values: got {got}, expected {len(first)}")
         given = [type_of(emitter, value) for value in found.carried]
         wider = [
             new if trial == 0 and value.items == () else common_type(kind, new)
             for value, kind, new in zip(first, types, given, strict=True)
         ]
-        gathered = [emitter.dtype(cast("TensorRef", value.ref)) for value in found.gathered]
+        gathered = [emitter.dtype(tensor_of(value)) for value in found.gathered]
         ends = found.goes_on is not None and not _holds(found.goes_on)
         if wider == types and not (is_counted and ends):
             break

@@ -1,9 +1,9 @@
-"""Device requests of an ONNX model's nodes, from annotations.
+"""Device requests of an ONNX model's nodes, from annotations of two kinds.
 
-There are two sources. One is ONNX's own annotations for several devices (IR version 11): `configuration` of the model and
-`device_configurations` of its nodes. They are described in the ONNX Multi-Device Proposal in the repository onnx/onnx. The
-other is layers, named by the key `layer_ann` in nodes' metadata, with rules for their devices. ONNX Runtime's
-`session.layer_assignment_settings` defines such rules (see its page on partitioning with annotations and memory constraints).
+- ONNX's annotations for several devices (IR version 11): `configuration` of the model, `device_configurations` of its nodes.
+  Source: the ONNX Multi-Device Proposal in the repository onnx/onnx.
+- Layers, which nodes name by the key `layer_ann` in their metadata, with rules for their devices. Source: ONNX Runtime's
+  `session.layer_assignment_settings`, on its page about partitioning with annotations and memory constraints.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ DeviceOf = Callable[[Any], str | None]
 
 
 class NodeDevices:
-    """The requests of nodes under a model's first configuration.
+    """The device requests of nodes under a model's first configuration.
 
-    A node whose tensors are all on one device requests that device. Tensors on several devices give no request, since a
-    TensorFlow op runs on one device. A node with only a pipeline stage requests the device with that stage's index.
+    A node whose tensors are all on one device requests that device. A node with tensors on several devices has no request,
+    since a TensorFlow op runs on one device. A node with only a pipeline stage requests the device with the stage's index.
     """
 
     def __init__(self, configurations: Sequence[Any], nodes: Iterable[Any]) -> None:
@@ -41,10 +41,7 @@ class NodeDevices:
         self._places = {stage: place for place, stage in enumerate(stages)}
 
     def device_of(self, node: Any) -> str | None:
-        """Return the device of a node; None if it has none.
-
-        Raises GraphBuildError for a device that the configuration does not have.
-        """
+        """Return the requested device of a node, or None. Raises GraphBuildError for a device not in the configuration."""
         found = self._own(node)
         if found is None:
             return None
@@ -73,7 +70,7 @@ def _numbers(spec: Any) -> Iterator[int]:
 
 
 def _devices(configuration: Any) -> tuple[str, ...]:
-    """Return the devices of a configuration; a configuration without names has GPUs."""
+    """Return the devices of a configuration, which are GPUs if it has no names."""
     if not configuration.device:
         return tuple(f"/device:GPU:{number}" for number in range(configuration.num_devices))
     if len(configuration.device) != configuration.num_devices:
@@ -105,10 +102,7 @@ def _named_device(text: str, where: str) -> str:
 
 
 class LayerRule(NamedTuple):
-    """A rule that gives nodes a device if their layer begins with `layer`, or equals it if `is_exact`.
-
-    The device is None if TensorFlow has no such device.
-    """
+    """A device for nodes whose layer begins with `layer`, or equals it if `is_exact`; None for a device TensorFlow lacks."""
 
     device: str | None
     layer: str
@@ -121,15 +115,14 @@ _GPUS = ("gpu", "cuda", "accelerator", "gpu:nvidia", "gpu:amd", "gpu:intel")
 
 
 def layer_rules(text: str) -> tuple[LayerRule, ...]:
-    """Parse `gpu(encoder, decoder); cpu(=final_output)`.  Raises UsageError for an invalid list."""
+    """Parse `gpu(encoder, decoder); cpu(=final_output)`. Raises UsageError for an invalid list."""
     rules: list[LayerRule] = []
     for part in filter(None, map(str.strip, text.split(";"))):
         designator, opens, rest = part.partition("(")
         layers, closes, behind = rest.partition(")")
         if not opens or not closes or behind.strip() or not designator.strip():
-            raise UsageError(
-                f"wrong layer rule: got '{part}', expected one such as 'gpu:1(encoder, =head)' (in --layer-assignment '{text}')"
-            )
+            expected = "expected one such as 'gpu:1(encoder, =head)'"
+            raise UsageError(f"wrong layer rule: got '{part}', {expected} (in --layer-assignment '{text}')")
         device = _designated(designator.strip())
         for layer in filter(None, map(str.strip, layers.split(","))):
             name = layer.removeprefix("=").strip()
@@ -157,18 +150,13 @@ def _designated(text: str) -> str | None:
 
 
 def rule_of(layer: str, rules: Sequence[LayerRule]) -> LayerRule | None:
-    """Return the first rule whose layer is a prefix of this one; else the one that names it exactly; else None."""
-    return next(
-        (rule for rule in rules if not rule.is_exact and layer.startswith(rule.layer)),
-        next((rule for rule in rules if rule.is_exact and layer == rule.layer), None),
-    )
+    """Return the first rule for a prefix of this layer, else the rule for exactly this layer, else None."""
+    by_prefix = (rule for rule in rules if not rule.is_exact and layer.startswith(rule.layer))
+    return next(by_prefix, next((rule for rule in rules if rule.is_exact and layer == rule.layer), None))
 
 
 def find_requested_devices(proto: Any, rules: Sequence[LayerRule]) -> DeviceOf:
-    """Return a function that returns the requested device of a node in a ModelProto.
-
-    The device is that of the node's layer, else that of the model's first configuration.
-    """
+    """Return a function that returns a node's requested device: by the rule for its layer, else by the first configuration."""
     configured = NodeDevices(proto.configuration, proto.graph.node)
 
     def device_of(node: Any) -> str | None:
@@ -183,12 +171,12 @@ def find_requested_devices(proto: Any, rules: Sequence[LayerRule]) -> DeviceOf:
 
 
 def drop_device(node: Any) -> str | None:
-    """Return None: the request of a node when requests are dropped."""
+    """Return None for every node, so that all requests are dropped."""
     return None
 
 
-def ask_where_possible(graph: Graph, start: int, device: str) -> None:
-    """Set the requested device of nodes from id `start` on, except nodes with a request and nodes without a kernel there."""
+def request_where_possible(graph: Graph, start: int, device: str) -> None:
+    """Set the requested device of nodes from id `start` on, unless they have a request, or no kernel for the device."""
     kind = parse_python_spec(device).type
     for node in graph.nodes[start:]:
         if not node.device and (kind is None or _has_kernel(graph, node, kind)):

@@ -1,4 +1,4 @@
-"""The converters ("rows") of all families, which turn an ONNX op, since a version, into TensorFlow ops."""
+"""The converters ("rows") of all families. A row converts nodes of an ONNX op, in some versions, to TensorFlow ops."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from functools import cache
 
 from placesim.formats.onnx.onnx_node import Row
 from placesim.formats.onnx.rows import (
-    attention,
     casts,
     comparisons,
     constants,
@@ -14,7 +13,6 @@ from placesim.formats.onnx.rows import (
     convolutions,
     elementwise,
     gathering,
-    losses,
     matrices,
     normalizations,
     pools,
@@ -32,7 +30,7 @@ from placesim.formats.onnx.rows import (
 )
 
 _FAMILIES = (
-    *(attention, casts, comparisons, constants, control_flow, convolutions, elementwise, gathering, losses, matrices),
+    *(casts, comparisons, constants, control_flow, convolutions, elementwise, gathering, matrices),
     *(normalizations, pools, quantization, random, recurrent, reductions, resizing, sampling, selections, sequences, shapes),
     *(strings, transforms),
 )
@@ -40,7 +38,7 @@ _FAMILIES = (
 
 @cache
 def rows() -> dict[tuple[str, str], dict[int, Row]]:
-    """Return the converters by domain and op, and then by the version of the op's definition."""
+    """Return the converters by domain and op, then by the version of the op's definition."""
     found: dict[tuple[str, str], dict[int, Row]] = {}
     for family in _FAMILIES:
         for (op, *versions), row in family.ROWS.items():

@@ -1,7 +1,7 @@
 """Computation of ops while the graph is read, if all inputs are known: sizes, coordinates, sample weights.
 
-Known values are numpy arrays, others are tensors of the graph. `ConstantFolder` accepts both and returns an array if possible.
-Results have the operands' types, without promotion, as in TensorFlow.
+Known values are numpy arrays; other values are tensors of the graph. `ConstantFolder` accepts both, and returns an array if
+possible. Results have the operands' types, without promotion, as in TensorFlow.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _COMPUTED: dict[str, Callable[..., Any]] = {
 
 
 def int32(value: Any) -> Known:
-    """Return known numbers as int32, like TensorFlow's sizes.  Raises UnsupportedNodeError for a number that is too large."""
+    """Return known numbers as int32, the type of TensorFlow's sizes. Raises UnsupportedNodeError for a larger number."""
     try:
         return np.array(value, np.int32)
     except OverflowError:
@@ -58,7 +58,7 @@ def int32(value: Any) -> Known:
 
 
 def float32(value: Any) -> Known:
-    """Return known numbers as float32, like coordinates."""
+    """Return known numbers as float32, the type of coordinates."""
     return np.array(value, np.float32)
 
 
@@ -67,7 +67,7 @@ MOST_KNOWN = 1 << 20
 
 
 def _size(op: str, inputs: Sequence[Any]) -> int:
-    """Return the number of elements that an op returns or takes."""
+    """Return the number of elements of an op's result, or of its largest input."""
     if op == "Range":
         start, end, step = (item.item() for item in inputs)
         return int(max((end - start) // step, 0)) if step else 0
@@ -78,18 +78,18 @@ def _size(op: str, inputs: Sequence[Any]) -> int:
 
 
 class ConstantFolder:
-    """The ops of the current node. It is called with an op's name and its inputs, which are arrays or tensors."""
+    """A function that computes an op of the current node if all inputs are arrays, else adds it to the graph."""
 
     def __init__(self, node: OnnxNode) -> None:
         self.node = node
 
     def __call__(self, op: str, *inputs: Value) -> Value:
-        """Return the op's output."""
+        """Return the output of an op with these inputs."""
         if all(isinstance(given, np.ndarray) for given in inputs):
             if _size(op, inputs) <= MOST_KNOWN:
                 with np.errstate(all="ignore"):
                     return np.asarray(_COMPUTED[op](*inputs))
-            # what no other input has a type for keeps its own
+            # constants keep their types, which no other input determines
             inputs = tuple(self.node.constant(given) for given in inputs)
         return self.node.emit(op, *inputs)
 
@@ -103,27 +103,32 @@ class ConstantFolder:
         return np.array(value.shape, np.int32) if isinstance(value, np.ndarray) else self.node.emit("Shape", value)
 
     def cast(self, value: Value, dtype: DataType) -> Value:
-        """Return the value cast to another type, unless the types are equal.
-
-        Raises UnsupportedNodeError for known integers that are too large.
-        """
+        """Return the value in another type. Raises UnsupportedNodeError for known integers that are too large for it."""
         if not isinstance(value, np.ndarray):
             return self.node.cast(value, dtype)
         check_range(value, dtype)
         return value.astype(dtype.numpy)
 
     def narrow(self, value: Value, what: str) -> Value:
-        """Return an integer scalar or vector as `int32`. A value that is too large is an error."""
+        """Return an integer scalar or vector as `int32`. Numbers that are too large are an error; `what` names them."""
         return self.cast(value, INT32) if isinstance(value, np.ndarray) else self.node.narrow(value, what)
 
+    def clamped(self, indices: Value, size: Value) -> Value:
+        """Return int32 indices limited to those of an axis of this size."""
+        return self("Minimum", self("Maximum", indices, int32(0)), self("Sub", size, int32(1)))
+
+    def inside(self, indices: Value, size: Value) -> Value:
+        """Return whether each int32 index is one of an axis of this size."""
+        return self("LogicalAnd", self("GreaterEqual", indices, int32(0)), self("Less", indices, size))
+
     def pack(self, values: Sequence[Value], axis: int = 0) -> Value:
-        """Return the values, which have one shape and type, stacked along a new axis (`Pack`)."""
+        """Return values of one shape and type, stacked along a new axis (`Pack`)."""
         if all(isinstance(value, np.ndarray) for value in values):
             return np.stack([np.asarray(value) for value in values], axis)
         return self.node.emit("Pack", list(values), axis=axis)
 
     def concat(self, values: Sequence[Value], axis: int = 0) -> Value:
-        """Return the values of one type, concatenated (`ConcatV2`)."""
+        """Return values of one type, concatenated along an axis (`ConcatV2`)."""
         if all(isinstance(value, np.ndarray) for value in values):
             return np.concatenate([np.asarray(value) for value in values], axis)
         return self.node.emit("ConcatV2", list(values), np.int32(axis)) if len(values) > 1 else values[0]

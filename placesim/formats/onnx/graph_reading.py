@@ -8,8 +8,8 @@ from typing import Any
 
 from placesim.core.dtypes import DataType
 from placesim.core.errors import GraphBuildError
-from placesim.formats.onnx.devices import DeviceOf, ask_where_possible, drop_device
-from placesim.formats.onnx.element_types import ONNX_NUMBER
+from placesim.formats.onnx.devices import DeviceOf, drop_device, request_where_possible
+from placesim.formats.onnx.element_types import BY_ONNX_NUMBER, ONNX_NUMBER
 from placesim.formats.onnx.known_values import known_outputs, shape_of_outputs
 from placesim.formats.onnx.names import check_names, scope_name
 from placesim.formats.onnx.onnx_node import OnnxNode, Outputs, Row, UnsupportedNodeError
@@ -17,7 +17,7 @@ from placesim.formats.onnx.opaque_ops import OpaqueOps
 from placesim.formats.onnx.ordering import in_order
 from placesim.formats.onnx.schema_checks import check_node
 from placesim.formats.onnx.tensors import TensorReader
-from placesim.formats.onnx.values import Value, dims_of
+from placesim.formats.onnx.values import Value, dims_of, tensor_type
 from placesim.formats.problems import FileProblems, spell
 from placesim.graph.builder import ScopedGraphBuilder
 from placesim.graph.graph import TensorRef
@@ -31,16 +31,26 @@ _MOST_KNOWN = 4096
 
 
 FindRow = Callable[[str, str, int], Row | None]
-"""Function that returns the converter for a domain, an op, and the version of its definition; None if there is none."""
+"""Function that returns the converter of an op, by domain, name, and version of its definition; None if there is none."""
 KnownVersions = Callable[[str, str], Sequence[int]]
-"""Function that returns the versions with converters for a domain and an op."""
+"""Function that returns the versions of an op that have converters, by domain and name."""
+
+
+def plain_domain(domain: str) -> str:
+    """Return the domain of an op, with an empty text for ONNX's own."""
+    return "" if domain in DEFAULT_DOMAINS else domain
+
+
+def opset_versions(imports: Iterable[Any]) -> dict[str, int]:
+    """Return the imported opset versions by domain."""
+    return {plain_domain(entry.domain): entry.version for entry in imports}
 
 
 @dataclass
 class Model:
-    """The common part of all graphs of a model.
+    """The data that all graphs of a model share.
 
-    It has opsets by domain, functions by domain, name and overload, the tensors, and the problems.
+    `opsets` has versions by domain, and `functions` FunctionProtos by domain, name and overload.
     """
 
     opsets: Mapping[str, int]
@@ -56,10 +66,10 @@ class Model:
 
 
 class GraphReader:
-    """A reader of the nodes of one graph. `names` has its values so far; those of `outer` graphs are visible too.
+    """A reader of the nodes of one graph. `names` has its values so far; values of `outer` graphs are visible too.
 
-    `inferred` are the inferred types of values, and `declared` those in the file. `by_ref` has known facts about the built
-    graph's tensors. `given_attrs` are the attributes of a function call.
+    `inferred` has the types of values that ONNX infers, and `declared` those in the file. `by_ref` has known facts about
+    tensors of the built graph. `given_attrs` are the attributes of a function's call.
     """
 
     def __init__(
@@ -78,11 +88,11 @@ class GraphReader:
         self.given_attrs = given_attrs or {}
         self.depth = depth
         self.device: str | None = None if outer is None else outer.device
-        """Request of the current node. Nested nodes have the same request, unless they have their own."""
+        """Requested device of the current node, and of nested nodes without their own."""
         self.made: dict[str, tuple[int, int]] = {}
-        """Ids of the nodes made from each ONNX node: the first, and the one after the last, by the node's first output."""
+        """By an ONNX node's first output, the ids of the nodes made from it: the first, and the one after the last."""
         self.maker: Any = None
-        """Maker of conditionals and loops in the builder's graph (see `bodies`), once it is needed."""
+        """Maker of conditionals and loops in the builder's graph (see `bodies`); None until it is needed."""
         self.names: dict[str, Value | None] = {}
         self.inferred: dict[str, Any] = {}
         self.declared: dict[str, Any] = {}
@@ -91,20 +101,16 @@ class GraphReader:
     # --- values -----------------------------------------------------------------------------------------------------
 
     def lookup(self, name: str) -> Value | None:
-        """Return the value of a name in this or an enclosing graph; None if its node had a problem.
-
-        Raises UnsupportedNodeError for an unknown name. The reader of a function's body overrides `captured`.
-        """
+        """Return the value of a name here or outside; None if its node had a problem. Raises UnsupportedNodeError."""
         if name in self.names:
             return self.names[name]
         if self.outer is not None:
             return self.captured(name)
-        raise UnsupportedNodeError(
-            f"unknown value '{name}': got an input that no graph input, initializer or earlier node defines"
-        )
+        got = "got an input that no graph input, initializer or earlier node defines"
+        raise UnsupportedNodeError(f"unknown value '{name}': {got}")
 
     def captured(self, name: str) -> Value | None:
-        """Return a value of the enclosing graph."""
+        """Return a value of the enclosing graph. The reader of a function's body overrides this."""
         assert self.outer is not None
         return self.outer.lookup(name)
 
@@ -119,12 +125,9 @@ class GraphReader:
             self.inferred[name] = value.type
 
     def know(self, ref: TensorRef, tensor: TensorValue) -> Value:
-        """Record the content of a constant."""
-        from onnx import helper
-
-        number = ONNX_NUMBER.get(tensor.dtype, 0)
-        value = Value(ref, helper.make_tensor_type_proto(number, tensor.array.shape), tensor.array)
-        self.by_ref[ref] = value
+        """Record the content of a constant, and return its value."""
+        kind = tensor_type(ONNX_NUMBER.get(tensor.dtype, 0), tensor.array.shape)
+        value = self.by_ref[ref] = Value(ref, kind, tensor.array)
         return value
 
     def add_initializer(self, name: str, tensor: TensorValue) -> None:
@@ -138,50 +141,30 @@ class GraphReader:
         key = (op, *sorted((name, dtype.name) for name, dtype in attrs.items()))
         found = self.model.kernels.get(key)
         if found is None:
-            registry = self.builder.registry
-            kernels = registry.kernels(op)
             found = self.model.kernels[key] = any(
                 kernel.device_type in ("CPU", "DEFAULT")
                 and all(dtype in kernel.constraint.get(name, (dtype,)) for name, dtype in attrs.items())
-                for kernel in kernels
+                for kernel in self.builder.registry.kernels(op)
             )
         return found
 
     def attribute(self, proto: Any) -> Any:
-        """Return an AttributeProto's value in the form that converters take."""
-        from onnx import AttributeProto
-
-        kind = proto.type
-        if kind == AttributeProto.INT:
-            return proto.i
-        if kind == AttributeProto.FLOAT:
-            return proto.f
-        if kind == AttributeProto.STRING:
-            return _text(proto.s)
-        if kind == AttributeProto.INTS:
-            return tuple(proto.ints)
-        if kind == AttributeProto.FLOATS:
-            return tuple(proto.floats)
-        if kind == AttributeProto.STRINGS:
-            return tuple(map(_text, proto.strings))
-        if kind == AttributeProto.TENSOR:
-            return self.model.tensors.read(proto.t)
-        if kind == AttributeProto.TENSORS:
-            return tuple(map(self.model.tensors.read, proto.tensors))
-        if kind == AttributeProto.GRAPH:
-            return proto.g
-        if kind == AttributeProto.GRAPHS:
-            return tuple(proto.graphs)
-        if kind == AttributeProto.TYPE_PROTO:
-            return proto.tp
-        raise UnsupportedNodeError(f"no such attribute: got '{proto.name}' of type {kind}")
+        """Return an AttributeProto's value: a number, text, TensorValue, GraphProto or TypeProto, or a tuple of them."""
+        field_name = _ATTRIBUTE_FIELDS.get(proto.type)
+        if field_name is None:
+            raise UnsupportedNodeError(f"no such attribute: got '{proto.name}' of type {proto.type}")
+        value, read_tensor = getattr(proto, field_name), self.model.tensors.read
+        convert = {"s": _text, "strings": _text, "t": read_tensor, "tensors": read_tensor}.get(field_name)
+        if field_name in _LIST_FIELDS:
+            return tuple(value) if convert is None else tuple(map(convert, value))
+        return value if convert is None else convert(value)
 
     # --- nodes ------------------------------------------------------------------------------------------------------
 
     def read_nodes(self, nodes: Iterable[Any]) -> None:
         """Add the ops of nodes in topological order. Problems are added to the model's problems.
 
-        Raises UnsupportedNodeError if nodes form a cycle, and for any problem in a body.
+        Raises UnsupportedNodeError for a cycle of nodes, and for a problem in a body or function.
         """
         for index, proto in in_order(list(nodes)):
             try:
@@ -206,7 +189,7 @@ class GraphReader:
             raise REFUSED
         attrs = {attr.name: self._given(attr) for attr in proto.attribute}
         attrs = {name: attr for name, attr in attrs.items() if attr is not None}
-        domain = "" if proto.domain in DEFAULT_DOMAINS else proto.domain
+        domain = plain_domain(proto.domain)
         base = scope_name(proto.name, scope_name(proto.op_type, "Node"))
         around, start = self.device, len(self.builder.graph)
         self.device = self.model.device_of(proto) or around
@@ -214,7 +197,7 @@ class GraphReader:
             with self.builder.attempt(), self.builder.name_scope(base):
                 outputs = self._outputs(proto, domain, values, attrs)
             if self.device is not None:
-                ask_where_possible(self.builder.graph, start, self.device)
+                request_where_possible(self.builder.graph, start, self.device)
         finally:
             self.device = around
         self.made[next(filter(None, proto.output), "")] = (start, len(self.builder.graph))
@@ -223,7 +206,7 @@ class GraphReader:
                 self.define(name, value)
 
     def _given(self, attr: Any) -> Any:
-        """Return an attribute. Inside a function it may refer to an attribute of the call."""
+        """Return an attribute, or the attribute of the function's call to which it refers; None if the call lacks it."""
         if not attr.ref_attr_name:
             return attr
         found = self.given_attrs.get(attr.ref_attr_name)
@@ -259,7 +242,7 @@ class GraphReader:
         return [self._value(node, index, item, known) for index, item in enumerate(made)]
 
     def _resolved(self, proto: Any, attrs: dict[str, Any]) -> Any:
-        """Return the node with the attributes of the call of its function."""
+        """Return the node with the attributes of its function's call in place of references to them."""
         if not any(attr.ref_attr_name for attr in proto.attribute):
             return proto
         found = type(proto)()
@@ -269,7 +252,7 @@ class GraphReader:
         return found
 
     def _value(self, node: OnnxNode, index: int, made: Any, known: Sequence[Any] | None) -> Value | None:
-        """Return the value of an output that a converter made, with its known facts."""
+        """Return the value of an output that a converter made, with all known facts."""
         if made is None:
             return None
         value = made if isinstance(made, Value) else Value(made)
@@ -296,7 +279,7 @@ class GraphReader:
         if expected is not None and found is not expected:
             raise UnsupportedNodeError(f"wrong type of output {index}: got {found.name}, expected {expected.name}")
 
-    # --- what ONNX says of an op ------------------------------------------------------------------------------------
+    # --- ONNX's definitions -----------------------------------------------------------------------------------------
 
     def _schema(self, proto: Any, domain: str) -> Any:
         """Return ONNX's definition of the op in the version that the model imports; None for an op of another domain."""
@@ -304,9 +287,8 @@ class GraphReader:
 
         version = self.opsets.get(domain)
         if version is None:
-            raise UnsupportedNodeError(
-                f"no opset for domain {spell(domain)}: got none, expected one in the model's opset_import"
-            )
+            expected = "expected one in the model's opset_import"
+            raise UnsupportedNodeError(f"no opset for domain {spell(domain)}: got none, {expected}")
         key = (domain, proto.op_type, version)
         if key not in self.model.schemas:
             try:
@@ -316,7 +298,7 @@ class GraphReader:
         return self.model.schemas[key]
 
     def _infer(self, schema: Any, proto: Any, values: Sequence[Value | None]) -> dict[str, Any]:
-        """Return the types of a node's outputs that ONNX infers; none if inference fails."""
+        """Return the types that ONNX infers for a node's outputs, by name; empty if inference fails."""
         from onnx import helper, shape_inference
 
         pairs = [(name, value) for name, value in zip(proto.input, values, strict=True) if value is not None]
@@ -324,12 +306,7 @@ class GraphReader:
         data = {}
         for name, value in pairs:
             content = value.content
-            if (
-                content is not None
-                and content.size <= _MOST_KNOWN
-                and content.dtype.kind in "iufb"
-                and content.dtype.name in _DATA
-            ):
+            if content is not None and content.size <= _MOST_KNOWN and content.dtype.name in _DATA:
                 kind = _DATA[content.dtype.name]
                 data[name] = helper.make_tensor(name, kind, content.shape, content.tobytes(), raw=True)
         if len(types) < len({name for name, _ in pairs}):
@@ -337,17 +314,16 @@ class GraphReader:
         opsets = [helper.make_opsetid(name, version) for name, version in self.opsets.items()]
         try:
             found: dict[str, Any] = shape_inference.infer_node_outputs(schema, proto, types, data, opset_imports=opsets)
-        except Exception:  # whatever ONNX's inference does not take: its own errors have no class in common
+        except Exception:  # ONNX's errors of inference have no common class
             return {}
         for name, dims in shape_of_outputs(proto, values).items():
             if name in found and dims_of(found[name]) is None:
-                found[name] = helper.make_tensor_type_proto(found[name].tensor_type.elem_type, dims)
+                found[name] = tensor_type(found[name].tensor_type.elem_type, dims)
         return found
 
     def composition(self, node: OnnxNode) -> list[Value | None]:
         """Return the outputs of a node by ONNX's composition of its op. Raises UnsupportedNodeError if there is none."""
-        domain = "" if node.proto.domain in DEFAULT_DOMAINS else node.proto.domain
-        schema = self._schema(node.proto, domain)
+        schema = self._schema(node.proto, plain_domain(node.proto.domain))
         body = None if schema is None else self._body(schema, node.proto, node.values)
         if body is None:
             raise UnsupportedNodeError(f"no ONNX function body for op '{node.op}'")
@@ -362,9 +338,9 @@ class GraphReader:
         versions = schema.context_dependent_function_opset_versions if depends else schema.function_opset_versions
         if not versions:
             return None
-        current = self.opsets.get("" if schema.domain in DEFAULT_DOMAINS else schema.domain, 1)
+        current = self.opsets.get(plain_domain(schema.domain), 1)
         version = max((one for one in versions if one <= current), default=min(versions))
-        if depends:  # an input that is left out has an empty type
+        if depends:  # an omitted input has an empty type
             types = [b"" if value is None or value.type is None else value.type.SerializeToString() for value in values]
             text = schema.get_context_dependent_function_with_opset_version(version, proto.SerializeToString(), types)
         else:
@@ -380,8 +356,8 @@ class GraphReader:
         if self.depth >= MOST_NESTED:
             raise UnsupportedNodeError(f"recursive function '{function.name}': expected functions that do not call themselves")
         defaults = {attr.name: attr for attr in function.attribute_proto}
-        opsets = {("" if entry.domain in DEFAULT_DOMAINS else entry.domain): entry.version for entry in function.opset_import}
-        inner = GraphReader(self.model, self.builder, None, {**self.opsets, **opsets}, {**defaults, **attrs}, self.depth + 1)
+        opsets = {**self.opsets, **opset_versions(function.opset_import)}
+        inner = GraphReader(self.model, self.builder, None, opsets, {**defaults, **attrs}, self.depth + 1)
         inner.by_ref, inner.maker, inner.device = self.by_ref, self.maker, self.device
         for index, name in enumerate(function.input):
             value = values[index] if index < len(values) else None
@@ -394,7 +370,7 @@ class GraphReader:
         return [inner.names.get(name) for name in function.output]
 
     left_out: frozenset[str] | set[str] = frozenset()
-    """Inputs of a function that its caller omitted, and that its nodes therefore lack too."""
+    """Inputs of a function that its call omits. Its nodes then omit them too."""
 
     def _unknown(self, proto: Any, domain: str, since: int) -> str:
         full = f"{domain}::{proto.op_type}" if domain else proto.op_type
@@ -406,27 +382,17 @@ class GraphReader:
 
 
 REFUSED = UnsupportedNodeError("an input was refused")
-"""Marker of a node whose problem has been reported."""
+"""Error of a node with an input whose problem has been reported."""
 _WAY_OUT = "; --allow-unknown cpu,gpu places it on these devices without computing it"
-_DATA = {
-    "float32": 1,
-    "uint8": 2,
-    "int8": 3,
-    "uint16": 4,
-    "int16": 5,
-    "int32": 6,
-    "int64": 7,
-    "bool": 9,
-    "float16": 10,
-    "float64": 11,
-    "uint32": 12,
-    "uint64": 13,
-}
-"""ONNX numbers, by numpy name, of types whose content inference may use."""
+_LIST_FIELDS = ("floats", "ints", "strings", "tensors", "graphs")
+_ATTRIBUTE_FIELDS = {1: "f", 2: "i", 3: "s", 4: "t", 5: "g", 13: "tp", **dict(enumerate(_LIST_FIELDS, 6))}
+"""Fields of an AttributeProto by the number of its type. Source: `onnx.proto`."""
+_DATA = {BY_ONNX_NUMBER[number].numpy.name: number for number in (*range(1, 8), *range(9, 14))}
+"""ONNX's numbers of the element types whose content inference may use, by numpy name."""
 
 
 def _applied(row: Row, node: OnnxNode) -> Outputs:
-    """Return the outputs of a converter. Raises UnsupportedNodeError if it rejects the node's attributes or constants."""
+    """Return the outputs that a converter makes. Raises UnsupportedNodeError if it fails for the node's attributes."""
     try:
         return row(node)
     except GraphBuildError:
@@ -440,16 +406,14 @@ def _defaults(schema: Any) -> dict[str, Any]:
 
 
 def _refined(inferred: Any, declared: Any) -> Any:
-    """Return the inferred type, with the declared shape if none could be inferred."""
+    """Return the inferred type, with sizes of the declared shape where none could be inferred."""
     dims, said = dims_of(inferred), dims_of(declared)
     if said is None or (dims is not None and (len(dims) != len(said) or None not in dims)):
         return inferred
-    from onnx import helper
-
     merged = said if dims is None else [own if own is not None else other for own, other in zip(dims, said, strict=True)]
     if dims is not None and tuple(merged) == dims:
         return inferred
-    return helper.make_tensor_type_proto(inferred.tensor_type.elem_type, merged)
+    return tensor_type(inferred.tensor_type.elem_type, merged)
 
 
 def _listed(made: Outputs) -> list[Any]:

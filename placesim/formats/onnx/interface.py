@@ -1,20 +1,19 @@
 """A model's inputs and outputs as tensors that can be fed and fetched.
 
 A sequence is fed as one tensor with its members along the first axis. It is fetched as separate members if their number is
-known; else as one tensor, which requires members of one shape. An optional that is fed has a value.
+known, else as one tensor, for which the members must have one shape. An optional is fed with a value.
 """
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any
 
 from placesim.core.dtypes import DataType
 from placesim.formats.onnx.bodies import emitter_of
-from placesim.formats.onnx.element_types import BY_ONNX_NUMBER
 from placesim.formats.onnx.graph_reading import GraphReader
 from placesim.formats.onnx.lists import element_dtype, element_type, open_sizes, optional_content, shape_operand, stacked
 from placesim.formats.onnx.names import scope_name
-from placesim.formats.onnx.onnx_node import UnsupportedNodeError
+from placesim.formats.onnx.onnx_node import UnsupportedNodeError, dtype_of, tensor_of
 from placesim.formats.onnx.values import Value, dims_of
 from placesim.graph.graph import TensorRef
 from placesim.ops.attributes import UNKNOWN_RANK, Shape
@@ -32,11 +31,7 @@ def model_input(reading: GraphReader, name: str, kind: Any) -> tuple[TensorRef, 
         raise UnsupportedNodeError(f"unsupported input: got {which or 'no type'}, expected a tensor, a sequence or an optional")
     if not kind.tensor_type.elem_type:
         raise UnsupportedNodeError("no element type: got an input without one, expected a type")
-    dtype: DataType | None = BY_ONNX_NUMBER.get(kind.tensor_type.elem_type)
-    if dtype is None:
-        got = kind.tensor_type.elem_type
-        raise UnsupportedNodeError(f"no such element type: got number {got}, expected a TensorFlow type")
-    dims = dims_of(kind)
+    dtype, dims = dtype_of(kind.tensor_type.elem_type), dims_of(kind)
     if dims is not None and any(dim is not None and dim < 0 for dim in dims):
         raise UnsupportedNodeError(f"wrong shape: got {list(dims)}, expected sizes from 0 on")
     ref = _placeholder(reading, name, dtype, UNKNOWN_RANK if dims is None else Shape(open_sizes(dims)))
@@ -68,12 +63,11 @@ def model_outputs(reading: GraphReader, name: str, value: Value) -> dict[str, Te
         return found
     kind = "tensor_type" if value.type is None else value.type.WhichOneof("value")
     if kind == "tensor_type":
-        return {name: cast("TensorRef", value.ref)}
+        return {name: tensor_of(value)}
     with reading.builder.name_scope(scope_name(name, "Output")):
         node = emitter_of(reading)
         if kind == "optional_type":
             content = optional_content(node, value)
         else:
-            assert value.ref is not None
-            content = stacked(node, value.ref, element_dtype(value), dims_of(element_type(value)))
+            content = stacked(node, tensor_of(value), element_dtype(value), dims_of(element_type(value)))
     return model_outputs(reading, name, content)

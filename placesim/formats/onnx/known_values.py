@@ -1,6 +1,6 @@
 """Values of a node's outputs that are known before execution, from the shape arithmetic of exported models.
 
-Unknown elements, such as an unknown size, are None among known ones.
+An array may have None for an unknown element, such as an unknown size.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Array = np.ndarray[Any, Any]
 
 
 def known_outputs(node: OnnxNode) -> Sequence[Array | None] | None:
-    """Return the known content of a node's outputs, from its inputs; None if nothing is known."""
+    """Return the known content of a node's outputs; None if nothing is known."""
     rule = _RULES.get(node.op)
     if rule is None:
         return None
@@ -41,7 +41,7 @@ def known_outputs(node: OnnxNode) -> Sequence[Array | None] | None:
 
 
 def shape_of_outputs(proto: Any, values: Sequence[Value | None]) -> dict[str, Dims]:
-    """Return the shapes of outputs from a partly known list of sizes. ONNX's inference needs all sizes."""
+    """Return the shapes of outputs that an input with sizes determines. Unlike for ONNX's inference, sizes may be unknown."""
     place = {"Reshape": 1, "Expand": 1, "ConstantOfShape": 0}.get(proto.op_type)
     value = values[place] if place is not None and place < len(values) else None
     if value is None or value.known is None or value.known.ndim != 1:
@@ -70,7 +70,7 @@ def _joined(one: int | None, other: int | None) -> int | None:
 
 
 def _typed(node: OnnxNode, found: Array) -> Array:
-    """Return an array of the output's type, unless elements are unknown."""
+    """Return an array in the type of the node's output, or as objects if elements are unknown."""
     if any(item is None for item in found.flat):
         return found.astype(object)
     dtype = node.output_dtype()
@@ -123,13 +123,7 @@ def _divide(node: OnnxNode, one: Array, other: Array) -> Array:
     def each(a: Any, b: Any) -> Any:
         if a is None or b is None:
             return None
-        return (
-            a / b
-            if isinstance(a, float)
-            else int(a / b)
-            if abs(a) < 1 << 50
-            else abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
-        )
+        return a / b if isinstance(a, float) else abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
 
     return np.asarray(np.frompyfunc(each, 2, 1)(one.astype(object), other.astype(object)), object)
 
@@ -228,15 +222,11 @@ def _where(node: OnnxNode, condition: Array, one: Array, other: Array) -> Array:
     return np.asarray(chosen(condition, one, other), object)
 
 
-def _cast(node: OnnxNode, data: Array) -> Array:
-    return data
-
-
 _RULES: dict[str, Callable[..., Array | None]] = {
     "Shape": _shape,
     "Size": _size,
     "Identity": lambda node, data: data,
-    "Cast": _cast,
+    "Cast": lambda node, data: data,
     "Gather": _gather,
     "Concat": _concat,
     "Unsqueeze": _unsqueeze,

@@ -1,7 +1,8 @@
 """Conversion of ONNX's sequences and optionals to TensorFlow's lists and optionals, which are tensors of type variant.
 
-If all members of a sequence are known when it is read, its Value has them as `items`, and the graph has no list. A sequence
-that leaves a body or goes through a loop is a TensorList. An optional has no item or one, or is an Optional.
+If the length of a sequence is known when it is read, its Value has the members as `items`, and the graph has no list. A
+sequence that leaves a body, or that a loop carries, is a TensorList. In the same way, an optional has its content, if any, as
+`items`, or is an Optional.
 """
 
 from __future__ import annotations
@@ -11,21 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from placesim.core.dtypes import DTYPES, DataType
+from placesim.core.dtypes import VARIANT, DataType
 from placesim.formats.onnx.element_types import BY_ONNX_NUMBER, ONNX_NUMBER
-from placesim.formats.onnx.onnx_node import OnnxNode, UnsupportedNodeError
-from placesim.formats.onnx.values import Dims, Value, dims_of
+from placesim.formats.onnx.onnx_node import OnnxNode, UnsupportedNodeError, tensor_of
+from placesim.formats.onnx.values import Dims, Value, dims_of, tensor_type
 from placesim.graph.graph import TensorRef
 from placesim.ops.attributes import UNKNOWN_RANK, Shape
-
-BOOL, INT64, VARIANT = DTYPES["bool"], DTYPES["int64"], DTYPES["variant"]
-
-
-def tensor_type(number: int, dims: Dims | None) -> Any:
-    """Return the TypeProto of a tensor with this ONNX element type."""
-    from onnx import helper
-
-    return helper.make_tensor_type_proto(number, dims)
 
 
 def tensor_value(node: OnnxNode, tensor: TensorRef, dims: Dims | None) -> Value:
@@ -44,15 +36,11 @@ def type_of(node: OnnxNode, value: Value) -> Any:
         return items_type(value.items, value.type)
     if value.type is not None and (kind_of(value) != "tensor_type" or value.known is None):
         return value.type
-    assert value.ref is not None
-    return tensor_value(node, value.ref, value.shape).type
+    return tensor_value(node, tensor_of(value), value.shape).type
 
 
 def items_type(items: Sequence[Value], kind: Any) -> Any:
-    """Return the type of a sequence or optional of these items.
-
-    `kind` gives the container, and the element type if there are no items.
-    """
+    """Return the type of a sequence or optional of these items. `kind` is its declared type."""
     if not items:
         return kind
     found = items[0].type
@@ -81,7 +69,7 @@ def optional_type(element: Any) -> Any:
 
 
 def element_type(value: Value) -> Any:
-    """Return the TypeProto of a sequence's members, or of an optional's content."""
+    """Return the TypeProto of a sequence's members, or of an optional's content. Raises UnsupportedNodeError for a tensor."""
     kind = kind_of(value)
     if kind == "tensor_type":
         raise UnsupportedNodeError("not a sequence: got a tensor, expected a sequence")
@@ -98,25 +86,23 @@ def element_dtype(value: Value) -> DataType:
 
 
 def common_dims(one: Dims | None, other: Dims | None) -> Dims | None:
-    """Return the shape that covers both shapes."""
+    """Return a shape that fits tensors of both shapes."""
     if one is None or other is None or len(one) != len(other):
         return None
     return tuple(a if a == b else None for a, b in zip(one, other, strict=True))
 
 
 def common_type(one: Any, other: Any) -> Any:
-    """Return the type that covers both types. Raises UnsupportedNodeError if they have nothing in common."""
-    from onnx import helper
-
+    """Return a type that fits values of both types. Raises UnsupportedNodeError if there is none."""
     if one is None or other is None:
         return one if other is None else other
     kind = one.WhichOneof("value")
     if kind != other.WhichOneof("value"):
         raise UnsupportedNodeError(f"conflicting types: got {kind} and {other.WhichOneof('value')}")
     if kind == "sequence_type":
-        return helper.make_sequence_type_proto(common_type(one.sequence_type.elem_type, other.sequence_type.elem_type))
+        return sequence_type(common_type(one.sequence_type.elem_type, other.sequence_type.elem_type))
     if kind == "optional_type":
-        return helper.make_optional_type_proto(common_type(one.optional_type.elem_type, other.optional_type.elem_type))
+        return optional_type(common_type(one.optional_type.elem_type, other.optional_type.elem_type))
     if one.tensor_type.elem_type != other.tensor_type.elem_type:
         got = ", ".join(BY_ONNX_NUMBER[each.tensor_type.elem_type].name for each in (one, other))
         raise UnsupportedNodeError(f"conflicting element types: got {got}")
@@ -127,7 +113,7 @@ def common_type(one: Any, other: Any) -> Any:
 
 
 def as_tensor(node: OnnxNode, value: Value) -> Value:
-    """Return a sequence as a TensorList, or an optional as an Optional."""
+    """Return a sequence as a TensorList, an optional as an Optional, and a tensor unchanged."""
     if value.ref is not None:
         return value
     assert value.items is not None
@@ -135,14 +121,8 @@ def as_tensor(node: OnnxNode, value: Value) -> Value:
         return Value(_optional(node, value), value.type)
     made = empty_list(node, element_dtype(value))
     for item in value.items:
-        made = pushed(node, made, _tensor(item))
+        made = pushed(node, made, tensor_of(item))
     return Value(made, value.type)
-
-
-def _tensor(value: Value) -> TensorRef:
-    if value.ref is None:
-        raise UnsupportedNodeError("not a tensor: got a nested sequence or optional, expected a tensor")
-    return value.ref
 
 
 def empty_list(node: OnnxNode, dtype: DataType) -> TensorRef:
@@ -156,7 +136,7 @@ def pushed(node: OnnxNode, handle: TensorRef, item: TensorRef) -> TensorRef:
 
 
 def shape_operand(dims: Dims | None) -> Any:
-    """Return the value of `element_shape`."""
+    """Return the input `element_shape` of TensorFlow's list ops."""
     return np.int32(-1) if dims is None else np.array(open_sizes(dims), np.int32)
 
 
@@ -166,7 +146,7 @@ def list_length(node: OnnxNode, handle: TensorRef) -> TensorRef:
 
 
 def list_item(node: OnnxNode, value: Value, index: TensorRef) -> Value:
-    """Return a member of a TensorList; `index` is an int32 scalar from 0 on."""
+    """Return a member of a TensorList by its index, an int32 scalar of 0 or more."""
     kind = element_type(value)
     dims = dims_of(kind)
     made = node.emit("TensorListGetItem", value.ref, index, shape_operand(dims), element_dtype=element_dtype(value))
@@ -174,7 +154,7 @@ def list_item(node: OnnxNode, value: Value, index: TensorRef) -> Value:
 
 
 def stacked(node: OnnxNode, handle: TensorRef, dtype: DataType, dims: Dims | None, length: int | None = None) -> Value:
-    """Return all members of a TensorList, which have one shape, stacked along a new first axis."""
+    """Return all members of a TensorList, which must have one shape, stacked along a new first axis."""
     counted = -1 if length is None else length
     made = node.emit("TensorListStack", handle, shape_operand(dims), element_dtype=dtype, num_elements=counted)
     return tensor_value(node, made, None if dims is None else (length, *dims))
@@ -187,7 +167,7 @@ def _optional(node: OnnxNode, value: Value) -> TensorRef:
     assert value.items is not None
     if not value.items:
         return node.emit("OptionalNone")
-    return node.emit("OptionalFromValue", [_tensor(as_tensor(node, value.items[0]))])
+    return node.emit("OptionalFromValue", [tensor_of(as_tensor(node, value.items[0]))])
 
 
 def optional_content(node: OnnxNode, value: Value) -> Value:

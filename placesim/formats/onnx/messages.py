@@ -10,7 +10,7 @@ Message = Any
 
 
 def import_onnx() -> Any:
-    """Import the package.  Raises UsageError if it is not installed."""
+    """Import the package. Raises UsageError if it is not installed."""
     try:
         import onnx
     except ImportError as error:

@@ -20,9 +20,5 @@ def check_names(*names: Any) -> None:
 
 
 def scope_name(name: str, otherwise: str) -> str:
-    """Return a node name with `_` for invalid characters, such as `layer1/conv/Conv` for `/layer1/conv/Conv`.
-
-    Returns `otherwise` if nothing is left.
-    """
-    kept = _NO_START.sub("", _SLASHES.sub("/", _NOT_ALLOWED.sub("_", name))).rstrip("/")
-    return kept or otherwise
+    """Return a valid name such as `layer1/conv_1` for `/layer1/conv:1`; `otherwise` if no valid character is left."""
+    return _NO_START.sub("", _SLASHES.sub("/", _NOT_ALLOWED.sub("_", name))).rstrip("/") or otherwise

@@ -1,4 +1,4 @@
-"""A node of an ONNX graph for its converter: inputs as tensors, and methods that add ops to the graph."""
+"""A node of an ONNX graph, as a converter takes it: inputs as tensors, and methods that add ops to the graph."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from placesim.core.dtypes import INT32, INT64, DataType
+from placesim.core.dtypes import DTYPES, INT32, INT64, DataType
 from placesim.core.errors import GraphBuildError
 from placesim.formats.onnx.element_types import BY_ONNX_NUMBER, ONNX_NUMBER
-from placesim.formats.onnx.values import Dims, Value
+from placesim.formats.onnx.values import Dims, Value, tensor_type
 from placesim.graph.builder import ScopedGraphBuilder
 from placesim.graph.graph import TensorRef
 from placesim.ops.attributes import TensorValue
@@ -18,11 +18,9 @@ from placesim.ops.attributes import TensorValue
 Tensor = TensorRef
 Outputs = TensorRef | Value | None | Sequence[TensorRef | Value | None]
 Row = Callable[["OnnxNode"], Outputs]
-"""Converter of a node into ops: it returns the node's outputs, None for one that cannot be read."""
+"""Converter, which adds the ops of a node and returns the node's outputs; None for an output that is not supported."""
 Rows = dict[tuple[Any, ...], Row]
-"""Rows by op and versions, such as `{("Gemm", 7, 9, 11, 13): gemm}`: an op (with its domain, `com.x::Op`, if it is not ONNX's),
-the versions of its definition that the row handles, and the row.
-"""
+"""Converters by op and versions of its definition: `{("Gemm", 7, 9, 11, 13): gemm}`, or `com.x::Op` with another domain."""
 
 
 def describe_row(row: Row, text: str) -> Row:
@@ -33,6 +31,21 @@ def describe_row(row: Row, text: str) -> Row:
 
 class UnsupportedNodeError(GraphBuildError):
     """A feature of a node that its converter does not support, described in a sentence."""
+
+
+def tensor_of(value: Value) -> TensorRef:
+    """Return the tensor of a value. Raises UnsupportedNodeError for a sequence or optional that has none."""
+    if value.ref is None:
+        raise UnsupportedNodeError("not a tensor: got a nested sequence or optional, expected a tensor")
+    return value.ref
+
+
+def dtype_of(number: int) -> DataType:
+    """Return the type with this number in ONNX. Raises UnsupportedNodeError if TensorFlow has none."""
+    found: DataType | None = BY_ONNX_NUMBER.get(number)
+    if found is None:
+        raise UnsupportedNodeError(f"no such element type: got number {number}, expected a TensorFlow type")
+    return found
 
 
 def check_range(content: np.ndarray, dtype: DataType) -> None:
@@ -67,7 +80,7 @@ class NodeReading(Protocol):
 
 
 class OnnxNode:
-    """A node: `op`, `since` (the version of its op's definition), and `inputs`, with None for an omitted one."""
+    """A node. `since` is the version of its op's definition. `inputs` has None for an omitted input, and for a sequence."""
 
     __slots__ = ("_attrs", "inputs", "name", "op", "proto", "reading", "since", "values")
 
@@ -83,7 +96,7 @@ class OnnxNode:
         self.inputs: tuple[TensorRef | None, ...] = tuple(None if value is None else value.ref for value in values)
         self._attrs = attrs
 
-    # --- what the node says -----------------------------------------------------------------------------------------
+    # --- inputs, attributes, outputs --------------------------------------------------------------------------------
 
     def __getitem__(self, index: int) -> TensorRef:
         """Return a required input. Raises UnsupportedNodeError if it is missing or not a tensor."""
@@ -96,10 +109,28 @@ class OnnxNode:
         """Return an optional input; None if omitted."""
         return self.inputs[index] if index < len(self.inputs) else None
 
+    def value(self, index: int) -> Value:
+        """Return a required input that need not be a tensor. Raises UnsupportedNodeError if it is missing."""
+        found = self.values[index] if index < len(self.values) else None
+        if found is None:
+            raise UnsupportedNodeError(f"no input {index}: expected one")
+        return found
+
     def attr(self, name: str, default: Any = None) -> Any:
         """Return an attribute: an int, float, str (bytes if not UTF-8), tuple of these, TensorValue or GraphProto."""
         found = self._attrs.get(name)
         return default if found is None else self.reading.attribute(found)
+
+    def type_attr(self, name: str, default: DataType) -> DataType:
+        """Return the type whose ONNX number an attribute has; 0 or no attribute gives the default.
+
+        Raises UnsupportedNodeError for a type that TensorFlow lacks.
+        """
+        number = self.attr(name, 0)
+        found = BY_ONNX_NUMBER.get(number) if number else default
+        if found is None:
+            raise UnsupportedNodeError(f"wrong {name}: got {number}, expected the number of a TensorFlow type")
+        return found
 
     def has_output(self, index: int) -> bool:
         """Whether an output is used."""
@@ -107,10 +138,10 @@ class OnnxNode:
 
     @property
     def outputs(self) -> int:
-        """Return the number of listed outputs."""
+        """Return the number of outputs that the node lists."""
         return len(self.proto.output)
 
-    # --- what is known ----------------------------------------------------------------------------------------------
+    # --- known facts ------------------------------------------------------------------------------------------------
 
     def dtype(self, tensor: TensorRef) -> DataType:
         """Return a tensor's element type."""
@@ -118,10 +149,7 @@ class OnnxNode:
         return found
 
     def shape(self, tensor: TensorRef) -> Dims | None:
-        """Return the known shape of a tensor; None for an unknown rank.
-
-        Of tensors that converters add, only the shapes of constants are known.
-        """
+        """Return the known shape of a tensor; None for an unknown rank, and for most tensors that a converter adds."""
         value = self.reading.by_ref.get(tensor)
         return None if value is None else value.shape
 
@@ -143,7 +171,7 @@ class OnnxNode:
         return None if value is None else value.content
 
     def sizes_known(self, vector: TensorRef) -> list[int | None] | None:
-        """Return the elements of a shape vector, None for unknown ones; None if even their number is unknown."""
+        """Return the elements of a vector of sizes, with None for an unknown size; None if even their number is unknown."""
         value = self.reading.by_ref.get(vector)
         if value is None or value.known is None:
             return None
@@ -158,13 +186,13 @@ class OnnxNode:
         found = self.output_type(index)
         return None if found is None else BY_ONNX_NUMBER.get(found.tensor_type.elem_type)
 
-    # --- what is added ----------------------------------------------------------------------------------------------
+    # --- adding ops -------------------------------------------------------------------------------------------------
 
     def emit(self, op: str, *inputs: Any, name: str | None = None, **attrs: Any) -> TensorRef:
         """Add an op and return its first output.
 
         Inputs are tensors, lists of them (for list arguments) and literals. Attrs have the forms of `ops/attributes.py`; types
-        and counts implied by inputs may be left out. The default name is the op's, in the node's scope.
+        and counts that follow from the inputs may be left out. The default name is the op's, in the node's scope.
         """
         return self.emit_all(op, *inputs, name=name, **attrs)[0]
 
@@ -174,18 +202,14 @@ class OnnxNode:
         return tuple(TensorRef(made.id, slot) for slot in range(len(made.signature.output_dtypes)))
 
     def constant(self, value: Any, dtype: DataType | None = None, name: str | None = None) -> TensorRef:
-        """Add a Const of a literal, an array or a TensorValue; its content is known."""
+        """Add a Const of a literal, an array or a TensorValue, and record its content."""
         made = self.reading.builder.constant(value, dtype, name=name)
         ref = TensorRef(made.id, 0)
-        tensor: TensorValue = made.attrs["value"]
-        self.reading.know(ref, tensor)
+        self.reading.know(ref, made.attrs["value"])
         return ref
 
     def cast(self, tensor: TensorRef, dtype: DataType) -> TensorRef:
-        """Return a tensor cast to another type; the tensor itself if it has that type.
-
-        Raises UnsupportedNodeError for known integers that are too large for a narrower integer type.
-        """
+        """Return a tensor in a type, by a Cast if needed. Raises UnsupportedNodeError for known integers that are too large."""
         own = self.dtype(tensor)
         if own is dtype:
             return tensor
@@ -195,9 +219,9 @@ class OnnxNode:
         return self.emit("Cast", tensor, DstT=dtype)
 
     def narrow(self, tensor: TensorRef, what: str) -> TensorRef:
-        """Return an integer scalar or vector cast to `int32`.
+        """Return an integer scalar or vector as `int32`. A number that is too large is an error, found here or by an Assert.
 
-        A value that is too large is an error: at once if it is known, else by an Assert.
+        `what` names the numbers in the error.
         """
         found = self.cast(tensor, INT32)
         if found == tensor or self.content(tensor) is not None:
@@ -219,7 +243,7 @@ class OnnxNode:
         return self.constant(np.asarray(values, np.int64).reshape(-1), INT64, name)
 
     def sizes(self, tensor: TensorRef) -> TensorRef:
-        """Return the shape of a tensor as an `int64` vector: a Const if known, else from a Shape op."""
+        """Return the shape of a tensor as an `int64` vector: a Const if it is known, else a Shape."""
         shape = self.shape(tensor)
         if shape is not None and None not in shape:
             return self.vector([size for size in shape if size is not None], "shape")
@@ -227,7 +251,7 @@ class OnnxNode:
         return found if shape is None else self.know_shape(found, (len(shape),))
 
     def size(self, tensor: TensorRef, axis: int) -> int | TensorRef:
-        """Return one size of a tensor: a number if known, else an `int64` scalar."""
+        """Return the size of an axis: a number if it is known, else an `int64` scalar tensor."""
         shape = self.shape(tensor)
         known = None if shape is None or not -len(shape) <= axis < len(shape) else shape[axis]
         if known is not None:
@@ -251,7 +275,7 @@ class OnnxNode:
         return self.constant(size, INT64) if isinstance(size, int) else size
 
     def pack(self, sizes: Sequence[int | TensorRef]) -> TensorRef:
-        """Return a vector of sizes; a Const if all are numbers."""
+        """Return a vector of `int64` sizes: a Const if all are numbers, else a Pack."""
         numbers = [size for size in sizes if isinstance(size, int)]
         if len(numbers) == len(sizes):
             return self.vector(numbers, "shape")
@@ -266,10 +290,7 @@ class OnnxNode:
         return made if shape is None else self.know_shape(made, tuple(shape[axis] for axis in order))
 
     def axis(self, axis: int, tensor: TensorRef) -> int:
-        """Return an axis as a number from 0 on.
-
-        Raises UnsupportedNodeError if it is out of range, or negative with an unknown rank.
-        """
+        """Return an axis as 0 or more. Raises UnsupportedNodeError if it is out of range, or negative for an unknown rank."""
         if axis >= 0 and self.rank(tensor) is None:
             return axis
         rank = self.known_rank(tensor)
@@ -278,9 +299,9 @@ class OnnxNode:
         return axis % rank
 
     def aligned(self) -> tuple[TensorRef, TensorRef]:
-        """Return both inputs, reshaped for the broadcasting of opset 7.
+        """Return both inputs for broadcasting from the last axis, as since opset 7.
 
-        Before opset 7, `axis` gave the position of the second input's axes.
+        Before, the attribute `axis` said which axis of the first input is the first axis of the second.
         """
         a, b = self[0], self[1]
         axis = self.attr("axis")
@@ -291,7 +312,7 @@ class OnnxNode:
         return a, b
 
     def composition(self) -> Outputs:
-        """Outputs by ONNX's composition of the op.  Raises UnsupportedNodeError if there is none."""
+        """Return the outputs by ONNX's composition of the op. Raises UnsupportedNodeError if there is none."""
         return self.reading.composition(self)
 
     def computes(self, op: str, **attrs: DataType) -> bool:
@@ -299,9 +320,9 @@ class OnnxNode:
         return self.reading.has_kernel(op, attrs)
 
     def emit_widened(self, op: str, *inputs: Any, type_attr: str = "T", **attrs: Any) -> TensorRef:
-        """Add an op like `emit`, in a wider type with a cast back if no CPU kernel exists for the inputs' type.
+        """Add an op like `emit`. If no CPU kernel has the inputs' type, it gets a wider type, and the result is cast back.
 
-        All tensors among the inputs have the same type, that of `type_attr`.
+        All tensors among the inputs must have the same type, that of `type_attr`.
         """
         tensors = [item for item in _flat(inputs) if isinstance(item, TensorRef)]
         own = self.dtype(tensors[0])
@@ -313,47 +334,39 @@ class OnnxNode:
         return self.cast(made, own) if self.dtype(made) is wide else made
 
     def wider(self, op: str, dtype: DataType, type_attr: str = "T") -> DataType:
-        """Return the type, or the nearest type with a CPU kernel for the op that can hold all its values.
-
-        Raises UnsupportedNodeError if there is none.
-        """
+        """Return the first type with a CPU kernel for the op: this type, or a wider one. Raises UnsupportedNodeError."""
         for wide in (dtype, *_WIDER.get(dtype.name, ())):
             if self.computes(op, **{type_attr: wide}):
                 return wide
         raise UnsupportedNodeError(f"no kernel of {op} for {dtype.name}: expected a supported type")
 
     def same_shape(self, tensor: TensorRef, like: TensorRef) -> TensorRef:
-        """Record that a tensor has the known shape of another. Returns the tensor."""
+        """Return a tensor, after recording that it has the shape of another, if that is known."""
         value = self.reading.by_ref.get(like)
         if value is not None and value.shape is not None:
             self.know_shape(tensor, value.shape)
         return tensor
 
     def know_shape(self, tensor: TensorRef, dims: Dims) -> TensorRef:
-        """Record the shape of an added tensor for other converters. Returns the tensor."""
-        from onnx import helper
-
-        number = ONNX_NUMBER.get(self.dtype(tensor), 0)
-        self.reading.by_ref.setdefault(tensor, Value(tensor, helper.make_tensor_type_proto(number, dims)))
+        """Return a tensor, after recording its shape for other converters."""
+        kind = tensor_type(ONNX_NUMBER.get(self.dtype(tensor), 0), dims)
+        self.reading.by_ref.setdefault(tensor, Value(tensor, kind))
         return tensor
 
 
 def _flat(items: Iterable[Any]) -> Iterable[Any]:
+    """Yield the items, with lists of tensors flattened."""
     for item in items:
-        if (
-            isinstance(item, list | tuple)
-            and any(isinstance(part, TensorRef) for part in item)
-            and not isinstance(item, TensorRef)
-        ):
+        is_list = isinstance(item, list | tuple) and not isinstance(item, TensorRef)
+        if is_list and any(isinstance(part, TensorRef) for part in item):
             yield from _flat(item)
         else:
             yield item
 
 
-def _wider() -> dict[str, tuple[DataType, ...]]:
-    from placesim.core.dtypes import DTYPES
-
-    rows = {
+_WIDER = {
+    name: tuple(DTYPES[wide] for wide in text.split())
+    for name, text in {
         "half": "float double",
         "bfloat16": "float double",
         "float": "double",
@@ -372,9 +385,6 @@ def _wider() -> dict[str, tuple[DataType, ...]]:
         "int4": "int8 int32",
         "uint4": "uint8 int32",
         "int64": "double",
-    }
-    return {name: tuple(DTYPES[wide] for wide in text.split()) for name, text in rows.items()}
-
-
-_WIDER = _wider()
+    }.items()
+}
 """Wider types to use instead. `double` can't hold the largest `int64` and `uint64`, but this is better than no kernel."""

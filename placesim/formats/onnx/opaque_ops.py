@@ -1,6 +1,6 @@
-"""Placement of unknown ops: each becomes an op of the registry, with kernels for the requested device types.
+"""Placement of unknown ops: each becomes an op of the registry, with kernels for some device types.
 
-It has no numpy kernel, so that it can be placed, explained and shown, but neither run nor simulated.
+Such an op can be placed, explained and shown. It can't be run or simulated, as it has no numpy kernel.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class OpaqueOps:
         return bool(self._device_types)
 
     def add(self, node: OnnxNode, domain: str) -> tuple[Tensor, ...]:
-        """Add a node as one op with all its inputs.  Raises UnsupportedNodeError for an unknown output type."""
+        """Add a node as one op with all its inputs. Raises UnsupportedNodeError for an unknown output type."""
         op = op_name(domain, node.op)
         if op not in self._ops:
             lists = {name: AttrDef(name, "list(type)", minimum=0) for name in ("Tin", "Tout")}
@@ -55,9 +55,6 @@ class OpaqueOps:
 
 
 def op_name(domain: str, op: str) -> str:
-    """Return an op's name in TensorFlow's form: `ComMicrosoft>FusedConv` for `FusedConv` of `com.microsoft`.
-
-    ONNX's own ops get the prefix `Onnx>`.
-    """
+    """Return an op's name in TensorFlow: `ComMicrosoft>FusedConv` for domain `com.microsoft`, `Onnx>X` for ONNX's own."""
     words = [word[0].upper() + word[1:] for word in _NOT_ALLOWED.split(domain or "onnx") if word]
     return f"{''.join(words) or 'Other'}>{_NOT_ALLOWED.sub('_', op)}"

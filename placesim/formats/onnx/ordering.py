@@ -11,7 +11,7 @@ from placesim.formats.problems import spell
 
 
 def read_names(proto: Any) -> Iterator[str]:
-    """Yield the names that a node reads: its inputs, and the outer names that the bodies in its attributes read."""
+    """Yield the names that a node reads: its inputs, and outer names in the bodies of its attributes."""
     yield from (name for name in proto.input if name)
     for attr in proto.attribute:
         for graph in (*((attr.g,) if attr.HasField("g") else ()), *attr.graphs):
@@ -28,7 +28,7 @@ def outer_names(graph: Any) -> dict[str, None]:
 
 
 def in_order(nodes: Sequence[Any]) -> list[tuple[int, Any]]:
-    """Return the nodes in topological order, with their positions in the file. Raises UnsupportedNodeError for a cycle."""
+    """Return the nodes in topological order, each with its index in the file. Raises UnsupportedNodeError for a cycle."""
     makers = {name: index for index, node in enumerate(nodes) for name in node.output if name}
     waits = [{makers[name] for name in read_names(node) if name in makers} for node in nodes]
     if all(maker < index for index, needed in enumerate(waits) for maker in needed):
@@ -48,18 +48,18 @@ def in_order(nodes: Sequence[Any]) -> list[tuple[int, Any]]:
             if not left[reader]:
                 heapq.heappush(ready, reader)
     if len(found) < len(nodes):
-        raise UnsupportedNodeError(_circle(nodes, waits, {index for index, count in enumerate(left) if count}))
+        raise UnsupportedNodeError(_cycle_message(nodes, waits, {index for index, count in enumerate(left) if count}))
     return found
 
 
-def _circle(nodes: Sequence[Any], waits: Sequence[set[int]], left: set[int]) -> str:
-    """Return the message about a cycle among the remaining nodes."""
+def _cycle_message(nodes: Sequence[Any], waits: Sequence[set[int]], left: set[int]) -> str:
+    """Return the message about a cycle among the nodes that are left, each of which waits for another one of them."""
     seen: dict[int, int] = {}
     index = min(left)
     while index not in seen:
         seen[index] = len(seen)
         index = min(waits[index] & left)
-    circle = [one for one, place in seen.items() if place >= seen[index]][::-1]
-    named = [f"{spell(nodes[one].name or nodes[one].op_type)} (node {one})" for one in (*circle, circle[0])]
+    cycle = [one for one, place in seen.items() if place >= seen[index]][::-1]
+    named = [f"{spell(nodes[one].name or nodes[one].op_type)} (node {one})" for one in (*cycle, cycle[0])]
     listed = named if len(named) <= 6 else [*named[:3], "...", *named[-2:]]
     return f"cycle: got {' -> '.join(listed)}, expected an acyclic graph"

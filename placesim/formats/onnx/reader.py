@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePath
 from typing import Any
@@ -15,7 +16,7 @@ from placesim.formats.device_annotations import device_annotations
 from placesim.formats.onnx.devices import LayerRule, find_requested_devices
 from placesim.formats.onnx.expansion import expansion_problem
 from placesim.formats.onnx.families import find_row, known_versions
-from placesim.formats.onnx.graph_reading import DEFAULT_DOMAINS, GraphReader, Model
+from placesim.formats.onnx.graph_reading import GraphReader, Model, opset_versions, plain_domain
 from placesim.formats.onnx.interface import model_input, model_outputs
 from placesim.formats.onnx.messages import parse_model
 from placesim.formats.onnx.names import check_names
@@ -36,9 +37,8 @@ MAX_PROBLEMS = 100
 class OnnxFile:
     """The content of an ONNX file.
 
-    `inputs` and `outputs` map ONNX's names to tensors. `annotations` maps devices to their numbers of nodes. `made` has the
-    nodes made from each ONNX node, as in `GraphReader.made`. `data` is the model's bytes, and `tensor_files` are other files
-    with tensors.
+    `inputs` and `outputs` map ONNX's names to tensors. `annotations` has the number of nodes that request each device. `made`
+    is that of `GraphReader`. `data` is the model's bytes, and `tensor_files` are other files with tensors.
     """
 
     file: GraphFile
@@ -63,8 +63,8 @@ def read_onnx(
     `name` is the file's name, for messages. Weights in other files must lie in `directory`. With `unknown_devices`, such as
     `("CPU", "GPU")`, an unknown op can be placed on these device types.
 
-    Nodes request the devices of their `layers`, else those of the model's own annotations; with None they request no device.
-    Raises GraphFileError with all problems, and UsageError if the `onnx` package is not installed.
+    Nodes request the devices of the rules `layers`, else those of the model's annotations; with None, they request no device.
+    Raises GraphFileError with all problems, and UsageError if the package `onnx` is not installed.
     """
     try:
         rest, views = lift_weights(data)
@@ -85,12 +85,12 @@ def _read(
 ) -> OnnxFile:
     problems = FileProblems(name, MAX_PROBLEMS)
     _check_model(proto, problems)
-    functions = {(_domain(function), function.name, function.overload): function for function in proto.functions}
+    functions = {(plain_domain(each.domain), each.name, each.overload): each for each in proto.functions}
     if problem := expansion_problem(proto.graph.node, functions):
         problems.add(0, problem)
     problems.raise_if_any()
-    opsets = {("" if entry.domain in DEFAULT_DOMAINS else entry.domain): entry.version for entry in proto.opset_import}
-    model = Model(opsets, functions, TensorReader(views, directory), problems, find_row, known_versions, opaque_ops)
+    opsets, tensors = opset_versions(proto.opset_import), TensorReader(views, directory)
+    model = Model(opsets, functions, tensors, problems, find_row, known_versions, opaque_ops)
     if layers is not None:
         with _problem_reporter(problems, 0, "annotations of devices"):
             model.device_of = find_requested_devices(proto, layers)
@@ -135,7 +135,7 @@ def _read_graph(reading: GraphReader, graph: Any, problems: FileProblems) -> tup
 
 
 def _check_model(proto: Any, problems: FileProblems) -> None:
-    """Report missing information that the model's nodes need."""
+    """Report a missing graph, missing or unknown opsets, and names that are not text."""
     from onnx import defs
 
     if not proto.HasField("graph"):
@@ -151,30 +151,19 @@ def _check_model(proto: Any, problems: FileProblems) -> None:
     for entry in proto.opset_import:
         if not 0 <= entry.version < 1 << 31:
             problems.add(0, f"unknown opset: got version {entry.version} of domain {spell(entry.domain)}")
-        elif entry.domain in DEFAULT_DOMAINS and entry.version > newest:
+        elif not plain_domain(entry.domain) and entry.version > newest:
             wanted = f"expected at most {newest}, the newest in the installed onnx package"
             problems.add(0, f"unknown opset: got {entry.version}, {wanted}; pip install --upgrade onnx")
-
-
-def _domain(function: Any) -> str:
-    return "" if function.domain in DEFAULT_DOMAINS else function.domain
 
 
 def _text(builder: ScopedGraphBuilder, ref: TensorRef) -> str:
     return f"{builder.graph.nodes[ref.node].name}:{ref.slot}"
 
 
-class _problem_reporter:  # noqa: N801 - a context manager, as a function would be
-    """Context that records a GraphBuildError as a problem of the model."""
-
-    def __init__(self, problems: FileProblems, index: int, what: str) -> None:
-        self._problems, self._index, self._what = problems, index, what
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: Any, error: Any, trace: Any) -> bool:
-        if not isinstance(error, GraphBuildError):
-            return False
-        self._problems.add(self._index, f"{self._what}: {error.message}")
-        return True
+@contextmanager
+def _problem_reporter(problems: FileProblems, index: int, what: str) -> Iterator[None]:
+    """Record a GraphBuildError of the block as a problem of the model."""
+    try:
+        yield
+    except GraphBuildError as error:
+        problems.add(index, f"{what}: {error.message}")

@@ -1,4 +1,4 @@
-"""Check of a node against ONNX's definition of its op: numbers of inputs and outputs, types, attributes."""
+"""Check of a node by ONNX's definition of its op: numbers of inputs and outputs, types, attributes."""
 
 from __future__ import annotations
 
@@ -20,10 +20,9 @@ class _FormalInput(NamedTuple):
 
 
 class _Rules(NamedTuple):
-    """The checks of a node, made from its op's definition."""
+    """The parts of an op's definition that nodes are checked by. `attributes` has the type number, and whether required."""
 
     inputs: tuple[_FormalInput, ...]
-    is_variadic: bool
     least_inputs: int
     most_inputs: int
     least_outputs: int
@@ -42,22 +41,9 @@ def _rules(schema: Any) -> _Rules:
 
 
 def _read_rules(schema: Any) -> _Rules:
-    options = [given.option.name for given in schema.inputs]
-    inputs = tuple(
-        _FormalInput(given.name, option == "Single", frozenset(given.types))
-        for given, option in zip(schema.inputs, options, strict=True)
-    )
+    inputs = tuple(_FormalInput(given.name, given.option.name == "Single", frozenset(given.types)) for given in schema.inputs)
     attributes = {name: (int(attr.type.value), bool(attr.required)) for name, attr in schema.attributes.items()}
-    is_variadic = bool(options) and options[-1] == "Variadic"
-    return _Rules(
-        inputs,
-        is_variadic,
-        schema.min_input,
-        schema.max_input,
-        schema.min_output,
-        schema.max_output,
-        attributes,
-    )
+    return _Rules(inputs, schema.min_input, schema.max_input, schema.min_output, schema.max_output, attributes)
 
 
 def check_node(schema: Any, proto: Any, values: Sequence[Value | None], attrs: Mapping[str, Any]) -> None:
@@ -71,9 +57,8 @@ def check_node(schema: Any, proto: Any, values: Sequence[Value | None], attrs: M
             if formal.is_required:
                 raise UnsupportedNodeError(f"no input {index}: got none, expected '{formal.name}'")
         elif (kind := type_text(value.type)) and formal.types and kind not in formal.types:
-            raise UnsupportedNodeError(
-                f"wrong type of input '{formal.name}': got {kind}, expected {one_of(sorted(formal.types))}"
-            )
+            expected = one_of(sorted(formal.types))
+            raise UnsupportedNodeError(f"wrong type of input '{formal.name}': got {kind}, expected {expected}")
     for name, attr in attrs.items():
         if name not in rules.attributes:
             raise UnsupportedNodeError(f"unknown attribute: got {spell(name)}, expected {one_of(rules.attributes)}")

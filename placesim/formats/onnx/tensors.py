@@ -12,7 +12,7 @@ from placesim.core.dtypes import DataType
 from placesim.core.errors import GraphBuildError, InvalidArgumentError
 from placesim.core.files.containment import resolve_inside
 from placesim.core.files.reader import file_size, read_part
-from placesim.formats.onnx.element_types import BY_ONNX_NUMBER
+from placesim.formats.onnx.onnx_node import dtype_of
 from placesim.formats.onnx.weights import LIFTED
 from placesim.formats.problems import spell
 from placesim.graph.constants import check_size
@@ -24,10 +24,10 @@ Message = Any
 
 
 class TensorReader:
-    """A maker of constants from a model's tensors.
+    """A reader of a model's tensors.
 
-    `views` is the content that `weights` separated. Other files must lie in `directory`, the model's; it is None if the model
-    came from no file.
+    `views` has the contents that `weights` separated. Other files must lie in `directory`, that of the model's file; None if
+    there is no such file.
     """
 
     def __init__(self, views: list[memoryview], directory: Path | None) -> None:
@@ -38,24 +38,19 @@ class TensorReader:
     @property
     def files(self) -> tuple[Path, ...]:
         """Return the external data files that were read."""
-        return (
-            ()
-            if self._directory is None
-            else tuple(self._directory / name for name in dict.fromkeys(name for name, *_ in self._parts))
-        )
+        names = dict.fromkeys(name for name, *_ in self._parts)
+        return () if self._directory is None else tuple(self._directory / name for name in names)
 
     def read(self, tensor: Message) -> TensorValue:
-        """Read a tensor.  Raises GraphBuildError for an invalid one, an unsupported type, or a missing file."""
-        dtype = BY_ONNX_NUMBER.get(tensor.data_type)
-        if dtype is None:
-            raise GraphBuildError(f"no such element type: got number {tensor.data_type}, expected a TensorFlow type")
-        shape = tuple(tensor.dims)
+        """Read a tensor. Raises GraphBuildError for an invalid tensor, an unsupported type, or a missing file."""
+        dtype, shape = dtype_of(tensor.data_type), tuple(tensor.dims)
         if any(dim < 0 for dim in shape):
             raise GraphBuildError(f"wrong shape of a tensor: got {list(shape)}, expected dimensions of 0 or more")
         if tensor.data_location == 1 or tensor.raw_data:
             size = _content_bytes(dtype, shape)
             content = tensor.raw_data if tensor.data_location != 1 else self._content(tensor, size)
-            return TensorValue(dtype, self._array(dtype.numpy, dtype.name, shape, _checked(content, size)))
+            _check_bytes(len(content), size)
+            return TensorValue(dtype, _array(dtype.numpy, dtype.name, shape, content))
         if dtype.name == "string":
             return TensorValue(dtype, _sized(np.array([*tensor.string_data, b""], object)[:-1], shape))
         from onnx import numpy_helper
@@ -71,7 +66,7 @@ class TensorReader:
     def read_sparse(self, tensor: Message) -> TensorValue:
         """Read a SparseTensorProto as a dense constant. Raises the errors of `read`.
 
-        Its indices are numbers of elements, or have shape `[n, rank]`.
+        The indices of its `n` values have shape `[n]`, into the flat tensor, or `[n, rank]`.
         """
         dims = tuple(tensor.dims)
         values, indices = self.read(tensor.values), self.read(tensor.indices).array
@@ -94,7 +89,7 @@ class TensorReader:
         return self._external(entries, size)
 
     def _external(self, entries: dict[str, str], expected: ContentSize) -> bytes:
-        """Return the part of an external data file that type and shape need."""
+        """Return the content of a tensor in another file, of the expected size. Raises GraphBuildError."""
         location = entries.get("location", "")
         if self._directory is None:
             raise GraphBuildError(f"no weights file: got location '{location}' in a model not read from a file")
@@ -120,20 +115,22 @@ class TensorReader:
             raise GraphBuildError(f"cannot read the weights file '{location}': {reason}") from None
         return self._parts[part]
 
-    def _array(self, numpy: np.dtype[Any], name: str, shape: tuple[int, ...], content: Any) -> np.ndarray[Any, Any]:
-        count, bits = math.prod(shape), _PACKED.get(name)
-        if bits is None:
-            return np.frombuffer(content, numpy).reshape(shape)
-        raw = np.frombuffer(content, np.uint8)
-        parts = np.stack([raw >> shift & (1 << bits) - 1 for shift in range(0, 8, bits)], axis=-1).reshape(-1)[:count]
-        if name.startswith("int"):
-            signed = parts.astype(np.int8)
-            return np.where(signed >= 1 << bits - 1, signed - (1 << bits), signed).astype(numpy).reshape(shape)
-        return (parts.view(numpy) if name.startswith("float") else parts.astype(numpy)).reshape(shape)
+
+def _array(numpy: np.dtype[Any], name: str, shape: tuple[int, ...], content: Any) -> np.ndarray[Any, Any]:
+    """Return the array of a tensor's content."""
+    count, bits = math.prod(shape), _PACKED.get(name)
+    if bits is None:
+        return np.frombuffer(content, numpy).reshape(shape)
+    raw = np.frombuffer(content, np.uint8)
+    parts = np.stack([raw >> shift & (1 << bits) - 1 for shift in range(0, 8, bits)], axis=-1).reshape(-1)[:count]
+    if name.startswith("int"):
+        signed = parts.astype(np.int8)
+        return np.where(signed >= 1 << bits - 1, signed - (1 << bits), signed).astype(numpy).reshape(shape)
+    return (parts.view(numpy) if name.startswith("float") else parts.astype(numpy)).reshape(shape)
 
 
 class ContentSize(NamedTuple):
-    """The number of bytes of a tensor's content, with the type and shape that determine it."""
+    """The number of bytes of a tensor's content, and a text with the type and shape that determine it."""
 
     num_bytes: int
     reason: str
@@ -151,11 +148,6 @@ def _check_bytes(got: int, expected: ContentSize) -> None:
     if got != expected.num_bytes:
         wanted = f"{expected.num_bytes} for {expected.reason}"
         raise GraphBuildError(f"wrong size of a tensor's content: got {got} bytes, expected {wanted}")
-
-
-def _checked(content: bytes | memoryview, expected: ContentSize) -> bytes | memoryview:
-    _check_bytes(len(content), expected)
-    return content
 
 
 def _empty(shape: tuple[int, ...], dtype: DataType) -> np.ndarray[Any, Any]:

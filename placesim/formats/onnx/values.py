@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,9 +18,9 @@ Dims = tuple[int | None, ...]
 class Value:
     """A value of an ONNX graph.
 
-    `ref` is the tensor; None for a value that is no tensor, such as a sequence. `type` is ONNX's TypeProto as far as it could
-    be inferred. `known` has the elements that are known before execution. If only some are known, it is an array of objects,
-    with None for unknown elements. `items` are the members of a sequence of known length.
+    `ref` is its tensor; None for a sequence or optional that only has `items`. `type` is ONNX's TypeProto, as far as it could
+    be inferred. `known` has the elements that are known before execution; if only some are known, it is an array of objects,
+    with None for the others. `items` are the members of a sequence of known length, or the content of an optional.
     """
 
     ref: TensorRef | None
@@ -39,6 +40,13 @@ class Value:
         """Return the elements if all are known, else None."""
         known = self.known
         return None if known is None or (known.dtype == object and any(item is None for item in known.flat)) else known
+
+
+def tensor_type(number: int, dims: Sequence[int | None] | None) -> Any:
+    """Return the TypeProto of a tensor with this ONNX element type and shape."""
+    from onnx import helper
+
+    return helper.make_tensor_type_proto(number, dims)
 
 
 def dims_of(type_proto: Any) -> Dims | None:

@@ -1,7 +1,7 @@
-"""Separation of a model's large tensors from its bytes, as views, before `onnx` parses the rest.
+"""Separation of the content of large tensors from a model's bytes, as views, so that `onnx` does not copy it.
 
-Weights are therefore never copied. A separated tensor has `data_location: EXTERNAL`, and the number of its view under the key
-LIFTED. Source of the field numbers: `onnx.proto`.
+A tensor without its content has `data_location: EXTERNAL`, and the number of its view under the key LIFTED. Source of the field
+numbers: `onnx.proto`.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from placesim.core.protobuf_wire import BYTES, field_head, fields, message_field
 LIFTED = "placesim:lifted"
 """Key of `external_data` with the number of a view."""
 _LARGE_BYTES = 1024
-"""Size in bytes below which tensors stay in the model, because converters read shapes and axes."""
+"""Size in bytes below which a tensor's content stays in the model's bytes."""
 _RAW, _FLOATS, _DOUBLES = 9, 4, 10
 _EXTERNAL_DATA, _DATA_LOCATION = 13, 14
 _CONTENT = (_RAW, _FLOATS, _DOUBLES)
-"""Fields of a TensorProto that hold its elements consecutively, as numpy does."""
+"""Fields of a TensorProto that hold its elements as numpy does."""
 _PARTS = {
     "ModelProto": {7: "GraphProto", 25: "FunctionProto"},
     "GraphProto": {1: "NodeProto", 5: "TensorProto"},
@@ -27,7 +27,7 @@ _PARTS = {
 }
 """Messages that can contain tensors, by field number."""
 _MOST_NESTED = 100
-"""Maximum depth of nested messages, which is that of protobuf's parser."""
+"""Maximum depth of nested messages, as in protobuf's parser."""
 
 
 class WeightsExtract(NamedTuple):
@@ -46,7 +46,7 @@ def lift_weights(data: bytes) -> WeightsExtract:
 def _without(
     data: memoryview, start: int, end: int, message: str, views: list[memoryview], depth: int
 ) -> list[bytes | memoryview]:
-    """Return the bytes of a message in pieces, with everything between large parts in one piece."""
+    """Return the bytes of a message without the content of large tensors, in pieces. The content is added to `views`."""
     if message == "TensorProto":
         return _tensor(data, start, end, views)
     parts = _PARTS[message]

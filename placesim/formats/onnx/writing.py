@@ -1,6 +1,6 @@
 """Writer of device annotations (IR version 11) into the bytes of an ONNX model; all other bytes stay the same.
 
-Each node gets an entry of the configuration WRITTEN, which puts each of its outputs on one device. Entries of other
+Each node with a device gets an entry of the configuration WRITTEN, which puts all its outputs on the device. Entries of other
 configurations stay. Source of the field numbers: `onnx.proto`.
 """
 
@@ -25,10 +25,10 @@ Pieces = Iterator[bytes | memoryview]
 
 
 def annotate_model(data: bytes, devices: Mapping[str, str]) -> Pieces:
-    """Return a ModelProto with devices for nodes of its graph.
+    """Yield the bytes of a ModelProto with devices for nodes of its graph, in pieces.
 
-    `devices` has the device of each node by the name of its first named output. The configuration is the first, because a
-    reader uses the first one.
+    `devices` has the device of a node by its first named output. The new configuration comes first, because readers use the
+    first one.
     """
     view = memoryview(data)
     names = list(dict.fromkeys(devices.values()))
@@ -81,7 +81,7 @@ def _node(view: memoryview, node: Field) -> tuple[list[str], list[memoryview]]:
 
 
 def _entry(outputs: list[str], number: int) -> bytes:
-    """Return a NodeDeviceConfigurationProto that puts each output unsplit on one device."""
+    """Return a NodeDeviceConfigurationProto that puts each output, as a whole, on one device."""
     on = number_field(_ON, number, is_written=True)
     specs = [message_field(_SHARDING, message_field(_TENSOR, name.encode()) + on) for name in outputs if name]
     return message_field(DEVICE_CONFIGURATIONS_FIELD, message_field(_ID, WRITTEN.encode()) + b"".join(specs))
@@ -96,9 +96,9 @@ def _text_in(view: memoryview, message: Field, number: int) -> str:
 
 
 def node_devices(found: OnnxFile, nodes: Mapping[str, str]) -> dict[str, str]:
-    """Return the device of each ONNX node, by its first output: the device of most nodes made from it.
+    """Return the device of each ONNX node, by its first output: the device of most nodes that were made from it.
 
-    `nodes` has the devices of the graph's nodes by name. If two devices have equally many, that of the last node is taken.
+    `nodes` has the devices of the graph's nodes by name. Of devices with equally many nodes, the last node's is taken.
     """
     graph = found.file.graph
     devices = {}

@@ -10,7 +10,7 @@ from placesim.core.suggestions import SIMILAR_AMONG_FEW, did_you_mean
 
 ENDING = ".yaml"
 _INSTALLED = Path("share") / "placesim" / "graphs"
-"""Location of the examples in an installation, below the folder of its packages or data."""
+"""Folder of the examples in an installation, relative to the folder of its packages or data."""
 
 
 def titles() -> dict[str, str]:
@@ -19,7 +19,7 @@ def titles() -> dict[str, str]:
 
 
 def read_example(name: str) -> str:
-    """Return the text of an example, by name with or without extension. Raises UsageError for an unknown one."""
+    """Return the text of an example by its name, with or without extension. Raises UsageError for an unknown name."""
     name, known = name.removesuffix(ENDING), _paths()
     if name not in known:
         listed = ", ".join(sorted(known)) or "none, as graphs/ was not installed"

@@ -9,6 +9,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
+from placesim.core.errors import GraphBuildError
+from placesim.core.suggestions import did_you_mean
+
 if TYPE_CHECKING:
     from placesim.formats.graph_file.entries.node_makers import FunctionMaker
     from placesim.graph.argument_binding import VariableNodes
@@ -18,9 +21,9 @@ if TYPE_CHECKING:
 
 
 class NodeHandle:
-    """A node or variable of a builder, as an input of other nodes. It is the first output; `[i]` selects another.
+    """A node or variable of a builder, as an input of other nodes. It stands for the first output; `[i]` gives another.
 
-    `name` is the full name of the node for fetches and feeds; in the body of a function, it is the name there.
+    `name` is the full name of the node in its graph, for fetches and feeds.
     """
 
     __slots__ = ("_builder", "_item", "name")
@@ -47,14 +50,14 @@ class NodeHandle:
 
 
 class _Level:
-    """A graph that nodes are added to: that of the file, of a function, or of the body of a conditional or loop."""
+    """A graph to which nodes are added: the file's, a function's, or that of the body of a conditional or loop."""
 
     def __init__(self, builder: NodeBuilder, functions: FunctionMaker | None = None, open_types: Any = None) -> None:
         self.builder = builder
         self.is_body = functions is not None
         self.open_types: Mapping[str, Any] = open_types or {}
         self.error: Exception | None = None
-        """The error that rejected a node of the body. The body can't continue, because its nodes have been numbered."""
+        """The error that rejected a node of a body, which rejects the whole body."""
         self._functions = functions
 
     @property
@@ -68,11 +71,22 @@ class _Level:
 
 
 class _BodyExit(Exception):
-    """An exception of the caller's own code ended a body."""
+    """An exception that the caller's function for a body raised."""
 
     def __init__(self, error: Exception) -> None:
         super().__init__(str(error))
         self.error = error
+
+
+@contextmanager
+def _build_errors() -> Iterator[None]:
+    """Raise GraphBuildError in place of the InvalidValue of the block."""
+    from placesim.formats.problems import InvalidValue
+
+    try:
+        yield
+    except InvalidValue as wrong:
+        raise GraphBuildError(str(wrong)) from None
 
 
 class GraphBuilder:
@@ -84,9 +98,9 @@ class GraphBuilder:
             y = builder.add("MatMul", x, builder.variable("w", [4, 2]), name="y")
         placesim.place(builder, gpu=1)
 
-    All functions that take a path take a builder too.  Every method that adds a node raises GraphBuildError if TensorFlow's
-    Python, or a graph file, would refuse the node, and then adds nothing.  `tensorflow` is the release that provides the ops,
-    such as "1.15".
+    All functions that take a path take a builder too. A method that adds a node adds nothing and raises GraphBuildError if
+    TensorFlow's Python, or a graph file, would refuse the node. `tensorflow` is the release that provides the ops, such as
+    "1.15".
     """
 
     def __init__(self, name: str = "<builder>", tensorflow: Any = None) -> None:
@@ -101,7 +115,7 @@ class GraphBuilder:
 
     @property
     def _builder(self) -> NodeBuilder:
-        """Return the builder of the current graph: that of the file, or of the innermost body."""
+        """Return the builder of the current graph: the file's, or that of the innermost body."""
         return self._levels[-1].builder
 
     def __repr__(self) -> str:
@@ -143,14 +157,10 @@ class GraphBuilder:
         self, value: Any, dtype: str | None = None, shape: Sequence[int] | None = None, name: str | None = None
     ) -> NodeHandle:
         """Add a `Const` as `tf.constant` does. By default, the value determines the dtype."""
-        from placesim.core.errors import GraphBuildError
         from placesim.formats.graph_file.plain_values import constant_value
-        from placesim.formats.problems import InvalidValue
 
-        try:
+        with _build_errors():
             tensor = constant_value(value, dtype, shape)
-        except InvalidValue as wrong:
-            raise GraphBuildError(str(wrong)) from None
         with self._adding():
             node = self._builder.constant(tensor, name=name)
         return NodeHandle(node.name, node, self._builder)
@@ -168,13 +178,12 @@ class GraphBuilder:
         `initializer` is as in a graph file (`"zeros"`, `{"random_normal": {"stddev": 0.1}}`, `{"value": [1.0, 2.0]}`); a value
         may determine shape and dtype. `kind` is `ref` or `resource`.
         """
-        from placesim.core.errors import GraphBuildError
         from placesim.formats.graph_file.entries.variable_entries import initializer_value, kind_value
         from placesim.formats.graph_file.plain_values import constant_value, dtype_value, known_shape
         from placesim.formats.problems import InvalidValue
         from placesim.graph.variables import VALUE_KINDS, InitializerSpec, add_variable
 
-        try:
+        with _build_errors():
             dims = None if shape is None else known_shape(shape)
             found, element = None if initializer is None else initializer_value(initializer), dtype_value(dtype)
             if found is not None and found.kind == "tensor":
@@ -183,8 +192,6 @@ class GraphBuilder:
                 tensor = constant_value(found.values[found.kind], None, dims)
                 element, found = tensor.dtype, InitializerSpec(found.kind, {found.kind: tensor.array})
             kind = kind_value(kind)
-        except InvalidValue as wrong:
-            raise GraphBuildError(str(wrong)) from None
         if len(self._levels) > 1:
             raise GraphBuildError("variable in a body: got one, expected it outside of functions, conditionals and loops")
         with self._adding():
@@ -192,11 +199,7 @@ class GraphBuilder:
         return NodeHandle(self._builder.graph.nodes[made.node].name, made, self._builder)
 
     def initializer(self, name: str = "init") -> NodeHandle:
-        """Add a node that runs the initializers of all variables made so far.
-
-        In a body, the node's calls wait for these initializers.
-        """
-        from placesim.core.errors import GraphBuildError
+        """Add a node that runs the initializers of all variables so far; in a body, the calls of the body wait for them."""
         from placesim.graph.variables import add_global_initializer
 
         level = self._levels[-1]
@@ -223,21 +226,17 @@ class GraphBuilder:
         called with them, and adds its nodes to this builder. It returns `{NAME: node}`, a node, or a list of nodes. Unnamed
         results are called `output`, or `output_0` and so on.
         """
-        from placesim.core.errors import GraphBuildError
         from placesim.formats.graph_file.entries.function_bodies import function_builder, write_body_function
         from placesim.formats.graph_file.entries.node_attrs import any_value
-        from placesim.formats.problems import InvalidValue
 
         library = self._file.graph.functions
         if name in library:
             raise GraphBuildError(f"duplicate function: got '{name}' again, expected it once")
         if self._file.registry.op(name) is not None:
             raise GraphBuildError(f"Cannot add function '{name}' because an op with the same name already exists.")
-        try:
+        with _build_errors():
             own = {key: any_value(value) for key, value in (attrs or {}).items()}
             builder, arguments, open_types = function_builder(self._file, inputs)
-        except InvalidValue as wrong:
-            raise GraphBuildError(str(wrong)) from None
         levels, self._levels = self._levels, [_Level(builder, None, open_types)]
         try:
             given = body(*(NodeHandle(text, builder.graph.nodes[node], builder) for node, text in arguments.items()))
@@ -278,14 +277,10 @@ class GraphBuilder:
         another iteration follows, and `body` a list of the variables' new values. `shape_invariants` has the shape of each
         variable whose shape changes. An item is None if the shape stays, and "unknown" if even the rank changes.
         """
-        from placesim.core.errors import GraphBuildError
         from placesim.formats.graph_file.plain_values import shape_value
-        from placesim.formats.problems import InvalidValue
 
-        try:
+        with _build_errors():
             shapes = {i: shape_value(each).dims for i, each in enumerate(shape_invariants or ()) if each is not None}
-        except InvalidValue as wrong:
-            raise GraphBuildError(str(wrong)) from None
         options = {"parallel_iterations": parallel_iterations}
         if maximum_iterations is not None:
             options["maximum_iterations"] = self._outer(maximum_iterations)
@@ -296,9 +291,7 @@ class GraphBuilder:
 
     @contextmanager
     def _making(self, what: str) -> Iterator[FunctionMaker]:
-        """Yield the maker of a conditional or loop; if that is rejected, none of its nodes remain."""
-        from placesim.core.errors import GraphBuildError
-
+        """Yield the maker of a conditional or loop. If the block fails, none of its nodes and functions remain."""
         level = self._levels[-1]
         if self._levels[0].open_types:
             raise GraphBuildError(f"'{what}' in a function with type attrs: got one, expected arguments with 'type'")
@@ -314,11 +307,12 @@ class GraphBuilder:
             raise
 
     def _writer(self, body: Callable[..., Any], single: list[bool] | None = None) -> Callable[..., list[Any]]:
-        """Return a function that calls the caller's Python code of a body, and adds its nodes to the body's graph."""
+        """Return a function that calls `body` while this builder adds nodes to the body's graph.
+
+        To `single`, it adds whether `body` returned one result instead of a list.
+        """
 
         def write(functions: FunctionMaker, nodes: Sequence[int]) -> list[Any]:
-            from placesim.core.errors import GraphBuildError
-
             level = _Level(functions.builder, functions)
             self._levels.append(level)
             try:
@@ -347,7 +341,7 @@ class GraphBuilder:
 
     @contextmanager
     def _adding(self) -> Iterator[None]:
-        """Remove the nodes of the block if they are rejected; a body in which this happens is rejected too."""
+        """Remove the nodes of the block if it fails. A body in which this happens fails too."""
         level = self._levels[-1]
         if level.error is not None:
             raise level.error
@@ -392,7 +386,7 @@ class GraphBuilder:
         with self._builder.control_dependencies(None if made is None else self._controls(made)):
             yield
 
-    # --- what was built ---------------------------------------------------------------------------------------------
+    # --- the graph --------------------------------------------------------------------------------------------------
 
     def graph_file(self) -> GraphFile:
         """Return the current graph as a graph file."""
@@ -400,28 +394,23 @@ class GraphBuilder:
 
         return GraphFile(self.name, self._file.graph)
 
-    # --- what stands around -----------------------------------------------------------------------------------------
+    # --- nodes of other graphs --------------------------------------------------------------------------------------
 
     def _level_of(self, made: NodeHandle) -> _Level:
-        """Return the graph that a node was made in. Raises GraphBuildError if it can't be used in the current graph."""
-        from placesim.core.errors import GraphBuildError
-
+        """Return the graph of a node. Raises GraphBuildError if the current graph can't use the node."""
         for level in reversed(self._levels):
-            if (
-                isinstance(made, NodeHandle)
-                and made._builder is level.builder
-                and made.name.partition(":")[0] in level.builder.graph.ids
-            ):
+            graph = level.builder.graph
+            if isinstance(made, NodeHandle) and made._builder is level.builder and _node_name(made) in graph.ids:
                 return level
         where = "function" if self._levels[0].builder is not self._file else "builder"
         raise GraphBuildError(f"node from elsewhere: got {made!r}, expected a node of this {where}, not of a finished body")
 
     def _node_id(self, made: NodeHandle) -> int:
         """Return the id of a node of the current graph."""
-        return self._level_of(made).builder.graph.ids[made.name.partition(":")[0]]
+        return self._level_of(made).builder.graph.ids[_node_name(made)]
 
     def _controls(self, awaited: Iterable[NodeHandle]) -> tuple[int, ...]:
-        """Return those of the nodes that are in the current graph. For the others, the calls of the body wait."""
+        """Return the ids of awaited nodes in the current graph. The calls of the body wait for the others."""
         level, found = self._levels[-1], []
         for made in awaited:
             outside = self._level_of(made)
@@ -432,7 +421,7 @@ class GraphBuilder:
         return tuple(found)
 
     def _operands(self, op: str, full_name: str, inputs: Iterable[Any]) -> list[Any]:
-        """Convert inputs for the inner builder. Variables from outside are read before other tensors are captured."""
+        """Convert inputs for the graph's own builder. Outer variables are read before other tensors are captured."""
         from placesim.formats.graph_file.entries.references import takes_handle
 
         level, items = self._levels[-1], list(_flat(inputs))
@@ -454,7 +443,7 @@ class GraphBuilder:
         return capture_outer(level.functions, outside.functions, _tensor_of(item), full_name, as_handle)
 
     def _outer(self, item: Any) -> Any:
-        """Convert an input or output of a conditional or loop: a tensor, a variable, an op without outputs, or a literal."""
+        """Convert an input or result of a conditional or loop: a tensor, a variable, an op without outputs, or a literal."""
         from placesim.formats.graph_file.entries.control_flow_entries import OP_ITSELF, capture_outer
         from placesim.graph.graph import Node, TensorRef
 
@@ -469,7 +458,6 @@ class GraphBuilder:
 
     def _result_ref(self, item: Any) -> TensorRef:
         """Return the tensor of a function's result. Raises GraphBuildError for anything else."""
-        from placesim.core.errors import GraphBuildError
         from placesim.graph.graph import TensorRef
 
         found = self._outer(item)
@@ -479,8 +467,6 @@ class GraphBuilder:
         return found
 
     def _attrs(self, op: str, given: Mapping[str, Any]) -> dict[str, Any]:
-        from placesim.core.errors import GraphBuildError
-        from placesim.core.suggestions import did_you_mean
         from placesim.formats.graph_file.entries.node_attrs import AttrReader
         from placesim.ops.registry import describe_other_releases
 
@@ -501,7 +487,7 @@ class GraphBuilder:
 
 
 def _flat(inputs: Iterable[Any]) -> Iterator[Any]:
-    """Yield the inputs with lists of nodes flattened, as in a NodeDef; literals are unchanged."""
+    """Yield the inputs, with lists of nodes flattened as in a NodeDef; literals stay."""
     for item in inputs:
         if isinstance(item, list | tuple) and any(isinstance(part, NodeHandle) for part in item):
             yield from _flat(item)

@@ -9,6 +9,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
+from io import BytesIO
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TypeVar
 
@@ -46,14 +47,14 @@ MAX_NEIGHBOURS = 20_000
 
 @dataclass(frozen=True, slots=True)
 class LoadedGraph:
-    """A graph file, or the error that prevented reading it. Feeds from files are relative to `directory`.
+    """A graph file, or the error that prevented reading it. Paths of feeds are relative to `directory`.
 
-    `folder` is the graph's own folder, from which it may read: that of its file, or a SavedModel's directory. `inputs` and
-    `outputs` map the arguments of a model's signature to tensors. `annotations` maps the devices requested in TensorFlow's file
-    to the numbers of nodes; it is None for a graph file.
+    The graph may read files in `folder`: the folder of its file, or a SavedModel's directory. `inputs` and `outputs` map the
+    arguments of a model's signature to tensors. `annotations` has the number of nodes that request each device in a model; it
+    is None for a graph file.
 
-    `needs_fetch` says why there is nothing to run unless the user names a fetch. `text` is the text of a graph file, and None
-    for other sources. `signatures` are all signatures of a model. `onnx` has the ONNX model, if it is one.
+    `needs_fetch` says why nothing can run unless the user names a fetch. `text` is a graph file's text, None for other sources.
+    `signatures` has all signatures of a model, and `onnx` the content of an ONNX model.
     """
 
     file: GraphFile | None
@@ -70,7 +71,7 @@ class LoadedGraph:
 
 
 def load(source: Source, name: str | None = None, options: SimulationOptions | None = None) -> LoadedGraph:
-    """Load a graph from any source. The result includes its problems. `name` is used in locations."""
+    """Load a graph from any source. The result holds its error, if any. `name` is the file's name in messages."""
     from placesim.formats.recognition import is_script
 
     place = Path(source) if isinstance(source, str | Path) and not is_stream(source) else None
@@ -89,7 +90,7 @@ def load(source: Source, name: str | None = None, options: SimulationOptions | N
 
 
 def _import_readers(name: str, options: SimulationOptions) -> None:
-    """Import the modules and tables for reading a file of that name, outside the time limit of the graph."""
+    """Import the modules and tables that read a file of this name, so that they do not count for the time limit."""
     import placesim.formats.graph_file.reader
     from placesim.ops.registry import load_registry
 
@@ -105,9 +106,9 @@ def _import_readers(name: str, options: SimulationOptions) -> None:
 
 
 def read_limited(options: SimulationOptions, name: str, work: Callable[[], Found]) -> Found:
-    """Return the result of reading a file, within the time and the memory that the options allow.
+    """Return the result of `work`, which reads the file `name`, within the options' limits of time and memory.
 
-    Raises DeadlineExceededError or ResourceExhaustedError beyond these limits, and any error of the work.
+    Raises DeadlineExceededError or ResourceExhaustedError beyond these limits, and any error of `work`.
     """
     limit = memory_limit(options)
     if limit is None and options.timeout is None:
@@ -127,7 +128,7 @@ def read_limited(options: SimulationOptions, name: str, work: Callable[[], Found
 
 
 def memory_limit(options: SimulationOptions) -> int | None:
-    """Return `memory_limit`, a number of bytes or a text with a unit, in bytes. Raises UsageError for an invalid size."""
+    """Return the option `memory_limit` in bytes; None without one. Raises UsageError for an invalid size."""
     from placesim.formats.graph_file.plain_values import size_value
     from placesim.formats.problems import InvalidValue
 
@@ -185,7 +186,7 @@ _BINARY_NAMES = {
 
 
 def _check_content(content: bytes, name: str) -> None:
-    """Raise GraphFileError for a file without a graph whose extension implies a format."""
+    """Raise GraphFileError for content of no known format in a file whose extension implies one."""
     from placesim.formats.recognition import is_text
 
     expected = _BINARY_NAMES.get(os.path.splitext(name)[1].lower())
@@ -195,7 +196,7 @@ def _check_content(content: bytes, name: str) -> None:
         got = "an empty file"
     elif not is_text(content) or not _is_utf8(content):
         got = f"{len(content)} bytes of another kind"
-    elif b"nodes" not in content:  # as every graph file has it, whatever its name
+    elif b"nodes" not in content:  # every graph file has this key
         got = "text of no known format"
     else:
         return
@@ -211,16 +212,14 @@ def _is_utf8(content: bytes) -> bool:
 
 
 def _registry_of(options: SimulationOptions) -> Registry | None:
-    """Return the registry of the release in the options; None if the file may name the release."""
-    if options.tensorflow is None:
-        return None
+    """Return the registry of the options' release; None if they have none, so that the file may name it."""
     from placesim.ops.registry import load_registry
 
-    return load_registry(options.release.name)
+    return None if options.tensorflow is None else load_registry(options.release.name)
 
 
 def _check_release(builder: GraphBuilder, options: SimulationOptions) -> None:
-    """Raise UsageError if the options name another release than that of the builder's nodes."""
+    """Raise UsageError if the options name another release than the builder's."""
     if options.tensorflow is not None and options.release is not builder.release:
         raise UsageError(
             f"release differs from the builder's: got tensorflow={options.release.name}, expected {builder.release.name}, "
@@ -237,7 +236,7 @@ def _check_directory(directory: Path) -> None:
 
 
 def read_bytes(path: str | Path, what: str = "graph file") -> bytes:
-    """Read a file; `what` is its expected kind.  Raises GraphFileError if it is not a readable file."""
+    """Read a file; `what` is its expected kind, for messages. Raises GraphFileError if it is not a readable file."""
     try:
         return read_stream_path(path, GRAPH_BYTES)
     except (OSError, ValueError) as error:
@@ -263,21 +262,20 @@ def _nearest_file(path: str | Path) -> str:
 
 
 def run_script(path: str | Path, options: SimulationOptions, tell: Callable[[str], None] | None = None) -> ScriptGraph:
-    """Run a Python script as far as the options say, and return its graph for `load`.
+    """Run a Python script up to the options' `until`, and return its graph for `load`.
 
     `tell` receives a message about how far it ran. Raises GraphFileError if there is no such file, and the errors of
     `scripts.record_script`.
     """
     from placesim.formats.sources.scripts import record_script
 
-    _check_no_model(options, "a Python script")
-    _check_no_onnx(options, "a Python script")
+    _check_options(options, "a Python script")
     read_bytes(path)
     return record_script(path, options, tell)
 
 
 def read_stream(stream: IO[Any], name: str) -> Any:
-    """Read the rest of an open file. Raises GraphFileError if that fails, as for a closed standard input."""
+    """Read the rest of an open file. Raises GraphFileError if that fails."""
     try:
         return read_to_end(stream, name, GRAPH_BYTES)
     except OSError as error:
@@ -286,9 +284,9 @@ def read_stream(stream: IO[Any], name: str) -> Any:
 
 
 def read_lines(path: str, options: SimulationOptions | None = None) -> Iterator[tuple[str, LoadedGraph]]:
-    """Yield the graph on each line of a `.jsonl` file, with its name `FILE:LINE`; empty lines are left out.
+    """Yield the graph on each non-empty line of a `.jsonl` file, with its name `FILE:LINE`.
 
-    The results include the problems of the file and its lines.
+    A result holds the error of its line. An unreadable file gives one result, with the error.
     """
     try:
         lines = list(named_lines(path))
@@ -300,26 +298,21 @@ def read_lines(path: str, options: SimulationOptions | None = None) -> Iterator[
 
 
 def named_lines(path: str) -> Iterator[tuple[str, bytes]]:
-    """Return the non-empty lines of a `.jsonl` file, each with its name. Raises GraphFileError if it can't be read."""
+    """Return the non-empty lines of a `.jsonl` file, each with its name. Raises GraphFileError for an unreadable file."""
     lines = read_bytes(path).splitlines()
     return ((f"{path}:{number}", line) for number, line in enumerate(lines, 1) if line.strip())
 
 
 def load_line(path: str, name: str, line: bytes, options: SimulationOptions | None = None) -> LoadedGraph:
-    """Load the graph on a line of a `.jsonl` file; its folder is that of the file."""
-    from io import BytesIO
-
+    """Load the graph on a line of the `.jsonl` file at `path`."""
     return replace(load(BytesIO(line), name, options), directory=Path(path).parent, folder=Path(path).parent)
 
 
-# --- what is read as often as it takes -------------------------------------------------------------------------------
+# --- sources that are loaded several times ----------------------------------------------------------------------------
 
 
 def kept_source(source: Any, options: SimulationOptions) -> Any:
-    """Return a source that `source_again` can load any number of times.
-
-    An open file is replaced by its bytes, and a script by its graph.
-    """
+    """Return a source for any number of calls of `source_again`: the bytes of an open file, the graph of a script."""
     if not hasattr(source, "read"):
         is_path = isinstance(source, str) or hasattr(source, "__fspath__")
         return run_script(source, options) if is_path and str(source).endswith(".py") else source
@@ -328,9 +321,7 @@ def kept_source(source: Any, options: SimulationOptions) -> Any:
 
 
 def source_again(kept: Any) -> Any:
-    """Return a source to load from the result of `kept_source`."""
-    from io import BytesIO
-
+    """Return a source for `load` from the result of `kept_source`."""
     from placesim.formats.recognition import ScriptGraph
 
     return BytesIO(kept) if isinstance(kept, bytes) and not isinstance(kept, ScriptGraph) else kept
@@ -345,12 +336,11 @@ def source_name(source: Any) -> str:
     return str(getattr(source, "name", "<stream>")) if hasattr(source, "read") else str(source)
 
 
-# --- files of ours --------------------------------------------------------------------------------------------------
+# --- graph files ----------------------------------------------------------------------------------------------------
 
 
 def _loaded(file: GraphFile, directory: Path, options: SimulationOptions) -> LoadedGraph:
-    _check_no_model(options, "a graph file")
-    _check_no_onnx(options, "a graph file")
+    _check_options(options, "a graph file")
     if options.initial_checkpoint is not None:
         from placesim.formats.tensorflow.restoring import add_checkpoint_values
 
@@ -358,18 +348,19 @@ def _loaded(file: GraphFile, directory: Path, options: SimulationOptions) -> Loa
     return LoadedGraph(file, directory)
 
 
-def _check_no_model(options: SimulationOptions, got: str) -> None:
-    """Raise UsageError for options that select parts of a model."""
-    for option, value in (("tag", options.tags), ("signature", options.signature)):
-        if value:
-            raise UsageError(f"--{option} does not apply: got {got}, expected a TensorFlow model")
+_MODEL_OPTIONS = {
+    "a TensorFlow model": (("tag", "tags"), ("signature", "signature")),
+    "an ONNX model": (("allow-unknown", "unknown_devices"), ("layer-assignment", "layer_assignment")),
+}
+"""Options that apply to one kind of model, with the names of their fields."""
 
 
-def _check_no_onnx(options: SimulationOptions, got: str) -> None:
-    """Raise UsageError for options of ONNX models."""
-    for option, value in (("allow-unknown", options.unknown_devices), ("layer-assignment", options.layer_assignment)):
-        if value:
-            raise UsageError(f"--{option} does not apply: got {got}, expected an ONNX model")
+def _check_options(options: SimulationOptions, got: str, *kinds: str) -> None:
+    """Raise UsageError for an option of another kind of model than `got`: of one of `kinds`, or of any kind by default."""
+    for kind in kinds or _MODEL_OPTIONS:
+        for option, field_name in _MODEL_OPTIONS[kind]:
+            if getattr(options, field_name):
+                raise UsageError(f"--{option} does not apply: got {got}, expected {kind}")
 
 
 def _with_devices(loaded: LoadedGraph, options: SimulationOptions) -> LoadedGraph:
@@ -395,7 +386,7 @@ def _with_devices(loaded: LoadedGraph, options: SimulationOptions) -> LoadedGrap
 
 
 def _device_text(pattern: str, device: str) -> str:
-    """Return the device of the pattern's nodes in their notation. Raises UsageError for an invalid device."""
+    """Return a requested device in the notation of nodes. Raises UsageError for an invalid device."""
     from placesim.machine.device_names import format_spec, parse_python_spec
 
     try:
@@ -411,7 +402,7 @@ def _load_onnx(content: bytes, name: str, directory: Path, options: SimulationOp
     from placesim.formats.onnx.devices import layer_rules
     from placesim.formats.onnx.reader import read_onnx
 
-    _check_no_model(options, "an ONNX model")
+    _check_options(options, "an ONNX model", "a TensorFlow model")
     if options.checkpoint is not None:
         raise UsageError("--checkpoint does not apply: got an ONNX model, expected a graph with variables")
     layers = None if options.clear_devices else layer_rules(options.layer_assignment)
@@ -428,7 +419,7 @@ def _load_tensorflow(
     from placesim.formats.recognition import Format
     from placesim.formats.tensorflow.reader import read_tensorflow_file
 
-    _check_no_onnx(options, "a TensorFlow file")
+    _check_options(options, "a TensorFlow file", "an ONNX model")
     found = read_tensorflow_file(
         name,
         data=content,
@@ -456,9 +447,9 @@ def _load_tensorflow(
 
 
 def _steps_of(found: TensorFlowFile, meta_graph: MetaGraph, initialises: bool) -> tuple[GraphStep, ...]:
-    """Return the steps of a model: once the initialization of a loader, then the signature.
+    """Return the steps of a model: the op that a loader runs once, then the signature.
 
-    If the model has no values, the variables' own initializers run first.
+    With `initialises`, the initializers of the variables run before them.
     """
     from placesim.graph.session_steps import Feed, Fetch, GraphStep
 

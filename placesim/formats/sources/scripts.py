@@ -1,7 +1,7 @@
 """Execution of a Python script in a separate process, in which `import tensorflow` imports `placesim.tf1`.
 
-The calling process runs no code of the script. The graph comes back as bytes (`formats/script_graph`), and an error as plain
-values. Like any program, the script runs with its user's rights.
+The process returns the graph as bytes (`formats/script_graph`), and an error as plain values. Like any program, the script runs
+with its user's rights.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class ScriptRefusedError(ScriptFailedError):
 
 
 def script_command(path: str | Path, job: Mapping[str, Any], arguments: Sequence[str]) -> list[str]:
-    """Return the command line of a process that runs a script; `job` has the settings of the run in plain values."""
+    """Return the command line of a process that runs a script with these arguments. `job` has the settings of the run."""
     return [sys.executable, "-P", "-c", _BOOT, _PACKAGE_PARENT, json.dumps(job, default=str), str(path), *arguments]
 
 
@@ -54,17 +54,17 @@ MACHINE_OPTIONS = (*MACHINE, "tensorflow", "link", "environment")
 
 
 def record_script(path: str | Path, options: SimulationOptions, tell: Callable[[str], None] | None = None) -> ScriptGraph:
-    """Run a script on the options' machine up to their `until`, and return the graph built so far.
+    """Run a script on the options' machine up to their `until`, and return the graph that it has built.
 
     The script's prints go to standard error. `tell` receives a message about how far it ran. Raises ScriptFailedError for an
-    exception of the script, DeadlineExceededError after `timeout` seconds, and UnavailableError if its process is lost.
+    exception of the script, DeadlineExceededError after `timeout` seconds, and UnavailableError if its process dies.
     """
     with tempfile.TemporaryDirectory(prefix="placesim-") as folder:
         answer = Path(folder, "answer")
         machine = {name: value for name in MACHINE_OPTIONS if (value := getattr(options, name)) is not None}
         job = {"purpose": "record", "until": options.until, "answer": str(answer), "options": machine}
         code = _run(script_command(path, job, options.arguments), path, options.timeout)
-        data = _read(answer)
+        data = answer.read_bytes() if answer.exists() else None
     if data is None:
         raise _ended(path, code)
     head, _, graph = data.partition(b"\n")
@@ -77,11 +77,11 @@ def record_script(path: str | Path, options: SimulationOptions, tell: Callable[[
 
 
 def _run(command: Sequence[str], path: str | Path, timeout: float | None) -> int:
-    """Return the exit code of the script's process, which is killed if this one is interrupted."""
+    """Return the exit code of the script's process. The process is killed after the timeout or an interruption."""
     sys.stdout.flush()
     process = subprocess.Popen(command, stdout=_standard_error())
     try:
-        import placesim.formats.script_graph  # noqa: F401 - while the script starts: what it builds is read with this
+        import placesim.formats.script_graph  # noqa: F401 - imported while the script starts, to read its graph sooner
 
         return process.wait(timeout)
     except subprocess.TimeoutExpired:
@@ -100,15 +100,8 @@ def _standard_error() -> int:
     """Return the file descriptor for a script's prints, so that standard output has only the result."""
     try:
         return sys.stderr.fileno()
-    except (OSError, ValueError, AttributeError):  # a test or a notebook has its own
+    except (OSError, ValueError, AttributeError):  # a test or a notebook has replaced sys.stderr
         return subprocess.DEVNULL
-
-
-def _read(answer: Path) -> bytes | None:
-    try:
-        return answer.read_bytes()
-    except FileNotFoundError:
-        return None
 
 
 def _ended(path: str | Path, code: int) -> PlacesimError:

@@ -1,6 +1,6 @@
 """Conversion between AttrValue messages and attr values.
 
-A float32 is read as the shortest decimal with the same value, as a person would have written it.
+A float32 becomes the float with the shortest decimal text that gives the same float32, such as 0.1.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ from placesim.formats.tensorflow.tensor_proto import read_tensor, write_tensor
 from placesim.ops.attributes import UNKNOWN_RANK, AttrValue, FunctionName, Placeholder, Shape, TensorValue
 
 LARGE_BYTES = 1 << 14
-"""Size in bytes above which the tensor's content is removed from a node or attr before it is parsed."""
+"""Size in bytes above which a node or an attr is parsed without the content of its tensors."""
 _LIST_FIELDS = ("s", "i", "f", "b", "type", "shape", "tensor", "func")
 _TENSOR_CONTENT = 4
 
 
-class UnrepresentableValue(Exception):  # never seen outside: the reader keeps the bytes instead
-    """A value that attr values can't hold: an empty one, or a type with an unknown number."""
+class UnrepresentableValue(Exception):  # internal: the reader keeps the bytes instead
+    """An AttrValue that no attr value can hold: an empty one, or a type with an unknown number."""
 
 
 # --- reading --------------------------------------------------------------------------------------------------------
 
 
 def read_attr(message: Message) -> AttrValue:
-    """Convert an AttrValue. Raises WireError for an invalid tensor, UnrepresentableValue for an unsupported value."""
+    """Return the value of an AttrValue. Raises WireError for an invalid tensor, and UnrepresentableValue."""
     kind = message.WhichOneof("value")
     if kind == "list":
         return _read_list(message.list)
@@ -75,7 +75,7 @@ def _read_dtype(number: int) -> DataType:
 
 
 def read_shape(message: Message) -> Shape:
-    """Convert a TensorShapeProto; any negative dimension is unknown."""
+    """Return the shape of a TensorShapeProto, whose negative dimensions are unknown."""
     if message.unknown_rank:
         return UNKNOWN_RANK
     return Shape(tuple([max(dim.size, -1) for dim in message.dim]))
@@ -101,8 +101,8 @@ _READERS: dict[str, Callable[[Any], AttrValue]] = {
 def read_entry(entry: Buffer) -> tuple[str, AttrValue, bool]:
     """Read an entry of a map of attrs.
 
-    Returns its name, its value, and whether the value holds everything in the bytes. Raises WireError. A value that can't be
-    held is returned as UnrepresentableValue.
+    Returns its name, its value (the class UnrepresentableValue if none can hold it), and whether the value holds all of the
+    bytes' content. Raises WireError.
     """
     slim: Buffer = entry
     content = None
@@ -128,7 +128,7 @@ def _says_the_same(message: Message, held: AttrValue) -> bool:
 
 
 def _is_plain(tensor: Message) -> bool:
-    """Whether a TensorProto has nothing but a type, shape and values."""
+    """Whether a TensorProto has only a type, a shape and values."""
     shape = tensor.tensor_shape
     if tensor.version_number or len(UnknownFields(tensor)) or len(UnknownFields(shape)):
         return False
@@ -136,7 +136,7 @@ def _is_plain(tensor: Message) -> bool:
 
 
 def _set_content_aside(entry: Buffer) -> tuple[bytes, memoryview | None]:
-    """Return an entry without its tensor's content, and a view of the content (None if there is none)."""
+    """Return an entry without its tensor's content, and a view of that content (None if there is none)."""
     view = memoryview(entry)
     path = []
     start, end = 0, len(view)
@@ -157,7 +157,7 @@ def _set_content_aside(entry: Buffer) -> tuple[bytes, memoryview | None]:
 
 
 def write_attr(value: AttrValue) -> Message:
-    """Convert an attr value to an AttrValue. Raises WireError for a value that TensorFlow's attrs can't hold."""
+    """Return the AttrValue of a value. Raises WireError for a value that TensorFlow's attrs can't hold."""
     message = message_class("AttrValue")()
     if value.__class__ is tuple:
         message.list.SetInParent()
@@ -180,7 +180,7 @@ def _append(message: Message, value: AttrValue) -> None:
 
 
 def _written(value: AttrValue) -> tuple[str, Any]:
-    """Return the name of the field for a single value, and the field's content."""
+    """Return the field of AttrValue for a value that is no list, and the field's content."""
     if isinstance(value, str):
         return "s", value.encode()
     for kind, types, write in _WRITERS:
@@ -190,7 +190,7 @@ def _written(value: AttrValue) -> tuple[str, Any]:
 
 
 def write_shape(shape: Shape) -> Message:
-    """Convert a Shape to a TensorShapeProto."""
+    """Return the TensorShapeProto of a shape."""
     message = message_class("TensorShapeProto")()
     if shape.dims is None:
         message.unknown_rank = True

@@ -1,4 +1,4 @@
-"""The bytes of a file of TensorFlow, read by path."""
+"""Reader of the bytes of TensorFlow's files."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Reader and writer of FunctionDefs, as entries of the function library.
 
-Parts that a LibraryFunction can't hold are kept as bytes in its attr `_function_def`, and written back from there. These are an
-op definition's flags, attrs of arguments, and unknown fields.
+The attr `_function_def` of a LibraryFunction keeps as bytes what its fields can't hold: flags of the op definition, attrs of
+arguments, and unknown fields.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def _read_arg(arg: Message, value: str) -> FunctionArg:
 
 
 def _read_attrs(message: Message) -> tuple[dict[str, AttrValue], list[str]]:
-    """Return the attrs sorted by name, and the names of attrs that must be kept as bytes."""
+    """Return the attrs by name, sorted, and the names of the attrs that the attr REST must keep."""
     attrs: dict[str, AttrValue] = {}
     kept = []
     for name in sorted(message.attr):
@@ -87,7 +87,7 @@ def _read_attrs(message: Message) -> tuple[dict[str, AttrValue], list[str]]:
 
 
 def _rest(message: Message, kept_attrs: list[str], control_names: list[str]) -> bytes:
-    """Return the bytes of the parts of a FunctionDef that a LibraryFunction can't hold."""
+    """Return as bytes what a LibraryFunction can't hold of a FunctionDef, which is changed."""
     signature = message.signature
     for name in ("ret", "control_ret"):
         message.ClearField(name)
@@ -120,7 +120,7 @@ def stateful_attrs(is_stateful: bool) -> dict[str, AttrValue]:
 
 
 def write_function(function: LibraryFunction, nodes: NodeWriter) -> bytes:
-    """Write a FunctionDef. Raises WireError for content that it can't hold."""
+    """Return the bytes of a FunctionDef. Raises WireError for content that it can't hold."""
     try:
         message = read_rest("FunctionDef", function.attrs.get(REST)) or message_class("FunctionDef")()
         signature = message.signature

@@ -35,9 +35,9 @@ _MAX_SEARCHES = 3
 
 
 class _Parts(NamedTuple):
-    """The parts of a GraphDef.
+    """The parts of a GraphDef. `rest` has the fields that are not read, as the bytes of a GraphDef.
 
-    Nodes and functions are alternating starts and ends in the file. `rest` has the other fields, as the bytes of a GraphDef.
+    `nodes` and `functions` hold the start and the end of each in the file, one after the other.
     """
 
     nodes: array[int]
@@ -65,7 +65,7 @@ def read_graph_def(
 
 @contextmanager
 def file_errors(name: str) -> Iterator[None]:
-    """Raise GraphFileError, with the file's name, in place of a WireError of the block."""
+    """Raise GraphFileError with the file's name in place of the WireError of the block."""
     try:
         yield
     except WireError as error:
@@ -181,10 +181,7 @@ def find_unwritten_sections(file: GraphFile) -> list[str]:
 
 
 def write_partitions(parts: Mapping[str, Graph], text: bool = False) -> dict[str, bytes]:
-    """Write a GraphDef for the partition of each device. Every node requests its device.
-
-    Raises GraphFileError for content that a GraphDef can't hold.
-    """
+    """Return a GraphDef of each device's partition, whose nodes request it. Raises GraphFileError like `write_graph_def`."""
     written = {}
     for device, graph in parts.items():
         with file_errors(device):
@@ -194,7 +191,7 @@ def write_partitions(parts: Mapping[str, Graph], text: bool = False) -> dict[str
 
 
 def _write(graph: Graph, device: str | None = None) -> list[Buffer]:
-    """Return the bytes in pieces, to be joined only once. With `device`, all nodes request it."""
+    """Return the bytes of a GraphDef in pieces, so that they are joined only once. With `device`, all nodes request it."""
     writer = NodeWriter()
     pieces: list[Buffer] = []
     for node in graph.nodes:

@@ -1,7 +1,7 @@
 """TensorFlow's protocol buffer messages: a table of fields, from which protobuf makes classes on demand.
 
-Only this module imports protobuf. Fields that the table does not have survive, as protobuf keeps unknown fields. Source of
-names and numbers: the `.proto` files of TensorFlow 2.21 (`core/framework` and `core/protobuf`).
+Only this module imports protobuf, which keeps fields that the table does not have. Source of names and numbers: the `.proto`
+files of TensorFlow 2.21 (`core/framework` and `core/protobuf`).
 """
 
 from __future__ import annotations
@@ -160,7 +160,7 @@ MESSAGES: dict[str, str] = {
     "Extent": "1 start int64, 2 length int64|has_length",
     "CheckpointState": """1 model_checkpoint_path string, 2 all_model_checkpoint_paths string*,
         3 all_model_checkpoint_timestamps double*, 4 last_preserved_timestamp double""",
-    # --- readings of the same bytes in which a part is left as it is: a node's attrs, one entry of a map of attrs
+    # --- other views of the same bytes: a NodeDef whose attrs are not parsed, and one entry of its map of attrs
     "NodeOutline": "1 name string, 2 op string, 3 input string*, 4 device string, 5 attr bytes*",
     "AttrEntry": "1 key string, 2 value AttrValue",
 }
@@ -228,14 +228,14 @@ def message_class(name: str) -> Any:
 
 
 def enum_wrapper(name: str) -> Any:
-    """Return a top-level enum with protobuf's `Name` and `Value`. Raises KeyError for an unknown one."""
+    """Return a top-level enum, which has protobuf's methods `Name` and `Value`. Raises KeyError for an unknown name."""
     home = _home(name)
     pool = _pool() if name in ENUMS else _session_pool()
     return getattr(message_factory.GetMessageClass(pool.FindMessageTypeByName(f"{PACKAGE}.{home}")), name)
 
 
 def enum_value(name: str) -> int:
-    """Return the number of a top-level enum's value. Raises KeyError for an unknown one."""
+    """Return the number of a value of a top-level enum, by the value's name. Raises KeyError for an unknown name."""
     for enum, numbers in (ENUMS | SESSION_ENUMS).items():
         if "." not in enum and name in numbers:
             return numbers[name]
@@ -263,7 +263,7 @@ def _file(name: str, messages: Mapping[str, str], enums: Mapping[str, Mapping[st
     found: dict[str, descriptor_pb2.DescriptorProto] = {}
 
     def message(name: str) -> descriptor_pb2.DescriptorProto:
-        """Return the descriptor of a message, created inside the message that its name says."""
+        """Return the descriptor of a message, which is nested in the message before the last dot of its name."""
         if name not in found:
             outer, _, own = name.rpartition(".")
             found[name] = message(outer).nested_type.add(name=own) if outer else file.message_type.add(name=own)
@@ -272,7 +272,7 @@ def _file(name: str, messages: Mapping[str, str], enums: Mapping[str, Mapping[st
     for name, fields in messages.items():
         _describe(message(name), name, fields)
     for name, numbers in enums.items():
-        # Enum values share their file's namespace, so each enum of no message gets one of its own to live in.
+        # The values of a file's top-level enums would share a namespace, so each such enum gets a message around it.
         enum = message(_home(name)).enum_type.add(name=name.rpartition(".")[2])
         for value, number in numbers.items():
             enum.value.add(name=value, number=number)
@@ -330,10 +330,7 @@ def parse(name: str, data: Buffer) -> Message:
 
 @cache
 def parser(name: str) -> Callable[[Buffer], Message]:
-    """Return a function that parses bytes as a message of that name.
-
-    It is faster than `parse` for many messages, and raises WireError too.
-    """
+    """Return a function that parses bytes as a message of that name, faster than `parse` for many messages."""
     from_bytes = message_class(name).FromString
 
     def parse_one(data: Buffer) -> Message:
@@ -349,22 +346,19 @@ def parse_text(name: str, data: Buffer) -> Message:
     """Parse text format in UTF-8 as a message of that name. Raises WireError with the line and column."""
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # protobuf's own reader warns of escapes that mean nothing
+            warnings.simplefilter("ignore")  # protobuf warns about unknown escapes
             return text_format.Parse(bytes(data).decode(), message_class(name)())
     except text_format.ParseError as error:
         text_only = str(error).partition(" : ")[2] or str(error)
         raise WireError(f"invalid {name}: {text_only}", error.GetLine() or 0, error.GetColumn() or 0) from None
     except RecursionError:
         raise WireError(f"invalid {name}: nested too deeply") from None
-    except ValueError as error:  # a map that is given twice, a number that no field can hold
+    except ValueError as error:  # such as a number out of a field's range
         raise WireError(f"invalid {name}: {error}") from None
 
 
 def as_binary(name: str, data: Buffer, is_text: bool | None = None) -> Buffer:
-    """Return the binary form of a message in binary or text form. Raises WireError.
-
-    `is_text` None means to detect the form.
-    """
+    """Return a message in binary form from its binary or text form; `is_text` None detects the form. Raises WireError."""
     return serialise(parse_text(name, data)) if (looks_like_text(data) if is_text is None else is_text) else data
 
 
@@ -374,12 +368,12 @@ def serialise(message: Message) -> bytes:
 
 
 def to_text(message: Message) -> str:
-    """Return the text format, in ASCII. Unknown fields are left out, as it can't express them."""
+    """Return a message in text format, in ASCII. Unknown fields are left out."""
     return str(text_format.MessageToString(message, as_utf8=False))
 
 
 def has_unknown_fields(message: Message) -> bool:
-    """Whether a message itself has fields that the table does not have; messages inside it are not examined."""
+    """Whether a message has fields that the table does not have. Messages inside it are not examined."""
     return len(UnknownFields(message)) > 0
 
 

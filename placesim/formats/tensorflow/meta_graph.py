@@ -42,7 +42,7 @@ class ModelSignature(NamedTuple):
 class VariableUse(NamedTuple):
     """A variable of the collections, by the names of its tensors and ops.
 
-    `full_name`, `full_shape` and `offset` describe the partitioned variable that it is a part of, if any.
+    For a part of a partitioned variable, `full_name` and `full_shape` describe the whole, and `offset` is the part's start.
     """
 
     name: str
@@ -58,9 +58,9 @@ class VariableUse(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class MetaGraph:
-    """A graph file, with the other content of its MetaGraphDef.
+    """A graph file, and the other content of its MetaGraphDef.
 
-    `collections` maps names to node names, texts, bytes or numbers. `assets` maps tensors to file names.
+    A collection has node names, texts, bytes or numbers. `assets` has the file name that each tensor is fed with.
     """
 
     file: GraphFile
@@ -119,7 +119,7 @@ def split_index(tensor: str) -> str:
     return tensor.removesuffix(":0")
 
 
-# --- what is said beside the graph ----------------------------------------------------------------------------------
+# --- content beside the graph ---------------------------------------------------------------------------------------
 
 
 def _collection(message: Message) -> tuple[Any, ...]:
@@ -173,7 +173,7 @@ def _uses(infos: Any) -> dict[str, TensorUse]:
 
 
 def _use(name: str, info: Message) -> dict[str, TensorUse]:
-    """Return a tensor argument by its name, or the parts of a composite argument."""
+    """Return the tensor of an argument by the argument's name; several, by path, for a composite argument."""
     kind = info.WhichOneof("encoding")
     if kind == "coo_sparse":
         parts = {"indices": "indices_tensor_name", "values": "values_tensor_name", "dense_shape": "dense_shape_tensor_name"}
@@ -188,7 +188,7 @@ def _use(name: str, info: Message) -> dict[str, TensorUse]:
 
 
 def _init_op(signatures: Mapping[str, ModelSignature], collections: Mapping[str, tuple[Any, ...]]) -> str:
-    """Return the op that a loader runs once after it restored the variables; empty if there is none."""
+    """Return the op that a loader runs once, after restoring the variables; empty if there is none."""
     if _INIT_SIGNATURE in signatures:
         outputs = signatures[_INIT_SIGNATURE].outputs
         return next((use.tensor.partition(":")[0] for use in outputs.values()), "")
@@ -200,7 +200,7 @@ def _init_op(signatures: Mapping[str, ModelSignature], collections: Mapping[str,
 
 
 def signature(meta_graph: MetaGraph, name: str) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the tensors of the inputs and of the outputs of a signature, by argument.
+    """Return the tensors of a signature's inputs, and those of its outputs, by argument.
 
     Raises InvalidArgumentError for an unknown signature, and GraphFileError for a tensor that the graph does not have.
     """
@@ -209,19 +209,16 @@ def signature(meta_graph: MetaGraph, name: str) -> tuple[dict[str, str], dict[st
         known = ", ".join(f"'{key}'" for key in meta_graph.signatures) or "none"
         raise InvalidArgumentError(f"no signature '{name}' in the model, with available signatures: {known}")
     file = meta_graph.file
+    where = Location(file.graph.file, 0, 0)
+    inputs, outputs = ({argument: use.tensor for argument, use in uses.items()} for uses in (found.inputs, found.outputs))
     problems = [
-        Problem(
-            Location(file.graph.file, 0, 0), f"signature '{name}': '{argument}' refers to '{use.tensor}', which is not a tensor"
-        )
-        for argument, use in (*found.inputs.items(), *found.outputs.items())
-        if not _is_tensor(file.graph, use.tensor)
+        Problem(where, f"signature '{name}': '{argument}' refers to '{tensor}', which is not a tensor")
+        for argument, tensor in (*inputs.items(), *outputs.items())
+        if not _is_tensor(file.graph, tensor)
     ]
     if problems:
         raise GraphFileError(tuple(problems))
-    return (
-        {argument: use.tensor for argument, use in found.inputs.items()},
-        {argument: use.tensor for argument, use in found.outputs.items()},
-    )
+    return inputs, outputs
 
 
 def _is_tensor(graph: Graph, text: str) -> bool:

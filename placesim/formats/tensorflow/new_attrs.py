@@ -1,6 +1,6 @@
 """Removal of attrs that newer releases of TensorFlow added to ops, if they have their defaults.
 
-A MetaGraphDef has the definitions of its ops. The rule is that of `import_graph_def` with `producer_op_list`.
+A MetaGraphDef has the definitions of its ops. `import_graph_def` does the same with its argument `producer_op_list`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from placesim.ops.registry import Registry
 
 
 class NewAttrs:
-    """The attrs of a producer's ops that the registry does not have, with the bytes of their defaults."""
+    """The attrs of the writing program's ops that the registry does not have, with the bytes of their defaults."""
 
     def __init__(self, registry: Registry, op_list: Message) -> None:
         self._defaults: dict[str, dict[str, bytes]] = {}
@@ -31,7 +31,7 @@ class NewAttrs:
         return bool(self._defaults)
 
     def without(self, node: NodeDef) -> NodeDef:
-        """Return the node without new attrs that have their default. Raises WireError as `write_entry` does."""
+        """Return the node without new attrs that have their defaults. Raises the WireError of `write_entry`."""
         defaults = self._defaults.get(node.op)
         if defaults is None:
             return node
@@ -45,7 +45,7 @@ class NewAttrs:
 
 
 def _default(attr: Message) -> bytes:
-    """Return the default as a serialised attr entry; empty if there is none."""
+    """Return an attr's default as the bytes of an entry of a node's attrs; empty if there is none."""
     if not attr.HasField("default_value"):
         return b""
     try:

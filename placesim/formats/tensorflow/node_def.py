@@ -1,7 +1,7 @@
 """Reader and writer of NodeDefs.
 
-Parts that a node here can't hold are kept as bytes in its attr `_node_def`, and written back from there. These are debug info,
-full types, an attr without a value, and unknown fields.
+The attr `_node_def` of a node keeps as bytes what its fields can't hold: debug info, full types, attrs without a value, and
+unknown fields.
 """
 
 from __future__ import annotations
@@ -27,14 +27,11 @@ _TENSOR_CONTENT = 4  # of a TensorProto
 _CACHED_BYTES = 512
 _MAX_CACHED = 1 << 18
 _FEW_NODES = 64
-"""Number of nodes below which they are read one by one, as reading them together is no faster (measured)."""
+"""Number of nodes below which reading them together is no faster than one by one (measured)."""
 
 
 class _NodeTemplate(NamedTuple):
-    """The common part of nodes whose bytes differ only in name and inputs.
-
-    With `tensor`, they differ in the number of that constant too.
-    """
+    """The common part of nodes whose bytes differ only in name and inputs, and in the number of the attr `tensor`, if any."""
 
     op: str
     device: str
@@ -43,7 +40,7 @@ class _NodeTemplate(NamedTuple):
 
 
 _UNLIKE = _NodeTemplate("", "", {})
-"""Marker of a node that must be read individually."""
+"""Template of no node: such a node must be read by itself."""
 
 
 class NodeReader:
@@ -72,7 +69,7 @@ class NodeReader:
         kinds = [known.get(key, _UNLIKE) for key in keys]
         others: dict[int, NodeDef] = {}
         for row in [row for row, kind in enumerate(kinds) if kind is _UNLIKE]:
-            kinds[row] = known.get(keys[row], _UNLIKE)  # what was learned from a row before
+            kinds[row] = known.get(keys[row], _UNLIKE)  # perhaps learned from an earlier row
             if kinds[row] is _UNLIKE:
                 others[row] = node = self.read(data[starts[row] : ends[row]])
                 self._learn(node, *keys[row], numbers.get(row))
@@ -90,9 +87,9 @@ class NodeReader:
         return nodes
 
     def _learn(self, node: NodeDef, op: str, rest: str, number: TensorValue | None) -> None:
-        """Remember the form of a node, to read later nodes with the same op, device and attrs faster.
+        """Record a template from a node, for later nodes with the same op, device and attrs.
 
-        With `number`, later constants may differ in the number.
+        With `number`, the node is a constant that ends in this number, and later constants may have other numbers.
         """
         attrs = node.attrs
         if not op or REST in attrs or len(self._alike) >= _MAX_CACHED or (number is None and node.op == "Const"):
@@ -107,7 +104,7 @@ class NodeReader:
         value = attrs.get(tensor)
         if number is None or not isinstance(value, TensorValue) or value.dtype is not number.dtype or value.array.shape:
             return
-        # what we write of such a number ends in it, unless that is no number at all
+        # the number is the constant's value only if the attr, as written here, ends the node's bytes
         entry = message_field(_ATTR, write_entry(tensor, value))
         if written.endswith(entry) and entry[: -value.dtype.size].endswith(NUMBER_HEADS[value.dtype]):
             others = {name: other for name, other in attrs.items() if name != tensor}
@@ -174,19 +171,21 @@ def _set_attrs_aside(data: Buffer) -> tuple[bytes, list[Buffer]]:
     return b"".join(others), [entry if len(entry) > LARGE_BYTES else bytes(entry) for entry in entries]
 
 
-def _with_rest(attrs: Attrs, data: Buffer) -> Attrs:
+def _rest_of(attrs: Attrs) -> bytes:
     kept = attrs.get(REST, "")
-    before = kept.encode() if isinstance(kept, str) else kept
+    return kept.encode() if isinstance(kept, str) else kept
+
+
+def _with_rest(attrs: Attrs, data: Buffer) -> Attrs:
+    """Return attrs that also keep the fields of a NodeDef that have no place in a node."""
     others = b"".join(bytes(data[field.start : field.end]) for field in fields(data) if field.number > _ATTR)
-    return {**attrs, REST: read_string(before + others)}
+    return {**attrs, REST: read_string(_rest_of(attrs) + others)}
 
 
 def keep_unread_attrs(attrs: Attrs, names: Sequence[str]) -> Attrs:
-    """Return attrs with some replaced by their bytes, which are written back later. Raises WireError as `write_entry` does."""
-    kept = attrs.get(REST, "")
-    before = kept.encode() if isinstance(kept, str) else kept
+    """Return attrs of which the named ones are only kept as bytes, in REST. Raises the WireError of `write_entry`."""
     entries = [write_entry(name, attrs[name]) for name in names]
-    rest = before + serialise(message_class("NodeOutline")(attr=entries))
+    rest = _rest_of(attrs) + serialise(message_class("NodeOutline")(attr=entries))
     return {name: value for name, value in attrs.items() if name not in names} | {REST: read_string(rest)}
 
 
@@ -198,7 +197,7 @@ class NodeWriter:
         self._written: dict[int, tuple[Attrs, list[bytes]]] = {}
 
     def write(self, name: str, op: str, inputs: Sequence[str], device: str, attrs: Attrs) -> list[Buffer]:
-        """Write a NodeDef in pieces; the content of a large constant is a view of its array.
+        """Return the bytes of a NodeDef in pieces; the content of a large constant is a view of its array.
 
         Raises WireError for content that a NodeDef can't hold.
         """
@@ -248,7 +247,7 @@ def _large_content(value: AttrValue) -> memoryview | None:
 
 
 def _head_of_entry(name: str, value: TensorValue, size: int) -> bytes:
-    """Return the bytes before the content of a tensor that is an attr of a node."""
+    """Return the bytes of an attr whose value is a tensor, up to the tensor's content of this size."""
     tensor = serialise(write_tensor(value, without_content=True)) + field_head(_TENSOR_CONTENT, size)
     tensor = field_head(_TENSOR, len(tensor) + size) + tensor
     key = name.encode()
@@ -257,7 +256,7 @@ def _head_of_entry(name: str, value: TensorValue, size: int) -> bytes:
 
 
 def read_rest(name: str, value: AttrValue) -> Message | None:
-    """Parse the message kept in an attr. Returns None if it is invalid, because a person wrote the attr."""
+    """Return the message kept in an attr; None for invalid bytes, which a person may have written."""
     try:
         return parse(name, value.encode() if isinstance(value, str) else value)
     except (WireError, TypeError):
@@ -265,7 +264,7 @@ def read_rest(name: str, value: AttrValue) -> Message | None:
 
 
 def write_entry(name: str, value: AttrValue) -> bytes:
-    """Write an entry of a map of attrs. Raises WireError for a value that no attr can hold."""
+    """Return the bytes of an entry of a map of attrs. Raises WireError for a value that no attr can hold."""
     try:
         entry = message_class("AttrEntry")(key=name)
         entry.value.CopyFrom(write_attr(value))

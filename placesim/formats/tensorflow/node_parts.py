@@ -1,7 +1,7 @@
-"""Parser of many NodeDefs at once: the name, op, inputs and rest of each, as columns.
+"""Parser of many NodeDefs at once: the name, op, inputs and rest of each node, as columns.
 
-A graph may have a million nodes, nearly all in the same form: fields in order, lengths of one byte, ASCII. Numpy finds the
-parts of such nodes, each step for all nodes of a block.
+A graph may have a million nodes, nearly all in the usual form: fields in order, lengths of one byte, ASCII. Numpy finds the
+parts of such nodes, in steps for all nodes of a block.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ _HEAD = 2
 """Size of a tag and a short length."""
 _SHORT = 127
 _MAX_NODE_BYTES = 512
-"""Maximum size of a node for this parser; larger nodes seldom have similar ones."""
+"""Maximum size of a node for this parser; larger nodes are rarely alike."""
 _RUN_BYTES = 1 << 20
 _PAD = bytes(_HEAD)
 """Padding after the last node, so that a tag can be read at its end."""
 _CONST = b"Const"
 NUMBER_HEADS = {dtype: field_head(value_field(dtype).number, dtype.size) for dtype in (FLOAT, DOUBLE)}
-"""Bytes before the only number of a constant."""
+"""Bytes of a TensorProto before its only number."""
 
 
 class NodeParts(NamedTuple):
-    """The parts of the nodes of a block, one row per node. A node in another form has an empty op.
+    """The parts of the nodes of a block, one row for each node. The op is empty if the node is not in the usual form.
 
-    `rests` is everything after the inputs: device and attrs, with each byte as a character. `numbers` has, by row, the number
-    at the end of a constant; its rest ends before that number.
+    `rests` has the device and the attrs of each node, with each byte as a character. If a constant ends in a single number,
+    `numbers` has that number by row, and the number is not part of the rest.
     """
 
     names: list[str]
@@ -49,7 +49,7 @@ class NodeParts(NamedTuple):
 
 
 def split_runs(spans: Sequence[int]) -> Iterator[tuple[Column, Column]]:
-    """Yield the starts and ends of nodes in blocks of a megabyte, or of a single larger node."""
+    """Yield the starts and ends of nodes, in blocks of about a megabyte."""
     pairs = np.asarray(spans, np.int64).reshape(-1, 2)
     starts, ends = pairs[:, 0], pairs[:, 1]
     first = 0
@@ -65,7 +65,7 @@ def node_parts(data: memoryview, starts: Column, ends: Column) -> NodeParts:
     text, found = chunk.decode("latin-1"), np.frombuffer(chunk, np.uint8)
     start, end = starts - starts[0], ends - starts[0]
     size = end - start
-    # a node that is found to be unusual has its parts where they do no harm
+    # a node in another form gets ranges inside the block, whose texts nobody reads
     is_usual = (size > 2 * _HEAD) & (size <= _MAX_NODE_BYTES)
     name = start + _HEAD
     name_end = _text_end(found, start, end - _HEAD, _NAME_TAG, is_usual)
@@ -91,9 +91,9 @@ def _cut(text: str, starts: Column, ends: Column) -> list[str]:
 
 
 def _text_end(found: Bytes, field: Column, end: Column, tag: int, is_usual: np.ndarray[Any, Any]) -> Column:
-    """Return the ends of the texts of fields with this tag that end before `end`.
+    """Return the end of the text field with this tag that starts at `field`, for each row.
 
-    `is_usual` is cleared for all other rows.
+    Sets `is_usual` to false for rows where no such field with a short text ends before `end`.
     """
     length = found[field + 1]
     text_end = field + _HEAD + length
@@ -102,9 +102,9 @@ def _text_end(found: Bytes, field: Column, end: Column, tag: int, is_usual: np.n
 
 
 def _inputs(found: Bytes, rest: Column, end: Column) -> tuple[Column, Column, Column, Column]:
-    """Return the row, start and end of each input, sorted by row, and where the inputs of each row end.
+    """Return the row, start and end of each input, sorted by row, and the end of the inputs of each row.
 
-    That end is beyond the row's end if an input is not short or reaches there.
+    For a row with an input that is not short, or that passes the row's end, the end of the inputs is beyond the row's end.
     """
     rest = rest.copy()
     rows, starts = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
@@ -125,7 +125,7 @@ def _inputs(found: Bytes, rest: Column, end: Column) -> tuple[Column, Column, Co
 def _numbers(
     found: Bytes, rows: Column, op: Column, op_end: Column, rest: Column, end: Column
 ) -> tuple[dict[int, TensorValue], Column]:
-    """Return the numbers at the end of constants, by row, and where the rest of each row ends."""
+    """Return the single number at the end of constants, by row, and the end of the rest of each row."""
     rest_end = end.copy()
     numbers: dict[int, TensorValue] = {}
     rows = rows[op_end[rows] - op[rows] == len(_CONST)]

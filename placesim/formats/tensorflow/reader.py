@@ -23,8 +23,8 @@ from placesim.ops.registry import Registry
 class TensorFlowFile:
     """The content of a file of TensorFlow.
 
-    `inputs` and `outputs` map the arguments of the chosen signature to tensors. `annotations` maps devices to the number of
-    nodes that request them. `init_op` is run once before all else, with `asset_feeds`; both are empty for most files.
+    `inputs` and `outputs` map the arguments of the chosen signature to tensors. `annotations` has the number of nodes that
+    request each device. `init_op` runs once, before all steps, with the feeds `asset_feeds`; most files have neither.
     """
 
     file: GraphFile
@@ -37,10 +37,7 @@ class TensorFlowFile:
     meta_graph: MetaGraph | None = None
 
     def step(self, feeds: Mapping[str, Any], fetches: Iterable[str] = ()) -> GraphStep:
-        """Return a session step. Names are the signature's arguments, or tensors.
-
-        Without fetches, all outputs of the signature are fetched.
-        """
+        """Return a step. Names are the signature's arguments, or tensors. By default, it fetches all outputs."""
         wanted = tuple(fetches) or tuple(self.outputs)
         return GraphStep(
             tuple(Fetch(self.outputs.get(name, name)) for name in wanted),
@@ -58,7 +55,7 @@ def read_tensorflow_file(
     registry: Registry | None = None,
     kind: FileKind | None = None,
 ) -> TensorFlowFile:
-    """Read the file or directory at a path, or `data` that came from there (such as standard input).
+    """Read the file or directory at a path, or `data` with the path as its name.
 
     `checkpoint` is the prefix of the files with the variables' values, or their directory. Without `signature_name`, the
     signature is a SavedModel's `serving_default`, or its only one. `kind` is the result of `recognise` for `data`.
@@ -94,12 +91,8 @@ def _read(
         return _saved_model(Path(path).parent, tags, signature_name, registry)
     if form is Format.SAVED_MODEL:
         return _record(read_saved_model_file(content, name, tags, registry, is_text), form, signature_name)
-    raise GraphFileError((Problem(Location(name, 0, 0), _not_a_graph(form)),))
-
-
-def _not_a_graph(kind: Format) -> str:
     wanted = "expected a GraphDef, a MetaGraphDef or a SavedModel's directory"
-    return f"not a TensorFlow graph: got {kind.value}, {wanted}"
+    raise GraphFileError((Problem(Location(name, 0, 0), f"not a TensorFlow graph: got {form.value}, {wanted}"),))
 
 
 def _saved_model(directory: Path, tags: Iterable[str], name: str | None, registry: Registry | None) -> TensorFlowFile:
@@ -114,13 +107,5 @@ def _record(meta_graph: MetaGraph, kind: Format, name: str | None) -> TensorFlow
     if name is None:
         name = "serving_default" if "serving_default" in known else known[0] if len(known) == 1 else None
     inputs, outputs = ({}, {}) if name is None else signature(meta_graph, name)
-    return TensorFlowFile(
-        file,
-        kind,
-        inputs,
-        outputs,
-        device_annotations(file),
-        meta_graph.init_op if meta_graph.init_op in file.graph.ids else "",
-        {},
-        meta_graph,
-    )
+    init_op = meta_graph.init_op if meta_graph.init_op in file.graph.ids else ""
+    return TensorFlowFile(file, kind, inputs, outputs, device_annotations(file), init_op, {}, meta_graph)

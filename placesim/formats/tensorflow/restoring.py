@@ -1,7 +1,7 @@
-"""Values for variables from a checkpoint, found through the graph's own restore op without running it.
+"""Values of a checkpoint for variables. The graph's restore op tells, without running, which tensor each variable gets.
 
-A restore op leads to `Assign` and `AssignVariableOp` nodes, in the graph (TF1) or in functions that it calls (TF2). Each value
-comes from an output of `RestoreV2`, whose inputs are constants with the tensors' names.
+The restore op depends on `Assign` and `AssignVariableOp` nodes, in the graph (TF1) or in functions that it calls (TF2). Each
+assigned value comes from an output of `RestoreV2`, whose inputs are constants with the tensors' names.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _OBJECT_KEY_END = "/.ATTRIBUTES/VARIABLE_VALUE"
 
 
 class RestoredVariable(NamedTuple):
-    """A variable's node, its tensor in the checkpoint, and the part to restore (`6 5 0,3:-`; empty for all)."""
+    """A variable's node, its tensor in the checkpoint, and the slice to restore (`6 5 0,3:-`; empty for the whole tensor)."""
 
     variable: str
     key: str
@@ -37,7 +37,7 @@ class RestoredVariable(NamedTuple):
 
 
 class _Place(NamedTuple):
-    """A node in the graph or in a function's body. Its inputs are in the notation of that place."""
+    """A node of the graph or of a function. Its inputs are in the notation of a NodeDef there."""
 
     op: str
     inputs: tuple[str, ...]
@@ -45,7 +45,7 @@ class _Place(NamedTuple):
 
 
 class _Scope(NamedTuple):
-    """A scope for names: nodes by name, and for a function's arguments the tensors of the caller."""
+    """The names in the graph or in a called function: nodes, and the caller's tensor for each argument."""
 
     place: Callable[[str], _Place | None]
     names: Sequence[str]
@@ -54,10 +54,7 @@ class _Scope(NamedTuple):
 
 
 def find_restored_variables(graph: Graph, restore_op: str) -> list[RestoredVariable]:
-    """Return the variables that a restore op sets, in any order; empty if the graph has no such op.
-
-    Raises InvalidArgumentError if it leads to too many nodes.
-    """
+    """Return the variables that a restore op sets, if the graph has it. Raises InvalidArgumentError for too many nodes."""
     scope = _graph_scope(graph)
     name = restore_op.partition(":")[0].removeprefix("^")
     if scope.place(name) is None:
@@ -102,7 +99,7 @@ def _body_scope(function: LibraryFunction, inputs: Sequence[str], caller: _Scope
 def _assigns(
     graph: Graph, scope: _Scope, names: Sequence[str], steps: _Steps, calls: tuple[str, ...]
 ) -> Iterator[tuple[_Scope, _Place]]:
-    """Yield the assignments that some nodes depend on, found along all edges and in called functions."""
+    """Yield the assignments that the named nodes depend on, with their scopes, also those in called functions."""
     seen = set(names)
     waiting = list(names)
     while waiting:
@@ -135,7 +132,7 @@ def _restored(scope: _Scope, assign: _Place, steps: _Steps) -> RestoredVariable 
     value = _source(scope, assign.inputs[1], steps) if variable is not None else None
     if variable is None or value is None or value[1].op != "RestoreV2" or variable[1].op not in VARIABLES:
         return None
-    inner, restore, _, slot = value[0], value[1], value[2], value[3]
+    inner, restore, _, slot = value
     keys, parts = (_constant(inner, text, steps) for text in restore.inputs[1:3]) if len(restore.inputs) > 2 else ((), ())
     if slot >= len(keys) or slot >= len(parts):
         return None
@@ -143,10 +140,7 @@ def _restored(scope: _Scope, assign: _Place, steps: _Steps) -> RestoredVariable 
 
 
 def _source(scope: _Scope, text: str, steps: _Steps) -> tuple[_Scope, _Place, str, int] | None:
-    """Return the node and output that a tensor comes from, through identities and out of functions.
-
-    Returns None if there is none.
-    """
+    """Return the output (scope, node, name, slot) that a tensor equals, traced through identities and arguments, or None."""
     while True:
         steps.take()
         name, slot = text.partition(":")[0], split_tensor_name(text)[1]
@@ -164,7 +158,7 @@ def _source(scope: _Scope, text: str, steps: _Steps) -> tuple[_Scope, _Place, st
 
 
 def _constant(scope: _Scope, text: str, steps: _Steps) -> Any:
-    """Return the elements of a constant; none if the tensor is not a constant."""
+    """Return the elements of a constant tensor; empty for another tensor."""
     source = _source(scope, text, steps)
     value = source[1].attrs.get("value") if source is not None and source[1].op == "Const" else None
     return value.array.reshape(-1) if isinstance(value, TensorValue) else ()
@@ -212,11 +206,8 @@ def initial_values(graph: Graph, restore_op: str, checkpoint: Checkpoint) -> dic
 def _part(checkpoint: Checkpoint, key: str, spec: SliceSpec | None) -> TensorValue:
     stored = checkpoint.entry(key)
     if spec is not None and spec.shape != stored.shape:
-        what = (
-            f"tensor_name = {key}; shape in shape_and_slice spec {Shape(spec.shape)} "
-            f"does not match the shape stored in checkpoint: {Shape(stored.shape)}"
-        )
-        raise InvalidArgumentError(what)
+        what = f"does not match the shape stored in checkpoint: {Shape(stored.shape)}"
+        raise InvalidArgumentError(f"tensor_name = {key}; shape in shape_and_slice spec {Shape(spec.shape)} {what}")
     return TensorValue(stored.dtype, checkpoint.read(key, None if spec is None else spec.region))
 
 
@@ -237,7 +228,7 @@ def _by_name(graph: Graph, checkpoint: Checkpoint) -> list[RestoredVariable]:
 
 
 def _object_keys(checkpoint: Checkpoint) -> dict[str, str]:
-    """Map a variable's full name to its key in an object-based checkpoint."""
+    """Return the keys of an object-based checkpoint by the full names of variables; empty for another checkpoint."""
     if OBJECT_GRAPH_KEY not in checkpoint:
         return {}
     stored = checkpoint.read(OBJECT_GRAPH_KEY).reshape(-1)

@@ -25,9 +25,9 @@ _VARIABLES = Path("variables", "variables")
 
 @dataclass(frozen=True, slots=True)
 class SavedModel:
-    """A MetaGraph of a SavedModel; the `initial_values` of its file are the variables' values.
+    """A MetaGraph of a SavedModel, whose file has the variables' values as `initial_values`.
 
-    `asset_files` maps tensors that are fed with file names to these files.
+    `asset_files` has the file for each tensor that is fed with a file name.
     """
 
     meta_graph: MetaGraph
@@ -55,10 +55,7 @@ def read_saved_model(directory: str | Path, tags: Iterable[str] = (), registry: 
 def read_saved_model_file(
     data: Buffer, name: str, tags: Iterable[str] = (), registry: Registry | None = None, is_text: bool | None = None
 ) -> MetaGraph:
-    """Read a SavedModel like `read_saved_model`, but from the bytes or text of its file.
-
-    The variables have no values. Raises GraphFileError.
-    """
+    """Read a SavedModel's MetaGraph from the bytes or text of its file, without values. Raises GraphFileError."""
     with file_errors(name):
         chosen = _choose(_meta_graphs(as_binary("SavedModel", data, is_text)), tuple(dict.fromkeys(tags)), name)
     return read_meta_graph(chosen, name, registry, is_text=False)

@@ -1,8 +1,8 @@
 """Tables of further messages for `messages`: sessions, statistics, clusters, summaries, events and examples.
 
 Source of names and numbers: the `.proto` files of TensorFlow 2.21 (`core/framework`, `core/protobuf`, `core/util`,
-`core/example`). A name with dots is nested in the message before the last dot. A nested enum's values are attributes of that
-class (`RunOptions.FULL_TRACE`).
+`core/example`). A message or enum whose name has dots is nested in the message before the last dot. The values of a nested enum
+are attributes of that message's class (`RunOptions.FULL_TRACE`).
 """
 
 from __future__ import annotations

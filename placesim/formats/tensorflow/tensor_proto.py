@@ -1,6 +1,6 @@
 """Conversion between TensorProto messages and constant tensors.
 
-An array of raw content is a view of it, and one value for many elements is stored once.
+An array is a view of its message's raw content. A value that all elements share is stored once.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from placesim.ops.attributes import TensorValue
 
 
 def read_tensor(message: Message, content: Buffer | None = None) -> TensorValue:
-    """Convert a TensorProto; `content` replaces a `tensor_content` that was set aside.  Raises WireError."""
+    """Return the tensor of a TensorProto. `content`, if given, is used as its `tensor_content`. Raises WireError."""
     dtype = element_type(message.dtype)
     shape = _shape(message.tensor_shape)
     if not shape and dtype in PLAIN and content is None:
@@ -53,7 +53,7 @@ def _shape(message: Message) -> tuple[int, ...]:
 
 
 def _values(message: Message, dtype: DataType, count: int) -> Array:
-    """Return the values in the type's own field, at most `count` of them."""
+    """Return the values in the field of a type, at most those of `count` elements."""
     name, stored = value_field(dtype)[1:]
     field: Any = getattr(message, name)
     if isinstance(field, bytes):
@@ -69,7 +69,7 @@ def _values(message: Message, dtype: DataType, count: int) -> Array:
 
 
 def raw_content(tensor: TensorValue) -> memoryview | None:
-    """Return the bytes of `tensor_content`, if possible as a view of the array; None if there is no content."""
+    """Return the `tensor_content` of a tensor, if possible as a view of the array; None if it is written without."""
     array = np.asarray(tensor.array)
     if tensor.dtype.size == 0 or array.size <= 1 or has_one_value(array):
         return None
@@ -78,7 +78,7 @@ def raw_content(tensor: TensorValue) -> memoryview | None:
 
 
 def write_tensor(tensor: TensorValue, *, without_content: bool = False) -> Message:
-    """Return a TensorProto in the form of TensorFlow's Python: raw content for several elements, else the type's own field.
+    """Return a TensorProto like TensorFlow's Python: several elements as raw content, one value in the field of its type.
 
     With `without_content`, the caller adds the raw content. Raises WireError for a type that has no constants.
     """
@@ -103,7 +103,7 @@ _BY_ELEMENT = frozenset(("bool", "float16", "bfloat16", "complex64", "complex128
 
 
 def write_own_tensor(tensor: TensorValue) -> Message:
-    """Return a TensorProto like `tf.make_tensor_proto`: that of `write_tensor`, but without raw content for some types."""
+    """Return a TensorProto like `tf.make_tensor_proto`: as `write_tensor` does, but without raw content for some types."""
     message = write_tensor(tensor)
     if message.tensor_content and tensor.dtype.name in _BY_ELEMENT:
         message.ClearField("tensor_content")

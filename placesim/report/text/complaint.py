@@ -41,11 +41,17 @@ _HINTS = (
     (r"(?i)parsing the device spec: '/?(?:device:)?(cpu|gpu)(\d+)'", r"did you mean '/\1:\2'?"),
     (r"(?i)parsing the device spec: '/?(?:device:)?cuda:?(\d+)'", r"TensorFlow's name for CUDA's devices is GPU: '/gpu:\1'"),
     (r"parsing the device spec|invalid literal for int\(\) with base 10", _DEVICE),
-    (r"not valid YAML while parsing a block", "entries of one list, and keys of one mapping, must start in the same column"),
-    (r"not valid YAML while parsing a flow", "close each { and [, and quote strings that contain any of {}[],"),
     (
-        r"mapping values are not allowed",
-        "keys of one mapping must start in the same column, and strings that contain ': ' need quotes",
+        r"not valid YAML in the (list|mapping) that begins",
+        "entries of one list, and keys of one mapping, must start in the same column",
+    ),
+    (
+        r"not valid YAML in the (list|mapping) in [\[{]",
+        "close each { and [, and quote strings that contain any of {}[],",
+    ),
+    (
+        r"expected one key and one value",
+        "keys of one mapping must start in the same column",
     ),
     (
         r"was explicitly assigned to .* but available devices are",

@@ -323,7 +323,7 @@ WRONG = {
     NEG % ("a:" + "9" * 5000): "Node 'a': Unknown input node 'a:999",
     NEG % "a:7": "Node 'a': Connecting to invalid output 7 of source node a which has 1 outputs.",
     'node { name: "a:1" op: "NoOp" }': "Node 'a:1': Node name contains invalid characters",
-    NEG % "a": "cycle: got a -> a, expected none but through a NextIteration into a Merge",
+    NEG % "a": "cycle: got a -> a, expected no cycle, except from a NextIteration to a Merge",
     NEG % "^a": "NodeDef expected inputs 'float' do not match 0 inputs specified",
     'node { name: "a" op: "Neg" }': "NodeDef missing attr 'T' from Op<name=Neg;",
     'node { name: "a" op: "Neg" attr { key: "T" value { i: 1 } } }': "AttrValue had value with type 'int' when 'type' expected",

@@ -20,15 +20,15 @@ from placesim.formats.graph_file.entries.scoped_names import (
     UnresolvedName,
     slot_of,
 )
-from placesim.formats.graph_file.entries.variable_entries import checked_initializer
 from placesim.formats.graph_file.plain_values import int_value, shape_value
 from placesim.formats.problems import WRONG, key_position, own_position, spell, value_position
 from placesim.graph.argument_binding import Operand, VariableNodes
 from placesim.graph.graph import TensorRef, split_tensor_name
 
-_AROUND = ("id", "name", "device", "colocate_with", "control_inputs")
-CONDITIONAL_KEYS = ("cond", *_AROUND)
-LOOP_KEYS = ("while", *_AROUND)
+COMMON_KEYS = ("id", "name", "device", "colocate_with", "control_inputs")
+"""Keys that entries for conditionals, loops and training have, besides that of their kind."""
+CONDITIONAL_KEYS = ("cond", *COMMON_KEYS)
+LOOP_KEYS = ("while", *COMMON_KEYS)
 COND_KEYS = ("if", "then", "else", "outputs")
 _OPTIONS = ("maximum_iterations", "parallel_iterations")
 WHILE_KEYS = ("loop_vars", "cond", "body", "shape_invariants", *_OPTIONS)
@@ -41,7 +41,7 @@ _Texts = list[tuple[Any, Any, str]]
 
 
 class Level(NamedTuple):
-    """A graph that is being read, while the entries of a body inside it are read."""
+    """The graph around a body, while the body's entries are read. `around` is the graph around this one, if any."""
 
     names: ScopedNames
     functions: FunctionMaker
@@ -49,7 +49,7 @@ class Level(NamedTuple):
     around: Level | None
 
     def find(self, name: str) -> tuple[Level, Targets] | None:
-        """Return the level and nodes of a name in this or an enclosing level; None for an unknown name."""
+        """Return the nodes of a name, with the innermost level that has them; None for an unknown name."""
         found = self.names.resolve(name)
         if found is not None:
             return self, found
@@ -71,14 +71,13 @@ class OuterVariable(NamedTuple):
 
 
 class Surroundings:
-    """The graphs around a body. Tensors from there become arguments, and calls of the body wait for nodes from there."""
+    """The graphs around a body, as an `OuterScope`. Tensors from there become arguments of the body."""
 
     def __init__(self, functions: FunctionMaker, around: Level) -> None:
         self._functions = functions
         self._around = around
 
     def has_handle(self, text: str) -> bool:
-        """Whether a text names a resource variable, whose value is read at each use."""
         found = self._around.find(text)
         if found is None:
             return False
@@ -87,12 +86,6 @@ class Surroundings:
         return any(node in variables and variables[node].kind == "resource" for node in targets if node is not None)
 
     def items(self, text: str, reader: str | None, as_handle: bool = False) -> list[Any] | None:
-        """Return the input of the node `reader` for a tensor's text.
-
-        Returns WRONG for an invalid one, and None for an unknown name. With an empty reader, it is an OuterTensor, which
-        TensorFlow's Python captures when it creates the reading node. With None, a variable is an OuterVariable too. Raises
-        GraphBuildError if a node has no such output.
-        """
         name, slot = split_tensor_name(text)
         found = self._around.find(name)
         if found is None:
@@ -101,7 +94,6 @@ class Surroundings:
         return [WRONG if node is None else self._item(level, node, slot, name == text, reader, as_handle) for node in targets]
 
     def node_names(self, name: str) -> list[str] | None:
-        """Return the names of the nodes in their graph; None for an unknown name or an invalid entry."""
         found = self._around.find(name)
         if found is None or None in found[1]:
             return None
@@ -114,7 +106,6 @@ class Surroundings:
         return capture_outer(self._functions, level.functions, item, reader, as_handle)
 
     def wait_for(self, name: str) -> bool:
-        """Make calls of the body wait for a node. Returns whether the node exists."""
         found = self._around.find(name)
         if found is None:
             return False
@@ -125,7 +116,6 @@ class Surroundings:
         return True
 
     def all_names(self) -> Iterator[str]:
-        """Yield all names, for suggestions."""
         level: Level | None = self._around
         while level is not None:
             yield from level.names.all_names()
@@ -139,10 +129,7 @@ def capture_outer(
     reader: str | None,
     as_handle: bool = False,
 ) -> Any:
-    """Return the tensor in a body for a tensor or variable of an enclosing graph, as an input of the node `reader`.
-
-    See `Surroundings.items`.
-    """
+    """Capture a tensor or variable of the graph of `outside` in a body. `reader` is that of `OuterScope.items`."""
     prefix = reader + "/" if reader else ""
     if isinstance(item, VariableNodes):
         if reader is None:
@@ -163,11 +150,8 @@ class BodyEntryReader(Protocol):
     def take_body(self, entries: Any, position: int, arguments: Mapping[str, int]) -> None:
         """Read a body's entries, with names for its arguments."""
 
-    def gives(self, body: str, tree: Any, key: Any, text: str) -> Any:
-        """Return the tensor or variable named as a result of `body`, such as 'then'.
-
-        Returns WRONG, after a report, if there is none.
-        """
+    def result(self, body: str, tree: Any, key: Any, text: str) -> Any:
+        """Return the tensor or variable that is a result of `body`, such as 'then'; WRONG, after a report, if there is none."""
 
     @property
     def last(self) -> list[TensorRef]:
@@ -178,7 +162,7 @@ class BodyEntryReader(Protocol):
 
 
 class BodyEntries:
-    """A reader of these entries, which binds the names of their results."""
+    """A reader of `cond` and `while` entries, which binds the names of their results."""
 
     def __init__(
         self,
@@ -204,20 +188,9 @@ class BodyEntries:
         """Read an entry with `cond` or `while`, and return its results. Raises EntryBreak after reporting all problems."""
         return self._take_cond(entry) if "cond" in entry else self._take_while(entry)
 
-    def take_initializer(self, entry: dict[Any, Any]) -> list[TensorRef]:
-        """Read an entry with `initializer` in a body, which waits for the initializers of all outer variables."""
-        name = checked_initializer(entry, self._problems)
-        if name is None:
-            raise EntryBreak
-        try:
-            with self._scopes.entered(entry):
-                node = self._functions.initialize(name, own_position(entry))
-        except GraphBuildError as error:
-            self._problems.add_error(value_position(entry, "initializer"), error)
-            self._names.mark_broken(entry, self._builder.prefix + name, own_position(entry))
-            raise EntryBreak from None
-        self._names.bind_entry(entry, name, node)
-        return [TensorRef(node, OP_ITSELF)]
+    def add_initializer(self, name: str, position: int) -> int:
+        """Add a node of a body that waits for the initializers of all outer variables. Raises GraphBuildError."""
+        return self._functions.initialize(name, position)
 
     # --- cond -------------------------------------------------------------------------------------------------------
 
@@ -304,7 +277,7 @@ class BodyEntries:
         shapes = {names.index(key): self._problems.read(given, key, shape_value, None) for key in given if key in names}
         return {index: shape.dims for index, shape in shapes.items() if shape is not WRONG}
 
-    # --- what both have ---------------------------------------------------------------------------------------------
+    # --- common parts -----------------------------------------------------------------------------------------------
 
     def _head(self, entry: dict[Any, Any], kind: str, keys: Sequence[str]) -> tuple[str | None, dict[Any, Any]]:
         """Return the name of an entry, and the value under its kind."""
@@ -313,9 +286,8 @@ class BodyEntries:
         self._problems.unknown_keys(tree, keys, f"'{kind}'")
         for key in ("name", "id"):
             if key in entry and (not isinstance(entry[key], str) or not entry[key]):
-                self._problems.add(
-                    value_position(entry, key), f"wrong type of '{key}': got {spell(entry[key])}, expected a string"
-                )
+                message = f"wrong type of '{key}': got {spell(entry[key])}, expected a string"
+                self._problems.add(value_position(entry, key), message)
         name = entry.get("name")
         if not isinstance(name, str) or not name:
             return None, tree
@@ -342,9 +314,10 @@ class BodyEntries:
         return _as_ref(found[0])
 
     def _writer(self, tree: dict[Any, Any], key: str, outputs: _Texts | None, arguments: Sequence[str] = ()) -> Writer:
-        """Return the writer of the body under a key. If `outputs` is None, it returns the outputs of the body's last entry.
+        """Return a function that adds the nodes of the body under a key, and returns its results.
 
-        Raises EntryBreak after all problems of the body have been reported.
+        These are `outputs`, or with None the outputs of the last entry. The function raises EntryBreak after all problems of
+        the body have been reported.
         """
         position = value_position(tree, key) if key in tree else own_position(tree)
 
@@ -354,7 +327,7 @@ class BodyEntries:
             level = Level(self._names, self._functions, counter, self._around)
             body = self._open_body(functions, level)
             body.take_body(tree.get(key, ()), position, dict(zip(arguments, nodes, strict=True)))
-            found = list(body.last) if outputs is None else [_as_ref(body.gives(key, *output)) for output in outputs]
+            found = list(body.last) if outputs is None else [_as_ref(body.result(key, *output)) for output in outputs]
             body.finish()
             if not found and len(self._problems) == before:
                 self._problems.add(position, f"no results in '{key}': got no entry, expected at least one")
@@ -367,7 +340,7 @@ class BodyEntries:
         return write
 
     def _built(self, entry: dict[Any, Any], bound: Sequence[str], make: Callable[[], list[TensorRef]]) -> list[TensorRef]:
-        """Return the result of `make`, called in the entry's scopes."""
+        """Call `make` in the entry's scopes, and return its result. Raises EntryBreak after all problems have been reported."""
         try:
             with self._scopes.entered(entry):
                 return make()
@@ -378,7 +351,7 @@ class BodyEntries:
         raise self._refused(entry, bound)
 
     def _refused(self, entry: dict[Any, Any], bound: Sequence[str], waits: Sequence[UnresolvedName] = ()) -> EntryBreak:
-        """Return the exception for an entry that can't become nodes; references to its results are not reported as well."""
+        """Return the EntryBreak of an invalid entry. The names of its results are marked, so that uses are not reported too."""
         name = entry.get("name")
         full = self._builder.prefix + (name if isinstance(name, str) else "cond" if "cond" in entry else "while")
         self._names.mark_broken(entry, full, own_position(entry), waits)
@@ -387,7 +360,7 @@ class BodyEntries:
         return EntryBreak()
 
     def _bind(self, entry: dict[Any, Any], bound: Sequence[str], results: Sequence[TensorRef]) -> None:
-        """Bind names to results from here on. The entry's id refers to all results; if there is only one, so does its name."""
+        """Bind names to results. The entry's id refers to all results; its name does so only if there is one result."""
         targets = [ref.node if not ref.slot else NodeOutput(ref.node, ref.slot) for ref in results]
         for text, target in zip(bound, targets, strict=False):
             self._names.bind(text, (target,))

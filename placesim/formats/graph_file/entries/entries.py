@@ -91,10 +91,8 @@ class Entries:
         if self._names.is_copy and not self._counter.count_copy(entry):
             return
         if not isinstance(entry, dict):
-            message = (
-                f"wrong type of an entry of 'nodes': got {spell(entry)}, expected a mapping with op, variable, scope or nodes"
-            )
-            self._problems.add(position, message)
+            expected = "expected a mapping with op, variable, scope or nodes"
+            self._problems.add(position, f"wrong type of an entry of 'nodes': got {spell(entry)}, {expected}")
             return
         try:
             if self._limits.refused and self._refuse(entry):
@@ -109,10 +107,11 @@ class Entries:
             elif "variable" in entry:
                 self._variables.take_variable(entry)
             elif "initializer" in entry and self._around is not None:
-                self.last = self._bodies.take_initializer(entry)
+                node = self._variables.take_initializer(entry, self._bodies.add_initializer)
+                self.last = [TensorRef(node, OP_ITSELF)]
             elif "initializer" in entry:
                 self._training.note_initializer()
-                self._variables.take_initializer(entry)
+                self._variables.take_initializer(entry, self._variables.add_initializer)
             elif "gradients" in entry:
                 self.last = self._training.take_gradients(entry)
             elif "train" in entry:
@@ -169,11 +168,8 @@ class Entries:
         else:
             self.take_all(entries, position)
 
-    def gives(self, body: str, tree: Any, key: Any, text: str) -> Any:
-        """Return the tensor or variable named as a result of `body`, such as 'then'.
-
-        Returns WRONG, after a report, if there is none.
-        """
+    def result(self, body: str, tree: Any, key: Any, text: str) -> Any:
+        """Return the tensor or variable that is a result of `body`, such as 'then'; WRONG, after a report, if there is none."""
         waits: list[UnresolvedName] = []
         found = self._references.tensors(tree, key, text, "", waits)
         if len(found) == 1 and not isinstance(found[0], UnresolvedName):
@@ -192,11 +188,11 @@ class Entries:
         return WRONG
 
     def note_argument(self, node: int) -> None:
-        """Record the node of an argument of a function, so that its name is used."""
+        """Record that the node of a function's argument has its name from the file."""
         self._names.mark_named(node)
 
     def note_broken(self, name: Any) -> None:
-        """Record an invalid argument, so that references to it are not reported too."""
+        """Record an invalid argument, so that uses of its name are not reported too."""
         if isinstance(name, str):
             self._names.bind(name, (None,))
 
@@ -213,12 +209,8 @@ class Entries:
         self._training.finish()
         graph = self._builder.graph
         graph.handles, graph.tensors = self._names.handles(), self._names.tensors()
-        variables = self._builder.variables.items()
-        graph.values = {
-            graph.nodes[node_id].name: graph.nodes[variable.value].name
-            for node_id, variable in variables
-            if variable.kind == "resource"
-        }
+        resources = {node: variable.value for node, variable in self._builder.variables.items() if variable.kind == "resource"}
+        graph.values = {graph.nodes[node].name: graph.nodes[value].name for node, value in resources.items()}
 
     def tensor_names(self, text: str) -> list[str] | None:
         """Return the full names of the tensors or nodes that a fetch or feed names; None for an unknown name."""

@@ -48,10 +48,10 @@ class _Item(NamedTuple):
 
 
 def is_of_entries(tree: Mapping[Any, Any]) -> bool:
-    """Whether the body of a function is written as entries, and not as a FunctionDef.
+    """Whether the body of a function has entries, as in a graph, and not NodeDefs.
 
-    `raw` decides if it is given. Otherwise, a body has entries if `inputs` or `outputs` are a mapping or names. It also has
-    entries if an entry of `nodes` has keys that a NodeDef lacks, or if an input or output is only a node's name.
+    The key `raw` decides if it is given. Without it, a body has entries if its `inputs` or `outputs` are a mapping or names, if
+    an entry has keys that a NodeDef lacks, or if an input or output is only a node's name.
     """
     if isinstance(tree.get("raw"), bool):
         return not tree["raw"]
@@ -77,6 +77,7 @@ def _has_text(tree: Any) -> bool:
 
 
 def _is_no_node_def(entry: Mapping[Any, Any]) -> bool:
+    """Whether an entry has keys or inputs that a NodeDef can't have."""
     if not _ENTRY_KEYS.isdisjoint(key for key in entry if isinstance(key, str)) or "name" not in entry:
         return True
     inputs = entry.get("inputs", ())
@@ -84,13 +85,13 @@ def _is_no_node_def(entry: Mapping[Any, Any]) -> bool:
 
 
 def _node_alone(text: str) -> str:
-    """Return `x` for `x` and `x:1`; empty for FunctionDef notation such as `x:output:0` and `^x`."""
+    """Return the node of a tensor `x` or `x:1`; empty for the notation of a FunctionDef, such as `x:output:0` and `^x`."""
     name, _, slot = text.partition(":")
     return name if not slot or slot.isdecimal() else ""
 
 
 def find_called_names(tree: Any) -> Iterator[str]:
-    """Yield the texts in a body that may be names of called functions: those under `op` and `func`."""
+    """Yield the texts under `op` and `func` in a body, which may be names of called functions."""
     if isinstance(tree, dict):
         for key, value in tree.items():
             if key in ("op", "func") and isinstance(value, str):
@@ -119,9 +120,9 @@ def argument_type(name: str, what: Any, open_types: dict[str, OpenType]) -> Data
 def function_builder(
     file: ScopedGraphBuilder, inputs: Mapping[str, Any]
 ) -> tuple[ScopedGraphBuilder, dict[int, str], dict[str, OpenType]]:
-    """Return the builder of a function made in Python, the nodes of its arguments, and the types that depend on the call.
+    """Return a builder for a function made in Python, its arguments' names by node, and the types that depend on the call.
 
-    `inputs` are as in a graph file. Raises InvalidValue and GraphBuildError.
+    `inputs` has the arguments as in a graph file. Raises InvalidValue and GraphBuildError.
     """
     builder = _body_builder(file.registry, {}, file.graph.file, file.last_number)
     open_types: dict[str, OpenType] = {}
@@ -147,7 +148,7 @@ def write_body_function(
     controls: Mapping[str, int],
     attrs: Attrs,
 ) -> LibraryFunction:
-    """Return the function of a body's graph like `write_function`, marked as stateful if one of its ops is stateful."""
+    """Return a body's graph as a function like `write_function`, with the attr of a stateful function if an op has state."""
     if any(node.signature.is_stateful for node in graph.nodes):
         from placesim.formats.tensorflow.function_def import stateful_attrs
 
@@ -158,8 +159,8 @@ def write_body_function(
 class FunctionEntries:
     """A reader of functions, one after another; called functions must come first.
 
-    `library` has the functions so far, and receives those that conditionals and loops in a body make. `broken` are the
-    functions whose problems have all been reported. `last_number` is the last number used in generated names of functions.
+    `library` has the functions read so far. The functions of conditionals and loops in a body are added to it. `broken` has the
+    names of invalid functions, whose problems have been reported. `last_number` is the last number in a generated name.
     """
 
     def __init__(
@@ -175,7 +176,7 @@ class FunctionEntries:
     # --- arguments --------------------------------------------------------------------------------------------------
 
     def _arguments(self, tree: dict[Any, Any]) -> list[Argument]:
-        """Return the arguments of a function; an invalid one is reported, and has no type."""
+        """Return the arguments of a function. An invalid argument is reported, and its type is None."""
         found: list[Argument] = []
         open_types: dict[str, OpenType] = {}
         for item in self._listed(tree, "inputs", ("type", "type_attr", "shape")):
@@ -193,10 +194,7 @@ class FunctionEntries:
         return found
 
     def _listed(self, tree: dict[Any, Any], key: str, known: tuple[str, ...]) -> Iterator[_Item]:
-        """Yield the items of `inputs` or `outputs`.
-
-        These are a mapping of names, a name, or a list of names and of mappings with `name`.
-        """
+        """Yield the items of `inputs` or `outputs`: a mapping by name, a name, or a list of names and mappings with `name`."""
         given = tree.get(key, ())
         if isinstance(given, dict):
             for name, what in given.items():
@@ -219,7 +217,7 @@ class FunctionEntries:
     # --- bodies -----------------------------------------------------------------------------------------------------
 
     def read(self, tree: dict[Any, Any], name: str, attrs: Attrs) -> LibraryFunction | None:
-        """Read a function. Returns None, after a report, if it is invalid."""
+        """Return the function that a mapping under `functions` describes; None if it is invalid, after a report."""
         before = len(self._problems)
         arguments = self._arguments(tree)
         called = {each: self._library[each] for each in find_called_names(tree.get("nodes")) if each in self._library}
@@ -244,7 +242,7 @@ class FunctionEntries:
             return None
 
     def _opened(self, builder: ScopedGraphBuilder, arguments: list[Argument]) -> tuple[Entries, dict[int, str]]:
-        """Return a reader of a body's entries with its arguments, and the arguments' nodes."""
+        """Add a body's arguments. Returns the reader of its entries, and the arguments' names by node."""
         open_types = {argument.dtype.attr: argument.dtype for argument in arguments if isinstance(argument.dtype, OpenType)}
         limits = EntryLimits(_REFUSED_IF_OPEN if open_types else _REFUSED, self._library, self.broken, open_types)
         entries = Entries(builder, self._problems, limits=limits)
@@ -265,7 +263,7 @@ class FunctionEntries:
         return entries, nodes
 
     def _results(self, tree: dict[Any, Any], name: str, entries: Entries) -> list[tuple[str, TensorRef]]:
-        """Return the results of the function with their names."""
+        """Return the results of the function, each with its name."""
         found: dict[str, TensorRef] = {}
         for item in self._listed(tree, "outputs", ("type", "type_attr", "value")):
             output = item.name
@@ -279,7 +277,7 @@ class FunctionEntries:
                 message = f"wrong type of output '{output}': got {spell(text)}, expected the name or id of a node"
                 self._problems.add(value_position(item.holder, item.key), message)
                 continue
-            given = entries.gives(name, item.holder, item.key, text)
+            given = entries.result(name, item.holder, item.key, text)
             if isinstance(given, Operand):
                 found[output] = TensorRef(given.node, given.slot)
                 self._check_type(item, output, given.dtype)
@@ -299,7 +297,7 @@ class FunctionEntries:
                 self._problems.add(value_position(item.what, key), message)
 
     def _controls(self, tree: dict[Any, Any], entries: Entries) -> dict[str, int]:
-        """Return the nodes that run with every call; `control_outputs` is a mapping of names to nodes, or lists nodes."""
+        """Return the nodes of `control_outputs`, which run with every call, by name."""
         given = tree.get("control_outputs", ())
         if not isinstance(given, dict):
             return entries.awaited(tree, "control_outputs") if "control_outputs" in tree else {}

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from typing import Any
 
 from placesim.formats.graph_file.entries.function_bodies import FunctionEntries, find_called_names, is_of_entries
 from placesim.formats.graph_file.entries.node_attrs import any_value
 from placesim.formats.graph_file.entries.raw_nodes import NodeDefReader
 from placesim.formats.graph_file.plain_values import dtype_value, text_value
-from placesim.formats.library_checks import calls_first, check_library
-from placesim.formats.problems import FileProblems, InvalidValue, own_position, spell, value_position
-from placesim.formats.problems import key_position as key_at
+from placesim.formats.library_checks import calls_first, check_library, report_recursion
+from placesim.formats.problems import FileProblems, InvalidValue, key_position, own_position, spell, value_position
 from placesim.graph.graph import FunctionArg, LibraryFunction, NodeDef
 from placesim.ops.attributes import Attrs
 from placesim.ops.registry import Registry
@@ -20,11 +18,7 @@ FUNCTION_KEYS = ("name", "inputs", "outputs", "nodes", "control_outputs", "attrs
 
 
 class FunctionReader:
-    """A reader of a library, in which functions may call each other in any order.
-
-    `broken` are the functions whose problems have all been reported. `last_number` is the last number used in generated names
-    of functions.
-    """
+    """A reader of a library, in which functions may call each other in any order. `bodies` reads functions of entries."""
 
     def __init__(self, registry: Registry, problems: FileProblems, leaves_marks: bool = False) -> None:
         self._leaves_marks = leaves_marks
@@ -32,7 +26,7 @@ class FunctionReader:
         self._problems = problems
         self._functions: dict[str, LibraryFunction] = {}
         self._names: dict[str, int] = {}
-        self._entries: FunctionEntries
+        self.bodies: FunctionEntries
 
     def read(self, tree: Any, position: int) -> dict[str, LibraryFunction]:
         """Read the list under `functions`; problems are reported."""
@@ -46,7 +40,7 @@ class FunctionReader:
             if head is not None:
                 self._functions[head.name] = head
                 trees[head.name] = entry
-        self._entries = FunctionEntries(self._registry, self._problems, self._functions, self._leaves_marks)
+        self.bodies = FunctionEntries(self._registry, self._problems, self._functions, self._leaves_marks)
         for entry, head in heads:
             if head is not None and not is_of_entries(entry):
                 self._functions[head.name] = self._read_body(entry, head)
@@ -54,27 +48,18 @@ class FunctionReader:
         check_library(self._registry, self._functions, self._problems, trees.get)
         return self._functions
 
-    @property
-    def broken(self) -> Collection[str]:
-        return self._entries.broken
-
-    @property
-    def last_number(self) -> int:
-        return self._entries.last_number
-
     def _read_entries(self, trees: dict[str, dict[Any, Any]]) -> None:
         """Read functions with bodies of entries, called functions first, since their result types are needed."""
         called = {
             name: [each for each in find_called_names(tree.get("nodes")) if each in trees] for name, tree in trees.items()
         }
-        broken = self._entries.broken
-        for name, circle in calls_first(called):
-            if circle is not None:
-                message = f"recursive functions: {' -> '.join(circle[:20])}; expected functions that do not call themselves"
-                self._problems.add(value_position(trees[name], "name"), message, "InvalidArgumentError")
-                broken.update(circle)
+        broken = self.bodies.broken
+        for name, cycle in calls_first(called):
+            if cycle is not None:
+                report_recursion(cycle, self._problems, value_position(trees[name], "name"))
+                broken.update(cycle)
             elif name not in broken:
-                found = self._entries.read(trees[name], name, function_attrs(trees[name], self._problems))
+                found = self.bodies.read(trees[name], name, function_attrs(trees[name], self._problems))
                 if found is None:
                     broken.add(name)
                 else:
@@ -123,26 +108,22 @@ class FunctionReader:
             node = reader.read(problems.mapping(item, value_position(tree, index), "a node"))
             if node is not None:
                 nodes.append(node)
-        self._check_inputs(tree, head, nodes)
-        self._check_outputs(entry, head, nodes, len(tree))
+        if len(nodes) == len(tree):
+            self._check_references(entry, tree, head, nodes)
         controls = self._controls(entry)
         return LibraryFunction(head.name, head.inputs, head.outputs, tuple(nodes), controls, function_attrs(entry, problems))
 
-    def _check_inputs(self, tree: Any, head: LibraryFunction, nodes: list[NodeDef]) -> None:
+    def _check_references(self, entry: dict[Any, Any], tree: Any, head: LibraryFunction, nodes: list[NodeDef]) -> None:
+        """Report inputs of nodes, and outputs of the function, that name neither an argument nor a node of it."""
         known = dict.fromkeys([*(arg.name for arg in head.inputs), *(node.name for node in nodes)])
-        if len(nodes) < len(tree):
-            return
         for index, node in enumerate(nodes):
             for i, text in enumerate(node.inputs):
                 if text.removeprefix("^").split(":")[0] not in known:
                     message = f"unknown input in function '{head.name}': got '{text}', expected an argument or a node of it"
                     near = self._problems.did_you_mean(text, known)
                     self._problems.add(value_position(tree[index]["inputs"], i), message + near)
-
-    def _check_outputs(self, entry: dict[Any, Any], head: LibraryFunction, nodes: list[NodeDef], count: int) -> None:
-        known = dict.fromkeys([*(arg.name for arg in head.inputs), *(node.name for node in nodes)])
         listed = entry.get("outputs", ())
-        if len(nodes) < count or not isinstance(listed, list | tuple) or len(listed) != len(head.outputs):
+        if not isinstance(listed, list | tuple) or len(listed) != len(head.outputs):
             return
         for tree, arg in zip(listed, head.outputs, strict=True):
             name = (arg.value or "").split(":")[0]
@@ -160,12 +141,12 @@ class FunctionReader:
                 found[key] = value
             else:
                 message = f"wrong type of a control output: got {spell(value)}, expected a node's name"
-                self._problems.add(key_at(tree, key), message)
+                self._problems.add(key_position(tree, key), message)
         return found
 
 
 def function_attrs(entry: dict[Any, Any], problems: FileProblems) -> Attrs:
-    """Return the function's own attrs; problems are reported."""
+    """Return the attrs of a function; problems are reported."""
     if "attrs" not in entry:
         return {}
     tree = problems.mapping(entry["attrs"], value_position(entry, "attrs"), "'attrs'")

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from placesim.formats.graph_file.entries.references import EntryContext
 from placesim.formats.graph_file.entries.scoped_names import EntryBreak, UnresolvedName
 from placesim.formats.problems import WRONG
 from placesim.graph.argument_binding import Operand
-from placesim.graph.graph import TensorRef, split_tensor_name
+from placesim.graph.builder import ScopedGraphBuilder
+from placesim.graph.graph import split_tensor_name
 from placesim.ops.attributes import Attrs
 from placesim.ops.categories import NEXT_ITERATIONS
 
 
 class NewNode(NamedTuple):
-    """The data to make a node. `items` are as `References.inputs` returns them; `device` is "" if not given."""
+    """The data to make a node. `items` are those of `Inputs`; `device` is "" if the entry has none."""
 
     op: str
     full_name: str
@@ -27,12 +28,18 @@ class NewNode(NamedTuple):
 
 
 class _LoopInput(NamedTuple):
-    """An input of a Merge that names a later node."""
+    """An input of the node `merge` that names a later node."""
 
     merge: int
     input_index: int
     slot: int
     unresolved: UnresolvedName
+
+
+def add_resolved(builder: ScopedGraphBuilder, new: NewNode, operands: Sequence[Operand]) -> int:
+    """Add a node whose inputs all exist, and return its id. Raises GraphBuildError."""
+    nodes, slots = tuple(item.node for item in operands), tuple(item.slot for item in operands)
+    return builder.add_resolved(new.op, new.full_name, nodes, slots, new.attrs, new.controls, new.position, new.device).id
 
 
 class Loops:
@@ -43,27 +50,22 @@ class Loops:
         self._inputs: list[_LoopInput] = []
 
     def add_merge(self, new: NewNode, waits: list[UnresolvedName]) -> int:
-        """Add a Merge with missing inputs, and return its id. An existing input determines its type.
+        """Add a Merge whose inputs `waits` do not exist yet, and return its id. The other inputs determine its type.
 
-        Raises EntryBreak if no input exists yet, and GraphBuildError.
+        Raises EntryBreak if no input exists yet, and GraphBuildError for an invalid node.
         """
         known = next((item for item in new.items if isinstance(item, Operand)), None)
         if known is None or any(item is WRONG for item in new.items):
             raise EntryBreak
-        operands = [item if isinstance(item, Operand) else known for item in new.items]
         self._references.forget(waits)
-        refs = [TensorRef(operand.node, operand.slot) for operand in operands]
-        with ExitStack() as scopes:
-            if new.device != "":
-                scopes.enter_context(self._builder.device(new.device))
-            node = self._builder.add_named(new.op, new.full_name, refs, new.attrs, new.controls, new.position)
+        node = add_resolved(self._builder, new, [item if isinstance(item, Operand) else known for item in new.items])
         for index, item in enumerate(new.items):
             if isinstance(item, UnresolvedName):
-                self._inputs.append(_LoopInput(node.id, index, split_tensor_name(item.text)[1], item))
-        return node.id
+                self._inputs.append(_LoopInput(node, index, split_tensor_name(item.text)[1], item))
+        return node
 
     def close(self) -> None:
-        """Connect the missing inputs. Reports those that don't exist or do not close a loop."""
+        """Connect the missing inputs. Reports inputs that still do not exist, and those that are no NextIteration."""
         for loop_input in self._inputs:
             self._close(loop_input)
         self._inputs = []

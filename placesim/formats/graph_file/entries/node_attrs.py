@@ -71,10 +71,7 @@ _TYPED: dict[str, Callable[[Any], AttrValue]] = {
 
 
 def any_value(value: Any) -> AttrValue:
-    """Return the value of an attr of unknown type: as written, or `{type: ...}`, `{shape: ...}` and similar.
-
-    Raises InvalidValue for an invalid attr.
-    """
+    """Return the value of an attr of unknown type: as written, or from `{type: ...}` and similar. Raises InvalidValue."""
     if isinstance(value, list | tuple) and not isinstance(value, Shape | TensorValue | FunctionName | Placeholder):
         return tuple(map(any_value, value))
     if not isinstance(value, dict):
@@ -93,10 +90,7 @@ def any_value(value: Any) -> AttrValue:
 
 
 def attr_value(attr: AttrDef | None, value: Any) -> AttrValue:
-    """Return the value of an attr by its definition, or by `any_value` without one.
-
-    Raises InvalidValue for another type.
-    """
+    """Return the value of an attr by its definition; without a definition, by `any_value`. Raises InvalidValue."""
     if attr is None:
         return any_value(value)
     if isinstance(value, dict) and list(value) == ["type"] and attr.type != "type":
@@ -116,10 +110,9 @@ def attr_value(attr: AttrDef | None, value: Any) -> AttrValue:
 
 
 def raw_attr_value(attr: AttrDef | None, value: Any) -> AttrValue:
-    """Return the value of a NodeDef's attr, by its definition.
+    """Return the value of a NodeDef's attr like `attr_value`, but a value of another attr type too.
 
-    A value of another type is returned in its own type, so that the importer refuses it. Raises InvalidValue for a value that
-    no attr can have.
+    The importer then refuses the value with TensorFlow's message. Raises InvalidValue for a value that no attr can have.
     """
     try:
         return attr_value(attr, value)
@@ -136,7 +129,7 @@ _SPELLED_AS_TEXT = ("type", "shape", "tensor", "func")
 
 
 def _is_of_another_kind(attr_type: str, value: Any) -> bool:
-    """Whether a value's form excludes a type. Types, shapes and tensors are written as texts and lists."""
+    """Whether a value can't be of an attr type, by its form. Types, shapes and tensors are written as texts or lists."""
     if isinstance(value, dict):
         return True
     if isinstance(value, list | tuple):
@@ -150,8 +143,7 @@ def _is_of_another_kind(attr_type: str, value: Any) -> bool:
 class AttrReader:
     """A reader of the attrs of nodes; equal mappings share one result.
 
-    With `is_raw`, it also reads values that a definition does not allow, so that the importer refuses them with TensorFlow's
-    message. Otherwise, a placeholder becomes one of the `open_types`.
+    With `is_raw`, values are read by `raw_attr_value`. Otherwise, a placeholder becomes one of the `open_types`.
     """
 
     def __init__(
@@ -196,9 +188,7 @@ class AttrReader:
             return value
         found = self._open_types.get(value.name)
         if found is None:
-            expected = (
-                f"one of {', '.join(self._open_types)}" if self._open_types else "none outside of a function with 'type_attr'"
-            )
+            expected = one_of(self._open_types) if self._open_types else "none outside of a function with 'type_attr'"
             raise InvalidValue(f"unknown placeholder: got '{value.name}', expected {expected}")
         return found
 
@@ -221,7 +211,7 @@ _MAX_KEY_ENTRIES = 64
 
 
 def _written(value: Any) -> Any:
-    """Return a key that distinguishes values of a mapping. The key of a large value, or one with an array, is always unique."""
+    """Return a cache key of an attr's value. Large values and arrays have a unique key, so that they are never shared."""
     if isinstance(value, np.ndarray | TensorValue) or (isinstance(value, list | tuple) and len(value) > _MAX_KEY_ENTRIES):
         return object()
     if isinstance(value, dict) and "tensor" in value:

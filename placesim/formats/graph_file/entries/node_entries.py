@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from functools import partial
 from typing import Any
 
 from placesim.core.errors import GraphBuildError, UnimplementedError
 from placesim.formats.graph_file.entries.limits import EntryLimits
-from placesim.formats.graph_file.entries.loop_back_edges import Loops, NewNode
+from placesim.formats.graph_file.entries.loop_back_edges import Loops, NewNode, add_resolved
 from placesim.formats.graph_file.entries.node_attrs import AttrReader
 from placesim.formats.graph_file.entries.references import EntryContext
 from placesim.formats.graph_file.entries.scope_entries import enter_colocation, is_device_text, make_device_function
@@ -36,12 +35,7 @@ _FIRST_OUTPUTS = tuple((0,) * n for n in range(64))
 class NodeEntries:
     """A maker of the node of an entry: a fast path for most entries, and a slow one that finds all problems."""
 
-    def __init__(
-        self,
-        context: EntryContext,
-        loops: Loops,
-        limits: EntryLimits,
-    ) -> None:
+    def __init__(self, context: EntryContext, loops: Loops, limits: EntryLimits) -> None:
         self._builder, self._problems, self._names, self._references = context
         self._loops = loops
         self._attr_reader = AttrReader(
@@ -54,10 +48,6 @@ class NodeEntries:
     def _report(self, tree: Any, key: Any, message: str) -> None:
         position = key_position(tree, key) if message.startswith("unknown attr") else value_position(tree, key)
         self._problems.add(position, message)
-
-    def _report_own(self, entry: dict[Any, Any], _: Any, key: Any, message: str) -> None:
-        """Report a problem of an attr that is among the entry's own keys."""
-        self._report(entry, key, message)
 
     def take(self, entry: dict[Any, Any]) -> None:
         """Read an entry with `op`. Raises EntryBreak if its name is invalid."""
@@ -81,14 +71,14 @@ class NodeEntries:
         self._names.bind_entry(entry, name, node_id)
 
     def _check_keys(self, entry: dict[Any, Any]) -> bool:
-        """Whether all keys are a node's. Such sets of keys are remembered as plain."""
+        """Whether all keys are a node's. Sets of keys for the fast path are remembered."""
         if entry.keys() <= PLAIN_KEYS:
             self._plain_keys.add(tuple(entry))
             return True
         return entry.keys() <= NODE_KEYS or not self._refuse_keys(entry)
 
     def _refuse_keys(self, entry: dict[Any, Any]) -> bool:
-        """Report unknown keys; for an attr of the op, say where it belongs."""
+        """Report unknown keys, and attrs of the op, which belong under `attrs`. Returns whether there are any."""
         op = entry["op"]
         definition = self._builder.registry.op(op) if isinstance(op, str) else None
         known_attrs = () if definition is None else definition.attrs
@@ -99,42 +89,42 @@ class NodeEntries:
         return self._problems.unknown_keys(entry, (*NODE_KEYS, *misplaced), "a node") or bool(misplaced)
 
     def _check_op(self, entry: dict[Any, Any], op: Any) -> bool:
-        builder = self._builder
-        definition = builder.registry.op(op) if isinstance(op, str) else None
-        if definition is None and isinstance(op, str):
-            if op in self._limits.broken:
-                return False
-            if op in self._limits.library:
-                builder.graph.functions.setdefault(op, self._limits.library[op])
-        if definition is not None or (isinstance(op, str) and op in builder.graph.functions):
-            return self._check_not_removed(entry, op, definition)
+        """Whether an entry's op is an op or a function that it may use; problems are reported."""
+        registry, library, functions = self._builder.registry, self._limits.library, self._builder.graph.functions
         if not isinstance(op, str):
             message = f"wrong type of 'op': got {spell(op)}, expected an op's name"
-        else:
-            known = (*builder.registry.op_names, *self._limits.library, *builder.graph.functions)
-            near = describe_other_releases(op, builder.registry) or self._problems.did_you_mean(op, known)
-            message = f"unknown op: got '{op}', expected an op of TensorFlow {builder.registry.release}{near}"
+            self._problems.add(value_position(entry, "op"), message)
+            return False
+        definition = registry.op(op)
+        if definition is not None:
+            return self._check_not_removed(entry, op, definition)
+        if op in self._limits.broken:
+            return False
+        if op in library:
+            functions.setdefault(op, library[op])
+        if op in functions:
+            self._known_ops.add(op)
+            return True
+        known = (*registry.op_names, *library, *functions)
+        near = describe_other_releases(op, registry) or self._problems.did_you_mean(op, known)
+        message = f"unknown op: got '{op}', expected an op of TensorFlow {registry.release}{near}"
         self._problems.add(value_position(entry, "op"), message)
         return False
 
-    def _check_not_removed(self, entry: dict[Any, Any], op: str, definition: OpDef | None) -> bool:
-        """Whether TensorFlow's Python accepts the op; an op that only old graphs may have is reported."""
+    def _check_not_removed(self, entry: dict[Any, Any], op: str, definition: OpDef) -> bool:
+        """Whether TensorFlow's Python accepts the op. Ops that only old graphs may have are reported."""
         try:
-            if definition is not None:
-                check_not_removed(definition, self._builder.registry.rules.producer)
+            check_not_removed(definition, self._builder.registry.rules.producer)
         except UnimplementedError as error:
             self._problems.add_error(value_position(entry, "op"), error)
             return False
         self._known_ops.add(op)
         return True
 
-    # --- the short way ----------------------------------------------------------------------------------------------
+    # --- the fast path ----------------------------------------------------------------------------------------------
 
     def _add_plain(self, entry: dict[Any, Any], op: str, full: str, position: int) -> int | None:
-        """Add a common node, with tensors as inputs and no problem, and return its id.
-
-        Returns None, adding nothing, for any other.
-        """
+        """Add a node of an entry without problems, whose inputs are tensors, and return its id. Any other entry gives None."""
         get, builder = entry.get, self._builder
         nodes = self._references.plain_inputs(get("inputs"))
         device: Any = get("device", "")
@@ -161,10 +151,10 @@ class NodeEntries:
         except (GraphBuildError, InvalidValue):
             return None
 
-    # --- the long way -----------------------------------------------------------------------------------------------
+    # --- the slow path ----------------------------------------------------------------------------------------------
 
     def _add(self, entry: dict[Any, Any], op: Any, full: str, position: int, waits: list[UnresolvedName], is_good: bool) -> int:
-        """Add a node and return its id. Raises EntryBreak after all problems of the entry have been reported."""
+        """Add a node and return its id. Raises EntryBreak for an invalid entry, after all its problems have been reported."""
         references, builder = self._references, self._builder
         inputs = references.inputs(entry, full, waits)
         if "control_inputs" in entry:
@@ -200,12 +190,10 @@ class NodeEntries:
                 raise EntryBreak from None
 
     def _make(self, new: NewNode) -> int:
-        """Make a complete node and return its id. Raises GraphBuildError."""
+        """Add a node whose inputs exist or are literals, and return its id. Raises GraphBuildError."""
         builder = self._builder
         if all(item.__class__ is Operand for item in new.items):
-            nodes, slots = tuple(item.node for item in new.items), tuple(item.slot for item in new.items)
-            made = builder.add_resolved(new.op, new.full_name, nodes, slots, new.attrs, new.controls, new.position, new.device)
-            return made.id
+            return add_resolved(builder, new, new.items)
         with ExitStack() as scopes:
             if new.device != "":
                 scopes.enter_context(builder.device(new.device))
@@ -246,14 +234,16 @@ class NodeEntries:
         for key in own:
             if isinstance(given, dict) and key in given:
                 self._problems.add(key_position(entry, key), f"attr given twice: got '{key}' here and in 'attrs', expected one")
-        report = partial(self._report_own, entry)
-        more = AttrReader(self._builder.registry, {}, report, open_types=self._limits.open_types).read(op, own)
+        reader = AttrReader(
+            self._builder.registry, {}, lambda _, key, text: self._report(entry, key, text), open_types=self._limits.open_types
+        )
+        more = reader.read(op, own)
         return None if attrs is None or more is None else self._builder.intern(op, {**attrs, **more})
 
     # --- constants --------------------------------------------------------------------------------------------------
 
     def _constant(self, entry: dict[Any, Any], has_inputs: bool) -> tuple[TensorValue | None, Attrs | None]:
-        """Return a Const's tensor, and its other attrs."""
+        """Return a Const's tensor, and its other attrs; None for an invalid part, after a report."""
         if has_inputs:
             self._problems.add(value_position(entry, "inputs"), "too many inputs of 'Const': got inputs, expected none")
         attrs: Attrs | None = self._builder.intern("Const", {})
@@ -279,7 +269,7 @@ class NodeEntries:
             return None, None
 
     def _doubt_shape(self, entry: dict[Any, Any], tensor: TensorValue) -> None:
-        """Warn about a list shorter than its shape, because its last value is repeated."""
+        """Warn about a list that is shorter than its shape, because TensorFlow then repeats its last value."""
         given = _count(entry.get("value"))
         if 1 < given < tensor.array.size:
             shape = list(tensor.array.shape)

@@ -51,16 +51,16 @@ _MAKERS: dict[str, Callable[[ScopedGraphBuilder], Any]] = {}
 
 
 def hand_over_makers(functions: Callable[[ScopedGraphBuilder], Any], training: Callable[[ScopedGraphBuilder], Any]) -> None:
-    """Set the functions that create the makers of a graph: for conditionals and loops, and for gradients and training."""
+    """Set the functions that create a graph's makers: one for conditionals and loops, one for gradients and training."""
     _MAKERS.update(functions=functions, training=training)
 
 
 def make_functions(builder: ScopedGraphBuilder) -> FunctionMaker:
-    """Return the maker of conditionals and loops for a builder, whose graph is not that of a body."""
+    """Return a maker of conditionals and loops in a builder's graph, which is not a body's graph."""
     found: FunctionMaker = _MAKERS["functions"](builder)
     return found
 
 
 def make_training(builder: ScopedGraphBuilder) -> Any:
-    """Return the `GradientMaker` of a builder's graph."""
+    """Return a `GradientMaker` for a builder's graph."""
     return _MAKERS["training"](builder)

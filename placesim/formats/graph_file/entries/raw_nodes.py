@@ -18,10 +18,9 @@ _TENSOR_KEYS = ("value", "dtype", "shape")
 
 
 class NodeDefReader:
-    """A reader of NodeDefs. Equal attrs share one mapping.
+    """A reader of NodeDefs, which refuses only entries that no NodeDef can express. Equal attrs share one mapping.
 
-    It refuses only entries that no NodeDef can express; `where` names the entries in messages. With `is_marked`, they may have
-    a key `raw`.
+    `where` names the entries in messages. With `is_marked`, entries may have a key `raw`.
     """
 
     def __init__(
@@ -43,7 +42,7 @@ class NodeDefReader:
         self._problems.add(value_position(tree, key), message)
 
     def read(self, entry: dict[Any, Any]) -> NodeDef | None:
-        """Read a NodeDef. Missing fields are empty. Returns None, after a report, if it is invalid."""
+        """Return the NodeDef of an entry, with missing fields empty; None for an invalid entry, after a report."""
         if not entry.keys() <= self._keys:
             self._problems.unknown_keys(entry, RAW_KEYS, self._where)
         op, name, device = self._text(entry, "op"), self._text(entry, "name"), self._text(entry, "device")
@@ -69,7 +68,7 @@ class NodeDefReader:
 
     def _attrs(self, entry: dict[Any, Any], op: str) -> Attrs | None:
         if self._registry.op(op) is None and op not in self._functions:
-            return {}  # nothing says how to read them, and the importer refuses the op
+            return {}  # the importer refuses the op
         tree = self._problems.mapping(entry["attrs"], value_position(entry, "attrs"), "'attrs'") if "attrs" in entry else {}
         attrs = self._attr_reader.read(op, tree)
         if "value" not in entry and "dtype" not in entry and "shape" not in entry:
@@ -119,5 +118,5 @@ class RawNodes:
         self._nodes.finish()
 
     def tensor_names(self, text: str) -> list[str] | None:
-        """Return the text if it names a node of the graph, else None."""
+        """Return the text in a list if it names a node of the graph, else None."""
         return [text] if self._nodes.is_named(split_tensor_name(text)[0]) else None

@@ -10,7 +10,7 @@ from placesim.core.dtypes import RESOURCE
 from placesim.core.errors import GraphBuildError
 from placesim.formats.graph_file.entries.scoped_names import ScopedNames, UnresolvedName, slot_of
 from placesim.formats.graph_file.plain_values import literal
-from placesim.formats.problems import WRONG, FileProblems, InvalidValue, spell, value_position
+from placesim.formats.problems import ACYCLIC, WRONG, FileProblems, InvalidValue, spell, value_position
 from placesim.graph.builder import ScopedGraphBuilder
 from placesim.graph.function_writing import output_starts
 from placesim.graph.graph import MAX_SLOT_DIGITS, split_tensor_name
@@ -31,17 +31,18 @@ class OuterScope(Protocol):
     """Protocol of the scope around the body of a function."""
 
     def items(self, text: str, reader: str | None, as_handle: bool = False) -> list[Any] | None:
-        """Return the input of the node `reader` for a tensor's text.
+        """Return the tensors and variables that a text such as `x:1` names around the body; None for an unknown name.
 
-        Returns WRONG for an invalid one, and None for an unknown name. `as_handle` says that the node takes the handle of a
-        variable, and not its value.
+        They are captured as inputs of the node `reader`, which takes a variable's handle with `as_handle`, else its value. With
+        an empty reader, they are OuterTensors, which TensorFlow's Python captures later; with None, variables are
+        OuterVariables. An invalid entry gives WRONG. Raises GraphBuildError if a node has no such output.
         """
 
     def has_handle(self, text: str) -> bool:
         """Whether a text names a resource variable, whose value is read at each use."""
 
     def node_names(self, name: str) -> list[str] | None:
-        """Return the names of the nodes in the enclosing graph; None for an unknown name."""
+        """Return the full names of the nodes of a name; None for an unknown name or an invalid entry."""
 
     def wait_for(self, name: str) -> bool:
         """Make calls of the function wait for a node. Returns whether the node exists."""
@@ -51,7 +52,7 @@ class OuterScope(Protocol):
 
 
 def takes_handle(registry: Registry, op: Any, index: int) -> bool:
-    """Whether the input of that index is a resource. Tensors of a list are assumed to be values."""
+    """Whether an op's input with this index is a resource. From a list argument on, inputs are assumed to be values."""
     definition = registry.op(op) if isinstance(op, str) else None
     args = () if definition is None else definition.inputs[: index + 1]
     return (
@@ -69,15 +70,12 @@ class References:
         self._unresolved: list[UnresolvedName] = []
         self.outside: OuterScope | None = None
         self.is_of_function = False
-        """Whether the entries are a function's.
-
-        Tensors may then also have the notation `node:output_arg:index` of a FunctionDef.
-        """
+        """Whether the entries are a function's. Tensors may then also have a FunctionDef's notation `node:output_arg:index`."""
 
     # --- inputs -----------------------------------------------------------------------------------------------------
 
     def plain_inputs(self, inputs: Any) -> list[int] | None:
-        """Return node ids if all inputs are first outputs of nodes other than variables, which is common; else None."""
+        """Return the inputs' node ids if all inputs are first outputs of nodes other than variables, else None."""
         if inputs is None:
             return []
         if not isinstance(inputs, list):
@@ -93,7 +91,7 @@ class References:
         return nodes
 
     def inputs(self, entry: dict[Any, Any], reader: str, waits: list[UnresolvedName]) -> Inputs:
-        """Return the inputs of an entry for the node `reader`; missing ones are added to `waits`."""
+        """Return the inputs of an entry, which the node `reader` reads. Unknown names are added to `waits`."""
         given = entry.get("inputs")
         tree = () if given is None else self.problems.sequence(given, value_position(entry, "inputs"), "'inputs'")
         parts: list[list[Any]] = [[] for _ in tree]
@@ -109,10 +107,7 @@ class References:
         return Inputs([item for part in parts for item in part], tuple(controls))
 
     def _in_turn(self, entry: dict[Any, Any], tree: Sequence[Any]) -> Iterable[int]:
-        """Return the indices of inputs in the order in which Python evaluates them.
-
-        Variables are read before the op captures other tensors.
-        """
+        """Return the indices of inputs in the order of Python's evaluation: variables are read before tensors are captured."""
         if self.outside is None:
             return range(len(tree))
         return sorted(range(len(tree)), key=lambda index: not self._is_read(entry, index, tree[index]))
@@ -124,10 +119,7 @@ class References:
         return self.outside.has_handle(item) and not self._takes_handle(entry, index)
 
     def _takes_handle(self, entry: dict[Any, Any], index: int) -> bool:
-        """Whether the op of an entry takes a resource as this input. Tensors of a list are assumed to be values."""
-        if self.outside is None:
-            return False
-        return takes_handle(self.builder.registry, entry.get("op"), index)
+        return self.outside is not None and takes_handle(self.builder.registry, entry.get("op"), index)
 
     def literal(self, tree: Any, index: Any, item: Any) -> Any:
         """Return the literal under an index or key; WRONG, after a report, if it is invalid."""
@@ -142,9 +134,9 @@ class References:
     def tensors(
         self, tree: Any, index: Any, text: str, reader: str | None, waits: list[UnresolvedName], as_handle: bool = False
     ) -> list[Any]:
-        """Return the items of Inputs for a text, whose position is given by `tree` and `index`.
+        """Return the items of `Inputs` for a text at `index` of `tree`. Unknown names are added to `waits`.
 
-        An empty or missing `reader` means that no node reads the text; tensors outside of a body are then not captured.
+        With an empty or missing `reader`, no node reads the text, and tensors outside of a body are not captured.
         """
         name, slot = split_tensor_name(text)
         found = self._names.resolve(name)
@@ -180,7 +172,7 @@ class References:
     def _from_outside(
         self, tree: Any, index: Any, text: str, reader: str | None, waits: list[UnresolvedName], as_handle: bool
     ) -> list[Any]:
-        """Look up a missing name in the graphs around the body, where its entry may also be invalid."""
+        """Return the items of a text whose name only the graphs around the body may know."""
         try:
             items = None if self.outside is None else self.outside.items(text, reader, as_handle)
         except GraphBuildError as error:
@@ -201,7 +193,7 @@ class References:
             return WRONG
 
     def input_position(self, entry: dict[Any, Any], index: int, default: int) -> int:
-        """Return the position of the entry's input with this index, counting all tensors of a name."""
+        """Return the position of the text that gives the input with this index; a text may give several inputs."""
         tree = entry.get("inputs")
         for i, item in enumerate(tree or ()):
             is_control = isinstance(item, str) and item[:1] == "^"
@@ -224,7 +216,7 @@ class References:
         ]
 
     def colocated(self, entry: dict[Any, Any], reader: str, waits: list[UnresolvedName]) -> list[int | str]:
-        """Return the nodes under `colocate_with`, and the names of those outside the body."""
+        """Return the nodes under `colocate_with`; a node outside the body is given by its name."""
         found: list[int | str] = []
         for tree, index, text in self._texts(entry, "colocate_with"):
             name = split_tensor_name(text.removeprefix("^"))[0]
@@ -235,7 +227,7 @@ class References:
         return found
 
     def _texts(self, entry: dict[Any, Any], key: str) -> Iterator[tuple[Any, Any, str]]:
-        """Yield the names under a key, one or a list, each with its container and key."""
+        """Yield the name or names under a key, each with its container and its key there."""
         tree = entry[key]
         if isinstance(tree, str):
             yield entry, key, tree
@@ -259,9 +251,10 @@ class References:
             waits.append(self._names.unresolved(value_position(tree, key), text, reader))
         return [int(node_id) for node_id in found if node_id is not None]
 
-    # --- what only the whole list shows -----------------------------------------------------------------------------
+    # --- checks of the whole list -----------------------------------------------------------------------------------
 
     def _wait_for(self, position: int, text: str, reader: str) -> UnresolvedName:
+        """Record an unknown name, to be looked up again by `settle`."""
         name = text.partition(":")[0] if self.is_of_function and text[:1] != "^" else ""
         unresolved = self._names.unresolved(position, text, reader, name)
         self._unresolved.append(unresolved)
@@ -290,9 +283,7 @@ class References:
         elif unresolved.reader not in in_cycles:
             in_cycles.update(path)
             cycle = " -> ".join([*reversed(path), unresolved.reader])
-            self.problems.add(
-                unresolved.position, f"cycle: got {cycle}, expected none but through a NextIteration into a Merge"
-            )
+            self.problems.add(unresolved.position, f"cycle: got {cycle}, {ACYCLIC}")
 
     def report_later(self, unresolved: UnresolvedName) -> None:
         """Report a reference to a node below its reader."""

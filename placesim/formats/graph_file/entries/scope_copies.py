@@ -21,8 +21,7 @@ def numbered_scope(entry: dict[Any, Any], number: int) -> dict[Any, Any]:
 
     A repeated scope inside keeps its own `{i}`, except in its list of devices.
     """
-    numbering = _Numbering(number)
-    return numbering.mapping(entry, [key for key in entry if key != "device"])
+    return _Numbering(number).mapping(entry, [key for key in entry if key != "device"])
 
 
 class _Numbering:
@@ -65,7 +64,7 @@ def _is_repeated(entry: dict[Any, Any]) -> bool:
 
 
 def _marked(tree: Any, original: Any) -> Any:
-    """Return the copy with the positions of `original`, or unchanged if that comes from Python and has none."""
+    """Return a copy with the positions of `original`; a plain dict or list if `original` was made in Python and has none."""
     if hasattr(original, "marks"):
         tree.marks = original.marks
         return tree

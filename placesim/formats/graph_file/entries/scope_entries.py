@@ -20,13 +20,9 @@ SCOPE_KEYS = dict.fromkeys(("scope", "device", "colocate_with", "control_inputs"
 
 
 class ScopeEntries:
-    """A reader that enters and leaves the scopes of entries."""
+    """A reader of scopes, which also enters the device and control scopes of other entries."""
 
-    def __init__(
-        self,
-        context: EntryContext,
-        take_all: Callable[[Any, int], None],
-    ) -> None:
+    def __init__(self, context: EntryContext, take_all: Callable[[Any, int], None]) -> None:
         self._builder, self._problems, self._names, self._references = context
         self._take_all = take_all
         self._copied = 0
@@ -52,11 +48,7 @@ class ScopeEntries:
             if self._copied > MAX_EXPANSION:
                 break
             own = numbered_scope(entry, index)
-            with (
-                self._names.copy() as bindings,
-                self._entered(own, devices, index),
-                self._name_scope(own, bindings),
-            ):
+            with self._names.copy() as bindings, self._entered(own, devices, index), self._name_scope(own, bindings):
                 self._take_all(own["nodes"], value_position(own, "nodes"))
             for name, targets in bindings.items():
                 copies[name] = (*copies.get(name, ()), *targets)
@@ -71,13 +63,12 @@ class ScopeEntries:
         return self._copied <= MAX_EXPANSION
 
     def _refuse_copies(self, entry: Any) -> None:
-        self._problems.add(
-            own_position(entry), f"too many copies of scopes: got more than {MAX_EXPANSION} entries, expected fewer"
-        )
+        message = f"too many copies of scopes: got more than {MAX_EXPANSION} entries, expected fewer"
+        self._problems.add(own_position(entry), message)
 
     @contextmanager
     def entered(self, entry: dict[Any, Any]) -> Iterator[None]:
-        """Enter the colocation, device and control scopes of an entry. An invalid scope is reported and left out."""
+        """Enter an entry's scopes for colocation, device and control inputs. An invalid scope is reported and left out."""
         with self._entered(entry, entry, "device"):
             yield
 
@@ -114,7 +105,7 @@ class ScopeEntries:
 
     @contextmanager
     def _name_scope(self, entry: dict[Any, Any], bindings: dict[str, Targets] | None = None) -> Iterator[None]:
-        """Enter the name scope of an entry, if it has a valid one; problems are reported."""
+        """Enter the name scope of an entry, if it has one. An invalid name is reported and left out."""
         with ExitStack() as scopes:
             prefix = self._enter_name_scope(scopes, entry) if "scope" in entry else None
             if prefix is not None:
@@ -135,7 +126,7 @@ class ScopeEntries:
 
 
 def enter_colocation(scopes: ExitStack, builder: ScopedGraphBuilder, targets: Sequence[int | str]) -> None:
-    """Open a `tf.colocate_with` scope for each node. A node outside the function only gives its label, by name."""
+    """Open a `tf.colocate_with` scope for each node. A node outside the function, given by name, gives only its label."""
     if not any(isinstance(target, str) for target in targets):
         scopes.enter_context(builder.colocate_with([target for target in targets if isinstance(target, int)]))
         return
@@ -148,7 +139,7 @@ def enter_colocation(scopes: ExitStack, builder: ScopedGraphBuilder, targets: Se
 
 
 def is_device_text(device: Any) -> bool:
-    """Whether a device is `{text: D}`, a literal device string such as a device function returns."""
+    """Whether a device is `{text: D}`, which sets the text of a request, as a device function of TensorFlow's Python does."""
     return isinstance(device, dict) and list(device) == ["text"] and isinstance(device["text"], str)
 
 

@@ -43,12 +43,12 @@ def slot_of(target: int) -> int:
     return target.slot if isinstance(target, NodeOutput) else 0
 
 
-class EntryBreak(Exception):  # never seen outside of the entries' modules: what is wrong has been reported
+class EntryBreak(Exception):  # internal to the modules of entries
     """Exception for an entry that can't become a node, raised after its problems have been reported."""
 
 
 class UnresolvedName(NamedTuple):
-    """An unknown name: the node that reads it, and the full names that it may turn out to be."""
+    """An unknown name, the node that reads it, and the full names that it may stand for (`candidates`)."""
 
     position: int
     text: str
@@ -71,9 +71,9 @@ class _BrokenEntry(NamedTuple):
 
 
 class ScopedNames:
-    """A table that claims, binds and looks up names.
+    """The names of nodes and ids, while entries are read.
 
-    `is_flat` says that only full node names are looked up. `is_copy` says that the entries are those of a repeated scope.
+    With `is_flat`, a name can only be a node's full name. With `is_copy`, the entries are those of a repeated scope.
     """
 
     def __init__(self, builder: ScopedGraphBuilder, problems: FileProblems) -> None:
@@ -95,10 +95,7 @@ class ScopedNames:
     # --- claiming ---------------------------------------------------------------------------------------------------
 
     def claim(self, entry: dict[Any, Any], op: Any, name: Any, position: int) -> str:
-        """Return a node's full name. Reports a name that another entry of this scope claimed.
-
-        Raises EntryBreak for an invalid name.
-        """
+        """Return a new node's full name, and report a duplicate in its scope. Raises EntryBreak for an invalid name."""
         builder = self._builder
         if name is None:
             return builder.unique_name(op) if isinstance(op, str) else builder.unique_name("?")
@@ -122,7 +119,7 @@ class ScopedNames:
         return full
 
     def check_claim(self, entry: dict[Any, Any], full: str, position: int) -> None:
-        """Report a name that another entry claimed first, unless that is the same entry in another copy of its scope."""
+        """Report a full name that another entry has, unless it is the same entry in another copy of its scope."""
         first = self._claimed_at(full)
         if first is None or (self.is_copy and first == position):
             return
@@ -150,21 +147,21 @@ class ScopedNames:
         return self._builder.graph.nodes[node_id].location
 
     def mark_named(self, node_id: int) -> None:
-        """Record that the file names this node; ids must be recorded in ascending order."""
+        """Record that this node has its name from the file. Nodes must be recorded in ascending order."""
         named = self._is_named
         if len(named) < node_id:
             named.extend(bytes(node_id - len(named)))
         named[node_id:] = b"\1"
 
     def mark_all_named(self, first: int) -> None:
-        """Record that the file names all nodes from id `first` on."""
+        """Record that all nodes from id `first` on have their names from the file."""
         count = len(self._builder.graph) - first
         if count:
             self.mark_named(first)
             self._is_named.extend(b"\1" * (count - 1))
 
     def mark_broken(self, entry: dict[Any, Any], full: str, position: int, waits: Sequence[UnresolvedName] = ()) -> None:
-        """Record an invalid entry, so that references to it are not reported too."""
+        """Record an invalid entry, so that uses of its names are not reported too."""
         broken = self._broken[full] = _BrokenEntry(position, waits)
         if isinstance(entry.get("id"), str):
             self.bind(entry["id"], (None,))
@@ -173,12 +170,12 @@ class ScopedNames:
     # --- binding ----------------------------------------------------------------------------------------------------
 
     def bind(self, name: str, targets: Targets) -> None:
-        """Bind a name to nodes from here to the end of the scope."""
+        """Bind a name to nodes, for the rest of the scope."""
         self._frames[-1].bindings[name] = targets
         self.is_flat = False
 
     def bind_arguments(self, nodes: Mapping[str, int]) -> None:
-        """Bind the names of a body's arguments at its start: any entry that binds a name, in a scope or not, has priority."""
+        """Bind the names of a body's arguments. Every entry that binds the same name has priority."""
         self._closed_ids.update({name: (node,) for name, node in nodes.items()})
 
     def bind_entry(self, entry: dict[Any, Any], name: str | None, node_id: int) -> None:
@@ -199,9 +196,9 @@ class ScopedNames:
 
     @contextmanager
     def name_scope(self, prefix: str, bindings: dict[str, Targets] | None = None) -> Iterator[None]:
-        """Look up names in a scope first during the block. Later, its ids stay visible with the lowest priority.
+        """Look up names in this scope first during the block. After it, ids of the scope are visible with the lowest priority.
 
-        `bindings` are those of a copy of the scope; later entries see the copies together.
+        For a copy of a repeated scope, `bindings` collects the ids, which become visible after the last copy.
         """
         frame = _Frame(prefix, {} if bindings is None else bindings)
         self._frames.append(frame)
@@ -231,7 +228,7 @@ class ScopedNames:
     def resolve(self, name: str) -> Targets | None:
         """Return the nodes of a name: (None,) for an invalid entry, None for an unknown name."""
         ids, broken = self._builder.graph.ids, self._broken
-        if name[:1] == "/":  # a full name, whatever scopes have
+        if name[:1] == "/":  # a full name, looked up in no scope
             full = name[1:]
             return (ids[full],) if full in ids else (None,) if full in broken else None
         for frame in reversed(self._frames):
@@ -246,12 +243,12 @@ class ScopedNames:
         return self._closed_ids.get(name)
 
     def resolve_one(self, name: str) -> int | None:
-        """Return the node of a name; None if there is none, it is invalid, or there are several."""
+        """Return the node of a name; None for an unknown name, an invalid entry, or several nodes."""
         found = self.resolve(name)
         return None if found is None or len(found) != 1 else found[0]
 
     def resolve_plain_node(self, name: str) -> int | None:
-        """Return the node of a name that refers to its first output; None as for `resolve_one`."""
+        """Return the node like `resolve_one`, but None if the name stands for an output other than the first."""
         found = self.resolve_one(name)
         return found if found.__class__ is int else None
 
@@ -261,7 +258,7 @@ class ScopedNames:
         return not all(found.keys().isdisjoint(names) for found in known)
 
     def unresolved(self, position: int, text: str, reader: str, name: str = "") -> UnresolvedName:
-        """Return a name (by default the text's) to look up again after all entries are read."""
+        """Return an unknown name, to look up again after all entries are read. By default, it is the name in the text."""
         name = name or split_tensor_name(text.removeprefix("^"))[0]
         if name[:1] == "/":
             return UnresolvedName(position, text, (name[1:],), reader)
@@ -270,14 +267,15 @@ class ScopedNames:
         )
 
     def later_node(self, unresolved: UnresolvedName) -> int | None:
-        """Return the node that an unknown name turned out to be; None if there is none."""
+        """Return the later node that has an unknown name; None if there is none."""
         ids = self._builder.graph.ids
         return next((ids[full] for full in unresolved.candidates if full in ids), None)
 
     def broken_path(self, unresolved: UnresolvedName) -> list[str] | None:
-        """Return the full names on the way from an invalid entry, along inputs, to the reader of an unknown name.
+        """Return a path from the invalid entry that an unknown name stands for to the name's reader, as full names.
 
-        The list is empty if there is no way; None if the name is not that of an invalid entry.
+        The path goes from an entry to an entry that it reads. It is empty if there is none. Returns None if the name does not
+        stand for an invalid entry.
         """
         start = self._first_broken(unresolved)
         if start is None:
@@ -301,15 +299,12 @@ class ScopedNames:
         return next((full for full in unresolved.candidates if full in self._broken), None)
 
     def handles(self) -> dict[str, tuple[str, ...]]:
-        """Return the node names of each id, and of each name other than a full one, after the last entry.
-
-        Names with missing nodes are left out.
-        """
+        """Return the node names of each id and each name in a scope, after the last entry. Invalid entries are left out."""
         nodes = self._builder.graph.nodes
         return {name: tuple(nodes[node_id].name for node_id in targets) for name, targets in self._last_bindings()}
 
     def tensors(self) -> dict[str, tuple[str, ...]]:
-        """Return the tensor names like `handles`, for names of outputs other than the first."""
+        """Return tensor names like `handles`, for names that stand for outputs other than the first."""
         nodes = self._builder.graph.nodes
         return {
             name: tuple(f"{nodes[node_id].name}:{slot_of(node_id)}" for node_id in targets)

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any, NoReturn, cast
 
 from placesim.core.errors import GraphBuildError
+from placesim.formats.graph_file.entries.control_flow_entries import COMMON_KEYS
 from placesim.formats.graph_file.entries.node_makers import make_training
 from placesim.formats.graph_file.entries.references import EntryContext
 from placesim.formats.graph_file.entries.scope_entries import ScopeEntries
@@ -25,19 +26,14 @@ from placesim.formats.problems import own_position, spell, value_position
 from placesim.graph.argument_binding import VariableNodes
 from placesim.graph.graph import TensorRef
 
-_AROUND = ("id", "name", "device", "colocate_with", "control_inputs")
-GRADIENTS_KEYS = ("gradients", *_AROUND)
-TRAIN_KEYS = ("train", *_AROUND)
+GRADIENTS_KEYS = ("gradients", *COMMON_KEYS)
+TRAIN_KEYS = ("train", *COMMON_KEYS)
 
 
 class TrainingEntries:
-    """A reader of these entries, which binds the gradients' ids. `finish` reports uninitialized variables."""
+    """A reader of `gradients` and `train` entries. `finish` warns about uninitialized variables."""
 
-    def __init__(
-        self,
-        context: EntryContext,
-        scopes: ScopeEntries,
-    ) -> None:
+    def __init__(self, context: EntryContext, scopes: ScopeEntries) -> None:
         self._builder, self._problems, self._names, self._references = context
         self._scopes = scopes
         self._made: GradientMaker | None = None
@@ -56,7 +52,7 @@ class TrainingEntries:
         self._uninitialized.clear()
 
     def finish(self) -> None:
-        """Report optimizers with variables created after the initializer of the others."""
+        """Warn about optimizers that created variables after the entry `initializer`."""
         for position, variables in self._uninitialized.items():
             names = ", ".join(self._builder.graph.nodes[node].name for node in variables[:3])
             more = f" and {len(variables) - 3} more" if len(variables) > 3 else ""
@@ -67,7 +63,7 @@ class TrainingEntries:
     # --- gradients --------------------------------------------------------------------------------------------------
 
     def take_gradients(self, entry: dict[Any, Any]) -> list[TensorRef]:
-        """Read an entry with `gradients` and return the gradients.  Raises EntryBreak after reporting all problems."""
+        """Read an entry with `gradients` and return the gradients. Raises EntryBreak after reporting all problems."""
         self._problems.unknown_keys(entry, GRADIENTS_KEYS, "an entry of gradients")
         position = own_position(entry)
         tree = self._problems.mapping(entry["gradients"], value_position(entry, "gradients"), "'gradients'")
@@ -118,7 +114,7 @@ class TrainingEntries:
                 self._names.bind(f"{name}.indices", (Derivative(rows.node, rows.slot, target.source),))
 
     def _refuse(self, entry: dict[Any, Any], ids: Sequence[str | None]) -> NoReturn:
-        """Raise EntryBreak. References to these ids are not reported too."""
+        """Raise EntryBreak for an invalid entry with these ids, whose uses are then not reported too."""
         for name in ids:
             if name is not None:
                 self._names.mark_broken({"id": name}, self._builder.prefix + name, own_position(entry))

@@ -23,10 +23,7 @@ Optimizer = tuple[str, Mapping[str, Any]]
 
 
 class OptimizerParameter(Protocol):
-    """Protocol of an optimizer's parameter.
-
-    Its kind is `figure` (a number), `tensor` (a number or a tensor), `flag`, `text`, or `variable`.
-    """
+    """Protocol of an optimizer's parameter, of the kind `figure`, `tensor` (or a figure), `flag`, `text` or `variable`."""
 
     kind: str
     is_required: bool
@@ -38,10 +35,7 @@ class GradientMaker(Protocol):
     def derive(
         self, of: Sequence[Any], by: Sequence[Any] | None, options: Mapping[str, Any], position: int
     ) -> list[tuple[Any, TensorRef | None]]:
-        """Return the sources of the derivatives of `of`, each with its gradient or None.
-
-        If `by` is None, the sources are all trainable variables.
-        """
+        """Return each source in `by` (None: all trainable variables) with the gradient of `of` by it, or None."""
 
     def rows(self, gradient: TensorRef) -> TensorRef | None:
         """Return the indices of the rows of a sparse gradient; None if the gradient is one tensor."""
@@ -66,7 +60,7 @@ class GradientMaker(Protocol):
 
 
 class TrainingReader:
-    """A reader of an entry under `gradients` or `train`. `is_wrong` says that a problem in it has been reported."""
+    """A reader of the mapping under `gradients` or `train`. `is_wrong` says whether it has reported a problem."""
 
     def __init__(self, names: ScopedNames, references: References, tree: dict[Any, Any], what: str) -> None:
         self._builder = references.builder
@@ -87,7 +81,7 @@ class TrainingReader:
         self.is_wrong |= self._problems.unknown_keys(self._tree, known, self._what)
 
     def own_text(self, entry: dict[Any, Any], key: str) -> str | None:
-        """Return the entry's own `id` or `name`; None if it is missing or not a text."""
+        """Return the `id` or `name` of an entry; None if it is missing or not a text."""
         found = self._problems.read(entry, key, lambda value: text_value(value, f"'{key}'"), None)
         if found is WRONG:
             self.is_wrong = True
@@ -97,7 +91,7 @@ class TrainingReader:
     # --- references -------------------------------------------------------------------------------------------------
 
     def references(self, key: str, is_required: bool = False) -> list[Any]:
-        """Return the tensors and variables named by a text or a list."""
+        """Return the tensors and variables that the text or list under a key names."""
         tree = self._tree
         if key not in tree:
             if is_required:
@@ -125,7 +119,7 @@ class TrainingReader:
         return [TensorRef(item.node, item.slot) if isinstance(item, Operand) else item for item in items]
 
     def derived_by(self) -> tuple[list[Any] | None, list[str]]:
-        """Return the sources in `with_respect_to`, None for every trainable variable, and the ids of gradients, if given."""
+        """Return the sources in `with_respect_to`, or None for all trainable variables, and the ids of their gradients."""
         tree = self._tree.get("with_respect_to")
         if "with_respect_to" not in self._tree:
             return None, []
@@ -142,7 +136,7 @@ class TrainingReader:
         return found, [name for name in tree if isinstance(name, str)]
 
     def position_of_target(self, index: int) -> int:
-        """Return the position of the target with this index in `with_respect_to`."""
+        """Return the position of the source with this index in `with_respect_to`."""
         tree = self._tree["with_respect_to"]
         if isinstance(tree, dict):
             return value_position(tree, list(tree)[index])
@@ -160,9 +154,8 @@ class TrainingReader:
             return self._written_pairs(tree)
         texts = [tree] if isinstance(tree, str) else tree
         if not isinstance(texts, list | tuple):
-            self.report(
-                self._tree, "apply", f"wrong type of 'apply': got {spell(tree)}, expected ids of gradients, or a mapping"
-            )
+            message = f"wrong type of 'apply': got {spell(tree)}, expected ids of gradients, or a mapping"
+            self.report(self._tree, "apply", message)
             return []
         by_source: dict[Any, list[TensorRef]] = {}
         for index, text in enumerate(texts):
@@ -170,10 +163,8 @@ class TrainingReader:
             if found is None or not all(isinstance(target, Derivative) for target in found):
                 place, key = (self._tree, "apply") if isinstance(tree, str) else (tree, index)
                 if found is None or None not in found:
-                    message = (
-                        f"not gradients: got {spell(text)}, expected the id of an entry 'gradients', or {{VARIABLE: GRADIENT}}"
-                    )
-                    self._problems.add(value_position(place, key), message)
+                    expected = "expected the id of an entry 'gradients', or {VARIABLE: GRADIENT}"
+                    self._problems.add(value_position(place, key), f"not gradients: got {spell(text)}, {expected}")
                 self.is_wrong = True
                 continue
             for target in found:
@@ -189,7 +180,7 @@ class TrainingReader:
         return [(refs, variable) for refs, variable, _ in pairs if variable is not None]
 
     def _variable_of(self, source: Any) -> VariableNodes | OuterVariable | None:
-        """Return the variable to differentiate by; None if the source is not a variable."""
+        """Return the variable that is this source of derivatives; None if the source is not a variable."""
         return self._builder.variables.get(source) if isinstance(source, int) else source if _is_variable(source) else None
 
     def _variable_named(self, name: Any) -> VariableNodes | OuterVariable | None:
@@ -206,12 +197,8 @@ class TrainingReader:
         pairs = []
         for name, value in tree.items():
             variable = self._variable_named(name)
-            listed = value if isinstance(value, list | tuple) else None
-            refs = (
-                self._found(tree, name)
-                if listed is None
-                else [item for index in range(len(listed)) for item in self._found(listed, index)]
-            )
+            holder, keys = (value, range(len(value))) if isinstance(value, list | tuple) else (tree, [name])
+            refs = [item for key in keys for item in self._found(holder, key)]
             if variable is None:
                 self.report(tree, name, f"not a variable: got {spell(name)}, expected {{VARIABLE: GRADIENT}}")
             elif any(map(_is_variable, refs)) or not refs:
@@ -223,12 +210,8 @@ class TrainingReader:
     # --- options ----------------------------------------------------------------------------------------------------
 
     def options(self, known: Mapping[str, Callable[[TrainingReader, str], Any]]) -> dict[str, Any]:
-        """Return the keys that are arguments of TensorFlow's function, by TensorFlow's names."""
-        found = {}
-        for key, read in known.items():
-            if key in self._tree:
-                found[_ARGUMENTS.get(key, key)] = read(self, key)
-        return found
+        """Return the values of the given options, by the names of TensorFlow's arguments."""
+        return {_ARGUMENTS.get(key, key): read(self, key) for key, read in known.items() if key in self._tree}
 
     def flag(self, key: str) -> Any:
         return self._read(key, lambda value: bool_value(value, f"'{key}'"))
@@ -250,7 +233,7 @@ class TrainingReader:
         return self._read(key, value_of)
 
     def one(self, key: str, tree: Any = None) -> Any:
-        """Return one tensor or variable."""
+        """Return the tensor or variable under a key; None if it is invalid. Several are reported."""
         tree = self._tree if tree is None else tree
         found = self._found(tree, key)
         if len(found) > 1:
@@ -258,7 +241,7 @@ class TrainingReader:
         return found[0] if found else None
 
     def variable(self, key: str, tree: Any = None) -> Any:
-        """Return one variable."""
+        """Return the variable under a key; None if it is invalid. Another tensor is reported."""
         found = self.one(key, tree)
         if found is not None and not _is_variable(found):
             tree = self._tree if tree is None else tree
@@ -266,7 +249,7 @@ class TrainingReader:
         return found
 
     def variables(self, key: str) -> list[Any]:
-        """Return the variables under a key."""
+        """Return the variables under a key. Other tensors are reported."""
         found = self.references(key)
         if not all(map(_is_variable, found)):
             self.report(self._tree, key, "not a variable: got another tensor among them, expected names of entries 'variable'")
@@ -275,7 +258,7 @@ class TrainingReader:
     # --- the optimizer ----------------------------------------------------------------------------------------------
 
     def optimizer(self, training: GradientMaker) -> Optimizer | None:
-        """Return the name and parameters of `NAME` or `{NAME: {KEY: VALUE}}`; None if invalid."""
+        """Return the name and parameters of the optimizer, `NAME` or `{NAME: {KEY: VALUE}}`; None if it is invalid."""
         tree = self._tree
         if "optimizer" not in tree:
             self.report(tree, "optimizer", f"no optimizer in {self._what}: got no key 'optimizer', expected it")
@@ -301,9 +284,8 @@ class TrainingReader:
         if fields is None:
             fields = {}
         if not isinstance(fields, dict):
-            self.report(
-                place, where, f"wrong type of '{kind}': got {spell(fields)}, expected a mapping of {', '.join(parameters)}"
-            )
+            message = f"wrong type of '{kind}': got {spell(fields)}, expected a mapping of {', '.join(parameters)}"
+            self.report(place, where, message)
             return None
         self.is_wrong |= self._problems.unknown_keys(fields, parameters, f"'{kind}'")
         for key, parameter in parameters.items():
@@ -325,7 +307,7 @@ def _is_variable(item: Any) -> bool:
 
 
 def source_of(item: Any) -> Any:
-    """Return the key of a source of derivatives: a node's id, or the object itself for a source outside of a body."""
+    """Return a hashable key of a source of derivatives: the id of its node, or the source itself outside of the body."""
     return item if isinstance(item, OuterTensor | OuterVariable) else item.node
 
 

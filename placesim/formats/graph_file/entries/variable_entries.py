@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from placesim.core.dtypes import FLOAT
@@ -97,48 +98,44 @@ class VariableEntries:
             node = variable.value
         return self._builder.operand(node, slot)
 
-    def take_initializer(self, entry: dict[Any, Any]) -> None:
-        """Read an entry with `initializer`, which runs the initializers of all variables above it."""
-        name = checked_initializer(entry, self._problems)
-        if name is None:
-            return
+    def add_initializer(self, name: str, position: int) -> int:
+        """Add a node that runs the initializers of all variables so far, and return it. Raises GraphBuildError."""
+        return add_global_initializer(self._builder, name, position).id
+
+    def take_initializer(self, entry: dict[Any, Any], add: Callable[[str, int], int]) -> int:
+        """Read an entry with `initializer`, and return the node that `add` adds for its name and position.
+
+        Raises EntryBreak for an invalid entry, after a report.
+        """
+        self._problems.unknown_keys(entry, INITIALIZER_KEYS, "an initializer")
+        name, place = entry["initializer"], value_position(entry, "initializer")
+        if not isinstance(name, str) or not name:
+            self._problems.add(place, f"wrong type of 'initializer': got {spell(name)}, expected a name")
+            raise EntryBreak
         try:
             with self._scopes.entered(entry):
-                node = add_global_initializer(self._builder, name, own_position(entry))
+                node = add(name, own_position(entry))
         except GraphBuildError as error:
-            self._problems.add_error(value_position(entry, "initializer"), error)
+            self._problems.add_error(place, error)
             self._names.mark_broken(entry, self._builder.prefix + name, own_position(entry))
-            return
-        self._names.bind_entry(entry, name, node.id)
+            raise EntryBreak from None
+        self._names.bind_entry(entry, name, node)
+        return node
 
 
-def checked_initializer(entry: dict[Any, Any], problems: FileProblems) -> str | None:
-    """Return the name of an entry with `initializer`; None, after a report, if it has none."""
-    problems.unknown_keys(entry, INITIALIZER_KEYS, "an initializer")
-    name = entry["initializer"]
-    if isinstance(name, str) and name:
-        return name
-    problems.add(value_position(entry, "initializer"), f"wrong type of 'initializer': got {spell(name)}, expected a name")
-    return None
-
-
-# --- how a variable starts ------------------------------------------------------------------------------------------
+# --- kinds and initializers -----------------------------------------------------------------------------------------
 
 
 def kind_value(value: Any) -> str:
     """Return `ref` or `resource`. Raises InvalidValue for any other value."""
     if value not in ("ref", "resource"):
-        raise InvalidValue(
-            f"unknown kind of variable: got {spell(value)}, expected ref or resource{did_you_mean(value, ('ref', 'resource'))}"
-        )
+        near = did_you_mean(value, ("ref", "resource"))
+        raise InvalidValue(f"unknown kind of variable: got {spell(value)}, expected ref or resource{near}")
     return str(value)
 
 
 def initializer_value(value: Any) -> InitializerSpec:
-    """Return an initializer, given by name, or as a mapping of its name to its parameters.
-
-    Raises InvalidValue for an unknown initializer.
-    """
+    """Return the initializer of a name, or of a mapping of its name to its parameters. Raises InvalidValue."""
     kinds = (*INITIALIZER_FIELDS, "constant", *VALUE_KINDS, "tensor")
     if isinstance(value, str) and value in INITIALIZER_FIELDS:
         return InitializerSpec(value)
@@ -158,14 +155,12 @@ def initializer_value(value: Any) -> InitializerSpec:
 def _initializer_fields(kind: str, fields: Any) -> dict[str, Any]:
     known = INITIALIZER_FIELDS[kind]
     if not isinstance(fields, dict):
-        raise InvalidValue(
-            f"wrong type of '{kind}': got {spell(fields)}, expected a mapping of {', '.join(known) or 'nothing'}"
-        )
+        expected = f"a mapping of {', '.join(known) or 'nothing'}"
+        raise InvalidValue(f"wrong type of '{kind}': got {spell(fields)}, expected {expected}")
     for key, value in fields.items():
         if key not in known:
-            raise InvalidValue(
-                f"unknown key in '{kind}': got '{key}', expected {', '.join(known) or 'none'}{did_you_mean(key, known)}"
-            )
+            near = did_you_mean(key, known)
+            raise InvalidValue(f"unknown key in '{kind}': got '{key}', expected {', '.join(known) or 'none'}{near}")
         if key == "seed":
             pair = value if isinstance(value, list | tuple) and len(value) == 2 else (value,)
             for number in pair:

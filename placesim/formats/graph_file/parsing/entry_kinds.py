@@ -1,7 +1,7 @@
-"""Kinds of entries: a kind is an entry's text without its name, inputs and value.
+"""Kinds of entries. Entries of one kind have equal texts, except for name, inputs and value.
 
-The positions of these three parts are guessed from the second entry of a kind, and verified by the parser. Later entries of the
-kind are found only by comparing texts.
+The second entry of a kind shows where these three parts seem to be, and the parser verifies it. Later entries of the kind are
+recognized by comparing texts.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ _NOTHING = "\0"
 
 
 class _SharedText(NamedTuple):
-    """The common text of a kind.
+    """The text that all entries of a kind share, around two parts: the name, and the content (inputs or a value).
 
-    `before` and `opening` precede the first of name and content (inputs or a value), `between` the second, and `after` is the
-    rest. `separator` divides the inputs.
+    `before` and `opening` stand before the first part, `between` before the second, `after` behind it. `separator` divides the
+    inputs. `gives_tensors` says that the content is inputs.
     """
 
     before: str
@@ -65,9 +65,9 @@ class NodeTemplate(NamedTuple):
 class EntryKind:
     """The entries of one kind.
 
-    `lines` is the packed number of lines of an entry, 0 if it differs. `offset` is the packed position of the mapping in
-    them. `made` maps the signatures of inputs (and their slots, if one is not 0), or a constant's type, to templates. `fits`
-    says whether a text is valid as inputs or value. If all nodes have plain names, `fits_plain` or a lookup says so.
+    `lines` is the packed number of lines of an entry, 0 if it differs. `offset` is the packed position of the mapping in the
+    entry. `made` has the templates, by the signatures of inputs (and their slots, if one is not 0) or by a constant's type.
+    `fits` matches a valid content. `fits_plain` is enough if all nodes have plain names, because inputs are looked up anyway.
     """
 
     __slots__ = ("constant", "fits", "fits_plain", "lines", "made", "offset", "parts")
@@ -117,9 +117,9 @@ class EntryKinds:
         self._is_crowded = False
 
     def find(self, text: str, has_plain_names: bool = False) -> tuple[EntryKind, str, str] | None:
-        """Return the kind, name and variable part of an entry's text; None if the kind is unknown.
+        """Return the kind, name and content of an entry's text; None if the kind is unknown.
 
-        With `has_plain_names`, inputs may be any text that is no plain name.
+        With `has_plain_names`, all nodes have plain names, and the text of inputs is not checked.
         """
         for opening, kinds in self._known.items():
             before, _, rest = text.partition(opening)
@@ -157,23 +157,20 @@ class EntryKinds:
                     alike.append(kind)
                 else:
                     self._is_crowded = True
-                alike.sort(key=lambda kind: -len(kind.parts.after))  # what ends in more than others do is of that kind
+                alike.sort(key=lambda kind: -len(kind.parts.after))  # of several kinds that fit, the longest ending is right
         kind = self._checked[parts]
         return None if kind is None else (kind, name)
 
 
 def _cut(text: str) -> tuple[_SharedText, str, str] | None:
-    """Return the apparent kind of an entry, its name, and its content; None if it seems to have no name."""
+    """Return the common text of an entry's apparent kind, its name, and its content; None if it seems to have no name."""
     found = _name_first(text)
     if found is None:
         return None
     before, opening, name, middle, given, tensors, separator, number, after = found.groups()
     if middle is not None:
-        return (
-            _SharedText(before, opening, middle + given, separator, after, True, tensors is not None),
-            name,
-            tensors or number,
-        )
+        shared = _SharedText(before, opening, middle + given, separator, after, True, tensors is not None)
+        return shared, name, tensors or number
     found = _name_last(text) if "inputs" in before or "value" in before else None
     if found is None:
         return _SharedText(before, opening, _NOTHING, None, after, True, False), name, ""
@@ -182,9 +179,9 @@ def _cut(text: str) -> tuple[_SharedText, str, str] | None:
 
 
 def _checked_kind(parts: _SharedText, indent: int) -> EntryKind | None:
-    """Return a kind; None if the parser finds name, inputs or value elsewhere than the texts suggest.
+    """Return a kind; None if the parser finds the name or the content elsewhere.
 
-    The check parses an entry of the kind with unique words for these parts.
+    The parser reads an entry of the kind in which unique words replace these parts.
     """
     before, opening, between, separator, after, is_name_first, gives_tensors = parts
     is_alone = between == _NOTHING

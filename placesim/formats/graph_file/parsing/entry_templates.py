@@ -33,7 +33,7 @@ class AlikeEntries:
         self._checked_names = 0
 
     def is_known(self, text: str) -> bool:
-        """Whether an entry's kind is known, so that it probably needs no parsing."""
+        """Whether the kind of an entry is known, so that the parser is probably not needed."""
         return self._kinds.find(text) is not None
 
     def take_texts(self, texts: list[str], first: int, line: int) -> tuple[int, int]:
@@ -73,7 +73,7 @@ class AlikeEntries:
                     if given:
                         inputs = tuple(map(look_up, given.split(kind.parts.separator)))
                     made = kind.made.get(tuple([nodes[i].signature for i in inputs]))
-                except TypeError:  # a name that stands for nothing, or has a slot
+                except TypeError:  # an unknown name, or one with a slot
                     inputs, made = self._further_outputs(kind, given, look_up)
                 if made is None:
                     break
@@ -103,7 +103,7 @@ class AlikeEntries:
     def _further_outputs(
         self, kind: EntryKind, given: str, look_up: Callable[[str], int | None]
     ) -> tuple[tuple[int, ...], NodeTemplate | None]:
-        """Return the nodes of inputs such as `a:1`, and the template for them; None for the template if a node is missing."""
+        """Return the nodes of inputs such as `a:1`, and the template for them; no nodes and None if a node is missing."""
         nodes, parts = self._builder.graph.nodes, list(map(split_tensor_name, given.split(kind.parts.separator)))
         inputs = [look_up(name) for name, _ in parts]
         if None in inputs:
@@ -112,7 +112,7 @@ class AlikeEntries:
         return found, kind.made.get((tuple([nodes[i].signature for i in found]), tuple([slot for _, slot in parts])))
 
     def take_example(self, text: str, entry: Any, position: int, indent: int) -> None:
-        """Read an entry by the slow path, and learn from its node unless the entry is the first of its kind."""
+        """Read an entry by the slow path. Its node becomes a template, unless the entry is the first of its kind."""
         found = self._kinds.learn(text, indent)
         graph, problems = self._builder.graph, self._problems
         expected = len(graph) + 1, problems.said

@@ -1,4 +1,4 @@
-"""Parsing of single entries that were cut out of a sequence, with their original positions."""
+"""Parser of entries whose texts were cut out of a sequence; their trees have the original positions."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from placesim.graph.graph import COLUMNS
 
 
 def read_entries(texts: Listed[str], chosen: Listed[int], number: int, indent: int) -> Sequence | None:
-    """Parse some of consecutive entries, each without its `- `, as one sequence.
+    """Parse the `chosen` entries of a sequence, whose `texts` have no dashes.
 
     `number` (from 0) is the line of the first chosen entry, and `indent` the column of the dashes. Returns None if the parser
-    refuses an entry, or if an entry is not the whole of its text or depends on others.
+    refuses an entry, or if a text is not exactly one entry or has an anchor.
     """
     parts, ends, line = ["nodes:"], [], 1
     is_chosen = set(chosen)
@@ -25,7 +25,7 @@ def read_entries(texts: Listed[str], chosen: Listed[int], number: int, indent: i
         line += lines
         if index not in is_chosen:
             parts.append("\n" * (lines - 1))
-        elif "&" in text:  # an anchor for what follows
+        elif "&" in text:  # an anchor, to which later entries may refer
             return None
         else:
             parts.append(f"{' ' * indent}- {text}")

@@ -1,7 +1,7 @@
 """Fast parsing of an entry on one line, such as `{op: Add, name: b, inputs: [a, a]}`.
 
-The form of a line is its text without scalars. A file with a million lines has only a few forms. The parser reads each form
-once, to find out how it becomes a mapping.
+The form of a line is its text without scalars. A file with a million lines has only a few forms. The parser reads one line of
+each form; the trees of other lines follow from it.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ _MAX_LINE = 1 << 10
 
 
 class _Form(NamedTuple):
-    """The number of pairs in a line's mapping, and its nested collections; -1 if the line can't be read without the parser.
+    """The form of a line. `pairs` is the number of pairs in its mapping; -1 if only the parser can read the line.
 
-    `nested` has the collections in the order in which they open. Each has the index of its first scalar, its number of own
-    keys, values or entries, and whether it is a mapping.
+    `nested` has the nested collections in the order in which they open. Each has the index of its first scalar, its number of
+    direct keys, values and entries, and whether it is a mapping.
     """
 
     pairs: int = -1
@@ -36,9 +36,9 @@ class _Form(NamedTuple):
 
 
 class _Marks:
-    """The positions in a one-line collection, which the parser computes only for errors.
+    """The positions in a collection of a line. The parser computes them when an error needs them.
 
-    `which` is the index of the collection in the line, in the order in which they open; 0 is the entry.
+    `which` is the index of the collection among those of the line, in the order in which they open; 0 is the entry.
     """
 
     __slots__ = ("_found", "_indent", "_number", "_text", "_which")
@@ -79,7 +79,7 @@ class FlowLines:
         self._recall = _Scalars().__getitem__
 
     def is_known(self, text: str) -> bool:
-        """Whether a text, without its `- `, is probably such a line."""
+        """Whether `read` can probably read a text without its `- `."""
         return self._form(_SCALAR.split(text)).pairs >= 0
 
     def read(self, text: str, number: int) -> Mapping | None:
@@ -89,7 +89,7 @@ class FlowLines:
         if form.pairs < 0 or len(text) > _MAX_LINE:
             return None
         values = list(map(self._recall, parts[1::2]))
-        for which in range(len(form.nested) - 1, -1, -1):  # what opens last holds nothing that is not made yet
+        for which in range(len(form.nested) - 1, -1, -1):  # inner collections are made before outer ones
             start, count, is_map = form.nested[which]
             held = values[start : start + count]
             inner: Any = Mapping(zip(held[::2], held[1::2], strict=True)) if is_map else Sequence(held)
@@ -114,7 +114,7 @@ class FlowLines:
 
 
 def _form(skeleton: str) -> _Form:
-    """Return the form of a line, given without its scalars. The parser reads it with their indices in their places."""
+    """Return the form of a line from its text without scalars. The parser reads the text with numbered scalars."""
     if not _is_flow(skeleton):
         return _Form()
     texts = skeleton.split(_PLACE)
@@ -128,9 +128,9 @@ def _form(skeleton: str) -> _Form:
 
 
 def _scalars(tree: Any, scalar: int, found: list[tuple[int, int, bool]]) -> int:
-    """Record a collection by the index of its first scalar, with nested ones.
+    """Add a collection and those in it to `found`, as in `_Form.nested`. Its first scalar has the index `scalar`.
 
-    Returns the index after its last scalar, or -1.
+    Returns the index after its last scalar; -1 if the scalars are not in order.
     """
     is_map, which, first, count = tree.__class__ is Mapping, len(found), scalar, 0
     found.append((first, 0, is_map))

@@ -1,4 +1,4 @@
-"""Splitting of a block sequence's text at the starts of its entries, so that most entries need no parser.
+"""Reader of a block sequence, whose text is split into its entries, so that most entries need no parser.
 
 An entry like one before it becomes a node directly (`entry_templates`). A line in a known form becomes a tree
 (`flow_mappings`). The parser reads the others, several at once (`entry_trees`).
@@ -23,7 +23,7 @@ _BREAKS = "\r\t\x85\u2028\u2029"
 
 
 class EntryTaker(Protocol):
-    """Protocol of a sequence that passes its entries on. `alike` reads texts if possible."""
+    """Protocol of a sequence that passes its entries on. `alike`, if any, makes nodes directly from texts."""
 
     marks: Any
     alike: AlikeEntries | None
@@ -32,10 +32,10 @@ class EntryTaker(Protocol):
 
 
 def take_pieces(text: str, start: int, number: int, taker: EntryTaker) -> Iterator[tuple[int, int]]:
-    """Read the entries of a block sequence that begins at `start`, in line `number` from 0, as long as that is faster.
+    """Read the entries of a block sequence without the parser, as long as that is faster.
 
-    Yields from time to time the start and number of the line at which the parser would continue. This is always the line of an
-    entry, so that the sequence does not end before it.
+    The sequence begins at index `start` of the text, in line `number` (from 0). After each chunk, yields the index and the
+    number of the line where the parser would continue, which is the line of an entry.
     """
     line_start = text.rfind("\n", 0, start) + 1
     dash = " " * (start - line_start) + "- "
@@ -51,7 +51,7 @@ def take_pieces(text: str, start: int, number: int, taker: EntryTaker) -> Iterat
             return
         texts = chunk[len(dash) :].split("\n" + dash)
         if end < 0:
-            texts.pop()  # nothing says that the entry, or the sequence, ends with the text
+            texts.pop()  # the text may go on after the last entry, with other keys
         if letters == _FIRST_LETTERS and len(texts) < _FEWEST_ENTRIES:
             return
         count, number = reader.take(texts, number)
@@ -63,7 +63,7 @@ def take_pieces(text: str, start: int, number: int, taker: EntryTaker) -> Iterat
 
 
 class _Pieces:
-    """A reader of the texts of one sequence's entries. `is_slow` says that the parser alone would be as fast."""
+    """A reader of the texts of a sequence's entries. `is_slow` says that the parser alone would be as fast."""
 
     def __init__(self, taker: EntryTaker, indent: int) -> None:
         self._taker = taker
@@ -105,7 +105,7 @@ class _Pieces:
         return index, number
 
     def _lines_at(self, texts: list[str], first: int, number: int, most: int) -> dict[int, tuple[Any, int]]:
-        """Return the trees of an entry and of its successors, as long as they are one-line entries."""
+        """Return the trees of entry `first` and of the one-line entries after it, at most `most`."""
         found: dict[int, tuple[Any, int]] = {}
         for offset, text in enumerate(texts[first : first + most]):
             entry = self._lines.read(text, number + offset)
@@ -115,7 +115,7 @@ class _Pieces:
         return found
 
     def _parsed(self, texts: list[str], first: int, number: int, is_alone: bool) -> dict[int, tuple[Any, int]]:
-        """Return the trees and places of an entry and of the following ones that also need the parser."""
+        """Return the trees and positions of entry `first` and of later entries that also need the parser."""
         chosen = [first]
         for index in range(first + 1, first + 1 if is_alone else len(texts)):
             if "&" in texts[index]:

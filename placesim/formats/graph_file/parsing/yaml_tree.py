@@ -41,7 +41,7 @@ class Mapping(dict[Any, Any]):
     _numbers: dict[Any, int]
 
     def number(self, key: Any) -> int:
-        """Return the index of a key. Indices are computed on first use, and again after keys were added."""
+        """Return the index of a key in the mapping. Indices are computed when they are first needed."""
         if not hasattr(self, "_numbers") or len(self._numbers) != len(self):
             self._numbers = {key: number for number, key in enumerate(self)}
         return self._numbers[key]
@@ -134,7 +134,7 @@ def resolve_plain(text: str, json_numbers: bool = False) -> Any:
             return _parse_int(text.replace("_", ""))
         if _FLOAT.fullmatch(text):
             return _parse_float(text.replace("_", "").lower())
-    except ValueError:  # no digits, or more of them than Python reads
+    except ValueError:  # no digits, or too many for Python
         return text
     return float(text) if json_numbers and _JSON_FLOAT.fullmatch(text) else text
 
@@ -174,10 +174,7 @@ _TAG = "tag:yaml.org,2002:"
 
 
 def _resolve_tagged(tag: str, text: str) -> Any:
-    """Return the value of a scalar with one of YAML's own tags.
-
-    Raises KeyError for any other tag, and ValueError if the text doesn't fit it.
-    """
+    """Return the value of a scalar with one of YAML's tags. Raises KeyError for another tag, ValueError for a wrong text."""
     kind = {"str": str, "null": type(None), "bool": bool, "int": int, "float": float}[tag.removeprefix(_TAG)]
     if kind is str:
         return text
@@ -210,7 +207,7 @@ _HALF_IN_TEXT = re.compile(rf"\\\\|{_HALF.pattern}")
 
 
 def _with_whole_characters(text: str) -> str:
-    """Return JSON with surrogate pairs rewritten as YAML escapes of equal width; other texts are unchanged."""
+    """Return JSON with surrogate pairs as YAML's escapes, without a change of columns; other texts are unchanged."""
     try:
         json.loads(text)
     except (ValueError, RecursionError):
@@ -231,10 +228,10 @@ def read_tree(
     open_sequence: Callable[[Any, Any], list[Any] | None] | None = None,
     take_pieces: TakePieces | None = None,
 ) -> Any:
-    """Parse a document. Returns None for an empty file. Raises GraphFileError for an invalid one.
+    """Parse a document. Returns None for an empty file. Raises GraphFileError for an invalid file.
 
-    `open_sequence` is called with the root so far and a key of it. It may return a list that receives the entries of that
-    sequence. `take_pieces` may then read the first entries.
+    `open_sequence` is called for each sequence in the root, with the root so far and the key. It may return a list, to which
+    the entries are appended. `take_pieces` may then read the first entries faster.
     """
     if _HALF.search(text):
         text = _with_whole_characters(text)
@@ -244,7 +241,7 @@ def read_tree(
             return reader.read()
     except yaml.YAMLError as error:
         _refuse(file, _error_position(error, reader.text), _error_message(error, text, reader.first_line))
-    except UnicodeEncodeError as error:  # an argument of the command line may have bytes that are none
+    except UnicodeEncodeError as error:  # an argument of the command line may have bytes that are not UTF-8
         got = error.object[error.start : error.start + 1].encode("ascii", "backslashreplace").decode()
         _refuse(file, FIRST_POSITION, f"not UTF-8 text: got {got}, expected UTF-8")
 
@@ -253,30 +250,52 @@ def _error_position(error: yaml.YAMLError, text: str) -> int:
     mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
     if mark is not None:
         return pack_mark(mark)
-    before = text[: getattr(error, "position", None) or 0]
-    if not text.isascii():
-        before = text.encode()[: getattr(error, "position", None) or 0].decode(errors="ignore")
+    before = text.encode()[: getattr(error, "position", None) or 0].decode(errors="ignore")
     return (before.count("\n") + 1) * COLUMNS + min(len(before) - (before.rfind("\n") + 1) + 1, COLUMNS - 1)
 
 
-def _marked_character(error: yaml.MarkedYAMLError, text: str) -> str:
-    """Return the character at the position of an error; empty at the end of a line."""
-    mark = error.problem_mark
-    if mark is None:
-        return ""
-    return next(islice(text.split("\n"), mark.line, None), "")[mark.column : mark.column + 1]
+_NOT_FOUND = "did not find expected "
+_CONTEXTS = {
+    "while parsing a flow sequence": "list in [ ]",
+    "while parsing a flow mapping": "mapping in { }",
+    "while parsing a block collection": "list",
+    "while parsing a block mapping": "mapping",
+    "while scanning a quoted scalar": "quoted text",
+}
+"""Names of the parser's contexts."""
+_EXPECTED = {
+    "did not find expected key": "a key",
+    "did not find expected '-' indicator": "'-'",
+    "did not find expected node content": "a value",
+    "did not find expected <document start>": "the end of the file",
+    "did not find expected alphabetic or numeric character": "a letter or a digit",
+    "found unexpected end of stream": "a quote that closes it",
+    "found character that cannot start any token": "quotes around a text that begins with it",
+    "mapping values are not allowed in this context": "one key and one value, or quotes around a text with ': '",
+}
+"""Expected texts for the parser's problems."""
+_UNREADABLE = {"control characters are not allowed": "got a control character, expected text without control characters"}
+
+
+def _marked_text(mark: Any, text: str) -> str:
+    """Return what stands at the position of an error, in the form of messages."""
+    character = next(islice(text.split("\n"), mark.line, None), "")[mark.column : mark.column + 1]
+    return f"'{character}'" if character else "the end of the file" if mark.line >= text.count("\n") else "the end of the line"
 
 
 def _error_message(error: yaml.YAMLError, text: str, first_line: Callable[[Any], int]) -> str:
-    if isinstance(error, yaml.MarkedYAMLError):
-        if _marked_character(error, text) == "\t":
-            return "not valid YAML: got a tab, expected spaces as indentation"
-        context, mark = error.context, error.context_mark
-        began = None if mark is None else first_line(mark)
-        if context and began is not None and error.problem_mark is not None and began != error.problem_mark.line:
-            context += f" that begins on line {began + 1}"
-        return f"not valid YAML{f' {context}' if context else ''}: {error.problem}"
-    return f"not valid YAML: {getattr(error, 'reason', error)}"
+    if not isinstance(error, yaml.MarkedYAMLError):
+        reason = str(getattr(error, "reason", error))
+        return f"not valid YAML: {_UNREADABLE.get(reason, reason)}"
+    problem = str(error.problem)
+    got = "" if error.problem_mark is None else _marked_text(error.problem_mark, text)
+    if got == "'\t'":
+        return "not valid YAML: got a tab, expected spaces as indentation"
+    place = f" {error.context}" if error.context else ""
+    if error.context in _CONTEXTS and error.context_mark is not None:
+        place = f" in the {_CONTEXTS[error.context]} that begins on line {first_line(error.context_mark) + 1}"
+    expected = _EXPECTED.get(problem, problem.removeprefix(_NOT_FOUND) if problem.startswith(_NOT_FOUND) else "")
+    return f"not valid YAML{place}: {f'got {got}, expected {expected}' if got and expected else problem}"
 
 
 class _TreeReader:
@@ -314,10 +333,7 @@ class _TreeReader:
         return self._skipped_letters + (0 if self._event is None else int(self._event.end_mark.index))
 
     def first_line(self, mark: Any) -> int:
-        """Return the first line of a collection that starts at a parser's mark.
-
-        For a sequence, this counts first lines that the parser did not see.
-        """
+        """Return the first line of a collection that starts at a parser's mark, even if `take_pieces` has read that line."""
         first, *opened = self._skipped_lines
         return first if [mark.line, mark.column] == opened else int(mark.line)
 
@@ -338,7 +354,7 @@ class _TreeReader:
         if event.__class__ is yaml.ScalarEvent:
             return resolve_plain(event.value, self._json_numbers) if event.implicit[0] else event.value
         if event.__class__ is yaml.AliasEvent:
-            self._expand_alias(event)  # there is no anchor above it
+            self._expand_alias(event)  # refused, because no anchor is above it
         return self._read_collection(event)
 
     def _read_collection(self, event: Any) -> Any:
@@ -442,9 +458,9 @@ class _TreeReader:
         return container
 
     def _read_pieces(self, mark: Any, taker: list[Any], take_pieces: TakePieces) -> None:
-        """Read a sequence's first entries piece by piece; the parser restarts after them.
+        """Read the first entries of a sequence by `take_pieces`, and restart the parser after them.
 
-        For the parser, the read entries are blank lines, so that later line numbers are unchanged.
+        In the parser's text, blank lines replace these entries, so that line numbers stay the same.
         """
         text, begun, first = self.text, self.text.rfind("\n", 0, mark.index) + 1, mark.line
         start, number = begun, first
@@ -459,7 +475,7 @@ class _TreeReader:
         loader = _Loader(self.text)
         self._next_event = loader.get_event
         opened: Any = None
-        while opened is None or opened.line != number:  # up to where the sequence opens
+        while opened is None or opened.line != number:  # until the sequence opens
             event = loader.get_event()
             assert event is not None, "the sequence opens in the line where the parser goes on"
             opened = event.start_mark if event.__class__ is yaml.SequenceStartEvent else None
@@ -469,9 +485,8 @@ class _TreeReader:
             _refuse(self._file, pack_mark(mark), "a key is a collection: expected a scalar")
         if key in container:
             first = Location(self._file, *divmod(key_position(container, key), COLUMNS))
-            _refuse(
-                self._file, pack_mark(mark), f"duplicate key: got '{key}' again, expected it once (the first is at {first})"
-            )
+            message = f"duplicate key: got '{key}' again, expected it once (the first is at {first})"
+            _refuse(self._file, pack_mark(mark), message)
 
     def _finish(self, container: Any, value: Any) -> None:
         name = self._unfinished.pop(id(container), None)
@@ -494,7 +509,7 @@ class _TreeReader:
         return value
 
     def _size(self, value: Any) -> int:
-        """Return the number of entries that a value expands to, including those of its aliases."""
+        """Return the number of values and collections that a value expands to, with all its aliases."""
         if not isinstance(value, dict | list):
             return 1
         known = self._sizes.get(id(value))
@@ -530,10 +545,8 @@ class _TreeReader:
         except KeyError:
             self._refuse_tag(event)
         except ValueError:
-            kind = event.tag.removeprefix(_TAG)
-            _refuse(
-                self._file, pack_mark(event.start_mark), f"wrong scalar: got '{event.value}', expected a value of tag !!{kind}"
-            )
+            expected = f"expected a value of tag !!{event.tag.removeprefix(_TAG)}"
+            _refuse(self._file, pack_mark(event.start_mark), f"wrong scalar: got '{event.value}', {expected}")
 
     def _refuse_tag(self, event: Any) -> NoReturn:
         tag = event.tag.replace(_TAG, "!!", 1)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from placesim.core.errors import GraphFileError, UsageError
+from placesim.core.errors import UsageError
 from placesim.core.suggestions import did_you_mean
 from placesim.formats.graph_file.plain_values import bool_value, int_value, number_value, text_value
-from placesim.formats.problems import FileProblems, InvalidValue, key_position, spell, value_position
+from placesim.formats.problems import WRONG, FileProblems, InvalidValue, key_position, spell, value_position
 from placesim.graph.session_steps import Config, ThreadPoolOptions
 from placesim.machine.gpu_options import EXPERIMENTAL_GPU_OPTIONS, GPU_OPTIONS, GpuOptions, VirtualDevices
 from placesim.machine.inventory import MAX_COUNT
@@ -39,22 +39,17 @@ MAX_MEMORY_MIB = 1 << 24
 """Maximum memory of a virtual device: 16 TiB, up to which ConfigProto's floats hold every whole number."""
 
 
+_FieldReader = Callable[[Any, str, int, FileProblems], Any]
+"""Function that returns the value of a field from its value in the file, its name for messages, its position, and problems."""
+
+
 def read_config(tree: Any, position: int, problems: FileProblems) -> Config:
-    """Read the config. Problems are reported, and the default is used instead."""
-    fields = problems.mapping(tree, position, "'config'")
-    problems.unknown_keys(fields, CONFIG_FIELDS, "'config'")
+    """Read the config. Invalid values are reported, and their defaults are used."""
     values: dict[str, Any] = {}
-    for key in fields:
-        if key in CONFIG_FIELDS and key in FIELD_READERS:
-            _read(fields, key, key, values, problems)
-    if "graph_options" in fields:
-        options = _read_all(fields, "graph_options", (*GRAPH_OPTIONS, "optimizer_options"), values, problems)
-        if "optimizer_options" in options:
-            _read_all(options, "optimizer_options", OPTIMIZER_OPTIONS, values, problems)
+    fields = _read_fields(tree, position, "'config'", CONFIG_FIELDS, values, problems)
     if "gpu_options" in fields:
-        values["gpu_options"] = _gpu_options(fields, problems)
         values["gpu_options_location"] = problems.location(value_position(fields, "gpu_options"))
-    return Config(**values)
+    return _replaced(Config(), values)
 
 
 def override_config(config: Config, values: Mapping[str, Any]) -> Config:
@@ -65,88 +60,74 @@ def override_config(config: Config, values: Mapping[str, Any]) -> Config:
     problems, found = FileProblems("config"), dict[str, Any]()
     for name in values:
         if name not in FIELD_READERS:
-            raise UsageError(
-                f"unknown key of a config: got '{name}', expected a field of ConfigProto{did_you_mean(name, FIELD_READERS)}"
-            )
-        _read(dict(values), name, name, found, problems)
-    try:
-        problems.raise_if_any()
-    except GraphFileError as error:
-        raise UsageError("; ".join(problem.message for problem in error.problems)) from None
-    of_gpus = {name: found.pop(name) for name in list(found) if name in GpuOptions._fields}
-    return replace(config, gpu_options=config.gpu_options._replace(**of_gpus), **found)
+            near = did_you_mean(name, FIELD_READERS)
+            raise UsageError(f"unknown key of a config: got '{name}', expected a field of ConfigProto{near}")
+        _read(dict(values), name, found, problems)
+    problems.raise_usage_error()
+    return _replaced(config, found)
 
 
-def _gpu_options(tree: dict[Any, Any], problems: FileProblems) -> GpuOptions:
-    found: dict[str, Any] = {}
-    options = _read_all(tree, "gpu_options", (*GPU_OPTIONS, "experimental"), found, problems)
-    if "experimental" in options:
-        _read_all(options, "experimental", EXPERIMENTAL_GPU_OPTIONS, found, problems)
-    return GpuOptions(**found)
+def _replaced(config: Config, values: dict[str, Any]) -> Config:
+    """Return a copy with other values of fields, among which are those of `gpu_options`."""
+    of_gpus = {name: values.pop(name) for name in list(values) if name in GpuOptions._fields}
+    return replace(config, gpu_options=config.gpu_options._replace(**of_gpus), **values)
 
 
-def _read_all(
-    tree: dict[Any, Any], key: str, known: tuple[str, ...], values: dict[str, Any], problems: FileProblems
+def _read_fields(
+    tree: Any, position: int, what: str, known: Sequence[str], values: dict[str, Any], problems: FileProblems
 ) -> dict[Any, Any]:
-    """Read the fields of the mapping under a key into `values`, and return the mapping."""
-    fields = problems.mapping(tree[key], value_position(tree, key), f"'{key}'")
-    problems.unknown_keys(fields, known, f"'{key}'")
+    """Read the fields of a mapping and of those in it into `values`, and return the mapping."""
+    fields = problems.mapping(tree, position, what)
+    problems.unknown_keys(fields, known, what)
     for name in fields:
-        if name in known and name in FIELD_READERS:
-            _read(fields, name, name, values, problems)
+        if name in known and name in _NESTED:
+            _read_fields(fields[name], value_position(fields, name), f"'{name}'", _NESTED[name], values, problems)
+        elif name in known:
+            _read(fields, name, values, problems)
     return fields
 
 
-def _read(tree: dict[Any, Any], key: str, field: str, values: dict[str, Any], problems: FileProblems) -> None:
-    try:
-        values[field] = FIELD_READERS[field](tree[key], f"'{key}'", tree, problems)
-    except InvalidValue as wrong:
-        problems.add(value_position(tree, key), str(wrong))
+def _read(tree: dict[Any, Any], key: str, values: dict[str, Any], problems: FileProblems) -> None:
+    position = value_position(tree, key)
+    found = problems.read(tree, key, lambda value: FIELD_READERS[key](value, f"'{key}'", position, problems), None)
+    if found is not WRONG:
+        values[key] = found
 
 
-def _bool(value: Any, what: str, _tree: Any, _problems: FileProblems) -> bool:
-    return bool_value(value, what)
+def _plain(read: Callable[..., Any], *bounds: int) -> _FieldReader:
+    """Return the reader of a field that needs only its value, by a function of `plain_values`."""
+    return lambda value, what, _position, _problems: read(value, *bounds, what)
 
 
-def _int32(value: Any, what: str, _tree: Any, _problems: FileProblems) -> int:
-    return int_value(value, -_INT32, _INT32 - 1, what)
-
-
-def _threads(value: Any, what: str, _tree: Any, _problems: FileProblems) -> int:
-    return int_value(value, -_INT32, MAX_THREADS, what)
-
-
-def _int64(value: Any, what: str, _tree: Any, _problems: FileProblems) -> int:
-    return int_value(value, -_INT64, _INT64 - 1, what)
-
-
-def _text(value: Any, what: str, _tree: Any, _problems: FileProblems) -> str:
-    return text_value(value, what)
-
-
-def _device_list(value: Any, what: str, _tree: Any, _problems: FileProblems) -> str:
+def _device_list(value: Any, what: str) -> str:
     if not isinstance(value, int | str) or isinstance(value, bool):
         raise InvalidValue(f"wrong type of {what}: got {spell(value)}, expected a string such as '1,0'")
     return str(value)
 
 
-def _size_in_mb(value: Any, what: str, _tree: Any, _problems: FileProblems) -> int:
-    return int_value(value, 0, _INT32 - 1, what)
-
-
-def _count(value: Any, what: str, _tree: Any, _problems: FileProblems) -> int:
-    return int_value(value, 0, MAX_COUNT, what)
-
-
-def _share(value: Any, what: str, _tree: Any, _problems: FileProblems) -> float:
+def _share(value: Any, what: str) -> float:
     share = number_value(value, what)
     if not 0 <= share <= 1:
         raise InvalidValue(f"{what} out of range: got {spell(value)}, expected a number from 0 to 1")
     return share
 
 
-def _virtual_devices(value: Any, what: str, tree: Any, problems: FileProblems) -> tuple[VirtualDevices, ...]:
-    listed = problems.sequence(value, value_position(tree, "virtual_devices"), what)
+def _fraction(value: Any, what: str) -> float:
+    fraction = number_value(value, what)
+    if not 0 <= fraction < 1e6:
+        raise InvalidValue(f"{what} out of range: got {spell(value)}, expected 0 or more, and less than 1000000")
+    return fraction
+
+
+def _virtual_memory(value: Any, what: str) -> float:
+    limit = value if type(value) is int else number_value(value, what)
+    if not 1 <= limit <= MAX_MEMORY_MIB:
+        raise InvalidValue(f"{what} out of range: got {spell(value)}, expected MiB from 1 to {MAX_MEMORY_MIB}")
+    return limit
+
+
+def _virtual_devices(value: Any, what: str, position: int, problems: FileProblems) -> tuple[VirtualDevices, ...]:
+    listed = problems.sequence(value, position, what)
     return tuple(_virtual_device(listed, index, f"an entry of {what}", problems) for index in range(len(listed)))
 
 
@@ -157,35 +138,25 @@ def _virtual_device(listed: list[Any], index: int, what: str, problems: FileProb
     for key in VirtualDevices._fields:
         if key in fields:
             numbers = problems.sequence(fields[key], value_position(fields, key), f"'{key}'")
-            read = _virtual_memory if key == "memory_limit_mb" else _int32
+            read = _virtual_memory if key == "memory_limit_mb" else _int32_value
             found[key] = tuple(_read_number(numbers, i, f"an entry of '{key}'", read, problems) for i in range(len(numbers)))
     return VirtualDevices(**found)
 
 
-def _read_number(listed: list[Any], index: int, what: str, read: Any, problems: FileProblems) -> Any:
+def _int32_value(value: Any, what: str) -> int:
+    return int_value(value, -_INT32, _INT32 - 1, what)
+
+
+def _read_number(listed: list[Any], index: int, what: str, read: Callable[[Any, str], Any], problems: FileProblems) -> Any:
     try:
-        return read(listed[index], what, listed, problems)
+        return read(listed[index], what)
     except InvalidValue as wrong:
         problems.add(value_position(listed, index), str(wrong))
         return 1
 
 
-def _virtual_memory(value: Any, what: str, _tree: Any, _problems: FileProblems) -> float:
-    limit = value if type(value) is int else number_value(value, what)
-    if not 1 <= limit <= MAX_MEMORY_MIB:
-        raise InvalidValue(f"{what} out of range: got {spell(value)}, expected MiB from 1 to {MAX_MEMORY_MIB}")
-    return limit
-
-
-def _fraction(value: Any, what: str, _tree: Any, _problems: FileProblems) -> float:
-    fraction = number_value(value, what)
-    if not 0 <= fraction < 1e6:
-        raise InvalidValue(f"{what} out of range: got {spell(value)}, expected a number from 0")
-    return fraction
-
-
-def _device_count(value: Any, what: str, tree: Any, problems: FileProblems) -> tuple[tuple[str, int], ...]:
-    counts = problems.mapping(value, value_position(tree, "device_count"), what)
+def _device_count(value: Any, what: str, position: int, problems: FileProblems) -> tuple[tuple[str, int], ...]:
+    counts = problems.mapping(value, position, what)
     found = []
     for kind, count in counts.items():
         if isinstance(kind, str) and kind not in _COUNTED and kind.upper() in _COUNTED:
@@ -197,47 +168,53 @@ def _device_count(value: Any, what: str, tree: Any, problems: FileProblems) -> t
     return tuple(found)
 
 
-def _device_filters(value: Any, what: str, tree: Any, problems: FileProblems) -> tuple[str, ...]:
-    listed = problems.sequence(value, value_position(tree, "device_filters"), what)
-    return tuple(text_value(text, f"an entry of {what}") for text in listed)
+def _device_filters(value: Any, what: str, position: int, problems: FileProblems) -> tuple[str, ...]:
+    return tuple(text_value(text, f"an entry of {what}") for text in problems.sequence(value, position, what))
 
 
-def _thread_pools(value: Any, what: str, tree: Any, problems: FileProblems) -> tuple[ThreadPoolOptions, ...]:
+def _thread_pools(value: Any, what: str, position: int, problems: FileProblems) -> tuple[ThreadPoolOptions, ...]:
     pools = []
-    listed = problems.sequence(value, value_position(tree, "session_inter_op_thread_pool"), what)
+    listed = problems.sequence(value, position, what)
     for index, entry in enumerate(listed):
         fields = problems.mapping(entry, value_position(listed, index), f"an entry of {what}")
         problems.unknown_keys(fields, ThreadPoolOptions._fields, f"an entry of {what}")
-        number = 0
-        try:
-            number = int_value(fields.get("num_threads", 0), 0, MAX_THREADS, "'num_threads'")
-        except InvalidValue as wrong:
-            problems.add(value_position(fields, "num_threads"), str(wrong))
-        pools.append(ThreadPoolOptions(number, text_value(fields.get("global_name", ""), "'global_name'")))
+        threads = problems.read_or_default(
+            fields, "num_threads", lambda value: int_value(value, 0, MAX_THREADS, "'num_threads'"), 0
+        )
+        pools.append(ThreadPoolOptions(threads, text_value(fields.get("global_name", ""), "'global_name'")))
     return tuple(pools)
 
 
-FIELD_READERS = {
-    "allow_soft_placement": _bool,
-    "log_device_placement": _bool,
+_NESTED: Mapping[str, Sequence[str]] = {
+    "graph_options": (*GRAPH_OPTIONS, "optimizer_options"),
+    "optimizer_options": OPTIMIZER_OPTIONS,
+    "gpu_options": (*GPU_OPTIONS, "experimental"),
+    "experimental": EXPERIMENTAL_GPU_OPTIONS,
+}
+"""Fields that are mappings, and the fields in them."""
+_BOOL, _TEXT = _plain(bool_value), _plain(text_value)
+_THREADS = _plain(int_value, -_INT32, MAX_THREADS)
+FIELD_READERS: Mapping[str, _FieldReader] = {
+    "allow_soft_placement": _BOOL,
+    "log_device_placement": _BOOL,
     "device_count": _device_count,
     "device_filters": _device_filters,
-    "intra_op_parallelism_threads": _threads,
-    "inter_op_parallelism_threads": _threads,
-    "use_per_session_threads": _bool,
+    "intra_op_parallelism_threads": _THREADS,
+    "inter_op_parallelism_threads": _THREADS,
+    "use_per_session_threads": _BOOL,
     "session_inter_op_thread_pool": _thread_pools,
-    "operation_timeout_in_ms": _int64,
-    "allow_growth": _bool,
-    "per_process_gpu_memory_fraction": _fraction,
-    "visible_device_list": _device_list,
-    "allocator_type": _text,
+    "operation_timeout_in_ms": _plain(int_value, -_INT64, _INT64 - 1),
+    "allow_growth": _BOOL,
+    "per_process_gpu_memory_fraction": _plain(_fraction),
+    "visible_device_list": _plain(_device_list),
+    "allocator_type": _TEXT,
     "virtual_devices": _virtual_devices,
-    "internal_fragmentation_fraction": _share,
-    "disallow_retry_on_allocation_failure": _bool,
-    "gpu_system_memory_size_in_mb": _size_in_mb,
-    "num_virtual_devices_per_gpu": _count,
-    "use_unified_memory": _bool,
-    "place_pruned_graph": _bool,
-    "do_constant_folding": _bool,
-    "master": _text,
+    "internal_fragmentation_fraction": _plain(_share),
+    "disallow_retry_on_allocation_failure": _BOOL,
+    "gpu_system_memory_size_in_mb": _plain(int_value, 0, _INT32 - 1),
+    "num_virtual_devices_per_gpu": _plain(int_value, 0, MAX_COUNT),
+    "use_unified_memory": _BOOL,
+    "place_pruned_graph": _BOOL,
+    "do_constant_folding": _BOOL,
+    "master": _TEXT,
 }

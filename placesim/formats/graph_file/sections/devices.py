@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from contextlib import suppress
+from functools import partial
 from typing import Any
 
-from placesim.formats.graph_file.plain_values import int_value, line_value, number_value, size_value
-from placesim.formats.graph_file.sections.hosts import positive_rate, read_host, read_rates
-from placesim.formats.graph_file.sections.hosts import read_value as _read
+from placesim.formats.graph_file.plain_values import int_value, line_value, size_value
+from placesim.formats.graph_file.sections.hosts import positive_rate, rate_value, read_host, read_rates
 from placesim.formats.problems import FileProblems, InvalidValue, spell, value_position
 from placesim.machine.gpu_models import DEFAULT_MODEL, GPU_MODELS, GpuFigures, GpuModel, near_models
 from placesim.machine.inventory import MAX_COUNT, MAX_DEVICES, TaskInventory, count_devices
@@ -23,7 +22,7 @@ _CAPABILITY = re.compile(r"[0-9]{1,3}\.[0-9]{1,3}")
 
 
 def read_devices(tree: Any, position: int, problems: FileProblems) -> tuple[TaskInventory, ...]:
-    """Read the inventory in any of its three forms. Problems are reported, and the default is used instead."""
+    """Read the inventory: counts of one machine, or a list of tasks. Invalid values are reported, and defaults are used."""
     if isinstance(tree, list | tuple):
         found = tuple(_read_task(tree, index, problems) for index in range(len(tree)))
         if (count := count_devices(found)) > MAX_DEVICES:
@@ -36,8 +35,8 @@ def read_devices(tree: Any, position: int, problems: FileProblems) -> tuple[Task
 def _read_task(tree: Any, index: int, problems: FileProblems) -> TaskInventory:
     task = problems.mapping(tree[index], value_position(tree, index), "an entry of 'devices'")
     entry = _read_counts(task, TASK_KEYS, problems)
-    job = _read(task, "job", _job, "localhost", problems)
-    tasks = _read(task, "tasks", lambda value: int_value(value, 0, MAX_COUNT, "'tasks'"), 1, problems)
+    job = problems.read_or_default(task, "job", _job, "localhost")
+    tasks = problems.read_or_default(task, "tasks", lambda value: int_value(value, 0, MAX_COUNT, "'tasks'"), 1)
     return entry._replace(job=job, tasks=tasks)
 
 
@@ -53,12 +52,14 @@ def _read_counts(tree: dict[Any, Any], known: tuple[str, ...], problems: FilePro
     if isinstance(tree.get("cpu"), dict):
         entry = _read_cpus(tree["cpu"], entry, problems)
     for key in ("xla_cpu", "xla_gpu") if isinstance(tree.get("cpu"), dict) else ("cpu", "xla_cpu", "xla_gpu"):
-        entry = entry._replace(**{key: _read(tree, key, lambda v, k=key: count_value(v, k), getattr(entry, key), problems)})
+        entry = entry._replace(
+            **{key: problems.read_or_default(tree, key, partial(count_value, what=key), getattr(entry, key))}
+        )
     if "host" in tree:
         entry = entry._replace(host=read_host(tree["host"], value_position(tree, "host"), problems))
     if isinstance(tree.get("gpu"), dict):
         return _read_gpus(tree["gpu"], entry, problems)
-    return entry._replace(gpu=_read(tree, "gpu", lambda value: count_value(value, "gpu"), 0, problems))
+    return entry._replace(gpu=problems.read_or_default(tree, "gpu", lambda value: count_value(value, "gpu"), 0))
 
 
 def count_value(value: Any, what: str) -> int:
@@ -68,18 +69,18 @@ def count_value(value: Any, what: str) -> int:
 
 def _read_cpus(tree: dict[Any, Any], entry: TaskInventory, problems: FileProblems) -> TaskInventory:
     problems.unknown_keys(tree, CPU_KEYS, "'cpu'")
-    count = _read(tree, "count", lambda value: count_value(value, "cpu"), 1, problems)
-    return entry._replace(cpu=count, cpu_memory=_read(tree, "memory", size_value, None, problems))
+    count = problems.read_or_default(tree, "count", lambda value: count_value(value, "cpu"), 1)
+    return entry._replace(cpu=count, cpu_memory=problems.read_or_default(tree, "memory", size_value, None))
 
 
 def _read_gpus(tree: dict[Any, Any], entry: TaskInventory, problems: FileProblems) -> TaskInventory:
     problems.unknown_keys(tree, GPU_KEYS, "'gpu'")
-    count = _read(tree, "count", lambda value: count_value(value, "gpu"), 1, problems)
+    count = problems.read_or_default(tree, "count", lambda value: count_value(value, "gpu"), 1)
     if isinstance(tree.get("model"), dict):
         model = _read_model(tree["model"], value_position(tree, "model"), problems)
     else:
-        model = _read(tree, "model", model_value, DEFAULT_MODEL, problems)
-    memory = _read(tree, "memory", size_value, model.memory, problems)
+        model = problems.read_or_default(tree, "model", model_value, DEFAULT_MODEL)
+    memory = problems.read_or_default(tree, "memory", size_value, model.memory)
     return entry._replace(gpu=count, gpu_model=model._replace(memory=memory))
 
 
@@ -97,23 +98,19 @@ def _read_model(tree: dict[Any, Any], position: int, problems: FileProblems) -> 
     problems.unknown_keys(tree, MODEL_KEYS, "a GPU model")
     if "name" not in tree:
         problems.add(position, "no name of a GPU model: got nothing, expected 'name'")
-    name = _read(tree, "name", lambda value: line_value(value, "'name'"), "", problems)
+    name = problems.read_or_default(tree, "name", lambda value: line_value(value, "'name'"), "")
     unknown = DEFAULT_MODEL._replace(name=name, flops=0.0, bandwidth=0.0, pci_bus_ids=(), figures=GpuFigures())
     known = GPU_MODELS.get(name, unknown)
+    figures: dict[str, Any] = dict(read_rates(tree, problems))
+    figures["launch"] = problems.read_or_default(tree, "launch", partial(positive_rate, what="'launch'"), known.figures.launch)
     return known._replace(
-        memory=_read(tree, "memory", size_value, known.memory, problems),
-        compute_capability=_read(tree, "compute_capability", _capability, known.compute_capability, problems),
-        pci_bus_ids=_read(tree, "pci_bus_id", _bus_ids, known.pci_bus_ids, problems),
-        flops=_read(tree, "flops", lambda value: _rate(value, "'flops'"), known.flops, problems),
-        bandwidth=_read(tree, "bandwidth", lambda value: _rate(value, "'bandwidth'"), known.bandwidth, problems),
-        figures=_figures(known.figures, read_rates(tree, problems))._replace(
-            launch=_read(tree, "launch", lambda value: positive_rate(value, "'launch'"), known.figures.launch, problems),
-        ),
+        memory=problems.read_or_default(tree, "memory", size_value, known.memory),
+        compute_capability=problems.read_or_default(tree, "compute_capability", _capability, known.compute_capability),
+        pci_bus_ids=problems.read_or_default(tree, "pci_bus_id", _bus_ids, known.pci_bus_ids),
+        flops=problems.read_or_default(tree, "flops", partial(rate_value, what="'flops'"), known.flops),
+        bandwidth=problems.read_or_default(tree, "bandwidth", partial(rate_value, what="'bandwidth'"), known.bandwidth),
+        figures=known.figures._replace(**figures),
     )
-
-
-def _figures(known: GpuFigures, rates: dict[str, Any]) -> GpuFigures:
-    return known._replace(**rates)
 
 
 def _capability(value: Any) -> str:
@@ -132,13 +129,3 @@ def _bus_ids(value: Any) -> tuple[str, ...]:
         if not isinstance(text, str) or not _BUS_ID.fullmatch(text):
             raise InvalidValue(f"bad PCI bus id: got {spell(text)}, expected one such as 0000:05:00.0")
     return tuple(listed)
-
-
-def _rate(value: Any, what: str) -> float:
-    if isinstance(value, str):
-        with suppress(ValueError):
-            value = float(value)  # YAML 1.1 reads 67e12 as a text
-    rate = number_value(value, what)
-    if not 0 <= rate < float("inf"):
-        raise InvalidValue(f"{what} out of range: got {spell(value)}, expected a number from 0")
-    return rate

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from placesim.formats.graph_file.plain_values import int_value, line_value, number_value
@@ -29,67 +30,53 @@ _MAX_CORES = 1 << 12
 _CACHES = 2
 
 
-def read_value(tree: dict[Any, Any], key: str, read: Any, default: Any, problems: FileProblems) -> Any:
-    """Return the value of a key, converted by `read`.
-
-    Returns the default if the key is missing, or if its value is invalid, which is reported.
-    """
-    if key not in tree:
-        return default
-    try:
-        return read(tree[key])
-    except InvalidValue as wrong:
-        problems.add(value_position(tree, key), str(wrong))
-        return default
-
-
 def positive_rate(value: Any, what: str) -> float:
     """Return a number above 0. Raises InvalidValue."""
-    return _number(value, what, 0.0, is_open=True)
+    return rate_value(value, what, is_open=True)
 
 
-def _number(value: Any, what: str, low: float, *, is_open: bool) -> float:
+def rate_value(value: Any, what: str, *, is_open: bool = False) -> float:
+    """Return a finite number of 0 or more; above 0 if `is_open`. Raises InvalidValue."""
     if isinstance(value, str):
         with suppress(ValueError):
             value = float(value)  # YAML 1.1 reads 67e12 as a text
     found = number_value(value, what)
-    if not low <= found < float("inf") or (is_open and found == low):
-        raise InvalidValue(
-            f"{what} out of range: got {spell(value)}, expected a number {'above' if is_open else 'from'} {low:g}"
-        )
+    if not 0 <= found < float("inf") or (is_open and found == 0):
+        expected = "a number above 0" if is_open else "0 or more"
+        raise InvalidValue(f"{what} out of range: got {spell(value)}, expected {expected}")
     return float(found)
 
 
 def read_host(tree: Any, position: int, problems: FileProblems) -> HostModel:
-    """Read `host`. Problems are reported, and the default is used instead."""
+    """Read `host`. Invalid values are reported, and their defaults are used."""
     host = problems.mapping(tree, position, "'host'")
     problems.unknown_keys(host, HOST_KEYS, "'host'")
 
     def rate(key: str) -> float:
-        return float(read_value(host, key, lambda value: positive_rate(value, f"'{key}'"), 0.0, problems))
+        return float(problems.read_or_default(host, key, lambda value: positive_rate(value, f"'{key}'"), 0.0))
 
     return HostModel(
-        name=read_value(host, "name", lambda value: line_value(value, "'name'"), "", problems),
-        cores=read_value(host, "cores", lambda value: int_value(value, 1, _MAX_CORES, "'cores'"), 0, problems),
+        name=problems.read_or_default(host, "name", lambda value: line_value(value, "'name'"), ""),
+        cores=problems.read_or_default(host, "cores", lambda value: int_value(value, 1, _MAX_CORES, "'cores'"), 0),
         flops=rate("flops"),
         bandwidth=rate("bandwidth"),
         rates=read_rates(host, problems),
         dispatch=rate("dispatch"),
         launch=rate("launch"),
-        inter_op_threads=read_value(
-            host, "inter_op_threads", lambda value: int_value(value, 0, _MAX_CORES, "'inter_op_threads'"), 0, problems
+        inter_op_threads=problems.read_or_default(
+            host, "inter_op_threads", lambda value: int_value(value, 0, _MAX_CORES, "'inter_op_threads'"), 0
         ),
         profile=_read_profile(host["profile"], value_position(host, "profile"), problems) if "profile" in host else None,
     )
 
 
 def read_rates(tree: dict[Any, Any], problems: FileProblems) -> dict[str, float]:
-    """Read `rates` of a host or a GPU model: operations per second by type."""
+    """Return the `rates` of a host or a GPU model: operations per second by element type."""
     if "rates" not in tree:
         return {}
     rates = problems.mapping(tree["rates"], value_position(tree, "rates"), "'rates'")
     problems.unknown_keys(rates, RATES, "'rates'")
-    found = {key: read_value(rates, key, lambda value, k=key: positive_rate(value, f"'{k}'"), 0.0, problems) for key in RATES}
+    found = {key: problems.read_or_default(rates, key, partial(positive_rate, what=f"'{key}'"), 0.0) for key in RATES}
     return {key: rate for key, rate in found.items() if rate}
 
 
@@ -108,12 +95,12 @@ def _read_profile(tree: Any, position: int, problems: FileProblems) -> HostProfi
     seconds = _mapping(profile, "seconds", SECONDS + SHARES, position, problems)
     families = _mapping(profile, "families", FAMILIES, position, problems)
     figures = {
-        key: read_value(seconds, key, lambda value, k=key: _figure(value, k, problems), MeasuredFigure(0.0), problems)
+        key: problems.read_or_default(seconds, key, partial(_figure, key=key, problems=problems), MeasuredFigure(0.0))
         for key in seconds
     }
     return HostProfile(
         seconds={key: figures[key].value for key in figures},
-        caches=read_value(profile, "caches", _caches, (1.0, 1.0), problems),
+        caches=problems.read_or_default(profile, "caches", _caches, (1.0, 1.0)),
         families={key: _family(families, key, problems) for key in families},
         spreads={key: figures[key].high - 1 for key in figures},
         about={str(key): str(value) for key, value in about.items()},
@@ -121,7 +108,7 @@ def _read_profile(tree: Any, position: int, problems: FileProblems) -> HostProfi
 
 
 def _mapping(tree: dict[Any, Any], key: str, known: tuple[str, ...], position: int, problems: FileProblems) -> dict[Any, Any]:
-    """Return the mapping under a key, which must have all of the known keys; problems are reported."""
+    """Return the mapping under a key; empty, after a report, unless it has exactly the known keys."""
     if key not in tree:
         problems.add(position, f"incomplete profile: expected the key '{key}'")
         return {}
@@ -129,22 +116,20 @@ def _mapping(tree: dict[Any, Any], key: str, known: tuple[str, ...], position: i
     problems.unknown_keys(found, known, f"'{key}'")
     missing = [name for name in known if name not in found]
     if missing:
-        problems.add(
-            value_position(tree, key),
-            f"incomplete '{key}' in a profile: got no {', '.join(missing)}, expected a value for each",
-        )
+        message = f"incomplete '{key}' in a profile: got no {', '.join(missing)}, expected a value for each"
+        problems.add(value_position(tree, key), message)
     return {} if missing else found
 
 
 def _figure(value: Any, key: str, problems: FileProblems) -> MeasuredFigure:
-    """Read a number of seconds, or a mapping with the seconds and their spread."""
+    """Return the figure of a number of seconds, or of a mapping with `seconds` and `spread`. Raises InvalidValue."""
     spread = 0.0
     if isinstance(value, dict):
         problems.unknown_keys(value, _FIGURE_KEYS, f"'{key}'")
-        spread = _number(value.get("spread", 0), "'spread'", 0.0, is_open=False)
+        spread = rate_value(value.get("spread", 0), "'spread'")
         value = value.get("seconds")
-    # what a machine does beside something else may be found to take no time of its own
-    return MeasuredFigure(_number(value, f"'{key}'", 0.0, is_open=key in BASIC), 1.0, 1 + spread)
+    # work that a machine overlaps with other work may measure as 0 seconds
+    return MeasuredFigure(rate_value(value, f"'{key}'", is_open=key in BASIC), 1.0, 1 + spread)
 
 
 def _caches(value: Any) -> tuple[float, float]:
@@ -158,7 +143,7 @@ def _family(families: dict[Any, Any], key: str, problems: FileProblems) -> Measu
     tree = problems.mapping(families[key], value_position(families, key), f"'{key}'")
     problems.unknown_keys(tree, _FAMILY_KEYS, f"'{key}'")
     low, value, high = (
-        read_value(tree, part, lambda value, p=part: positive_rate(value, f"'{p}'"), 1.0, problems)
+        problems.read_or_default(tree, part, partial(positive_rate, what=f"'{part}'"), 1.0)
         for part in ("low", "factor", "high")
     )
     return MeasuredFigure(value, low, high)
@@ -168,7 +153,7 @@ def _family(families: dict[Any, Any], key: str, problems: FileProblems) -> Measu
 
 
 def host_text(host: HostModel) -> str:
-    """Return the YAML text of an inventory with only this host, with figures of four digits."""
+    """Return the YAML text of an inventory with only this host; numbers have four significant digits."""
     return "\n".join(_lines(host)) + "\n"
 
 
@@ -177,13 +162,8 @@ def _lines(host: HostModel) -> Iterator[str]:
     yield "  host:"
     yield f"    name: {json.dumps(host.name)}"
     yield f"    cores: {host.cores}"
-    for key, value in (
-        ("flops", host.flops),
-        ("bandwidth", host.bandwidth),
-        ("dispatch", host.dispatch),
-        ("launch", host.launch),
-    ):
-        if value:
+    for key in ("flops", "bandwidth", "dispatch", "launch"):
+        if value := getattr(host, key):
             yield f"    {key}: {_digits(value)}"
     if host.rates:
         yield f"    rates: {_flow(host.rates)}"

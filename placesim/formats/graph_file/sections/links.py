@@ -46,7 +46,7 @@ FREE, NONE = "free", "none"
 
 
 def read_links(tree: Any, position: int, inventory: Sequence[TaskInventory], problems: FileProblems) -> MachineLinks:
-    """Read the entries; invalid ones are reported and left out."""
+    """Read the entries of `links`. Invalid entries are reported and left out."""
     listed = problems.sequence(tree, position, "'links'")
     tasks = inventory_tasks(inventory)
     found: list[LinkEntry] = []
@@ -57,9 +57,8 @@ def read_links(tree: Any, position: int, inventory: Sequence[TaskInventory], pro
             found.append(entry)
             number += sum(1 for _ in islice(resolve_ends(entry, tasks), MAX_LINKS + 1))
             if number > MAX_LINKS:
-                problems.add(
-                    value_position(listed, index), f"too many links: got more than {MAX_LINKS}, expected at most {MAX_LINKS}"
-                )
+                message = f"too many links: got more than {MAX_LINKS}, expected at most {MAX_LINKS}"
+                problems.add(value_position(listed, index), message)
                 break
     return MachineLinks(tuple(found), (), problems.location(position))
 
@@ -80,10 +79,8 @@ def _read_entry(tree: Any, position: int, tasks: dict[TaskName, TaskDevices], pr
     is_wrong = problems.unknown_keys(entry, LINK_KEYS, "an entry of 'links'")
     written = [key for key in ("between", "shared_by") if key in entry]
     if len(written) != 1:
-        got = "both" if written else "neither"
-        problems.add(
-            own_position(entry) or position, f"ends of a link: got {got} of 'between' and 'shared_by', expected one of them"
-        )
+        message = f"ends of a link: got {'both' if written else 'neither'} of 'between' and 'shared_by', expected one of them"
+        problems.add(own_position(entry) or position, message)
         return None
     key = written[0]
     ends = _read_ends(entry[key], value_position(entry, key), key, problems)
@@ -107,7 +104,7 @@ def _read_entry(tree: Any, position: int, tasks: dict[TaskName, TaskDevices], pr
     found = LinkEntry(ends, bandwidth, latency, kind, ways if key == "between" else "shared", key == "shared_by", name)
     for end in missing_ends(found, tasks):
         place = next(i for i, other in enumerate(ends) if other == end)
-        problems.add(value_position(entry[key], place), _leads_nowhere(end, tasks))
+        problems.add(value_position(entry[key], place), _unknown_device(end, tasks))
         return None
     return found
 
@@ -117,12 +114,11 @@ def check_given(links: Iterable[LinkEntry], inventory: Sequence[TaskInventory]) 
     tasks = inventory_tasks(inventory)
     for entry in links:
         for end in missing_ends(entry, tasks):
-            raise UsageError(_leads_nowhere(end, tasks))
+            raise UsageError(_unknown_device(end, tasks))
 
 
-def _leads_nowhere(end: LinkEnd, tasks: dict[TaskName, TaskDevices]) -> str:
-    had = f"expected one of 'devices': {_listed(tasks)}"
-    return f"link to an unknown device: got {spell(end.text)}, {had}"
+def _unknown_device(end: LinkEnd, tasks: dict[TaskName, TaskDevices]) -> str:
+    return f"link to an unknown device: got {spell(end.text)}, expected a device of the machine: {_listed(tasks)}"
 
 
 def _read_ends(tree: Any, position: int, key: str, problems: FileProblems) -> tuple[LinkEnd, ...] | None:
@@ -149,14 +145,13 @@ def _read_ends(tree: Any, position: int, key: str, problems: FileProblems) -> tu
 
 
 def _listed(tasks: dict[TaskName, TaskDevices]) -> str:
-    """Return a short list of the available devices."""
-    shown_tasks = list(tasks.items())[:3]
+    """Return the names of the devices of at most three tasks: `CPU:0, GPU:0 to GPU:3`."""
     parts = []
-    for task, devices in shown_tasks:
-        place = f"/job:{task.job}/task:{task.number}: " if len(tasks) > 1 else ""
-        gpus = len(devices.gpus)
-        parts.append(f"{place}{devices.cpus} CPU{'s' * (devices.cpus != 1)}, {gpus} GPU{'s' * (gpus != 1)}")
-    return "; ".join(parts) + ("; ..." if len(tasks) > len(shown_tasks) else "")
+    for task, devices in list(tasks.items())[:3]:
+        prefix = f"/job:{task.job}/task:{task.number}/" if len(tasks) > 1 else ""
+        counts = (("CPU", devices.cpus), ("GPU", len(devices.gpus)))
+        parts += [f"{prefix}{kind}:0" + (f" to {kind}:{count - 1}" if count > 1 else "") for kind, count in counts if count]
+    return (", ".join(parts) or "none") + (", ..." if len(tasks) > 3 else "")
 
 
 def end_value(value: Any) -> LinkEnd:
@@ -168,10 +163,7 @@ def end_value(value: Any) -> LinkEnd:
 
 
 def bandwidth_value(value: Any) -> float:
-    """Return bytes per second: a number, `25GB/s`, `100Gbit/s`, `PCIe 4.0 x16`, `free` (infinite) or `none` (0).
-
-    Raises InvalidValue.
-    """
+    """Return bytes per second from a number, `25GB/s`, `PCIe 4.0 x16`, `free` (infinite) or `none` (0). Raises InvalidValue."""
     expected = "expected bytes per second, a number with a unit such as 25GB/s or 100Gbit/s, 'PCIe 4.0 x16', 'free' or 'none'"
     if isinstance(value, str):
         if value.strip().lower() in (FREE, NONE):
@@ -194,9 +186,8 @@ def bandwidth_value(value: Any) -> float:
 
 def _pcie_bytes(generation: int, lanes: int, value: Any) -> float:
     if generation not in PCIE_BYTES_PER_LANE:
-        raise InvalidValue(
-            f"unknown PCIe generation: got {spell(value)}, expected one of {one_of(map(str, PCIE_BYTES_PER_LANE))}"
-        )
+        expected = one_of(map(str, PCIE_BYTES_PER_LANE))
+        raise InvalidValue(f"unknown PCIe generation: got {spell(value)}, expected one of {expected}")
     if lanes not in _LANES:
         raise InvalidValue(f"bad number of PCIe lanes: got {spell(value)}, expected {one_of(map(str, _LANES))}")
     return PCIE_BYTES_PER_LANE[generation] * lanes
@@ -209,9 +200,8 @@ def latency_value(value: Any) -> float:
             return 0.0
         written = read_seconds(value)
         if written is None:
-            raise InvalidValue(
-                f"bad latency: got {spell(value)}, expected seconds, a number with a unit such as 5us, or 'none'"
-            )
+            expected = "expected seconds, a number with a unit such as 5us, or 'none'"
+            raise InvalidValue(f"bad latency: got {spell(value)}, {expected}")
         seconds = written
     else:
         seconds = number_value(value, "a latency")
@@ -222,9 +212,8 @@ def latency_value(value: Any) -> float:
 
 def _word(value: Any, words: Sequence[str], what: str) -> str:
     if value not in words:
-        raise InvalidValue(
-            f"unknown {what} of a link: got {spell(value)}, expected {one_of(words)}{did_you_mean(value, words)}"
-        )
+        near = did_you_mean(value, words)
+        raise InvalidValue(f"unknown {what} of a link: got {spell(value)}, expected {one_of(words)}{near}")
     return str(value)
 
 
@@ -232,15 +221,11 @@ _GIVEN = re.compile(r"(?P<first>[^-><=]+)(?P<way>->|>|-)(?P<second>[^-><=]+)=(?P
 
 
 def parse_link(text: str) -> LinkEntry:
-    """Parse `ENDS=BANDWIDTH[@LATENCY]` of a command line. Raises InvalidValue.
-
-    The ends are `A-B`, or `A>B` for one direction.
-    """
+    """Parse `ENDS=BANDWIDTH[@LATENCY]`, with the ends `A-B`, or `A>B` for one direction. Raises InvalidValue."""
     found = _GIVEN.fullmatch(text.strip())
     if found is None:
-        raise InvalidValue(
-            f"bad link: got {spell(text)}, expected ENDS=BANDWIDTH, such as host-network=100Gbit/s or GPU:0-GPU:1=25GB/s@2us"
-        )
+        expected = "expected ENDS=BANDWIDTH, such as host-network=100Gbit/s or GPU:0-GPU:1=25GB/s@2us"
+        raise InvalidValue(f"bad link: got {spell(text)}, {expected}")
     ends = (end_value(found["first"].strip()), end_value(found["second"].strip()))
     if ends[0] == ends[1] and "*" not in ends[0].text:
         raise InvalidValue(f"link to itself: got {spell(ends[0].text)} twice, expected two ends")
@@ -252,7 +237,7 @@ def parse_link(text: str) -> LinkEntry:
 
 
 def link_document(entry: LinkEntry) -> dict[str, Any]:
-    """Return an entry in the form that `read_links` reads."""
+    """Return an entry as the mapping that `read_links` reads."""
     bandwidth: Any = FREE if entry.bandwidth == math.inf else entry.bandwidth or NONE
     written: dict[str, Any] = {"shared_by" if entry.is_medium else "between": [end.text for end in entry.ends]}
     written |= {"bandwidth": bandwidth, "latency": entry.latency or NONE, "kind": entry.kind}

@@ -21,7 +21,7 @@ from placesim.machine.links import NO_LINKS, LinkEntry, MachineLinks
 def read_inventory(
     source: bytes | Mapping[str, Any], file: str = "inventory"
 ) -> tuple[tuple[TaskInventory, ...], MachineLinks]:
-    """Read a document with `devices` and optional `links`.  Raises GraphFileError with all its problems."""
+    """Read a document with `devices` and optional `links`. Raises GraphFileError with all its problems."""
     tree = dict(source) if isinstance(source, Mapping) else read_tree(decode_utf8(source, file), file)
     problems = FileProblems(file)
     root = problems.mapping({} if tree is None else tree, own_position(tree), "an inventory")
@@ -76,14 +76,8 @@ class _PlainNames:
 
 
 def read_feeds(graph: Graph, feeds: Mapping[str, Any]) -> tuple[Feed, ...]:
-    """Read feeds by tensor name; values are as in a file's `feed`, or arrays.
-
-    Raises UsageError with all problems.
-    """
+    """Read feeds by tensor name; values are as in a file's `feed`, or arrays. Raises UsageError with all problems."""
     problems = FileProblems("feed")
     step = StepReader(graph, _PlainNames(graph), problems).read_step({"feed": dict(feeds)}, ("feed",))
-    try:
-        problems.raise_if_any()
-    except GraphFileError as error:
-        raise UsageError("; ".join(problem.message for problem in error.problems)) from None
+    problems.raise_usage_error()
     return step.feeds

@@ -16,8 +16,8 @@ from placesim.machine.device_names import format_spec, parse_python_spec
 def read_placement(tree: Any, position: int, graph: Graph, problems: FileProblems) -> None:
     """Set the devices of `{PATTERN: DEVICE}` for the nodes of a complete graph; the last match counts.
 
-    As with `--device`, scopes do not extend such a device, and nodes colocated with such a node get it too. Problems are
-    reported.
+    As with `--device`, such a device is not merged with those of scopes, and nodes colocated with the node get it too. Problems
+    are reported.
     """
     rows = problems.mapping(tree, position, "'placement'")
     found = {}
@@ -31,7 +31,7 @@ def read_placement(tree: Any, position: int, graph: Graph, problems: FileProblem
     for name, (device, at) in found.items():
         node = graph.node(name)
         node.device = device
-        # a scope of its own, closed to those around it: where the request was written is told from it
+        # explanations find the place of the request in a scope with only this node
         graph.device_scopes += (DeviceScope(node.id, node.id + 1, device, at), DeviceScope(node.id, node.id + 1, None, at))
 
 
@@ -54,7 +54,7 @@ def _names(rows: dict[Any, Any], pattern: Any, graph: Graph, problems: FileProbl
         problems.add(key_position(rows, pattern), message)
         return ()
     names = find_matching_names(pattern, graph)
-    if not names and not problems:  # what is broken elsewhere may have made it
+    if not names and not problems:  # an invalid entry may have the name
         message = f"no node matches 'placement': got '{pattern}', expected a node's name or id, or a pattern that matches one"
         near = problems.did_you_mean(pattern, (*graph.handles, *graph.ids))
         problems.add(key_position(rows, pattern), message + near)

@@ -11,8 +11,7 @@ from placesim.core.dtypes import STRING, DataType
 from placesim.core.errors import GraphBuildError
 from placesim.core.suggestions import did_you_mean
 from placesim.formats.graph_file.plain_values import figure_value, int_value, known_shape, literal
-from placesim.formats.problems import FileProblems, InvalidValue, one_of, spell, value_position
-from placesim.formats.problems import key_position as key_at
+from placesim.formats.problems import FileProblems, InvalidValue, key_position, one_of, spell, value_position
 from placesim.graph.constants import make_constant
 from placesim.graph.graph import Graph, NodeDef, split_tensor_name
 from placesim.graph.session_steps import Feed, Fetch, FileFeed, GeneratedFeed, GraphStep
@@ -26,7 +25,7 @@ _INT64 = 1 << 63
 
 
 class NodeTaker(Protocol):
-    """Protocol of a reader of `nodes`, which knows the nodes of the names in entries."""
+    """Protocol of a reader of `nodes`, which then knows the nodes of names and ids."""
 
     def take_all(self, entries: Any, position: int = 0) -> None:
         """Read a list of entries; problems are reported."""
@@ -60,23 +59,17 @@ class StepReader:
         return self.read_step(step)
 
     def read_step(self, step: dict[Any, Any], keys: Collection[str] = STEP_KEYS) -> GraphStep:
-        """Read one step with these allowed keys."""
+        """Return the step under these keys of a mapping; other keys are ignored."""
         first = len(self._graph)
         if "nodes" in step and "nodes" in keys:
             self._taker.take_all(step["nodes"], value_position(step, "nodes"))
             self._taker.finish()
         nodes = tuple(node_defs(self._graph, first))
         fetches = self._fetches(step) if "fetch" in step else ()
-        return GraphStep(
-            fetches, self._feeds(step) if "feed" in step else (), self._repeat(step) if "repeat" in keys else 1, nodes
-        )
-
-    def _repeat(self, step: dict[Any, Any]) -> int:
-        try:
-            return int_value(step.get("repeat", 1), 0, _MAX_REPEAT, "'repeat'")
-        except InvalidValue as wrong:
-            self._problems.add(value_position(step, "repeat"), str(wrong))
-            return 1
+        feeds = self._feeds(step) if "feed" in step else ()
+        own = step if "repeat" in keys else {}
+        repeat = self._problems.read_or_default(own, "repeat", lambda value: int_value(value, 0, _MAX_REPEAT, "'repeat'"), 1)
+        return GraphStep(fetches, feeds, repeat, nodes)
 
     def _fetches(self, step: dict[Any, Any]) -> tuple[Fetch, ...]:
         tree = step["fetch"]
@@ -90,9 +83,8 @@ class StepReader:
             elif isinstance(text, dict):
                 found += self._labelled(text, position)
             else:
-                self._problems.add(
-                    position, f"wrong type of a fetch: got {spell(text)}, expected a name, or a label with a name"
-                )
+                message = f"wrong type of a fetch: got {spell(text)}, expected a name, or a label with a name"
+                self._problems.add(position, message)
         return tuple(found)
 
     def _fetch(self, text: str, position: int) -> tuple[Fetch, ...]:
@@ -101,7 +93,7 @@ class StepReader:
         return tuple(Fetch(f"^{name}", position, name) if target else Fetch(name, position) for name in names)
 
     def _labelled(self, tree: dict[Any, Any], position: int) -> list[Fetch]:
-        """Read `{LABEL: NAME}`: a fetch printed under a label."""
+        """Return the fetches of `{LABEL: NAME}`, whose results are printed under the label."""
         found: list[Fetch] = []
         for label, text in tree.items():
             if isinstance(label, str) and isinstance(text, str):
@@ -123,7 +115,7 @@ class StepReader:
         tree = self._problems.mapping(step["feed"], value_position(step, "feed"), "'feed'")
         found: list[Feed] = []
         for text, value in tree.items():
-            position = key_at(tree, text)
+            position = key_position(tree, text)
             if not isinstance(text, str):
                 self._problems.add(position, f"wrong type of a feed: got {spell(text)}, expected a tensor's name")
                 continue
@@ -140,9 +132,8 @@ class StepReader:
         if isinstance(value, dict) and not {"bytes", "tensor"} & set(value):
             return _made_value(value)
         if isinstance(value, str) and self._is_of_numbers(name) and value.endswith((".npy", ".npz", ".csv", ".txt")):
-            raise InvalidValue(
-                f"wrong feed: got the string {spell(value)}, expected {{file: {value.removeprefix('@')}}} to read that file"
-            )
+            expected = f"expected {{file: {value.removeprefix('@')}}} to read that file"
+            raise InvalidValue(f"wrong feed: got the string {spell(value)}, {expected}")
         value = literal(value)
         if isinstance(value, TensorValue):
             return value.array
@@ -162,7 +153,7 @@ class StepReader:
 
 
 def _made_value(tree: dict[Any, Any]) -> FileFeed | GeneratedFeed:
-    """Read `{file: F.npy}`, or a generator with its shape and seed."""
+    """Return the feed of `{file: F.npy}`, or of a generator with its shape and parameters. Raises InvalidValue."""
     kinds = [key for key in tree if key in ("file", *GENERATORS)]
     if len(kinds) != 1:
         got = ", ".join(map(str, tree)) or "nothing"

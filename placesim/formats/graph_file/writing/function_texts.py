@@ -23,14 +23,14 @@ from placesim.graph.graph import FunctionArg, Graph, LibraryFunction, TensorRef
 from placesim.ops.attributes import Attrs
 
 _FILE = "function"
-_MOST_RAW = 0.5
-"""Maximum share of NodeDefs in a body; with more, the function is written as a FunctionDef."""
+MOST_RAW = 0.5
+"""Maximum share of NodeDefs in a graph or body; with more, it is written in raw form, or as a FunctionDef."""
 
 
 def function_lines(graph: Graph, function: LibraryFunction, marks: bool = False) -> list[str] | None:
     """Return the lines of a function under `functions`; None if only a FunctionDef can express it.
 
-    With `marks`, the file's nodes have the attrs that only TensorFlow's Python reads.
+    With `marks`, nodes of the file have TensorFlow's internal attrs, which its Python leaves at them.
     """
     try:
         body = open_body(graph, function)
@@ -39,7 +39,7 @@ def function_lines(graph: Graph, function: LibraryFunction, marks: bool = False)
     body = body._replace(graph=without_defaults(body.graph))
     itemizer = Itemizer(body.graph, arguments=len(function.inputs), marks=marks)
     items = list(itemizer.items())
-    if len(itemizer.raw) > _MOST_RAW * len(function.nodes):
+    if len(itemizer.raw) > MOST_RAW * len(function.nodes):
         return None
     texts = EntryTextWriter(body.graph, itemizer.marked if marks else None, [arg.name for arg in function.inputs])
     nodes = list(texts.lines(items, "      "))
@@ -67,7 +67,7 @@ def _type(arg: FunctionArg) -> Any:
 
 
 def _derived_left_out(body: Graph, attrs: Attrs) -> Attrs:
-    """Return attrs without the one that marks a stateful body, because the reader derives it."""
+    """Return a function's attrs without the attr of a stateful function, which the reader adds again."""
     if not any(node.signature.is_stateful for node in body.nodes):
         return attrs
     from placesim.formats.tensorflow.function_def import stateful_attrs
@@ -88,12 +88,11 @@ def _is_read_as(function: LibraryFunction, body: Graph, text: str, marks: bool) 
 
 
 def add_default_attrs(graph: Graph, function: LibraryFunction) -> LibraryFunction:
-    """Return a copy of a function whose nodes have all default attrs."""
+    """Return a copy of a function whose nodes have all attrs with defaults."""
     nodes = []
     for node in function.nodes:
         definition = graph.registry.op(node.op)
-        given = (
-            {} if definition is None else {attr.name: attr.default for attr in definition.attrs.values() if attr.has_default}
-        )
-        nodes.append(node._replace(attrs={**given, **node.attrs}) if given.keys() - node.attrs.keys() else node)
+        attrs = () if definition is None else definition.attrs.values()
+        defaults = {attr.name: attr.default for attr in attrs if attr.has_default}
+        nodes.append(node._replace(attrs={**defaults, **node.attrs}) if defaults.keys() - node.attrs.keys() else node)
     return replace(function, nodes=tuple(nodes))

@@ -27,7 +27,7 @@ from placesim.ops.registry import Registry
 
 
 def graph_file_document(graph_file: GraphFile) -> dict[str, Any]:
-    """Return the raw form, which `graph_file_from_mapping` and, as YAML or JSON, `read_graph_file` can read."""
+    """Return the raw form as a mapping, for `graph_file_from_mapping`, or as YAML or JSON for `read_graph_file`."""
     return {key: list(value) if isinstance(value, Iterator) else value for key, value in graph_file_parts(graph_file).items()}
 
 
@@ -37,7 +37,7 @@ def graph_file_parts(graph_file: GraphFile) -> dict[str, Any]:
 
 
 def file_parts(graph_file: GraphFile, form: dict[str, Any]) -> dict[str, Any]:
-    """Return all parts of a file, with `nodes` in raw form; `form` has the keys that describe the form."""
+    """Return the parts of a file by key, with `nodes` in raw form. `form` has the keys of the form, such as `raw`."""
     graph, registry = graph_file.graph, graph_file.graph.registry
     document: dict[str, Any] = {"name": graph_file.name}
     if graph_file.description:
@@ -133,14 +133,12 @@ def attr_document(registry: Registry, op: str, name: str, value: AttrValue) -> A
 
 def _typed(value: AttrValue) -> Any:
     """Return the value of an attr whose type the op's definition gives."""
-    if isinstance(value, OpenType):
-        return {"placeholder": value.attr}
+    if isinstance(value, OpenType | TensorValue | FunctionName | Placeholder | bytes):
+        return _untyped(value)
     if isinstance(value, DataType):
         return value.name
     if isinstance(value, Shape):
         return "unknown" if value.dims is None else list(value.dims)
-    if isinstance(value, TensorValue | FunctionName | Placeholder | bytes):
-        return _untyped(value)
     return list(map(_typed, value)) if isinstance(value, tuple) else value
 
 
@@ -171,20 +169,16 @@ def _bytes(value: bytes) -> dict[str, str]:
 def tensor_document(tensor: TensorValue) -> dict[str, Any]:
     """Return `dtype`, `shape` and `value` of a tensor. The value is flat, with one element if all are equal."""
     flat = [_element(value, tensor.dtype) for value in _distinct(tensor.array)]
-    value = flat[0] if len(flat) == 1 and tensor.array.size > 0 else flat
-    if tensor.dtype.is_complex and tensor.array.size > 0:
-        value = flat
+    value = flat[0] if len(flat) == 1 and not tensor.dtype.is_complex else flat
     return {"dtype": tensor.dtype.name, "shape": list(tensor.array.shape), "value": value}
 
 
 def _distinct(array: np.ndarray[Any, Any]) -> list[Any]:
     """Return the elements in order; only the first if all have the same bits."""
-    if array.size > 1 and all(stride == 0 for stride in array.strides):
-        return [array.reshape(-1)[0].item() if array.dtype != object else array.reshape(-1)[0]]
     flat = array.reshape(-1)
-    if array.size > 1 and array.dtype != object and flat.tobytes() == flat[:1].tobytes() * array.size:
-        flat = flat[:1]
-    return flat.tolist()
+    is_one_value = not any(array.strides) or (array.dtype != object and flat.tobytes() == flat[:1].tobytes() * array.size)
+    found: list[Any] = (flat[:1] if array.size > 1 and is_one_value else flat).tolist()
+    return found
 
 
 def _element(value: Any, dtype: DataType) -> Any:
@@ -199,7 +193,7 @@ def _element(value: Any, dtype: DataType) -> Any:
 
 
 def shortest(value: Any) -> Any:
-    """Return numbers that are equal in single precision, with the fewest digits."""
+    """Return numbers with the fewest digits that give the same float32 values."""
     if isinstance(value, list):
         return list(map(shortest, value))
     return float(str(np.float32(value))) if isinstance(value, float) else value
@@ -261,7 +255,7 @@ def _model(model: GpuModel) -> Any:
     if GPU_MODELS.get(model.name) == model:
         return model.name
     written = model._asdict()
-    del written["figures"]  # a file names none: those of the catalogue's model of this name hold
+    del written["figures"]  # the reader takes the catalogue's figures for the name
     written["pci_bus_id"] = list(written.pop("pci_bus_ids"))
     return written
 
@@ -304,7 +298,7 @@ _MOST_FED = 64
 
 
 class _FetchWriter:
-    """A writer of fetches and feeds that keeps the output of a run the same. In a raw file, a bare name is a target."""
+    """A writer of fetches and feeds. They give the same results, although a bare name in a raw file is a target."""
 
     def __init__(self, graph_file: GraphFile, to_raw: bool) -> None:
         self._to_raw = to_raw
@@ -313,7 +307,7 @@ class _FetchWriter:
         self._later: dict[str, NodeDef] = {}
 
     def write(self, step: GraphStep) -> list[Any]:
-        """Return the fetches of a step in order; a label, or a changed name, gives `{LABEL: NAME}`."""
+        """Return the fetches of a step. One with a label or another name than before is written as `{LABEL: NAME}`."""
         self._later |= {node.name: node for node in step.nodes}
         return [self._fetch(fetch) for fetch in step.fetches]
 
@@ -363,18 +357,14 @@ def _step(step: GraphStep, registry: Registry, fetches: _FetchWriter) -> dict[st
 
 
 def with_feeds_from(graph_file: GraphFile, directory: Path, target: Path) -> GraphFile:
-    """Return the file for writing into the folder `target`.
-
-    Paths of feeds are changed from relative to `directory` to relative to `target`.
-    """
+    """Return the file for the folder `target`: relative paths of feeds are changed from `directory` to that folder."""
     if graph_file.steps is None or os.path.realpath(directory) == os.path.realpath(target):
         return graph_file
 
     def moved(feed: Feed) -> Feed:
         if not isinstance(feed.value, FileFeed) or os.path.isabs(feed.value.path):
             return feed
-        path = os.path.relpath(directory / feed.value.path, target)
-        return feed._replace(value=FileFeed(path))
+        return feed._replace(value=FileFeed(os.path.relpath(directory / feed.value.path, target)))
 
     steps = tuple(replace(step, feeds=tuple(map(moved, step.feeds))) for step in graph_file.steps)
     return replace(graph_file, steps=steps)

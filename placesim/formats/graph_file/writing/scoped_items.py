@@ -1,7 +1,7 @@
 """Readable entries for the nodes of a graph, each verified with a builder.
 
-An entry may give several nodes: a variable, an initializer of all variables, an op with its literals. If no short entry gives
-exactly these nodes, the entry is written in full; if that fails too, the node is written as a NodeDef.
+An entry may expand to several nodes: a variable, an initializer of all variables, an op with its literals. If no short entry
+expands to exactly the nodes of the graph, a full entry is tried, and then a NodeDef.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ _MOST_LITERAL_ELEMENTS = 16
 
 
 class _ItemMismatch(GraphBuildError):
-    """The nodes of an entry differ from the expected ones."""
+    """The nodes that an entry expands to differ from the graph's."""
 
 
 @dataclass(slots=True)
 class ScopedItem:
-    """An entry for the nodes from `first` to before `end` of the graph, named by `main`.
+    """An entry for the nodes of the graph from `first` to before `end`, with the name of the node `main`.
 
-    `inputs` are TensorRefs, VariableNodes and literals as plain values. `device` is its required request, None if scopes make
-    no difference.
+    `inputs` are TensorRefs, VariableNodes, and literals as plain values. `device` is the requested device; None if the scope's
+    device has no effect on the entry.
     """
 
     first: int
@@ -91,7 +91,7 @@ def without_defaults(graph: Graph) -> Graph:
 
 
 def same_node(one: Node, other: Node, ignored: str = "") -> bool:
-    """Whether two nodes are equal, in graphs whose earlier nodes are equal. `ignored` is an attr that is not compared."""
+    """Whether two nodes have equal fields, which refer to other nodes by id. The attr `ignored` is not compared."""
     mine, others = ({k: v for k, v in node.attrs.items() if k != ignored} for node in (one, other))
     return bool(
         (one.name, one.op, one.device, one.input_nodes, one.input_slots, one.control_inputs)
@@ -124,8 +124,8 @@ def _same_attrs(one: Attrs, other: Attrs) -> bool:
 class Itemizer:
     """A search for the entries of a graph, in order. `marks` says whether its nodes have TensorFlow's internal attrs.
 
-    `plain` nodes are never combined with others in an entry, and `raw` nodes are NodeDefs. In a function's body, the first
-    `arguments` nodes are not entries, and there are no variables.
+    A node of `plain` gets an entry for itself, and a node of `raw` is written as a NodeDef. In a function's body, the first
+    `arguments` nodes are no entries, and there are no variables.
     """
 
     def __init__(
@@ -157,7 +157,7 @@ class Itemizer:
         return node.op not in MERGES and any(i >= node.id for i in (*node.input_nodes, *node.control_inputs))
 
     def items(self) -> Iterator[ScopedItem]:
-        """Yield the entries. At the end, `raw` has all NodeDefs among them."""
+        """Yield the entries. Afterwards, `raw` has all nodes that are written as NodeDefs."""
         at = self._arguments
         while at < len(self._nodes):
             item = self._item(at)
@@ -174,10 +174,10 @@ class Itemizer:
                 return found
         return self._node(self._nodes[first])
 
-    # --- trying -----------------------------------------------------------------------------------------------------
+    # --- attempts ---------------------------------------------------------------------------------------------------
 
     def _check(self, first: int, end: int | None = None) -> int:
-        """Return the end of the nodes made from `first` on. Raises _ItemMismatch if they differ from the graph's."""
+        """Return the end of the nodes that the builder made, from `first` on. Raises _ItemMismatch if they differ."""
         made = self._builder.graph.nodes[first:]
         wanted = self._nodes[first : first + len(made)]
         if len(wanted) != len(made) or (end is not None and first + len(made) != end):
@@ -214,7 +214,7 @@ class Itemizer:
         return None
 
     def _labelled(self, node: Node) -> tuple[int, ...]:
-        """Return the node of a single colocation label, if it comes before."""
+        """Return the earlier node that a single colocation label names; empty without one."""
         labels = node.attrs.get("_class", ())
         if len(labels) != 1 or not str(labels[0]).startswith("loc:@"):
             return ()
@@ -231,9 +231,8 @@ class Itemizer:
             with builder.attempt(), builder.name_scope(scope + "/" if scope else None):
                 made = add_global_initializer(builder, name)
                 end = self._check(first)
-                if self.marks and not self.marked.issuperset(
-                    i for one in builder.graph.nodes[first:] for i in one.control_inputs
-                ):
+                awaited = {i for one in builder.graph.nodes[first:] for i in one.control_inputs}
+                if self.marks and not self.marked.issuperset(awaited):
                     raise _ItemMismatch("a node that is not marked")
         except GraphBuildError:
             return None
@@ -242,7 +241,7 @@ class Itemizer:
     # --- nodes ------------------------------------------------------------------------------------------------------
 
     def _with_literals(self, first: int) -> ScopedItem | None:
-        """Return the op for which the constants and reads from `first` on were made, found by its name; None if unknown."""
+        """Return an op's entry with literals, if the nodes from `first` on are constants and reads in its scope; else None."""
         owner = self._nodes[first].name.rpartition("/")[0]
         if not owner or self._nodes[first].op not in ("Const", "ReadVariableOp"):
             return None
@@ -262,7 +261,7 @@ class Itemizer:
         return self._try_node(node, named, first) or self._try_node(node, inputs, first)
 
     def _as_input(self, part: Node) -> Any:
-        """Return a constant or a variable's read as an input; None for another node."""
+        """Return the literal of a constant, or the variable of a read; None for another node."""
         if part.op == "ReadVariableOp":
             return self._builder.variables.get(part.input_nodes[0])
         tensor = part.attrs.get("value")
@@ -291,7 +290,7 @@ class Itemizer:
         )
 
     def _variable_value(self, ref: TensorRef) -> Any:
-        """Return the variable that a tensor is the value of; the tensor itself if there is none."""
+        """Return the variable whose value a tensor is; the tensor itself if there is none."""
         found = self._values.get(ref.node) or self._builder.variables.get(ref.node)
         return ref if found is None or ref.slot else found
 
@@ -315,7 +314,7 @@ class Itemizer:
         return None
 
     def _forms(self, node: Node) -> Iterator[tuple[dict[str, Any], int | None, str | None]]:
-        """Yield the attrs, colocation and device that an entry of a node may have, the shortest first."""
+        """Yield the attrs, the colocated node and the device of possible entries for a node, the shortest first."""
         ignored = {AWAITED} if self._is_mark_known(node) else set()
         given = {name: value for name, value in node.attrs.items() if name not in ignored}
         inferred = {name for name in given if self._is_inferred(node, name)}
@@ -365,13 +364,13 @@ class Itemizer:
 
 
 def as_scope(device: str) -> str | DeviceFunction:
-    """Return the argument of `ScopedGraphBuilder.device` that makes a node request this device."""
+    """Return an argument of `ScopedGraphBuilder.device` that gives nodes exactly this request."""
     return make_device_function(device) if device_key(device).__class__ is dict else device
 
 
 @cache
 def device_key(device: str) -> str | dict[str, str]:
-    """Return a device as an entry: in short form, or as `{text: D}` if no scope gives that text."""
+    """Return a device as an entry has it: in short form, or as `{text: D}` if a scope would change its text."""
     short = short_device(device)
     try:
         return short if format_spec(parse_python_spec(short)) == device else {"text": device}

@@ -29,7 +29,7 @@ _SIDE_BY_SIDE = ("dtype", "shape", "value")
 
 @dataclass(slots=True)
 class _Scope:
-    """Entries in a name scope, a device scope, or both. `prefix` has a trailing slash, and is empty at the root."""
+    """Entries in a name scope, a device scope, or both. `prefix` is the full scope name with a slash; empty at the root."""
 
     prefix: str
     children: list[ScopedItem | _Scope] = field(default_factory=list)
@@ -38,7 +38,7 @@ class _Scope:
 
 
 def _tree(items: Sequence[ScopedItem], prefix: str) -> list[ScopedItem | _Scope]:
-    """Return consecutive entries that share a part of their names after `prefix`, in scopes of that name."""
+    """Return the entries with scopes around consecutive entries whose names have the same next scope after `prefix`."""
     found: list[ScopedItem | _Scope] = []
     start = 0
     while start < len(items):
@@ -61,7 +61,7 @@ def _part(item: ScopedItem, prefix: str) -> str:
 
 
 def _common(items: Sequence[ScopedItem]) -> str:
-    """Return the longest scope with which all names begin."""
+    """Return the longest scope in which all names lie, with its trailing slash."""
     first, last = min(item.name for item in items), max(item.name for item in items)
     length = next((i for i, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), min(len(first), len(last)))
     return first[: first.rfind("/", 0, length) + 1]
@@ -71,17 +71,15 @@ _MIXED = object()
 
 
 def _device(entry: ScopedItem | _Scope) -> Any:
-    """Return the common requested device of an entry; None if it has none, _MIXED if devices differ."""
-    if isinstance(entry, ScopedItem):
-        return entry.device
-    if entry.device:
+    """Return the requested device of an entry, or of all entries in a scope; None without one, _MIXED if they differ."""
+    if isinstance(entry, ScopedItem) or entry.device:
         return entry.device
     found = {device for child in entry.children if (device := _device(child)) is not None}
     return found.pop() if len(found) == 1 else _MIXED if found else None
 
 
 def _with_devices(entries: list[ScopedItem | _Scope]) -> list[ScopedItem | _Scope]:
-    """Return the entries in scopes for the devices that neighbours share."""
+    """Return the entries with device scopes around neighbours that request the same device."""
     found: list[ScopedItem | _Scope] = []
     start = 0
     while start < len(entries):
@@ -106,9 +104,9 @@ def _with_devices(entries: list[ScopedItem | _Scope]) -> list[ScopedItem | _Scop
 
 
 class EntryTextWriter:
-    """A writer of entries. `marked` are the nodes that others wait for because of scopes; None if marks do not matter.
+    """A writer of entries. `claimed` has the names in use before the first entry.
 
-    `claimed` are names in use before the first entry.
+    `marked` has the nodes that scopes of control inputs wait for; None if all control inputs count as such.
     """
 
     def __init__(self, graph: Graph, marked: set[int] | None, claimed: Iterable[str] = ()) -> None:
@@ -121,7 +119,7 @@ class EntryTextWriter:
         self._line = 0
 
     def lines(self, items: Sequence[ScopedItem], indent: str = "  ") -> Iterator[str]:
-        """Yield the lines under `nodes`."""
+        """Yield the lines of all entries, as under `nodes`."""
         yield from self._entries(_with_devices(_tree(items, "")), indent, "")
 
     def reference(self, ref: TensorRef) -> str:
@@ -186,7 +184,7 @@ class EntryTextWriter:
         return written
 
     def _name(self, item: ScopedItem) -> str:
-        """Return the name of an entry inside its scopes; with a trailing slash if it is in use and must be taken exactly."""
+        """Return the name of an entry in its scopes; if that is in use, the full name with a slash, which stays the same."""
         return f"{item.name}/" if item.name.lower() in self._claimed else item.name[len(self._prefixes[-1]) :]
 
     def _variable(self, item: ScopedItem, form: VariableForm) -> dict[str, Any]:
@@ -261,10 +259,7 @@ class EntryTextWriter:
         return self._graph.nodes[node].op in ("VariableV2", "VarHandleOp")
 
     def _node_name(self, node_id: int) -> str:
-        """Return the shortest name that leads to a node from here.
-
-        If a scope has the same name, it is the full name with a leading slash.
-        """
+        """Return the shortest name that stands for a node here; the full name with a leading slash if none is unambiguous."""
         node, ids = self._graph.nodes[node_id], self._graph.ids
         if node_id >= self._now:
             return f"/{node.name}" if len(self._prefixes) > 1 else node.name

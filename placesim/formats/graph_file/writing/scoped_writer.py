@@ -11,7 +11,7 @@ from dataclasses import replace
 from placesim.core.errors import GraphFileError
 from placesim.core.process.gc_pause import collector_paused
 from placesim.formats.graph_file.reader import read_graph_file
-from placesim.formats.graph_file.writing.function_texts import add_default_attrs, function_lines
+from placesim.formats.graph_file.writing.function_texts import MOST_RAW, add_default_attrs, function_lines
 from placesim.formats.graph_file.writing.raw_writer import file_parts
 from placesim.formats.graph_file.writing.scoped_items import Itemizer, ScopedItem, same_functions, same_node, without_defaults
 from placesim.formats.graph_file.writing.scoped_texts import EntryTextWriter
@@ -19,8 +19,6 @@ from placesim.formats.graph_file.writing.short_values import flow_text
 from placesim.graph.session_steps import GraphFile
 
 _MOST_TRIES = 8
-_MOST_RAW = 0.5
-"""Maximum share of NodeDefs in a graph; with more, the graph is written in raw form."""
 
 
 def scoped_lines(
@@ -28,8 +26,8 @@ def scoped_lines(
 ) -> list[str] | None:
     """Return the lines of the file with newlines; None if the graph has no such form.
 
-    With `leaves_defaults`, attrs equal to their defaults are left out, and read back as defaults. `accepts` decides whether the
-    graph read from the text is acceptable.
+    With `leaves_defaults`, attrs equal to their defaults are left out. `accepts` decides whether the file that the text gives
+    is acceptable.
     """
     if leaves_defaults:
         short = without_defaults(file.graph)
@@ -46,8 +44,8 @@ def scoped_lines(
             items = list(itemizer.items())
             raw = itemizer.raw
             if len(raw) > known:
-                continue  # who is waited for by NodeDefs is known only now
-            if len(raw) > _MOST_RAW * len(file.graph):
+                continue  # entries depend on whether a NodeDef waits for them
+            if len(raw) > MOST_RAW * len(file.graph):
                 return None
             lines = list(_lines(file, items, itemizer))
             odd = _first_odd(file, "".join(lines), accepts)
@@ -61,7 +59,7 @@ def scoped_lines(
 
 
 def _first_odd(file: GraphFile, text: str, accepts: Callable[[GraphFile], bool]) -> int | None:
-    """Return the first node that differs when the text is read; None if the text gives the same file."""
+    """Return the first node that differs if the text is read; the number of nodes for another difference; else None."""
     try:
         again = read_graph_file(text, file.graph.file, file.graph.registry)
     except GraphFileError:
@@ -69,10 +67,9 @@ def _first_odd(file: GraphFile, text: str, accepts: Callable[[GraphFile], bool])
     for one, other in zip(again.graph.nodes, file.graph.nodes, strict=False):
         if not same_node(one, other):
             return other.id
-    is_same = len(again.graph) == len(file.graph) and [(s.repeat, len(s.fetches), len(s.feeds)) for s in again.steps or ()] == [
-        (s.repeat, len(s.fetches), len(s.feeds)) for s in file.steps or ()
-    ]
-    is_same &= again.rest == file.rest and same_functions(again.graph, file.graph) and accepts(again)
+    own, others = ([(s.repeat, len(s.fetches), len(s.feeds)) for s in each.steps or ()] for each in (again, file))
+    is_same = len(again.graph) == len(file.graph) and own == others and again.rest == file.rest
+    is_same = is_same and same_functions(again.graph, file.graph) and accepts(again)
     return None if is_same else len(file.graph)
 
 
@@ -83,7 +80,7 @@ def _lines(file: GraphFile, items: Sequence[ScopedItem], itemizer: Itemizer) -> 
             yield "nodes:\n"
             yield from writer.lines(items)
         elif key == "versions" and writer.script:
-            continue  # it was no file
+            continue  # a script has no versions
         elif key == "functions":
             yield "functions:\n"
             for function, raw in zip(file.graph.functions.values(), value, strict=True):

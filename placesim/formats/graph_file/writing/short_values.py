@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import lru_cache
 from typing import Any
 
@@ -15,7 +16,7 @@ from placesim.formats.graph_file.writing.raw_writer import shortest, tensor_docu
 from placesim.ops.attributes import TensorValue
 
 _TYPES_OF_LITERALS = (FLOAT, INT32, BOOL, STRING)
-"""Types of literals that need no `dtype`."""
+"""Types that literals have without a `dtype`."""
 MOST_NESTED = 64
 """Maximum number of elements of a tensor that is written as nested lists; larger ones are flat."""
 _PLAIN = re.compile(r"/[A-Za-z0-9_/:*.-]*[A-Za-z0-9*]|[A-Za-z_][A-Za-z0-9_./-]*")
@@ -36,14 +37,16 @@ def short_tensor(tensor: TensorValue) -> dict[str, Any]:
 
 
 def literal_of(tensor: TensorValue) -> Any:
-    """Return a tensor as nested lists, which do not give its type; None if it is large or has no such form."""
+    """Return a tensor as nested lists, without its type; None if it is large or has no such form."""
     dtype, array = tensor
-    if not 0 < array.size <= MOST_NESTED or dtype.is_complex or (dtype is STRING and _is_binary(array)):
+    if not 0 < array.size <= MOST_NESTED or dtype.is_complex:
         return None
     if array.size > 1 and array.ndim and _is_filled(array):
         return None
     if dtype is STRING:
-        return _decoded(array.tolist())
+        with suppress(UnicodeDecodeError):
+            return _decoded(array.tolist())
+        return None
     if dtype.is_floating:
         values = array.astype(np.float64)
         if not np.isfinite(values).all():
@@ -55,7 +58,7 @@ def literal_of(tensor: TensorValue) -> Any:
 def fill_of(tensor: TensorValue) -> Any:
     """Return the common value of all elements as a literal; None if they differ."""
     dtype, array = tensor
-    if not array.size or not (array.size == 1 or _is_filled(array)):
+    if not array.size or not _is_filled(array):
         return None
     return literal_of(TensorValue(dtype, array.reshape(-1)[:1].reshape(())))
 
@@ -65,15 +68,6 @@ def _is_filled(array: np.ndarray[Any, Any]) -> bool:
     if array.dtype == object:
         return all(item == flat[0] for item in flat.tolist())
     return flat.tobytes() == flat[:1].tobytes() * array.size
-
-
-def _is_binary(array: np.ndarray[Any, Any]) -> bool:
-    try:
-        for item in array.reshape(-1).tolist():
-            item.decode()
-    except UnicodeDecodeError:
-        return True
-    return False
 
 
 def _decoded(value: Any) -> Any:
@@ -104,11 +98,8 @@ def flow_text(value: Any) -> str:
 
 @lru_cache(maxsize=65536)
 def _scalar(kind: type, value: Any, spelled: str) -> str:
-    """Return the text of a scalar. `kind` and `spelled` distinguish cache keys that compare equal: 1 and True, 0.0 and -0.0."""
+    """Return the text of a scalar. `kind` and `spelled` keep equal values apart in the cache: 1 and True, 0.0 and -0.0."""
     text = str(yaml.dump([value], Dumper=_Dumper, default_flow_style=True, width=1 << 30, allow_unicode=False)).strip()[1:-1]
     if kind is str and text[:1] in "'\"" and _PLAIN.fullmatch(value) and yaml.safe_load(f"[{value}]") == [value]:
         return str(value)
     return text
-
-
-__all__ = ["fill_of", "flow_text", "literal_of", "short_device", "short_tensor"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -11,7 +12,7 @@ import yaml
 from placesim.formats.graph_file.parsing.yaml_tree import pack_mark, resolve_plain
 
 Own = str | None | list[str | None]
-"""The value of an entry's `device`: a text, null, or a list; `ABSENT` if there is none."""
+"""The value of an entry's own `device`: a text, null, or a list; `ABSENT` if there is none."""
 ABSENT = "\0absent"
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _ALIAS = re.compile(r"\s*:\s*(\*[^\s,\[\]{}]+)")
@@ -31,15 +32,15 @@ class EntryRun(NamedTuple):
     device: str
 
 
-class UneditableText(Exception):  # never seen outside of the modules that write plans: the raw form is written in its place
-    """An entry can't be changed in place in the text; the file is then written in raw form."""
+class UneditableText(Exception):  # internal to the modules that write plans
+    """An entry can't be changed in its text. The file is then written in raw form."""
 
 
 class NodeEntry:
     """An entry of `nodes` at its place in the text; aliases are the same entry.
 
-    `children` are those of a scope, which several scopes may share by an alias, and None for other entries. `op` is that of a
-    node.
+    `children` are the entries in a scope, which several scopes may share by an alias; None for other entries. `op` is a node's
+    op. `own` is the device of the entry itself.
     """
 
     __slots__ = ("children", "is_colocated", "is_group", "mapping", "op", "own", "position")
@@ -63,10 +64,7 @@ class Literals(NamedTuple):
 
 
 class EditableText:
-    """A text and its entries.
-
-    Raises UneditableText if its nodes are not a list of mappings, or if it is invalid YAML.
-    """
+    """A text and its entries. Raises UneditableText for invalid YAML, or if `nodes` is not a list of mappings."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -98,7 +96,7 @@ class EditableText:
         return found
 
     def number(self, entries: list[NodeEntry]) -> int:
-        """Return the index of this list among the text's lists; changes of devices do not change it."""
+        """Return the index of a list of entries among those of the text. Other devices do not change it."""
         return self._numbers[id(entries)]
 
     def list_with(self, entry: NodeEntry) -> list[NodeEntry]:
@@ -130,12 +128,12 @@ class EditableText:
         return int(self._starts[mark.line] + mark.column)
 
     def _alias(self, key: Any) -> tuple[int, int] | None:
-        """Return the position of an alias as a key's value; None for a plain value."""
+        """Return the start and end of a key's value if it is an alias, else None."""
         found = _ALIAS.match(self.text, self._offset(key.end_mark))
         return None if found is None else found.span(1)
 
     def _end(self, node: Any) -> int:
-        """Return the end of a value's own text; the parser's end of a block includes blank text after it."""
+        """Return the end of a value's text. For a block, the parser's end includes blank text after it."""
         if isinstance(node, yaml.ScalarNode) and node.style not in ("|", ">"):
             return self._offset(node.end_mark)
         if not isinstance(node, yaml.ScalarNode) and node.flow_style:
@@ -173,14 +171,14 @@ class EditableText:
     def with_files(self, moved: Mapping[str, str]) -> str:
         """Return the text with changed paths of feeds."""
         nodes = [node for key in ("run", "feed") for node in _scalars_of_files(_value(self.root, key))]
-        # one that is read by an alias is there twice
+        # a value that an alias repeats occurs twice
         changes = {self._offset(node.start_mark): node for node in nodes if moved.get(node.value, node.value) != node.value}
         return self._changed((at, self._offset(node.end_mark), _flow(moved[node.value])) for at, node in changes.items())
 
     def expanded(self, scopes: Sequence[NodeEntry]) -> str:
-        """Return the text with the aliases of these scopes' entries written out.
+        """Return the text with copies of entries in place of the aliases of these scopes.
 
-        Raises UneditableText if none of them has an alias that can be written out.
+        Raises UneditableText if no such scope has an alias that can be replaced.
         """
         changes = []
         for scope in scopes:
@@ -214,7 +212,7 @@ class EditableText:
             known = full if prefix is None else full.removeprefix(prefix)
             start, end = self._offset(item.start_mark), self._end(item)
             yield start, end, _flow(known)
-            # with a slash at its end a name is taken as it is
+            # a slash at the end makes it a full name
             called = f"{full}/" if prefix is None else known
             lines.append(f"{{op: Const, name: {_flow(called)}, dtype: {dtype}, value: {self.text[start:end]}}}")
         first = self._offset(mapping.start_mark)
@@ -223,15 +221,15 @@ class EditableText:
         yield first, first, "".join(f"{line}\n{indent}- " for line in lines)
 
     def _copy(self, node: Any, column: int) -> str:
-        """Return the text of a list, indented below a key in that column."""
+        """Return the text of a list, indented for a key in that column."""
         if node.flow_style or not node.value:
             start = self.text.index("[", self._offset(node.start_mark))
             return self.text[start : self._end(node)]
         first = node.value[0].start_mark
         dash = self.text.rindex("-", self._starts[first.line], self._offset(first))
-        # what stands behind the last entry in its line comes along
+        # a comment after the last entry is copied too
         end = self.text.find("\n", self._end(node))
-        # what is named in the list goes on to be called by that name
+        # anchors stay in the original
         lines = _ANCHOR.sub("", self.text[dash : end if end >= 0 else len(self.text)]).split("\n")
         was = dash - self._starts[first.line]
         indent = " " * (column + _STEP)
@@ -240,7 +238,7 @@ class EditableText:
         )
 
     def wrapped(self, runs: Sequence[EntryRun]) -> str:
-        """Return the text with entries in new scopes, as the function `wrap_runs` describes."""
+        """Return the text with consecutive entries in new scopes, like `wrap_runs`."""
         lines = self.text.split("\n")
         deeper, heads = [0] * len(lines), [[] for _ in lines]  # type: list[int], list[list[tuple[int, str]]]
         for run in runs:
@@ -251,7 +249,7 @@ class EditableText:
             end = self._end(node.value[run.last])
             if head.strip() != "-" or self.text[end : end + 1] not in ("", "\n", "\r", " "):
                 raise UneditableText
-            # of scopes that begin in one line the outer one comes first
+            # the outer one of several scopes that begin in a line comes first
             heads[first.line].append((column, run.device))
             for number in range(first.line, self.text.count("\n", 0, end) + 1):
                 deeper[number] += 1
@@ -275,9 +273,9 @@ class EditableText:
         alias = self._alias(key)
         if value != ABSENT:
             start, end = alias or (self._offset(old.start_mark), self._end(old))
-            if alias is None and self.text[start] == "&":  # others read it by that name
+            if alias is None and self.text[start] == "&":  # aliases need the anchor
                 start = re.compile(r"&\S+\s*").match(self.text, start).end()  # type: ignore[union-attr]
-            yield start, end, _json(value) if key.style == '"' else _flow(value)
+            yield start, end, json.dumps(value) if key.style == '"' else _flow(value)
             return
         start, end = self._offset(key.start_mark), alias[1] if alias else self._end(old)
         if place + 1 < len(rows):
@@ -292,11 +290,11 @@ class EditableText:
         if not rows:
             raise UneditableText
         is_quoted = rows[0][0].style == '"'
-        pair = f'"{name}": {_json(value)}' if is_quoted else f"{name}: {_flow(value)}"
+        pair = f'"{name}": {json.dumps(value)}' if is_quoted else f"{name}: {_flow(value)}"
         if mapping.flow_style and "nodes" not in {key.value for key, _ in rows}:
             brace = self._offset(mapping.end_mark) - 1
             before = self.text[:brace].rstrip()
-            if "#" in before[before.rfind("\n") + 1 :]:  # it may be a comment
+            if "#" in before[before.rfind("\n") + 1 :]:  # perhaps a comment
                 raise UneditableText
             at = len(before)
             return at, at, f" {pair}" if before.endswith(",") else f", {pair}"
@@ -317,13 +315,8 @@ class EditableText:
 
 
 def wrap_runs(text: str, runs: Sequence[EntryRun]) -> str:
-    """Return the text with consecutive entries in new scopes.
-
-    Raises UneditableText if an entry shares its line with another.
-    """
-    if not runs:
-        return text
-    return EditableText(text).wrapped(runs)
+    """Return the text with consecutive entries in new scopes. Raises UneditableText if two entries share a line."""
+    return EditableText(text).wrapped(runs) if runs else text
 
 
 def _scalar(node: Any) -> Any:
@@ -371,7 +364,7 @@ def _device(node: Any) -> Own:
 def _device_text(node: Any) -> str | None:
     if not isinstance(node, yaml.ScalarNode):
         raise UneditableText
-    value = resolve_plain(node.value) if not node.style else node.value
+    value = _scalar(node)
     if value is not None and not isinstance(value, str):
         raise UneditableText
     return value
@@ -380,9 +373,3 @@ def _device_text(node: Any) -> str | None:
 def _flow(value: Any) -> str:
     text = yaml.dump(value, default_flow_style=True, width=1 << 30, sort_keys=False)
     return str(text).removesuffix("...\n").rstrip("\n")
-
-
-def _json(value: Any) -> str:
-    import json
-
-    return json.dumps(value)

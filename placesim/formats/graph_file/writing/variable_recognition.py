@@ -1,4 +1,4 @@
-"""Recognition of variables: forms whose expansion may be some nodes of a graph, for the builder to try."""
+"""Recognition of variables: the entries that may expand to some nodes of a graph, for the builder to try."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class VariableForm(NamedTuple):
 
 
 def variable_forms(nodes: Sequence[Node], first: int) -> Iterator[VariableForm]:
-    """Yield the variables that the nodes from `first` on may form, the most likely first."""
+    """Yield the variables that may expand to the nodes from `first` on, the most likely first."""
     last = min(first + _MOST_BEFORE, len(nodes))
     handle = next((node for node in nodes[first:last] if node.op in _HANDLES), None)
     if handle is None:
@@ -81,7 +81,7 @@ def _initializers(
 
 
 def _start_of(nodes: Sequence[Node], handle: Node) -> TensorRef | None:
-    """Return the initial value of the variable, found through the op that assigns it; None if unknown."""
+    """Return the tensor that an op soon after a variable assigns to it; None if there is no such op."""
     for node in nodes[handle.id + 1 : handle.id + 4]:
         if node.op in ("Assign", "AssignVariableOp") and node.input_nodes[:1] == (handle.id,):
             return TensorRef(node.input_nodes[1], node.input_slots[1])

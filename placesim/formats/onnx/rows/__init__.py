@@ -1,4 +1,4 @@
-"""Rows `ONNX op, since versions -> ops`, a module for each family; each ends in its table ROWS, which `families` joins.
+"""Converters of ONNX's ops ("rows"), a module for each family. Its table ROWS, at the end, is joined by `families`.
 
-The docstring of a row says the composition where it is no single op.
+The first paragraph of a converter's docstring says which TensorFlow ops it adds; the manual shows it.
 """

@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 from placesim.core.dtypes import BOOL, FLOAT, INT64, STRING, UINT8, DataType
-from placesim.formats.onnx.element_types import BY_ONNX_NUMBER
-from placesim.formats.onnx.onnx_node import OnnxNode, Rows, Tensor, UnsupportedNodeError
+from placesim.formats.onnx.onnx_node import OnnxNode, Rows, Tensor, dtype_of
 
 
 def cast(node: OnnxNode) -> Tensor:
-    """Cast; AsString and StringToNumber for strings; a type of 8 bits or fewer is saturated before, where that is asked for."""
-    number = node.attr("to")
-    dtype = BY_ONNX_NUMBER.get(number)
-    if dtype is None:
-        raise UnsupportedNodeError(f"no such element type: got number {number}, expected a TensorFlow type")
-    return convert(node, node[0], dtype)
+    """Cast, after Minimum and Maximum for a saturated float8; AsString or StringToNumber for strings."""
+    return convert(node, node[0], dtype_of(node.attr("to")))
 
 
 def cast_like(node: OnnxNode) -> Tensor:
-    """The same, to the type of the second input."""
+    """Cast, AsString or StringToNumber, to the type of the second input."""
     return convert(node, node[0], node.dtype(node[1]))
 
 
 def convert(node: OnnxNode, x: Tensor, dtype: DataType) -> Tensor:
-    """A tensor as another type, as ONNX's Cast does it."""
+    """Return a tensor in another type, by the rules of ONNX's Cast."""
     own = node.dtype(x)
     if own is dtype:
         return node.emit("Identity", x)
@@ -39,7 +34,7 @@ def convert(node: OnnxNode, x: Tensor, dtype: DataType) -> Tensor:
 
 
 def _saturated(node: OnnxNode, x: Tensor, dtype: DataType) -> Tensor:
-    """Clipped to the largest that the type has, also where it is infinite."""
+    """Return a tensor as a float8 type, with larger and infinite values replaced by the largest finite ones."""
     x = node.cast(x, FLOAT)
     most = _LARGEST[dtype.name]
     clipped = node.emit("Maximum", node.emit("Minimum", x, node.like(most, x)), node.like(-most, x))
@@ -48,7 +43,7 @@ def _saturated(node: OnnxNode, x: Tensor, dtype: DataType) -> Tensor:
 
 
 _LARGEST = {"float8_e4m3fn": 448.0, "float8_e4m3fnuz": 240.0, "float8_e5m2": 57344.0, "float8_e5m2fnuz": 57344.0}
-"""The largest finite values, as ONNX's page on its 8-bit floats has them."""
+"""Largest finite value of each type. Source: ONNX's page on float8."""
 
 ROWS: Rows = {
     ("Cast", 6, 9, 13, 19, 21, 23, 24, 25, 28): cast,

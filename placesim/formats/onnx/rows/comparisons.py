@@ -1,22 +1,20 @@
-"""Comparisons, logic, and bits."""
+"""Comparisons, logic and bit operations."""
 
 from __future__ import annotations
 
 from placesim.core.dtypes import BOOL, UINT8
-from placesim.formats.onnx.onnx_node import OnnxNode, Row, Rows, Tensor, UnsupportedNodeError, describe_row
+from placesim.formats.onnx.onnx_node import OnnxNode, Row, Rows, Tensor, UnsupportedNodeError, describe_row, dtype_of
+from placesim.formats.onnx.rows.elementwise import broadcast_op, same_op
 
 
-def _of_two(op: str) -> Row:
-    def row(node: OnnxNode) -> Tensor:
-        if node.dtype(node[0]) is BOOL and op == "Equal":
-            return node.emit("Equal", node[0], node[1])
-        return node.emit_widened(op, *node.aligned())
-
-    return describe_row(row, f"{op}.")
+def equal(node: OnnxNode) -> Tensor:
+    """Equal."""
+    is_bool = node.dtype(node[0]) is BOOL
+    return node.emit("Equal", node[0], node[1]) if is_bool else node.emit_widened("Equal", *node.aligned())
 
 
 def _plain(op: str) -> Row:
-    """An op of booleans."""
+    """Return the row of an op of booleans."""
 
     def row(node: OnnxNode) -> Tensor:
         return node.emit(op, *(node.aligned() if len(node.inputs) > 1 else node.inputs))
@@ -24,13 +22,8 @@ def _plain(op: str) -> Row:
     return describe_row(row, f"{op}.")
 
 
-def invert(node: OnnxNode) -> Tensor:
-    """Invert."""
-    return node.emit_widened("Invert", node[0])
-
-
 def shift(node: OnnxNode) -> Tensor:
-    """LeftShift or RightShift; by more bits than there are, or by fewer than none, nothing but the sign is left."""
+    """LeftShift or RightShift, and SelectV2 if the number of bits is negative or not less than the width of the type."""
     direction = node.attr("direction")
     if direction not in ("LEFT", "RIGHT"):
         raise UnsupportedNodeError(f"no such direction: got '{direction}', expected LEFT or RIGHT")
@@ -50,14 +43,9 @@ def where(node: OnnxNode) -> Tensor:
 
 
 def bit_cast(node: OnnxNode) -> Tensor:
-    """Bitcast to a type of the same size."""
-    from placesim.formats.onnx.element_types import BY_ONNX_NUMBER
-
-    number = node.attr("to")
-    dtype = BY_ONNX_NUMBER.get(number)
-    if dtype is None:
-        raise UnsupportedNodeError(f"no such element type: got number {number}, expected a TensorFlow type")
-    if BOOL in (dtype, node.dtype(node[0])):  # TensorFlow has no bits of a boolean, which is a byte of 0 or 1
+    """Bitcast to a type of the same size; Cast for booleans."""
+    dtype = dtype_of(node.attr("to"))
+    if BOOL in (dtype, node.dtype(node[0])):  # TensorFlow's Bitcast takes no bool, which is a byte of 0 or 1
         return node.cast(node.cast(node[0], UINT8) if dtype is not BOOL else node[0], dtype)
     return node.emit("Bitcast", node[0], type=dtype)
 
@@ -66,15 +54,15 @@ ROWS: Rows = {
     ("And", 1, 7): _plain("LogicalAnd"),
     ("BitCast", 26): bit_cast,
     ("BitShift", 11, 28): shift,
-    ("BitwiseAnd", 18): _of_two("BitwiseAnd"),
-    ("BitwiseNot", 18): invert,
-    ("BitwiseOr", 18): _of_two("BitwiseOr"),
-    ("BitwiseXor", 18): _of_two("BitwiseXor"),
-    ("Equal", 1, 7, 11, 13, 19): _of_two("Equal"),
-    ("Greater", 1, 7, 9, 13): _of_two("Greater"),
-    ("GreaterOrEqual", 12, 16): _of_two("GreaterEqual"),
-    ("Less", 1, 7, 9, 13): _of_two("Less"),
-    ("LessOrEqual", 12, 16): _of_two("LessEqual"),
+    ("BitwiseAnd", 18): broadcast_op("BitwiseAnd"),
+    ("BitwiseNot", 18): same_op("Invert"),
+    ("BitwiseOr", 18): broadcast_op("BitwiseOr"),
+    ("BitwiseXor", 18): broadcast_op("BitwiseXor"),
+    ("Equal", 1, 7, 11, 13, 19): equal,
+    ("Greater", 1, 7, 9, 13): broadcast_op("Greater"),
+    ("GreaterOrEqual", 12, 16): broadcast_op("GreaterEqual"),
+    ("Less", 1, 7, 9, 13): broadcast_op("Less"),
+    ("LessOrEqual", 12, 16): broadcast_op("LessEqual"),
     ("Not", 1): _plain("LogicalNot"),
     ("Or", 1, 7): _plain("LogicalOr"),
     ("Where", 9, 16): where,

@@ -1,4 +1,4 @@
-"""Constants, and values as they are."""
+"""Constants, and Identity."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from placesim.ops.attributes import TensorValue
 
 
 def constant(node: OnnxNode) -> Tensor:
-    """A Const of whichever attribute holds the value."""
+    """Const."""
     value = node.attr("value")
     if value is not None:
         return node.constant(value, name="Const")
@@ -20,26 +20,22 @@ def constant(node: OnnxNode) -> Tensor:
     for name in ("value_string", "value_strings"):
         if (found := node.attr(name)) is not None:
             return node.constant(found if isinstance(found, str | bytes) else list(found), STRING, name="Const")
-    raise UnsupportedNodeError(
-        "no value of a Constant: expected 'value', 'value_float(s)', 'value_int(s)' or 'value_string(s)'"
-    )
+    expected = "'value', 'value_float(s)', 'value_int(s)' or 'value_string(s)'"
+    raise UnsupportedNodeError(f"no value of a Constant: expected {expected}")
 
 
 def constant_of_shape(node: OnnxNode) -> Tensor:
-    """Fill with the one element of `value`, float zero if there is none."""
+    """Fill with the element of `value`, by default a float 0."""
     value = node.attr("value")
     given = TensorValue(FLOAT, np.zeros((), np.float32)) if value is None else value
     return node.emit("Fill", node[0], node.constant(TensorValue(given.dtype, given.array.reshape(())), name="value"))
 
 
 def identity(node: OnnxNode) -> Outputs:
-    """Identity; a sequence or an optional as it is."""
-    value = node.values[0] if node.values else None
-    return (
-        value
-        if value is not None and value.type is not None and not value.type.HasField("tensor_type")
-        else node.emit("Identity", node[0])
-    )
+    """Identity; no op for a sequence or an optional."""
+    value = node.value(0)
+    is_tensor = value.type is None or value.type.HasField("tensor_type")
+    return node.emit("Identity", node[0]) if is_tensor else value
 
 
 ROWS: Rows = {

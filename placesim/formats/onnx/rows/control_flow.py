@@ -7,20 +7,30 @@ from typing import Any
 
 import numpy as np
 
-from placesim.formats.onnx.bodies import IterationResult, conditional, inline_body, read_body, reader_of, repeat, scalar
-from placesim.formats.onnx.lists import INT64, tensor_value
-from placesim.formats.onnx.onnx_node import OnnxNode, Outputs, Rows, UnsupportedNodeError
+from placesim.core.dtypes import INT64
+from placesim.formats.onnx.bodies import (
+    IterationResult,
+    brought_in,
+    conditional,
+    inline_body,
+    read_body,
+    reader_of,
+    repeat,
+    scalar,
+)
+from placesim.formats.onnx.lists import tensor_value
+from placesim.formats.onnx.onnx_node import OnnxNode, Outputs, Rows, UnsupportedNodeError, tensor_of
 from placesim.formats.onnx.values import Value
 from placesim.graph.graph import TensorRef
 
 
 def _if(node: OnnxNode) -> Outputs:
-    """A condition that is known when it is read has only the nodes of its branch."""
+    """A `tf.cond`; only the ops of one branch if the condition is known."""
     known = node.content(node[0])
     then, otherwise = _graph(node, "then_branch"), _graph(node, "else_branch")
     if known is not None:
         return inline_body(node, then if bool(known.reshape(())) else otherwise)
-    return conditional(node, scalar(node, _value(node, 0)), then, otherwise)
+    return conditional(node, scalar(node, node.value(0)), then, otherwise)
 
 
 def _graph(node: OnnxNode, name: str) -> Any:
@@ -30,22 +40,14 @@ def _graph(node: OnnxNode, name: str) -> Any:
     return found
 
 
-def _value(node: OnnxNode, index: int) -> Value:
-    found = node.values[index]
-    if found is None:
-        raise UnsupportedNodeError(f"no input {index}: expected one")
-    return found
-
-
 def _loop(node: OnnxNode) -> Outputs:
-    """A while loop, whose condition and body are functions."""
+    """A `tf.while_loop`."""
     graph = _graph(node, "body")
     if len(node.values) < 2:
-        raise UnsupportedNodeError(
-            f"too few inputs of a loop: got {len(node.values)}, expected a trip count and a condition, even if empty"
-        )
-    first = [_value(node, index) for index in range(2, len(node.values))]
-    count, goes_on = (None if node.input(index) is None else scalar(node, _value(node, index)) for index in (0, 1))
+        expected = "a trip count and a condition, even if empty"
+        raise UnsupportedNodeError(f"too few inputs of a loop: got {len(node.values)}, expected {expected}")
+    first = [node.value(index) for index in range(2, len(node.values))]
+    count, goes_on = (None if node.input(index) is None else scalar(node, node.value(index)) for index in (0, 1))
 
     def turn(body: OnnxNode, number: Value, flag: Value, carried: list[Value]) -> IterationResult:
         found = read_body(reader_of(body), graph, [number, flag, *carried])
@@ -56,32 +58,35 @@ def _loop(node: OnnxNode) -> Outputs:
 
 
 def _scan(node: OnnxNode) -> Outputs:
-    """A while loop over the slices of what is scanned, whose body is a function."""
-    count = node.attr("num_scan_inputs", 0)
+    """A `tf.while_loop` over the slices of the scanned inputs."""
     graph = _graph(node, "body")
-    values = [_value(node, index) for index in range(len(node.values))]
+    states, scanned = _scan_inputs(node, 0)
+    count, gathered = len(scanned), len(graph.output) - len(states)
+    ways = (node.attr("scan_input_axes", (0,) * count), node.attr("scan_input_directions", (0,) * count))
+    made_ways = (node.attr("scan_output_axes", (0,) * gathered), node.attr("scan_output_directions", (0,) * gathered))
+    return _scanned(node, graph, states, scanned, ways, made_ways)
+
+
+def _scan_inputs(node: OnnxNode, first: int) -> tuple[list[Value], list[Value]]:
+    """Return the first states, and the scanned values, of the inputs from `first` on."""
+    count = node.attr("num_scan_inputs", 0)
+    values = [node.value(index) for index in range(first, len(node.values))]
     if not 0 < count <= len(values):
         raise UnsupportedNodeError(f"wrong num_scan_inputs: got {count}, expected from 1 to {len(values)}")
-    states, scanned = values[: len(values) - count], values[len(values) - count :]
-    gathered = len(graph.output) - len(states)
-    return _scanned(
-        node,
-        graph,
-        states,
-        scanned,
-        (node.attr("scan_input_axes", (0,) * count), node.attr("scan_input_directions", (0,) * count)),
-        (node.attr("scan_output_axes", (0,) * gathered), node.attr("scan_output_directions", (0,) * gathered)),
-    )
+    return values[:-count], values[-count:]
 
 
 _Ways = tuple[Sequence[int], Sequence[int]]
-"""Scanned axis of each tensor, and whether it is scanned backwards."""
+"""Scanned axis of each tensor, and 1 if it is scanned backwards, else 0."""
 
 
 def _scanned(
     node: OnnxNode, graph: Any, states: Sequence[Value], scanned: Sequence[Value], ways: _Ways, made_ways: _Ways
 ) -> list[Value]:
-    """A turn for each slice of the scanned tensors."""
+    """Add a loop over the slices of the scanned values. Returns the last states and the collected results.
+
+    `ways` are those of `scanned`, and `made_ways` those of the collected results.
+    """
     first_axis = _axis(node, scanned[0], ways[0][0])
     length = _size(node, scanned[0], first_axis)
 
@@ -101,7 +106,7 @@ def _scanned(
 
 
 def _axis(node: OnnxNode, value: Value, axis: int) -> int:
-    """An axis from 0 on."""
+    """Return an axis as a number of 0 or more."""
     if axis >= 0:
         return axis
     shape = value.shape
@@ -111,7 +116,7 @@ def _axis(node: OnnxNode, value: Value, axis: int) -> int:
 
 
 def _size(node: OnnxNode, value: Value, axis: int) -> TensorRef:
-    """Size of an axis as an int64 scalar, constant if the shape is known."""
+    """Return the size of an axis as an int64 scalar, a Const if it is known."""
     shape = value.shape
     size = None if shape is None or axis >= len(shape) else shape[axis]
     if size is not None:
@@ -121,11 +126,11 @@ def _size(node: OnnxNode, value: Value, axis: int) -> TensorRef:
 
 
 def _slice(outer: OnnxNode, body: OnnxNode, value: Value, axis: int, number: Value, length: TensorRef | None) -> Value:
-    """The slice of a turn; from the end where the length is given."""
-    own = body.reading.brought_in(value)  # type: ignore[attr-defined]
+    """Return the slice of a value in iteration `number`; with its length, slices are taken from the end."""
+    own = brought_in(body, value)
     place = number.ref
     if length is not None:
-        bound = body.reading.brought_in(outer.reading.by_ref.get(length) or Value(length))  # type: ignore[attr-defined]
+        bound = brought_in(body, outer.reading.by_ref.get(length) or Value(length))
         place = body.emit("Sub", body.emit("Sub", bound.ref, number.ref), body.constant(np.int64(1)))
     made = body.emit("GatherV2", own.ref, place, body.constant(np.int32(axis)))
     shape = value.shape
@@ -135,16 +140,14 @@ def _slice(outer: OnnxNode, body: OnnxNode, value: Value, axis: int, number: Val
 
 
 def _turned(node: OnnxNode, value: Value, axis: int, is_reverse: int) -> Value:
-    """Values collected along the first axis, moved to another, or reversed."""
-    assert value.ref is not None
-    shape, made = value.shape, value.ref
+    """Return values that a loop collected along the first axis, reversed if asked, and moved to another axis."""
+    shape, made = value.shape, tensor_of(value)
     if is_reverse:
         made = node.emit("ReverseV2", made, np.array([0], np.int32))
     if axis:
         if shape is None:
-            raise UnsupportedNodeError(
-                "unknown rank of a gathered tensor: expected one whose rank can be inferred before the model runs"
-            )
+            expected = "one whose rank can be inferred before the model runs"
+            raise UnsupportedNodeError(f"unknown rank of a gathered tensor: expected {expected}")
         axis = axis % len(shape)
         order = [*range(1, axis + 1), 0, *range(axis + 1, len(shape))]
         made, shape = node.emit("Transpose", made, np.array(order, np.int32)), tuple(shape[i] for i in order)
@@ -152,23 +155,19 @@ def _turned(node: OnnxNode, value: Value, axis: int, is_reverse: int) -> Value:
 
 
 def _batched_scan(node: OnnxNode) -> Outputs:
-    """Scan since 8: the first axis of all tensors is that of sequences, which are scanned one by one along the second axis."""
-    count = node.attr("num_scan_inputs", 0)
+    """A `tf.while_loop` over a batch of sequences, and in it another one over the slices of a sequence."""
     graph = _graph(node, "body")
     if node.input(0) is not None:
         raise UnsupportedNodeError("sequence lengths are not supported: got sequence_lens, expected none")
-    values = [_value(node, index) for index in range(1, len(node.values))]
-    if not 0 < count <= len(values):
-        raise UnsupportedNodeError(f"wrong num_scan_inputs: got {count}, expected from 1 to {len(values)}")
-    states = len(values) - count
-    gathered = len(graph.output) - states
-    ways = ((0,) * count, node.attr("directions", (0,) * count))
+    states, scanned = _scan_inputs(node, 1)
+    ways = ((0,) * len(scanned), node.attr("directions", (0,) * len(scanned)))
+    made_ways = ((0,) * (len(graph.output) - len(states)),) * 2
 
     def turn(body: OnnxNode, number: Value, flag: Value, carried: list[Value]) -> IterationResult:
-        own = [_slice(node, body, value, 0, number, None) for value in values]
-        return IterationResult(None, [], _scanned(body, graph, own[:states], own[states:], ways, ((0,) * gathered,) * 2))
+        first, slices = ([_slice(node, body, value, 0, number, None) for value in values] for values in (states, scanned))
+        return IterationResult(None, [], _scanned(body, graph, first, slices, ways, made_ways))
 
-    return repeat(node, _size(node, values[0], 0), None, [], turn).gathered
+    return repeat(node, _size(node, (states or scanned)[0], 0), None, [], turn).gathered
 
 
 ROWS: Rows = {

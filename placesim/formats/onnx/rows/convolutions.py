@@ -1,13 +1,12 @@
-"""Conv, ConvTranspose and their kin -> TensorFlow's convolutions, with transpositions around them.
+"""Conv and ConvTranspose, as TensorFlow's convolutions between Transposes.
 
-One spatial axis is the second of two, the first having one element.  Groups are Conv2D's own, a DepthwiseConv2dNative where
-each channel is one, and pieces that are joined where TensorFlow has no groups (volumes, transposed convolutions).
+A single spatial axis gets another one of size 1 before it. Conv2D has groups; if each channel is a group, DepthwiseConv2dNative
+is used. Volumes and transposed convolutions, for which TensorFlow has no groups, are computed group by group.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -16,23 +15,24 @@ from placesim.formats.onnx.onnx_node import OnnxNode, Rows, Tensor, UnsupportedN
 from placesim.formats.onnx.rows.windows import (
     UNIT,
     AxisWindow,
-    channels_first,
     channels_last,
     group_count,
     kernel_shape,
+    padding_attrs,
     pads_of,
+    planes_first,
     spatial_attr,
     windows_of,
 )
 
 
 def conv(node: OnnxNode) -> Tensor:
-    """Conv2D (DepthwiseConv2dNative where each channel is a group, Conv3D of volumes) and BiasAdd between Transposes."""
+    """Conv2D (DepthwiseConv2dNative if each channel is a group, Conv3D for volumes) and BiasAdd, between Transposes."""
     return convolved(node, node[0], node[1], node.input(2))
 
 
 def convolved(node: OnnxNode, images: Tensor, filters: Tensor, bias: Tensor | None) -> Tensor:
-    """The same, of tensors of any type that Conv2D takes."""
+    """Return the result of `conv` for these tensors, of a type that Conv2D takes."""
     windows = list(windows_of(node, images, kernel_shape(node, filters)))
     spatial = len(windows)
     if spatial not in (1, 2, 3):
@@ -49,7 +49,8 @@ def convolved(node: OnnxNode, images: Tensor, filters: Tensor, bias: Tensor | No
         made = _depthwise(node, last, filters, windows, (groups, (dims or ())[0] or 0))
     else:
         turned = node.emit("Transpose", filters, np.array([2, 3, 1, 0], np.int32))
-        made = node.emit("Conv2D", last, turned, strides=_strides(windows), dilations=_rates(windows), **_padding(windows))
+        rates = (1, *(window.rate for window in windows), 1)
+        made = node.emit("Conv2D", last, turned, strides=_strides(windows), dilations=rates, **padding_attrs(windows))
     return _finished(node, made, bias, spatial)
 
 
@@ -63,15 +64,14 @@ def _as_planes(
 
 
 def _finished(node: OnnxNode, made: Tensor, bias: Tensor | None, spatial: int) -> Tensor:
-    """The bias added to channels, which stand last, and these put first."""
+    """Add the bias to the channels, which are last, and move them first."""
     if bias is not None:
         made = node.emit("BiasAdd" if node.computes("BiasAdd", T=node.dtype(made)) else "AddV2", made, bias)
-    made = channels_first(node, made, max(spatial, 2))
-    return node.emit("Squeeze", made, squeeze_dims=(2,)) if spatial == 1 else made
+    return planes_first(node, made, spatial)
 
 
 def _is_plain(windows: Sequence[AxisWindow]) -> bool:
-    """Whether DepthwiseConv2dNative takes such windows."""
+    """Whether DepthwiseConv2dNative allows these windows: equal strides, no dilations."""
     return len({window.stride for window in windows}) == 1 and all(window.rate == 1 for window in windows)
 
 
@@ -79,24 +79,15 @@ def _strides(windows: Sequence[AxisWindow]) -> tuple[int, ...]:
     return (1, *(window.stride for window in windows), 1)
 
 
-def _rates(windows: Sequence[AxisWindow]) -> tuple[int, ...]:
-    return (1, *(window.rate for window in windows), 1)
-
-
-def _padding(windows: Sequence[AxisWindow]) -> dict[str, Any]:
-    pads = pads_of(windows)
-    return {"padding": "EXPLICIT", "explicit_paddings": pads} if any(pads) else {"padding": "VALID"}
-
-
 def _depthwise(
     node: OnnxNode, images: Tensor, filters: Tensor, windows: Sequence[AxisWindow], counts: tuple[int, int]
 ) -> Tensor:
-    """`counts` are the channels and the outputs."""
+    """Add a DepthwiseConv2dNative. `counts` are the numbers of channels and of outputs."""
     groups, outputs = counts
     turned = node.emit("Transpose", filters, np.array([2, 3, 1, 0], np.int32))
     shape = np.array([*(window.taps for window in windows), groups, outputs // groups], np.int32)
     shaped = node.emit("Reshape", turned, shape)
-    return node.emit("DepthwiseConv2dNative", images, shaped, strides=_strides(windows), **_padding(windows))
+    return node.emit("DepthwiseConv2dNative", images, shaped, strides=_strides(windows), **padding_attrs(windows))
 
 
 def _volumes(node: OnnxNode, images: Tensor, filters: Tensor, windows: Sequence[AxisWindow], groups: int) -> Tensor:
@@ -109,17 +100,17 @@ def _volumes(node: OnnxNode, images: Tensor, filters: Tensor, windows: Sequence[
 
 
 def split(node: OnnxNode, tensor: Tensor, count: int, axis: int) -> tuple[Tensor, ...]:
-    """A tensor in equal parts; itself where there is but one."""
+    """Return a tensor in equal parts along an axis; the tensor itself for a single part."""
     return (tensor,) if count == 1 else node.emit_all("Split", np.int32(axis), tensor, num_split=count)
 
 
 def joined(node: OnnxNode, parts: Sequence[Tensor], axis: int) -> Tensor:
-    """The reverse of `split`."""
+    """Return parts joined along an axis, the reverse of `split`."""
     return parts[0] if len(parts) == 1 else node.emit("ConcatV2", list(parts), np.int32(axis))
 
 
 def dilated(node: OnnxNode, filters: Tensor, windows: Sequence[AxisWindow]) -> Tensor:
-    """Filters `[taps..., channels, outputs]` with zeros between their taps, where no kernel has dilations."""
+    """Return filters `[taps..., channels, outputs]` with zeros between taps, for ops whose kernels have no dilations."""
     for axis, window in enumerate(windows):
         if window.rate > 1:
             if window.reach > MOST_KNOWN:
@@ -137,7 +128,7 @@ def dilated(node: OnnxNode, filters: Tensor, windows: Sequence[AxisWindow]) -> T
 
 
 def conv_transpose(node: OnnxNode) -> Tensor:
-    """Conv2DBackpropInput (Conv3DBackpropInputV2 of volumes) and BiasAdd between Transposes, one for each group.
+    """Conv2DBackpropInput (Conv3DBackpropInputV2 for volumes) for each group, and BiasAdd, between Transposes.
 
     Images are `[batch, channels, spatial...]`, filters `[channels, outputs of a group, taps...]`.
     """
@@ -162,7 +153,7 @@ def conv_transpose(node: OnnxNode) -> Tensor:
 
 
 def _transposed_windows(node: OnnxNode, images: Tensor, taps: Sequence[int]) -> list[AxisWindow]:
-    """Elements cut from the ends of the whole output; negative if the output must be longer."""
+    """Return windows whose padding is cut from the ends of the whole output; negative padding makes the output longer."""
     count, shape = len(taps), node.attr("output_shape")
     auto = node.attr("auto_pad", "NOTSET")
     if auto == "NOTSET" and shape is None:
@@ -175,14 +166,13 @@ def _transposed_windows(node: OnnxNode, images: Tensor, taps: Sequence[int]) -> 
     dims = (node.shape(images) or ())[2:]
     made = []
     for axis, window in enumerate(plain):
-        # where only `auto_pad` speaks, the output is as many strides long as the input has elements
+        # with `auto_pad` and no `output_shape`, the output size is the input size times the stride
         total = window.reach - window.stride + more[axis]
         if shape is not None:
             size = dims[axis]
             if size is None:
-                raise UnsupportedNodeError(
-                    "unknown padding: got an output_shape for an axis of unknown size, expected a known size"
-                )
+                got = "got an output_shape for an axis of unknown size"
+                raise UnsupportedNodeError(f"unknown padding: {got}, expected a known size")
             total += size * window.stride - tuple(shape)[-count:][axis]
         less = total // 2
         before, after = (less, total - less) if auto == "SAME_UPPER" else (total - less, less)
@@ -191,7 +181,7 @@ def _transposed_windows(node: OnnxNode, images: Tensor, taps: Sequence[int]) -> 
 
 
 def _transposed_sizes(node: OnnxNode, images: Tensor, windows: Sequence[AxisWindow], more: Sequence[int]) -> list[Value]:
-    """The spatial sizes of the output."""
+    """Return the spatial sizes of the output."""
     fold = ConstantFolder(node)
     given = fold.sizes(images)[2:]
     known: list[Value] = [*[np.array(1, np.int32)] * (len(windows) - len(given)), *given]
@@ -209,10 +199,9 @@ def _transposed(
     pads = pads_of(windows)
     fits = min(pads) >= 0 and all(extra < window.stride for extra, window in zip(more, windows, strict=True))
     if len(windows) == 2 and fits:
-        return node.emit(
-            "Conv2DBackpropInput", fold.pack(sizes), filters, images, strides=_strides(windows), **_padding(windows)
-        )
-    # the whole output, of which the ends are cut off, or which is made longer by zeros
+        attrs = {"strides": _strides(windows), **padding_attrs(windows)}
+        return node.emit("Conv2DBackpropInput", fold.pack(sizes), filters, images, **attrs)
+    # the whole output, whose ends are then cut off or padded with zeros
     cut = [window.before + window.after - extra for window, extra in zip(windows, more, strict=True)]
     whole = [fold("AddV2", size, np.array(less, np.int32)) for size, less in zip(sizes, cut, strict=True)]
     op, shape = "Conv2DBackpropInput", whole

@@ -1,4 +1,4 @@
-"""Arithmetic, functions and activations of elements, and running sums."""
+"""Elementwise arithmetic, functions and activations, and cumulative sums."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from placesim.core.dtypes import BOOL, DOUBLE, INT32, INT64
 from placesim.formats.onnx.onnx_node import OnnxNode, Outputs, Row, Rows, Tensor, describe_row
 
 
-def _same(op: str) -> Row:
-    """The op of that name, of all inputs, which have one type and are broadcast."""
+def same_op(op: str) -> Row:
+    """Return the row of a TensorFlow op of all inputs, which have one type and are broadcast."""
 
     def row(node: OnnxNode) -> Tensor:
         return node.emit_widened(op, *(node[i] for i in range(len(node.inputs))))
@@ -21,17 +21,17 @@ def _same(op: str) -> Row:
 
 
 def _folded(op: str) -> Row:
-    """The op of that name of the first two inputs, then of that and the third, and so on."""
+    """Return the row of a TensorFlow op of two inputs, applied to the first two inputs, then to the result and the third."""
 
     def row(node: OnnxNode) -> Tensor:
         tensors = [node[i] for i in range(len(node.inputs))]
         return reduce(lambda so_far, tensor: node.emit_widened(op, so_far, tensor), tensors)
 
-    return describe_row(row, f"{op} of the first two inputs, then of that and the third, and so on.")
+    return describe_row(row, f"{op} of the first two inputs, then of the result and the third, and so on.")
 
 
-def _of_two(op: str) -> Row:
-    """The op of that name, of two inputs that are broadcast."""
+def broadcast_op(op: str) -> Row:
+    """Return the row of a TensorFlow op of two inputs that are broadcast."""
 
     def row(node: OnnxNode) -> Tensor:
         return node.emit_widened(op, *node.aligned())
@@ -40,17 +40,17 @@ def _of_two(op: str) -> Row:
 
 
 def divide(node: OnnxNode) -> Tensor:
-    """RealDiv; TruncateDiv of integers."""
+    """RealDiv; TruncateDiv for integers."""
     return node.emit_widened("TruncateDiv" if node.dtype(node[0]).is_integer else "RealDiv", *node.aligned())
 
 
 def modulo(node: OnnxNode) -> Tensor:
-    """FloorMod, whose sign is the divisor's; TruncateMod with `fmod`, whose sign is the dividend's."""
+    """FloorMod, with the sign of the divisor; with `fmod`, TruncateMod, with the sign of the dividend."""
     return node.emit_widened("TruncateMod" if node.attr("fmod", 0) else "FloorMod", node[0], node[1])
 
 
 def power(node: OnnxNode) -> Tensor:
-    """Pow in the base's type; an integer to a power that is none is computed as `double`."""
+    """Pow in the type of the base; in `double` for integers."""
     base, exponent = node.aligned()
     dtype = node.dtype(base)
     if dtype.is_integer:
@@ -60,14 +60,14 @@ def power(node: OnnxNode) -> Tensor:
 
 
 def mean(node: OnnxNode) -> Tensor:
-    """AddV2 of all inputs, divided by how many there are."""
+    """AddV2 of all inputs, and RealDiv by their number."""
     total = _folded("AddV2")(node)
     assert isinstance(total, tuple)
     return node.emit_widened("RealDiv", total, node.like(len(node.inputs), node[0]))
 
 
 def clip(node: OnnxNode) -> Tensor:
-    """Maximum and Minimum, as far as there are bounds."""
+    """Maximum with the lower bound, and Minimum with the upper bound, if given."""
     found = node[0]
     low, high = node.input(1), node.input(2)
     if node.since < 11:
@@ -82,9 +82,9 @@ def clip(node: OnnxNode) -> Tensor:
 
 
 def prelu(node: OnnxNode) -> Tensor:
-    """SelectV2 of `x` where it is not negative, and of `slope x`."""
+    """SelectV2 of `x` if it is not negative, else of `slope * x`."""
     x, slope = node[0], node[1]
-    if node.since < 7 and node.rank(slope) == 1 and node.known_rank(x) > 2:  # a slope for each channel, which stands second
+    if node.since < 7 and node.rank(slope) == 1 and node.known_rank(x) > 2:  # a slope for each channel, the second axis
         slope = node.emit("Reshape", slope, node.vector([-1] + [1] * (node.known_rank(x) - 2)))
     negative = node.emit_widened("Less", x, node.like(0, x))
     return node.emit("SelectV2", negative, node.emit_widened("Mul", slope, x), x)
@@ -96,12 +96,12 @@ def leaky_relu(node: OnnxNode) -> Tensor:
 
 
 def elu(node: OnnxNode) -> Outputs:
-    """Elu where `alpha` is 1, which is all that TensorFlow's has; else ONNX's composition."""
+    """Elu if `alpha` is 1, as in TensorFlow; else ONNX's composition."""
     return node.emit_widened("Elu", node[0]) if node.attr("alpha", 1.0) == 1 else node.composition()
 
 
 def selu(node: OnnxNode) -> Outputs:
-    """Selu where its figures are those of TensorFlow's, ONNX's defaults; else ONNX's composition."""
+    """Selu if `alpha` and `gamma` are the defaults, as in TensorFlow; else ONNX's composition."""
     figures = (node.attr("alpha", _ALPHA), node.attr("gamma", _GAMMA))
     return node.emit_widened("Selu", node[0]) if np.allclose(figures, (_ALPHA, _GAMMA), 1e-6) else node.composition()
 
@@ -111,7 +111,7 @@ _ALPHA, _GAMMA = 1.67326319217681884765625, 1.05070102214813232421875
 
 
 def _of_last_axis(op: str) -> Row:
-    """Softmax, LogSoftmax: of the last axis, which another is brought to; before version 13 of all axes from one on."""
+    """Return the row of Softmax or LogSoftmax."""
 
     def row(node: OnnxNode) -> Tensor:
         x = node[0]
@@ -125,31 +125,35 @@ def _of_last_axis(op: str) -> Row:
         order[axis], order[-1] = order[-1], order[axis]
         return node.permuted(node.emit_widened(op, node.permuted(x, order)), order)
 
-    return describe_row(row, f"{op} of the last axis, which another is brought to; before version 13 of all axes from one on.")
+    return describe_row(row, f"{op}, between Transposes for another axis than the last; before version 13, of a matrix.")
+
+
+def _matrix(node: OnnxNode, x: Tensor, axis: int) -> tuple[Tensor, Tensor]:
+    """Return a tensor as a matrix whose columns are all axes from `axis` on, and the sizes of the tensor."""
+    sizes = node.sizes(x)
+    before = node.emit("Prod", node.range_of(sizes, 0, axis), node.vector([0]), keep_dims=True)
+    return node.emit("Reshape", x, node.emit("ConcatV2", [before, node.vector([-1])], 0)), sizes
 
 
 def _of_flattened(node: OnnxNode, op: str) -> Tensor:
+    """Add an op of the last axis of a matrix, as before version 13."""
     x = node[0]
     axis = node.attr("axis", 1)
     if node.rank(x) is not None:
         axis = node.axis(axis, x) if node.known_rank(x) else 0
         if axis == node.known_rank(x) - 1:
             return node.emit_widened(op, x)
-    sizes = node.sizes(x)
-    before = node.emit("Prod", node.range_of(sizes, 0, axis), node.vector([0]), keep_dims=True)
-    flat = node.emit("Reshape", x, node.emit("ConcatV2", [before, node.vector([-1])], 0))
+    flat, sizes = _matrix(node, x, axis)
     return node.emit("Reshape", node.emit_widened(op, flat), sizes)
 
 
 def hardmax(node: OnnxNode) -> Tensor:
-    """OneHot of ArgMax, along the axis that it was found on; before version 13 of all axes from one on, in a row."""
+    """OneHot of ArgMax; before version 13, of a matrix whose columns are all axes from `axis` on."""
     x = node[0]
     axis = node.attr("axis", 1 if node.since < 13 else -1)
     rank = node.known_rank(x)
     if node.since < 13 and node.axis(axis, x) < rank - 1:
-        sizes = node.sizes(x)
-        before = node.emit("Prod", node.range_of(sizes, 0, node.axis(axis, x)), node.vector([0]), keep_dims=True)
-        flat = node.emit("Reshape", x, node.emit("ConcatV2", [before, node.vector([-1])], 0))
+        flat, sizes = _matrix(node, x, node.axis(axis, x))
         return node.emit("Reshape", _one_hot(node, flat, -1), sizes)
     return _one_hot(node, x, -1 if node.axis(axis, x) == rank - 1 else node.axis(axis, x))
 
@@ -162,7 +166,7 @@ def _one_hot(node: OnnxNode, x: Tensor, axis: int) -> Tensor:
 
 
 def _running(op: str) -> Row:
-    """Cumsum, Cumprod along an axis."""
+    """Return the row of Cumsum or Cumprod."""
 
     def row(node: OnnxNode) -> Tensor:
         x, axis = node[0], node[1]
@@ -176,7 +180,7 @@ def _running(op: str) -> Row:
 
 
 def dropout(node: OnnxNode) -> Outputs:
-    """Identity, and a mask that is true; where the model says that it trains, elements are kept by RandomUniform."""
+    """Identity, and a mask of true; in training mode, GreaterEqual of RandomUniform selects the elements to keep."""
     x = node[0]
     training = node.input(2)
     mode = node.content(training)
@@ -198,7 +202,7 @@ def dropout(node: OnnxNode) -> Outputs:
 
 
 def is_infinite(node: OnnxNode) -> Tensor:
-    """IsInf; Equal to the infinity of the one sign that is looked for."""
+    """IsInf; for one sign only, Equal to the infinity of that sign."""
     positive, negative = node.attr("detect_positive", 1), node.attr("detect_negative", 1)
     x = node[0]
     if positive and negative:
@@ -208,55 +212,39 @@ def is_infinite(node: OnnxNode) -> Tensor:
     return node.emit_widened("Equal", x, node.like(np.inf if positive else -np.inf, x))
 
 
+_SAME_NAMES = {
+    (1, 22): "Softplus Softsign",
+    (6, 13): "Abs Ceil Exp Floor Log Neg Reciprocal Sigmoid Sqrt Tanh",
+    (6, 13, 14): "Relu",
+    (7, 22): "Acos Asin Atan Cos Sin Tan",
+    (9, 13): "Erf Sign",
+    (9, 22): "Acosh Asinh Atanh Cosh Sinh",
+    (11, 22): "Round",
+}
+"""Ops that have the same name in TensorFlow, by the versions of their definitions."""
 ROWS: Rows = {
-    ("Abs", 6, 13): _same("Abs"),
-    ("Acos", 7, 22): _same("Acos"),
-    ("Acosh", 9, 22): _same("Acosh"),
-    ("Add", 6, 7, 13, 14): _of_two("AddV2"),
-    ("Asin", 7, 22): _same("Asin"),
-    ("Asinh", 9, 22): _same("Asinh"),
-    ("Atan", 7, 22): _same("Atan"),
-    ("Atanh", 9, 22): _same("Atanh"),
-    ("Ceil", 6, 13): _same("Ceil"),
+    **{(op, *versions): same_op(op) for versions, ops in _SAME_NAMES.items() for op in ops.split()},
+    ("Add", 6, 7, 13, 14): broadcast_op("AddV2"),
     ("Clip", 6, 11, 12, 13): clip,
-    ("Cos", 7, 22): _same("Cos"),
-    ("Cosh", 9, 22): _same("Cosh"),
     ("CumProd", 26): _running("Cumprod"),
     ("CumSum", 11, 14): _running("Cumsum"),
     ("Div", 6, 7, 13, 14): divide,
     ("Dropout", 6, 7, 10, 12, 13, 22): dropout,
     ("Elu", 6, 22): elu,
-    ("Erf", 9, 13): _same("Erf"),
-    ("Exp", 6, 13): _same("Exp"),
-    ("Floor", 6, 13): _same("Floor"),
     ("Hardmax", 1, 11, 13): hardmax,
     ("IsInf", 10, 20): is_infinite,
-    ("IsNaN", 9, 13, 20): _same("IsNan"),
+    ("IsNaN", 9, 13, 20): same_op("IsNan"),
     ("LeakyRelu", 6, 16): leaky_relu,
-    ("Log", 6, 13): _same("Log"),
     ("LogSoftmax", 1, 11, 13): _of_last_axis("LogSoftmax"),
     ("Max", 6, 8, 12, 13): _folded("Maximum"),
     ("Mean", 6, 8, 13): mean,
     ("Min", 6, 8, 12, 13): _folded("Minimum"),
     ("Mod", 10, 13, 28): modulo,
-    ("Mul", 6, 7, 13, 14): _of_two("Mul"),
-    ("Neg", 6, 13): _same("Neg"),
+    ("Mul", 6, 7, 13, 14): broadcast_op("Mul"),
     ("PRelu", 6, 7, 9, 16): prelu,
     ("Pow", 1, 7, 12, 13, 15): power,
-    ("Reciprocal", 6, 13): _same("Reciprocal"),
-    ("Relu", 6, 13, 14): _same("Relu"),
-    ("Round", 11, 22): _same("Round"),
     ("Selu", 6, 22): selu,
-    ("Sigmoid", 6, 13): _same("Sigmoid"),
-    ("Sign", 9, 13): _same("Sign"),
-    ("Sin", 7, 22): _same("Sin"),
-    ("Sinh", 9, 22): _same("Sinh"),
     ("Softmax", 1, 11, 13): _of_last_axis("Softmax"),
-    ("Softplus", 1, 22): _same("Softplus"),
-    ("Softsign", 1, 22): _same("Softsign"),
-    ("Sqrt", 6, 13): _same("Sqrt"),
-    ("Sub", 6, 7, 13, 14): _of_two("Sub"),
+    ("Sub", 6, 7, 13, 14): broadcast_op("Sub"),
     ("Sum", 6, 8, 13): _folded("AddV2"),
-    ("Tan", 7, 22): _same("Tan"),
-    ("Tanh", 6, 13): _same("Tanh"),
 }

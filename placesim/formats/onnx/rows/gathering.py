@@ -1,4 +1,4 @@
-"""Parts of tensors by indices: gathered and scattered."""
+"""Gathering and scattering by indices."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from placesim.formats.onnx.onnx_node import OnnxNode, Rows, Tensor, UnsupportedN
 
 
 def _wrapped(node: OnnxNode, indices: Tensor, size: int | Tensor) -> Tensor:
-    """Indices with negative ones counted from the end: by FloorMod, unless they are known."""
+    """Return indices in which negative ones, which count from the end, are replaced."""
     content = node.content(indices)
     if content is not None and (content >= 0).all():
         return indices
@@ -26,7 +26,7 @@ def gather(node: OnnxNode) -> Tensor:
 
 
 def _wrapped_rows(node: OnnxNode, indices: Tensor, sizes: Tensor, first: int, depth: int | None) -> Tensor:
-    """Indices `[..., depth]` into the dimensions from `first` on, negative ones from the end."""
+    """Return indices `[..., depth]` into the axes from `first` on, in which negative ones, from the end, are replaced."""
     content = node.content(indices)
     if content is not None and (content >= 0).all():
         return indices
@@ -45,7 +45,7 @@ def _depth(node: OnnxNode, indices: Tensor) -> int | None:
 
 
 def gather_nd(node: OnnxNode) -> Tensor:
-    """GatherNd; with batches their numbers are put before the indices."""
+    """GatherNd; with `batch_dims`, the numbers of the batches become the first indices."""
     x, indices, batches = node[0], node[1], node.attr("batch_dims", 0)
     found = _wrapped_rows(node, indices, node.sizes(x), batches, _depth(node, indices))
     if not batches:
@@ -58,14 +58,14 @@ def gather_nd(node: OnnxNode) -> Tensor:
 
 
 def _numbered(node: OnnxNode, size: int | Tensor, axis: int, rank: int, shape: Tensor) -> Tensor:
-    """Tensor of a shape whose elements are their index along an axis."""
+    """Return a tensor of a shape in which each element is its index along an axis."""
     numbers = node.emit("Range", node.constant(0, INT64), node.scalar(size), node.constant(1, INT64))
     line = node.emit("Reshape", numbers, node.vector([-1 if one == axis else 1 for one in range(rank)]))
     return node.emit("BroadcastTo", line, shape)
 
 
 def _full_indices(node: OnnxNode, x: Tensor, indices: Tensor, axis: int) -> Tensor:
-    """Full indices `[..., rank]` of elements given by their index along one axis."""
+    """Return the indices `[..., rank]` of elements of `x`, of which `indices` has only those along an axis."""
     rank = node.known_rank(indices)
     axis %= rank
     sizes = node.sizes(indices)
@@ -75,19 +75,18 @@ def _full_indices(node: OnnxNode, x: Tensor, indices: Tensor, axis: int) -> Tens
 
 
 def gather_elements(node: OnnxNode) -> Tensor:
-    """GatherNd of indices that say all dimensions."""
+    """GatherNd by indices for all axes."""
     return node.emit("GatherNd", node[0], _full_indices(node, node[0], node[1], node.attr("axis", 0)))
 
 
 def _scattered(node: OnnxNode, x: Tensor, indices: Tensor, updates: Tensor) -> Tensor:
-    """TensorScatter of the reduction that is asked for; products of segments for that which TensorFlow has no op for."""
+    """Add the scatter op of the attribute `reduction`; TensorFlow has none for `mul`."""
     reduction = node.attr("reduction", "none")
     if reduction == "mul":
         return _multiplied(node, x, indices, updates)
     if reduction not in _SCATTERS:
         raise UnsupportedNodeError(f"no such reduction: got '{reduction}', expected none, add, mul, max or min")
-    op = _SCATTERS[reduction]
-    return node.emit(op, x, indices, updates)
+    return node.emit(_SCATTERS[reduction], x, indices, updates)
 
 
 _SCATTERS = {
@@ -99,7 +98,7 @@ _SCATTERS = {
 
 
 def _multiplied(node: OnnxNode, x: Tensor, indices: Tensor, updates: Tensor) -> Tensor:
-    """Every element times the product of its updates: UnsortedSegmentProd over the numbers of slices."""
+    """Multiply each element of `x` by all its updates: UnsortedSegmentProd of updates by the numbers of their slices."""
     depth = _depth(node, indices)
     if node.op == "ScatterElements":
         depth = node.known_rank(x)
@@ -115,12 +114,12 @@ def _multiplied(node: OnnxNode, x: Tensor, indices: Tensor, updates: Tensor) -> 
 
 
 def scatter_elements(node: OnnxNode) -> Tensor:
-    """TensorScatterUpdate, or with a reduction, by indices that say all dimensions."""
+    """TensorScatterUpdate, -Add, -Max or -Min by indices for all axes; for `mul`, Mul by UnsortedSegmentProd."""
     return _scattered(node, node[0], _full_indices(node, node[0], node[1], node.attr("axis", 0)), node[2])
 
 
 def tensor_scatter(node: OnnxNode) -> Tensor:
-    """TensorScatterUpdate of a cache, in which each batch is written from its own index on, round where it is circular."""
+    """TensorScatterUpdate of a cache, from an index of each batch on; a circular cache goes on at its start."""
     cache, update, start = node[0], node[1], node.input(2)
     rank = node.known_rank(update)
     axis = node.attr("axis", -2) % rank
@@ -136,13 +135,13 @@ def tensor_scatter(node: OnnxNode) -> Tensor:
 
 
 def scatter_nd(node: OnnxNode) -> Tensor:
-    """TensorScatterUpdate, or with a reduction."""
+    """TensorScatterUpdate, -Add, -Max or -Min; for `mul`, Mul by UnsortedSegmentProd."""
     x, indices = node[0], node[1]
     return _scattered(node, x, _wrapped_rows(node, indices, node.sizes(x), 0, _depth(node, indices)), node[2])
 
 
 def one_hot(node: OnnxNode) -> Tensor:
-    """OneHot; negative indices count from the end."""
+    """OneHot, of indices to which the depth is added if they are negative."""
     indices, depth, values = node[0], node.cast(node[1], INT64), node[2]
     if node.rank(depth) != 0:
         depth = node.emit("Reshape", depth, node.vector([]))
@@ -157,12 +156,12 @@ def one_hot(node: OnnxNode) -> Tensor:
 
 
 def non_zero(node: OnnxNode) -> Tensor:
-    """Indices of nonzero elements, transposed: `[rank, number of nonzero elements]`."""
+    """Transpose of Where, `[rank, number of nonzero elements]`."""
     return node.emit("Transpose", node.emit("Where", node[0]), [1, 0])
 
 
 def compress(node: OnnxNode) -> Tensor:
-    """GatherV2 of the places where the condition holds; of the elements in a row where there is no axis."""
+    """GatherV2 by the indices for which the condition is true; without an axis, of the flat tensor."""
     x, axis = node[0], node.attr("axis")
     if axis is None:
         x, axis = node.emit("Reshape", x, node.vector([-1])), 0

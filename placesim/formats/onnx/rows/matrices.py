@@ -1,13 +1,14 @@
-"""Products of matrices, determinants, triangles and diagonals."""
+"""Matrix products, determinants, triangles and diagonals."""
 
 from __future__ import annotations
 
 from placesim.core.dtypes import BOOL, INT64
 from placesim.formats.onnx.onnx_node import OnnxNode, Rows, Tensor, UnsupportedNodeError
+from placesim.formats.onnx.rows.elementwise import same_op
 
 
 def gemm(node: OnnxNode) -> Tensor:
-    """MatMul with its transposes; Mul by `alpha` and `beta` where they are not 1; AddV2 of C."""
+    """MatMul, Mul by `alpha` and `beta` unless they are 1, and AddV2 of C."""
     product = node.emit_widened(
         "MatMul", node[0], node[1], transpose_a=bool(node.attr("transA", 0)), transpose_b=bool(node.attr("transB", 0))
     )
@@ -23,7 +24,7 @@ def gemm(node: OnnxNode) -> Tensor:
 
 
 def matmul(node: OnnxNode) -> Tensor:
-    """MatMul of two matrices, else BatchMatMulV2; a vector becomes a matrix of one row or column for it."""
+    """MatMul, or BatchMatMulV2 for more axes; ExpandDims and Squeeze around it for vectors."""
     a, b = node[0], node[1]
     ranks = node.rank(a), node.rank(b)
     if 0 in ranks:
@@ -38,13 +39,8 @@ def matmul(node: OnnxNode) -> Tensor:
     return node.emit("Squeeze", product, squeeze_dims=tuple(dropped)) if dropped else product
 
 
-def determinant(node: OnnxNode) -> Tensor:
-    """MatrixDeterminant."""
-    return node.emit_widened("MatrixDeterminant", node[0])
-
-
 def triangle(node: OnnxNode) -> Tensor:
-    """MatrixBandPart where the diagonal lies in the triangle that is kept; else SelectV2 by row and column."""
+    """MatrixBandPart if the kept triangle includes the diagonal; else SelectV2 by row and column."""
     x, upper = node[0], bool(node.attr("upper", 1))
     given = node.input(1)
     content = node.content(given)
@@ -58,7 +54,7 @@ def triangle(node: OnnxNode) -> Tensor:
 
 
 def _distances(node: OnnxNode, x: Tensor) -> Tensor:
-    """`column - row` of each element of matrices: `[rows, columns]`."""
+    """Return `column - row` of each element of a matrix: `[rows, columns]`."""
     numbers = [
         node.emit("Range", node.constant(0, INT64), node.scalar(node.size(x, axis)), node.constant(1, INT64))
         for axis in (-2, -1)
@@ -67,7 +63,7 @@ def _distances(node: OnnxNode, x: Tensor) -> Tensor:
 
 
 def eye_like(node: OnnxNode) -> Tensor:
-    """Cast of where the column is `k` further than the row."""
+    """Cast of Equal: `column - row` is `k`."""
     x = node[0]
     ones = node.emit("Equal", _distances(node, x), node.constant(node.attr("k", 0), INT64))
     dtype = node.output_dtype() or node.dtype(x)
@@ -75,7 +71,7 @@ def eye_like(node: OnnxNode) -> Tensor:
 
 
 ROWS: Rows = {
-    ("Det", 11, 22): determinant,
+    ("Det", 11, 22): same_op("MatrixDeterminant"),
     ("EyeLike", 9, 22): eye_like,
     ("Gemm", 6, 7, 9, 11, 13): gemm,
     ("MatMul", 1, 9, 13): matmul,

@@ -1,4 +1,4 @@
-"""Normalizations -> FusedBatchNormV3 and LRN where TensorFlow's kernels are the same, else the means and products they are."""
+"""Normalizations, as FusedBatchNormV3 and LRN if these compute the same, else as means and products."""
 
 from __future__ import annotations
 
@@ -6,18 +6,16 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from placesim.core.dtypes import DTYPES, DataType
+from placesim.core.dtypes import FLOAT, DataType
 from placesim.formats.onnx.element_types import BY_ONNX_NUMBER
 from placesim.formats.onnx.folding import MOST_KNOWN, int32
 from placesim.formats.onnx.onnx_node import OnnxNode, Rows, Tensor, UnsupportedNodeError
 from placesim.formats.onnx.rows.pools import sums_of_windows
 from placesim.formats.onnx.rows.windows import AxisWindow, channels_first, channels_last
 
-FLOAT = DTYPES["float"]
-
 
 def batch_normalization(node: OnnxNode) -> list[Tensor | None]:
-    """FusedBatchNormV3 of images of rank 4; of others, and in training, Mean, SquaredDifference, Rsqrt, Mul, Sub and AddV2."""
+    """FusedBatchNormV3 for rank 4; else, and in training, Mean, SquaredDifference, Rsqrt, Mul, Sub and AddV2."""
     images, scale, offset, mean, variance = (node[index] for index in range(5))
     if not node.attr("spatial", 1):
         return [_scaled(node, images, (mean, variance), (scale, offset), node.attr("epsilon", 1e-5))]
@@ -51,7 +49,7 @@ def _running(node: OnnxNode, before: Tensor, now: Tensor) -> Tensor:
 
 
 def _per_channel(node: OnnxNode, vector: Tensor, rank: int) -> Tensor:
-    """Reshape `[channels]` to broadcast over `[batch, channels, ...]`."""
+    """Return a vector `[channels]` in a shape that broadcasts over `[batch, channels, ...]`."""
     return node.emit("Reshape", vector, np.array([-1, *[1] * (rank - 2)], np.int32)) if rank > 2 else vector
 
 
@@ -62,7 +60,7 @@ def _normalized(node: OnnxNode, images: Tensor, moments: Sequence[Tensor], rank:
 
 
 def _scaled(node: OnnxNode, images: Tensor, moments: Sequence[Tensor], affine: Sequence[Tensor], epsilon: float) -> Tensor:
-    """As `tf.nn.batch_normalization` computes it: `images * factor + (offset - mean * factor)`."""
+    """Return `images * factor + (offset - mean * factor)`, as `tf.nn.batch_normalization` does."""
     (mean, variance), (scale, offset) = moments, affine
     factor = node.emit("Rsqrt", node.emit("AddV2", variance, node.like(epsilon, variance)))
     factor = node.emit("Mul", factor, scale)
@@ -80,14 +78,14 @@ def instance_normalization(node: OnnxNode) -> Tensor:
 
 
 def _moments(node: OnnxNode, tensor: Tensor, axes: Sequence[int]) -> tuple[Tensor, Tensor]:
-    """Mean and variance over axes, which are kept with size 1."""
+    """Return mean and variance over axes, which are kept with size 1."""
     over = int32(axes)
     mean = node.emit("Mean", tensor, over, keep_dims=True)
     return mean, node.emit("Mean", node.emit("SquaredDifference", tensor, mean), over, keep_dims=True)
 
 
 def layer_normalization(node: OnnxNode) -> list[Tensor | None]:
-    """Mean, SquaredDifference, Rsqrt, Sub, Mul and AddV2 over the axes from `axis` on, as `stash_type`."""
+    """Mean, SquaredDifference, Rsqrt, Sub, Mul and AddV2 over the axes from `axis` on, computed in `stash_type`."""
     given, scale, bias = node[0], node[1], node.input(2)
     stash = _stash(node)
     wide = node.cast(given, stash)
@@ -100,7 +98,7 @@ def layer_normalization(node: OnnxNode) -> list[Tensor | None]:
 
 
 def rms_normalization(node: OnnxNode) -> Tensor:
-    """Square, Mean, Rsqrt and Mul over the axes from `axis` on, as `stash_type`."""
+    """Square, Mean, Rsqrt and Mul over the axes from `axis` on, computed in `stash_type`."""
     given, scale = node[0], node[1]
     wide = node.cast(given, _stash(node))
     square = node.emit("Mean", node.emit("Square", wide), int32(_last_axes(node, given)), keep_dims=True)
@@ -123,7 +121,7 @@ def _last_axes(node: OnnxNode, tensor: Tensor) -> list[int]:
 
 
 def lp_normalization(node: OnnxNode) -> Tensor:
-    """DivNoNan by the norm along an axis, a Sum of Abs or the Sqrt of one of Square."""
+    """DivNoNan by the norm along an axis: Sum of Abs, or Sqrt of the Sum of Square."""
     tensor, p = node[0], node.attr("p", 2)
     axis = int32([node.attr("axis", -1)])
     if p not in (1, 2):
@@ -136,7 +134,7 @@ def lp_normalization(node: OnnxNode) -> Tensor:
 
 
 def mean_variance_normalization(node: OnnxNode) -> Tensor:
-    """Mean, SquaredDifference, Sqrt, Sub and RealDiv over `axes`; 1e-9 beside the deviation is ONNX's own."""
+    """Mean, SquaredDifference, Sqrt, Sub and RealDiv over `axes`; ONNX adds 1e-9 to the deviation."""
     tensor = node[0]
     mean, variance = _moments(node, tensor, node.attr("axes", (0, 2, 3)))
     deviation = node.emit("Sqrt", variance)
@@ -144,10 +142,7 @@ def mean_variance_normalization(node: OnnxNode) -> Tensor:
 
 
 def lrn(node: OnnxNode) -> Tensor:
-    """LRN between Transposes, which reaches as far on both sides; Sum of gathered windows for an even size.
-
-    TensorFlow's divides nothing by the size.
-    """
+    """LRN between Transposes, with `alpha` divided by the size; for an even size, Sum of gathered windows."""
     images, size = node[0], node.attr("size")
     alpha, beta, bias = node.attr("alpha", 1e-4), node.attr("beta", 0.75), node.attr("bias", 1.0)
     if size is None or not 1 <= size <= MOST_KNOWN:

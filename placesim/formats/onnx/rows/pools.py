@@ -1,4 +1,4 @@
-"""Pools -> TensorFlow's, where they have the kernel; else the windows' elements are gathered axis by axis and reduced."""
+"""Pools, as TensorFlow's pools if these have a kernel; else the elements of windows are gathered and reduced axis by axis."""
 
 from __future__ import annotations
 
@@ -8,25 +8,23 @@ from typing import Any
 
 import numpy as np
 
-from placesim.core.dtypes import DTYPES
+from placesim.core.dtypes import INT32, INT64
 from placesim.formats.onnx.folding import MOST_KNOWN, ConstantFolder, Known, Value
-from placesim.formats.onnx.onnx_node import OnnxNode, Rows, Tensor, UnsupportedNodeError
+from placesim.formats.onnx.onnx_node import OnnxNode, Row, Rows, Tensor, UnsupportedNodeError, describe_row
 from placesim.formats.onnx.rows.windows import (
     UNIT,
     AxisWindow,
-    channels_first,
     channels_last,
     kernel_shape,
-    pads_of,
+    padding_attrs,
+    planes_first,
     spatial_attr,
     windows_of,
 )
 
-INT32, INT64 = DTYPES["int32"], DTYPES["int64"]
-
 
 def pool_windows(node: OnnxNode, tensor: Tensor) -> tuple[tuple[AxisWindow, ...], tuple[int, ...]]:
-    """Windows padded to the reach of the last one, and the part of `after` beyond the requested padding."""
+    """Return windows whose padding covers the last window, and for each axis the padding beyond the requested one."""
     windows = windows_of(node, tensor, kernel_shape(node))
     if not node.attr("ceil_mode", 0):
         return windows, (0,) * len(windows)
@@ -36,13 +34,12 @@ def pool_windows(node: OnnxNode, tensor: Tensor) -> tuple[tuple[AxisWindow, ...]
 
 
 def _rounded_up(window: AxisWindow, dim: int | None) -> AxisWindow:
-    """With `ceil_mode`, add a last partial window if it begins before the padding at the end."""
+    """Return windows for `ceil_mode`: with a last, partial one, unless it begins in the padding at the end."""
     if dim is None:
-        # a step less one element behind has that window, where it can't begin in the padding, and is not needed else
+        # `stride - 1` more elements include a partial window if there is one; it must not begin in the padding
         if window.after + window.stride > window.reach:
-            raise UnsupportedNodeError(
-                "unknown number of windows: got ceil_mode over an axis of unknown size, expected a known size"
-            )
+            got = "got ceil_mode over an axis of unknown size"
+            raise UnsupportedNodeError(f"unknown number of windows: {got}, expected a known size")
         return window._replace(after=window.after + window.stride - 1)
     padded = dim + window.before + window.after
     count = -(-(padded - window.reach) // window.stride) + 1
@@ -52,7 +49,7 @@ def _rounded_up(window: AxisWindow, dim: int | None) -> AxisWindow:
 
 
 def max_pool(node: OnnxNode) -> list[Tensor | None]:
-    """MaxPool or MaxPool3D between Transposes; windows with holes, and places, by GatherV2 and Max axis by axis."""
+    """MaxPool or MaxPool3D between Transposes; with dilations or indices, GatherV2 and Max axis by axis."""
     images = node[0]
     windows, _ = pool_windows(node, images)
     if node.has_output(1):
@@ -64,16 +61,14 @@ def max_pool(node: OnnxNode) -> list[Tensor | None]:
     last, planes = _planes(node, images, windows)
     if spatial == 3:
         padded = _padded_last(node, last, planes, _lowest(node, images))
-        return [_first(node, node.emit("MaxPool3D", padded, **_window_attrs(planes), padding="VALID"), spatial)]
-    pads = pads_of(planes)
-    padding = {"padding": "EXPLICIT", "explicit_paddings": pads} if any(pads) else {"padding": "VALID"}
-    return [_first(node, node.emit("MaxPool", last, **_window_attrs(planes), **padding), spatial)]
+        return [planes_first(node, node.emit("MaxPool3D", padded, **_window_attrs(planes), padding="VALID"), spatial)]
+    return [planes_first(node, node.emit("MaxPool", last, **_window_attrs(planes), **padding_attrs(planes)), spatial)]
 
 
 def average_pool(node: OnnxNode) -> Tensor:
-    """AvgPool or AvgPool3D between Transposes, divided by the part of each window that counts where padding does not.
+    """AvgPool or AvgPool3D between Transposes, and RealDiv by the counted share of each window, if padding does not count.
 
-    What was padded counts only with `count_include_pad`, what only `ceil_mode` reaches never.
+    Padding counts only with `count_include_pad`. Elements that only `ceil_mode` adds never count.
     """
     images = node[0]
     windows, beyond = pool_windows(node, images)
@@ -87,7 +82,7 @@ def average_pool(node: OnnxNode) -> Tensor:
         for share in _shares(windows, [dim or 0 for dim in dims], counted):
             made = node.emit("RealDiv", made, node.like(share, images))
         return made
-    # of a size that is not known before it runs the counted elements are averaged too, as ones
+    # for unknown sizes, the counted share is the mean of ones in place of the counted elements
     whole = _pad(node, images, [(0, 0), (0, 0), *counted], node.like(0, images))
     rest = [
         window._replace(before=window.before - before, after=window.after - after)
@@ -97,7 +92,7 @@ def average_pool(node: OnnxNode) -> Tensor:
 
 
 def lp_pool(node: OnnxNode) -> Tensor:
-    """Pow of the means of powers, which AvgPool gives, times the size of a window; padding is zero."""
+    """Pow of the sum of powers: AvgPool, and Mul by the window's size."""
     images, p = node[0], float(node.attr("p", 2))
     powers = node.emit("Pow", node.emit("Abs", images), node.like(p, images))
     windows, _ = pool_windows(node, images)
@@ -107,7 +102,7 @@ def lp_pool(node: OnnxNode) -> Tensor:
 
 
 def _means(node: OnnxNode, images: Tensor, windows: Sequence[AxisWindow]) -> Tensor:
-    """Means of windows in which all padding counts as zeros."""
+    """Return the means of windows in which padding counts as zeros."""
     spatial, zero = len(windows), node.like(0, images)
     native = spatial < 4 and all(window.rate == 1 for window in windows)
     op = "AvgPool3D" if spatial == 3 else "AvgPool"
@@ -116,11 +111,14 @@ def _means(node: OnnxNode, images: Tensor, windows: Sequence[AxisWindow]) -> Ten
         return node.emit("RealDiv", total, node.like(prod(window.taps for window in windows), images))
     last, planes = _planes(node, images, windows)
     padded = _padded_last(node, last, planes, zero)
-    return _first(node, node.emit(op, padded, **_window_attrs(planes), padding="VALID"), spatial)
+    return planes_first(node, node.emit(op, padded, **_window_attrs(planes), padding="VALID"), spatial)
 
 
 def _shares(windows: Sequence[AxisWindow], dims: Sequence[int], counted: Sequence[tuple[int, int]]) -> list[Known]:
-    """Counted share of each window, of the axis's elements and so many pads on either side, along each axis in turn."""
+    """Return the counted share of each window along each axis that has uncounted elements, shaped for broadcasting.
+
+    Counted are the axis's elements, and on either side as many elements of padding as `counted` says.
+    """
     shares = []
     for axis, (window, dim, pads) in enumerate(zip(windows, dims, counted, strict=True), 2):
         count = (dim + window.before + window.after - window.reach) // window.stride + 1
@@ -139,25 +137,20 @@ def _window_attrs(planes: Sequence[AxisWindow]) -> dict[str, Any]:
 
 
 def _planes(node: OnnxNode, images: Tensor, windows: Sequence[AxisWindow]) -> tuple[Tensor, list[AxisWindow]]:
-    """Channels last; one spatial axis as the second of two."""
+    """Return images with channels last and at least two spatial axes, and the windows over these."""
     if len(windows) > 1:
         return channels_last(node, images, len(windows)), list(windows)
     return channels_last(node, node.emit("ExpandDims", images, np.int32(2)), 2), [UNIT, *windows]
 
 
-def _first(node: OnnxNode, made: Tensor, spatial: int) -> Tensor:
-    made = channels_first(node, made, max(spatial, 2))
-    return node.emit("Squeeze", made, squeeze_dims=(2,)) if spatial == 1 else made
-
-
 def _lowest(node: OnnxNode, tensor: Tensor) -> Tensor:
-    """Value below all others."""
+    """Return the lowest value of a tensor's type."""
     numpy = node.dtype(tensor).numpy
     return node.like(np.iinfo(numpy).min if numpy.kind in "iu" else -np.inf, tensor)
 
 
 def _padded(node: OnnxNode, images: Tensor, windows: Sequence[AxisWindow], value: Tensor) -> Tensor:
-    """Padded images `[batch, channels, spatial...]`, cropped where a window ends early."""
+    """Return padded images `[batch, channels, spatial...]`."""
     return _pad(node, images, [(0, 0), (0, 0), *((w.before, w.after) for w in windows)], value)
 
 
@@ -166,13 +159,13 @@ def _padded_last(node: OnnxNode, images: Tensor, windows: Sequence[AxisWindow], 
 
 
 def _pad(node: OnnxNode, images: Tensor, pads: Sequence[tuple[int, int]], value: Tensor) -> Tensor:
-    # where fewer windows fit than the padding would allow, what is beyond the last is not padded
+    # negative padding means that elements after the last window are not used
     paddings = np.maximum(np.array(pads, np.int32), 0)
     return node.emit("PadV2", images, paddings, value) if paddings.any() else images
 
 
 def _reduced(node: OnnxNode, padded: Tensor, windows: Sequence[AxisWindow], op: str) -> Tensor:
-    """Windows' elements gathered along one axis after another, and reduced."""
+    """Return windows reduced by an op, axis by axis."""
     for axis, window in enumerate(windows, 2):
         gathered = node.emit("GatherV2", padded, _places(node, padded, window, axis), np.int32(axis))
         padded = node.emit(op, gathered, np.int32(axis + 1))
@@ -180,7 +173,7 @@ def _reduced(node: OnnxNode, padded: Tensor, windows: Sequence[AxisWindow], op: 
 
 
 def sums_of_windows(node: OnnxNode, tensor: Tensor, window: AxisWindow, axis: int, rank: int) -> Tensor:
-    """The sums of windows along one axis of a tensor, padded with zeros."""
+    """Return the sums of windows along one axis of a tensor, which is padded with zeros."""
     pads = [(window.before, window.after) if other == axis else (0, 0) for other in range(rank)]
     padded = _pad(node, tensor, pads, node.like(0, tensor))
     gathered = node.emit("GatherV2", padded, _places(node, padded, window, axis), np.int32(axis))
@@ -188,7 +181,7 @@ def sums_of_windows(node: OnnxNode, tensor: Tensor, window: AxisWindow, axis: in
 
 
 def _places(node: OnnxNode, padded: Tensor, window: AxisWindow, axis: int) -> Value:
-    """`[windows, taps]`: which elements of an axis each window takes."""
+    """Return the indices of each window's elements along an axis: `[windows, taps]`."""
     fold = ConstantFolder(node)
     size = node.emit("GatherV2", node.emit("Shape", padded), np.int32(axis), np.int32(0))
     last = fold("Sub", size, np.array(window.reach - 1, np.int32))
@@ -198,9 +191,9 @@ def _places(node: OnnxNode, padded: Tensor, window: AxisWindow, axis: int) -> Va
 
 
 def _max_with_places(node: OnnxNode, images: Tensor, windows: Sequence[AxisWindow]) -> tuple[Tensor, Tensor]:
-    """Maxima and their positions in the whole unpadded tensor; the first of equals.
+    """Return the maxima of windows, and their indices in the flat, unpadded tensor; of equal elements the first one's.
 
-    The last axis is reduced first, so that the first of equals in memory order remains.
+    The last axis is reduced first, so that the first of equal elements in memory order is found.
     """
     fold = ConstantFolder(node)
     spatial = len(windows)
@@ -227,14 +220,14 @@ def _max_with_places(node: OnnxNode, images: Tensor, windows: Sequence[AxisWindo
         taken = _places(node, values, window, axis)
         gathered = node.emit("GatherV2", values, taken, np.int32(axis))
         best = node.emit("ArgMax", gathered, np.int32(axis + 1), output_type=INT32)
-        # the best of each window is picked along its own axis, which has to be the last
+        # select the index of each window's maximum
         values = node.emit("Max", gathered, np.int32(axis + 1))
         kept = _picked(node, node.emit("GatherV2", kept, taken, np.int32(axis)), best, axis + 1)
     return values, kept
 
 
 def _picked(node: OnnxNode, tensor: Tensor, chosen: Tensor, axis: int) -> Tensor:
-    """One element of each row along an axis, which is dropped: `chosen` has the shape without it, of indices."""
+    """Return a tensor without an axis, along which `chosen` has the index of the element to keep."""
     rank = node.known_rank(node[0]) + 1
     last = [other for other in range(rank) if other != axis] + [axis]
     rows = node.emit("Transpose", tensor, np.array(last, np.int32)) if last[-2] != axis - 1 or axis != rank - 1 else tensor
@@ -249,23 +242,21 @@ def _picked(node: OnnxNode, tensor: Tensor, chosen: Tensor, axis: int) -> Tensor
     return node.emit("Sum", node.emit("Mul", rows, hot), np.int32(rank - 1))
 
 
-# --- over all of each channel ---------------------------------------------------------------------------------------
+# --- global pools ---------------------------------------------------------------------------------------------------
 
 
 def _spatial_axes(node: OnnxNode) -> Value:
-    """Axes after batch and channels."""
-    rank = node.known_rank(node[0])
-    return np.arange(2, rank, dtype=np.int32)
+    """Return the axes after batch and channels."""
+    return np.arange(2, node.known_rank(node[0]), dtype=np.int32)
 
 
-def global_max_pool(node: OnnxNode) -> Tensor:
-    """Max over all spatial axes."""
-    return node.emit("Max", node[0], _spatial_axes(node), keep_dims=True)
+def _global(op: str) -> Row:
+    """Return the row of a reduction over all spatial axes."""
 
+    def row(node: OnnxNode) -> Tensor:
+        return node.emit(op, node[0], _spatial_axes(node), keep_dims=True)
 
-def global_average_pool(node: OnnxNode) -> Tensor:
-    """Mean over all spatial axes."""
-    return node.emit("Mean", node[0], _spatial_axes(node), keep_dims=True)
+    return describe_row(row, f"{op} over all spatial axes.")
 
 
 def global_lp_pool(node: OnnxNode) -> Tensor:
@@ -276,7 +267,7 @@ def global_lp_pool(node: OnnxNode) -> Tensor:
 
 
 def max_unpool(node: OnnxNode) -> Tensor:
-    """ScatterNd of the values to where the indices say; Pad for a longer `output_shape`."""
+    """ScatterNd of the values by their indices; Pad for a larger `output_shape`."""
     fold = ConstantFolder(node)
     values, places = node[0], node[1]
     taps = kernel_shape(node)
@@ -301,9 +292,9 @@ def max_unpool(node: OnnxNode) -> Tensor:
 
 ROWS: Rows = {
     ("AveragePool", 1, 7, 10, 11, 19, 22): average_pool,
-    ("GlobalAveragePool", 1, 22): global_average_pool,
+    ("GlobalAveragePool", 1, 22): _global("Mean"),
     ("GlobalLpPool", 1, 2, 22): global_lp_pool,
-    ("GlobalMaxPool", 1, 22): global_max_pool,
+    ("GlobalMaxPool", 1, 22): _global("Max"),
     ("LpPool", 1, 2, 11, 18, 22): lp_pool,
     ("MaxPool", 1, 8, 10, 11, 12, 22): max_pool,
     ("MaxUnpool", 9, 11, 22): max_unpool,

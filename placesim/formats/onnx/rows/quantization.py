@@ -1,6 +1,6 @@
-"""Quantized ops -> what ONNX says they come to: casts, products of int32 and rounding.
+"""Quantized ops, as ONNX defines them: casts, products of int32, and rounding.
 
-TensorFlow's own quantized ops carry ranges in the place of scales and zero points, and round in other ways.
+TensorFlow's own quantized ops have ranges in place of scales and zero points, and round differently.
 """
 
 from __future__ import annotations
@@ -9,13 +9,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from placesim.core.dtypes import DTYPES, DataType
-from placesim.formats.onnx.element_types import BY_ONNX_NUMBER
+from placesim.core.dtypes import FLOAT, INT32, UINT8, DataType
 from placesim.formats.onnx.folding import ConstantFolder
 from placesim.formats.onnx.onnx_node import OnnxNode, Rows, Tensor, UnsupportedNodeError
 from placesim.formats.onnx.rows.convolutions import convolved
 
-FLOAT, INT32 = DTYPES["float"], DTYPES["int32"]
 _RANGES = {
     "int4": (-8, 7),
     "uint4": (0, 15),
@@ -31,33 +29,24 @@ _RANGES = {
 
 
 def quantize_linear(node: OnnxNode) -> Tensor:
-    """RealDiv, Rint, AddV2, ClipByValue and Cast, with scales by tensor, by channel or by block."""
+    """RealDiv, Rint, AddV2, ClipByValue and Cast, with a scale for the tensor, each channel or each block."""
     given, scale, zero = node[0], node[1], node.input(2)
-    dtype = node.dtype(zero) if zero is not None else _type_of(node, "output_dtype", DTYPES["uint8"])
-    precision = _type_of(node, "precision", FLOAT if node.dtype(scale) is INT32 else node.dtype(scale))
+    dtype = node.dtype(zero) if zero is not None else node.type_attr("output_dtype", UINT8)
+    precision = node.type_attr("precision", FLOAT if node.dtype(scale) is INT32 else node.dtype(scale))
     divisor = _spread(node, node.cast(scale, precision), scale, given)
     ratio = node.emit("RealDiv", node.cast(given, precision), divisor)
     return rounded(node, ratio, None if zero is None else _spread(node, zero, scale, given), dtype)
 
 
-def _type_of(node: OnnxNode, attr: str, default: DataType) -> DataType:
-    """The type that an attribute names by ONNX's number, 0 for none."""
-    number = node.attr(attr, 0)
-    found = BY_ONNX_NUMBER.get(number) if number else default
-    if found is None:
-        raise UnsupportedNodeError(f"wrong {attr}: got {number}, expected the number of a TensorFlow type")
-    return found
-
-
 def rounded(node: OnnxNode, ratio: Tensor, zero: Tensor | None, dtype: DataType) -> Tensor:
-    """`saturate(round(ratio) + zero)` as a type; what a floating point type can't hold is rounded by the cast."""
+    """Return `saturate(round(ratio) + zero)` in a type. For a floating point type, the Cast rounds."""
     points = None if zero is None or _is_zero(node, zero) else zero
     least, most = _range(dtype)
     if dtype.name.startswith("float"):
         moved = ratio if points is None else node.emit("AddV2", ratio, node.cast(points, node.dtype(ratio)))
         saturates = node.attr("saturate", 1) or dtype.name == "float4_e2m1fn"
         return node.cast(_clipped(node, moved, least, most) if saturates else moved, dtype)
-    # half doesn't hold each integer that is added and clipped
+    # `half` and `bfloat16` can't hold all integers of the range
     whole = node.emit_widened("Rint", ratio)
     whole = node.cast(whole, FLOAT) if node.dtype(whole).name in ("half", "bfloat16") else whole
     if points is not None:
@@ -66,7 +55,7 @@ def rounded(node: OnnxNode, ratio: Tensor, zero: Tensor | None, dtype: DataType)
 
 
 def _range(dtype: DataType) -> tuple[float, float]:
-    """The least and the largest value of a type.  Raises UnsupportedNodeError for what is no type of quantized values."""
+    """Return the smallest and largest value of a type. Raises UnsupportedNodeError for a type of unquantized values."""
     if dtype.name in _RANGES:
         return _RANGES[dtype.name]
     if dtype.numpy.kind not in "iu":
@@ -85,10 +74,10 @@ def _is_zero(node: OnnxNode, tensor: Tensor | None) -> bool:
 
 
 def dequantize_linear(node: OnnxNode) -> Tensor:
-    """Cast, Sub and Mul, with scales by tensor, by channel or by block."""
+    """Cast, Sub and Mul, with a scale for the tensor, each channel or each block."""
     given, scale, zero = node[0], node[1], node.input(2)
-    dtype = _type_of(node, "output_dtype", node.dtype(scale))
-    # float holds each difference of 16 bits; that of int32 on a GPU would be computed on the host
+    dtype = node.type_attr("output_dtype", node.dtype(scale))
+    # `float` holds all differences of 16-bit integers; a Sub of int32 would run on the host even with a GPU
     wide = node.cast(given, FLOAT)
     if zero is not None and not _is_zero(node, zero):
         wide = node.emit("Sub", wide, _spread(node, node.cast(zero, FLOAT), scale, given))
@@ -96,13 +85,13 @@ def dequantize_linear(node: OnnxNode) -> Tensor:
 
 
 def _spread(node: OnnxNode, tensor: Tensor, scale: Tensor, given: Tensor) -> Tensor:
-    """Broadcast scales, or zero points of the same shape, over the quantized tensor.
+    """Return scales, or zero points of the same shape, in a shape that broadcasts over the quantized tensor.
 
-    A block's scale is repeated for each of its elements along the axis; the last block may be shorter.
+    The scale of a block is repeated for each of its elements along the axis; the last block may be shorter.
     """
     dims = node.shape(scale)
     if dims is None:
-        raise UnsupportedNodeError("unknown shape of the scale: expected one whose rank can be inferred before the model runs")
+        raise UnsupportedNodeError("unknown rank of the scale: expected one that can be inferred before the model runs")
     if not dims:
         return tensor
     rank, axis, size = node.known_rank(given), node.attr("axis", 1), node.attr("block_size", 0)
@@ -116,18 +105,18 @@ def _spread(node: OnnxNode, tensor: Tensor, scale: Tensor, given: Tensor) -> Ten
 
 
 def _laid_along(node: OnnxNode, vector: Tensor, axis: int, rank: int) -> Tensor:
-    """Reshape a vector to broadcast along `axis` of a tensor of rank `rank`; scalars are unchanged."""
+    """Return a vector in a shape that broadcasts along an axis of a tensor with this rank."""
     if rank == 1:
         return vector
     shape = [-1 if other == axis % rank else 1 for other in range(rank)] if rank else []
     return node.emit("Reshape", vector, np.array(shape, np.int32))
 
 
-# --- products of integers -------------------------------------------------------------------------------------------
+# --- integer products -----------------------------------------------------------------------------------------------
 
 
 def _less_zero_point(node: OnnxNode, tensor: Tensor, zero: Tensor | None, axis: int | None = None) -> Tensor:
-    """Subtract the zero point from a quantized tensor in int32; `axis` is that of a vector of zero points."""
+    """Return a quantized tensor minus its zero point, in int32. A vector has zero points along `axis`."""
     wide = node.same_shape(node.cast(tensor, INT32), tensor)
     if zero is None or _is_zero(node, zero):
         return wide
@@ -135,7 +124,7 @@ def _less_zero_point(node: OnnxNode, tensor: Tensor, zero: Tensor | None, axis: 
 
 
 def _along(node: OnnxNode, values: Tensor, like: Tensor, axis: int | None, tensor: Tensor) -> Tensor:
-    """Reshape per-axis values to broadcast over a tensor; scalars and full-rank values are unchanged."""
+    """Return values along an axis in a shape that broadcasts over a tensor, unless they are no vector like `like`."""
     dims = node.shape(like)
     if dims is None or len(dims) != 1 or axis is None:
         return values
@@ -145,7 +134,7 @@ def _along(node: OnnxNode, values: Tensor, like: Tensor, axis: int | None, tenso
 
 
 def _product(node: OnnxNode, left: Tensor, right: Tensor, like: Sequence[Tensor]) -> Tensor:
-    """MatMul of two matrices, BatchMatMulV2 of stacks of them, whose vectors are matrices for the time."""
+    """Return the product of matrices, stacks of matrices or vectors. The ranks are those of the tensors `like`."""
     ranks = [node.known_rank(tensor) for tensor in like]
     if ranks == [2, 2]:
         return node.emit("MatMul", left, right)
@@ -159,14 +148,14 @@ def _product(node: OnnxNode, left: Tensor, right: Tensor, like: Sequence[Tensor]
 
 
 def matmul_integer(node: OnnxNode) -> Tensor:
-    """MatMul or BatchMatMulV2 of int32, of matrices less their zero points, by row of the first and by column of the second."""
+    """MatMul or BatchMatMulV2 of int32, after Sub of the zero points (by row of the first, by column of the second)."""
     left = _less_zero_point(node, node[0], node.input(2), -2)
     right = _less_zero_point(node, node[1], node.input(3), -1)
     return _product(node, left, right, (node[0], node[1]))
 
 
 def qlinear_matmul(node: OnnxNode) -> Tensor:
-    """MatMul or BatchMatMulV2 of int32, then Mul, Rint, AddV2, ClipByValue and Cast to the third scale and zero point."""
+    """MatMul or BatchMatMulV2 of int32, then Mul, Rint, AddV2, ClipByValue and Cast by the third scale and zero point."""
     first, first_scale, first_zero, second, second_scale, second_zero, scale, zero = (node[index] for index in range(8))
     if node.dtype(first).name.startswith("float"):
         left, right = node.cast(first, FLOAT), node.cast(second, FLOAT)
@@ -181,7 +170,7 @@ def qlinear_matmul(node: OnnxNode) -> Tensor:
 
 
 def qlinear_conv(node: OnnxNode) -> Tensor:
-    """Conv2D of int32, then Mul by channel, Rint, AddV2, ClipByValue and Cast to the third scale and zero point."""
+    """Conv2D of int32, then Mul by channel, Rint, AddV2, ClipByValue and Cast by the third scale and zero point."""
     images, images_scale, images_zero, filters, filters_scale, filters_zero, scale, zero = (node[index] for index in range(8))
     left = _less_zero_point(node, images, images_zero)
     right = _less_zero_point(node, filters, filters_zero, 0)
@@ -192,7 +181,7 @@ def qlinear_conv(node: OnnxNode) -> Tensor:
 
 
 def conv_integer(node: OnnxNode) -> Tensor:
-    """Conv2D of int32, of images and filters less their zero points."""
+    """Conv2D of int32, after Sub of the zero points."""
     images = _less_zero_point(node, node[0], node.input(2))
     return convolved(node, images, _less_zero_point(node, node[1], node.input(3), 0), None)
 

@@ -1,4 +1,4 @@
-"""Random numbers: by TensorFlow's generators, whose numbers are not those of another runtime for the same seed."""
+"""Random numbers of TensorFlow's generators. Other runtimes give other numbers for the same seed."""
 
 from __future__ import annotations
 
@@ -6,59 +6,50 @@ from typing import Any
 
 import numpy as np
 
-from placesim.core.dtypes import DTYPES, DataType
-from placesim.formats.onnx.element_types import BY_ONNX_NUMBER
+from placesim.core.dtypes import FLOAT, INT32, DataType
 from placesim.formats.onnx.folding import int32
-from placesim.formats.onnx.onnx_node import OnnxNode, Rows, Tensor, UnsupportedNodeError
+from placesim.formats.onnx.onnx_node import OnnxNode, Rows, Tensor
 
 
 def random_normal(node: OnnxNode) -> Tensor:
-    """RandomStandardNormal of attribute `shape`, scaled and moved."""
-    return _normal(node, _shape(node), _dtype(node, DTYPES["float"]))
+    """RandomStandardNormal of the attribute `shape`, Mul by `scale` and AddV2 of `mean`."""
+    return _normal(node, _shape(node), node.type_attr("dtype", FLOAT))
 
 
 def random_normal_like(node: OnnxNode) -> Tensor:
-    """The same, of the input's shape."""
-    return _normal(node, node.emit("Shape", node[0]), _dtype(node, node.dtype(node[0])))
+    """RandomStandardNormal of the input's shape, Mul by `scale` and AddV2 of `mean`."""
+    return _normal(node, node.emit("Shape", node[0]), node.type_attr("dtype", node.dtype(node[0])))
 
 
 def random_uniform(node: OnnxNode) -> Tensor:
-    """RandomUniform of attribute `shape`, from `low` to `high`."""
-    return _uniform(node, _shape(node), _dtype(node, DTYPES["float"]))
+    """RandomUniform of the attribute `shape`, then Mul and AddV2 for the range from `low` to `high`."""
+    return _uniform(node, _shape(node), node.type_attr("dtype", FLOAT))
 
 
 def random_uniform_like(node: OnnxNode) -> Tensor:
-    """The same, of the input's shape."""
-    return _uniform(node, node.emit("Shape", node[0]), _dtype(node, node.dtype(node[0])))
+    """RandomUniform of the input's shape, then Mul and AddV2 for the range from `low` to `high`."""
+    return _uniform(node, node.emit("Shape", node[0]), node.type_attr("dtype", node.dtype(node[0])))
 
 
 def multinomial(node: OnnxNode) -> Tensor:
-    """Multinomial of `[batch, classes]`, logarithms of what is in proportion to the probabilities."""
-    dtype = _dtype(node, DTYPES["int32"])
+    """Multinomial of the unnormalized log-probabilities `[batch, classes]`."""
+    dtype = node.type_attr("dtype", INT32)
     return node.emit("Multinomial", node[0], int32(node.attr("sample_size", 1)), output_dtype=dtype, **_seeds(node))
 
 
 def bernoulli(node: OnnxNode) -> Tensor:
-    """RandomUniform less than the input, which is how likely a 1 is; ONNX's own composition has it the other way round."""
+    """Less: RandomUniform is below the input, which is the probability of 1. ONNX's own composition compares the reverse."""
     given = node[0]
     made = node.emit("RandomUniform", node.emit("Shape", given), dtype=node.dtype(given), **_seeds(node))
-    return node.cast(node.emit("Less", made, given), _dtype(node, node.dtype(given)))
+    return node.cast(node.emit("Less", made, given), node.type_attr("dtype", node.dtype(given)))
 
 
 def _shape(node: OnnxNode) -> Tensor:
     return node.constant(int32(node.attr("shape", ())))
 
 
-def _dtype(node: OnnxNode, default: DataType) -> DataType:
-    number = node.attr("dtype", 0)
-    found = BY_ONNX_NUMBER.get(number) if number else default
-    if found is None:
-        raise UnsupportedNodeError(f"wrong dtype: got {number}, expected the number of a TensorFlow type")
-    return found
-
-
 def _seeds(node: OnnxNode) -> dict[str, Any]:
-    """TensorFlow's two seeds, which are integers: a float's own bits, so that seeds that differ stay different."""
+    """Return TensorFlow's two integer seeds. The first has the bits of ONNX's float, so that different seeds stay different."""
     seed = node.attr("seed")
     return {} if seed is None else {"seed": int(np.float32(seed).view(np.uint32)), "seed2": 1}
 

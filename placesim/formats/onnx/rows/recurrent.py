@@ -1,4 +1,4 @@
-"""RNN, GRU and LSTM: a BlockLSTMV2 for each direction of an LSTM as most are, a `while` over the steps of all others."""
+"""RNN, GRU and LSTM: a BlockLSTMV2 for each direction of a usual LSTM, else a `tf.while_loop` over the steps."""
 
 from __future__ import annotations
 
@@ -7,23 +7,22 @@ from typing import NamedTuple
 
 import numpy as np
 
-from placesim.core.dtypes import DTYPES
-from placesim.formats.onnx.bodies import IterationResult, repeat
+from placesim.core.dtypes import INT32, INT64
+from placesim.formats.onnx.bodies import IterationResult, brought_in, repeat
 from placesim.formats.onnx.folding import MOST_KNOWN, ConstantFolder, Value, int32
 from placesim.formats.onnx.lists import tensor_value
-from placesim.formats.onnx.onnx_node import OnnxNode, Rows, Tensor, UnsupportedNodeError
+from placesim.formats.onnx.onnx_node import OnnxNode, Rows, Tensor, UnsupportedNodeError, tensor_of
 from placesim.formats.onnx.values import Value as Known
 
-INT64 = DTYPES["int64"]
 Activation = Callable[[OnnxNode, Tensor], Tensor]
 
 
 class _Layer(NamedTuple):
     """One direction of a layer.
 
-    `x` is `[steps, batch, inputs]`, in the order of the direction; `w` `[gates * cell, inputs]`, `r` `[gates * cell, cell]`,
-    `wb` and `rb` their biases, None if there is none; `states` are the first h and, of an LSTM, the first c, each
-    `[batch, cell]`; `lengths` how many steps each sequence has, None if all have all; `peepholes` those of an LSTM.
+    `x` is `[steps, batch, inputs]`, in the order of the direction. The weights `w` are `[gates * cell, inputs]`, `r`
+    `[gates * cell, cell]`; `wb` and `rb` are their biases, or None. `states` are the first h and, for an LSTM, the first c,
+    each `[batch, cell]`. `lengths` has the number of steps of each sequence; None if all have all steps.
     """
 
     x: Tensor
@@ -38,18 +37,21 @@ class _Layer(NamedTuple):
 
 
 class _LayerResult(NamedTuple):
-    """All h, `[steps, batch, cell]`, and the last of each state."""
+    """The result of a direction: h of all steps, `[steps, batch, cell]`, and the last states."""
 
     y: Tensor
     last: list[Tensor]
 
 
 Step = Callable[[OnnxNode, Tensor, list[Tensor], "_Weights"], list[Tensor]]
-"""The states after a step: of the inputs' part of the gates, `[batch, gates * cell]`, and the states before it."""
+"""Function that returns the states after a step.
+
+Its arguments are the node, the inputs' part of the gates `[batch, gates * cell]`, the states before the step, and the weights.
+"""
 
 
 class _Weights(NamedTuple):
-    """Operands of a step other than its inputs, in the loop body."""
+    """The other operands of a step, in the loop's body."""
 
     r: Tensor
     rb: Tensor | None
@@ -76,6 +78,7 @@ _ACTIVATIONS: dict[str, tuple[float | None, float | None]] = {
 
 
 def _activations(node: OnnxNode, defaults: Sequence[str], directions: int) -> list[list[Activation]]:
+    """Return the activations of each direction."""
     names = list(node.attr("activations", tuple(defaults) * directions))
     if len(names) != len(defaults) * directions:
         raise UnsupportedNodeError(f"wrong activations: got {len(names)}, expected {len(defaults) * directions}")
@@ -86,9 +89,8 @@ def _activations(node: OnnxNode, defaults: Sequence[str], directions: int) -> li
         own = known.get(str(name).lower())
         if own is None:
             raise UnsupportedNodeError(f"no such activation: got '{name}', expected one of {', '.join(_ACTIVATIONS)}")
-        made.append(
-            _activation(own, _next(alphas, _ACTIVATIONS[own][0]), _next(betas, _ACTIVATIONS[own][1]), node.attr("clip"))
-        )
+        alpha, beta = (_next(*pair) for pair in zip((alphas, betas), _ACTIVATIONS[own], strict=True))
+        made.append(_activation(own, alpha, beta, node.attr("clip")))
     return [made[index : index + len(defaults)] for index in range(0, len(made), len(defaults))]
 
 
@@ -129,7 +131,7 @@ def _scaled(node: OnnxNode, x: Tensor, factor: float) -> Tensor:
 
 
 def _run(node: OnnxNode, gates: int, defaults: Sequence[str], step: Step, states: int = 1) -> list[Tensor]:
-    """All directions of a layer: Y `[steps, directions, batch, cell]`, then the last states `[directions, batch, cell]`."""
+    """Return Y of all directions, `[steps, directions, batch, cell]`, and the last states, `[directions, batch, cell]`."""
     direction = node.attr("direction", "forward")
     ways = {"forward": [False], "reverse": [True], "bidirectional": [False, True]}.get(direction)
     if ways is None:
@@ -145,18 +147,9 @@ def _run(node: OnnxNode, gates: int, defaults: Sequence[str], step: Step, states
         assert w is not None
         assert r is not None
         wb, rb = (None, None) if bias is None else node.emit_all("Split", np.int32(0), bias, num_split=2)
-        given = _reversed(node, x) if is_reverse else x
-        layer = _Layer(
-            x=given,
-            w=w,
-            r=r,
-            wb=wb,
-            rb=rb,
-            states=[first[number] for first in firsts],
-            lengths=node.input(4),
-            peepholes=peepholes if states == 2 else None,
-            activations=applied[number],
-        )
+        given, own_states = _reversed(node, x) if is_reverse else x, [first[number] for first in firsts]
+        peepholes = peepholes if states == 2 else None
+        layer = _Layer(given, w, r, wb, rb, own_states, node.input(4), peepholes, applied[number])
         ran = _block_lstm(node, layer) if states == 2 and _is_plain(node) else _looped(node, layer, gates, step)
         made.append(ran._replace(y=_reversed(node, ran.y)) if is_reverse else ran)
     y = node.emit("Pack", [ran.y for ran in made], axis=1)
@@ -174,7 +167,7 @@ def _of_directions(node: OnnxNode, tensor: Tensor | None, count: int) -> Sequenc
 
 
 def _first_states(node: OnnxNode, x: Tensor, index: int, count: int, batch_first: bool) -> Sequence[Tensor]:
-    """Of each direction the state before the first step: an input, or zeros."""
+    """Return the state of each direction before the first step: an input, or zeros."""
     given = node.input(index)
     if given is not None:
         return node.emit_all("Unpack", given, num=count, axis=1 if batch_first else 0)
@@ -184,17 +177,16 @@ def _first_states(node: OnnxNode, x: Tensor, index: int, count: int, batch_first
 
 
 def _cell(node: OnnxNode) -> int:
-    """The size of a state."""
+    """Return the size of a state."""
     found = node.attr("hidden_size") or (node.shape(node[2]) or (None,))[-1]
     if found is None or not 0 < found <= MOST_KNOWN:
-        raise UnsupportedNodeError(
-            f"wrong size of the state: got {found}, expected an attribute 'hidden_size' from 1 to {MOST_KNOWN}"
-        )
+        expected = f"an attribute 'hidden_size' from 1 to {MOST_KNOWN}"
+        raise UnsupportedNodeError(f"wrong size of the state: got {found}, expected {expected}")
     return int(found)
 
 
 def _reversed(node: OnnxNode, tensor: Tensor) -> Tensor:
-    """The steps of each sequence in the reverse order."""
+    """Return the steps of each sequence in reverse order."""
     if node.input(4) is None:
         return node.emit("ReverseV2", tensor, int32([0]))
     return node.emit("ReverseSequence", tensor, node[4], seq_dim=0, batch_dim=1)
@@ -207,7 +199,7 @@ def _sum(node: OnnxNode, first: Tensor | None, second: Tensor | None) -> Tensor 
 
 
 def _steps(node: OnnxNode) -> Value:
-    """Number of steps, an int64 scalar."""
+    """Return the number of steps, an int64 scalar."""
     fold = ConstantFolder(node)
     return fold.cast(fold.sizes(node[0])[1 if node.attr("layout", 0) else 0], INT64)
 
@@ -216,10 +208,10 @@ def _steps(node: OnnxNode) -> Value:
 
 
 def _looped(node: OnnxNode, layer: _Layer, gates: int, step: Step) -> _LayerResult:
-    """The inputs' part of all gates in one product, then a step of the `while` for each step of the sequences."""
+    """Add one product for the inputs' part of all gates, then a loop over the steps of the sequences."""
     cell = _cell(node)
     projected = node.emit("BatchMatMulV2", layer.x, layer.w, adj_y=True)
-    # a GRU resets what the recurrent bias is part of
+    # with `linear_before_reset`, a GRU's reset gate also applies to the recurrent bias
     bias = layer.wb if node.op == "GRU" and node.attr("linear_before_reset", 0) else _sum(node, layer.wb, layer.rb)
     if bias is not None:
         projected = node.emit("AddV2", projected, bias)
@@ -233,8 +225,8 @@ def _looped(node: OnnxNode, layer: _Layer, gates: int, step: Step) -> _LayerResu
             None if layer.peepholes is None else _brought(body, node, layer.peepholes, (3 * cell,)),
             layer.activations,
         )
-        now = body.emit("GatherV2", body.reading.brought_in(inputs).ref, number.ref, np.int32(0))  # type: ignore[attr-defined]
-        before = [value.ref for value in carried if value.ref is not None]
+        now = body.emit("GatherV2", brought_in(body, inputs).ref, number.ref, np.int32(0))
+        before = list(map(tensor_of, carried))
         after = step(body, now, before, inner)
         y = after[0]
         if layer.lengths is not None:
@@ -242,24 +234,18 @@ def _looped(node: OnnxNode, layer: _Layer, gates: int, step: Step) -> _LayerResu
             runs = body.emit("ExpandDims", body.emit("Less", number.ref, lengths), np.int32(1))
             after = [body.emit("SelectV2", runs, *pair) for pair in zip(after, before, strict=True)]
             y = body.emit("SelectV2", runs, y, body.like(0, y))
-        return IterationResult(
-            None, [tensor_value(body, state, (None, cell)) for state in after], [tensor_value(body, y, (None, cell))]
-        )
+        kept = [tensor_value(body, state, (None, cell)) for state in after]
+        return IterationResult(None, kept, [tensor_value(body, y, (None, cell))])
 
     steps = _steps(node)
     count = node.constant(steps, INT64) if isinstance(steps, np.ndarray) else steps
     made = repeat(node, count, None, states, turn)
-    return _LayerResult(_ref(made.gathered[0]), [_ref(value) for value in made.carried])
-
-
-def _ref(value: Known) -> Tensor:
-    assert value.ref is not None
-    return value.ref
+    return _LayerResult(tensor_of(made.gathered[0]), list(map(tensor_of, made.carried)))
 
 
 def _brought(body: OnnxNode, node: OnnxNode, tensor: Tensor, dims: tuple[int | None, ...]) -> Tensor:
-    """A tensor of the graph around the loop in its body."""
-    return _ref(body.reading.brought_in(tensor_value(node, tensor, dims)))  # type: ignore[attr-defined]
+    """Return a tensor of the graph around a loop, captured in the loop's body."""
+    return tensor_of(brought_in(body, tensor_value(node, tensor, dims)))
 
 
 def _recurrent(node: OnnxNode, state: Tensor, weights: Tensor) -> Tensor:
@@ -272,7 +258,7 @@ def _rnn_step(node: OnnxNode, x: Tensor, states: list[Tensor], weights: _Weights
 
 
 def _gru_step(is_late: bool) -> Step:
-    """The new state lies between the candidate and the state before, as the update gate says; `linear_before_reset` or not."""
+    """Return the step of a GRU: the update gate mixes the candidate and the last state. `is_late`: `linear_before_reset`."""
 
     def step(node: OnnxNode, x: Tensor, states: list[Tensor], weights: _Weights) -> list[Tensor]:
         (h,), (gate, candidate) = states, weights.activations
@@ -296,7 +282,7 @@ def _gru_step(is_late: bool) -> Step:
 
 
 def _lstm_step(is_coupled: bool) -> Step:
-    """`input_forget`, if coupled: what is not forgotten is not replaced."""
+    """Return the step of an LSTM. With `is_coupled` (`input_forget`), the forget gate is 1 minus the input gate."""
 
     def step(node: OnnxNode, x: Tensor, states: list[Tensor], weights: _Weights) -> list[Tensor]:
         (h, c), (gate, candidate, output) = states, weights.activations
@@ -319,7 +305,7 @@ def _lstm_step(is_coupled: bool) -> Step:
 
 
 def _is_plain(node: OnnxNode) -> bool:
-    """Whether BlockLSTMV2 is equivalent: default activations, no clipping, gates not coupled."""
+    """Whether BlockLSTMV2 computes the same: default activations, no clipping, no coupled gates."""
     names = [str(name).lower() for name in node.attr("activations", ())]
     usual = names in ([], ["sigmoid", "tanh", "tanh"], ["sigmoid", "tanh", "tanh"] * 2)
     own = node.computes("BlockLSTMV2", T=node.dtype(node[0]))
@@ -327,7 +313,7 @@ def _is_plain(node: OnnxNode) -> bool:
 
 
 def _block_lstm(node: OnnxNode, layer: _Layer) -> _LayerResult:
-    """BlockLSTMV2, whose gates stand in the order input, forget, cell, output; ONNX's is input, output, forget, cell."""
+    """Add a BlockLSTMV2. Its gates are in the order input, forget, cell, output; ONNX's are input, output, forget, cell."""
     fold, dtype = ConstantFolder(node), node.dtype(layer.x)
     w = node.emit("ConcatV2", [layer.w, layer.r], np.int32(1))
     weights = node.emit("Transpose", _reordered(node, w), int32([1, 0]))
@@ -347,27 +333,24 @@ def _block_lstm(node: OnnxNode, layer: _Layer) -> _LayerResult:
         "BlockLSTMV2", count, layer.x, c, h, weights, peep_i, peep_f, peep_o, biases, cell_clip=0.0, use_peephole=peeps
     )
     if layer.lengths is None:
-        last = fold("Sub", fold.cast(steps, DTYPES["int32"]), int32(1))
+        last = fold("Sub", fold.cast(steps, INT32), int32(1))
         return _LayerResult(hs, [node.emit("GatherV2", each, last, np.int32(0)) for each in (hs, cs)])
-    lengths = node.cast(layer.lengths, DTYPES["int32"])
-    along = fold("Range", int32(0), fold.cast(steps, DTYPES["int32"]), int32(1))
+    lengths = node.cast(layer.lengths, INT32)
+    along = fold("Range", int32(0), fold.cast(steps, INT32), int32(1))
     runs = node.emit("Less", fold("Reshape", along, int32([-1, 1])), lengths)
     y = node.emit("SelectV2", node.emit("ExpandDims", runs, np.int32(2)), hs, node.like(0, hs))
     batch = node.emit("Range", np.int32(0), node.emit("Size", lengths), np.int32(1))
     ends = node.emit("Maximum", node.emit("Sub", lengths, np.int32(1)), np.int32(0))
     places = node.emit("Pack", [ends, batch], axis=1)
     has_steps = node.emit("ExpandDims", node.emit("Less", node.constant(np.int32(0)), lengths), np.int32(1))
+    pairs = zip((hs, cs), (h, c), strict=True)
     return _LayerResult(
-        y,
-        [
-            node.emit("SelectV2", has_steps, node.emit("GatherNd", each, places), first)
-            for each, first in zip((hs, cs), (h, c), strict=True)
-        ],
+        y, [node.emit("SelectV2", has_steps, node.emit("GatherNd", each, places), first) for each, first in pairs]
     )
 
 
 def _reordered(node: OnnxNode, gates: Tensor) -> Tensor:
-    """Input, output, forget, cell along the first axis -> input, forget, cell, output."""
+    """Return the gates along the first axis in the order of BlockLSTMV2."""
     i, o, f, c = node.emit_all("Split", np.int32(0), gates, num_split=4)
     return node.emit("ConcatV2", [i, f, c, o], np.int32(0))
 
@@ -376,17 +359,17 @@ def _reordered(node: OnnxNode, gates: Tensor) -> Tensor:
 
 
 def rnn(node: OnnxNode) -> list[Tensor]:
-    """A `while` over the steps for each direction, with MatMul, AddV2 and the activation in its body."""
+    """A `tf.while_loop` over the steps for each direction, with MatMul, AddV2 and the activation in its body."""
     return _run(node, 1, ["Tanh"], _rnn_step)
 
 
 def gru(node: OnnxNode) -> list[Tensor]:
-    """A `while` over the steps for each direction, with MatMul, Split, Mul and the activations in its body."""
+    """A `tf.while_loop` over the steps for each direction, with MatMul, Split, Mul and the activations in its body."""
     return _run(node, 3, ["Sigmoid", "Tanh"], _gru_step(bool(node.attr("linear_before_reset", 0))))
 
 
 def lstm(node: OnnxNode) -> list[Tensor]:
-    """BlockLSTMV2 for each direction; a `while` over the steps for other activations, clipping and coupled gates."""
+    """BlockLSTMV2 for each direction; a `tf.while_loop` over the steps for other activations, clipping and coupled gates."""
     return _run(node, 4, ["Sigmoid", "Tanh", "Tanh"], _lstm_step(bool(node.attr("input_forget", 0))), 2)
 
 

@@ -1,4 +1,4 @@
-"""Reductions over axes, and where the largest and least stand."""
+"""Reductions over axes, and indices of the largest and smallest elements."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from placesim.formats.onnx.onnx_node import OnnxNode, Outputs, Row, Rows, Tensor
 
 
 def _axes(node: OnnxNode, x: Tensor) -> Tensor | None:
-    """Reduced axes as a tensor: those given, else all; None if there is nothing to reduce."""
+    """Return the axes to reduce as a tensor: those given, else all; None if there are none."""
     given = node.input(1)
     if given is None and (listed := node.attr("axes")):
         given = node.vector(listed, "axes")
@@ -28,7 +28,7 @@ def _all_axes(node: OnnxNode, x: Tensor) -> Tensor:
 
 
 def _all_unless_some(node: OnnxNode, given: Tensor, everything: Tensor) -> Tensor:
-    """`given` if it is not empty at run time, else `everything`."""
+    """Return a tensor that equals `given`, or `everything` if `given` is empty at run time."""
     is_empty = node.emit("Equal", node.emit("Size", given), 0)
     start = node.emit("SelectV2", is_empty, 0, node.emit("Size", everything))
     rest = node.emit("Slice", everything, node.emit("ExpandDims", start, 0), [-1])
@@ -36,7 +36,7 @@ def _all_unless_some(node: OnnxNode, given: Tensor, everything: Tensor) -> Tenso
 
 
 def _reduced(node: OnnxNode, op: str, x: Tensor, axes: Tensor, keeps: bool) -> Tensor:
-    """One reduction, in a type that a CPU has a kernel for."""
+    """Add a reduction, in a type with a CPU kernel."""
     dtype = node.dtype(x)
     wide = node.wider(op, dtype)
     return node.cast(node.emit(op, node.cast(x, wide), axes, keep_dims=keeps), dtype)
@@ -47,7 +47,7 @@ def _keeps(node: OnnxNode) -> bool:
 
 
 def _plain(op: str, of_booleans: str = "") -> Row:
-    """The op of that name, which for booleans may be another."""
+    """Return the row of a TensorFlow op, or of the op `of_booleans` for booleans."""
 
     def row(node: OnnxNode) -> Tensor:
         x = node[0]
@@ -58,11 +58,11 @@ def _plain(op: str, of_booleans: str = "") -> Row:
             return node.emit(of_booleans, x, axes, keep_dims=_keeps(node))
         return _reduced(node, op, x, axes, _keeps(node))
 
-    return describe_row(row, f"{op}; {of_booleans} of booleans." if of_booleans else f"{op}.")
+    return describe_row(row, f"{op}; {of_booleans} for booleans." if of_booleans else f"{op}.")
 
 
 def _sum_of(*before: str, after: str = "") -> Row:
-    """Sum of what ops make of the elements, and an op of the sum; with no axes only these."""
+    """Return the row of a Sum after ops of the elements, and before an op of the sum. Without axes, the Sum is left out."""
 
     def row(node: OnnxNode) -> Outputs:
         x = node[0]
@@ -84,7 +84,7 @@ def _of_integers(node: OnnxNode, op: str, x: Tensor) -> Tensor:
 
 
 def log_sum_exp(node: OnnxNode) -> Tensor:
-    """`log(sum(exp(x - m))) + m`, where `m` is the largest element that is finite, 0 if there is none."""
+    """`log(sum(exp(x - m))) + m`, in which `m` is the largest element, or 0 if that is not finite."""
     own = node.dtype(node[0])
     x = node[0] if own.is_floating else node.cast(node[0], DOUBLE)
     axes = _axes(node, x)
@@ -102,7 +102,7 @@ def log_sum_exp(node: OnnxNode) -> Tensor:
 
 
 def _place_of(op: str) -> Row:
-    """ArgMax, ArgMin; where the last of equals is asked for, of the axis reversed."""
+    """Return the row of ArgMax or ArgMin."""
 
     def row(node: OnnxNode) -> Tensor:
         x = node[0]
@@ -118,7 +118,7 @@ def _place_of(op: str) -> Row:
             found = node.emit("Sub", last, found)
         return node.emit("ExpandDims", found, axis) if _keeps(node) else found
 
-    return describe_row(row, f"{op}; where the last of equals is asked for, of the axis reversed.")
+    return describe_row(row, f"{op}; with `select_last_index`, after ReverseV2.")
 
 
 ROWS: Rows = {

@@ -1,7 +1,7 @@
-"""Resize, and Upsample before it -> TensorFlow's resizing where that takes the same samples, else each axis by itself.
+"""Resize and its predecessor Upsample, as TensorFlow's resizing if that takes the same samples, else axis by axis.
 
-Along an axis the samples' coordinates, their neighbours and weights are computed, as constants where sizes and scales are
-known, and the weighted neighbours gathered and added up.
+Along an axis, the coordinates of samples, their neighbours and weights are computed, as constants if sizes and scales are
+known. The neighbours are gathered, multiplied by their weights, and added up.
 """
 
 from __future__ import annotations
@@ -11,13 +11,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from placesim.core.dtypes import DTYPES
+from placesim.core.dtypes import FLOAT, INT32
 from placesim.formats.onnx.folding import ConstantFolder, Value, float32, int32
 from placesim.formats.onnx.onnx_node import OnnxNode, Rows, Tensor, UnsupportedNodeError
 from placesim.formats.onnx.rows.sampling import cubic_weights
 from placesim.formats.onnx.rows.windows import channels_first, channels_last
 
-FLOAT, INT32 = DTYPES["float"], DTYPES["int32"]
 _NATIVE: dict[tuple[str, str, str], tuple[str, dict[str, Any]]] = {
     ("linear", "half_pixel", ""): ("ResizeBilinear", {"half_pixel_centers": True}),
     ("linear", "align_corners", ""): ("ResizeBilinear", {"align_corners": True}),
@@ -27,11 +26,11 @@ _NATIVE: dict[tuple[str, str, str], tuple[str, dict[str, Any]]] = {
     ("nearest", "tf_half_pixel_for_nn", "floor"): ("ResizeNearestNeighbor", {"half_pixel_centers": True}),
     ("nearest", "align_corners", "round_prefer_ceil"): ("ResizeNearestNeighbor", {"align_corners": True}),
 }
-"""TensorFlow's op for a mode, sample position and rounding."""
+"""TensorFlow's op and attrs by mode, coordinates and rounding."""
 
 
 class _Axis(NamedTuple):
-    """Resizing of an axis: its number, its size, its new size, the ratio of the two, the used part."""
+    """The resizing of an axis: its number, its size, its new size, their ratio, and the start and end of a crop region."""
 
     number: int
     size: Value
@@ -42,7 +41,7 @@ class _Axis(NamedTuple):
 
 
 class _ResizeOptions(NamedTuple):
-    """Options of the attributes for all axes."""
+    """The options of a node, from its attributes."""
 
     mode: str
     coordinates: str
@@ -54,7 +53,7 @@ class _ResizeOptions(NamedTuple):
 
 
 def resize(node: OnnxNode) -> Tensor:
-    """ResizeBilinear or ResizeNearestNeighbor where they take the same samples; else GatherV2, Mul and Sum axis by axis."""
+    """ResizeBilinear or ResizeNearestNeighbor if they take the same samples; else GatherV2, Mul and Sum axis by axis."""
     ways = _ResizeOptions(
         node.attr("mode", "nearest"),
         node.attr("coordinate_transformation_mode", "half_pixel"),
@@ -68,14 +67,14 @@ def resize(node: OnnxNode) -> Tensor:
 
 
 def resize_by_scales(node: OnnxNode) -> Tensor:
-    """ResizeNearestNeighbor or ResizeBilinear, or GatherV2, Mul and Sum axis by axis; samples by the lower index."""
+    """ResizeBilinear or ResizeNearestNeighbor if they take the same samples; else GatherV2, Mul and Sum axis by axis."""
     scales = node.constant(np.array(node.attr("scales"), np.float32)) if node.attr("scales") is not None else node[1]
     mode = {"bilinear": "linear"}.get(node.attr("mode", "nearest"), node.attr("mode", "nearest"))
     return _resized(node, None, scales, None, _ResizeOptions(mode, "asymmetric", "floor", -0.75, False, False, 0.0))
 
 
 def _filled(node: OnnxNode, tensor: Tensor | None) -> Tensor | None:
-    """An input that is present and not empty, else None."""
+    """Return an input, or None if it is omitted or empty."""
     return None if tensor is None or node.shape(tensor) == (0,) else tensor
 
 
@@ -117,10 +116,8 @@ def _axes(node: OnnxNode, roi: Tensor | None, scales: Tensor | None, sizes: Tens
     if roi is None:
         return made
     region, count = fold.cast(fold.value(roi), FLOAT), len(numbers)
-    return [
-        axis._replace(start=_item(fold, region, index), end=_item(fold, region, index + count))
-        for index, axis in enumerate(made)
-    ]
+    ends = [(_item(fold, region, index), _item(fold, region, index + count)) for index in range(count)]
+    return [axis._replace(start=start, end=end) for axis, (start, end) in zip(made, ends, strict=True)]
 
 
 def _item(fold: ConstantFolder, vector: Value, index: int) -> Value:
@@ -129,25 +126,17 @@ def _item(fold: ConstantFolder, vector: Value, index: int) -> Value:
 
 def _is_kept(axis: _Axis, ways: _ResizeOptions) -> bool:
     """Whether an axis is known to keep its size."""
-    if ways.coordinates == "tf_crop_and_resize":
-        return (
-            all(isinstance(end, np.ndarray) for end in (axis.start, axis.end))
-            and _same(axis)
-            and axis.start == 0
-            and axis.end == 1
-        )
-    return isinstance(axis.scale, np.ndarray) and axis.scale == 1
+    if ways.coordinates != "tf_crop_and_resize":
+        return isinstance(axis.scale, np.ndarray) and bool(axis.scale == 1)
+    is_known = all(isinstance(each, np.ndarray) for each in (axis.start, axis.end, axis.size, axis.resized))
+    return is_known and axis.size == axis.resized and axis.start == 0 and axis.end == 1
 
 
-def _same(axis: _Axis) -> bool:
-    return isinstance(axis.size, np.ndarray) and isinstance(axis.resized, np.ndarray) and axis.size == axis.resized
-
-
-# --- TensorFlow's own -----------------------------------------------------------------------------------------------
+# --- TensorFlow's ops -----------------------------------------------------------------------------------------------
 
 
 def _native(node: OnnxNode, axes: Sequence[_Axis], ways: _ResizeOptions) -> Tensor | None:
-    """The images by an op of TensorFlow; None if that would take other samples."""
+    """Return the images resized by an op of TensorFlow; None if that would take other samples."""
     images = node[0]
     mode = "half_pixel" if ways.coordinates == "pytorch_half_pixel" and all(map(_is_long, axes)) else ways.coordinates
     rounding = ways.rounding if ways.mode == "nearest" else ""
@@ -201,7 +190,7 @@ def _by_axis(node: OnnxNode, axes: Sequence[_Axis], ways: _ResizeOptions) -> Ten
 
 
 def _samples(node: OnnxNode, axis: _Axis, ways: _ResizeOptions) -> Value:
-    """The coordinate in the input of each element of the resized axis."""
+    """Return the coordinate in the input of each element of the resized axis."""
     fold = ConstantFolder(node)
     size = fold.cast(axis.size, FLOAT)
     length = fold("Mul", size, axis.scale)
@@ -241,10 +230,6 @@ def _cropped(fold: ConstantFolder, axis: _Axis, steps: Value, length: Value, siz
     return fold("AddV2", within, fold("Mul", axis.start, last))
 
 
-def _clamped(fold: ConstantFolder, indices: Value, size: Value) -> Value:
-    return fold("Minimum", fold("Maximum", indices, int32(0)), fold("Sub", size, int32(1)))
-
-
 def _nearest(node: OnnxNode, samples: Value, axis: _Axis, ways: _ResizeOptions) -> Value:
     fold, half = ConstantFolder(node), float32(0.5)
     if ways.rounding == "round_prefer_floor":
@@ -255,11 +240,11 @@ def _nearest(node: OnnxNode, samples: Value, axis: _Axis, ways: _ResizeOptions) 
         whole = fold(ways.rounding.capitalize(), samples)
     else:
         raise UnsupportedNodeError(f"no such nearest_mode: got '{ways.rounding}'")
-    return _clamped(fold, fold.cast(whole, INT32), axis.size)
+    return fold.clamped(fold.cast(whole, INT32), axis.size)
 
 
 def _weighted(node: OnnxNode, images: Tensor, samples: Value, axis: _Axis, ways: _ResizeOptions, rank: int) -> Tensor:
-    """Each sample's neighbours along the axis, weighted and added up."""
+    """Return the weighted sum of each sample's neighbours along an axis."""
     fold = ConstantFolder(node)
     reach = float32(1 if ways.mode == "linear" else 2)
     shrink = fold("Minimum", axis.scale, float32(1)) if ways.antialias else float32(1)
@@ -271,24 +256,23 @@ def _weighted(node: OnnxNode, images: Tensor, samples: Value, axis: _Axis, ways:
     weights = _weights(fold, fold("Abs", fold("Mul", fold("Sub", fold.cast(offsets, FLOAT), ratio), shrink)), ways)
     places = fold("AddV2", fold("Reshape", fold.cast(base, INT32), column), offsets)
     if ways.excludes:
-        inside = fold("LogicalAnd", fold("GreaterEqual", places, int32(0)), fold("Less", places, axis.size))
-        weights = fold("SelectV2", inside, weights, float32(0))
+        weights = fold("SelectV2", fold.inside(places, axis.size), weights, float32(0))
     if ways.excludes or ways.antialias:
         weights = fold("RealDiv", weights, fold("Reshape", fold("Sum", weights, int32(1)), column))
-    gathered = node.emit("GatherV2", images, _clamped(fold, places, axis.size), int32(axis.number))
+    gathered = node.emit("GatherV2", images, fold.clamped(places, axis.size), int32(axis.number))
     shaped = fold("Reshape", weights, fold.concat([fold.shape(weights), np.ones(rank - 1 - axis.number, np.int32)]))
     return node.emit("Sum", node.emit("Mul", gathered, fold.cast(shaped, node.dtype(images))), int32(axis.number + 1))
 
 
 def _weights(fold: ConstantFolder, distance: Value, ways: _ResizeOptions) -> Value:
-    """Of neighbours at a distance from the sample: a triangle, or the cubic of Keys with its coefficient."""
+    """Return the weights of neighbours at these distances from a sample, for linear or cubic interpolation."""
     if ways.mode == "linear":
         return fold("Maximum", fold("Sub", float32(1), distance), float32(0))
     return cubic_weights(fold, distance, ways.cubic)
 
 
 def _outside(node: OnnxNode, samples: Value, axis: _Axis, rank: int) -> Value:
-    """Mask, broadcast over the images, of elements whose sample is outside the input along an axis."""
+    """Return whether the sample of each element along an axis is outside the input, shaped for broadcasting over images."""
     fold = ConstantFolder(node)
     last = fold("Sub", fold.cast(axis.size, FLOAT), float32(1))
     mask = fold("LogicalOr", fold("Less", samples, float32(0)), fold("Less", last, samples))

@@ -1,4 +1,4 @@
-"""Samples of images at points between their elements: the neighbours of each point gathered, weighted and added up."""
+"""Samples of images at points between their elements: weighted sums of the neighbours of each point."""
 
 from __future__ import annotations
 
@@ -7,28 +7,27 @@ from typing import NamedTuple
 
 import numpy as np
 
-from placesim.core.dtypes import DTYPES
+from placesim.core.dtypes import FLOAT, INT32
 from placesim.formats.onnx.folding import MOST_KNOWN, ConstantFolder, Value, float32, int32
 from placesim.formats.onnx.onnx_node import OnnxNode, Rows, Tensor, UnsupportedNodeError
 from placesim.formats.onnx.rows.windows import group_count, kernel_shape, spatial_attr
 
-FLOAT, INT32 = DTYPES["float"], DTYPES["int32"]
 CUBIC = -0.75
 """Coefficient of GridSample's cubic interpolation, from its definition."""
 
 
 class Taps(NamedTuple):
-    """The neighbours of points along one axis, `[batch, points, taps]`: their indices, all in the image, and weights."""
+    """The neighbours of points along an axis: their indices, all inside the image, and weights, `[batch, points, taps]`."""
 
     places: Value
     weights: Value
 
 
 def gathered(node: OnnxNode, images: Tensor, sizes: Sequence[Value], axes: Sequence[Taps]) -> tuple[Tensor, Tensor]:
-    """All neighbours of points, one axis's with each of the others', and their weights.
+    """Return all combinations of the points' neighbours along the axes, and their weights.
 
-    `images` are `[batch, channels, spatial...]` of these `sizes`; gives `[batch, channels, points, neighbours]` and
-    `[batch, 1, points, neighbours]`.
+    `images` are `[batch, channels, spatial...]` of these `sizes`. The neighbours are `[batch, channels, points, neighbours]`,
+    their weights `[batch, 1, points, neighbours]`.
     """
     fold, count = ConstantFolder(node), len(axes)
     places: Value | None = None
@@ -48,7 +47,7 @@ def gathered(node: OnnxNode, images: Tensor, sizes: Sequence[Value], axes: Seque
 
 
 def _widened(node: OnnxNode, value: Value, number: int, count: int) -> Value:
-    """`[batch, points, taps]` with an axis of taps for each of several, its own the one of that number."""
+    """Return `[batch, points, taps]` with `count` axes in place of `taps`: of size 1, except axis `number` with the taps."""
     fold = ConstantFolder(node)
     shape = fold.shape(value)
     start = fold("GatherV2", shape, int32([0, 1]), int32(0))
@@ -57,17 +56,9 @@ def _widened(node: OnnxNode, value: Value, number: int, count: int) -> Value:
 
 
 def _summed(node: OnnxNode, images: Tensor, sizes: Sequence[Value], axes: Sequence[Taps]) -> Tensor:
-    """`[batch, channels, points]`."""
+    """Return the weighted sums of the points' neighbours, `[batch, channels, points]`."""
     found, weights = gathered(node, images, sizes, axes)
     return node.emit("Sum", node.emit("Mul", found, weights), int32(3))
-
-
-def _clamped(fold: ConstantFolder, places: Value, size: Value) -> Value:
-    return fold("Minimum", fold("Maximum", places, int32(0)), fold("Sub", size, int32(1)))
-
-
-def _inside(fold: ConstantFolder, places: Value, size: Value) -> Value:
-    return fold("LogicalAnd", fold("GreaterEqual", places, int32(0)), fold("Less", places, size))
 
 
 def _column(node: OnnxNode, value: Value) -> Value:
@@ -75,14 +66,24 @@ def _column(node: OnnxNode, value: Value) -> Value:
 
 
 def _linear(node: OnnxNode, points: Value, size: Value) -> Taps:
-    """The two neighbours of points `[batch, points]`, nothing outside."""
+    """Return the two neighbours of points `[batch, points]`; neighbours outside the image have weight 0."""
     fold = ConstantFolder(node)
     base = fold("Floor", points)
-    places = fold("AddV2", fold.cast(_column(node, base), INT32), int32([0, 1]))
+    places, weights = _two_indices(node, base), _two_weights(node, points, base)
+    return Taps(fold.clamped(places, size), fold("SelectV2", fold.inside(places, size), weights, float32(0)))
+
+
+def _two_indices(node: OnnxNode, base: Value) -> Value:
+    """Return the indices of the two neighbours of points: `base` and `base + 1`."""
+    fold = ConstantFolder(node)
+    return fold("AddV2", fold.cast(_column(node, base), INT32), int32([0, 1]))
+
+
+def _two_weights(node: OnnxNode, points: Value, base: Value) -> Value:
+    """Return the weights of the two neighbours of points: 1 - x and x, where x is `points - base`."""
+    fold = ConstantFolder(node)
     after = _column(node, fold("Sub", points, base))
-    # 1 - x for the one before, x for the one behind
-    weights = fold("AddV2", float32([1, 0]), fold("Mul", after, float32([-1, 1])))
-    return Taps(_clamped(fold, places, size), fold("SelectV2", _inside(fold, places, size), weights, float32(0)))
+    return fold("AddV2", float32([1, 0]), fold("Mul", after, float32([-1, 1])))
 
 
 # --- grids ----------------------------------------------------------------------------------------------------------
@@ -91,7 +92,7 @@ def _linear(node: OnnxNode, points: Value, size: Value) -> Taps:
 def grid_sample(node: OnnxNode) -> Tensor:
     """GatherV2 of all neighbours of each point, Mul by their weights and Sum.
 
-    Images are `[batch, channels, spatial...]`, the grid `[batch, spatial..., axes]`, the last axis of the images first.
+    Images are `[batch, channels, spatial...]`, and the grid is `[batch, spatial..., axes]`, with the images' last axis first.
     """
     images, fold = node[0], ConstantFolder(node)
     axes = node.known_rank(images) - 2
@@ -135,12 +136,12 @@ def _grid_taps(node: OnnxNode, point: Value, size: Value, mode: str, padding: st
         whole = fold("Floor", _reflected(fold, whole, first, last))
     places = fold.cast(whole, INT32)
     if padding == "zeros":
-        weights = fold("SelectV2", _inside(fold, places, size), weights, float32(0))
-    return Taps(_clamped(fold, places, size), weights)
+        weights = fold("SelectV2", fold.inside(places, size), weights, float32(0))
+    return Taps(fold.clamped(places, size), weights)
 
 
 def _reflected(fold: ConstantFolder, where: Value, first: Value, last: Value) -> Value:
-    """Points outside `[first, last]`, reflected at its ends as often as needed."""
+    """Return points, of which those outside `[first, last]` are reflected at its ends as often as needed."""
     span = fold("Sub", last, first)
     twice = fold("Maximum", fold("Mul", span, float32(2)), float32(np.finfo(np.float32).tiny))
     rest = fold("FloorMod", fold("Sub", where, first), twice)
@@ -148,7 +149,7 @@ def _reflected(fold: ConstantFolder, where: Value, first: Value, last: Value) ->
 
 
 def cubic_weights(fold: ConstantFolder, distance: Value, a: float) -> Value:
-    """Of neighbours at a distance from the sample: the cubic of Keys with its coefficient."""
+    """Return the weights of neighbours at these distances from a sample, by Keys' cubic with the coefficient `a`."""
     near = _polynomial(fold, distance, [a + 2, -(a + 3), 0, 1])
     far = _polynomial(fold, distance, [a, -5 * a, 8 * a, -4 * a])
     outer = fold("SelectV2", fold("Less", distance, float32(2)), far, float32(0))
@@ -162,16 +163,14 @@ def _polynomial(fold: ConstantFolder, value: Value, coefficients: Sequence[float
     return made
 
 
-# --- deformed convolutions ------------------------------------------------------------------------------------------
+# --- deformable convolutions ----------------------------------------------------------------------------------------
 
 
 def deform_conv(node: OnnxNode) -> Tensor:
-    """GatherV2, Mul and Sum of samples at the moved taps, and BatchMatMulV2 by the filters."""
+    """GatherV2, Mul and Sum for samples at the taps plus offsets, and BatchMatMulV2 by the filters."""
     images, filters, offsets, mask = node[0], node[1], node[2], node.input(4)
-    if node.known_rank(images) != 4:
-        raise UnsupportedNodeError(
-            f"unsupported deformable convolution: got images of rank {node.known_rank(images)}, expected rank 4"
-        )
+    if (rank := node.known_rank(images)) != 4:
+        raise UnsupportedNodeError(f"unsupported deformable convolution: got images of rank {rank}, expected rank 4")
     fold = ConstantFolder(node)
     taps = kernel_shape(node, filters)
     strides, rates = spatial_attr(node, "strides", 2, 1), spatial_attr(node, "dilations", 2, 1)
@@ -236,7 +235,7 @@ def roi_align(node: OnnxNode) -> Tensor:
         taps, samples = _region_taps(node, start, length, bins[number], sizes[number + 2])
         axes.append(taps)
         counts.append(samples)
-    # the points are bins of rows by bins of columns; the neighbours of a point those of all its samples
+    # a point is a pair of bins, of rows and of columns; its neighbours are those of all samples in the bins
     shape = fold.pack([count, int32(bins[0] * bins[1]), int32(-1)])
     spread = []
     for number, taps in enumerate(axes):
@@ -253,7 +252,7 @@ def roi_align(node: OnnxNode) -> Tensor:
 
 
 def _region_taps(node: OnnxNode, start: Tensor, length: Tensor, bins: int, size: Value) -> tuple[Taps, Tensor]:
-    """The neighbours of all samples along an axis, `[regions, bins, samples, 2]`, and how many samples each bin has."""
+    """Return the neighbours of all samples along an axis, `[regions, bins, samples, 2]`, and the samples of each bin."""
     fold, ratio = ConstantFolder(node), node.attr("sampling_ratio", 0)
     step = node.emit("RealDiv", length, np.float32(bins))
     each = node.emit("Fill", node.emit("Shape", step), np.float32(ratio)) if ratio > 0 else node.emit("Ceil", step)
@@ -270,15 +269,14 @@ def _region_taps(node: OnnxNode, start: Tensor, length: Tensor, bins: int, size:
     near = fold("LogicalAnd", fold("LessEqual", float32(-1), points), fold("LessEqual", points, limit))
     held = fold("Minimum", fold("Maximum", points, float32(0)), last)
     base = fold("Minimum", fold("Floor", held), last)
-    after = _column(node, fold("Sub", held, base))
-    weights = fold("AddV2", float32([1, 0]), fold("Mul", after, float32([-1, 1])))
+    weights = _two_weights(node, held, base)
     counted = _column(node, fold("LogicalAnd", near, taken))
-    places = _clamped(fold, fold("AddV2", fold.cast(_column(node, base), INT32), int32([0, 1])), size)
+    places = fold.clamped(_two_indices(node, base), size)
     return Taps(places, fold("SelectV2", counted, weights, float32(0))), each
 
 
 def _over_bins(node: OnnxNode, part: Value, number: int, bins: tuple[int, int]) -> Tensor:
-    """`[regions, bins, samples, 2]` of one axis for each bin of both, `[regions, rows, columns, samples * 2]`."""
+    """Return `[regions, bins, samples, 2]` of axis `number`, repeated along the bins of the other axis."""
     wide = node.emit("ExpandDims", part, np.int32(2 if number == 0 else 1))
     multiples = int32([1, 1, bins[1], 1, 1] if number == 0 else [1, bins[0], 1, 1, 1])
     return node.emit("Tile", wide, multiples)

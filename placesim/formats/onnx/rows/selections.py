@@ -1,20 +1,19 @@
-"""Rows of ops that select by value: the largest, the unique, boxes that do not overlap."""
+"""Selections by value: the largest elements, unique elements, and boxes that do not overlap."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from placesim.core.dtypes import DTYPES
+from placesim.core.dtypes import INT32, INT64
 from placesim.formats.onnx.folding import Value, int32
 from placesim.formats.onnx.onnx_node import OnnxNode, Rows, Tensor, UnsupportedNodeError
 
-INT32, INT64 = DTYPES["int32"], DTYPES["int64"]
 _MOST_LISTS = 4096
-"""Lists of boxes, one for each class of each image, that are unrolled."""
+"""Maximum number of lists of boxes, one for each class of each image, since each adds nodes."""
 
 
 def top_k(node: OnnxNode) -> list[Tensor]:
-    """TopKV2 over the last axis, to which others are moved; the smallest are the largest in the reverse order."""
+    """TopKV2, between Transposes for another axis than the last, and between Negs (Inverts of integers) for the smallest."""
     tensor = node[0]
     rank, axis = node.known_rank(tensor), node.attr("axis", -1)
     last = axis in (-1, rank - 1)
@@ -36,12 +35,12 @@ def _largest(node: OnnxNode, tensor: Tensor, count: Value) -> tuple[Tensor, Tens
 
 
 def _reversed(node: OnnxNode, tensor: Tensor) -> Tensor:
-    """The elements in the reverse order; its own reverse.  The negative of an integer may not be there, its complement is."""
+    """Return elements with the reverse order: negated, or for integers complemented, since a type may lack a negative."""
     return node.emit("Neg" if node.dtype(tensor).numpy.kind not in "iu" else "Invert", tensor)
 
 
 def _scalar_int32(node: OnnxNode, tensor: Tensor) -> Value:
-    """Single element of a tensor, clipped to int32."""
+    """Return the single element of a tensor as an int32, with larger numbers clipped."""
     content = node.content(tensor)
     most = np.iinfo(np.int32).max
     if content is not None:
@@ -58,7 +57,7 @@ def _scalar_int32(node: OnnxNode, tensor: Tensor) -> Value:
 
 
 def non_max_suppression(node: OnnxNode) -> Tensor:
-    """A NonMaxSuppressionV3 for each class of each image, and ConcatV2 of rows of image, class and box."""
+    """NonMaxSuppressionV3 for each class of each image, and ConcatV2 of rows with image, class and box."""
     boxes, scores = node[0], node[1]
     dims = (node.shape(scores) or ())[:2]
     if len(dims) != 2 or None in dims:
@@ -92,7 +91,7 @@ def _threshold(node: OnnxNode, index: int, default: float) -> Value:
 
 
 def _corners(node: OnnxNode, boxes: Tensor) -> Tensor:
-    """Boxes of centre x, centre y, width and height as two corners, rows before columns."""
+    """Return boxes of centre x, centre y, width and height as two corners, with rows before columns."""
     x, y, width, height = node.emit_all("Unpack", boxes, num=4, axis=-1)
     sides = []
     for centre, size in ((y, height), (x, width)):
@@ -106,11 +105,10 @@ def _corners(node: OnnxNode, boxes: Tensor) -> Tensor:
 
 
 def unique(node: OnnxNode) -> list[Tensor | None]:
-    """UniqueWithCountsV2, whose order is that of first occurrence; sorted by TopKV2, slices by comparing each with each."""
+    """UniqueWithCountsV2, in the order of first occurrence; to sort, TopKV2, or for slices comparisons of all pairs."""
     tensor, axis = node[0], node.attr("axis")
     if axis is None:
-        tensor, axis = node.emit("Reshape", tensor, int32([-1])), 0
-        rank = 1
+        tensor, axis, rank = node.emit("Reshape", tensor, int32([-1])), 0, 1
     else:
         rank = node.known_rank(tensor)
     number = axis % rank
@@ -128,19 +126,19 @@ def unique(node: OnnxNode) -> list[Tensor | None]:
 
 
 def _from_zero(node: OnnxNode, end: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """The inputs of a Range of int64 from 0 in steps of 1: literals alone would be taken as int32."""
+    """Return the inputs of an int64 Range from 0 in steps of 1; literals would be int32."""
     return node.constant(0, INT64), end, node.constant(1, INT64)
 
 
 def _sorting(node: OnnxNode, vector: Tensor, total: Tensor) -> Tensor:
-    """The indices that sort a vector."""
+    """Return the indices that sort a vector."""
     if not node.computes("TopKV2", T=node.dtype(vector)):
         raise UnsupportedNodeError(f"cannot sort {node.dtype(vector).name} elements: expected numbers, or sorted = 0")
     return _largest(node, _reversed(node, vector), total)[1]
 
 
 def _sorting_slices(node: OnnxNode, tensor: Tensor, axis: int, rank: int) -> Tensor:
-    """The indices that sort slices by their first element that differs: each is counted the slices that come before it."""
+    """Return the indices that sort slices lexicographically, from the number of slices that come before each slice."""
     order = [axis, *(other for other in range(rank) if other != axis)]
     moved = node.emit("Transpose", tensor, int32(order)) if axis else tensor
     size = node.emit("GatherV2", node.emit("Shape", moved), np.int32(0), np.int32(0))

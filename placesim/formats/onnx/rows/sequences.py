@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
-from placesim.core.dtypes import DTYPES
-from placesim.formats.onnx.bodies import IterationResult, repeat, scalar
-from placesim.formats.onnx.element_types import BY_ONNX_NUMBER, ONNX_NUMBER
+from placesim.core.dtypes import BOOL, INT32, INT64
+from placesim.formats.onnx.bodies import IterationResult, brought_in, repeat, scalar
+from placesim.formats.onnx.element_types import ONNX_NUMBER
 from placesim.formats.onnx.lists import (
-    INT64,
     as_tensor,
     common_type,
     element_dtype,
@@ -26,33 +25,25 @@ from placesim.formats.onnx.lists import (
     sequence_type,
     shape_operand,
     stacked,
-    tensor_type,
     tensor_value,
 )
-from placesim.formats.onnx.onnx_node import OnnxNode, Outputs, Rows, UnsupportedNodeError
-from placesim.formats.onnx.values import Dims, Value
+from placesim.formats.onnx.onnx_node import OnnxNode, Outputs, Rows, UnsupportedNodeError, tensor_of
+from placesim.formats.onnx.values import Dims, Value, tensor_type
 from placesim.graph.graph import TensorRef
-
-INT32 = DTYPES["int32"]
-
-
-def _given(node: OnnxNode, index: int) -> Value:
-    """Value of an input."""
-    found = node.values[index] if index < len(node.values) else None
-    if found is None:
-        raise UnsupportedNodeError(f"no input {index}: expected one")
-    return found
 
 
 def _sequence(node: OnnxNode) -> Value:
-    found = _given(node, 0)
+    found = node.value(0)
     if kind_of(found) != "sequence_type":
         raise UnsupportedNodeError("not a sequence: got a tensor or an optional as input 0, expected a sequence")
     return found
 
 
 def _known_place(node: OnnxNode, index: int, count: int, beyond: int) -> int | None:
-    """Position in a sequence with known members, from 0 on; None if known only at run time."""
+    """Return the index that an input gives in a sequence of `count` members, of 0 or more; None if it is not known.
+
+    An omitted input gives the last member, or with `beyond` = 1 the end.
+    """
     tensor = node.input(index)
     if tensor is None:
         return count - 1 + beyond
@@ -66,8 +57,8 @@ def _known_place(node: OnnxNode, index: int, count: int, beyond: int) -> int | N
 
 
 def _place(node: OnnxNode, index: int, handle: TensorRef) -> TensorRef:
-    """A place in a list, from 0 on: an int32 scalar."""
-    place = node.narrow(scalar(node, _given(node, index)), "position")
+    """Return the index that an input gives in a TensorList, of 0 or more, as an int32 scalar."""
+    place = node.narrow(scalar(node, node.value(index)), "position")
     content = node.content(place) if node.content(place) is not None else node.content(node.input(index))
     if content is not None and int(content.reshape(())) >= 0:
         return place
@@ -76,13 +67,13 @@ def _place(node: OnnxNode, index: int, handle: TensorRef) -> TensorRef:
 
 
 def _empty(node: OnnxNode) -> Outputs:
-    """A list of no members, which nothing stands for."""
+    """No op."""
     return Value(None, sequence_type(tensor_type(node.attr("dtype", 1), None)), None, ())
 
 
 def _construct(node: OnnxNode) -> Outputs:
-    """A list of the inputs, which nothing stands for as its length is known."""
-    items = tuple(_given(node, index) for index in range(len(node.values)))
+    """No op, because the length is known."""
+    items = tuple(node.value(index) for index in range(len(node.values)))
     return _sequence_of(items, sequence_type(items[0].type))
 
 
@@ -91,13 +82,13 @@ def _sequence_of(items: tuple[Value, ...], kind: object) -> Value:
 
 
 def _insert(node: OnnxNode) -> Outputs:
-    """The list with a member more; TensorListResize and TensorListSetItem where its length or the place is unknown before."""
-    value, item = _sequence(node), _given(node, 1)
+    """No op if length and index are known; else TensorListPushBack, or TensorListResize and TensorListSetItem."""
+    value, item = _sequence(node), node.value(1)
     if value.items is not None:
         place = _known_place(node, 2, len(value.items), 1)
         if place is not None:
             return _sequence_of((*value.items[:place], item, *value.items[place:]), value.type)
-    handle = cast("TensorRef", as_tensor(node, value).ref)
+    handle = tensor_of(as_tensor(node, value))
     kind = sequence_type(common_type(element_type(value), item.type))
     if node.input(2) is None:
         return Value(pushed(node, handle, node[1]), kind)
@@ -109,7 +100,7 @@ def _insert(node: OnnxNode) -> Outputs:
 
 
 def _erase(node: OnnxNode) -> Outputs:
-    """The list with a member less; TensorListPopBack of what was moved where its length is known only when it runs."""
+    """No op if length and index are known; else TensorListPopBack, after a loop that moves the later members."""
     value = _sequence(node)
     if value.items is not None:
         place = _known_place(node, 1, len(value.items), 0)
@@ -117,7 +108,7 @@ def _erase(node: OnnxNode) -> Outputs:
             if not value.items:
                 raise UnsupportedNodeError("nothing to erase: got an empty sequence")
             return _sequence_of((*value.items[:place], *value.items[place + 1 :]), value.type)
-    handle = cast("TensorRef", as_tensor(node, value).ref)
+    handle = tensor_of(as_tensor(node, value))
     if node.input(1) is not None:
         place_in = _place(node, 1, handle)
         count = node.emit("Sub", node.emit("Sub", list_length(node, handle), place_in), np.int32(1))
@@ -127,47 +118,50 @@ def _erase(node: OnnxNode) -> Outputs:
 
 
 def _moved(node: OnnxNode, value: Value, count: TensorRef, start: TensorRef, step: int) -> TensorRef:
-    """A list in which `count` members from `start` on, going by `step`, are the next ones in that direction."""
+    """Return a list in which `count` members from index `start` on, in steps of `step`, are replaced by their successors.
+
+    With a step of 1, later members move to lower indices; with -1, earlier members move to higher ones.
+    """
 
     def turn(body: OnnxNode, number: Value, flag: Value, carried: list[Value]) -> IterationResult:
-        own = cast("TensorRef", carried[0].ref)
-        from_start = body.reading.brought_in(Value(start)).ref  # type: ignore[attr-defined]
-        gone = body.cast(cast("TensorRef", number.ref), INT32)
+        own = tensor_of(carried[0])
+        from_start = brought_in(body, Value(start)).ref
+        gone = body.cast(tensor_of(number), INT32)
         place = body.emit("AddV2" if step > 0 else "Sub", from_start, gone)
         item = list_item(body, carried[0], body.emit("AddV2", place, np.int32(step)))
         made = body.emit("TensorListSetItem", own, place, item.ref, element_dtype=element_dtype(value))
         return IterationResult(None, [Value(made, carried[0].type)], [])
 
     open_value = Value(value.ref, sequence_type(tensor_type(element_type(value).tensor_type.elem_type, None)))
-    return cast("TensorRef", repeat(node, node.cast(count, INT64), None, [open_value], turn).carried[0].ref)
+    return tensor_of(repeat(node, node.cast(count, INT64), None, [open_value], turn).carried[0])
 
 
 def _at(node: OnnxNode) -> Outputs:
-    """The member itself; TensorListGetItem where the place or the length is known only when it runs."""
+    """No op if length and index are known, else TensorListGetItem."""
     value = _sequence(node)
     if value.items is not None:
         place = _known_place(node, 1, len(value.items), 0)
         if place is not None:
             return value.items[place]
     listed = as_tensor(node, value)
-    return list_item(node, listed, _place(node, 1, cast("TensorRef", listed.ref)))
+    return list_item(node, listed, _place(node, 1, tensor_of(listed)))
 
 
 def _length(node: OnnxNode) -> Outputs:
-    """A Const; TensorListLength where the length is known only when it runs."""
+    """Const if the length is known, else TensorListLength."""
     value = _sequence(node)
     if value.items is not None:
         return node.constant(np.int64(len(value.items)), INT64)
-    return tensor_value(node, node.cast(list_length(node, cast("TensorRef", value.ref)), INT64), ())
+    return tensor_value(node, node.cast(list_length(node, tensor_of(value)), INT64), ())
 
 
 def _concat(node: OnnxNode) -> Outputs:
-    """ConcatV2 or Pack of the members; TensorListStack and what joins its rows where their number is unknown."""
+    """ConcatV2 or Pack if the length is known; else TensorListStack, TensorListConcatV2 or a loop of ConcatV2."""
     value, axis, is_new = _sequence(node), node.attr("axis"), node.attr("new_axis", 0)
     if axis is None:
         raise UnsupportedNodeError("no 'axis': expected one")
     if value.items is not None:
-        items = [cast("TensorRef", item.ref) for item in value.items]
+        items = [tensor_of(item) for item in value.items]
         if not items:
             raise UnsupportedNodeError("nothing to join: got an empty sequence")
         if is_new:
@@ -177,8 +171,8 @@ def _concat(node: OnnxNode) -> Outputs:
 
 
 def _joined(node: OnnxNode, value: Value, axis: int, is_new: bool) -> Value:
-    """The members of a list along an axis of theirs, or a new one."""
-    handle, kind, dtype = cast("TensorRef", value.ref), element_type(value), element_dtype(value)
+    """Return the members of a list, joined along one of their axes or along a new axis."""
+    handle, kind, dtype = tensor_of(value), element_type(value), element_dtype(value)
     dims = Value(None, kind).shape
     if is_new and axis == 0:
         return stacked(node, handle, dtype, dims)
@@ -199,14 +193,14 @@ def _joined(node: OnnxNode, value: Value, axis: int, is_new: bool) -> Value:
 
 
 def _joined_one_by_one(node: OnnxNode, value: Value, axis: int, dims: Dims | None) -> Value:
-    """The members of a list joined along an axis that is not their first, as TensorFlow's op for lists can't."""
-    count = node.cast(list_length(node, cast("TensorRef", value.ref)), INT64)
+    """Return the members of a list, joined along an axis other than the first by a loop, as TensorFlow has no op for it."""
+    count = node.cast(list_length(node, tensor_of(value)), INT64)
     first = list_item(node, value, node.constant(np.int32(0)))
     made_dims = None if dims is None else tuple(None if i == axis % len(dims) else size for i, size in enumerate(dims))
 
     def turn(body: OnnxNode, number: Value, flag: Value, carried: list[Value]) -> IterationResult:
-        own = body.reading.brought_in(value)  # type: ignore[attr-defined]
-        place = body.emit("AddV2", body.cast(cast("TensorRef", number.ref), INT32), np.int32(1))
+        own = brought_in(body, value)
+        place = body.emit("AddV2", body.cast(tensor_of(number), INT32), np.int32(1))
         item = list_item(body, own, place)
         made = body.emit("ConcatV2", [carried[0].ref, item.ref], body.constant(np.int32(axis)))
         return IterationResult(None, [tensor_value(body, made, made_dims)], [])
@@ -215,7 +209,7 @@ def _joined_one_by_one(node: OnnxNode, value: Value, axis: int, dims: Dims | Non
 
 
 def _split(node: OnnxNode) -> Outputs:
-    """Split, SplitV or Unpack; a TensorList where the number of parts is known only when it runs."""
+    """Unpack or SplitV if the number of parts is known; else TensorListFromTensor or TensorListSplit."""
     keeps = node.input(1) is not None or bool(node.attr("keepdims", 1))
     data, given = node[0], node.input(1)
     shape = node.shape(data)
@@ -234,7 +228,7 @@ def _split(node: OnnxNode) -> Outputs:
 
 
 def _parts(lengths: Any, size: int) -> list[int]:
-    """The lengths of members, of a list of them or of the one length that all but the last one have."""
+    """Return the lengths of members, from a list of them, or from the length of all but the last one."""
     if lengths.ndim:
         parts = [int(part) for part in lengths]
     else:
@@ -248,7 +242,7 @@ def _parts(lengths: Any, size: int) -> list[int]:
 
 
 def _split_as_list(node: OnnxNode, data: TensorRef, shape: Dims, axis: int, keeps: bool) -> Value:
-    """Members of a number that is known only when it runs."""
+    """Return a TensorList of parts whose number is not known."""
     order = [axis, *range(axis), *range(axis + 1, len(shape))]
     rows = data if axis == 0 else node.emit("Transpose", data, np.array(order, np.int32))
     dims = tuple(shape[i] for i in order)
@@ -269,7 +263,7 @@ def _kind(node: OnnxNode, data: TensorRef, dims: Dims) -> Any:
 
 
 def _lengths(node: OnnxNode, rows: TensorRef) -> TensorRef:
-    """The lengths of members of a tensor that is split along its first axis: an int64 vector."""
+    """Return the lengths of the members of a tensor that is split along its first axis, as an int64 vector."""
     zero, one = node.constant(np.int64(0)), node.constant(np.int64(1))
     size = node.emit("GatherV2", node.emit("Shape", rows, out_type=INT64), zero, np.int32(0))
     given = node.input(1)
@@ -287,26 +281,23 @@ def _lengths(node: OnnxNode, rows: TensorRef) -> TensorRef:
 
 
 def _each_transposed(node: OnnxNode, value: Value, order: Any, dims: Dims) -> Value:
-    """A list of the members of a list, transposed."""
-    made = Value(empty_list(node, element_dtype(value)), _kind_of_members(value, dims))
+    """Return a list of the transposed members of a list."""
+    kind = sequence_type(tensor_type(element_type(value).tensor_type.elem_type, dims))
+    made = Value(empty_list(node, element_dtype(value)), kind)
 
     def turn(body: OnnxNode, number: Value, flag: Value, carried: list[Value]) -> IterationResult:
-        own = body.reading.brought_in(value)  # type: ignore[attr-defined]
-        item = list_item(body, own, body.cast(cast("TensorRef", number.ref), INT32))
+        own = brought_in(body, value)
+        item = list_item(body, own, body.cast(tensor_of(number), INT32))
         turned = body.emit("Transpose", item.ref, order)
-        return IterationResult(None, [Value(pushed(body, cast("TensorRef", carried[0].ref), turned), made.type)], [])
+        return IterationResult(None, [Value(pushed(body, tensor_of(carried[0]), turned), made.type)], [])
 
-    count = node.cast(list_length(node, cast("TensorRef", value.ref)), INT64)
+    count = node.cast(list_length(node, tensor_of(value)), INT64)
     return repeat(node, count, None, [made], turn).carried[0]
-
-
-def _kind_of_members(value: Value, dims: Dims) -> Any:
-    return sequence_type(tensor_type(element_type(value).tensor_type.elem_type, dims))
 
 
 def _members(node: OnnxNode, made: tuple[TensorRef, ...], shapes: list[Dims]) -> Value:
     items = tuple(tensor_value(node, ref, dims) for ref, dims in zip(made, shapes, strict=True))
-    node.reading.by_ref |= {cast("TensorRef", item.ref): item for item in items}
+    node.reading.by_ref |= {tensor_of(item): item for item in items}
     return _sequence_of(items, node.output_type() or sequence_type(node.reading.by_ref[node[0]].type))
 
 
@@ -314,7 +305,7 @@ def _members(node: OnnxNode, made: tuple[TensorRef, ...], shapes: list[Dims]) ->
 
 
 def _optional(node: OnnxNode) -> Outputs:
-    """The value itself, or none."""
+    """No op."""
     value = node.values[0] if node.values else None
     if value is not None:
         return Value(None, optional_type(value.type), None, (value,))
@@ -325,17 +316,17 @@ def _optional(node: OnnxNode) -> Outputs:
 
 
 def _has_element(node: OnnxNode) -> Outputs:
-    """A Const; OptionalHasValue if known only when it runs."""
+    """Const if it is known, else OptionalHasValue."""
     value = node.values[0] if node.values else None
     if value is not None and value.items is None and kind_of(value) == "optional_type":
         return tensor_value(node, node.emit("OptionalHasValue", value.ref), ())
     has = value is not None and (kind_of(value) != "optional_type" or bool(value.items))
-    return node.constant(np.bool_(has), BY_ONNX_NUMBER[9])
+    return node.constant(np.bool_(has), BOOL)
 
 
 def _get_element(node: OnnxNode) -> Outputs:
-    """The value itself; OptionalGetValue where whether there is one is known only when it runs."""
-    value = _given(node, 0)
+    """No op if it is known that there is an element, else OptionalGetValue."""
+    value = node.value(0)
     if kind_of(value) != "optional_type":
         return value
     if value.items is None:

@@ -1,4 +1,4 @@
-"""Tensors of another shape, and parts of tensors by ranges."""
+"""Changes of shape, and parts of tensors by ranges."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import numpy as np
 from placesim.core.dtypes import INT32, INT64
 from placesim.formats.onnx.onnx_node import OnnxNode, Outputs, Rows, Tensor, UnsupportedNodeError
 
-# --- shapes themselves ----------------------------------------------------------------------------------------------
+# --- shapes as tensors ----------------------------------------------------------------------------------------------
 
 
 def shape(node: OnnxNode) -> Tensor:
-    """Shape; StridedSlice where only some of it is asked for."""
+    """Shape; StridedSlice for a part of it."""
     found = node.emit("Shape", node[0], out_type=INT64)
     start, end = node.attr("start", 0), node.attr("end")
     return found if not start and end is None else node.range_of(found, start, end)
@@ -26,11 +26,11 @@ def size(node: OnnxNode) -> Tensor:
     return node.emit("Size", node[0], out_type=INT64)
 
 
-# --- the same elements ----------------------------------------------------------------------------------------------
+# --- other shapes of the same elements ------------------------------------------------------------------------------
 
 
 def reshape(node: OnnxNode) -> Tensor:
-    """Reshape; sizes of 0 stand for those of the input, which SelectV2 puts in where they are unknown before it runs."""
+    """Reshape; SelectV2 replaces sizes of 0 by those of the input, unless they are known."""
     x, wanted = node[0], node[1]
     sizes = node.sizes_known(wanted)
     if node.attr("allowzero", 0) or (sizes is not None and 0 not in sizes):
@@ -53,7 +53,7 @@ def reshape(node: OnnxNode) -> Tensor:
 
 
 def flatten(node: OnnxNode) -> Tensor:
-    """Reshape to a matrix, whose rows are all before an axis."""
+    """Reshape to a matrix whose columns are all axes from `axis` on."""
     x, axis = node[0], node.attr("axis", 1)
     own = node.shape(x)
     if own is not None:
@@ -69,7 +69,7 @@ def flatten(node: OnnxNode) -> Tensor:
 
 
 def squeeze(node: OnnxNode) -> Tensor:
-    """Squeeze; Reshape where the axes are known only when it runs."""
+    """Squeeze; Reshape for axes that are not known."""
     x = node[0]
     given = node.input(1)
     axes = node.attr("axes") if given is None else node.content(given)
@@ -84,7 +84,7 @@ def squeeze(node: OnnxNode) -> Tensor:
 
 
 def unsqueeze(node: OnnxNode) -> Tensor:
-    """ExpandDims for each axis; Reshape where the axes are known only when it runs."""
+    """ExpandDims for each axis; Reshape for axes that are not known."""
     x = node[0]
     given = node.input(1)
     axes = node.attr("axes") if given is None else node.content(given)
@@ -109,13 +109,13 @@ def _unsqueezed(node: OnnxNode, x: Tensor, axes: Tensor) -> Tensor:
 
 
 def _marked(node: OnnxNode, axes: Tensor, rank: Tensor) -> Tensor:
-    """A vector of `rank` numbers, 1 where an axis stands, else 0; negative axes count from the end."""
+    """Return a vector of `rank` numbers: 1 for each of the axes, which may be negative, else 0."""
     places = node.emit("ExpandDims", node.emit("FloorMod", node.cast(axes, INT64), rank), -1)
     return node.emit("ScatterNd", places, node.emit("OnesLike", node.cast(axes, INT64)), node.emit("ExpandDims", rank, 0))
 
 
 def transpose(node: OnnxNode) -> Tensor:
-    """Transpose; with no order given the axes are reversed."""
+    """Transpose, by default to the reverse order of the axes."""
     x = node[0]
     order = node.attr("perm")
     if order is None and (rank := node.rank(x)) is not None:
@@ -127,7 +127,7 @@ def transpose(node: OnnxNode) -> Tensor:
 
 
 def depth_to_space(node: OnnxNode) -> Tensor:
-    """Reshape, Transpose and Reshape, as ONNX's operators say it."""
+    """Reshape, Transpose and Reshape, as in ONNX's definition."""
     x, block = node[0], node.attr("blocksize")
     batch, depth, rows, columns = (node.size(x, axis) for axis in range(4))
     less = _divided(node, depth, block * block)
@@ -140,7 +140,7 @@ def depth_to_space(node: OnnxNode) -> Tensor:
 
 
 def space_to_depth(node: OnnxNode) -> Tensor:
-    """Reshape, Transpose and Reshape, as ONNX's operators say it."""
+    """Reshape, Transpose and Reshape, as in ONNX's definition."""
     x, block = node[0], node.attr("blocksize")
     batch, depth, rows, columns = (node.size(x, axis) for axis in range(4))
     less = [_divided(node, rows, block), _divided(node, columns, block)]
@@ -157,7 +157,7 @@ def _times(node: OnnxNode, size: int | Tensor, by: int) -> int | Tensor:
     return size * by if isinstance(size, int) else node.emit("Mul", size, node.constant(by, INT64))
 
 
-# --- joined, parted and repeated ------------------------------------------------------------------------------------
+# --- joining, splitting, repeating ----------------------------------------------------------------------------------
 
 
 def concat(node: OnnxNode) -> Tensor:
@@ -171,9 +171,13 @@ def split(node: OnnxNode) -> Outputs:
     """Split into equal parts, else SplitV."""
     x, axis, count = node[0], node.attr("axis", 0), node.outputs
     given = node.input(1)
+
+    def split_at(parts: Tensor) -> tuple[Tensor, ...]:
+        return node.emit_all("SplitV", x, parts, node.constant(axis, INT32, "split_dim"), num_split=count)
+
     sizes = node.attr("split") if given is None else node.content(given)
     if given is not None and sizes is None:
-        return node.emit_all("SplitV", x, given, node.constant(axis, INT32, "split_dim"), num_split=count)
+        return split_at(given)
     if sizes is None:
         whole = node.size(x, axis)
         if isinstance(whole, int) and whole % count:
@@ -182,17 +186,13 @@ def split(node: OnnxNode) -> Outputs:
             most = -(-whole // count)
             sizes = [max(min(most, whole - most * i), 0) for i in range(count)]
         elif not isinstance(whole, int) and node.since >= 18:
-            part = node.emit(
-                "FloorDiv", node.emit("AddV2", whole, node.constant(count - 1, INT64)), node.constant(count, INT64)
-            )
+            part = node.emit("AddV2", whole, node.constant(count - 1, INT64))
+            part = node.emit("FloorDiv", part, node.constant(count, INT64))
             last = node.emit("Sub", whole, node.emit("Mul", part, node.constant(count - 1, INT64)))
-            parts = node.emit("Pack", [part] * (count - 1) + [last], axis=0)
-            return node.emit_all("SplitV", x, parts, node.constant(axis, INT32, "split_dim"), num_split=count)
+            return split_at(node.emit("Pack", [part] * (count - 1) + [last], axis=0))
     if sizes is None or len({int(one) for one in sizes}) == 1:
         return node.emit_all("Split", node.constant(axis, INT32, "split_dim"), x, num_split=count)
-    return node.emit_all(
-        "SplitV", x, node.vector([int(one) for one in sizes]), node.constant(axis, INT32, "split_dim"), num_split=count
-    )
+    return split_at(node.vector([int(one) for one in sizes]))
 
 
 def tile(node: OnnxNode) -> Tensor:
@@ -201,7 +201,7 @@ def tile(node: OnnxNode) -> Tensor:
 
 
 def expand(node: OnnxNode) -> Tensor:
-    """BroadcastTo; its shape is known, or found by BroadcastArgs of both."""
+    """BroadcastTo; BroadcastArgs for its shape, unless that is known."""
     x, wanted = node[0], node[1]
     own, sizes = node.shape(x), node.content(wanted)
     if own is not None and sizes is not None and None not in own:
@@ -214,7 +214,7 @@ def expand(node: OnnxNode) -> Tensor:
 
 
 def slice_(node: OnnxNode) -> Tensor:
-    """StridedSlice; where axes are known only when it runs, TensorScatterUpdate puts bounds where they belong."""
+    """StridedSlice; TensorScatterUpdate for the bounds of axes that are not known."""
     x = node[0]
     if node.since < 10:
         starts, ends = node.attr("starts"), node.attr("ends")
@@ -261,7 +261,7 @@ def _by_tensors(node: OnnxNode, x: Tensor) -> Tensor:
 
 
 def pad(node: OnnxNode) -> Tensor:
-    """PadV2 with a constant, MirrorPad to reflect; the edge and a wrap are GatherV2 along each axis."""
+    """PadV2 for a constant, MirrorPad for `reflect`, and GatherV2 along each axis for `edge` and `wrap`."""
     x = node[0]
     mode = node.attr("mode", "constant")
     listed = node.attr("pads")
@@ -271,8 +271,7 @@ def pad(node: OnnxNode) -> Tensor:
     if node.input(3) is not None and axes is None:
         return _padded(node, x, _placed(node, x, given), mode)
     if content is None:
-        pairs = node.emit("Transpose", node.emit("Reshape", node.cast(given, INT64), node.vector([2, -1])), [1, 0])
-        return _padded(node, x, pairs if axes is None else _placed(node, x, given), mode)
+        return _padded(node, x, _pairs(node, given) if axes is None else _placed(node, x, given), mode)
     count = len(content) // 2
     before, after = [int(one) for one in content[:count]], [int(one) for one in content[count:]]
     if axes is not None:
@@ -292,16 +291,21 @@ def pad(node: OnnxNode) -> Tensor:
     return _padded(node, x, pairs, mode)
 
 
+def _pairs(node: OnnxNode, given: Tensor) -> Tensor:
+    """Return pads before all axes and then after all axes as pairs, `[axes, 2]`."""
+    return node.emit("Transpose", node.emit("Reshape", node.cast(given, INT64), node.vector([2, -1])), [1, 0])
+
+
 def _placed(node: OnnxNode, x: Tensor, given: Tensor) -> Tensor:
-    """Pads of some axes extended to all axes: `[rank, 2]`."""
-    pairs = node.emit("Transpose", node.emit("Reshape", node.cast(given, INT64), node.vector([2, -1])), [1, 0])
+    """Return the pads of some axes as pairs for all axes, `[rank, 2]`."""
+    pairs = _pairs(node, given)
     rank = node.emit("Size", node.sizes(x), out_type=INT64)
     places = node.emit("ExpandDims", node.emit("FloorMod", node.cast(node[3], INT64), rank), -1)
     return node.emit("ScatterNd", places, pairs, node.emit("Pack", [rank, node.constant(2, INT64)], axis=0))
 
 
 def _padded(node: OnnxNode, x: Tensor, pairs: Tensor, mode: str) -> Tensor:
-    """`pairs` are `[rank, 2]`, none of them negative."""
+    """Return a padded tensor. `pairs` are the pads `[rank, 2]`, none of them negative."""
     if mode == "constant":
         given = node.input(2)
         value = node.like(node.attr("value", 0.0), x) if given is None else given
@@ -320,7 +324,7 @@ def _padded(node: OnnxNode, x: Tensor, pairs: Tensor, mode: str) -> Tensor:
 
 
 def _around(node: OnnxNode, x: Tensor, pairs: Tensor, axis: int, mode: str) -> Tensor:
-    """Pad an axis before and after with elements whose indices are clipped or wrapped."""
+    """Return a tensor with an axis padded by its first and last elements, or with `wrap` by the elements of the other end."""
     zero, one = node.constant(0, INT64), node.constant(1, INT64)
     length = node.part(node.emit("Shape", x, out_type=INT64), axis)
     before, after = (node.emit("GatherNd", pairs, node.vector([axis, side])) for side in (0, 1))
@@ -343,11 +347,12 @@ def range_(node: OnnxNode) -> Tensor:
     """Range."""
     dtype = node.dtype(node[0])
     wide = node.wider("Range", dtype, "Tidx")
-    bounds = [
-        node.emit("Reshape", node.cast(node[i], wide), node.vector([])) if node.rank(node[i]) != 0 else node.cast(node[i], wide)
-        for i in range(3)
-    ]
-    return node.cast(node.emit("Range", *bounds), dtype)
+
+    def bound(index: int) -> Tensor:
+        found = node.cast(node[index], wide)
+        return found if node.rank(node[index]) == 0 else node.emit("Reshape", found, node.vector([]))
+
+    return node.cast(node.emit("Range", *map(bound, range(3))), dtype)
 
 
 ROWS: Rows = {

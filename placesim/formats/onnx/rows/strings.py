@@ -1,4 +1,4 @@
-"""Strings, and n-grams of them or of numbers."""
+"""Strings, and n-grams of strings or numbers."""
 
 from __future__ import annotations
 
@@ -6,13 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from placesim.core.dtypes import DTYPES
+from placesim.core.dtypes import FLOAT, INT32, INT64, STRING
 from placesim.formats.onnx.folding import MOST_KNOWN, ConstantFolder, int32
 from placesim.formats.onnx.onnx_node import OnnxNode, Rows, Tensor, UnsupportedNodeError
 
-FLOAT, INT64, STRING = DTYPES["float"], DTYPES["int64"], DTYPES["string"]
 _MOST_SKIPPED = 1000
-"""Items between those of an n-gram: for each number of them all n-grams are counted by nodes of their own."""
+"""Maximum of `max_skip_count`. For each number of skipped items, separate nodes count the n-grams."""
 
 
 def _bytes(text: str | bytes) -> bytes:
@@ -20,21 +19,21 @@ def _bytes(text: str | bytes) -> bytes:
 
 
 def string_concat(node: OnnxNode) -> Tensor:
-    """StringJoin of both, broadcast to their common shape."""
+    """StringJoin, after BroadcastTo of both inputs."""
     first, second = node[0], node[1]
     shape = node.emit("BroadcastArgs", node.emit("Shape", first), node.emit("Shape", second))
     return node.emit("StringJoin", *(node.emit("BroadcastTo", each, shape) for each in (first, second)), N=2)
 
 
 def string_split(node: OnnxNode) -> list[Tensor]:
-    """StringSplitV2, whose rows are filled up with empty strings."""
+    """StringSplitV2, and SparseToDense with empty strings for shorter rows."""
     given, delimiter, most = node[0], node.attr("delimiter", ""), node.attr("maxsplit", -1)
     flat = node.emit("Reshape", given, int32([-1]))
     separator = node.constant(np.array(_bytes(delimiter), object), STRING)
     indices, values, _ = node.emit_all("StringSplitV2", flat, separator, maxsplit=most)
     empty = node.constant(np.array(b"", object), STRING)
     if not delimiter and most > 0:
-        # TensorFlow gives an empty rest where a text has as many blanks as are split at
+        # TensorFlow returns an empty last part if a text has exactly `maxsplit` blanks at which it splits
         kept = node.emit("Where", node.emit("NotEqual", values, empty))
         indices, values = node.emit("GatherNd", indices, kept), node.emit("GatherNd", values, kept)
     own, total = (node.emit(op, given, out_type=INT64) for op in ("Shape", "Size"))
@@ -49,12 +48,12 @@ def string_split(node: OnnxNode) -> list[Tensor]:
 
 
 def regex_full_match(node: OnnxNode) -> Tensor:
-    """StaticRegexFullMatch, RE2 in both."""
+    """StaticRegexFullMatch; both use RE2."""
     return node.emit("StaticRegexFullMatch", node[0], pattern=node.attr("pattern", ""))
 
 
 def string_normalizer(node: OnnxNode) -> Tensor:
-    """GatherNd of the words that are no stop words, then StringLower or StringUpper; one empty word for none."""
+    """GatherNd of the words that are not stop words, then StringLower or StringUpper; an empty word if none is left."""
     words = node[0]
     rank = node.known_rank(words)
     flat = words if rank == 1 else node.emit("Reshape", words, int32([-1]))
@@ -68,13 +67,13 @@ def string_normalizer(node: OnnxNode) -> Tensor:
     if action != "NONE":
         flat = node.emit(f"String{action.capitalize()}", flat, encoding="utf-8")
     none = node.emit("Equal", node.emit("Size", flat), np.int32(0))
-    more = node.emit("Reshape", node.cast(none, DTYPES["int32"]), int32([1]))
+    more = node.emit("Reshape", node.cast(none, INT32), int32([1]))
     filled = node.emit("ConcatV2", [flat, node.emit("Fill", more, node.constant(np.array(b"", object), STRING))], np.int32(0))
     return filled if rank == 1 else node.emit("ExpandDims", filled, np.int32(0))
 
 
 def _is_among(node: OnnxNode, words: Tensor, stops: list[bytes]) -> Tensor:
-    """Whether each word is one of a list, in any case unless `is_case_sensitive`."""
+    """Return whether each word is one of a list; letter case counts only with `is_case_sensitive`."""
     listed: Tensor = node.constant(np.array([stops], object), STRING)
     if not node.attr("is_case_sensitive", 0):
         words, listed = (node.emit("StringLower", each, encoding="utf-8") for each in (words, listed))
@@ -85,14 +84,13 @@ def _is_among(node: OnnxNode, words: Tensor, stops: list[bytes]) -> Tensor:
 
 
 def tf_idf_vectorizer(node: OnnxNode) -> Tensor:
-    """GatherV2 of all n-grams, Equal with those of the pool, Sum, and MatMul to where each is counted; Mul by the weights."""
+    """GatherV2 of all n-grams, Equal to those of the pool, Sum, MatMul with the output indices, and Mul by the weights."""
     rank = node.known_rank(node[0])
     items = node[0] if rank == 2 else node.emit("Reshape", node[0], int32([1, -1]))
     places = node.attr("ngram_indexes", ())
     if not places or min(places) < 0 or max(places) > MOST_KNOWN:
-        raise UnsupportedNodeError(
-            f"wrong ngram_indexes: expected an output index per n-gram of the pool, from 0 to {MOST_KNOWN}"
-        )
+        expected = f"expected an output index for each n-gram of the pool, from 0 to {MOST_KNOWN}"
+        raise UnsupportedNodeError(f"wrong ngram_indexes: {expected}")
     skips = node.attr("max_skip_count", 0)
     if not 0 <= skips <= _MOST_SKIPPED:
         raise UnsupportedNodeError(f"wrong max_skip_count: got {skips}, expected from 0 to {_MOST_SKIPPED}")
@@ -111,7 +109,7 @@ def tf_idf_vectorizer(node: OnnxNode) -> Tensor:
 
 
 def _grams(node: OnnxNode, places: tuple[int, ...]) -> list[tuple[int, Any, tuple[int, ...]]]:
-    """Of each length that is counted: the n-grams `[n-grams, length]` and where they are counted."""
+    """Return each counted length of n-grams, with the pool's n-grams `[n-grams, length]` and their output indices."""
     numbers = node.attr("pool_int64s")
     pool = np.array([_bytes(word) for word in node.attr("pool_strings", ())], object) if numbers is None else np.array(numbers)
     starts = [*node.attr("ngram_counts", ()), len(pool)]
@@ -130,18 +128,15 @@ def _grams(node: OnnxNode, places: tuple[int, ...]) -> list[tuple[int, Any, tupl
 
 
 def _counted(node: OnnxNode, items: Tensor, size: int, step: int, grams: Any) -> Tensor:
-    """Count of each n-gram in each row, with items `step` apart: `[rows, n-grams]`."""
+    """Return how often each n-gram occurs in each row, with its items `step` apart: `[rows, n-grams]`."""
     fold = ConstantFolder(node)
     length = node.emit("GatherV2", node.emit("Shape", items), np.int32(1), np.int32(0))
     count = fold("Maximum", fold("Sub", length, int32((size - 1) * step)), int32(0))
     starts = node.emit("ExpandDims", fold("Range", int32(0), count, int32(1)), np.int32(1))
     taken = node.emit("GatherV2", items, node.emit("AddV2", starts, int32(np.arange(size) * step)), np.int32(1))
-    pool = (
-        node.constant(grams.reshape(1, 1, -1, size), STRING)
-        if grams.dtype == object
-        else node.constant(grams[None, None], INT64)
-    )
-    own = node.cast(taken, INT64) if grams.dtype != object else taken
+    is_text = grams.dtype == object
+    pool = node.constant(grams.reshape(1, 1, -1, size), STRING if is_text else INT64)
+    own = taken if is_text else node.cast(taken, INT64)
     same = node.emit("Equal", node.emit("ExpandDims", own, np.int32(2)), pool)
     return node.emit("Sum", node.cast(node.emit("All", same, np.int32(3)), FLOAT), np.int32(1))
 
@@ -160,7 +155,7 @@ def _weighted(node: OnnxNode, counts: Tensor, places: tuple[int, ...]) -> Tensor
         counts = node.cast(node.emit("Greater", counts, np.float32(0)), FLOAT)
     if mode == "TF" or weights is None:
         return counts
-    # a weight is that of the n-gram, in the order of the pool
+    # weights are in the order of the pool's n-grams
     by_place = np.zeros(max(places) + 1, np.float32)
     by_place[list(places)] = weights
     return node.emit("Mul", counts, by_place)

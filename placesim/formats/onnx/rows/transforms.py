@@ -1,4 +1,4 @@
-"""Sums over named axes, Fourier transforms, and columns of images."""
+"""Einsum, Fourier transforms, and images."""
 
 from __future__ import annotations
 
@@ -6,25 +6,23 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from placesim.core.dtypes import DTYPES
+from placesim.core.dtypes import COMPLEX64, COMPLEX128, DTYPES, FLOAT, INT32, STRING
 from placesim.formats.onnx.folding import ConstantFolder, Value, int32
 from placesim.formats.onnx.onnx_node import OnnxNode, Rows, Tensor, UnsupportedNodeError
 from placesim.formats.onnx.rows.windows import spatial_attr
 
-INT32 = DTYPES["int32"]
 _MOST_AXES = 4
-"""Spatial axes of Col2Im: TensorFlow's CPU adds tensors of at most 9 axes, and each has two."""
-_COMPLEX = {"float": DTYPES["complex64"], "double": DTYPES["complex128"]}
+"""Maximum number of spatial axes of Col2Im. Each becomes two axes, and TensorFlow's CPU adds tensors of at most 9 axes."""
+_COMPLEX = {"float": COMPLEX64, "double": COMPLEX128}
 
 
 def einsum(node: OnnxNode) -> Tensor:
-    """Einsum of one input or of two; of more two by two, from the first on."""
+    """Einsum of one or two inputs; for more inputs, Einsum of the result and the next one."""
     terms, wanted = _equation(node.attr("equation", ""))
     tensors = [node[index] for index in range(len(terms))]
     if len(terms) != len(node.inputs):
-        raise UnsupportedNodeError(
-            f"wrong equation: got {len(terms)} terms, expected one for each of {len(node.inputs)} inputs"
-        )
+        expected = f"expected one for each of {len(node.inputs)} inputs"
+        raise UnsupportedNodeError(f"wrong equation: got {len(terms)} terms, {expected}")
     made, term = tensors[0], terms[0]
     if len(terms) == 1:
         return node.emit_widened("Einsum", made, equation=f"{term}->{wanted}", N=1)
@@ -38,13 +36,13 @@ def einsum(node: OnnxNode) -> Tensor:
 
 
 def _labels(term: str) -> list[str]:
-    """A term's labels, an ellipsis as one."""
+    """Return the labels of a term; an ellipsis is a label."""
     before, dots, behind = term.partition("...")
     return [*before, *([dots] if dots else []), *behind]
 
 
 def _equation(text: str) -> tuple[list[str], str]:
-    """The terms and the output's; one that is not said has the labels that stand once, in their order."""
+    """Return the terms of an equation and of its output, which by default has all labels that occur once, sorted."""
     given, arrow, wanted = text.replace(" ", "").partition("->")
     terms = given.split(",")
     if not arrow:
@@ -58,9 +56,9 @@ def _equation(text: str) -> tuple[list[str], str]:
 
 
 def dft(node: OnnxNode) -> Tensor:
-    """Transpose, Complex and FFT, IFFT, RFFT or IRFFT, of what Pad and Slice make as long; Real and Imag of it.
+    """Transpose, Complex, Pad and Slice to the length, FFT, IFFT, RFFT or IRFFT, then Real and Imag.
 
-    Signals are `[batch, ..., 1 or 2]`, the last axis being the real and the imaginary part.
+    Signals are `[batch, ..., 1 or 2]`, with the real part and, if any, the imaginary part along the last axis.
     """
     signal = node[0]
     own, rank = node.dtype(signal), node.known_rank(signal)
@@ -71,7 +69,7 @@ def dft(node: OnnxNode) -> Tensor:
     moved = [node.emit("Transpose", part, there) for part in parts]
     size: Value = node.emit("GatherV2", node.emit("Shape", moved[0]), np.int32(rank - 2), np.int32(0))
     if onesided and inverse:
-        # half of a spectrum is that of a signal of even length
+        # a half spectrum of n elements belongs to a signal of 2 * (n - 1) elements
         size = fold("Mul", fold("Sub", size, int32(1)), int32(2))
     size = _length(node, fold, size)
     made = _transformed(node, moved, size, rank - 1, inverse, onesided)
@@ -80,16 +78,16 @@ def dft(node: OnnxNode) -> Tensor:
 
 
 def _parts_of(node: OnnxNode, signal: Tensor) -> list[Tensor]:
-    """Real part and, if present, imaginary part, in a type that TensorFlow can transform."""
+    """Return the real part and, if present, the imaginary part, in a type that TensorFlow can transform."""
     last = (node.shape(signal) or (None,))[-1]
     if last not in (1, 2):
         raise UnsupportedNodeError(f"wrong last dimension: got {last}, expected 1 for real numbers or 2 for complex ones")
-    wide = signal if node.dtype(signal).name in _COMPLEX else node.cast(signal, DTYPES["float"])
+    wide = signal if node.dtype(signal).name in _COMPLEX else node.cast(signal, FLOAT)
     return [node.emit("GatherV2", wide, np.int32(part), np.int32(-1)) for part in range(last)]
 
 
 def _moves(node: OnnxNode, fold: ConstantFolder, rank: int) -> tuple[Value, Value]:
-    """The permutation that puts the transformed axis last, of those without the parts', and its reverse."""
+    """Return the permutation of a part's axes that moves the transformed axis to the end, and its inverse."""
     if node.since >= 20:
         given = node.input(2)
         axis = np.array(-2) if given is None else node.content(given)
@@ -111,7 +109,7 @@ def _moves(node: OnnxNode, fold: ConstantFolder, rank: int) -> tuple[Value, Valu
 
 
 def _length(node: OnnxNode, fold: ConstantFolder, size: Value) -> Value:
-    """Length of the transform, `[1]`: the axis, or input 1."""
+    """Return the length of the transform, `[1]`: input 1, or by default this size."""
     given = node.input(1)
     return fold("Reshape", size if given is None else fold.narrow(fold.value(given), "length"), int32([1]))
 
@@ -119,7 +117,7 @@ def _length(node: OnnxNode, fold: ConstantFolder, size: Value) -> Value:
 def _transformed(
     node: OnnxNode, parts: Sequence[Tensor], length: Value, rank: int, inverse: bool, onesided: bool
 ) -> list[Tensor]:
-    """The parts of the transform along the last axis of tensors of a rank."""
+    """Return the parts of the transform of `parts` along their last axis; `rank` is theirs."""
     fold = ConstantFolder(node)
     dtype = _COMPLEX[node.dtype(parts[0]).name]
     if onesided and len(parts) == 1 and not inverse:
@@ -142,7 +140,7 @@ def _split(node: OnnxNode, whole: Tensor) -> list[Tensor]:
 
 
 def _fitted(node: OnnxNode, tensor: Tensor, length: Value, rank: int) -> Tensor:
-    """Zero-pad or crop the last axis to the transform's length."""
+    """Return a tensor with its last axis zero-padded or cropped to the length of the transform."""
     if node.input(1) is None or node.op == "STFT":
         return tensor
     fold = ConstantFolder(node)
@@ -154,10 +152,7 @@ def _fitted(node: OnnxNode, tensor: Tensor, length: Value, rank: int) -> Tensor:
 
 
 def stft(node: OnnxNode) -> Tensor:
-    """GatherV2 of the windows, Mul, RFFT or FFT, Real and Imag.
-
-    The signal is `[batch, length, 1 or 2]`.
-    """
+    """GatherV2 of the frames, Mul by the window, RFFT or FFT, Real and Imag. The signal is `[batch, length, 1 or 2]`."""
     signal, window = node[0], node.input(2)
     own, fold = node.dtype(signal), ConstantFolder(node)
     parts = _parts_of(node, signal)
@@ -187,7 +182,7 @@ def _scalar(fold: ConstantFolder, tensor: Tensor) -> Value:
 
 
 def col2im(node: OnnxNode) -> Tensor:
-    """UnsortedSegmentSum of columns to where they lie in the images, between Transposes.
+    """UnsortedSegmentSum of the columns by their places in the images, between Transposes.
 
     Columns are `[batch, channels * taps, windows]`, images `[batch, channels, spatial...]`.
     """
@@ -196,9 +191,8 @@ def col2im(node: OnnxNode) -> Tensor:
     known = node.shape(node[1]) or (None,)
     count = known[0]
     if count is None or not 1 <= count <= _MOST_AXES:
-        raise UnsupportedNodeError(
-            f"wrong number of spatial axes: got {count}, expected an image_shape of 1 to {_MOST_AXES} sizes"
-        )
+        expected = f"expected an image_shape of 1 to {_MOST_AXES} sizes"
+        raise UnsupportedNodeError(f"wrong number of spatial axes: got {count}, {expected}")
     strides, rates = spatial_attr(node, "strides", count, 1), spatial_attr(node, "dilations", count, 1)
     pads = spatial_attr(node, "pads", 2 * count, 0)
     places: Value = int32(0)
@@ -211,7 +205,7 @@ def col2im(node: OnnxNode) -> Tensor:
         steps = fold("Mul", fold("Range", int32(0), taps, int32(1)), int32(rates[axis]))
         starts = fold("Mul", fold("Range", int32(0), windows, int32(1)), int32(strides[axis]))
         along = fold("AddV2", fold("Reshape", steps, int32([-1, 1])), fold("AddV2", starts, int32(-pads[axis])))
-        # taps of all axes stand before the windows of all
+        # the taps of all axes come before the windows of all axes
         lengths = [fold("GatherV2", fold.shape(along), int32([which]), int32(0)) for which in (0, 1)]
         shape = fold.concat(
             [int32([1] * axis), lengths[0], int32([1] * (count - 1)), lengths[1], int32([1] * (count - 1 - axis))]
@@ -221,7 +215,7 @@ def col2im(node: OnnxNode) -> Tensor:
         outside = beyond if outside is None else fold("LogicalOr", outside, beyond)
         places = fold("AddV2", fold("Mul", places, size), along)
     assert outside is not None
-    # a segment below zero is left out
+    # UnsortedSegmentSum drops negative segment ids
     segments = fold("Reshape", fold("SelectV2", outside, int32(-1), places), int32([-1]))
     sizes = fold.sizes(columns)
     channels = fold("FloorDiv", sizes[1], fold("Prod", block, int32(0)))
@@ -233,11 +227,11 @@ def col2im(node: OnnxNode) -> Tensor:
 
 
 def image_decoder(node: OnnxNode) -> Tensor:
-    """DecodeImage of the bytes, joined to a string: JPEG, PNG, GIF and BMP."""
+    """ReduceJoin of the bytes to a string, and DecodeImage of JPEG, PNG, GIF or BMP; ReverseV2 for BGR."""
     channels = {"RGB": 3, "BGR": 3, "Grayscale": 1}.get(node.attr("pixel_format", "RGB"))
     if channels is None:
         raise UnsupportedNodeError(f"no such pixel_format: got '{node.attr('pixel_format')}', expected RGB, BGR or Grayscale")
-    table = node.constant(np.array([bytes([number]) for number in range(256)], object), DTYPES["string"])
+    table = node.constant(np.array([bytes([number]) for number in range(256)], object), STRING)
     letters = node.emit("GatherV2", table, node.cast(node[0], INT32), np.int32(0))
     content = node.emit("ReduceJoin", letters, int32([0]))
     made = node.emit("DecodeImage", content, channels=channels, expand_animations=False)

@@ -1,12 +1,12 @@
-"""The attributes of ONNX's convolutions and pools -> how their windows lie over each spatial axis; channels last and first.
+"""Windows of ONNX's convolutions and pools over the spatial axes, from their attributes, and the order of channels.
 
-TensorFlow's CPU kernels take channels last, so that rows transpose around them.
+TensorFlow's CPU kernels take channels last, so that converters add Transposes around them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from placesim.formats.onnx.onnx_node import OnnxNode, Tensor, UnsupportedNodeErr
 
 
 class AxisWindow(NamedTuple):
-    """Windows along one axis: elements that each takes, steps between windows and between a window's elements, padding."""
+    """Windows along an axis: elements of a window, steps between windows and between its elements, padding at both ends."""
 
     taps: int
     stride: int
@@ -25,19 +25,16 @@ class AxisWindow(NamedTuple):
 
     @property
     def reach(self) -> int:
-        """Distance from a window's first element to its last, plus one."""
+        """Return the distance from a window's first element to its last, plus one."""
         return (self.taps - 1) * self.rate + 1
 
 
 UNIT = AxisWindow(1, 1, 1, 0, 0)
-"""Window along an axis of one element, inserted where TensorFlow needs two axes."""
+"""Window along an axis of one element, which is inserted if TensorFlow needs two axes."""
 
 
 def kernel_shape(node: OnnxNode, filters: Tensor | None = None) -> tuple[int, ...]:
-    """Attribute `kernel_shape`, or the taps of filters `[outputs, channels, taps...]`.
-
-    Raises UnsupportedNodeError if neither is given.
-    """
+    """Return the attribute `kernel_shape`, else the taps of filters `[outputs, channels, taps...]`; an error if unknown."""
     given = node.attr("kernel_shape")
     if given is not None:
         return _counted("kernel_shape", given, len(given))
@@ -49,7 +46,7 @@ def kernel_shape(node: OnnxNode, filters: Tensor | None = None) -> tuple[int, ..
 
 
 def spatial_attr(node: OnnxNode, name: str, count: int, default: int) -> tuple[int, ...]:
-    """An attribute with an int for each spatial axis.  Raises UnsupportedNodeError if it has others."""
+    """Return an attribute of `count` integers. Raises UnsupportedNodeError for another number of them, or for wrong ones."""
     given = node.attr(name)
     return (default,) * count if given is None else _counted(name, given, count)
 
@@ -62,17 +59,17 @@ def _counted(name: str, given: Sequence[int], count: int) -> tuple[int, ...]:
 
 
 def group_count(node: OnnxNode, name: str = "group") -> int:
-    """Number of channel groups in an attribute.  Raises UnsupportedNodeError for less than one."""
+    """Return the number of channel groups in an attribute. Raises UnsupportedNodeError if it is less than one."""
     count: int = node.attr(name, 1)
     if count < 1:
-        raise UnsupportedNodeError(f"wrong {name}: got {count}, expected a number from 1 on")
+        raise UnsupportedNodeError(f"wrong {name}: got {count}, expected 1 or more")
     return count
 
 
 def windows_of(node: OnnxNode, tensor: Tensor, taps: Sequence[int]) -> tuple[AxisWindow, ...]:
-    """Windows over the spatial axes of `[batch, channels, spatial...]`, without regard to `ceil_mode`.
+    """Return the windows over the spatial axes of `[batch, channels, spatial...]`, without regard to `ceil_mode`.
 
-    Raises UnsupportedNodeError if padding depends on a size that is unknown before it runs.
+    Raises UnsupportedNodeError for wrong attributes, and if the padding depends on an unknown size.
     """
     count = len(taps)
     if (rank := node.rank(tensor)) not in (None, count + 2):
@@ -90,27 +87,38 @@ def windows_of(node: OnnxNode, tensor: Tensor, taps: Sequence[int]) -> tuple[Axi
 
 
 def _same(window: AxisWindow, dim: int | None, auto: str) -> AxisWindow:
-    """As many windows as steps fit into the axis, centred; `SAME_UPPER` pads the end where it doesn't come out even."""
+    """Return windows padded for one window per stride; `SAME_UPPER` pads the end more if the padding is odd."""
     if dim is None and window.stride != 1:
         raise UnsupportedNodeError(f"unknown padding: got auto_pad {auto} over an axis of unknown size, expected a known size")
     size = dim or 0
-    total = (
-        max((-(-size // window.stride) - 1) * window.stride + window.reach - size, 0) if dim is not None else window.reach - 1
-    )
+    count = -(-size // window.stride)
+    total = window.reach - 1 if dim is None else max((count - 1) * window.stride + window.reach - size, 0)
     less, more = total // 2, total - total // 2
     return window._replace(before=less, after=more) if auto == "SAME_UPPER" else window._replace(before=more, after=less)
 
 
 def pads_of(windows: Sequence[AxisWindow]) -> tuple[int, ...]:
-    """Attr `explicit_paddings` of channels last."""
+    """Return the attr `explicit_paddings` for channels last."""
     return (0, 0, *(pad for window in windows for pad in (window.before, window.after)), 0, 0)
 
 
+def padding_attrs(windows: Sequence[AxisWindow]) -> dict[str, Any]:
+    """Return the attrs of windows' padding, for channels last."""
+    pads = pads_of(windows)
+    return {"padding": "EXPLICIT", "explicit_paddings": pads} if any(pads) else {"padding": "VALID"}
+
+
 def channels_last(node: OnnxNode, tensor: Tensor, spatial: int) -> Tensor:
-    """`[batch, channels, spatial...]` -> `[batch, spatial..., channels]`."""
+    """Return `[batch, channels, spatial...]` as `[batch, spatial..., channels]`."""
     return node.emit("Transpose", tensor, np.array([0, *range(2, spatial + 2), 1], np.int32))
 
 
 def channels_first(node: OnnxNode, tensor: Tensor, spatial: int) -> Tensor:
-    """`[batch, spatial..., channels]` -> `[batch, channels, spatial...]`."""
+    """Return `[batch, spatial..., channels]` as `[batch, channels, spatial...]`."""
     return node.emit("Transpose", tensor, np.array([0, spatial + 1, *range(1, spatial + 1)], np.int32))
+
+
+def planes_first(node: OnnxNode, tensor: Tensor, spatial: int) -> Tensor:
+    """Return a result with channels first, without the axis that was inserted before a single spatial axis."""
+    made = channels_first(node, tensor, max(spatial, 2))
+    return node.emit("Squeeze", made, squeeze_dims=(2,)) if spatial == 1 else made

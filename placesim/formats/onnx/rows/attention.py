@@ -1,7 +1,0 @@
-"""Attention, and what else transformers are made of."""
-
-from __future__ import annotations
-
-from placesim.formats.onnx.onnx_node import Rows
-
-ROWS: Rows = {}

@@ -1,7 +1,0 @@
-"""Losses."""
-
-from __future__ import annotations
-
-from placesim.formats.onnx.onnx_node import Rows
-
-ROWS: Rows = {}
