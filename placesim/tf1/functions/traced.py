@@ -32,11 +32,10 @@ CONFIG = b"\n\x07\n\x03CPU\x10\x01\n\x07\n\x03GPU\x10\x002\x02J\x008\x01\x82\x01
 
 
 class ConcreteFunction:
-    """One traced body, with the structure of its result."""
+    """A traced function body, which can be called."""
 
-    def __init__(self, body: FunctionGraph, structure: Any = None) -> None:
+    def __init__(self, body: FunctionGraph) -> None:
         self.graph = body
-        self.structure = structure
         self.attrs: dict[str, Any] = {}
 
     @property
