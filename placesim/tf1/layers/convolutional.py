@@ -153,10 +153,10 @@ class _TransposedConvolution(_Convolution):
 
     def _lengths(self, spatial: list[Any]) -> list[Any]:
         """Output sizes: those from which a convolution would make the sizes `spatial`; None for None."""
-        found = []
+        found: list[Any] = []
         for size, kernel, stride in zip(spatial, self.kernel_size, self.strides, strict=True):
-            length = None if size is None else size * stride
-            found.append(length + max(kernel - stride, 0) if size is not None and self.padding == "valid" else length)
+            length: Any = None if size is None else size * stride
+            found.append(length + max(kernel - stride, 0) if length is not None and self.padding == "valid" else length)
         return found
 
     def _deconvolve(self, inputs: TensorLike, whole: Any) -> Any:

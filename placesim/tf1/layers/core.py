@@ -38,8 +38,8 @@ class Dense(Layer):
             raise ValueError(f"{wanted} Received: units={units}")
         self.activation, self.use_bias = activation, use_bias
         bias_initializer = tf.zeros_initializer() if bias_initializer is None else bias_initializer
-        self._kernel_options = (kernel_initializer, kernel_regularizer, True, kernel_constraint)
-        self._bias_options = (bias_initializer, bias_regularizer, True, bias_constraint)
+        self._kernel_options: Any = (kernel_initializer, kernel_regularizer, True, kernel_constraint)
+        self._bias_options: Any = (bias_initializer, bias_regularizer, True, bias_constraint)
         self.kernel: Any = None
         self.bias: Any = None
         self.input_spec = InputSpec(min_ndim=2)

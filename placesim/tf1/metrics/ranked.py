@@ -120,8 +120,8 @@ def precision_at_top_k(
     name: str | None = None,
 ) -> tuple[Any, Any]:
     """Fraction of the predicted classes that are labels."""
-    found = _share_of_best("precision", "false_positive", labels, predictions_idx, k, class_id, weights, name)
-    return collected(*found, metrics_collections, updates_collections)
+    result, update = _share_of_best("precision", "false_positive", labels, predictions_idx, k, class_id, weights, name)
+    return collected(result, update, metrics_collections, updates_collections)
 
 
 def recall_at_top_k(
@@ -135,8 +135,8 @@ def recall_at_top_k(
     name: str | None = None,
 ) -> tuple[Any, Any]:
     """Fraction of the labels that are predicted classes."""
-    found = _share_of_best("recall", "false_negative", labels, predictions_idx, k, class_id, weights, name)
-    return collected(*found, metrics_collections, updates_collections)
+    result, update = _share_of_best("recall", "false_negative", labels, predictions_idx, k, class_id, weights, name)
+    return collected(result, update, metrics_collections, updates_collections)
 
 
 def _of_predictions(word: str, of_best: Any) -> Any:

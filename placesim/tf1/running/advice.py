@@ -37,8 +37,8 @@ def advice(error: BaseException) -> list[str]:
         return [f"{library} works on real GPUs: placesim stands in for TensorFlow alone, whose GPUs it simulates"]
     if isinstance(error, ModuleNotFoundError) and error.name:
         return [f"{error.name.partition('.')[0]} is not installed for {sys.executable}"]
-    is_keras = isinstance(error, AttributeError) and type(error.obj).__module__.startswith("placesim.tf1.keras")
-    if is_keras and error.name in _TRAINING_LOOP:
+    in_keras = isinstance(error, AttributeError) and type(error.obj).__module__.startswith("placesim.tf1.keras")
+    if isinstance(error, AttributeError) and in_keras and error.name in _TRAINING_LOOP:
         return [
             f"of Keras there are layers and models, but no {error.name}: tf.train has optimizers, a Session runs their steps"
         ]

@@ -58,8 +58,8 @@ def predict_signature_def(inputs: Any, outputs: Any) -> Any:
     for word, given in (("inputs", inputs), ("outputs", outputs)):
         if not given:
             raise ValueError(f"Prediction `{word}` cannot be None or empty.")
-    infos = ({key: build_tensor_info(tensor) for key, tensor in given.items()} for given in (inputs, outputs))
-    return build_signature_def(*infos, names.PREDICT_METHOD_NAME)
+    infos = [{key: build_tensor_info(tensor) for key, tensor in given.items()} for given in (inputs, outputs)]
+    return build_signature_def(infos[0], infos[1], names.PREDICT_METHOD_NAME)
 
 
 def _examples(word: str, examples: object) -> Any:
