@@ -1,6 +1,6 @@
-"""TensorFlow 1's Python API: what a script calls becomes a graph as TensorFlow 2.21's `tf.compat.v1` would build it.
+"""TensorFlow 1's Python API, whose calls build the same graph as TensorFlow 2.21's `tf.compat.v1`.
 
-`import placesim.tf1 as tf`, or run a script for which `importing` answers `import tensorflow`.
+Use it with `import placesim.tf1 as tf`, or run a script, for which `importing` replaces `import tensorflow`.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ def __getattr__(name: str) -> Any:
 
 
 class _SharedModule(Namespace):
-    """A module of the API that also exposes the names of the internal module of the same name, for its neighbours."""
+    """A module of the API that also has the names of placesim's module of the same name, for other modules of placesim."""
 
     def __getattr__(self, name: str) -> Any:
         try:
             return super().__getattr__(name)
         except AttributeError:
-            # nothing else may have imported the module here yet
+            # placesim's module may not be imported yet
             if name.startswith("__") or find_spec(f"{__name__}.{self._prefix}") is None:
                 raise
             own = vars(import_module(f"{__name__}.{self._prefix}"))
@@ -54,4 +54,4 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *public_names("")})
 
 
-from placesim.tf1.ops import operators as _operators  # noqa: E402, F401 - its imports find names of the API as said above
+from placesim.tf1.ops import operators as _operators  # noqa: E402, F401 - after `__getattr__`, which its imports need

@@ -1,4 +1,4 @@
-"""`tf.clip_by_value` and its kin."""
+"""`tf.clip_by_value` and related functions."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def clip_by_average_norm(t: TensorLike, clip_norm: TensorLike, name: str | None 
 
 
 def global_norm(t_list: Sequence[TensorLike | IndexedSlices | None], name: str | None = None) -> Any:
-    """`tf.global_norm`: None among the tensors is left out."""
+    """`tf.global_norm`, without the entries that are None."""
     from placesim.tf1.array.shaping import stack
     from placesim.tf1.graphs.graph import get_default_graph
     from placesim.tf1.math.reductions import reduce_sum
@@ -68,12 +68,8 @@ def global_norm(t_list: Sequence[TensorLike | IndexedSlices | None], name: str |
     if not isinstance(t_list, list | tuple):
         raise TypeError(f"`t_list` should be a sequence of tensors. Received {type(t_list)}.")
     with name_scope(name, "global_norm", list(t_list)):
-        values = [
-            convert_to_tensor(t.values if isinstance(t, IndexedSlices) else t, name=f"t_{i}") if t is not None else t
-            for i, t in enumerate(t_list)
-        ]
         halves = []
-        for value in values:
+        for value in _values(t_list):
             if value is not None:
                 with get_default_graph().colocate_with(value):
                     halves.append(gen("L2Loss")(value))
@@ -81,10 +77,18 @@ def global_norm(t_list: Sequence[TensorLike | IndexedSlices | None], name: str |
         return gen("Sqrt")(half * constant(2.0, half.dtype), name="global_norm")
 
 
+def _values(t_list: Sequence[TensorLike | IndexedSlices | None]) -> list[Tensor | None]:
+    """The tensors of a list, of IndexedSlices their values."""
+    return [
+        convert_to_tensor(t.values if isinstance(t, IndexedSlices) else t, name=f"t_{i}") if t is not None else None
+        for i, t in enumerate(t_list)
+    ]
+
+
 def clip_by_global_norm(
     t_list: Sequence[TensorLike | IndexedSlices | None], clip_norm: Any, use_norm: Any = None, name: str | None = None
 ) -> Any:
-    """`tf.clip_by_global_norm`: the clipped tensors and the norm."""
+    """`tf.clip_by_global_norm`: returns the clipped tensors and the norm."""
     from placesim.tf1.graphs.graph import get_default_graph
 
     if not isinstance(t_list, list | tuple):
@@ -92,13 +96,9 @@ def clip_by_global_norm(
     norm = global_norm(t_list, name) if use_norm is None else use_norm
     with name_scope(name, "clip_by_global_norm", [*t_list, clip_norm]) as scope:
         scale = clip_norm * gen("Minimum")(1.0 / norm, constant(1.0, norm.dtype) / clip_norm)
-        scale = scale + (norm - norm)  # not a number where the norm is infinite
-        values = [
-            convert_to_tensor(t.values if isinstance(t, IndexedSlices) else t, name=f"t_{i}") if t is not None else t
-            for i, t in enumerate(t_list)
-        ]
+        scale = scale + (norm - norm)  # NaN if the norm is infinite
         clipped: list[Any] = []
-        for i, value in enumerate(values):
+        for i, value in enumerate(_values(t_list)):
             if value is None:
                 clipped.append(None)
                 continue

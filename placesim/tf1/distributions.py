@@ -1,7 +1,7 @@
 """`tf.distributions`: the normal distribution.
 
-Its density is `exp(-((x - loc) / scale)² / 2) / (scale sqrt(2π))` and its entropy `log(scale) + (1 + log 2π) / 2`; which ops
-stand for these, and in what order, is TensorFlow's.
+Its density is `exp(-((x - loc) / scale)² / 2) / (scale sqrt(2π))` and its entropy `log(scale) + (1 + log 2π) / 2`.  The ops
+and their order are TensorFlow's.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Normal:
 
     @contextmanager
     def _scope(self, name: str) -> Iterator[None]:
-        """Scope of a method inside the distribution's."""
+        """Name scope of a method, inside the distribution's."""
         with tf.name_scope(self.name), tf.name_scope(name):
             yield
 
@@ -63,7 +63,7 @@ class Normal:
             return gen("BroadcastArgs")(tf.shape(self.loc), tf.shape(self.scale))
 
     def sample(self, sample_shape: object = (), seed: int | None = None, name: str = "sample") -> Any:
-        """Numbers of the shape `sample_shape` before the batch's."""
+        """Random numbers of the shape `[*sample_shape, *batch_shape]`."""
         with self._scope(name):
             wanted = tf.convert_to_tensor(sample_shape, dtype=tf.int32, name="sample_shape")
             sizes = tf.get_static_value(wanted)
@@ -102,14 +102,13 @@ class Normal:
             return 0.5 + _HALF_LOG_2PI + tf.log(self.scale * tf.ones_like(self.loc))
 
     def mean(self, name: str = "mean") -> Any:
-        """Means, of the batch's shape."""
+        """The means, of the batch's shape."""
         with self._scope(name):
             return self.loc * tf.ones_like(self.scale)
 
     def mode(self, name: str = "mode") -> Any:
         """Modes, which equal the means."""
-        with self._scope(name):
-            return self.loc * tf.ones_like(self.scale)
+        return self.mean(name)
 
     def stddev(self, name: str = "stddev") -> Any:
         """The standard deviations, of the batch's shape."""

@@ -1,4 +1,4 @@
-"""`tf.errors`: the statuses of TensorFlow's runtime as exceptions, and how placesim's own become them."""
+"""`tf.errors`: exceptions for the statuses of TensorFlow's runtime, and the conversion of placesim's errors to them."""
 
 from __future__ import annotations
 
@@ -128,12 +128,12 @@ _BY_CODE: dict[int, type[OpError]] = {
 
 
 def exception_type_from_error_code(error_code: int) -> type[OpError]:
-    """The class of a status.  Raises KeyError for a number that is none."""
+    """The exception class of a status.  Raises KeyError for an unknown number."""
     return _BY_CODE[error_code]
 
 
 def error_code_from_exception_type(cls: type[OpError]) -> int:
-    """The status of a class; UNKNOWN for a class that is none."""
+    """The status of an exception class; UNKNOWN for other classes."""
     return next((number for number, found in _BY_CODE.items() if found is cls), UNKNOWN)
 
 
@@ -148,7 +148,7 @@ class OperatorNotAllowedInGraphError(TypeError):
 
 
 class InaccessibleTensorError(ValueError):
-    """A tensor of a graph, or of a branch, that nothing outside it may ask for."""
+    """A tensor of a graph or of a branch is used outside of it."""
 
 
 # --- placesim's own errors ------------------------------------------------------------------------------------------
@@ -174,14 +174,14 @@ def _shown(message: str, graph: FailedGraph) -> str:
 
 
 def as_tensorflow(error: own.PlacesimError, graph: FailedGraph | None) -> Exception:
-    """The exception that TensorFlow's users catch, for one of placesim's own; other classes stay as they are."""
+    """Convert an error of placesim to the exception that TensorFlow raises; other errors stay unchanged."""
     if isinstance(error, own.SessionUsageError):
         return RuntimeError(error.message)
     kind = getattr(sys.modules[__name__], type(error).__name__, None)
     if not isinstance(error, own.OpError) or not isinstance(kind, types.FunctionType | type):
         return error
     node = None if error.node is None or graph is None else graph.builder.graph.ids.get(error.node)
-    # a graph that can't be placed is no node's fault: TensorFlow's own error names none there
+    # TensorFlow's error for a graph that can't be placed has no node
     op = None if graph is None or node is None or "Cannot assign a device" in error.message else graph.operation(node)
     node_def = None if op is None else op.node_def
     found: OpError = kind(node_def, op, error.message if graph is None else _shown(error.message, graph))

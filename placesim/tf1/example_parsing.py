@@ -1,4 +1,4 @@
-"""`tf.parse_example` and the features it takes."""
+"""`tf.parse_example` and the classes of its features."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from placesim.tf1.types.shapes import TensorShape
 
 
 class FixedLenFeature(NamedTuple):
-    """A feature of one shape; without a default it must be there."""
+    """A feature of a fixed shape; an example must have it if there is no default."""
 
     shape: Any
     dtype: Any
@@ -39,7 +39,7 @@ class VarLenFeature(NamedTuple):
 
 
 class SparseFeature(NamedTuple):
-    """A SparseTensor of two features: its places and its values."""
+    """A SparseTensor made from two features: indices and values."""
 
     index_key: Any
     value_key: Any
@@ -107,7 +107,7 @@ def _dense_shape(feature: FixedLenFeature | FixedLenSequenceFeature) -> TensorSh
 
 
 def _default(key: str, feature: FixedLenFeature | FixedLenSequenceFeature) -> Any:
-    """Default of a missing feature; empty if the feature is required."""
+    """Default of a feature; an empty tensor if examples must have the feature."""
     kind = dtypes.as_dtype(feature.dtype)
     if isinstance(feature, FixedLenSequenceFeature):
         value = feature.default_value

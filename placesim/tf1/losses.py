@@ -1,4 +1,4 @@
-"""`tf.losses`: weighted losses, and the collection that they are put into."""
+"""`tf.losses`: weighted losses, and their collection."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _COLLECTION = "losses"
 
 
 class Reduction:
-    """Reduction of the elements' weighted losses to one."""
+    """Names of the reductions of elements' weighted losses to one loss."""
 
     NONE = "none"
     SUM = "weighted_sum"
@@ -44,7 +44,7 @@ def compute_weighted_loss(
     loss_collection: str | None = _COLLECTION,
     reduction: str = _BY_NONZERO,
 ) -> Any:
-    """Losses times weights, reduced, as a tensor of the losses' type.  Raises ValueError."""
+    """Multiply losses by weights, reduce them, and add the result to a collection.  Raises ValueError for bad weights."""
     Reduction.validate(reduction)
     with tf.name_scope(scope, "weighted_loss", (losses, weights)):
         check = assert_broadcastable(weights, losses)
@@ -85,7 +85,7 @@ def _weighted_count(losses: TensorLike, weights: TensorLike, of_rows: bool = Fal
 
 
 def _size(losses: Tensor) -> Any:
-    """Number of elements, in their own type."""
+    """Number of elements, as a tensor of the elements' type."""
     with tf.name_scope(None, "num_elements", [losses]) as scope:
         return tf.cast(tf.size(losses, name=scope), losses.dtype)
 
@@ -97,7 +97,7 @@ def _required(**values: object) -> None:
 
 
 def _pair(labels: TensorLike, predictions: TensorLike) -> tuple[Tensor, Tensor]:
-    """Both as floats; raises ValueError for different shapes."""
+    """Convert both to float32.  Raises ValueError for different shapes."""
     found: Tensor = tf.cast(predictions, tf.float32)
     wanted: Tensor = tf.cast(labels, tf.float32)
     found.get_shape().assert_is_compatible_with(wanted.get_shape())
@@ -105,7 +105,7 @@ def _pair(labels: TensorLike, predictions: TensorLike) -> tuple[Tensor, Tensor]:
 
 
 def _with_logits(labels: TensorLike, logits: TensorLike) -> tuple[Tensor, Tensor]:
-    """Labels in the logits' type; raises ValueError for different shapes."""
+    """Convert labels to the logits' type.  Raises ValueError for different shapes."""
     found: Tensor = tf.convert_to_tensor(logits)
     wanted: Tensor = tf.cast(labels, found.dtype)
     found.get_shape().assert_is_compatible_with(wanted.get_shape())
@@ -154,7 +154,7 @@ def cosine_distance(
     reduction: str = _BY_NONZERO,
     dim: int | None = None,
 ) -> Any:
-    """`1 - predictions . labels` along an axis of vectors of length one."""
+    """`1 - predictions . labels` along an axis, for unit vectors."""
     axis = dim if axis is None else axis
     if axis is None:
         raise ValueError("You must specify argument `axis`.")
@@ -192,7 +192,7 @@ def huber_loss(
     loss_collection: str | None = _COLLECTION,
     reduction: str = _BY_NONZERO,
 ) -> Any:
-    """Half the square of the error up to `delta`, linear beyond."""
+    """Half the square of errors up to `delta`, and linear for larger ones."""
     _required(labels=labels, predictions=predictions)
     with tf.name_scope(scope, "huber_loss", (predictions, labels, weights)) as scope:
         labels, predictions = _pair(labels, predictions)
@@ -229,7 +229,7 @@ def mean_pairwise_squared_error(
     scope: str | None = None,
     loss_collection: str | None = _COLLECTION,
 ) -> Any:
-    """The mean square of the differences between the errors of any two elements of a row."""
+    """Mean of the squared differences between the errors of each two elements of a row."""
     _required(labels=labels, predictions=predictions)
     with tf.name_scope(scope, "mean_pairwise_squared_error", (predictions, labels, weights)) as scope:
         weights = tf.cast(weights, tf.float32)
@@ -241,9 +241,9 @@ def mean_pairwise_squared_error(
             along = tf.range(1, tf.rank(errors))
             squares = tf.reduce_sum(tf.square(errors), axis=along, keepdims=True)
             count = _weighted_count(errors, weights, of_rows=True)
-            of_each = _twice_over(squares, count - 1)
+            of_each = _twice_quotient(squares, count - 1)
             square = tf.square(tf.reduce_sum(errors, axis=along, keepdims=True))
-            of_pairs = _twice_over(square, tf.multiply(count, count - 1))
+            of_pairs = _twice_quotient(square, tf.multiply(count, count - 1))
             loss = tf.reduce_sum(tf.multiply(of_each - of_pairs, weights))
             is_any = tf.reduce_sum(count) > 0
             loss = tf.where(is_any, loss, tf.zeros_like(loss), name="value")
@@ -251,7 +251,7 @@ def mean_pairwise_squared_error(
             return loss
 
 
-def _twice_over(total: TensorLike, count: object) -> Any:
+def _twice_quotient(total: TensorLike, count: object) -> Any:
     """`2 total / count`, 0 for a count of 0."""
     return 2.0 * tf.div_no_nan(total, tf.maximum(count, 0), name="value")
 
@@ -284,7 +284,7 @@ def softmax_cross_entropy(
     loss_collection: str | None = _COLLECTION,
     reduction: str = _BY_NONZERO,
 ) -> Any:
-    """Cross-entropy of the softmax, with labels that pass no gradient."""
+    """Cross-entropy of the softmax; no gradient flows to the labels."""
     _required(onehot_labels=onehot_labels, logits=logits)
     with tf.name_scope(scope, "softmax_cross_entropy_loss", (logits, onehot_labels, weights)) as scope:
         labels, logits = _with_logits(onehot_labels, logits)
@@ -314,7 +314,7 @@ def sparse_softmax_cross_entropy(
 
 
 def _squeezed_weights(labels: Any, weights: Any) -> Any:
-    """Weights without a last dimension that makes their rank one more than the labels'."""
+    """Remove the weights' last dimension if their rank is one more than the labels'."""
     weights = tf.convert_to_tensor(weights)
     rank, labels_rank = weights.get_shape().ndims, labels.get_shape().ndims
     if rank == 0:
@@ -331,7 +331,7 @@ def _squeezed_weights(labels: Any, weights: Any) -> Any:
 
 
 def add_loss(loss: TensorLike, loss_collection: str | None = _COLLECTION) -> None:
-    """Puts a loss into a collection, if one is named."""
+    """Add a loss to a collection, if one is named."""
     if loss_collection:
         tf.add_to_collection(loss_collection, loss)
 

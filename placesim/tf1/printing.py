@@ -1,4 +1,4 @@
-"""Tensors in texts: `tf.print` and `tf.strings.format`."""
+"""Texts with tensors in them: `tf.print` and `tf.strings.format`."""
 
 from __future__ import annotations
 
@@ -12,25 +12,19 @@ from placesim.tf1.ops.generated_functions import gen
 from placesim.tf1.sparse.values import SparseTensor
 from placesim.tf1.types import nest
 
-_STREAMS = {
-    "tf.logging.info": "log(info)",
-    "log(info)": "log(info)",
-    "tf.logging.warning": "log(warning)",
-    "log(warning)": "log(warning)",
-    "tf.logging.error": "log(error)",
-    "log(error)": "log(error)",
-}
+_LEVELS = ("info", "warning", "error")
+_STREAMS = {text: f"log({level})" for level in _LEVELS for text in (f"tf.logging.{level}", f"log({level})")}
 
 
 class _Hole:
-    """Placeholder of a tensor in the text of a structure."""
+    """Placeholder for a tensor in the text of a structure."""
 
     def __repr__(self) -> str:
         return "{}"
 
 
 def print(*inputs: object, **kwargs: Any) -> Operation:
-    """`tf.print`: an op that prints texts and structures of tensors; to standard error if nothing else is said."""
+    """`tf.print`: an op that prints texts and structures of tensors, by default to standard error."""
     stream = _stream_name(kwargs.pop("output_stream", sys.stderr))
     name = kwargs.pop("name", None)
     summarize = kwargs.pop("summarize", 3)
@@ -48,7 +42,7 @@ def print(*inputs: object, **kwargs: Any) -> Operation:
 
 
 def _template(item: object, tensors: list[Any]) -> str:
-    """The text of a structure, with `{}` for each tensor, which go to `tensors`."""
+    """The text of a structure, with `{}` for each tensor.  The tensors are appended to `tensors`."""
     flat: list[Any] = []
     for leaf in nest.flatten(item):
         if isinstance(leaf, SparseTensor):
@@ -64,7 +58,7 @@ def _template(item: object, tensors: list[Any]) -> str:
 
 
 class SparseTensorText:
-    """Placeholder of a sparse tensor's three tensors."""
+    """Placeholder for the three tensors of a sparse tensor."""
 
     def __repr__(self) -> str:
         return "SparseTensor(indices={}, values={}, shape={})"
@@ -84,11 +78,9 @@ def _stream_name(stream: object) -> str:
     else:
         from placesim.tf1.app import logging as app_logging
 
-        for level in ("info", "warning", "error"):
-            if stream is getattr(app_logging, "warn" if level == "warning" else level, None):
-                return f"log({level})"
+        for level in (*_LEVELS, "warn"):
             if stream is getattr(app_logging, level, None):
-                return f"log({level})"
+                return f"log({'warning' if level == 'warn' else level})"
     raise ValueError(
         f"Unsupported output stream, logging level, or file.{stream}. Supported streams are sys.stdout, sys.stderr, "
         "tf.logging.info, tf.logging.warning, tf.logging.error. File needs to be in the form of 'file://<filepath>'."
@@ -96,7 +88,7 @@ def _stream_name(stream: object) -> str:
 
 
 def format(template: str, inputs: TensorLike, placeholder: str = "{}", summarize: int = 3, name: str | None = None) -> Any:
-    """`tf.strings.format`: a template with the texts of tensors in it.  Raises ValueError for another number of places."""
+    """`tf.strings.format`: a template with tensors in it.  Raises ValueError for a wrong number of placeholders."""
     tensors = [inputs] if isinstance(inputs, Tensor) or not isinstance(inputs, list | tuple) else list(inputs)
     if template.count(placeholder) != len(tensors):
         raise ValueError(

@@ -1,4 +1,4 @@
-"""`tf.quantization`: to numbers of few bits and back."""
+"""`tf.quantization`: convert numbers to few bits and back."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def dequantize(
     )
 
 
-def _there_and_back(op: str) -> Any:
+def _quantize_and_dequantize(op: str) -> Any:
     def call(
         input: TensorLike,
         input_min: object,
@@ -98,5 +98,5 @@ def _there_and_back(op: str) -> Any:
     return call
 
 
-quantize_and_dequantize = _there_and_back("QuantizeAndDequantizeV2")
-quantize_and_dequantize_v2 = _there_and_back("QuantizeAndDequantizeV4")
+quantize_and_dequantize = _quantize_and_dequantize("QuantizeAndDequantizeV2")
+quantize_and_dequantize_v2 = _quantize_and_dequantize("QuantizeAndDequantizeV4")

@@ -1,4 +1,4 @@
-"""Release of TensorFlow, and the switches between its versions' behaviour."""
+"""The simulated release of TensorFlow, and the switches between version 1 and 2 behaviour."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def spoken_registry() -> Registry:
 
 
 def speak(release: Release) -> None:
-    """From now on this process is that TensorFlow; before anything of it is imported."""
+    """Make this process simulate a release of TensorFlow.  Call it before a script imports TensorFlow."""
     global VERSION, __version__, GRAPH_DEF_VERSION, _registry
     VERSION = __version__ = release.version
     GRAPH_DEF_VERSION = release.producer
@@ -37,40 +37,40 @@ def disable_eager_execution() -> None:
 
 
 def disable_v2_tensorshape() -> None:
-    """Shapes are v1's here."""
+    """Do nothing: shapes are always version 1's."""
 
 
 def enable_v2_tensorshape() -> None:
-    """Raises: shapes are v1's here."""
+    """Raise NotImplementedError: shapes are always version 1's."""
     raise _no_eager("tf.enable_v2_tensorshape")
 
 
 def disable_tensor_equality() -> None:
-    """Tensors are equal to themselves alone here."""
+    """Do nothing: a tensor always equals itself only."""
 
 
 def enable_tensor_equality() -> None:
-    """Raises: tensors are equal to themselves alone here."""
+    """Raise NotImplementedError: a tensor always equals itself only."""
     raise _no_eager("tf.enable_tensor_equality")
 
 
 def enable_v2_behavior() -> None:
-    """Raises: scripts are read as TensorFlow 1's."""
+    """Raise NotImplementedError: scripts are TensorFlow 1's."""
     raise _no_eager("tf.enable_v2_behavior")
 
 
 def enable_eager_execution(config: object = None, device_policy: object = None, execution_mode: object = None) -> None:
-    """Raises: scripts make graphs here."""
+    """Raise NotImplementedError: scripts always build graphs."""
     raise _no_eager("tf.enable_eager_execution")
 
 
 def executing_eagerly() -> bool:
-    """Never."""
+    """Return False: scripts always build graphs."""
     return False
 
 
 def executing_eagerly_outside_functions() -> bool:
-    """Never."""
+    """Return False: scripts always build graphs."""
     return False
 
 

@@ -1,4 +1,4 @@
-"""`tf.sets`: the last dimension of tensors as sets, dense or sparse."""
+"""`tf.sets`: operations on sets, which are the last dimensions of dense or sparse tensors."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import Any
 from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.ops.generated_functions import gen
 from placesim.tf1.sparse.values import SparseTensor, convert_to_tensor_or_sparse_tensor
-from placesim.tf1.types import dtypes
+from placesim.tf1.types import dtypes, nest
 
 _ELEMENTS = tuple(getattr(dtypes, name) for name in ("int8", "int16", "int32", "int64", "uint8", "uint16", "string"))
 """The types that sets may have."""
 
 
 def set_size(a: Any, validate_indices: bool = True) -> Any:
-    """`tf.sets.size`: how many elements each set has."""
+    """`tf.sets.size`: number of elements of each set."""
     a = convert_to_tensor_or_sparse_tensor(a, name="a")
     if not isinstance(a, SparseTensor):
         raise TypeError(f"Expected `SparseTensor`, got {a}.")
@@ -24,21 +24,14 @@ def set_size(a: Any, validate_indices: bool = True) -> Any:
 
 
 def _operation(kind: str, a: TensorLike, b: TensorLike, validate_indices: bool) -> SparseTensor:
-    """An operation on two sets, of which a sparse one must not come before a dense one."""
-    parts: tuple[Any, ...]
-    if isinstance(a, SparseTensor):
-        if isinstance(b, SparseTensor):
-            parts = (a.indices, a.values, a.dense_shape, b.indices, b.values, b.dense_shape)
-            return SparseTensor(*gen("SparseToSparseSetOperation")(*parts, kind, validate_indices))
-        raise ValueError("SparseTensor,Tensor is not supported. Please flip the order of your inputs.")
-    if isinstance(b, SparseTensor):
-        parts = (a, b.indices, b.values, b.dense_shape)
-        return SparseTensor(*gen("DenseToSparseSetOperation")(*parts, kind, validate_indices))
-    return SparseTensor(*gen("DenseToDenseSetOperation")(a, b, kind, validate_indices))
+    """An operation on two sets; `_checked` has put a dense one before a sparse one."""
+    parts = [part for item in (a, b) for part in (nest.components(item) if isinstance(item, SparseTensor) else [item])]
+    op = "To".join("Sparse" if isinstance(item, SparseTensor) else "Dense" for item in (a, b)) + "SetOperation"
+    return SparseTensor(*gen(op)(*parts, kind, validate_indices))
 
 
 def _checked(a: Any, b: Any) -> tuple[Any, Any, bool]:
-    """Both sets, in an order that there is an op for, and whether they have changed places.  Raises TypeError."""
+    """Both sets in an order for which an op exists, and whether they were swapped.  Raises TypeError."""
     a = convert_to_tensor_or_sparse_tensor(a, name="a")
     if a.dtype.base_dtype not in _ELEMENTS:
         raise TypeError(f"'a' has invalid dtype `{a.dtype}` not in supported dtypes: `{frozenset(_ELEMENTS)}`.")

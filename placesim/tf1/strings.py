@@ -1,4 +1,4 @@
-"""String ops, file contents and parsing."""
+"""Functions of strings, and parsers of bytes and CSV."""
 
 from __future__ import annotations
 
@@ -18,11 +18,6 @@ from placesim.tf1.sparse.values import SparseTensor, SparseTensorLike
 from placesim.tf1.types import dtypes
 
 
-def string_join(inputs: TensorLike, separator: str = "", name: str | None = None) -> Any:
-    """`tf.strings.join`."""
-    return gen("StringJoin")(inputs, separator=separator, name=name)
-
-
 def string_split(
     source: TensorLike | None = None,
     sep: TensorLike | None = None,
@@ -32,7 +27,7 @@ def string_split(
     result_type: str = "SparseTensor",
     input: TensorLike | None = None,
 ) -> Any:
-    """`tf.string_split`: at every character of the separator."""
+    """`tf.string_split`: split at each character of the separator."""
     source = renamed("input", input, "source", source)
     sep = renamed("sep", sep, "delimiter", delimiter)
     if sep is None:
@@ -44,12 +39,7 @@ def string_split(
         indices.set_shape([None, 2])
         values.set_shape([None])
         shape.set_shape([2])
-        return _sparse(indices, values, shape)
-
-
-def _sparse(indices: TensorLike, values: TensorLike, shape: TensorLike) -> SparseTensor:
-    """SparseTensor from existing tensors, without new nodes."""
-    return SparseTensor(indices, values, shape)
+        return SparseTensor(indices, values, shape)
 
 
 def reduce_join(
@@ -75,7 +65,7 @@ def reduce_join(
 def regex_replace(
     input: TensorLike, pattern: object, rewrite: object, replace_global: bool = True, name: str | None = None
 ) -> Any:
-    """`tf.regex_replace`: a pattern that is a text is an attr."""
+    """`tf.regex_replace`; a pattern that is a Python string becomes an attr."""
     if isinstance(pattern, str | bytes) and isinstance(rewrite, str | bytes):
         return gen("StaticRegexReplace")(input, pattern=pattern, rewrite=rewrite, replace_global=replace_global, name=name)
     return gen("RegexReplace")(input, pattern, rewrite, replace_global=replace_global, name=name)
@@ -149,16 +139,6 @@ def decode_csv(
     )
 
 
-def read_file(filename: TensorLike, name: str | None = None) -> Any:
-    """`tf.read_file`."""
-    return gen("ReadFile")(filename, name)
-
-
-def serialize_tensor(tensor: TensorLike, name: str | None = None) -> Any:
-    """`tf.serialize_tensor`."""
-    return gen("SerializeTensor")(tensor, name)
-
-
 def split(
     input: TensorLike | None = None,
     sep: TensorLike | None = None,
@@ -167,7 +147,7 @@ def split(
     source: object = None,
     name: str | None = None,
 ) -> SparseTensor:
-    """`tf.strings.split`: at a separator, or at blanks."""
+    """`tf.strings.split`: split at a separator, or at white space."""
     input = renamed("input", input, "source", source)
     with name_scope(name, "StringSplit", [input]):
         input = convert_to_tensor(input, dtypes.string, name="input")
@@ -179,25 +159,13 @@ def split(
         return SparseTensor(*gen("StringSplitV2")(input, sep, maxsplit=maxsplit))
 
 
-def unsorted_segment_join(
-    inputs: TensorLike, segment_ids: TensorLike, num_segments: TensorLike, separator: str = "", name: str | None = None
-) -> Any:
-    """`tf.strings.unsorted_segment_join`."""
-    return gen("UnsortedSegmentJoin")(inputs, segment_ids, num_segments, separator=separator, name=name)
-
-
 def edit_distance(
     hypothesis: SparseTensorLike, truth: SparseTensorLike, normalize: bool = True, name: str = "edit_distance"
 ) -> Any:
-    """`tf.edit_distance`: Levenshtein's, of the rows of two sparse tensors.  Raises TypeError for anything else."""
+    """`tf.edit_distance`: Levenshtein distance of the rows of two sparse tensors.  Raises TypeError for other values."""
     for word, value in (("Hypothesis", hypothesis), ("Truth", truth)):
         if not isinstance(value, SparseTensor) and not hasattr(value, "dense_shape"):
             raise TypeError(f"{word} must be a SparseTensor.")
     one, two = SparseTensor.from_value(hypothesis), SparseTensor.from_value(truth)
     parts = (one.indices, one.values, one.dense_shape, two.indices, two.values, two.dense_shape)
     return gen("EditDistance")(*parts, normalize=normalize, name=name)
-
-
-def decode_json_example(json_examples: object, name: str | None = None) -> Any:
-    """`tf.io.decode_json_example`."""
-    return gen("DecodeJSONExample")(json_examples, name=name)

@@ -1,4 +1,4 @@
-"""`tf.summary`: ops that make Summary messages, and one of all of them."""
+"""`tf.summary`: ops that make Summary messages, and that merge them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NOT_IN_TAGS = re.compile(r"[^-/\w\.]")
 
 @contextmanager
 def _scope(name: str, family: str | None, values: TensorLike) -> Iterator[tuple[str, str]]:
-    """The tag of a summary and the scope that its op is named by; a family stands before both."""
+    """Open the name scope of a summary.  Yields its tag and the scope, both with the family as prefix."""
     if name is not None:
         name = _NOT_IN_TAGS.sub("_", name).lstrip("/")
     if family is not None:
@@ -42,7 +42,7 @@ def scalar(name: str, tensor: TensorLike, collections: Sequence[str] | None = No
 
 
 def histogram(name: str, values: TensorLike, collections: Sequence[str] | None = None, family: str | None = None) -> Tensor:
-    """A Summary of how values are spread."""
+    """A Summary of the distribution of values."""
     with _scope(name, family, [values]) as (tag, scope):
         return _collect(gen("HistogramSummary")(tag=tag, values=values, name=scope), collections)
 

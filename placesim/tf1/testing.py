@@ -1,6 +1,6 @@
-"""`tf.test` and `tf.resource_loader`: test cases with sessions, and files beside a script."""
+"""`tf.test` and `tf.resource_loader`: test cases with sessions, and files in the script's folder."""
 
-# ruff: noqa: PT009, PT027 -- what is written here is such a class
+# ruff: noqa: PT009, PT027 -- this module defines the assertions
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from typing import Any
+
+import numpy as np
 
 import placesim.tf1 as tf
 from placesim.tf1.graphs.tensor_likes import TensorLike
@@ -28,11 +30,11 @@ def test_src_dir_path(relative_path: str) -> str:
     return os.path.join(os.environ.get("TEST_SRCDIR", ""), relative_path)
 
 
-test_src_dir_path.__test__ = False  # type: ignore[attr-defined] # a name of TensorFlow's, and no test of ours
+test_src_dir_path.__test__ = False  # type: ignore[attr-defined] # TensorFlow's name; pytest must not collect it
 
 
 def main(argv: list[str] | None = None) -> None:
-    """Runs the tests of the script."""
+    """Run the tests of the script."""
     unittest.main(argv=argv)
 
 
@@ -51,14 +53,14 @@ class TestCase(unittest.TestCase):
             self._cached.close()
 
     def get_temp_dir(self) -> str:
-        """A directory of this test's."""
+        """A directory for files of this test."""
         return tempfile.mkdtemp(dir=get_temp_dir())
 
     @contextmanager
     def session(
         self, graph: object = None, config: object = None, use_gpu: bool = True, force_gpu: bool = False
     ) -> Iterator[Any]:
-        """A session for a block."""
+        """Context with a new session."""
         with tf.Session(graph=graph, config=config) as opened:
             yield opened
 
@@ -66,7 +68,7 @@ class TestCase(unittest.TestCase):
     def cached_session(
         self, graph: object = None, config: object = None, use_gpu: bool = True, force_gpu: bool = False
     ) -> Iterator[Any]:
-        """The test's own session for a block: the same one in each."""
+        """Context with the test's session, the same in all blocks."""
         if self._cached is None:
             self._cached = tf.Session(graph=graph, config=config)
         with self._cached.graph.as_default(), self._cached.as_default():
@@ -75,7 +77,7 @@ class TestCase(unittest.TestCase):
     test_session = cached_session
 
     def evaluate(self, tensors: object) -> Any:
-        """The values of tensors, in the default session or the test's own."""
+        """The values of tensors, in the default session or the test's session."""
         found = tf.get_default_session()
         if found is not None:
             return found.run(tensors)
@@ -83,21 +85,15 @@ class TestCase(unittest.TestCase):
             return opened.run(tensors)
 
     def _value(self, given: object) -> Any:
-        import numpy as np
-
         is_tensor = isinstance(given, (tf.Tensor, tf.Variable))
         return np.asarray(self.evaluate(given) if is_tensor else given)
 
     def assertAllEqual(self, a: TensorLike, b: TensorLike, msg: str | None = None) -> None:  # noqa: N802
-        """Two arrays, lists or tensors have the same elements."""
-        import numpy as np
-
+        """Assert that two arrays, lists or tensors have the same elements."""
         np.testing.assert_array_equal(self._value(a), self._value(b), err_msg=msg or "")
 
     def assertAllClose(self, a: Any, b: Any, rtol: float = 1e-6, atol: float = 1e-6, msg: str | None = None) -> None:  # noqa: N802
-        """Two arrays, lists or tensors, or dictionaries and sequences of them, are about the same."""
-        import numpy as np
-
+        """Assert that arrays, lists or tensors, or dictionaries of them, are nearly equal."""
         if isinstance(a, dict):
             self.assertEqual(a.keys(), b.keys(), msg)
             for key, value in a.items():
@@ -110,7 +106,7 @@ class TestCase(unittest.TestCase):
         self.assertTrue(f1 == f2 or abs(f1 - f2) <= err, f"{f1} != {f2} +/- {err} {msg or ''}")
 
     def assertShapeEqual(self, np_array: Any, tf_tensor: Any, msg: str | None = None) -> None:  # noqa: N802
-        """An array and a tensor are of one shape."""
+        """Assert that an array and a tensor have the same shape."""
         self.assertEqual(list(np_array.shape), tf_tensor.get_shape().as_list(), msg)
 
     @contextmanager
@@ -121,7 +117,7 @@ class TestCase(unittest.TestCase):
         self.assertRegex(str(raised.exception), expected_err_re_or_predicate)
 
 
-# --- tf.resource_loader: files beside the script ---
+# --- tf.resource_loader ---
 
 
 def get_data_files_path() -> str:
@@ -130,7 +126,7 @@ def get_data_files_path() -> str:
 
 
 def get_path_to_datafile(path: str) -> str:
-    """Path of a file beside the script."""
+    """Path of a file in the script's directory."""
     return os.path.join(get_data_files_path(), path)
 
 
@@ -140,7 +136,7 @@ def get_root_dir_with_all_resources() -> str:
 
 
 def load_resource(path: str) -> bytes:
-    """Content of a file beside the script."""
+    """Content of a file in the script's directory."""
     with open(get_path_to_datafile(path), "rb") as file:
         return file.read()
 

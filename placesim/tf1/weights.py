@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import placesim.tf1 as tf
@@ -13,9 +14,9 @@ _PREFIX = "weights can not be broadcast to values."
 
 
 def assert_broadcastable(weights: Any, values: Any) -> Any:
-    """An op that fails where weights are no scalar and no tensor of the values' rank with sizes 1 or the values'.
+    """Make an op that fails unless weights are a scalar, or have the values' rank and in each dimension 1 or their size.
 
-    Raises ValueError if the static shapes say so.
+    Raises ValueError if the static shapes already exclude it.
     """
     with tf.name_scope(None, "assert_broadcastable", (weights, values)) as scope:
         weights, weights_shape, weights_rank = _described(weights, "weights")
@@ -38,19 +39,16 @@ def assert_broadcastable(weights: Any, values: Any) -> Any:
                         raise ValueError(f"{_PREFIX} Mismatch at dim {axis}. {shapes}. {received}")
                 return tf.no_op(name="static_dims_check_success")
         is_scalar = tf.equal(0, weights_rank, name="is_scalar")
-        told: list[Any] = [_PREFIX]
+        data: list[Any] = [_PREFIX]
         for word, tensor, shape in (("weights", weights, weights_shape), ("values", values, values_shape)):
-            told += [f"{word}.shape=", tensor.name, shape]
-
-        def has_valid_shape() -> Any:
-            return _has_valid_shape(weights_rank, weights_shape, values_rank, values_shape)
-
+            data += [f"{word}.shape=", tensor.name, shape]
+        has_valid_shape = partial(_has_valid_shape, weights_rank, weights_shape, values_rank, values_shape)
         is_valid = tf.cond(is_scalar, lambda: is_scalar, has_valid_shape, name="is_valid_shape")
-        return tf.Assert(is_valid, [*told, "is_scalar=", is_scalar], name=scope)
+        return tf.Assert(is_valid, [*data, "is_scalar=", is_scalar], name=scope)
 
 
 def _described(value: TensorLike, name: str) -> tuple[Any, Any, Any]:
-    """A tensor of a value, its shape and its rank, named after it."""
+    """Convert a value to a tensor named `name`; return it with its shape and its rank."""
     with tf.name_scope(None, name, (value,)) as scope:
         value = tf.convert_to_tensor(value, name=scope)
         return value, tf.shape(value, name="shape"), tf.rank(value, name="rank")
@@ -72,7 +70,7 @@ def _has_valid_sizes(weights_shape: object, values_shape: object) -> Any:
 
 
 def broadcast_weights(weights: Any, values: Any) -> Any:
-    """Weights broadcast to the values' shape, unchanged if they have it.  Raises ValueError."""
+    """Broadcast weights to the values' shape.  Raises ValueError."""
     with tf.name_scope(None, "broadcast_weights", (weights, values)) as scope:
         values = tf.convert_to_tensor(values, name="values")
         weights = tf.convert_to_tensor(weights, dtype=values.dtype.base_dtype, name="weights")
@@ -86,7 +84,7 @@ def broadcast_weights(weights: Any, values: Any) -> Any:
 def remove_squeezable_dimensions(
     labels: Any, predictions: Any, expected_rank_diff: int = 0, name: str | None = None
 ) -> tuple[Any, Any]:
-    """Labels and predictions; if one rank exceeds the other's by one too many, its last dimension is squeezed."""
+    """Labels and predictions; the last dimension of one is squeezed if its rank is one higher than expected."""
     with tf.name_scope(name, "remove_squeezable_dimensions", [labels, predictions]):
         predictions = tf.convert_to_tensor(predictions)
         labels = tf.convert_to_tensor(labels)

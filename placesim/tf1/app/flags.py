@@ -1,4 +1,4 @@
-"""`tf.flags` and `tf.app.run`: absl's flags, and the ways in which TensorFlow's Python reads and defines them differently."""
+"""`tf.flags` and `tf.app.run`: absl's flags, which TensorFlow parses at first access and defines with old names too."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def __getattr__(name: str) -> Any:
 
 
 def _with_old_names(define_flag: Callable[..., FlagHolder[Any]]) -> Callable[..., FlagHolder[Any]]:
-    """Takes what TensorFlow called a flag's parameters before it took them from absl, and warns of them."""
+    """Accept TensorFlow's old names of a flag's parameters too, with a warning."""
 
     @wraps(define_flag)
     def call(*args: object, **kwargs: object) -> FlagHolder[Any]:

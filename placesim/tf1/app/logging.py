@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging as _logging
 import sys
+from collections.abc import Callable
 from typing import Any
 
 from placesim.tf1.graphs.tensor_likes import TensorLike
@@ -20,7 +21,8 @@ class _Stderr(_logging.StreamHandler):  # type: ignore[type-arg]
         super().emit(record)
 
 
-def _logger() -> _logging.Logger:
+def get_logger() -> _logging.Logger:
+    """The logger of TensorFlow's messages."""
     logger = _logging.getLogger("tensorflow")
     if not logger.handlers:
         handler = _Stderr()
@@ -31,49 +33,22 @@ def _logger() -> _logging.Logger:
     return logger
 
 
-def get_logger() -> _logging.Logger:
-    """The logger of TensorFlow's messages."""
-    return _logger()
-
-
-def debug(msg: object, *args: Any, **kwargs: Any) -> None:
-    """A message of the level DEBUG."""
-    _logger().debug(msg, *args, **kwargs)
-
-
-def info(msg: object, *args: Any, **kwargs: Any) -> None:
-    """A message of the level INFO."""
-    _logger().info(msg, *args, **kwargs)
-
-
-def warn(msg: Any, *args: Any, **kwargs: Any) -> None:
-    """A message of the level WARN."""
-    _logger().warning(msg, *args, **kwargs)
-
-
-warning = warn
-
-
-def error(msg: object, *args: Any, **kwargs: Any) -> None:
-    """A message of the level ERROR."""
-    _logger().error(msg, *args, **kwargs)
-
-
-def fatal(msg: Any, *args: Any, **kwargs: Any) -> None:
-    """A message of the level FATAL."""
-    _logger().fatal(msg, *args, **kwargs)
-
-
 def log(level: int, msg: object, *args: Any, **kwargs: Any) -> None:
-    """A message of a level."""
-    _logger().log(level, msg, *args, **kwargs)
+    """Write a message of a level."""
+    get_logger().log(level, msg, *args, **kwargs)
 
 
-vlog = log
+def _log_at(level: int) -> Callable[..., None]:
+    """Make the function that writes messages of a level."""
+    return lambda msg, *args, **kwargs: log(level, msg, *args, **kwargs)
+
+
+debug, info, warn, error, fatal = map(_log_at, (DEBUG, INFO, WARN, ERROR, FATAL))
+warning, vlog, TaskLevelStatusMessage = warn, log, error
 
 
 def log_if(level: int, msg: object, condition: TensorLike, *args: object) -> None:
-    """A message of a level, if the condition holds."""
+    """Write a message of a level if a condition is true."""
     if condition:
         log(level, msg, *args)
 
@@ -86,30 +61,25 @@ def _count(msg: object) -> int:
 
 
 def log_every_n(level: int, msg: object, n: int, *args: object) -> None:
-    """A message of a level, at each n-th time, from the first on."""
+    """Write a message of a level at the first of each n calls from a line."""
     log_if(level, msg, _count(msg) % n == 0, *args)
 
 
 def log_first_n(level: int, msg: object, n: int, *args: object) -> None:
-    """A message of a level, the first n times."""
+    """Write a message of a level at the first n calls from a line."""
     log_if(level, msg, _count(msg) < n, *args)
 
 
 def get_verbosity() -> int:
     """Minimum level of written messages."""
-    return _logger().getEffectiveLevel()
+    return get_logger().getEffectiveLevel()
 
 
 def set_verbosity(v: int | str) -> None:
     """Set the minimum level of written messages."""
-    _logger().setLevel(v)
+    get_logger().setLevel(v)
 
 
 def flush() -> None:
-    """Do nothing: messages are not buffered."""
+    """Flush standard error."""
     sys.stderr.flush()
-
-
-def TaskLevelStatusMessage(msg: object) -> None:  # noqa: N802 (TensorFlow's name)
-    """A message of the level ERROR."""
-    error(msg)

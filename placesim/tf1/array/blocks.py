@@ -1,4 +1,4 @@
-"""Blocks of images: between space, depth and batch."""
+"""Move blocks of images between the dimensions of space, depth and batch."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def extract_image_patches(
 def required_space_to_batch_paddings(
     input_shape: Any, block_shape: Any, base_paddings: Any = None, name: str | None = None
 ) -> tuple[Any, Any]:
-    """`tf.required_space_to_batch_paddings`: the least paddings with which blocks fit, and the crops that take them off."""
+    """`tf.required_space_to_batch_paddings`: smallest paddings to whole blocks, and the crops that remove them."""
     from placesim.tf1.array.creation import zeros
     from placesim.tf1.array.shaping import stack
     from placesim.tf1.graphs.default_graph_scopes import name_scope

@@ -1,4 +1,4 @@
-"""Tensors made of nothing but a shape: zeros, ones, ranges, one-hot rows."""
+"""New tensors: zeros, ones, ranges, one-hot rows, diagonals and grids."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from placesim.tf1.types.dtypes import DType
 from placesim.tf1.types.shapes import TensorShape
 
 _CONST_ELEMENTS = 1000
-"""Fewer equal elements are one Const, more a Fill."""
+"""Fewer equal elements make a Const, more a Fill."""
 
 
 def shape_tensor(shape: ShapeLike) -> Tensor:
@@ -50,22 +50,22 @@ def _filled(word: str, shape: Any, dtype: DTypeLike, name: str | None, value_of:
                 if small is not None:
                     return small
                 shape = convert_to_tensor(TensorShape(shape))
-            except (TypeError, ValueError):  # tensors are among the sizes, or what is no size
+            except (TypeError, ValueError):  # some sizes are tensors, or invalid
                 shape = convert_to_tensor(shape, dtypes.int32)
-        if shape.shape.rank == 0:  # one size, of a vector
+        if shape.shape.rank == 0:  # the size of a vector
             shape = gen("Reshape")(shape, [-1])
         return fill(shape, constant(value, kind), name=scope)
 
 
 def _small_constant(value: TensorLike, shape: Any, kind: dtypes.DType, name: str) -> Tensor | None:
-    """A Const of few equal elements, None if they are many or the shape is no list of numbers."""
+    """A Const of equal elements; None if there are too many, or if the shape is no list of numbers."""
     if any(isinstance(dim, Tensor) or hasattr(dim, "_as_graph_element") for dim in _iterable(shape)):
         return None
     try:
         if np.prod(np.array([dimension_value(dim) for dim in shape], np.float64)) < _CONST_ELEMENTS:
             return constant(value, kind, shape, name=name)
     except TypeError:
-        pass  # a single number, or a value that is none of the type
+        pass  # the shape is one number, or the value has another type
     return None
 
 

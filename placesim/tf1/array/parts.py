@@ -1,4 +1,4 @@
-"""Parts of tensors: slices, gathered and chosen elements, and elements that are repeated."""
+"""Select and repeat elements: slices, gathers, masks and conditions."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def gather(
     axis: TensorLike | None = None,
     batch_dims: int = 0,
 ) -> Any:
-    """`tf.gather`: a resource variable is read in part."""
+    """`tf.gather`; of a resource variable, only the needed rows are read."""
     if axis is None:
         axis = batch_dims
     known = constant_value(axis) if isinstance(axis, Tensor) else axis
@@ -43,7 +43,7 @@ def gather(
         try:
             return params.sparse_read(indices, name=name)
         except AttributeError:
-            pass  # a reference variable is gathered from as a tensor
+            pass  # a reference variable, which is read like a tensor
     return gen("GatherV2")(params, indices, axis, name=name)
 
 
@@ -75,7 +75,7 @@ def batch_gather(params: TensorLike, indices: TensorLike, name: str | None = Non
 
 
 def _gathered_in_batches(params: Tensor, indices: Tensor, count: int) -> Any:
-    """Gathers along axis `count - 1`, all before it being batches: by places in the flattened params."""
+    """Gather along axis `count - 1`, after `count - 1` batch dimensions, by indices into flattened params."""
     indices_shape, params_shape = shape(indices), shape(params)
     kind = indices.dtype.base_dtype
     places: Any = indices
@@ -132,7 +132,7 @@ def where(condition: TensorLike, x: TensorLike | None = None, y: TensorLike | No
 
 
 def where_v2(condition: TensorLike, x: TensorLike | None = None, y: TensorLike | None = None, name: str | None = None) -> Any:
-    """`tf.where_v2`: as `where`, with shapes that are broadcast."""
+    """`tf.where_v2`: like `where`, with broadcasting."""
     return _where("SelectV2", condition, x, y, name)
 
 
@@ -161,23 +161,13 @@ def reverse_sequence(
     return gen("ReverseSequence")(input, seq_lengths, seq_axis, 0 if batch_axis is None else batch_axis, name=name)
 
 
-def unique(x: TensorLike, out_idx: object = dtypes.int32, name: str | None = None) -> Any:
-    """`tf.unique`."""
-    return gen("Unique")(x, out_idx, name=name)
-
-
-def unique_with_counts(x: TensorLike, out_idx: object = dtypes.int32, name: str | None = None) -> Any:
-    """`tf.unique_with_counts`."""
-    return gen("UniqueWithCounts")(x, out_idx, name=name)
-
-
 def setdiff1d(x: TensorLike, y: TensorLike, index_dtype: object = dtypes.int32, name: str | None = None) -> Any:
     """`tf.setdiff1d`."""
     return gen("ListDiff")(x, y, index_dtype, name=name)
 
 
 def repeat(input: TensorLike, repeats: TensorLike, axis: int | None = None, name: str | None = None) -> Any:
-    """`tf.repeat`: every element as often as `repeats` says; without an axis of the flattened tensor."""
+    """`tf.repeat`: repeat each element `repeats` times; without an axis, of the flattened tensor."""
     if axis is None:
         input, axis = reshape(input, [-1]), 0
     with name_scope(name, "Repeat", [input, repeats]):
@@ -211,7 +201,7 @@ def _tiled(data: Any, axis: int, times: object) -> Any:
 
 
 def _repeated(data: Tensor, times: Tensor, sizes: Tensor, axis: int) -> Any:
-    """Repeats by a vector: as often as the most, then those that are too many are masked out."""
+    """Repeat elements by a vector: tile all by its maximum, then mask out the excess."""
     if times.shape.rank == 1:
         data.shape.dims[axis].assert_is_compatible_with(times.shape[0])  # type: ignore[index]
         times = gen("BroadcastTo")(times, [sizes[axis]])
@@ -239,7 +229,7 @@ def sequence_mask(
     with name_scope(name, "SequenceMask", [lengths, maxlen]):
         lengths = convert_to_tensor(lengths)
         if maxlen is None:
-            # of a scalar too all axes are a Const here
+            # here TensorFlow makes a Const of the axes even for a scalar
             all_axes = constant([], dtypes.int32) if lengths.shape.rank == 0 else reduction_axes(lengths, None)
             maxlen = gen("Max")(lengths, all_axes)
             maxlen = gen("Maximum")(constant(0, maxlen.dtype), maxlen)

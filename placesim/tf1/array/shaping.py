@@ -1,4 +1,4 @@
-"""Array functions: what TensorFlow writes in Python around its ops that move, join and measure tensors."""
+"""Shapes of tensors, and functions that reshape, join and split tensors."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from placesim.tf1.types import dtypes
 from placesim.tf1.types.dimensions import Dimension
 from placesim.tf1.types.shapes import TensorShape
 
-# --- what is known of a tensor --------------------------------------------------------------------------------------
+# --- shapes ---------------------------------------------------------------------------------------------------------
 
 
 def shape(input: TensorLike, name: str | None = None, out_type: DTypeLike | None = None) -> Any:
@@ -29,7 +29,7 @@ def shape(input: TensorLike, name: str | None = None, out_type: DTypeLike | None
 
 
 def shape_of(input: TensorLike, name: str | None = None, optimize: bool = True, out_type: DTypeLike | None = None) -> Any:
-    """Shape of a tensor; with `optimize`, a Const if it is known, in a nested scope if no type is given."""
+    """Shape of a tensor.  With `optimize`, a known shape is a Const, in a nested scope if no type is given."""
     kind = dtypes.int32 if out_type is None else dtypes.as_dtype(out_type)
     with name_scope(name, "Shape", [input]) as scope:
         if isinstance(input, SparseTensor):
@@ -73,11 +73,6 @@ def rank(input: TensorLike, name: str | None = None) -> Any:
         return gen("Rank")(x, name=scope)
 
 
-def shape_n(input: TensorLike, out_type: DTypeLike = dtypes.int32, name: str | None = None) -> Any:
-    """`tf.shape_n`."""
-    return gen("ShapeN")(input, out_type=out_type, name=name)
-
-
 def broadcast_static_shape(shape_x: object, shape_y: object) -> TensorShape:
     """`tf.broadcast_static_shape`.  Raises ValueError."""
     from placesim.ops.kernels.shapes import ShapeError, broadcast
@@ -97,7 +92,7 @@ def broadcast_dynamic_shape(shape_x: object, shape_y: object) -> Any:
     return gen("BroadcastArgs")(shape_x, shape_y)
 
 
-# --- the same elements in another shape -----------------------------------------------------------------------------
+# --- reshaping ------------------------------------------------------------------------------------------------------
 
 
 def reshape(tensor: TensorLike, shape: ShapeLike, name: str | None = None) -> Any:
@@ -124,7 +119,7 @@ def squeeze(input: TensorLike, axis: TensorLike | None = None, name: str | None 
 
 
 def transpose(a: TensorLike, perm: TensorLike | None = None, name: str = "transpose", conjugate: bool = False) -> Any:
-    """`tf.transpose`: without `perm` the axes in reverse order."""
+    """`tf.transpose`; without `perm`, reverse the order of axes."""
     with name_scope(name, "transpose", [a]) as scope:
         if not isinstance(a, Tensor):
             a = convert_to_tensor(a, name="a")
@@ -136,7 +131,7 @@ def transpose(a: TensorLike, perm: TensorLike | None = None, name: str = "transp
 
 
 def matrix_transpose(a: TensorLike, name: str = "matrix_transpose", conjugate: bool = False) -> Any:
-    """`tf.linalg.matrix_transpose`: the last two axes change places."""
+    """`tf.linalg.matrix_transpose`: swap the last two axes."""
     with name_scope(name, "matrix_transpose", [a]):
         a = convert_to_tensor(a, name="a")
         known = a.shape.rank
@@ -157,7 +152,7 @@ def matrix_transpose(a: TensorLike, name: str = "matrix_transpose", conjugate: b
 
 
 def concat(values: Any, axis: TensorLike, name: str = "concat") -> Any:
-    """`tf.concat`: of one tensor an Identity."""
+    """`tf.concat`; for one tensor, an Identity."""
     if not isinstance(values, list | tuple):
         values = [values]
     if len(values) == 1:
@@ -168,12 +163,12 @@ def concat(values: Any, axis: TensorLike, name: str = "concat") -> Any:
 
 
 def stack(values: Any, axis: int = 0, name: str = "stack") -> Any:
-    """`tf.stack`: constants along the first axis are one Const."""
+    """`tf.stack`; along the first axis, constants become one Const."""
     if axis == 0:
         try:
             return convert_to_tensor(values, name=name)
         except (TypeError, ValueError, NotImplementedError):
-            pass  # what does not fit together is told by Pack
+            pass  # Pack raises the error for tensors that do not match
     known = convert_to_tensor(values[0], name=name).shape.rank
     if known is not None and not -(known + 1) <= axis < known + 1:
         raise ValueError(f"Argument `axis` = {axis} not in range [{-(known + 1)}, {known + 1})")
@@ -205,7 +200,7 @@ def unstack(value: Any, num: Any = None, axis: int = 0, name: str = "unstack") -
 def split(
     value: TensorLike, num_or_size_splits: TensorLike, axis: TensorLike = 0, num: object = None, name: str = "split"
 ) -> Any:
-    """`tf.split`: into a number of equal parts, or into parts of given sizes."""
+    """`tf.split`: split into a number of equal parts, or into parts of given sizes."""
     if isinstance(num_or_size_splits, numbers.Integral | Dimension):
         return gen("Split")(axis=axis, num_split=int(num_or_size_splits), value=value, name=name)
     sizes = convert_to_tensor(num_or_size_splits)

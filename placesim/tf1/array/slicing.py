@@ -1,4 +1,4 @@
-"""`x[1:, 0]`: slices of tensors by Python's index syntax."""
+"""Slices of tensors by Python's index syntax, such as `x[1:, 0]`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _INDEX_TYPES = (dtypes.int16, dtypes.int32, dtypes.int64, dtypes.uint8)
 
 
 class Spec:
-    """An index as StridedSlice takes it: three vectors and the masks."""
+    """An index in the form of StridedSlice: three vectors, and masks."""
 
     def __init__(self, key: Any) -> None:
         self.begin: list[Any] = []
@@ -42,8 +42,7 @@ class Spec:
         else:
             _check_index(part)
             is_long = isinstance(part, Tensor) and part.dtype.base_dtype is dtypes.int64
-            end = part + 1
-            self._add(part, end, constant(1, dtypes.int64) if is_long else 1, "shrink_axis_mask", bit)
+            self._add(part, part + 1, constant(1, dtypes.int64) if is_long else 1, "shrink_axis_mask", bit)
 
     def _add(self, begin: TensorLike, end: object, stride: object, mask: str = "", bit: int = 0) -> None:
         self.begin.append(begin)
@@ -61,7 +60,7 @@ class Spec:
         self.masks["end_mask"] |= bit if given[1] is None else 0
         kind = next((value.dtype.base_dtype for value in given if isinstance(value, Tensor)), None)
         for i, default in enumerate((0, 0, 1)):
-            if given[i] is None:  # beside a tensor it becomes one of its type
+            if given[i] is None:  # the default has the type of a tensor in the slice
                 given[i] = default if kind is None else constant(default, kind)
         self._add(*given)
 
@@ -81,7 +80,7 @@ def _check_index(value: TensorLike) -> None:
 
 
 def slice_tensor(tensor: TypedTensor, key: object, var: object = None) -> Any:
-    """`tensor[key]`; a boolean tensor or array picks by mask.  Raises TypeError for what is no index."""
+    """`tensor[key]`; a boolean tensor or array is a mask.  Raises TypeError for an invalid index."""
     if (
         isinstance(key, bool)
         or (isinstance(key, Tensor) and key.dtype.base_dtype is dtypes.bool_)

@@ -32,7 +32,7 @@ def _names(x: Tensor, y: Tensor | None = None) -> list[Any]:
 
 
 def _binary(word: str, sign: str, compare: Callable[[Any, Any], Any], holds: Callable[[Any, Any], Any]) -> Any:
-    """`tf.assert_...` of two tensors; statically known conditions are checked at once."""
+    """Make `tf.assert_...` of two tensors, which also checks statically known values."""
 
     def call(
         x: TensorLike,
@@ -50,8 +50,8 @@ def _binary(word: str, sign: str, compare: Callable[[Any, Any], Any], holds: Cal
             x = convert_to_tensor(x, name="x")
             y = convert_to_tensor(y, name="y")
             if data is None:
-                told = [] if message is None else [message]
-                data = [*told, f"Condition x {sign} y did not hold element-wise:", *_names(x, y)]
+                prefix = [] if message is None else [message]
+                data = [*prefix, f"Condition x {sign} y did not hold element-wise:", *_names(x, y)]
             condition = reduce_all(compare(x, y))
             known = constant_value(x), constant_value(y)
             if known[0] is not None and known[1] is not None:
@@ -89,13 +89,13 @@ def _against_zero(word: str, sign: str, is_zero_first: bool, check: Any) -> Any:
         message: str | None = None,
         name: str | None = None,
     ) -> Any:
-        told = _prefix(message)
+        prefix = _prefix(message)
         with name_scope(name, word, [x, data]):
             x = convert_to_tensor(x, name="x")
             if data is None:
                 words, tensor = _names(x)
-                said = f"Condition x {sign} 0 did not hold element-wise:"
-                data = [told, said + words, tensor] if word == "assert_non_positive" else [told, said, words, tensor]
+                text = f"Condition x {sign} 0 did not hold element-wise:"
+                data = [prefix, text + words, tensor] if word == "assert_non_positive" else [prefix, text, words, tensor]
             zero = convert_to_tensor(0, x.dtype.base_dtype)
             return check(zero, x, data, summarize) if is_zero_first else check(x, zero, data, summarize)
 
@@ -109,7 +109,7 @@ assert_non_positive = _against_zero("assert_non_positive", "<=", False, assert_l
 
 
 def assert_type(tensor: TensorLike, tf_type: object, message: str | None = None, name: str | None = None) -> Any:
-    """`tf.assert_type`: known already, so a NoOp or a TypeError."""
+    """`tf.assert_type`: the type is static, so this makes a NoOp or raises TypeError."""
     wanted = dtypes.as_dtype(tf_type)
     with name_scope(name, "assert_type", [tensor]):
         converted = convert_to_tensor_or_sparse_tensor(tensor)
@@ -120,7 +120,7 @@ def assert_type(tensor: TensorLike, tf_type: object, message: str | None = None,
 
 
 def assert_integer(x: TensorLike, message: str | None = None, name: str | None = None) -> Any:
-    """`tf.assert_integer`: known already, so a NoOp or a TypeError."""
+    """`tf.assert_integer`: the type is static, so this makes a NoOp or raises TypeError."""
     with name_scope(name, "assert_integer", [x]):
         x = convert_to_tensor(x, name="x")
         if not x.dtype.is_integer:

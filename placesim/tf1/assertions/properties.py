@@ -1,4 +1,4 @@
-"""Checks of tensors: their type, whether they rise, whether they are near to each other."""
+"""Checks of tensors: types, order of elements, nearly equal values."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def assert_near(
     message: str | None = None,
     name: str | None = None,
 ) -> Any:
-    """`tf.assert_near`: that `|x - y| <= atol + rtol |y|`."""
+    """`tf.assert_near`: assert that `|x - y| <= atol + rtol |y|`."""
     with name_scope(name, "assert_near", [x, y, rtol, atol, data]):
         x = convert_to_tensor(x, name="x")
         y = convert_to_tensor(y, x.dtype, name="y")
@@ -42,8 +42,8 @@ def assert_near(
         rtol = convert_to_tensor(least if rtol is None else rtol, x.dtype, name="rtol")
         atol = convert_to_tensor(least if atol is None else atol, x.dtype, name="atol")
         if data is None:
-            said = f"x and y not equal to tolerance rtol = {rtol}, atol = {atol}"
-            data = [_prefix(message), said, *_names(x, y)]
+            text = f"x and y not equal to tolerance rtol = {rtol}, atol = {atol}"
+            data = [_prefix(message), text, *_names(x, y)]
         limit = atol + rtol * tf.abs(y)
         return _assert(tf.reduce_all(tf.less(tf.abs(x - y), limit)), data, summarize)
 
@@ -76,7 +76,7 @@ def is_tensor(x: TensorLike) -> bool:
 
 
 def is_symbolic_tensor(tensor: TensorLike) -> bool:
-    """`tf.is_symbolic_tensor`: whether it is a tensor of a graph."""
+    """`tf.is_symbolic_tensor`: whether a value is a tensor of a graph."""
     return isinstance(tensor, Tensor | SparseTensor | IndexedSlices)
 
 
@@ -126,7 +126,7 @@ def _common_type(tensors: Iterable[Any], wanted: object) -> Any:
 
 
 def add_check_numerics_ops() -> Any:
-    """`tf.add_check_numerics_ops`: a check of every floating tensor that there is, one after another."""
+    """`tf.add_check_numerics_ops`: check all floating tensors of the graph, one after another."""
     graph = get_default_graph()
     checks: list[Any] = []
     for operation in graph.get_operations():

@@ -46,7 +46,7 @@ assert_rank_at_least = _rank_check("assert_rank_at_least", "GreaterEqual", lambd
 def assert_rank_in(
     x: Any, ranks: Any, data: Any = None, summarize: int | None = None, message: str | None = None, name: str | None = None
 ) -> Any:
-    """`tf.assert_rank_in`: that the rank is one of several."""
+    """`tf.assert_rank_in`: assert that the rank is one of several."""
     with name_scope(name, "assert_rank_in", (x, *ranks)):
         x = x if isinstance(x, SparseTensor) else convert_to_tensor(x, name="x")
         wanted_ranks = tuple(convert_to_tensor(rank, name="rank") for rank in ranks)
@@ -62,7 +62,7 @@ def assert_rank_in(
 
 
 def _name(x: Tensor | SparseTensor) -> str:
-    """A tensor's name in messages; there a sparse one has none."""
+    """A tensor's name in TensorFlow's messages, which is empty for a SparseTensor."""
     return "" if isinstance(x, SparseTensor) else x.name
 
 
@@ -75,7 +75,7 @@ def _condition(
     summarize: int | None,
     refused: Callable[[Sequence[int]], ValueError],
 ) -> Any:
-    """A NoOp or an error if all ranks are known, else the assertion; unknown rank arguments must be scalars."""
+    """Check known ranks statically, else make an assertion.  Rank arguments with unknown values must be scalars."""
     for rank in ranks:
         assert_type(rank, dtypes.int32)
     wanted = [constant_value(rank) for rank in ranks]

@@ -17,7 +17,7 @@ _ANY_SIZE, _ANY_OUTER = (None, "."), (Ellipsis, "*")
 
 
 class _Constraint(NamedTuple):
-    """A tensor, its sizes (numbers where they are known) and the wanted ones; these may be of the inner dimensions alone."""
+    """A tensor, its sizes (numbers if known) and the wanted sizes, which with `is_inner` are of the last dimensions only."""
 
     tensor: Any
     is_inner: bool
@@ -26,9 +26,9 @@ class _Constraint(NamedTuple):
 
 
 def assert_shapes(shapes: Any, data: Any = None, summarize: object = None, message: Any = None, name: str | None = None) -> Any:
-    """An op that fails where shapes differ from the wanted ones; ValueError if known already."""
+    """Make an op that fails if shapes differ from the wanted ones.  Raises ValueError if static shapes do."""
     pairs = list(shapes.items() if isinstance(shapes, dict) else shapes)
-    told = {"data": data, "summarize": summarize, "message": message, "name": name}
+    options = {"data": data, "summarize": summarize, "message": message, "name": name}
     with name_scope(name, "assert_shapes", [pairs, data]):
         given = [
             (tensor if isinstance(tensor, SparseTensor) else convert_to_tensor(tensor), wanted)
@@ -36,7 +36,7 @@ def assert_shapes(shapes: Any, data: Any = None, summarize: object = None, messa
             if wanted is not None
         ]
         constraints = [_constraint(tensor, wanted, _prefix(message)) for tensor, wanted in given]
-        of_ranks = [assertion for each in constraints if (assertion := _assert_rank(each, told)) is not None]
+        of_ranks = [assertion for each in constraints if (assertion := _assert_rank(each, options)) is not None]
         of_sizes = _assert_sizes(constraints, of_ranks, data, summarize, _prefix(message))
     with control_dependencies(of_ranks):
         return tf.group(of_sizes)
@@ -69,20 +69,20 @@ def _sizes(tensor: Any) -> Any:
     return [shape[i] if size is None else size for i, size in enumerate(known)]
 
 
-def _assert_rank(constraint: _Constraint, told: dict[str, Any]) -> Any:
-    """The assertion of a tensor's rank; None if every rank will do."""
+def _assert_rank(constraint: _Constraint, options: dict[str, Any]) -> Any:
+    """Make the assertion of a tensor's rank; None if any rank is allowed."""
     rank = len(constraint.wanted)
     if constraint.is_inner:
-        return None if rank == 1 else tf.assert_rank_at_least(constraint.tensor, rank, **told)
+        return None if rank == 1 else tf.assert_rank_at_least(constraint.tensor, rank, **options)
     if rank == 1:
-        return tf.assert_rank_in(constraint.tensor, [0, 1], **told)
-    return tf.assert_rank(constraint.tensor, rank, **told)
+        return tf.assert_rank_in(constraint.tensor, [0, 1], **options)
+    return tf.assert_rank(constraint.tensor, rank, **options)
 
 
 def _assert_sizes(
     constraints: Sequence[_Constraint], of_ranks: Sequence[Any], data: Any, summarize: object, prefix: str
 ) -> list[Any]:
-    """Assertions of the sizes that are unknown; a name stands for the first size that it is given to."""
+    """Check known sizes, and make assertions for unknown ones.  The first size with a name is the wanted one of its name."""
     found = []
     named: dict[Any, tuple[Any, Any, int]] = {}
     for constraint in constraints:
@@ -90,7 +90,7 @@ def _assert_sizes(
             if symbol in _ANY_SIZE:
                 continue
             dim = i - len(constraint.wanted) if constraint.is_inner else i
-            # a size is only taken where the rank has been checked
+            # a size is only read after the check of the rank
             with control_dependencies(of_ranks):
                 size = constraint.sizes[dim]
             if symbol not in named and not _is_number(symbol):

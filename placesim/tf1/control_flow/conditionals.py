@@ -1,4 +1,4 @@
-"""`tf.cond`, `tf.case` and `tf.switch_case`: branches, one of which runs."""
+"""`tf.cond`, `tf.case` and `tf.switch_case`: run one of several functions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from placesim.tf1.array.shaping import stack
 from placesim.tf1.control_flow.contexts import ControlFlowContext, is_in, outside
 from placesim.tf1.control_flow.switching import merge, switch_colocated
-from placesim.tf1.control_flow.tensor_arrays import TensorArray, build_with_flow
+from placesim.tf1.control_flow.tensor_arrays import TensorArray, pack_with_flows
 from placesim.tf1.control_flow.versions import is_version_2
 from placesim.tf1.graphs.default_graph_scopes import name_scope
 from placesim.tf1.graphs.graph import get_default_graph
@@ -26,7 +26,7 @@ from placesim.tf1.types import dtypes, nest
 
 
 class CondContext(ControlFlowContext):
-    """One branch of a conditional: `branch` is the output of a Switch that leads into it."""
+    """One branch of a conditional; `branch` is the index of its output of a Switch: 1 for true, 0 for false."""
 
     def __init__(self, pred: Tensor, pivot: Tensor, branch: int) -> None:
         super().__init__()
@@ -48,7 +48,7 @@ class CondContext(ControlFlowContext):
         return self._pivot
 
     def add_value(self, tensor: Tensor) -> Tensor:
-        """A tensor from outside goes through a Switch, once for a branch."""
+        """Return the tensor that replaces an outer one inside: the output of a Switch, made once for each branch."""
         if tensor in self.known:
             return self.inside.get(tensor, tensor)
         self.known.add(tensor)
@@ -60,10 +60,7 @@ class CondContext(ControlFlowContext):
         self.graph.prevent_fetching(passed.op)
         self.graph.prevent_feeding(passed)
         passed.op._control_flow_context = self
-        context: ControlFlowContext | None = self
-        while context is not None:
-            context.known.add(passed)
-            context = context.outer
+        self._make_known([passed])
         self.inside[tensor] = passed
         return passed
 
@@ -76,7 +73,7 @@ class CondContext(ControlFlowContext):
         return found
 
     def _take(self, op: Operation) -> None:
-        """An op without inputs waits for the pivot."""
+        """Replace an op's inputs by inner tensors; an op without inputs waits for the pivot."""
         if op.node.input_nodes:
             self._replace_inputs(op)
             self._drop_outer_controls(op)
@@ -86,36 +83,23 @@ class CondContext(ControlFlowContext):
             self._drop_outer_controls(op)
             if not any(is_in(control, self) for control in op.control_inputs):
                 op._add_control_input(self.pivot.op)
-        context: ControlFlowContext | None = self
-        while context is not None:
-            context.known.update(op.outputs)
-            context = context.outer
+        self._make_known(op.outputs)
 
     def build(self, function: Callable[[], Any]) -> tuple[Any, list[Tensor]]:
-        """Result of the branch's function, unchanged and as tensors that a Merge can take."""
-        summaries = self.graph.get_collection(GraphKeys._SUMMARY_COLLECTION)
+        """Call the branch's function; return its result, and the tensors of the result for the Merges."""
+        summaries = self.summaries()
         original = function()
-        added = self.graph.get_collection(GraphKeys._SUMMARY_COLLECTION)[len(summaries) :]
+        added = self.take_summaries(len(summaries))
         if added:
-            self._keep_with_result(added)
-            original = self._after(added, original)
+            with self.graph.control_dependencies(added):
+                original = gen("NoOp")() if original is None else nest.map_structure(_as_identity, original)
         if original is None:
             return None, []
         return original, nest.flatten(nest.map_structure(self._result, original), expand_composites=True)
 
-    def _keep_with_result(self, added: Sequence[Tensor]) -> None:
-        kept: list[Any] = self.graph.get_collection_ref(GraphKeys._SUMMARY_COLLECTION)
-        del kept[len(kept) - len(added) :]
-
-    def _after(self, added: Sequence[Tensor], original: object) -> Any:
-        with self.graph.control_dependencies(added):
-            if original is None:
-                return gen("NoOp")()
-            return nest.map_structure(_as_identity, original)
-
     def _result(self, value: TensorLike) -> Any:
         if isinstance(value, Operation):
-            # the pivot stands for an op that gives nothing
+            # an operation has no output to merge, so the pivot replaces it
             return with_dependencies([value], self.pivot)
         if isinstance(value, IndexedSlices | SparseTensor):
             return nest.with_components(value, [self._outgoing(tensor) for tensor in nest.components(value)])
@@ -207,12 +191,7 @@ def _build(given: Tensor, true_fn: Callable[[], Any], false_fn: Callable[[], Any
     if contexts[0].outer is None:
         for context in contexts:
             graph.add_to_collection(GraphKeys.COND_CONTEXT, context)
-    arrays = nest.flatten(originals[0], expand_composites=True)
-    found = [
-        build_with_flow(leaf, flow) if isinstance(leaf, TensorArray) else flow
-        for leaf, flow in zip(arrays, merges, strict=True)
-    ]
-    packed = nest.pack_sequence_as(originals[0], found, expand_composites=True)
+    packed = pack_with_flows(originals[0], merges)
     return packed if strict else _unpacked(packed)
 
 
@@ -226,7 +205,7 @@ def _unpacked(original: object) -> Any:
 def case(
     pred_fn_pairs: object, default: object = None, exclusive: bool = False, strict: bool = False, name: str = "case"
 ) -> Any:
-    """`tf.case`: the function of the first predicate that holds.  Raises TypeError and ValueError in TensorFlow's words."""
+    """`tf.case`: result of the first true predicate's function.  Raises TypeError and ValueError in TensorFlow's words."""
     pairs = _checked_pairs(pred_fn_pairs)
     if default is not None and not callable(default):
         raise TypeError("'default' must be callable.")
@@ -270,8 +249,8 @@ def _last_as_default(preds: list[Any], actions: list[Any]) -> tuple[list[Any], l
 
     def default() -> Any:
         packed = stack(preds, name="preds_c")
-        told = f"Implementation error: selected default action #{last} was called, but some of other predicates are True: "
-        alone = _at_most_true(others, 0, told)
+        error = f"Implementation error: selected default action #{last} was called, but some of other predicates are True: "
+        alone = _at_most_true(others, 0, error)
         with get_default_graph().control_dependencies(
             [alone, Assert(preds[last], ("Input error: None of conditions evaluated as True:", packed))]
         ):
@@ -280,12 +259,12 @@ def _last_as_default(preds: list[Any], actions: list[Any]) -> tuple[list[Any], l
     return others, actions[:-1], default
 
 
-def _at_most_true(preds: Sequence[Any], count: int, told: str) -> Operation:
+def _at_most_true(preds: Sequence[Any], count: int, error: str) -> Operation:
     packed = stack(preds, name="preds_c")
     number = reduce_sum(cast(packed, dtypes.int32), name="num_true_conds")
     condition = gen("LessEqual")(number, constant(count, name="n_true_conds"))
     names = ", ".join(getattr(pred, "name", "?") for pred in preds)
-    message = f"{told}: more than {count} conditions ({names}) evaluated as True:"
+    message = f"{error}: more than {count} conditions ({names}) evaluated as True:"
     return Assert(condition, [message, packed], summarize=len(preds))
 
 
@@ -294,7 +273,7 @@ def Assert(condition: TensorLike, data: Any, summarize: int | None = 3, name: st
     with name_scope(name, "Assert", [condition, data]):
         tensors = convert_n_to_tensor(data)
         if all(tensor.dtype.name in ("string", "int32") for tensor in tensors):
-            # texts and counts are in host memory already: no branch keeps them from being copied
+            # strings and int32 are in host memory, so a conditional would not save a copy
             found: Operation = gen("Assert")(condition, data, summarize, name="Assert")
             return found
         condition = convert_to_tensor(condition, name="Condition")
@@ -305,7 +284,7 @@ def Assert(condition: TensorLike, data: Any, summarize: int | None = 3, name: st
 
 
 def switch_case(branch_index: object, branch_fns: object, default: object = None, name: str = "switch_case") -> Any:
-    """`tf.switch_case`: result of the function with an index; for other indices, of the default or the last one."""
+    """`tf.switch_case`: result of the function at `branch_index`; for other indices, of the default or the last one."""
     from placesim.tf1.functions import branches
 
     functions = _indexed_functions(branch_fns, default)
@@ -318,7 +297,7 @@ def switch_case(branch_index: object, branch_fns: object, default: object = None
 
 
 def _indexed_functions(given: object, default: Any) -> list[Callable[[], Any]]:
-    """The functions of 0, 1, ...; that of every other index is the default, or the last one, and comes last."""
+    """Functions of the indices 0, 1, ..., and then the default if there is one.  Other indices use the last function."""
     if not isinstance(given, list | tuple | Mapping):
         raise TypeError(f"'branch_fns' must be a list, tuple, or dict. Received {type(given)}")
     if not given:

@@ -1,21 +1,22 @@
-"""Control flow contexts: construction common to the branches of conditionals and the bodies of loops.
+"""Control flow contexts: the common part of branches of conditionals and bodies of loops.
 
-A context is told of every op that is made inside it (`AddOp`), and puts in the place of each input from outside the tensor
-that stands for it inside.  That tensor's own op is made afterwards, so it follows the op that needed it in the GraphDef.
+The graph calls a context's `AddOp` for each new op inside the context, which replaces the op's outer inputs by inner tensors.
+A Switch or an Enter makes an inner tensor after the op that needs it, and so follows that op in the GraphDef.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Protocol
 
 from placesim.tf1.control_flow.switching import LOOP_ENTERS, LOOP_EXITS, SWITCHES
 from placesim.tf1.graphs.graph import Graph, get_default_graph
+from placesim.tf1.graphs.graph_keys import GraphKeys
 from placesim.tf1.graphs.tensor import Operation, Tensor
 
 PASSING = LOOP_ENTERS | SWITCHES
-"""Ops that pass a tensor into a context: they may read it from anywhere."""
+"""Ops that pass a tensor into a context; their inputs may come from any context."""
 
 
 class ControlFlowContext:
@@ -31,10 +32,10 @@ class ControlFlowContext:
         self.inside: dict[Tensor, Tensor] = {}
         self._saved: list[ControlFlowContext | None] = []
 
-    # --- being inside -----------------------------------------------------------------------------------------------
+    # --- entering and leaving ---------------------------------------------------------------------------------------
 
     def enter(self) -> None:
-        """From now on ops are made inside."""
+        """Make this the graph's current context."""
         self._saved.append(self.graph._control_flow_context)
         self.graph._control_flow_context = self
 
@@ -44,7 +45,7 @@ class ControlFlowContext:
 
     @contextmanager
     def entered(self) -> Iterator[None]:
-        """Ops of the block are made inside."""
+        """Make this the graph's current context within a `with` block."""
         self.enter()
         try:
             yield
@@ -52,7 +53,7 @@ class ControlFlowContext:
             self.leave()
 
     def leave_results(self, results: list[Tensor]) -> None:
-        """Makes the tensors that come out known to the context around."""
+        """Add the tensors that leave this context to the known ones of the outer context."""
         if self.outer is not None:
             self.outer.known.update(results)
 
@@ -66,17 +67,17 @@ class ControlFlowContext:
         """Tensor that exists whenever this context runs."""
         raise NotImplementedError
 
-    # --- what is made inside ----------------------------------------------------------------------------------------
+    # --- ops inside ------------------------------------------------------------------------------------------------
 
     def add_value(self, tensor: Tensor) -> Tensor:
-        """Stand-in for a tensor inside."""
+        """Return the inner tensor that replaces a tensor."""
         raise NotImplementedError
 
-    def AddOp(self, op: Operation) -> None:  # noqa: N802 (as scripts and graphs know it)
-        """Takes in an op that was just made."""
+    def AddOp(self, op: Operation) -> None:  # noqa: N802 - TensorFlow's name
+        """Add a new op to this context, in the op's name scope."""
         builder = self.graph.builder
         saved = builder.prefix
-        # what is made for an op's inputs stands in its scope; `tf.constant` alone opens none
+        # `tf.constant` opens no scope for its op
         if op.type != "Const":
             builder.prefix = op.name + "/"
         try:
@@ -85,7 +86,7 @@ class ControlFlowContext:
             builder.prefix = saved
 
     def take(self, op: Operation) -> None:
-        """Takes in an op, be it made by a context inside; nobody may feed or fetch it."""
+        """Add an op to this context, and forbid feeding and fetching it."""
         self._take(op)
         if self.outer is not None or op.type not in LOOP_EXITS:
             self.graph.prevent_fetching(op)
@@ -95,7 +96,7 @@ class ControlFlowContext:
             self.outer.add_inner_op(op)
 
     def _take(self, op: Operation) -> None:
-        """Replaces inputs and control inputs of an op by those that it may have here."""
+        """Replace an op's inputs and control inputs by inner ones."""
         raise NotImplementedError
 
     def add_inner_op(self, op: Operation) -> None:
@@ -110,7 +111,7 @@ class ControlFlowContext:
                 op._update_input(index, found)
 
     def _drop_outer_controls(self, op: Operation) -> tuple[list[Operation], list[Operation]]:
-        """Takes control inputs from outside the loop away.  Gives those from inside, and those that were taken away."""
+        """Remove an op's control inputs from outside the loop.  Returns the kept and the removed ones."""
         loop = self.while_context
         controls = op.control_inputs
         if loop is None:
@@ -118,14 +119,31 @@ class ControlFlowContext:
         inner: list[Operation] = []
         outer: list[Operation] = []
         for control in controls:
-            context = output_context(control)
-            (inner if context is not None and context.while_context is loop else outer).append(control)
+            (inner if while_context_of(control) is loop else outer).append(control)
         if outer:
             op._remove_all_control_inputs()
             op._add_control_inputs(inner)
         return inner, outer
 
-    # --- as a MetaGraph names it ------------------------------------------------------------------------------------
+    def _make_known(self, tensors: Iterable[Tensor]) -> None:
+        """Add tensors to the known ones of this context and of all contexts around it."""
+        context: ControlFlowContext | None = self
+        while context is not None:
+            context.known.update(tensors)
+            context = context.outer
+
+    def summaries(self) -> list[Any]:
+        """The summaries of `tf.summary` that were made so far."""
+        return self.graph.get_collection(GraphKeys._SUMMARY_COLLECTION)
+
+    def take_summaries(self, first: int) -> list[Any]:
+        """Remove the summaries from index `first` on, and return them: the context's results have to wait for them."""
+        added = self.summaries()[first:]
+        if added:
+            del self.graph.get_collection_ref(GraphKeys._SUMMARY_COLLECTION)[first:]
+        return added
+
+    # --- name in a MetaGraph ----------------------------------------------------------------------------------------
 
     @property
     def name(self) -> str:
@@ -133,62 +151,66 @@ class ControlFlowContext:
 
 
 class LoopContext(ControlFlowContext):
-    """A loop, as used by the contexts inside it and by its gradient."""
+    """A loop, with what the contexts inside it and its gradient need."""
 
     grad_state: LoopGradient | None
 
 
 class LoopGradient(Protocol):
-    """The gradient of a loop, which is a loop too and reads tensors of the forward one."""
+    """The gradient of a loop: another loop, which reads tensors of the forward loop."""
 
     @property
     def forward_context(self) -> LoopContext:
         """Forward loop of the gradient."""
 
     def real_value(self, value: Tensor) -> Tensor:
-        """The tensor that stands in the gradient's loop for one of the forward loop."""
+        """Tensor of the gradient loop for a tensor of the forward loop."""
 
 
 def output_context(op: Operation) -> ControlFlowContext | None:
-    """The context in which an op's outputs are: of a loop's Exit the one around the loop."""
+    """The context of an op's outputs: the op's own, but for a loop's Exit the one around the loop."""
     context: ControlFlowContext | None = op._control_flow_context
     return context.outer if context is not None and op.type in LOOP_EXITS else context
 
 
+def loop_of(context: ControlFlowContext | None) -> LoopContext | None:
+    """The innermost loop around a context, or the loop itself; None outside of loops."""
+    return None if context is None else context.while_context
+
+
+def while_context_of(op: Operation) -> LoopContext | None:
+    """The innermost loop of an op's outputs."""
+    return loop_of(output_context(op))
+
+
 def is_in(op: Operation, context: ControlFlowContext) -> bool:
     """Whether an op was made in a context or in one inside it."""
-    found: Any = op._control_flow_context
-    while found is not None and found is not context:
-        found = found.outer
-    return found is context
+    return _encloses(context, op._control_flow_context)
 
 
-@contextmanager
-def outside(graph: Graph) -> Iterator[None]:
-    """Ops of the block have no control inputs and are in no context."""
-    with graph.control_dependencies(None):
-        yield
+def _encloses(outer: ControlFlowContext, context: ControlFlowContext | None) -> bool:
+    """Whether a context is another one or inside it."""
+    while context is not None and context is not outer:
+        context = context.outer
+    return context is outer
+
+
+def outside(graph: Graph) -> AbstractContextManager[None]:
+    """Python context whose ops have no control inputs and are in no control flow context."""
+    return graph.control_dependencies(None)
 
 
 def check_inputs(op: Operation) -> None:
     """Raise ValueError if an op outside a loop reads a tensor from inside it."""
     context: ControlFlowContext | None = op._control_flow_context
-    loop = None if context is None else context.while_context
+    loop = loop_of(context)
     for tensor in op.inputs:
         own = output_context(tensor.op)
-        inner = None if own is None else own.while_context
-        if inner is None or own is context or op.type in PASSING or _is_around(loop, inner):
+        inner = loop_of(own)
+        if inner is None or own is context or op.type in PASSING or _encloses(inner, loop):
             continue
         if inner.grad_state is not None or (loop is not None and loop.grad_state is not None):
-            continue  # a gradient's loop and its forward loop read of each other what is recorded
+            continue  # a gradient loop and its forward loop read recorded values of each other
         is_outside = f"'{tensor.op.name}' is in a while loop"
         why = is_outside if loop is None else "they are in different while loops"
         raise ValueError(f"Cannot use '{tensor.op.name}' as input to '{op.name}' because {why}. See info log for more details.")
-
-
-def _is_around(loop: ControlFlowContext | None, inner: ControlFlowContext) -> bool:
-    """Whether one loop encloses another."""
-    found = loop
-    while found is not None and found is not inner:
-        found = found.outer
-    return found is not None

@@ -18,7 +18,7 @@ from placesim.tf1.types.shapes import TensorShape
 
 @contextmanager
 def _cached_variables() -> Iterator[None]:
-    """Variables that the block makes are read where they are used, once for the loop."""
+    """Context whose variables are cached on the device of the op that reads them, unless the scope has a caching device."""
     from placesim.tf1.variables.scopes import get_variable_scope
 
     scope = get_variable_scope()
@@ -114,19 +114,19 @@ def scan(
     reverse: bool = False,
     name: str | None = None,
 ) -> Any:
-    """`tf.scan`: every value of an accumulator that goes over the elements.  Raises TypeError for what is no function."""
+    """`tf.scan`: all values of an accumulator over the elements.  Raises TypeError if `fn` is not callable."""
     _check_callable(fn)
     with name_scope(name, "scan", nest.flatten(elems)), _cached_variables():
         flat = _converted(elems)
         length = _length(flat)
         sources = _unstacked(flat, length, knows_shape=True)
 
-        def last() -> Any:
-            # made anew for each use, as TensorFlow does
+        def first_index() -> Any:
+            # TensorFlow makes the subtraction again for each use
             return length - 1 if reverse else 0
 
         if initializer is None:
-            start, passed, structure = [source.read(last()) for source in sources], 1, elems
+            start, passed, structure = [source.read(first_index()) for source in sources], 1, elems
         else:
             start, passed, structure = [convert_to_tensor(item) for item in nest.flatten(initializer)], 0, initializer
         results = [
@@ -140,7 +140,7 @@ def scan(
             for item in start
         ]
         if initializer is None:
-            results = [array.write(last(), item) for array, item in zip(results, start, strict=True)]
+            results = [array.write(first_index(), item) for array, item in zip(results, start, strict=True)]
 
         def compute(i: Tensor, accumulated: Any, arrays: Any) -> Any:
             element = nest.pack_sequence_as(elems, [source.read(i) for source in sources])
@@ -172,7 +172,7 @@ def foldl(
     swap_memory: bool = False,
     name: str | None = None,
 ) -> Any:
-    """`tf.foldl`: an accumulator after the elements from the first to the last.  Raises TypeError for what is no function."""
+    """`tf.foldl`: last value of an accumulator over the elements in order.  Raises TypeError if `fn` is not callable."""
     return _folded(fn, elems, initializer, parallel_iterations, back_prop, swap_memory, name or "foldl", backwards=False)
 
 
@@ -185,7 +185,7 @@ def foldr(
     swap_memory: bool = False,
     name: str | None = None,
 ) -> Any:
-    """`tf.foldr`: an accumulator after the elements from the last to the first.  Raises TypeError for what is no function."""
+    """`tf.foldr`: like `foldl`, from the last element to the first.  Raises TypeError if `fn` is not callable."""
     return _folded(fn, elems, initializer, parallel_iterations, back_prop, swap_memory, name or "foldr", backwards=True)
 
 
@@ -209,13 +209,13 @@ def _folded(
             return nest.pack_sequence_as(elems, [source.read(i) for source in sources])
 
         begin: Any
-        if backwards:
-            begin, start = (length, initializer) if initializer is not None else (length - 1, None)
-            start = element(begin) if initializer is None else start
-        elif initializer is None:
-            start, begin = element(0), constant(1)
+        if initializer is not None:
+            begin, start = length if backwards else constant(0), initializer
+        elif backwards:
+            begin = length - 1
+            start = element(begin)
         else:
-            start, begin = initializer, constant(0)
+            start, begin = element(0), constant(1)
 
         def compute(i: Tensor, accumulated: object) -> Any:
             if backwards:

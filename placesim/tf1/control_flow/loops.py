@@ -6,15 +6,16 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from placesim.tf1.control_flow.contexts import (
-    ControlFlowContext,
     LoopContext,
     LoopGradient,
     check_inputs,
+    loop_of,
     output_context,
     outside,
+    while_context_of,
 )
 from placesim.tf1.control_flow.switching import enter, is_loop_constant, leave, merge, next_iteration, pass_on, switch_colocated
-from placesim.tf1.control_flow.tensor_arrays import TensorArray, build_with_flow
+from placesim.tf1.control_flow.tensor_arrays import TensorArray, pack_with_flows
 from placesim.tf1.control_flow.versions import is_version_2
 from placesim.tf1.graphs.default_graph_scopes import name_scope
 from placesim.tf1.graphs.graph import get_default_graph
@@ -66,13 +67,13 @@ class WhileContext(LoopContext):
 
     @property
     def pivot(self) -> Tensor | None:
-        """The body's once there is one, before that the condition's."""
+        """The body's pivot; before the body exists, the condition's."""
         return self.pivot_for_pred if self.pivot_for_body is None else self.pivot_for_body
 
-    # --- what comes in ----------------------------------------------------------------------------------------------
+    # --- outer tensors ----------------------------------------------------------------------------------------------
 
     def add_value(self, tensor: Tensor) -> Tensor:
-        """A tensor from outside enters the loop, once, and is the same in every iteration."""
+        """Return the inner tensor for an outer one: an Enter, made once, with the same value in all iterations."""
         if tensor in self.known or tensor.op._control_flow_context is self:
             return self.inside.get(tensor, tensor)
         self.known.add(tensor)
@@ -93,8 +94,7 @@ class WhileContext(LoopContext):
 
     def _recorded(self, tensor: Tensor) -> Tensor | None:
         """Recorded value of a forward loop's tensor, if the current context is in the loop of its gradient; else None."""
-        context: ControlFlowContext | None = get_default_graph()._control_flow_context
-        loop = None if context is None else context.while_context
+        loop = loop_of(get_default_graph()._control_flow_context)
         if loop is None or loop.grad_state is None:
             return None
         forward = while_context_of(tensor.op)
@@ -106,14 +106,11 @@ class WhileContext(LoopContext):
         """Assign Enter ops to the loop, with the control dependencies of the scopes around it."""
         for entered in enters:
             source = entered.op.inputs[0].op
-            controls = [op for op in self._scope_controls(source) if self._may_wait_for(op)]
+            scope_controls = map(self.graph.operation, self.graph.builder.scope_controls((source.node.id,)))
+            controls = [op for op in scope_controls if self._may_wait_for(op)]
             entered.op._control_flow_context = self
             entered.op._add_control_inputs(controls)
             self.graph.builder.record_in_controllers(entered.op.node.id)
-
-    def _scope_controls(self, source: Operation) -> list[Operation]:
-        ids = self.graph.builder.scope_controls((source.node.id,))
-        return [self.graph.operation(i) for i in ids]
 
     def _may_wait_for(self, op: Operation) -> bool:
         found, outer = output_context(op), self.outer
@@ -124,13 +121,12 @@ class WhileContext(LoopContext):
             outer = outer.outer
         return True
 
-    # --- what is made inside ----------------------------------------------------------------------------------------
+    # --- ops inside ------------------------------------------------------------------------------------------------
 
     def take(self, op: Operation) -> None:
-        """In a gradient's loop the measures of what its forward loop made are taken there, and only they are recorded."""
+        """Add an op.  A gradient loop adds measures of forward tensors to the forward loop, so only these are recorded."""
         if op.type in _MEASURES and op.inputs:
-            context: ControlFlowContext | None = self.graph._control_flow_context
-            loop = None if context is None else context.while_context
+            loop = loop_of(self.graph._control_flow_context)
             if loop is not None and loop.grad_state is not None:
                 source = op.inputs[0].op
                 if while_context_of(source) is loop.grad_state.forward_context:
@@ -141,10 +137,11 @@ class WhileContext(LoopContext):
         self.take_own(op)
 
     def take_own(self, op: Operation) -> None:
+        """Add an op to this loop."""
         super().take(op)
 
     def _take(self, op: Operation) -> None:
-        """An op that reads nothing of an iteration waits for the pivot, so that it runs only where that runs."""
+        """Replace inputs by inner ones.  An op that depends on no iteration waits for the pivot, so each iteration runs it."""
         dropped: list[Operation] = []
         if op.node.input_nodes:
             self._replace_inputs(op)
@@ -188,12 +185,7 @@ class WhileContext(LoopContext):
         with self.entered():
             original, exits = self._build(pred, body, loop_vars, flat, invariants)
             self.leave_results(exits)
-        arrays = nest.flatten(original, expand_composites=True)
-        found = [
-            build_with_flow(leaf, flow) if isinstance(leaf, TensorArray) else flow
-            for leaf, flow in zip(arrays, exits, strict=True)
-        ]
-        packed = nest.pack_sequence_as(original, found, expand_composites=True)
+        packed = pack_with_flows(original, exits)
         return packed[0] if len(exits) == 1 and not keeps_structure else packed
 
     def _build(
@@ -211,36 +203,31 @@ class WhileContext(LoopContext):
         self._set_invariants(outer_values, invariants)
         self._tie_to_outer_loop()
         self._settle_enters(self.enters)
-        for entered in self.enters:
-            self.known.add(entered)
+        self.known.update(self.enters)
         merges = [merge([entered, entered]) for entered in self.enters]
         self.pivot_for_pred = merges[0]
-        condition = convert_to_tensor(pred(*_packed(loop_vars, merges)))
+        condition = convert_to_tensor(pred(*pack_with_flows(loop_vars, merges)))
         self.condition = gen("LoopCond")(condition, name="LoopCond")
         switches = [switch_colocated(merged, self.condition) for merged in merges]
         inner = [pass_on(when_true) for _, when_true in switches]
         self.pivot_for_body = inner[0]
-        packed = _packed(loop_vars, inner)
-        summaries = self.graph.get_collection(GraphKeys._SUMMARY_COLLECTION)
+        packed = pack_with_flows(loop_vars, inner)
+        summaries = self.summaries()
         result = body(*packed)
         if not nest.is_nested(result):
             result = [result]
-        result = self._with_summaries(summaries, result)
+        added = self.take_summaries(len(summaries))
+        if added:
+            with self.graph.control_dependencies(added):
+                result = nest.map_structure(
+                    lambda leaf: leaf if isinstance(leaf, TensorArray) else gen("Identity")(leaf), result
+                )
         nest.assert_same_structure(list(packed), list(result), expand_composites=True)
         given = [convert_to_tensor(_tensor_of(leaf)) for leaf in nest.flatten(result, expand_composites=True)]
         for merged, tensor in zip(merges, given, strict=True):
             self._close(merged, tensor)
         self.exits = [leave(when_false) for when_false, _ in switches]
         return result, self.exits
-
-    def _with_summaries(self, before: Sequence[Any], result: object) -> Any:
-        added = self.graph.get_collection(GraphKeys._SUMMARY_COLLECTION)[len(before) :]
-        if not added:
-            return result
-        kept: list[Any] = self.graph.get_collection_ref(GraphKeys._SUMMARY_COLLECTION)
-        del kept[len(before) :]
-        with self.graph.control_dependencies(added):
-            return nest.map_structure(lambda leaf: leaf if isinstance(leaf, TensorArray) else gen("Identity")(leaf), result)
 
     def _tie_to_outer_loop(self) -> None:
         outer, pivot = self.outer, None
@@ -256,7 +243,7 @@ class WhileContext(LoopContext):
             return
         shapes = [as_shape(item) for item in nest.flatten(invariants)]
         for tensor, entered, shape in zip(values, self.enters, shapes, strict=True):
-            if not _is_within(tensor.shape, shape):
+            if not tensor.shape.is_subtype_of(shape):
                 raise ValueError(
                     f"The shape invariant specified for {tensor.name} is not compatible with the initial shape of the loop "
                     f"variable. It enters the loop with shape {tensor.shape}, but the specified shape invariant is {shape}."
@@ -266,7 +253,7 @@ class WhileContext(LoopContext):
     def _close(self, merged: Tensor, tensor: Tensor) -> None:
         """Connect the body's result to the next iteration."""
         following = next_iteration(tensor)
-        if not _is_within(following.shape, merged.shape):
+        if not following.shape.is_subtype_of(merged.shape):
             entered = merged.op.inputs[0].op.inputs[0]
             raise ValueError(
                 f"Input tensor '{entered.name}' enters the loop with shape {merged.shape}, but has shape {following.shape} "
@@ -276,40 +263,15 @@ class WhileContext(LoopContext):
         merged.op._update_input(1, following)
 
     def add_inner_op(self, op: Operation) -> None:
-        """An op of a context inside is inside this one too."""
+        """Add the outputs of an inner context's op to the known tensors."""
         self.known.update(op.outputs)
         super().add_inner_op(op)
-
-
-def while_context_of(op: Operation) -> LoopContext | None:
-    """The innermost loop that an op's outputs are in."""
-    context = output_context(op)
-    return None if context is None else context.while_context
 
 
 def _tensor_of(leaf: Any) -> Any:
     if isinstance(leaf, TensorArray):
         return leaf.flow
     return leaf if isinstance(leaf, IndexedSlices | SparseTensor) else convert_to_tensor(leaf)
-
-
-def _packed(loop_vars: object, tensors: Sequence[Tensor]) -> Any:
-    leaves = [leaf.flow if isinstance(leaf, TensorArray) else leaf for leaf in nest.flatten(loop_vars)]
-    flows = nest.pack_sequence_as(leaves, tensors, expand_composites=True)
-    arrays = nest.flatten(loop_vars)
-    found = [
-        build_with_flow(leaf, flow) if isinstance(leaf, TensorArray) else flow for leaf, flow in zip(arrays, flows, strict=True)
-    ]
-    return nest.pack_sequence_as(loop_vars, found)
-
-
-def _is_within(shape: TensorShape, wanted: TensorShape) -> bool:
-    """Whether every tensor of one shape also has the other."""
-    if wanted.rank is None:
-        return True
-    if shape.rank != wanted.rank:
-        return False
-    return all(b is None or a == b for a, b in zip(shape.as_list(), wanted.as_list(), strict=True))
 
 
 def while_loop(
@@ -364,7 +326,7 @@ def _maximum(given: Any) -> Tensor:
 def _counted(
     maximum: Tensor, cond: Callable[..., Any], body: Callable[..., Any], loop_vars: Any, invariants: Any, keeps_structure: bool
 ) -> tuple[Any, Any, Any, Any]:
-    """The loop with a counter as its first variable."""
+    """Add an iteration counter to a loop as its first variable."""
     counter = constant(0, maximum.dtype, name="iteration_counter")
     logical_and = gen("LogicalAnd")
     is_alone = len(loop_vars) == 1 and not keeps_structure

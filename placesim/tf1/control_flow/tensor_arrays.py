@@ -1,8 +1,8 @@
-"""`tf.TensorArray`: tensors of one type, written and read by their index, each write giving a new array."""
+"""`tf.TensorArray`: tensors of one type, written and read by index.  Each write returns a new TensorArray."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any, ClassVar
 
@@ -14,7 +14,7 @@ from placesim.tf1.graphs.tensor_likes import DTypeLike, ShapeLike, TensorLike
 from placesim.tf1.ops.constant_values import constant_value
 from placesim.tf1.ops.conversion import convert_to_tensor
 from placesim.tf1.ops.generated_functions import gen
-from placesim.tf1.types import dtypes
+from placesim.tf1.types import dtypes, nest
 from placesim.tf1.types.shapes import TensorShape
 
 
@@ -33,7 +33,7 @@ class TensorArray:
     """Class of arrays implemented as tensor lists, set by its module."""
 
     def __new__(cls, *args: object, **kwargs: object) -> TensorArray:
-        """Version 2 control flow has arrays that are lists of tensors."""
+        """With version 2 control flow, make a TensorListArray."""
         if cls is TensorArray and is_version_2():
             return super().__new__(TensorArray.version_2)
         return super().__new__(cls)
@@ -65,7 +65,7 @@ class TensorArray:
             graph = get_default_graph()
             with ExitStack() as scopes:
                 if self._is_colocated:
-                    # it is put where the first write is
+                    # the first written value determines its device
                     scopes.enter_context(graph.device(None))
                     scopes.enter_context(graph.colocate_with(None, ignore_existing=True))
                 self._handle, self._flow = gen("TensorArrayV3")(
@@ -163,7 +163,7 @@ class TensorArray:
         return build_with_flow(self, gen("Identity")(self._flow))
 
     def grad(self, source: str, flow: Tensor | None = None, name: str | None = None) -> TensorArray:
-        """The array of the gradients of this one's elements."""
+        """The array of the gradients with respect to this array's elements."""
         flow = self._flow if flow is None else flow
         graph = get_default_graph()
         with name_scope(name, "TensorArrayGrad", [self._handle]), graph.colocate_with(self._handle):
@@ -177,7 +177,7 @@ class TensorArray:
             return found
 
     def read(self, index: object, name: str | None = None) -> Tensor:
-        """The element of an index."""
+        """The element at an index."""
         found: Tensor = gen("TensorArrayReadV3")(
             handle=self._handle, index=index, flow_in=self._flow, dtype=self._dtype, name=name
         )
@@ -186,47 +186,51 @@ class TensorArray:
         return found
 
     def write(self, index: TensorLike, value: TensorLike, name: str | None = None) -> TensorArray:
-        """The array with an element at an index."""
-        return self._filled("TensorArrayWrite", name, value, lambda tensor: tensor.shape, index=index)
+        """The array after writing an element."""
+        return self._filled("TensorArrayWrite", name, value, is_stacked=False, index=index)
 
     def scatter(self, indices: TensorLike, value: TensorLike, name: str | None = None) -> TensorArray:
-        """The array with the parts of a tensor at some indices."""
-        return self._filled("TensorArrayScatter", name, value, lambda tensor: tensor.shape[1:], indices=indices)
+        """The array after writing the parts of a tensor, split along its first dimension."""
+        return self._filled("TensorArrayScatter", name, value, is_stacked=True, indices=indices)
 
-    def _filled(
-        self,
-        word: str,
-        name: str | None,
-        value: TensorLike,
-        element_shape: Callable[[Tensor], TensorShape],
-        **places: TensorLike,
-    ) -> TensorArray:
-        """Array after an op that writes a value, with the element shape known from the value."""
+    def _filled(self, word: str, name: str | None, value: TensorLike, is_stacked: bool, **places: TensorLike) -> TensorArray:
+        """The array after an op that writes a value."""
         with name_scope(name, word, [self._handle, value, *places.values()]):
-            tensor = convert_to_tensor(value, preferred_dtype=self._dtype, name="value")
-            self._check_type(tensor)
-            self._merge_element_shape(element_shape(tensor))
+            tensor = self._converted(value, is_stacked)
             with self._beside(tensor):
                 flow = gen(word + "V3")(handle=self._handle, value=tensor, flow_in=self._flow, name=name, **places)
             return build_with_flow(self, flow)
 
-    def _check_type(self, value: Tensor) -> None:
-        if value.dtype.base_dtype is not self._dtype:
-            raise ValueError(f"TensorArray dtype is {self._dtype.name} but Op is trying to write dtype {value.dtype.name} ")
+    def _converted(self, value: TensorLike, is_stacked: bool | None = None) -> Tensor:
+        """Convert a value to write.  It is one element, or stacked elements; None leaves the known element shape as it is.
+
+        Raises ValueError for another type, or another shape than earlier elements.
+        """
+        tensor = convert_to_tensor(value, preferred_dtype=self._dtype, name="value")
+        if tensor.dtype.base_dtype is not self._dtype:
+            raise ValueError(f"TensorArray dtype is {self._dtype.name} but Op is trying to write dtype {tensor.dtype.name} ")
+        if is_stacked is not None:
+            self._merge_element_shape(tensor.shape[1:] if is_stacked else tensor.shape)
+        return tensor
 
     def stack(self, name: str | None = None) -> Tensor:
-        """All elements, as one tensor."""
+        """All elements, stacked."""
         from placesim.tf1.array.creation import range as range_of
 
         with get_default_graph().colocate_with(self._handle), name_scope(name, "TensorArrayStack", [self._handle]):
             found = self.gather(range_of(0, self.size()), name=name)
-            if self.element_shape.rank is not None and not self._dynamic_size and self._size is not None:
-                length = constant_value(self._size) if isinstance(self._size, Tensor) else self._size
-                found.set_shape([length, *self.element_shape.as_list()])
+            if self.element_shape.rank is not None:
+                found.set_shape([self._known_size(), *self.element_shape.as_list()])
             return found
 
+    def _known_size(self) -> int | None:
+        if self._dynamic_size or self._size is None:
+            return None
+        size = constant_value(self._size) if isinstance(self._size, Tensor) else self._size
+        return None if size is None else int(size)
+
     def gather(self, indices: TensorLike, name: str | None = None) -> Tensor:
-        """The elements of some indices, as one tensor."""
+        """The elements at the indices, stacked."""
         found: Tensor = gen("TensorArrayGatherV3")(
             handle=self._handle,
             indices=indices,
@@ -240,7 +244,7 @@ class TensorArray:
         return found
 
     def concat(self, name: str | None = None) -> Tensor:
-        """All elements one after another, along their first dimension."""
+        """All elements, concatenated along their first dimension."""
         known = self.element_shape
         rest = None if known.rank is None else known.as_list()[1:]
         found: Tensor
@@ -257,7 +261,7 @@ class TensorArray:
         return found
 
     def unstack(self, value: TensorLike, name: str | None = None) -> TensorArray:
-        """The array of the parts of a tensor along its first dimension."""
+        """The array of a tensor's parts along its first dimension."""
         from placesim.tf1.array.creation import range as range_of
         from placesim.tf1.array.shaping import shape
 
@@ -266,7 +270,7 @@ class TensorArray:
             return self.scatter(range_of(0, shape(value)[0]), value, name=name)
 
     def split(self, value: Any, lengths: Any, name: str | None = None) -> TensorArray:
-        """The array of pieces of a tensor, of some lengths along its first dimension."""
+        """The array of a tensor's pieces, which have these lengths along its first dimension."""
         from placesim.tf1.math.casting import cast
 
         with name_scope(name, "TensorArraySplit", [self._handle, value, lengths]):
@@ -280,7 +284,7 @@ class TensorArray:
             return build_with_flow(self, flow)
 
     def _merge_lengths(self, value: Tensor, lengths: Tensor) -> None:
-        """Take a common length of all pieces of a tensor as the elements' first dimension."""
+        """If all pieces of a tensor have one length, make it the first dimension of the element shape."""
         known = constant_value(lengths)
         if value.shape.rank is not None and known is not None and known.size and known.max() == known.min():
             self._merge_element_shape(TensorShape([int(known.flat[0]), *value.shape.as_list()[1:]]))
@@ -299,16 +303,26 @@ class TensorArray:
 
 
 def constant_flow() -> Tensor:
-    """The flow of an array that nothing is known of."""
+    """The flow of an array that was made from a handle alone."""
     return convert_to_tensor(0.0, dtypes.float32)
 
 
 def build_with_flow(array: TensorArray, flow: Tensor) -> TensorArray:
-    """The array with another flow."""
+    """Copy an array, with another flow."""
     with name_scope(None, "TensorArray" if array.handle is not None else "TensorArrayV2", [array.handle, None, flow]):
-        # TensorFlow makes a new object for it, which takes a name and makes no op
+        # TensorFlow opens this scope for its new array, and makes no op
         pass
     found = object.__new__(type(array))
     found.__dict__.update(array.__dict__)
     found._flow = flow
     return found
+
+
+def pack_with_flows(structure: object, tensors: Sequence[Tensor]) -> Any:
+    """Pack tensors into a structure; a TensorArray in it is copied with its tensor as flow."""
+    leaves = nest.flatten(structure, expand_composites=True)
+    found = [
+        build_with_flow(leaf, tensor) if isinstance(leaf, TensorArray) else tensor
+        for leaf, tensor in zip(leaves, tensors, strict=True)
+    ]
+    return nest.pack_sequence_as(structure, found, expand_composites=True)

@@ -1,4 +1,4 @@
-"""`tf.TensorArray` of version 2 control flow: a list of tensors, which is its own flow."""
+"""`tf.TensorArray` for version 2 control flow: a tensor list, which is also the array's flow."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from placesim.tf1.graphs.default_graph_scopes import name_scope
 from placesim.tf1.graphs.tensor import Operation, Tensor
 from placesim.tf1.graphs.tensor_likes import DTypeLike, ShapeLike, TensorLike
 from placesim.tf1.math.casting import cast
-from placesim.tf1.ops.constant_values import constant_value
 from placesim.tf1.ops.conversion import constant, convert_to_tensor
 from placesim.tf1.ops.generated_functions import gen
 from placesim.tf1.types import dtypes
@@ -74,9 +73,7 @@ class TensorListArray(TensorArray):
 
     def write(self, index: Any, value: Any, name: str | None = None) -> TensorArray:
         with name_scope(name, "TensorArrayV2Write", [self._flow, index, value]):
-            tensor = convert_to_tensor(value, preferred_dtype=self._dtype, name="value")
-            self._check_type(tensor)
-            self._merge_element_shape(tensor.shape)
+            tensor = self._converted(value, is_stacked=False)
             flow = gen("TensorListSetItem")(
                 self._flow, index, tensor, resize_if_index_out_of_bounds=self._dynamic_size, name=name
             )
@@ -84,15 +81,13 @@ class TensorListArray(TensorArray):
 
     def scatter(self, indices: TensorLike, value: TensorLike, name: str | None = None) -> TensorArray:
         with name_scope(name, "TensorArrayScatter", [self._flow, value, indices]):
-            tensor = convert_to_tensor(value, preferred_dtype=self._dtype, name="value")
-            self._check_type(tensor)
-            self._merge_element_shape(tensor.shape[1:])
+            tensor = self._converted(value, is_stacked=True)
             flow = gen("TensorListScatterIntoExistingList")(self._flow, tensor, indices, name=name)
             return build_with_flow(self, flow)
 
     def stack(self, name: str | None = None) -> Tensor:
         with name_scope(name, "TensorArrayV2Stack", [self._flow]):
-            known = None if self._dynamic_size or self._size is None else _number(self._size)
+            known = self._known_size()
             shape = element_shape_argument(self.element_shape)
             found: Tensor = gen("TensorListStack")(self._flow, shape, self._dtype, -1 if known is None else known, name=name)
             return found
@@ -112,16 +107,13 @@ class TensorListArray(TensorArray):
 
     def unstack(self, value: TensorLike, name: str | None = None) -> TensorArray:
         with name_scope(name, "TensorArrayUnstack", [self._flow, value]):
-            tensor = convert_to_tensor(value, preferred_dtype=self._dtype, name="value")
-            self._check_type(tensor)
-            self._merge_element_shape(tensor.shape[1:])
+            tensor = self._converted(value, is_stacked=True)
             flow = gen("TensorListFromTensor")(tensor, element_shape_argument(tensor.shape[1:]))
             return build_with_flow(self, flow)
 
     def split(self, value: TensorLike, lengths: Any, name: str | None = None) -> TensorArray:
         with name_scope(name, "TensorArraySplit", [self._flow, value, lengths]):
-            tensor = convert_to_tensor(value, preferred_dtype=self._dtype, name="value")
-            self._check_type(tensor)
+            tensor = self._converted(value)
             lengths = cast(lengths, dtypes.int64)
             self._merge_lengths(tensor, lengths)
             flow = gen("TensorListSplit")(tensor, element_shape_argument(self.element_shape), lengths, name=name)
@@ -136,11 +128,6 @@ class TensorListArray(TensorArray):
     def close(self, name: str | None = None) -> Operation:
         found: Operation = gen("NoOp")(name=name)
         return found
-
-
-def _number(size: int | Tensor) -> int | None:
-    found = constant_value(size) if isinstance(size, Tensor) else size
-    return None if found is None else int(found)
 
 
 TensorArray.version_2 = TensorListArray

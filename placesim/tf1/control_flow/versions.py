@@ -1,4 +1,4 @@
-"""Control flow version of scripts: Switch and Merge (version 1), or calls of functions (version 2)."""
+"""The version of a script's control flow: Switch and Merge (version 1), or calls of functions (version 2)."""
 
 from __future__ import annotations
 

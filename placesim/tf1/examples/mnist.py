@@ -5,13 +5,12 @@ from __future__ import annotations
 import gzip
 import os
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
+
+import numpy as np
 
 import placesim.tf1 as tf
 from placesim.tf1.graphs.tensor_likes import DTypeLike
-
-if TYPE_CHECKING:
-    import numpy as np
 
 _FILES = (
     *("train-images-idx3-ubyte.gz", "train-labels-idx1-ubyte.gz"),
@@ -50,8 +49,6 @@ class DataSet:
         reshape: bool = True,
         seed: int | None = None,
     ) -> None:
-        import numpy as np
-
         dtype = tf.as_dtype(dtype).base_dtype
         if dtype not in (tf.uint8, tf.float32):
             raise TypeError(f"Invalid image dtype {dtype!r}, expected uint8 or float32")
@@ -75,12 +72,10 @@ class DataSet:
     epochs_completed = property(lambda self: self._epochs_completed)
 
     def next_batch(self, batch_size: int, fake_data: bool = False, shuffle: bool = True) -> tuple[Any, Any]:
-        """The next images and labels; an epoch's last ones are filled up with the next one's first."""
+        """The next images and labels.  A batch at the end of an epoch is completed from the next epoch."""
         if fake_data or self._is_fake:
             label: Any = [1] + [0] * (_CLASSES - 1) if self._one_hot else 0
             return [[1] * _SIZE * _SIZE] * batch_size, [label] * batch_size
-        import numpy as np
-
         if self._epochs_completed == 0 and self._next == 0 and shuffle:
             self._shuffle()
         end = self._next + batch_size
@@ -112,12 +107,12 @@ def read_data_sets(
     seed: int | None = None,
     source_url: str | None = None,
 ) -> Datasets:
-    """The digits of a directory.  Raises FileNotFoundError if they are not there, ValueError for another size or content."""
+    """Read the digits of a directory.  Raises FileNotFoundError for a missing file, ValueError for wrong content."""
     settings: dict[str, Any] = {"dtype": dtype, "reshape": reshape, "seed": seed, "one_hot": one_hot}
     if fake_data:
         made = [DataSet([], [], fake_data=True, **settings) for _ in range(3)]  # type: ignore[arg-type]
         return Datasets(*made)
-    images, labels, test_images, test_labels = _made_up() if _is_made_up() else _read(train_dir)
+    images, labels, test_images, test_labels = _synthetic() if _is_synthetic() else _read(train_dir)
     if not 0 <= validation_size <= len(images):
         raise ValueError(f"Validation size should be between 0 and {len(images)}. Received: {validation_size}.")
     if one_hot:
@@ -135,9 +130,7 @@ def load_mnist(train_dir: str = "MNIST-data") -> Datasets:
 
 
 def dense_to_one_hot(labels_dense: np.ndarray, num_classes: int) -> np.ndarray:
-    """Class numbers as rows with a one."""
-    import numpy as np
-
+    """One-hot rows of class numbers."""
     rows: np.ndarray = np.eye(num_classes)[labels_dense]
     return rows
 
@@ -148,15 +141,13 @@ def extract_images(f: object) -> np.ndarray:
 
 
 def extract_labels(f: object, one_hot: bool = False, num_classes: int = _CLASSES) -> np.ndarray:
-    """The class numbers of an open, compressed file, or rows with a one.  Raises ValueError."""
+    """The class numbers of an open, compressed file, or their one-hot rows.  Raises ValueError."""
     labels = _idx(f, _LABELS_MAGIC)
     return dense_to_one_hot(labels, num_classes) if one_hot else labels
 
 
 def _idx(f: Any, magic: int) -> np.ndarray:
     """Bytes of an IDX file in the shape of its header."""
-    import numpy as np
-
     with gzip.GzipFile(fileobj=f) as stream:
         data = stream.read()
     found = int.from_bytes(data[:4], "big")
@@ -179,7 +170,7 @@ def _read(folder: str) -> list[np.ndarray]:
     return found
 
 
-def _is_made_up() -> bool:
+def _is_synthetic() -> bool:
     """Whether to make synthetic digits.  Raises ValueError for an invalid variable."""
     asked = os.environ.get(VARIABLE, "")
     if asked not in ("", "synthetic"):
@@ -187,10 +178,8 @@ def _is_made_up() -> bool:
     return bool(asked)
 
 
-def _made_up() -> list[np.ndarray]:
+def _synthetic() -> list[np.ndarray]:
     """Synthetic digits: one of ten dot patterns per class, always the same."""
-    import numpy as np
-
     random = np.random.RandomState(0)
     patterns = np.where(random.rand(_CLASSES, _SIZE, _SIZE, 1) < 0.2, 255, 0).astype(np.uint8)
     found = []

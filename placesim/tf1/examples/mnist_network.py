@@ -1,4 +1,4 @@
-"""The network of TensorFlow's tutorial of MNIST: two layers of ReLUs, and what trains and judges it."""
+"""The network of TensorFlow's MNIST tutorial, two layers of ReLUs, with its loss, training and evaluation."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def loss(logits: TensorLike, labels: TensorLike) -> Any:
 
 
 def training(loss: TensorLike, learning_rate: TensorLike) -> Any:
-    """A step of gradient descent, and a summary of the loss."""
+    """Make the op of a step of gradient descent, and a summary of the loss."""
     tf.summary.scalar("loss", loss)
     optimizer = tf.train.GradientDescentOptimizer(learning_rate)
     global_step = tf.Variable(0, name="global_step", trainable=False)

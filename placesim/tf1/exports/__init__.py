@@ -1,8 +1,7 @@
 """Implementation of each public name: one table per topic, joined on first use.
 
-A table is a module beside this one with `ROWS`: a module of `placesim.tf1` -> the public names that are in it, each as `NAME`
-(of `tf`, dots included: `nn.relu`; the module's own name for it is the last part) or `NAME=WHAT`.  `OPS` names what is an op's
-generated function: `NAME=OP`.
+A table is a module of this folder.  Its `ROWS` map a module of `placesim.tf1` to the public names that it implements: `nn.relu`
+is `relu` there, and `NAME=WHAT` is `WHAT` there.  Its `OPS`, as `NAME=OP`, are implemented by the op's generated function.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from typing import NamedTuple
 
 
 class Export(NamedTuple):
-    """Place of a public name: a module of `placesim.tf1` and the name there; or an op, and no module."""
+    """Implementation of a public name: a module of `placesim.tf1` and a name in it, or no module and an op."""
 
     module: str
     name: str

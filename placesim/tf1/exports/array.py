@@ -14,11 +14,10 @@ ROWS = {
         "sparse.segment_mean=sparse_segment_mean sparse_segment_sqrt_n sparse.segment_sqrt_n=sparse_segment_sqrt_n"
     ),
     "strings": (
-        "string_join strings.join=string_join string_split reduce_join strings.reduce_join regex_replace strings.regex_replace "
+        "string_split reduce_join strings.reduce_join regex_replace strings.regex_replace "
         "strings.regex_full_match string_to_number strings.to_number=string_to_number string_to_hash_bucket "
         "strings.to_hash_bucket=string_to_hash_bucket strings.length=string_length strings.substr substr decode_raw "
-        "io.decode_raw decode_csv io.decode_csv read_file io.read_file serialize_tensor io.serialize_tensor "
-        "strings.split strings.unsorted_segment_join edit_distance decode_json_example io.decode_json_example"
+        "io.decode_raw decode_csv io.decode_csv strings.split edit_distance"
     ),
     "images.brightness": (
         "image.per_image_standardization image.adjust_brightness image.random_brightness image.adjust_contrast "

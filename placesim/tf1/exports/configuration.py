@@ -1,4 +1,4 @@
-"""Exports: devices of the machine, and session configuration."""
+"""Devices of the machine, and session configuration."""
 
 from __future__ import annotations
 

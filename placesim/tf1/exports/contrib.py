@@ -1,4 +1,4 @@
-"""Exports: `tf.contrib`, as far as it is a thin layer over other modules."""
+"""`tf.contrib`, without recurrent networks and tables."""
 
 from __future__ import annotations
 

@@ -77,5 +77,8 @@ tensor_scatter_nd_sub=TensorScatterSub tensor_scatter_sub=TensorScatterSub tile=
 train.sdca_fprint=SdcaFprint train.sdca_optimizer=SdcaOptimizer train.sdca_shrink_l1=SdcaShrinkL1 truncatediv=TruncateDiv
 truncatemod=TruncateMod unravel_index=UnravelIndex unsorted_segment_max=UnsortedSegmentMax
 unsorted_segment_min=UnsortedSegmentMin unsorted_segment_prod=UnsortedSegmentProd unsorted_segment_sum=UnsortedSegmentSum
-user_ops.my_fact=Fact write_file=WriteFile zeta=Zeta
+string_join=StringJoin strings.join=StringJoin strings.unsorted_segment_join=UnsortedSegmentJoin read_file=ReadFile
+io.read_file=ReadFile serialize_tensor=SerializeTensor io.serialize_tensor=SerializeTensor
+decode_json_example=DecodeJSONExample io.decode_json_example=DecodeJSONExample user_ops.my_fact=Fact write_file=WriteFile
+zeta=Zeta
 """

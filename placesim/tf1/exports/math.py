@@ -33,14 +33,13 @@ ROWS = {
         "matrix_diag linalg.diag_part=matrix_diag_part matrix_diag_part linalg.set_diag=matrix_set_diag matrix_set_diag"
     ),
     "array.shaping": (
-        "shape size rank shape_n broadcast_static_shape broadcast_dynamic_shape reshape manip.reshape=reshape expand_dims "
+        "shape size rank broadcast_static_shape broadcast_dynamic_shape reshape manip.reshape=reshape expand_dims "
         "squeeze transpose matrix_transpose linalg.matrix_transpose linalg.transpose=matrix_transpose concat stack "
         "parallel_stack unstack split pad identity"
     ),
     "array.parts": (
-        "slice gather gather_nd manip.gather_nd=gather_nd batch_gather boolean_mask where where_v2 reverse_sequence unique "
-        "sequence_mask "
-        "unique_with_counts setdiff1d repeat"
+        "slice gather gather_nd manip.gather_nd=gather_nd batch_gather boolean_mask where where_v2 reverse_sequence "
+        "sequence_mask setdiff1d repeat"
     ),
     "array.slicing": "strided_slice",
     "math.special_functions": (
@@ -53,5 +52,6 @@ acos=Acos math.acos=Acos ceil=Ceil math.ceil=Ceil equal=Equal math.equal=Equal e
 multiply=Mul math.multiply=Mul not_equal=NotEqual math.not_equal=NotEqual rsqrt=Rsqrt math.rsqrt=Rsqrt
 sqrt=Sqrt math.sqrt=Sqrt subtract=Sub math.subtract=Sub math.softplus=Softplus nn.softplus=Softplus stop_gradient=StopGradient
 guarantee_const=GuaranteeConst diag_part=DiagPart linalg.tensor_diag_part=DiagPart tensor_scatter_nd_update=TensorScatterUpdate
-tensor_scatter_update=TensorScatterUpdate roll=Roll manip.roll=Roll fingerprint=Fingerprint
+tensor_scatter_update=TensorScatterUpdate roll=Roll manip.roll=Roll fingerprint=Fingerprint unique=Unique
+unique_with_counts=UniqueWithCounts shape_n=ShapeN
 """

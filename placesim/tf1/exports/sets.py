@@ -1,4 +1,4 @@
-"""Exports: sets, and composite tensors."""
+"""Sets, and composite tensors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Exports: clusters and training."""
+"""Clusters, queues and training."""
 
 from __future__ import annotations
 

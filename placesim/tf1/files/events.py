@@ -1,4 +1,4 @@
-"""Event files: what `tf.summary.FileWriter` writes for TensorBoard, and reading one again.
+"""Event files: `tf.summary.FileWriter` writes them for TensorBoard, and `summary_iterator` reads them.
 
 An Event is a record of a TFRecord file: its length and its bytes, each followed by a masked CRC-32C.
 """
@@ -16,14 +16,14 @@ from typing import Any, ClassVar, SupportsInt
 from placesim.core.checkpoints.crc32c import crc32c, mask
 from placesim.formats.tensorflow.messages import message_class
 from placesim.tf1.files.gfile import StrPath
-from placesim.tf1.graphs.graph import Graph
+from placesim.tf1.graphs.graph import Graph, get_default_graph
 
 VERSION = "brain.Event:2"
 _WRITER = "tensorflow.core.util.events_writer"
 
 
 def framed_record(data: bytes) -> bytes:
-    """The bytes of a record of a TFRecord file."""
+    """Encode a record of a TFRecord file."""
     length = struct.pack("<Q", len(data))
     return length + struct.pack("<I", mask(crc32c(length))) + data + struct.pack("<I", mask(crc32c(data)))
 
@@ -81,7 +81,7 @@ class FileWriter:
         return str(self._logdir)
 
     def add_summary(self, summary: Any, global_step: SupportsInt | None = None) -> None:
-        """Writes a Summary, as a message or serialized."""
+        """Write a Summary, given as a message or serialized."""
         kind = message_class("Summary")
         given = summary if not isinstance(summary, bytes) else kind.FromString(summary)
         if isinstance(summary, bytes) or any(value.HasField("metadata") for value in given.value):
@@ -98,11 +98,11 @@ class FileWriter:
         self._add(message_class("Event")(summary=given), global_step)
 
     def add_session_log(self, session_log: object, global_step: SupportsInt | None = None) -> None:
-        """Writes a SessionLog."""
+        """Write a SessionLog."""
         self._add(message_class("Event")(session_log=session_log), global_step)
 
     def add_graph(self, graph: Any, global_step: SupportsInt | None = None, graph_def: Any = None) -> None:
-        """Writes a graph.  Raises ValueError for two of them or none, TypeError for what is no graph."""
+        """Write a graph.  Raises ValueError for two graphs, TypeError for none or another value."""
         if graph is not None and graph_def is not None:
             raise ValueError("Please pass only graph, or graph_def (deprecated), but not both.")
         if isinstance(graph, Graph) or isinstance(graph_def, Graph):
@@ -135,23 +135,23 @@ class FileWriter:
         self.add_event(event)
 
     def add_event(self, event: Any) -> None:
-        """Writes an Event; nothing once the writer is closed."""
+        """Write an Event, unless the writer is closed."""
         if not self._closed:
             self._file.write(framed_record(event.SerializeToString()))
 
     def flush(self) -> None:
-        """Everything that was added is in the file."""
+        """Write what is buffered to the file."""
         if not self._closed:
             self._file.flush()
 
     def close(self) -> None:
-        """Closes the file."""
+        """Close the file."""
         if not self._closed:
             self._closed = True
             self._file.close()
 
     def reopen(self) -> None:
-        """Opens a new file."""
+        """Open a new file if the writer is closed."""
         if self._closed:
             self._closed = False
             self._open()
@@ -170,7 +170,7 @@ class FileWriterCache:
 
     @staticmethod
     def clear() -> None:
-        """Closes all of them."""
+        """Close all writers."""
         with FileWriterCache._lock:
             for writer in FileWriterCache._cache.values():
                 writer.close()
@@ -182,14 +182,12 @@ class FileWriterCache:
         path = os.fspath(logdir)
         with FileWriterCache._lock:
             if path not in FileWriterCache._cache:
-                from placesim.tf1.graphs.graph import get_default_graph
-
                 FileWriterCache._cache[path] = FileWriter(path, graph=get_default_graph())
             return FileWriterCache._cache[path]
 
 
 def summary_iterator(path: StrPath) -> Iterator[Any]:
-    """The Events of a file.  Raises `tf.errors.DataLossError` for one that is damaged."""
+    """The Events of a file.  Raises `tf.errors.DataLossError` for a damaged file."""
     from placesim.tf1.errors import DataLossError
 
     kind = message_class("Event")

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 from placesim.tf1 import errors
 
 StrPath: TypeAlias = str | os.PathLike[str]
-"""A path as Python's own functions take it."""
+"""A path, as Python's functions accept it."""
 _STATUSES: tuple[tuple[type[OSError], Any], ...] = (
     (FileNotFoundError, errors.NotFoundError),
     (FileExistsError, errors.AlreadyExistsError),
@@ -22,7 +22,8 @@ _STATUSES: tuple[tuple[type[OSError], Any], ...] = (
 
 
 @contextmanager
-def _told(path: StrPath) -> Iterator[None]:
+def _tensorflow_errors(path: StrPath) -> Iterator[None]:
+    """Convert errors of the operating system to TensorFlow's."""
     try:
         yield
     except OSError as error:
@@ -54,22 +55,22 @@ class GFile:
 
     def _file(self) -> Any:
         if self._opened is None:
-            with _told(self._name):
+            with _tensorflow_errors(self._name):
                 encoding = None if "b" in self._mode else self._encoding
                 self._opened = open(os.fspath(self._name), self._mode, encoding=encoding)  # noqa: SIM115
         return self._opened
 
     def read(self, n: int = -1) -> Any:
         """Read `n` characters, or the rest."""
-        with _told(self._name):
+        with _tensorflow_errors(self._name):
             return self._readable().read(n)
 
     def readline(self) -> Any:
-        """The next line with its end."""
+        """The next line, with its line break."""
         return self._readable().readline()
 
     def readlines(self) -> list[Any]:
-        """All lines with their ends."""
+        """All lines, with their line breaks."""
         return list(self._readable())
 
     def __iter__(self) -> Iterator[Any]:
@@ -79,7 +80,7 @@ class GFile:
         return next(self._file())
 
     def write(self, file_content: object) -> None:
-        """Adds to the file."""
+        """Write a string or bytes."""
         if not set("wa+") & set(self._mode):
             raise errors.PermissionDeniedError(None, None, "File isn't open for writing")
         if isinstance(file_content, bytes) and "b" not in self._mode:
@@ -89,28 +90,28 @@ class GFile:
         self._file().write(file_content)
 
     def size(self) -> int:
-        """The file's bytes."""
+        """The file's size in bytes."""
         return Stat(self._name).length
 
     def seek(self, offset: int, whence: int = 0) -> None:
-        """Goes to a place."""
+        """Move to a position."""
         self._file().seek(offset, whence)
 
     def seekable(self) -> bool:
-        """Every file is."""
+        """Return True."""
         return True
 
     def tell(self) -> int:
-        """The place in the file."""
+        """The position in the file."""
         return self._file().tell()  # type: ignore[no-any-return]
 
     def flush(self) -> None:
-        """Everything is in the file."""
+        """Write what is buffered to the file."""
         if self._opened is not None:
             self._opened.flush()
 
     def close(self) -> None:
-        """Closes it."""
+        """Close the file."""
         if self._opened is not None:
             self._opened.close()
             self._opened = None
@@ -146,13 +147,13 @@ def IsDirectory(dirname: StrPath) -> bool:  # noqa: N802
 
 def Stat(filename: StrPath) -> FileStatistics:  # noqa: N802
     """Statistics of a file."""
-    with _told(filename):
+    with _tensorflow_errors(filename):
         found = os.stat(os.fspath(filename))
     return FileStatistics(found.st_size, found.st_mtime_ns, os.path.isdir(os.fspath(filename)))
 
 
 def Glob(filename: StrPath | Sequence[StrPath]) -> list[str]:  # noqa: N802
-    """The paths that fit a pattern, or one of several."""
+    """The paths that match a pattern, or one of several patterns."""
     import glob
 
     patterns = [filename] if isinstance(filename, str | os.PathLike) else filename
@@ -167,20 +168,20 @@ def ListDirectory(dirname: StrPath) -> list[str]:  # noqa: N802
 
 
 def MkDir(dirname: StrPath) -> None:  # noqa: N802
-    """Makes a directory."""
-    with _told(dirname):
+    """Make a directory."""
+    with _tensorflow_errors(dirname):
         os.mkdir(os.fspath(dirname))
 
 
 def MakeDirs(dirname: StrPath) -> None:  # noqa: N802
-    """Makes a directory and those above it, if they are not there."""
-    with _told(dirname):
+    """Make a directory and its parents, unless they exist."""
+    with _tensorflow_errors(dirname):
         os.makedirs(os.fspath(dirname), exist_ok=True)
 
 
 def Remove(filename: StrPath) -> None:  # noqa: N802
-    """Deletes a file."""
-    with _told(filename):
+    """Delete a file."""
+    with _tensorflow_errors(filename):
         os.remove(os.fspath(filename))
 
 
@@ -189,7 +190,7 @@ def DeleteRecursively(dirname: StrPath) -> None:  # noqa: N802
     path = os.fspath(dirname)
     if not os.path.lexists(path):
         raise errors.NotFoundError(None, None, f"{path} not found")
-    with _told(dirname):
+    with _tensorflow_errors(dirname):
         if os.path.isdir(path):
             shutil.rmtree(path)
         else:
@@ -202,17 +203,17 @@ def Rename(oldname: StrPath, newname: StrPath, overwrite: bool = False) -> None:
 
 
 def Copy(oldpath: StrPath, newpath: StrPath, overwrite: bool = False) -> None:  # noqa: N802
-    """Copies a file.  Raises `tf.errors.AlreadyExistsError` for a name that is taken."""
+    """Copy a file.  Raises `tf.errors.AlreadyExistsError` if the new name exists."""
     _onto(oldpath, newpath, overwrite, shutil.copyfile)
 
 
 def _onto(old: StrPath, new: StrPath, overwrite: bool, act: Callable[[str, str], Any]) -> None:
     if not overwrite and Exists(new):
         raise errors.AlreadyExistsError(None, None, "file already exists")
-    with _told(old):
+    with _tensorflow_errors(old):
         act(os.fspath(old), os.fspath(new))
 
 
 def Walk(top: StrPath, in_order: bool = True) -> Iterator[tuple[str, list[str], list[str]]]:  # noqa: N802
-    """Each directory below one, with the names of its directories and files."""
+    """A directory and those below it, each with the names of its directories and files."""
     return iter(os.walk(os.fspath(top), topdown=in_order))

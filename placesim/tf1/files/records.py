@@ -1,4 +1,4 @@
-"""`tf.python_io`: TFRecord files, written and read by Python."""
+"""`tf.python_io`: write and read TFRecord files in Python."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ class TFRecordOptions:
         mem_level: object = None,
         compression_strategy: object = None,
     ) -> None:
-        self.get_compression_type_string(compression_type)  # raises for a wrong one
+        self.get_compression_type_string(compression_type)  # raises ValueError for an invalid one
         self.compression_type = compression_type
         self.window_bits, self.compression_level = window_bits, compression_level
 
     @classmethod
     def get_compression_type_string(cls, options: object) -> str:
-        """The name of a compression, of options or of a type.  Raises ValueError for another one."""
+        """The name of the compression of options, a type or a name.  Raises ValueError for an invalid one."""
         if not options:
             return ""
         if isinstance(options, TFRecordOptions):
@@ -59,7 +59,7 @@ class TFRecordOptions:
 
 
 def compression_of(options: object) -> str:
-    """The name of a compression."""
+    """The name of the compression of options, a type or a name."""
     return TFRecordOptions.get_compression_type_string(options)
 
 
@@ -78,7 +78,7 @@ class TFRecordWriter:
         self._deflate = zlib.compressobj(level, wbits=31 if kind == "GZIP" else 15) if kind else None
 
     def write(self, record: bytes) -> None:
-        """Writes one record."""
+        """Write one record."""
         from placesim.tf1.files.events import framed_record
 
         data = framed_record(record.encode() if isinstance(record, str) else bytes(record))
@@ -91,7 +91,7 @@ class TFRecordWriter:
         self._file.flush()
 
     def close(self) -> None:
-        """Ends the file."""
+        """Finish the file."""
         if self._file.closed:
             return
         if self._deflate is not None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
 from typing import Any
 
 from placesim.ops.attributes import FunctionName, Shape
@@ -39,7 +38,7 @@ def cond(pred: TensorLike, true_fn: Callable[[], Any], false_fn: Callable[[], An
 
 
 def switch_case(branch_index: TensorLike, functions: Sequence[Callable[[], Any]], name: str) -> Any:
-    """Result of the function with an index; the last one for an invalid index."""
+    """`tf.switch_case`: result of the function at `branch_index`, or of the last function for an invalid index."""
     with name_scope(name) as scope:
         names = [function_name((scope, f"branch{i}")) for i in range(len(functions))]
         index = convert_to_tensor(branch_index, name="branch_index")
@@ -101,19 +100,19 @@ def _cast_indices(bodies: Sequence[FunctionGraph]) -> None:
 
 
 def as_predicate(value: TensorLike) -> Tensor:
-    """The tensor of a condition: a scalar."""
+    """Convert a condition to a scalar tensor."""
     found = convert_to_tensor(value)
     return found if found.shape.rank == 0 else gen("Squeeze")(found)
 
 
 def conditional(kind: str, selector: Tensor, bodies: Sequence[FunctionGraph], scope: str | None) -> list[Tensor]:
-    """An If (of a bool and two bodies, the one for true first) or Case named as `scope`; an Identity of each of its results."""
+    """Make an If or Case op, and return an Identity of each result.  An If's first body is for true."""
     op = conditional_op(kind, selector, bodies, scope)
     return [gen("Identity")(tensor) for tensor in op.outputs]
 
 
 def conditional_op(kind: str, selector: Tensor, bodies: Sequence[FunctionGraph], scope: str | None) -> Operation:
-    """The If or Case itself."""
+    """Make an If or Case op named like `scope`."""
     graph = get_default_graph()
     inputs = share_inputs(bodies)
     names = [FunctionName(add_function(graph, body)) for body in bodies]
@@ -133,8 +132,7 @@ def conditional_op(kind: str, selector: Tensor, bodies: Sequence[FunctionGraph],
         attrs |= {"Tcond": selector.element, "then_branch": names[0], "else_branch": names[1]}
     else:
         attrs["branches"] = tuple(names)
-    with ExitStack() as stack:
-        stack.enter_context(graph.control_dependencies([op for body in bodies for op in body.control_captures]))
+    with graph.control_dependencies([op for body in bodies for op in body.control_captures]):
         made = call(graph, ("Stateless" if stateless else "") + kind, [selector, *inputs], attrs, scope)
     made.bodies = list(bodies)  # type: ignore[attr-defined]
     return made
@@ -167,7 +165,7 @@ def _common_sizes(shapes: Sequence[tuple[int, ...] | None]) -> tuple[int, ...] |
 
 
 def packed_results(body: FunctionGraph, tensors: Sequence[Tensor]) -> Any:
-    """Results in the structure that a body's function gave."""
+    """Pack a call's outputs into the structure that the body's Python function returned."""
     rest = iter(tensors)
     leaves = nest.flatten(body.structured_outputs)
     found: list[Any] = []

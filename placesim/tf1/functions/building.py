@@ -1,4 +1,4 @@
-"""Python functions called to build bodies of functions."""
+"""Build bodies of functions by calling Python functions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from placesim.tf1.types import nest
 
 
 def function_name(parts: Sequence[str]) -> str:
-    """The parts (a scope with its slash among them) and a number: a name that no other function of the process has."""
+    """Join the parts and a new number of the process to a function's name, with underscores for slashes."""
     return f"{''.join(parts)}_{uid()}".replace("/", "_")
 
 
@@ -29,10 +29,10 @@ def build(
     after_op: Tensor | None = None,
     orders_effects: bool | None = None,
 ) -> FunctionGraph:
-    """Call a function in a body's graph and use its result, a structure of tensor-likes, as the body's outputs.
+    """Call a Python function in a body's graph, and make its result, a structure of tensor-likes, the body's outputs.
 
-    Of an op that it gives there is `after_op` when it has run, the number 1 where that is None.  With `orders_effects` (in a
-    function whose own are ordered by default) the outputs are Identities, and every stateful op runs, in its turn.
+    An operation in the result becomes `after_op`, or 1 if that is None, computed after the operation.  With `orders_effects`
+    (default: as in the enclosing function) all stateful ops run in order, and the outputs are Identities.
     """
     body.orders_effects = _orders_effects() if orders_effects is None else orders_effects
     with body.as_default():

@@ -1,4 +1,4 @@
-"""Ops that call functions, and static facts about the functions."""
+"""Ops that call functions, and the resources that functions only read."""
 
 from __future__ import annotations
 
@@ -15,27 +15,24 @@ READING_OPS = frozenset(("ReadVariableOp", "ResourceGather", "ResourceGatherNd",
 
 
 def call(graph: Graph, op: str, inputs: Sequence[Tensor], attrs: dict[str, Any], scope: str | None) -> Operation:
-    """An op that calls functions, named exactly as `scope` where that ends in a slash."""
+    """Make an op that calls functions.  A `scope` with a final slash is its exact name."""
     graph_of(inputs)
     full = graph.claim_name(op, scope)
     return graph.make(op, full, inputs, attrs)
 
 
 def resources_only_read(bodies: Sequence[FunctionGraph]) -> list[int]:
-    """Numbers of the resource arguments that none of the bodies modifies."""
+    """Indices of the resource arguments that no body modifies."""
     return [
         i
         for i, tensor in enumerate(bodies[0].inputs)
-        if tensor.dtype.name == "resource" and all(_is_only_read(body, body.inputs[i]) for body in bodies)
+        if tensor.dtype.name == "resource"
+        and all(reads_only(op, body.inputs[i]) for body in bodies for op in body.consumers(body.inputs[i]))
     ]
 
 
-def _is_only_read(body: FunctionGraph, resource: Tensor) -> bool:
-    return all(reads_only(op, resource) for op in body.consumers(resource))
-
-
 def reads_only(op: Operation, resource: Tensor) -> bool:
-    """Whether an op changes nothing of a resource among its inputs."""
+    """Whether an op does not modify a resource that it reads."""
     if op.type in READING_OPS:
         return True
     read = op.node.attrs.get("_read_only_resource_inputs")

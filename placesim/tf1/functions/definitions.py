@@ -1,4 +1,4 @@
-"""A function's body -> the entry of the library: arguments, results and nodes, with the names that a FunctionDef gives them."""
+"""Convert a function's body to an entry of the function library, with the names of a FunctionDef."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _BEFORE_LETTERS = re.compile("^[^a-z]*")
 
 
 class _Names:
-    """Names in one FunctionDef: results first, then arguments, then nodes; later ones are renamed."""
+    """Unique names of one FunctionDef; a name that is already in use gets a number."""
 
     def __init__(self) -> None:
         self._taken: set[str] = set()
@@ -35,7 +35,7 @@ class _Names:
         return name
 
     def argument(self, node_name: str) -> str:
-        """An argument's or a result's name: lower case, letters, digits and underscores, from the first letter on."""
+        """Name of an argument or result: lower case, from the first letter on, with underscores for other characters."""
         return self.unique(_BEFORE_LETTERS.sub("", _NOT_IN_ARGUMENTS.sub("_", node_name.lower())) or "unknown")
 
 
@@ -49,21 +49,21 @@ def define(
     body = [op for op in graph._operations if op.node.id not in arguments]
     nodes = {op.node.id: names.unique(op.name) for op in body}
     controls = {names.unique(op.name) if op.node.id in arguments else op.name: op for op in graph.control_outputs}
-    held: dict[str, AttrValue] = {"_construction_context": "kEagerRuntime", **(attrs or {})}
-    held |= stateful_attrs(any(op._is_stateful for op in body))
+    all_attrs: dict[str, AttrValue] = {"_construction_context": "kEagerRuntime", **(attrs or {})}
+    all_attrs |= stateful_attrs(any(op._is_stateful for op in body))
     return write_function(
         graph.builder.graph,
         graph.name,
         arguments,
         [(name, tensor.node_ref) for name, tensor in zip(results, graph.outputs, strict=True)],
         {name: op.node.id for name, op in controls.items() if op.node.id in nodes},
-        held,
+        all_attrs,
         nodes,
     )
 
 
 def add_function(graph: OwningGraph, body: FunctionGraph, attrs: Any = None, output_names: Sequence[str] = ()) -> str:
-    """Puts a body, and the functions that it calls, in a graph's library; gives its name."""
+    """Add a body and the functions that it calls to a graph's library; return the body's name."""
     defined = define(body, attrs, output_names)
     for name, function in (*body.functions.items(), (defined.name, defined)):
         graph.functions.setdefault(name, function)

@@ -1,4 +1,4 @@
-"""`function.Defun`: the older way to make functions of the library, which are ops of their own name."""
+"""`function.Defun`: TensorFlow's older library functions, whose calls are ops of the function's name."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import inspect
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from placesim.formats.tensorflow.function_def import write_function
@@ -28,7 +29,7 @@ _CALL_ATTRS = {"_disable_call_shape_inference": True}
 
 
 class _DefunGraph(FunctionGraph):
-    """A body in which control flow is as in any graph of version 1."""
+    """A body with version 1 control flow."""
 
     control_flow_is_version_2 = False
 
@@ -75,12 +76,12 @@ class DefinedFunction:
 
     @property
     def captured_inputs(self) -> list[Tensor]:
-        """The tensors outside that it reads."""
+        """Tensors of outer graphs that the function reads."""
         return self._made()[0].external_captures
 
     @property
     def stateful_ops(self) -> list[tuple[str, str]]:
-        """Names and types of its ops that have state."""
+        """Names and types of the function's stateful ops."""
         return [(op.name, op.type) for op in self._made()[0]._operations if op._is_stateful]
 
     def _made(self) -> tuple[FunctionGraph, LibraryFunction]:
@@ -94,8 +95,7 @@ class DefinedFunction:
                     for dtype, name in zip(self._types, _numbered(names, self._types), strict=True)
                 ]
                 result = self._function(*arguments)
-                given = [] if result is None or isinstance(result, Operation) else result
-                given = as_list(given)
+                given = [] if result is None or isinstance(result, Operation) else as_list(result)
                 body.outputs = [body.capture(convert_to_tensor(value)) for value in given]
             defined = define(body, _CALL_ATTRS | {f"_{key}": value for key, value in self._attrs.items()}, self._out_names)
             attrs = {key: value for key, value in defined.attrs.items() if key != "_construction_context"}
@@ -107,7 +107,7 @@ class DefinedFunction:
         return self._body, self._defined
 
     def add_to_graph(self, graph: Graph) -> None:
-        """Puts it, those that it calls, and the function of its gradient, in a graph's library."""
+        """Add the function, the functions that it calls, and its gradient function to a graph's library."""
         body, defined = self._made()
         for name, function in (*body.functions.items(), (defined.name, defined)):
             graph.functions.setdefault(name, function)
@@ -143,24 +143,22 @@ class DefinedFunction:
 
 
 def _numbered(names: Sequence[str], types: Sequence[Any]) -> list[str]:
-    """A name for each argument; those that a starred parameter takes share its."""
+    """The parameter name of each argument; all arguments of `*args` share its name."""
     return [names[min(i, len(names) - 1)] for i in range(len(types))]
 
 
 def _hash(function: LibraryFunction) -> str:
-    """Eleven letters that follow from what a function does.
-
-    TensorFlow's are made of its own hash of the FunctionDef, so they differ from these; names alone tell.
-    """
+    """Hash of a FunctionDef, as eleven letters.  TensorFlow has another hash, so names with a hash differ from its names."""
     digest = hashlib.sha256(write_function(function, NodeWriter())).digest()
     return base64.b64encode(digest[:8], b"aA").decode().rstrip("=")
 
 
 _KNOWN_ATTRS = frozenset(["noinline", "compiled", "separate_compiled_gradients"])
+_OPTIONS = ("func_name", "grad_func", "python_grad_func", "out_names", "shape_func")
 
 
 class _OverloadedFunction:
-    """A Python function with arguments of any types, which becomes one function per list of types."""
+    """A Python function without declared argument types: a DefinedFunction for each list of types."""
 
     def __init__(self, function: Callable[..., Any], define_for: Callable[[Sequence[Any]], DefinedFunction]) -> None:
         self._define_for = define_for
@@ -175,7 +173,7 @@ class _OverloadedFunction:
         return self._by_types[types]
 
     def __call__(self, *args: Any, **kwargs: object) -> Any:
-        """The outputs of a call, as a DefinedFunction's."""
+        """Call the function for the arguments' types."""
         tensors = [convert_to_tensor(arg) for arg in args]
         return self.instantiate([tensor.dtype for tensor in tensors])(*tensors, **kwargs)
 
@@ -185,12 +183,8 @@ class Defun:
 
     def __init__(self, *input_types: DTypeLike, **kwargs: Any) -> None:
         self._types = input_types
-        self._func_name = kwargs.pop("func_name", None)
-        self._grad_func = kwargs.pop("grad_func", None)
-        self._python_grad_func = kwargs.pop("python_grad_func", None)
-        self._out_names = kwargs.pop("out_names", None)
-        self._shape_func = kwargs.pop("shape_func", None)
-        self._attrs = kwargs
+        options = {name: kwargs.pop(name, None) for name in _OPTIONS}
+        self._define: Any = partial(DefinedFunction, **options, attrs=kwargs)
 
     def __call__(self, function: Callable[..., Any]) -> DefinedFunction | _OverloadedFunction:
         """Wrap the function; without types, it accepts any.  Raises ValueError for a wrong number of parameters."""
@@ -201,23 +195,11 @@ class Defun:
         least = sum(one.default is one.empty for one in positional)
         most: float = math.inf if any(one.kind is one.VAR_POSITIONAL for one in parameters) else len(positional)
         if not self._types and most > 0:
-            return _OverloadedFunction(function, lambda types: self._defined(function, types))
+            return _OverloadedFunction(function, partial(self._define, function))
         if not least <= len(self._types) <= most:
             raise ValueError(
                 "The number of tf.function input types is not compatible with the allowed arguments of "
                 f"{function}. The tf.function have {len(self._types)} input types, while the python function allows minimum "
                 f"{least} and maximum {most} arguments."
             )
-        return self._defined(function, self._types)
-
-    def _defined(self, function: Callable[..., Any], types: Sequence[Any]) -> DefinedFunction:
-        return DefinedFunction(
-            function,
-            types,
-            self._func_name,
-            self._grad_func,
-            self._python_grad_func,
-            self._out_names,
-            self._shape_func,
-            self._attrs,
-        )
+        return self._define(function, self._types)

@@ -1,4 +1,4 @@
-"""The graph of a function's body: tensors of the graphs around it come in as arguments, made where they are first used."""
+"""Graphs of function bodies.  A tensor of an outer graph becomes an argument at its first use."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SHARED_COLLECTIONS = (GraphKeys.GLOBAL_VARIABLES, GraphKeys.LOCAL_VARIABLES, Gr
 
 
 class InaccessibleTensorError(ValueError):
-    """A tensor of a function is used outside it."""
+    """A tensor of a function is used outside of the function."""
 
     __module__ = "tensorflow.python.framework.errors_impl"
 
@@ -26,19 +26,19 @@ class InaccessibleTensorError(ValueError):
 class FunctionGraph(Graph):
     """A function's body under construction.
 
-    `inputs` are the placeholders of its arguments, those of `captures` (tensor outside -> placeholder, in the order of their
-    first use) after the declared ones; `outputs` the tensors that it gives; `control_outputs` the ops that run with every
-    call; `control_captures` the ops outside that each call waits for.  Names begin at the root; devices, colocation, seed and
-    variable scopes are those of the place where it is made.
+    `inputs` are the placeholders of the arguments: the declared ones, then those of `captures`, which maps tensors of outer
+    graphs to their placeholders in order of first use.  `outputs` are the results.  `control_outputs` are the ops that run
+    in each call, `control_captures` the outer ops that each call waits for.  Names begin at the root.  Devices, colocation,
+    seed and variable scopes come from the place where the graph is made.
     """
 
     building_function = True
     control_flow_is_version_2 = True
     orders_effects = False
-    """Whether stateful ops run in the order of the Python function, all of them: `ordering.order_effects`."""
+    """Whether all stateful ops run, in the order of the Python function (`ordering.order_effects`)."""
 
     reads_python = False
-    """Whether TensorFlow rewrites the Python function first, so that `if` and `while` may ask tensors (AutoGraph)."""
+    """Whether TensorFlow rewrites the Python function (AutoGraph), so that its `if` and `while` accept tensors."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class FunctionGraph(Graph):
         self.outer_graph: Graph = outer
         super().__init__()
         self.name = name
-        # the lines of its nodes stand in the library of the graph around, and so in the files of that
+        # the body's nodes become part of the outer graph's library, so their locations refer to its files
         self.builder.graph.files = outer.builder.graph.files
         self._file_numbers = outer._file_numbers
         self.inputs: list[Tensor] = []
@@ -60,7 +60,7 @@ class FunctionGraph(Graph):
         self.control_outputs: list[Operation] = []
         self.captures: dict[Tensor, Tensor] = {}
         self.sources: dict[Tensor, Tensor] = {}
-        """Tensor passed by a call for each argument."""
+        """The outer tensor that each argument stands for."""
         self.control_captures: dict[Operation, None] = {}
         self.seed = outer.seed
         if keeps_devices:
@@ -86,7 +86,7 @@ class FunctionGraph(Graph):
     # --- arguments --------------------------------------------------------------------------------------------------
 
     def add_argument(self, dtype: DTypeLike, shape: Any = None, name: str | None = None) -> Tensor:
-        """The placeholder of one more argument; `shape` is a TensorShape, sizes or None; the name is made unique."""
+        """Add an argument, and return its placeholder.  `shape` is a TensorShape, sizes or None; the name is made unique."""
         sizes = shape.sizes if hasattr(shape, "sizes") else shape
         with self.control_dependencies(None):
             full = self.claim_name("Placeholder", name or "Placeholder")
@@ -96,26 +96,26 @@ class FunctionGraph(Graph):
         return found
 
     def capture(self, tensor: Tensor, name: str | None = None) -> Tensor:
-        """Stand-in for a tensor in the body: itself, or the argument that brings it in.
+        """Return a tensor of this body itself, or for an outer tensor the placeholder of its argument.
 
-        Raises InaccessibleTensorError for one of a function that is not around this one.
+        Raises InaccessibleTensorError for a tensor of a function inside this one.
         """
         if tensor.graph is self:
             return tensor
         found = self.captures.get(tensor)
         if found is None:
-            self._check_is_around(tensor)
+            self._check_accessible(tensor)
             found = self.captures[tensor] = self.placeholder_of(tensor, name or tensor.op.name)
         return found
 
     def placeholder_of(self, tensor: Tensor, name: str | None) -> Tensor:
-        """Argument with the type, shape and resource facts of a tensor."""
+        """Add an argument with the type, the shape and the resource handle's data of a tensor."""
         found = self.add_argument(tensor.dtype, tensor.sizes, name)
         self.sources[found] = tensor
         self.shapes.hold(found.node_ref, tensor.graph.shapes.handle(tensor.node_ref))
         return found
 
-    def _check_is_around(self, tensor: Tensor) -> None:
+    def _check_accessible(self, tensor: Tensor) -> None:
         inner: Any = tensor.graph
         while isinstance(inner, FunctionGraph) and inner is not self:
             inner = inner.outer_graph
@@ -124,7 +124,7 @@ class FunctionGraph(Graph):
 
     @property
     def external_captures(self) -> list[Tensor]:
-        """The tensors outside, in the order of their arguments."""
+        """The captured outer tensors, in the order of their arguments."""
         return list(self.captures)
 
     @property
@@ -132,12 +132,12 @@ class FunctionGraph(Graph):
         """The captures' placeholders."""
         return list(self.captures.values())
 
-    # --- what is made inside ----------------------------------------------------------------------------------------
+    # --- ops inside ------------------------------------------------------------------------------------------------
 
     def make(
         self, op: str, full_name: str, inputs: Iterable[Tensor], attrs: Attrs | None = None, control_inputs: object = ()
     ) -> Operation:
-        """As a graph's; an input from outside is captured in the scope of the op that reads it."""
+        """Make an operation; outer tensors among its inputs are captured in its name scope."""
         tensors = list(inputs)
         if any(tensor.graph is not self for tensor in tensors):
             builder = self.builder
@@ -151,7 +151,7 @@ class FunctionGraph(Graph):
         return super().make(op, full_name, tensors, attrs, control_inputs)
 
     def _check_references(self, op: str, tensors: Sequence[Tensor]) -> None:
-        """Raise an error for a reference from outside: ops that modify it must be outside the function."""
+        """Raise TypeError if an op needs a reference but gets a captured tensor, which is none."""
         definition = self.builder.registry.op(op)
         if definition is None or len(definition.inputs) != len(tensors):
             return
@@ -169,7 +169,7 @@ class FunctionGraph(Graph):
 
     @contextmanager
     def control_dependencies(self, control_inputs: object) -> Iterator[None]:
-        """As a graph's; what is waited for outside is left to the function's calls."""
+        """`tf.control_dependencies`; outer ops become control inputs of the function's calls."""
         own: Any = None if control_inputs is None else self._own_controls(control_inputs)
         with super().control_dependencies(own):
             yield
@@ -186,7 +186,7 @@ class FunctionGraph(Graph):
 
     @contextmanager
     def colocate_with(self, op: object, ignore_existing: bool = False) -> Iterator[None]:
-        """Like a graph's; an op outside gives only its label."""
+        """`tf.colocate_with`; of an outer op, ops inside only get the colocation label."""
         target = None if op is None else self._colocation_op(op)
         with ExitStack() as stack:
             if target is None or target.graph is self:
@@ -200,7 +200,7 @@ class FunctionGraph(Graph):
 
     @contextmanager
     def init_scope(self) -> Iterator[None]:
-        """`tf.init_scope`: in the graph around all functions, under the name scope of this one."""
+        """`tf.init_scope`: makes the outermost graph the default, with the name scope of this one."""
         outer = self.outer_graph
         scope = self.builder.prefix
         with outer.init_scope():
@@ -214,14 +214,14 @@ class FunctionGraph(Graph):
 
 
 def _copied(collections: dict[str, list[Any]]) -> dict[str, list[Any]]:
-    """Collections of a function's own; variables go to those of the graph around it."""
+    """Copies of collections, except for those of variables, which a function shares with its outer graph."""
     for name in _SHARED_COLLECTIONS:
         collections.setdefault(name, [])
     return {name: items if name in _SHARED_COLLECTIONS else list(items) for name, items in collections.items()}
 
 
 def devices_for(graph: Graph, outer: Graph) -> tuple[Any, ...]:
-    """The device scopes around a function; a script's functions are asked about the nodes of its body."""
+    """Device scopes at the place where a function is made; their device functions apply to nodes of `graph`."""
     device, text, texts, functions = outer.builder._device_scopes
     return device, text, dict(texts), tuple(each.of(graph) if hasattr(each, "of") else each for each in functions)
 

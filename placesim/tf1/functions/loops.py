@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from placesim.ops.attributes import FunctionName, Shape
-from placesim.tf1.control_flow.tensor_arrays import TensorArray, build_with_flow
+from placesim.tf1.control_flow.tensor_arrays import TensorArray, pack_with_flows
 from placesim.tf1.functions.branches import as_predicate
 from placesim.tf1.functions.building import build, function_name
 from placesim.tf1.functions.calls import call, resources_only_read
@@ -30,7 +30,7 @@ class TurnGraph(FunctionGraph):
 
 
 COUNTERS = 2
-"""The loop variables before a script's own: the iterations that were made, and the most that are."""
+"""Number of loop variables before the script's: the number of past iterations, and the maximum."""
 
 
 def while_loop(
@@ -57,7 +57,7 @@ def while_loop(
 
         def goes_on() -> Any:
             done, most, *rest = _arguments(cond_body, counters, variables, shapes)
-            pred = cond(*_packed(loop_vars, rest))
+            pred = cond(*pack_with_flows(loop_vars, rest))
             pred = as_predicate(pred) if isinstance(pred, Tensor) else pred
             return pred if maximum_iterations is None else gen("LogicalAnd")(done < most, pred)
 
@@ -68,7 +68,7 @@ def while_loop(
             done, most, *rest = _arguments(body_body, counters, variables, shapes)
             for tensor in cond_body.captures:
                 body_body.capture(tensor)
-            result = body(*_packed(loop_vars, rest))
+            result = body(*pack_with_flows(loop_vars, rest))
             if not nest.is_nested(result):
                 result = [result]
             nest.assert_same_structure(result, given, check_types=False)
@@ -84,9 +84,9 @@ def while_loop(
         sizes = [tensor.sizes for tensor in body_body.outputs]
         sizes[COUNTERS : COUNTERS + len(shapes)] = shapes
         op = loop_op(inputs, cond_body, body_body, sizes, parallel_iterations, scope)
-        # an Identity can be fetched without all that a lowered loop makes
+        # fetching an output of the lowered loop would run all ops of its body; an Identity allows pruning
         outputs = op.outputs if get_default_graph().building_function else list(map(gen("Identity"), op.outputs))
-        found = _packed(loop_vars, outputs[COUNTERS : COUNTERS + len(variables)])
+        found = pack_with_flows(loop_vars, outputs[COUNTERS : COUNTERS + len(variables)])
     leaves = nest.flatten(found, expand_composites=True)
     return leaves[0] if len(leaves) == 1 and not return_same_structure else found
 
@@ -97,7 +97,7 @@ def _arguments(
     variables: Sequence[Tensor],
     shapes: Sequence[tuple[int, ...] | None],
 ) -> list[Tensor]:
-    """The arguments of a loop's condition or body: its counters, named as they are, and its variables in their shapes."""
+    """Add the arguments of a loop's condition or body: counters under their own names, variables with these shapes."""
     found = [graph.placeholder_of(tensor, tensor.op.name) for tensor in counters]
     for tensor, shape in zip(variables, shapes, strict=True):
         argument = graph.placeholder_of(tensor, None)
@@ -107,7 +107,7 @@ def _arguments(
 
 
 def share_captures(cond_body: FunctionGraph, body: FunctionGraph, inputs: list[Tensor]) -> None:
-    """Make the body's captures loop variables that stay unchanged; the condition gets arguments for them too."""
+    """Make the body's captures loop variables that never change, and arguments of the condition too."""
     body.outputs.extend(body.internal_captures)
     inputs.extend(body.captures)
     with cond_body.as_default():
@@ -159,18 +159,8 @@ def _flat(structure: Any) -> list[Tensor]:
     return [leaf.flow if isinstance(leaf, TensorArray) else leaf for leaf in leaves if leaf is not None]
 
 
-def _packed(structure: object, tensors: Sequence[Tensor]) -> Any:
-    """Tensors in the structure of the loop variables."""
-    leaves = nest.flatten(structure, expand_composites=True)
-    found = [
-        build_with_flow(leaf, tensor) if isinstance(leaf, TensorArray) else tensor
-        for leaf, tensor in zip(leaves, tensors, strict=True)
-    ]
-    return nest.pack_sequence_as(structure, found, expand_composites=True)
-
-
 def _invariants(loop_vars: object, given: object) -> list[tuple[int, ...] | None]:
-    """The shape that each loop variable has in every iteration; of sparse values, of each of their tensors."""
+    """Static shape, valid in all iterations, of each tensor of the loop variables."""
     leaves = nest.flatten(loop_vars)
     if given is None:
         shapes: list[Any] = [None] * len(leaves)

@@ -18,10 +18,10 @@ _FREE = frozenset(_RANDOM.split())
 
 
 def order_effects(body: FunctionGraph, first: int, returned: Iterable[Tensor]) -> None:
-    """Order the stateful ops made since the body had `first` nodes; returned tensors wait for all of them.
+    """Order the stateful ops from node `first` on by control inputs; returned tensors wait for all of them.
 
-    An op that changes a resource waits for the last that changed it and for those that read it since; one that reads it for
-    the last that changed it.  Stateful ops without resources are in one line.
+    A writer of a resource waits for the readers since the last writer, or for that writer; a reader waits for the last
+    writer.  A stateful op without resources waits for the previous one.
     """
     must_run: list[Operation] = []
     writers: dict[Tensor | None, Operation] = {}
@@ -33,7 +33,7 @@ def order_effects(body: FunctionGraph, first: int, returned: Iterable[Tensor]) -
         waits: dict[Operation, None] = {}
         resources = list(dict.fromkeys(tensor for tensor in op.inputs if tensor.dtype.name == "resource"))
         for resource in resources:
-            _wait_in_line(op, resource, waits, writers, readers)
+            _order_access(op, resource, waits, writers, readers)
         if not resources:
             if None in writers:
                 waits[writers[None]] = None
@@ -53,7 +53,7 @@ def order_effects(body: FunctionGraph, first: int, returned: Iterable[Tensor]) -
             tensor.op._add_control_input(done)
 
 
-def _wait_in_line(
+def _order_access(
     op: Operation,
     resource: Tensor,
     waits: dict[Operation, None],

@@ -1,9 +1,11 @@
-"""`tf.py_func`, `tf.numpy_function` and `tf.py_function`: ops that call a Python function of this process with arrays."""
+"""`tf.py_func`, `tf.numpy_function` and `tf.py_function`: ops that call a Python function with arrays."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
+
+import numpy as np
 
 import placesim.tf1 as tf
 from placesim.tf1.graphs.tensor_likes import TensorLike
@@ -12,7 +14,7 @@ from placesim.tf1.ops.generated_functions import gen
 
 
 def py_func(func: Callable[..., Any], inp: object, Tout: object, stateful: bool = True, name: str | None = None) -> Any:
-    """The function's results: a list if `Tout` is one.  Raises ValueError for what can't be called."""
+    """Results of a Python function, as a list if `Tout` is a list.  Raises ValueError if `func` is not callable."""
     return _called("PyFunc" if stateful else "PyFuncStateless", func, inp, Tout, name)
 
 
@@ -44,14 +46,14 @@ def numpy_function(
 
 
 def eager_py_func(func: Callable[..., Any], inp: object, Tout: object, name: str | None = None) -> Any:
-    """The op that calls a function of eager tensors, with a function of arrays."""
+    """`EagerPyFunc`, whose function gets arrays instead of eager tensors."""
     return _called("EagerPyFunc", func, inp, Tout, name, is_async=False)
 
 
 def py_function(func: object = None, inp: object = None, Tout: object = None, name: str | None = None) -> Any:
-    """`tf.py_function`: its function takes arrays with `numpy()`, where TensorFlow's takes eager tensors.
+    """`tf.py_function`; `func` gets arrays with a method `numpy`, where TensorFlow passes eager tensors.
 
-    What calls TensorFlow's functions on them adds to the graph instead, and fails.
+    Calls of TensorFlow's functions in `func` fail, because they add nodes to the graph.
     """
     if func is None:
         return lambda given: lambda *args: py_function(given, list(args), Tout, name)
@@ -61,15 +63,13 @@ def py_function(func: object = None, inp: object = None, Tout: object = None, na
 
 
 def _as_eager(value: TensorLike) -> Any:
-    """The array as a subclass that has `numpy()`."""
-    import numpy as np
+    return np.asarray(value).view(_EagerArray)
 
-    class EagerArray(np.ndarray):
-        """An array that answers as an eager tensor does."""
 
-        def numpy(self) -> Any:
-            """The plain array, or a scalar's value."""
-            plain = self.view(np.ndarray)
-            return plain[()] if not plain.ndim else plain
+class _EagerArray(np.ndarray):
+    """An array with the method `numpy` of eager tensors."""
 
-    return np.asarray(value).view(EagerArray)
+    def numpy(self) -> Any:
+        """The plain array, or a scalar's value."""
+        plain = self.view(np.ndarray)
+        return plain[()] if not plain.ndim else plain

@@ -1,4 +1,4 @@
-"""Ops that call functions, changed after they were made: their functions give more, for gradients to use."""
+"""Change ops that call functions after their creation: gradients need more outputs of the functions."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from placesim.tf1.graphs.tensor import Operation, SymbolicTensor, Tensor, uid
 
 
 def gradient_name(body: FunctionGraph) -> str:
-    """The name of the function that differentiates another."""
+    """A new name for the gradient function of a function."""
     return f"{body.name}_grad_{uid()}"
 
 
 def redefine(op: Operation, attrs: Sequence[str], bodies: Sequence[FunctionGraph]) -> dict[str, Any]:
-    """Puts changed bodies in the library under new names; the attrs of the op that name them."""
+    """Add changed bodies to the library under new names; return the op's attrs that refer to them."""
     for body in bodies:
         body.name += "_rewritten"
     names = [FunctionName(add_function(op.graph, body)) for body in bodies]
@@ -25,7 +25,7 @@ def redefine(op: Operation, attrs: Sequence[str], bodies: Sequence[FunctionGraph
 
 
 def extend_op(op: Operation, attrs: dict[str, Any], outputs: Sequence[Tensor], inputs: Sequence[Tensor] = ()) -> None:
-    """Replace an op's attrs and append inputs and outputs; `outputs` are those of its functions."""
+    """Replace an op's attrs, and append inputs and outputs; `outputs` are the added outputs of its functions."""
     node = op.node
     builder = op.graph.builder
     node.attrs = builder.intern(op.type, {**node.attrs, **attrs})

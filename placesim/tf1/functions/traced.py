@@ -1,10 +1,10 @@
-"""`tf.function`: Python functions that become functions of the library, one for each kind of arguments, and are called."""
+"""`tf.function`: a Python function, traced to one library function for each kind of arguments."""
 
 from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -32,11 +32,10 @@ CONFIG = b"\n\x07\n\x03CPU\x10\x01\n\x07\n\x03GPU\x10\x002\x02J\x008\x01\x82\x01
 
 
 class ConcreteFunction:
-    """One traced body, with the structure of its result."""
+    """A traced function body, which can be called."""
 
-    def __init__(self, body: FunctionGraph, structure: Any = None) -> None:
+    def __init__(self, body: FunctionGraph) -> None:
         self.graph = body
-        self.structure = structure
         self.attrs: dict[str, Any] = {}
 
     @property
@@ -60,7 +59,7 @@ class ConcreteFunction:
         return self.graph.structured_outputs
 
     def __call__(self, *args: object, **kwargs: object) -> Any:
-        """Calls it with tensors; nested ones, and those given by name, in the order of its arguments."""
+        """Call the function with tensors, which may be nested or given by name."""
         given = nest.flatten([list(args), kwargs])
         count = len(self.graph.inputs) - len(self.graph.captures)
         tensors = [convert_to_tensor(value, name="args") for value in given if not _is_python(value)]
@@ -73,7 +72,7 @@ class ConcreteFunction:
         return packed_results(self.graph, op.outputs)
 
     def operation(self, tensors: Sequence[Tensor], captures: Sequence[Tensor] | None = None) -> Operation:
-        """A call with tensors for the declared arguments, and for the captures (what they are outside)."""
+        """Make a call: `tensors` for the declared arguments, `captures` (default: the outer tensors) for the captured ones."""
         graph = get_default_graph()
         body = self.graph
         name = add_function(graph, body, self.attrs)
@@ -97,7 +96,7 @@ class ConcreteFunction:
 
 
 def settle_shapes(op: Operation, body: FunctionGraph, given: Sequence[Dims]) -> None:
-    """Static shapes of a call's outputs: the body's, refined by the shapes of the arguments."""
+    """Set the static shapes of a call's outputs: the body's, refined by the shapes of the arguments."""
     graph = op.graph
     shapes = [tensor.sizes for tensor in body.outputs]
     if [tensor.sizes for tensor in body.inputs] != list(given):
@@ -122,7 +121,7 @@ def _inferred(graph: OwningGraph, body: FunctionGraph, given: Sequence[Dims]) ->
 
 
 class Function:
-    """A Python function that is called as functions of the library, traced anew for each kind of arguments."""
+    """A Python function that is traced to a ConcreteFunction for each kind of arguments."""
 
     def __init__(self, python_function: Callable[..., Any], input_signature: Any = None, name: str | None = None) -> None:
         self.python_function = python_function
@@ -132,7 +131,7 @@ class Function:
         functools.update_wrapper(self, python_function)
 
     def __get__(self, instance: object, owner: type | None) -> Any:
-        """The function bound to an object, with traces of its own."""
+        """The function bound to an object, with separate traces."""
         if instance is None:
             return self
         bound = Function(self.python_function.__get__(instance, owner), self.input_signature, self._name)
@@ -142,7 +141,7 @@ class Function:
         return bound
 
     def __call__(self, *args: object, **kwargs: object) -> Any:
-        """Calls the function that these arguments ask for."""
+        """Call the function traced for arguments of this kind."""
         bound = self._bound(args, kwargs)
         leaves = self._leaves(bound)
         concrete = self._concrete(bound, leaves)
@@ -164,7 +163,7 @@ class Function:
         ]
 
     def _bound(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-        """The arguments by their names, with the defaults of those that were left out."""
+        """The arguments by name, with defaults for absent ones."""
         if self.input_signature is not None and not args and not kwargs:
             args = tuple(self.input_signature)
         try:
@@ -172,7 +171,7 @@ class Function:
         except TypeError as error:
             raise self._misbound(str(error), args, kwargs) from None
         bound.apply_defaults()
-        return _Arguments(bound.arguments)
+        return bound.arguments
 
     def _misbound(self, why: str, args: Any, kwargs: Any) -> TypeError:
         signature = inspect.signature(self.python_function)
@@ -212,10 +211,9 @@ class Function:
     def _traced(self, bound: dict[str, Any], specs: Sequence[Any]) -> ConcreteFunction:
         body = FunctionGraph(self._name, keeps_devices=False)
         body.reads_python = True
-        names = _leaf_names(bound)
         arguments = [
             body.add_argument(spec.dtype, TensorShape(spec.shape), name) if isinstance(spec, TensorSpec) else spec
-            for spec, name in zip(specs, names, strict=True)
+            for spec, name in zip(specs, _leaf_names(bound), strict=True)
         ]
         packed = nest.pack_sequence_as(bound, arguments)
         given = inspect.BoundArguments(inspect.signature(self.python_function), packed)
@@ -236,17 +234,10 @@ class Function:
         return ConcreteFunction(body)
 
 
-class _Arguments(dict[str, Any]):
-    """Arguments by name, in the order of the Python function's own."""
-
-
 def _as_argument(value: TensorLike) -> Any:
-    """Leaf of the arguments: arrays become tensors, Python values stay."""
-    if isinstance(value, Tensor | TensorSpec) or _is_python(value):
-        return value
-    if isinstance(value, np.ndarray | np.generic):
-        return convert_to_tensor(value)
-    return value
+    """Convert arrays to tensors; other arguments stay."""
+    is_array = isinstance(value, np.ndarray | np.generic) and not _is_python(value)
+    return convert_to_tensor(value) if is_array else value
 
 
 def _is_python(value: TensorLike) -> bool:
@@ -264,21 +255,16 @@ def _key(spec: object) -> Hashable:
     return (type(spec), spec)
 
 
-def _leaf_names(bound: Mapping[str, Any]) -> list[str]:
-    """The name that each leaf of the arguments has as an argument of the function."""
-    found: list[str] = []
-    for name in sorted(bound):
-        _add_names(bound[name], name, found)
-    return found
-
-
-def _add_names(value: Any, name: str, found: list[str]) -> None:
-    if not nest.is_nested(value):
-        found.append(name)
-        return
-    keys = sorted(value) if isinstance(value, Mapping) else range(len(value))
-    for key in keys:
-        _add_names(value[key], f"{name}_{key}" if isinstance(value, Mapping) else name, found)
+def _leaf_names(value: Any, name: str = "") -> Iterator[str]:
+    """Argument name of each leaf: the parameter, and the keys of dictionaries in it, joined by underscores."""
+    if isinstance(value, Mapping):
+        for key in sorted(value):
+            yield from _leaf_names(value[key], f"{name}_{key}" if name else key)
+    elif nest.is_nested(value):
+        for item in value:
+            yield from _leaf_names(item, name)
+    else:
+        yield name
 
 
 def function(

@@ -1,4 +1,4 @@
-"""Text of an exception out of a function that TensorFlow rewrote (AutoGraph): `in user code:`, lines, class, words."""
+"""Messages of exceptions in functions that TensorFlow rewrites (AutoGraph), which begin with `in user code:`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from placesim.tf1.errors import OpError
 
 _PLACESIM = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 _PACKAGES = (_PLACESIM + os.sep, os.path.dirname(os.__file__) + os.sep)
-"""Folders of code that is not rewritten: placesim's own and Python's library."""
+"""Folders of code that AutoGraph does not rewrite: placesim and Python's library."""
 _REBUILT = (
     AssertionError,
     AttributeError,
@@ -51,34 +51,35 @@ _KeyError.__name__ = _KeyError.__qualname__ = "KeyError"
 
 
 def call_user_code(function: Callable[..., Any], *args: object) -> Any:
-    """Call a function; its exceptions are changed like those of converted code."""
+    """Call a function, and change its exceptions as AutoGraph does."""
     try:
         return function(*args)
     except Exception as error:
-        told = _told(error, function)
-        if told is None:
+        changed = _changed(error, function)
+        if changed is None:
             raise
-        raise told.with_traceback(error.__traceback__) from None
+        raise changed.with_traceback(error.__traceback__) from None
 
 
-def _told(error: Exception, function: Callable[..., Any]) -> Exception | None:
+def _changed(error: Exception, function: Callable[..., Any]) -> Exception | None:
     frames = traceback.extract_tb(error.__traceback__)[1:]
     own = [frame for frame in frames if not os.path.abspath(frame.filename).startswith(_PACKAGES)]
     if isinstance(error, NotImplementedError) and frames and frames[-1] not in own:
-        return None  # placesim's own: what is not there says what to do
+        return None  # placesim's error about a missing function says what to do
     lines = [
-        f'    File "{frame.filename}", line {frame.lineno}, in {_shown(frame.name)}  *\n        {_source(frame)}\n'
+        f'    File "{frame.filename}", line {frame.lineno}, in {"None" if frame.name == "<lambda>" else frame.name}  *\n'
+        f"        {_source(frame)}\n"
         for frame in own
     ]
     words = str(error.message if isinstance(error, OpError) else error)
     if not own:
         words = _as_rewritten(words, function)
     text = f"in user code:\n\n{''.join(lines)}\n    {type(error).__name__}: {words}\n"
-    return _anew(error, text)
+    return _rebuilt(error, text)
 
 
 def _source(frame: traceback.FrameSummary) -> str:
-    """The line of a frame; of a lambda expression its own text alone."""
+    """The source line of a frame; for a lambda expression, only the expression."""
     line = (frame.line or "").strip()
     if frame.name != "<lambda>" or frame.lineno is None:
         return line
@@ -102,19 +103,15 @@ def _source(frame: traceback.FrameSummary) -> str:
     return lines[frame.lineno - found[-1].lineno].strip()
 
 
-def _shown(name: str) -> str:
-    return "None" if name == "<lambda>" else name
-
-
 def _as_rewritten(words: str, function: Callable[..., Any]) -> str:
-    """Message about wrong arguments in Python's words for the converted function."""
+    """Python's message about wrong arguments, with the name of the converted function."""
     if not inspect.isfunction(function):
         return words
     name = function.__name__ if function.__name__ == "<lambda>" else f"tf__{function.__name__}"
     return words.replace(f"{function.__qualname__}()", f"{_FACTORY}{name}()", 1)
 
 
-def _anew(error: Exception, text: str) -> Exception:
+def _rebuilt(error: Exception, text: str) -> Exception:
     kind = type(error)
     if kind is KeyError:
         return _KeyError(text)

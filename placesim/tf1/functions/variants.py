@@ -1,4 +1,4 @@
-"""Element type of a variant: that of a list's elements, or of an optional's value."""
+"""Element types of variants: the type of a list's elements, or of an optional's value."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from placesim.tf1.functions.function_graph import FunctionGraph
 from placesim.tf1.graphs.tensor import Tensor
 
 _PASSING = frozenset(("Identity", "TensorListResize", "ZerosLike", "AddN", "While", "StatelessWhile"))
-"""Ops whose outputs hold the content of the corresponding inputs."""
+"""Ops each of whose outputs contains the same elements as the input at its index."""
 _BRANCHING = frozenset(("If", "StatelessIf", "Case", "StatelessCase"))
 
 

@@ -1,4 +1,4 @@
-"""`tf.import_graph_def`: the nodes of a GraphDef added to the default graph, under a prefix, some inputs replaced."""
+"""`tf.import_graph_def`: add a GraphDef's nodes to the default graph, with a prefix, and with some inputs replaced."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from placesim.formats.tensorflow.function_def import read_function
 from placesim.formats.tensorflow.messages import message_class
 from placesim.formats.tensorflow.node_def import NodeReader
 from placesim.graph.graph import NodeDef
+from placesim.tf1.control_flow.switching import MERGES
 from placesim.tf1.graphs.graph import Graph, get_default_graph
 from placesim.tf1.graphs.tensor import Operation, Tensor
 
 _NEXT_ITERATION = ("NextIteration", "RefNextIteration")
-_MERGE = ("Merge", "RefMerge")
 
 
 def import_graph_def(
@@ -26,10 +26,9 @@ def import_graph_def(
     op_dict: object = None,
     producer_op_list: object = None,
 ) -> list[Any] | None:
-    """Adds the nodes; the operations and tensors of `return_elements`, if that is given.
+    """Add a GraphDef's nodes, and return the operations and tensors that `return_elements` names.
 
-    Raises TypeError for arguments of the wrong kind, ValueError for names that are not in the GraphDef
-    and for nodes that can't be.
+    Raises TypeError for arguments of the wrong kind, ValueError for names that are not in the GraphDef, and for invalid nodes.
     """
     if not isinstance(graph_def, message_class("GraphDef")):
         raise TypeError("Argument `graph_def` must be a GraphDef proto.")
@@ -88,7 +87,7 @@ def _split(text: str) -> tuple[str, int]:
 
 
 class _Import:
-    """Adds nodes as soon as their inputs exist, in the order of the GraphDef."""
+    """One import, which adds nodes in the order of the GraphDef, except that inputs come first."""
 
     def __init__(self, graph: Graph, nodes: Sequence[NodeDef], mapped: dict[str, Any], scope: str) -> None:
         self._graph, self._nodes, self._mapped, self._scope = graph, nodes, mapped, scope
@@ -96,7 +95,7 @@ class _Import:
         self.made: dict[str, Operation] = {}
         self.used: set[str] = set()
         self._late: list[tuple[str, int, str]] = []
-        """Reader, slot and text of inputs that close a loop."""
+        """Merge inputs from a NextIteration, which are set at the end: name of the Merge, slot, input's text."""
 
     def check_wanted(self, wanted: Sequence[str]) -> None:
         for each in wanted:
@@ -119,7 +118,7 @@ class _Import:
         return outputs[slot]
 
     def run(self) -> None:
-        """Adds all nodes.  Raises ValueError, and then none is added, for inputs that aren't there or of another type."""
+        """Add all nodes.  Raises ValueError, before any is added, for inputs that do not exist or have another type."""
         self._check_types()
         readers: dict[str, list[int]] = {}
         pending = []
@@ -153,10 +152,10 @@ class _Import:
 
     def _is_late(self, node: NodeDef, text: str) -> bool:
         source = self.places.get(_split(text)[0])
-        return node.op in _MERGE and source is not None and self._nodes[source].op in _NEXT_ITERATION
+        return node.op in MERGES and source is not None and self._nodes[source].op in _NEXT_ITERATION
 
     def _source(self, text: str) -> str | None:
-        """The node of the GraphDef that an input waits for; None for one that is replaced."""
+        """The node of the GraphDef that an input needs; None for a replaced input."""
         if text.startswith("^"):
             return None if text in self._mapped else text[1:]
         name, slot = _split(text)
@@ -188,7 +187,7 @@ class _Import:
                 inputs.append(None)
             else:
                 inputs.append(self._tensor(text))
-        # What closes a loop comes later: till then a Merge reads what enters it.
+        # a NextIteration is made later; until then its Merge reads the entering tensor in its place
         entering = next((each for each in inputs if each is not None), None)
         tensors = [each for each in (entering if each is None else each for each in inputs) if each is not None]
         attrs = dict(node.attrs)
@@ -200,7 +199,7 @@ class _Import:
         with builder.control_dependencies(None), graph.device("" if builder._colocation else node.device):
             operation = graph.make(node.op, builder.claim_name(node.op, full + "/"), tensors, attrs, controls)
             if not builder._colocation and any(tensor._is_ref for tensor in tensors):
-                # a ref input says nothing of a node that has been placed and labelled before
+                # the builder colocated the node with its reference; TensorFlow's import does not
                 operation.node.device = builder._device_text
                 if "_class" not in attrs:
                     operation._clear_attr("_class")
@@ -229,7 +228,7 @@ class _Import:
                     )
 
     def _free(self, name: str) -> str:
-        """The full name of a node: numbered where the graph has one of that name."""
+        """Full name of a new node, with a number if the name is in use."""
         full = found = self._scope + name
         taken = self._graph.builder.graph.ids
         number = 0

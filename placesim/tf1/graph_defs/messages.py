@@ -1,4 +1,4 @@
-"""A graph as the protocol buffer messages that scripts ask for: GraphDef, NodeDef, OpDef."""
+"""The protocol buffer messages of a graph: GraphDef, NodeDef, OpDef."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from placesim.ops.kernels.shapes import Dims
 
 
 def node_def(graph: Graph, node: Node) -> Any:
-    """A node's NodeDef, with the attrs that have their defaults."""
+    """A node's NodeDef, including attrs with default values."""
     attrs = graph.full_attrs(node)
     pieces = NodeWriter().write(node.name, node.op, graph.input_texts(node), node.device, attrs)
     return parse("NodeDef", b"".join(pieces))
@@ -41,7 +41,7 @@ def graph_def(graph: Graph, from_version: int, shapes_of: Callable[[int], Sequen
 
 
 def op_def(node: Node) -> Any:
-    """A node's op's definition as an OpDef message."""
+    """The OpDef of a node's op."""
     definition = node.signature.definition
     message = message_class("OpDef")(name=node.op)
     if definition is None:

@@ -1,4 +1,4 @@
-"""MetaGraphDefs -> their graph, collections and Saver in the default graph."""
+"""Import MetaGraphDefs: their graph, collections and Saver."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 import placesim.tf1 as tf
 from placesim.core.protobuf_wire import WireError
 from placesim.formats.tensorflow.messages import message_class, parse, parse_text
+from placesim.tf1.graph_defs.meta_graphs import VARIABLE_FIELDS
 from placesim.tf1.graphs.graph import Graph, get_default_graph
 from placesim.tf1.graphs.graph_keys import GraphKeys
 from placesim.tf1.saving.saver import Saver
@@ -17,7 +18,7 @@ _VARIABLES = frozenset(GraphKeys._VARIABLE_COLLECTIONS) | {GraphKeys.MOVING_AVER
 
 
 def read_meta_graph(meta_graph_or_file: Any) -> Any:
-    """The MetaGraphDef of a file.  Raises OSError for one that isn't there."""
+    """Read a MetaGraphDef from a file, or return a given one.  Raises OSError for a missing or invalid file."""
     kind = message_class("MetaGraphDef")
     if isinstance(meta_graph_or_file, kind):
         return meta_graph_or_file
@@ -38,7 +39,7 @@ def read_meta_graph(meta_graph_or_file: Any) -> Any:
 def import_meta_graph(
     meta_graph_or_file: object, clear_devices: bool = False, import_scope: str | None = None, **kwargs: object
 ) -> Any:
-    """Adds a MetaGraphDef's graph and collections to the default graph; its Saver, or one of all variables, or None."""
+    """Add a MetaGraphDef to the default graph.  Returns its Saver; without one, a Saver of all variables if there are any."""
     from placesim.tf1.graph_defs.importer import import_graph_def
 
     given = read_meta_graph(meta_graph_or_file)
@@ -98,16 +99,6 @@ def _read_variable(data: bytes, scope: str | None) -> Variable:
     if message.HasField("save_slice_info_def"):
         info = message.save_slice_info_def
         part = SaveSliceInfo(info.full_name, list(info.full_shape), list(info.var_offset), list(info.var_shape))
-    definition = VariableDef(
-        variable_name=message.variable_name,
-        initializer_name=message.initializer_name,
-        snapshot_name=message.snapshot_name,
-        initial_value_name=message.initial_value_name,
-        is_resource=message.is_resource,
-        trainable=message.trainable,
-        synchronization=message.synchronization,
-        aggregation=message.aggregation,
-        save_slice_info_def=part,
-    )
+    definition = VariableDef(**{name: getattr(message, name) for name in VARIABLE_FIELDS}, save_slice_info_def=part)
     kind: Any = ResourceVariable if message.is_resource else RefVariable
     return kind(variable_def=definition, import_scope=scope)  # type: ignore[no-any-return]

@@ -1,4 +1,4 @@
-"""MetaGraphDefs: a graph with its collections and its Saver, written and brought back into another graph."""
+"""Write MetaGraphDefs: a graph with its collections and its Saver."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ from placesim.tf1.graphs.graph_keys import GraphKeys
 from placesim.tf1.graphs.tensor import Operation, Tensor
 from placesim.tf1.variables.variable import Variable, VariableDef
 
-_VARIABLES = frozenset(GraphKeys._VARIABLE_COLLECTIONS) | {GraphKeys.MOVING_AVERAGE_VARIABLES}
+VARIABLE_FIELDS = (
+    *("variable_name", "initializer_name", "snapshot_name", "initial_value_name"),
+    *("is_resource", "trainable", "synchronization", "aggregation"),
+)
+"""Fields that a VariableDef and its message share, beside the slice of a partitioned variable."""
 _UNWRITTEN = (
     "WARNING:tensorflow:Issue encountered when serializing {}.\nType is unsupported, or the types of the items don't match "
     "field type in CollectionDef. Note this is a warning and probably safe to ignore.\n{}\n"
 )
-
-
-# --- writing
 
 
 def export_meta_graph(
@@ -69,7 +70,7 @@ def export_meta_graph(
 
 
 def _write_ops(graph: Graph, ops: Any) -> None:
-    """The definitions of the ops that the graph uses, by name."""
+    """Write the definitions of the graph's ops, sorted by name."""
     found = {operation.type: operation for operation in graph.get_operations()}
     for name in sorted(found):
         if found[name].node.signature.definition is not None:
@@ -114,16 +115,7 @@ def _write_item(written: Any, item: Any) -> None:
 
 def variable_message(definition: VariableDef) -> Any:
     """A VariableDef as a protocol buffer message."""
-    found = message_class("VariableDef")(
-        variable_name=definition.variable_name,
-        initializer_name=definition.initializer_name,
-        snapshot_name=definition.snapshot_name,
-        initial_value_name=definition.initial_value_name,
-        is_resource=definition.is_resource,
-        trainable=definition.trainable,
-        synchronization=definition.synchronization,
-        aggregation=definition.aggregation,
-    )
+    found = message_class("VariableDef")(**{name: getattr(definition, name) for name in VARIABLE_FIELDS})
     part = definition.save_slice_info_def
     if part is not None:
         found.save_slice_info_def.full_name = part.full_name or ""
@@ -133,7 +125,7 @@ def variable_message(definition: VariableDef) -> Any:
 
 
 def write_graph(graph_or_graph_def: Any, logdir: StrPath, name: str, as_text: bool = True) -> str:
-    """`tf.train.write_graph`: a graph, or a message, as a file; its path."""
+    """`tf.train.write_graph`: write a graph or a message to a file.  Returns the file's path."""
     message = graph_or_graph_def.as_graph_def() if isinstance(graph_or_graph_def, Graph) else graph_or_graph_def
     directory = os.fspath(logdir)
     if directory:
@@ -143,6 +135,3 @@ def write_graph(graph_or_graph_def: Any, logdir: StrPath, name: str, as_text: bo
     with open(path, "wb") as file:
         file.write(data)
     return path
-
-
-# --- reading

@@ -1,4 +1,4 @@
-"""`tf.graph_util`: parts of GraphDefs, and variables made constants."""
+"""`tf.graph_util`: extract parts of GraphDefs, and replace variables by constants."""
 
 from __future__ import annotations
 
@@ -12,17 +12,16 @@ from placesim.tf1.ops.constant_literals import make_tensor
 from placesim.tf1.session.stacks import RunningSession
 
 _VARIABLES = ("Variable", "VariableV2", "VarHandleOp")
-_READS = ("ReadVariableOp", "ResourceGather", "ResourceGatherNd")
 _PASSING = ("Identity", "Enter", "Switch", "RefEnter", "RefSwitch", "RefIdentity")
 
 
 def _source(text: str) -> str:
-    """The node that an input names."""
+    """Name of an input's node."""
     return text.removeprefix("^").partition(":")[0]
 
 
 def extract_sub_graph(graph_def: object, dest_nodes: Any) -> Any:
-    """The nodes that some nodes need, in the GraphDef's order.  Raises TypeError, or AssertionError for what is no node."""
+    """GraphDef of the nodes that `dest_nodes` need.  Raises TypeError, or AssertionError for an unknown node."""
     if not isinstance(graph_def, message_class("GraphDef")):
         raise TypeError("graph_def must be a graph_pb2.GraphDef proto, but got type " + str(type(graph_def)) + ".")
     if isinstance(dest_nodes, str):
@@ -52,7 +51,7 @@ def _reachable(by_name: dict[str, Any], names: Iterable[str]) -> set[str]:
 
 
 def must_run_on_cpu(node: Any, pin_variables_on_cpu: bool = False) -> bool:
-    """Whether a node has a value of a type that only CPUs have: text, or small integers of shapes."""
+    """Whether a node must be on a CPU because of its type: strings, or int32 such as in shapes."""
     definition = node.node_def if hasattr(node, "node_def") else node
     strings = tf.string.as_datatype_enum
     if pin_variables_on_cpu and definition.op in _VARIABLES:
@@ -64,8 +63,7 @@ def must_run_on_cpu(node: Any, pin_variables_on_cpu: bool = False) -> bool:
     if definition.op in ("DynamicStitch", "ParallelDynamicStitch"):
         return bool(definition.attr["T"].type == tf.int32.as_datatype_enum)
     if definition.op == "Cast":
-        types = (definition.attr["SrcT"].type, definition.attr["DstT"].type)
-        return tf.int32.as_datatype_enum in types and definition.attr["SrcT"].type == tf.int32.as_datatype_enum
+        return bool(definition.attr["SrcT"].type == tf.int32.as_datatype_enum)
     return False
 
 
@@ -75,7 +73,7 @@ def tensor_shape_from_node_def_name(graph: Any, input_name: str) -> Any:
 
 
 def remove_training_nodes(input_graph: Any, protected_nodes: Sequence[str] | None = None) -> Any:
-    """A GraphDef without Identities and checks that only training needs."""
+    """GraphDef without the Identities and CheckNumerics that only training needs."""
     kept_names = set(protected_nodes or ())
     nodes = [node for node in input_graph.node if node.op != "CheckNumerics" or node.name in kept_names]
     checked = {
@@ -111,7 +109,7 @@ def convert_variables_to_constants(
     variable_names_whitelist: Sequence[str] | None = None,
     variable_names_blacklist: Sequence[str] | None = None,
 ) -> Any:
-    """The part of a graph that some nodes need, in which variables are Consts of the values that a session has of them."""
+    """The part of a GraphDef that `output_node_names` need, with variables replaced by Consts of their values in a session."""
     graph_def = extract_sub_graph(input_graph_def, output_node_names)
     by_name = {node.name: node for node in graph_def.node}
     allowed = None if variable_names_whitelist is None else set(variable_names_whitelist)
@@ -161,7 +159,7 @@ def _values(sess: RunningSession, variables: Sequence[Any], by_name: dict[str, A
 
 
 def _handles(graph_def: Any, variables: set[str]) -> dict[str, str]:
-    """Each node that passes on a frozen variable's handle -> the variable."""
+    """Map each node whose output is a frozen variable's handle to the variable."""
     found = {name: name for name in variables}
     is_grown = True
     while is_grown:
@@ -180,7 +178,7 @@ def _become_const(added: Any, node: Any, value: Any) -> None:
 
 
 def _become_gather(found: Any, added: Any, node: Any) -> None:
-    """`ResourceGather` reads rows of what is a tensor now; the axis is a Const before it."""
+    """Replace a `ResourceGather` by a Const for the axis, and a `GatherV2` of the variable's Const."""
     added.name, added.op = node.name + "/axis", "Const"
     added.attr["dtype"].type = tf.int32.as_datatype_enum
     added.attr["value"].CopyFrom(write_attr(make_tensor(0, tf.int32, None, False)))

@@ -1,7 +1,4 @@
-"""The protocol buffer messages that scripts make and read: `tf.ConfigProto`, `tf.RunMetadata` and others, by their names.
-
-Also what the modules of TensorFlow's own hold in which they are generated (`tensorflow.core.framework.types_pb2`).
-"""
+"""Protocol buffer messages of scripts by name (`tf.ConfigProto`), and TensorFlow's modules of generated messages."""
 
 from __future__ import annotations
 
@@ -20,7 +17,7 @@ def __getattr__(name: str) -> Any:
 
 
 class GeneratedModule(ModuleType):
-    """A module such as `tensorflow.core.framework.types_pb2`, or a package of them: every message and enum by its name."""
+    """A module such as `tensorflow.core.framework.types_pb2`, or its package.  Each has all messages and enums."""
 
     def __init__(self, name: str) -> None:
         super().__init__(name)

@@ -1,4 +1,4 @@
-"""Values as TensorProto messages and back: `tf.make_tensor_proto`, `tf.make_ndarray`."""
+"""Convert values to TensorProto messages and back: `tf.make_tensor_proto`, `tf.make_ndarray`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def make_tensor_proto(
         raise TypeError("Expected any non-tensor type, but got a tensor instead.")
     tensor = make_tensor(values, dtype, shape, verify_shape)
     given = make_tensor(values, dtype)
-    is_repeated = np.size(given.array) < np.size(tensor.array)  # the last element stands for those that follow
+    is_repeated = np.size(given.array) < np.size(tensor.array)  # the message omits copies of the last element
     message = write_own_tensor(given if is_repeated else tensor)
     if is_repeated:
         message.ClearField("tensor_shape")
@@ -38,7 +38,7 @@ def make_tensor_proto(
 
 
 def make_ndarray(tensor: TensorLike) -> np.ndarray[Any, Any]:
-    """The array of a TensorProto, which may be written to."""
+    """A writable array of a TensorProto's value."""
     from placesim.formats.tensorflow.tensor_proto import read_tensor
 
     return np.array(read_tensor(tensor).array)

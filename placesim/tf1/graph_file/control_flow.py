@@ -1,4 +1,4 @@
-"""`cond` and `while` of a graph file: the nodes and functions that `tf.cond` and `tf.while_loop` of version 2 make for them."""
+"""`cond` and `while` of a graph file: make the nodes and functions of version 2's `tf.cond` and `tf.while_loop`."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from placesim.tf1.types.shapes import TensorShape
 from placesim.tf1.variables.variable import Variable
 
 Writer = Callable[..., Sequence[Any]]
-"""Adds a body's nodes: `(its Functions, argument nodes) -> results`, in the terms of `FileFunctions`."""
+"""Function that adds a body's nodes.  It takes the body's FileFunctions and argument nodes, and returns the results."""
 
 
 class FileFunctions:
-    """Makes conditionals and loops in one graph, a file's or a body's.
+    """Makes conditionals and loops in the graph of a file or of a body.
 
-    What these are given is a TensorRef of that graph, with a negative slot for the op itself, an OuterTensor, a builder's
-    Variable, or a literal.
+    Their arguments are TensorRefs of that graph (with a negative slot for the op itself), OuterTensors, variables of the
+    builder, or literals.
     """
 
     def __init__(self, builder: ScopedGraphBuilder, body: FunctionGraph | None = None) -> None:
@@ -55,14 +55,14 @@ class FileFunctions:
         return file_graph(self.builder) if self._body is None else self._body
 
     def cond(self, pred: TensorLike, then: Writer, otherwise: Writer, name: str | None, position: int) -> list[TensorRef]:
-        """`tf.cond`: the results.  Raises GraphBuildError in TensorFlow's words, under the name of its error."""
+        """Make a `tf.cond`, and return its results.  Raises GraphBuildError with the message and type of TensorFlow's error."""
         with self._building(position):
             made: list[list[Any]] = []
 
             def branch(write: Writer) -> list[Any]:
                 made.append(_written(write, position))
                 if len(made) > 1 and len(made[0]) != len(made[1]):
-                    # TensorFlow's Python ends in an AssertionError here
+                    # TensorFlow's Python raises an AssertionError here
                     raise GraphBuildError(f"branches of {len(made[0])} and {len(made[1])} results: expected as many of each")
                 return made[-1]
 
@@ -79,10 +79,7 @@ class FileFunctions:
         name: str | None,
         position: int,
     ) -> list[TensorRef]:
-        """`tf.while_loop`: what the loop variables are at its end.  `shapes` are invariants, by the variable's number.
-
-        Raises as `cond`.
-        """
+        """Make a `tf.while_loop`, and return its results.  `shapes` are invariants by index.  Raises like `cond`."""
         with self._building(position):
             values = [convert_to_tensor(self._value(item)) for item in loop_vars]
             invariants = None
@@ -101,58 +98,53 @@ class FileFunctions:
             )
             return [tensor.node_ref for tensor in found]
 
-    # --- what a body reads from outside -----------------------------------------------------------------------------
+    # --- outer tensors and nodes of a body --------------------------------------------------------------------------
 
     def capture(self, outside: FileFunctions, tensor: TensorRef, prefix: str) -> int:
-        """The argument of this body that brings a tensor in; it is named inside `prefix`."""
+        """Capture an outer tensor; return the node of the body's argument, which is named in the scope `prefix`."""
         body = self._own_body()
         saved = self.builder.prefix
         self.builder.prefix = prefix
         try:
-            return body.capture(outside._tensor(tensor)).op.node.id
+            return body.capture(outside.tensor(tensor)).op.node.id
         finally:
             self.builder.prefix = saved
 
     def wait_for(self, outside: FileFunctions, node: int) -> None:
-        """Every call of this body waits for a node outside."""
+        """Make every call of this body wait for an outer node."""
         self._own_body().control_captures[outside._graph.operation(node)] = None
 
     def initialize(self, name: str, position: int) -> int:
-        """`tf.global_variables_initializer` in this body: what waits there for all that stand outside.  Raises as `cond`."""
+        """Make a `tf.global_variables_initializer` in this body, and return its node.  Raises like `cond`."""
         with self._building(position):
             made = tf.variables_initializer(tf.global_variables(), name)
             return int(made.node.id)
 
     def variable(self, item: argument_binding.VariableNodes) -> Variable:
-        """The view of a variable of the file's own graph."""
+        """The `tf.Variable` of a variable of the file's graph."""
         return file_graph(self.builder).variable(item.node)
 
     def tensor(self, ref: TensorRef) -> Tensor:
-        """The view of a tensor of this graph."""
-        return self._tensor(ref)
+        """The `tf.Tensor` of a tensor of this graph."""
+        return self._graph.operation(ref.node).outputs[ref.slot]
 
     def _own_body(self) -> FunctionGraph:
         if self._body is None:
             raise AssertionError("a file's own graph has nothing around it")
         return self._body
 
-    # --- what entries name ------------------------------------------------------------------------------------------
-
-    def _tensor(self, ref: TensorRef) -> Tensor:
-        return self._graph.operation(ref.node).outputs[ref.slot]
-
     def _value(self, item: object) -> Any:
         if isinstance(item, TensorRef):
-            return self._graph.operation(item.node) if item.slot < 0 else self._tensor(item)
+            return self._graph.operation(item.node) if item.slot < 0 else self.tensor(item)
         if isinstance(item, OuterTensor):
             return cast("FileFunctions", item.functions)._value(item.tensor)
         if isinstance(item, argument_binding.VariableNodes):
-            return self._tensor(TensorRef(self.builder._read(item), 0))
+            return self.tensor(TensorRef(self.builder._read(item), 0))
         return item
 
 
 def _written(write: Writer, position: int, args: Sequence[Tensor] = ()) -> list[Any]:
-    """Outputs of a body, written in the current default graph."""
+    """Write a body into the default graph, and return its outputs."""
     body = get_default_graph()
     if not isinstance(body, FunctionGraph):
         raise AssertionError("a body is a function's")

@@ -1,4 +1,4 @@
-"""The graph of a graph file as `tf.Graph`, for the entries that expand to what calls of TensorFlow's Python make."""
+"""The graph of a graph file as `tf.Graph`, for entries that expand to the nodes of calls of TensorFlow's Python."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ REFUSALS = (ValueError, TypeError, LookupError, RuntimeError)
 
 
 class CallRefusal(GraphBuildError):
-    """Error raised by a call of TensorFlow's Python, under its own name."""
+    """An error of TensorFlow's Python, with its message and the name of its type."""
 
     def __init__(self, error: Exception) -> None:
         message = error.message if isinstance(error, PlacesimError) else str(error.args[0] if error.args else error)
@@ -36,7 +36,7 @@ class CallRefusal(GraphBuildError):
 
 
 class FileGraph(Graph):
-    """A view of a builder that others add nodes to as well, between one `building` and the next."""
+    """`tf.Graph` of a file's builder, to which others add nodes too, except during `building`."""
 
     def __init__(self, builder: ScopedGraphBuilder) -> None:
         self.building_function = builder.is_of_function
@@ -52,10 +52,7 @@ class FileGraph(Graph):
 
     @contextmanager
     def building(self, position: int) -> Iterator[None]:
-        """The default graph, whose new nodes stand at `position`.
-
-        Raises CallRefusal for what TensorFlow's Python raises inside.
-        """
+        """Make this the default graph, and `position` the place of new nodes.  Raises CallRefusal for TensorFlow's errors."""
         self._position = position
         saved = self.builder.on_node
         try:
@@ -66,12 +63,12 @@ class FileGraph(Graph):
                     yield
                 except REFUSALS as error:
                     raise CallRefusal(error) from None
-                self._tell_variables()
+                self._register_variables()
         finally:
             self.builder.on_node = saved
 
     def _catch_up(self) -> None:
-        """See the nodes and variables as they are now: a step's own are taken off again once it has been read."""
+        """Follow the builder's nodes and variables; it also removes some, those of a step after reading the step."""
         nodes, operations = self.builder.graph.nodes, self._operations
         while operations and (len(operations) > len(nodes) or nodes[len(operations) - 1] is not operations[-1].node):
             self.shapes.forget(operations.pop().node.id)
@@ -79,17 +76,17 @@ class FileGraph(Graph):
         self._forget_consumers()
         known = self.builder.variables
         kept = {node: variable for node, variable in self._variables.items() if node in known}
-        self._variables = {node: kept[node] if node in kept else self._found(known[node]) for node in known}
+        self._variables = {node: kept[node] if node in kept else self._made(known[node]) for node in known}
         for key, members in _collections(self._variables.values()).items():
             self.get_collection_ref(key)[:] = members
 
-    def _found(self, variable: argument_binding.VariableNodes) -> Variable:
-        """A variable that an entry of the file made."""
+    def _made(self, variable: argument_binding.VariableNodes) -> Variable:
+        """The `tf.Variable` of a variable that an entry of the file made."""
         nodes = self.builder.graph.nodes
         reader = nodes[variable.initializer]
         definition = VariableDef(
             f"{nodes[variable.node].name}:0",
-            nodes[variable.initializer].name,
+            reader.name,
             f"{nodes[variable.value].name}:0",
             f"{nodes[reader.input_nodes[1]].name}:{reader.input_slots[1]}",
             variable.kind == "resource",
@@ -97,8 +94,8 @@ class FileGraph(Graph):
         )
         return (ResourceVariable if variable.kind == "resource" else RefVariable)(variable_def=definition)
 
-    def _tell_variables(self) -> None:
-        """Have the file know the variables that were made inside: entries below may name and initialize them."""
+    def _register_variables(self) -> None:
+        """Add new variables to the builder's, so that later entries of the file can use and initialize them."""
         for variable in self.get_collection("variables"):
             node = variable.op.node
             if node.id not in self.builder.variables:
@@ -108,19 +105,19 @@ class FileGraph(Graph):
                 self.builder.variables[node.id] = made
                 self._variables[node.id] = variable
 
-    # --- what entries name ----------------------------------------------------------------------------------------------
+    # --- tensors and variables of entries -------------------------------------------------------------------------------
 
     def tensor(self, ref: TensorRef) -> Tensor:
-        """The view of a tensor of the file."""
+        """The `tf.Tensor` of a tensor of the file."""
         return self._operations[ref.node].outputs[ref.slot]
 
     def variable(self, node: int) -> Variable:
-        """The view of a variable of the file, by its node."""
+        """The `tf.Variable` of a variable of the file, by its node."""
         return self._variables[node]
 
 
 class BodyView:
-    """A body of a conditional or loop of a file, for the same entries in it."""
+    """The body of a file's conditional or loop, with the methods of a FileGraph."""
 
     def __init__(self, body: FunctionGraph) -> None:
         self.body = body
@@ -128,10 +125,7 @@ class BodyView:
 
     @contextmanager
     def building(self, position: int) -> Iterator[None]:
-        """New nodes stand at `position`; the body is the default graph already.
-
-        Raises CallRefusal for what TensorFlow's Python raises inside.
-        """
+        """Make `position` the place of new nodes.  Raises CallRefusal for TensorFlow's errors."""
         self.body.location = lambda: position  # type: ignore[method-assign]
         try:
             yield
@@ -141,12 +135,12 @@ class BodyView:
             raise CallRefusal(error) from None
 
     def tensor(self, ref: TensorRef) -> Tensor:
-        """The view of a tensor of the body."""
+        """The `tf.Tensor` of a tensor of the body."""
         return self.body.operation(ref.node).outputs[ref.slot]
 
 
 def file_graph(builder: ScopedGraphBuilder) -> FileGraph:
-    """The view of a file's own builder, which keeps an op's functions for its gradient."""
+    """The one FileGraph of a file's builder.  It keeps the functions of ops, for their gradients."""
     if builder.view is None:
         builder.view = FileGraph(builder)
     return builder.view  # type: ignore[no-any-return]

@@ -1,4 +1,4 @@
-"""`gradients` and `train` of a graph file: the nodes that `tf.gradients` and the optimizers make for them."""
+"""`gradients` and `train` of a graph file: make the nodes of `tf.gradients` and of optimizers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from placesim.tf1.sparse.values import IndexedSlices
 
 
 class OptimizerArgument(NamedTuple):
-    """Argument of an optimizer: `figure` is a number, `tensor` one or a tensor, `flag`, `text`, or a `variable`."""
+    """Argument of an optimizer.  `kind` is `figure` (a number), `tensor` (a number or tensor), `flag`, `text` or `variable`."""
 
     kind: str
     is_required: bool
@@ -31,9 +31,9 @@ _PARAMETER_KINDS = {"bool": "flag", "str": "text", "str | None": "text", "float"
 
 
 class FileTraining:
-    """Makes the nodes of one file's entries.  What these ask for is a TensorRef, a builder's Variable, or a number.
+    """Makes the nodes of a file's entries.  Arguments are TensorRefs, variables of the builder, or numbers.
 
-    Every method that adds nodes raises GraphBuildError in TensorFlow's words, under the name of its error.
+    Methods that add nodes raise GraphBuildError with the message and type of TensorFlow's error.
     """
 
     def __init__(self, builder: ScopedGraphBuilder) -> None:
@@ -45,9 +45,9 @@ class FileTraining:
     def derive(
         self, of: Sequence[Any], by: Sequence[Any] | None, options: Mapping[str, Any], position: int
     ) -> list[tuple[Any, TensorRef | None]]:
-        """Items of `by`, each with the gradient of `of`; None if `of` does not depend on it.
+        """Return each item of `by` with the gradient of `of`, or with None if `of` does not depend on the item.
 
-        `by` of None is every trainable variable.  A gradient of rows (`tf.IndexedSlices`) is given by their values: see `rows`.
+        Without `by`, the items are all trainable variables.  Of a `tf.IndexedSlices` it returns the values; see `rows`.
         """
         with self._graph.building(position):
             if by is None:
@@ -58,7 +58,7 @@ class FileTraining:
             return [(item, self._ref(gradient)) for item, gradient in zip(by, found, strict=True)]
 
     def rows(self, gradient: TensorRef) -> TensorRef | None:
-        """The indices of the rows that a gradient consists of; None of a gradient that is one tensor."""
+        """The row indices of a gradient that is a `tf.IndexedSlices`; None for a dense gradient."""
         slices = self._slices.get(gradient)
         return None if slices is None else slices.indices.node_ref
 
@@ -94,7 +94,7 @@ class FileTraining:
     def minimize(
         self, loss: TensorLike, optimizer: tuple[str, Mapping[str, Any]], options: Mapping[str, Any], position: int
     ) -> int:
-        """The node that makes one step down a loss: `tf.train.Optimizer.minimize`."""
+        """Make the nodes of `tf.train.Optimizer.minimize`, and return the one that trains."""
         with self._graph.building(position):
             given = {key: self._value(value) for key, value in options.items()}
             return self._node(self._optimizer(*optimizer).minimize(self._value(loss), **given))
@@ -106,9 +106,9 @@ class FileTraining:
         options: Mapping[str, Any],
         position: int,
     ) -> int:
-        """The node that applies gradients to variables: `tf.train.Optimizer.apply_gradients`.
+        """Make the nodes of `tf.train.Optimizer.apply_gradients`, and return the one that trains.
 
-        Of several gradients of one variable it is their mean, made first: `tf.add_n` of them by their number.
+        If a variable has several gradients, their mean is made first.
         """
         with self._graph.building(position):
             given = {key: self._value(value) for key, value in options.items()}
@@ -126,7 +126,7 @@ class FileTraining:
     def _node(self, made: Any) -> int:
         return int(getattr(made, "op", made).node.id)
 
-    # --- what entries name ----------------------------------------------------------------------------------------------
+    # --- tensors and variables of entries -------------------------------------------------------------------------------
 
     def _value(self, item: object) -> Any:
         if isinstance(item, OuterVariable):
@@ -140,7 +140,7 @@ class FileTraining:
         return [self._value(part) for part in item] if isinstance(item, list) else item
 
     def _target(self, item: object) -> Any:
-        """Tensor to differentiate by: a variable's reference or handle, as in optimizers."""
+        """Tensor to differentiate by; for a variable its reference or handle, as in optimizers."""
         found = self._value(item)
         return found._tensor if isinstance(item, argument_binding.VariableNodes | OuterVariable) else found
 
@@ -151,7 +151,7 @@ class FileTraining:
 
 
 def _mean(gradients: Sequence[Any], variable: Any) -> Any:
-    """The mean of one variable's gradients, under the variable's name; rows are laid one after another."""
+    """The mean of a variable's gradients, in the variable's name scope; rows of IndexedSlices are concatenated."""
     if len(gradients) == 1:
         return gradients[0]
     with tf.name_scope(variable.op.name) as scope:

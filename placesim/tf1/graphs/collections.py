@@ -15,12 +15,12 @@ class Collections:
     _check_not_finalized: Callable[[], None]
 
     def add_to_collection(self, name: str, value: object) -> None:
-        """Adds a value to a collection."""
+        """Add a value to a collection."""
         self._check_not_finalized()
         self._collections.setdefault(name, []).append(value)
 
     def add_to_collections(self, names: Any, value: TensorLike) -> None:
-        """Adds a value to each of some collections."""
+        """Add a value to each of the named collections."""
         for name in (names,) if isinstance(names, str) else sorted(set(names)):
             self.add_to_collection(name, value)
 
@@ -29,7 +29,7 @@ class Collections:
         return self._collections.setdefault(name, [])
 
     def get_collection(self, name: str, scope: str | None = None) -> list[Any]:
-        """A copy of a collection; with `scope` those whose names the pattern matches from the start."""
+        """Copy of a collection; with the pattern `scope`, of the items whose names begin with a match."""
         found = self._collections.get(name, [])
         if scope is None:
             return list(found)
@@ -47,6 +47,6 @@ class Collections:
         return list(self._collections)
 
     def clear_collection(self, name: str) -> None:
-        """Takes a collection away."""
+        """Remove a collection."""
         self._check_not_finalized()
         self._collections.pop(name, None)

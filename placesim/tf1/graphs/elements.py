@@ -1,4 +1,4 @@
-"""Names -> tensors and operations of a graph, with TensorFlow's words for what is not there."""
+"""Find the tensors and operations of a graph by name."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from typing import Any, cast
 
 from placesim.graph.builder import ScopedGraphBuilder
 from placesim.tf1.graphs.tensor import Operation, OwningGraph, Tensor
+
+_TENSOR_NAMES = 'Tensor names must be of the form "<op_name>:<output_index>".'
 
 
 class Elements:
@@ -48,13 +50,8 @@ class Elements:
 
 def find_element(graph: OwningGraph, obj: object, allow_tensor: bool, allow_operation: bool) -> Any:
     """The tensor or operation that a name or object means.  Raises KeyError, ValueError or TypeError."""
-    if allow_tensor and allow_operation:
-        kinds = "Tensor or Operation"
-    elif allow_tensor:
-        kinds = "Tensor"
-    elif allow_operation:
-        kinds = "Operation"
-    else:
+    kinds = [kind for kind, allowed in ((Tensor, allow_tensor), (Operation, allow_operation)) if allowed]
+    if not kinds:
         raise ValueError("allow_tensor and allow_operation can't both be False.")
     convert = getattr(obj, "_as_graph_element", None)
     if convert is not None:
@@ -63,15 +60,12 @@ def find_element(graph: OwningGraph, obj: object, allow_tensor: bool, allow_oper
         obj = obj.decode()
     if isinstance(obj, str):
         return _find_name(graph, obj, allow_tensor, allow_operation)
-    if isinstance(obj, Tensor) and allow_tensor:
-        if obj.graph is not graph:
-            raise ValueError(f"Tensor {obj} is not an element of this graph.")
-        return obj
-    if isinstance(obj, Operation) and allow_operation:
-        if obj.graph is not graph:
-            raise ValueError(f"Operation {obj} is not an element of this graph.")
-        return obj
-    raise TypeError(f"Can not convert a {type(obj).__name__} into a {kinds}.")
+    for kind in kinds:
+        if isinstance(obj, kind):
+            if obj.graph is not graph:
+                raise ValueError(f"{kind.__name__} {obj} is not an element of this graph.")
+            return obj
+    raise TypeError(f"Can not convert a {type(obj).__name__} into a {' or '.join(kind.__name__ for kind in kinds)}.")
 
 
 def _find_name(graph: OwningGraph, name: str, allow_tensor: bool, allow_operation: bool) -> Any:
@@ -82,12 +76,9 @@ def _find_name(graph: OwningGraph, name: str, allow_tensor: bool, allow_operatio
         if name not in ids:
             raise KeyError(f"The name {name!r} refers to an Operation not in the graph.")
         return graph._operations[ids[name]]
-    if ":" not in name:  # a tensor was wanted
-        if name in ids:
-            message = f"The name {name!r} refers to an Operation, not a Tensor. Tensor names must be of the form "
-            raise ValueError(message + '"<op_name>:<output_index>".')
-        message = f"The name {name!r} looks like an (invalid) Operation name, not a Tensor. Tensor names must be of the form "
-        raise ValueError(message + '"<op_name>:<output_index>".')
+    if ":" not in name:
+        found = "refers to an Operation" if name in ids else "looks like an (invalid) Operation name"
+        raise ValueError(f"The name {name!r} {found}, not a Tensor. {_TENSOR_NAMES}")
     raise ValueError(f"Name {name!r} appears to refer to a Tensor, not a Operation.")
 
 
@@ -97,10 +88,7 @@ def _find_tensor(graph: OwningGraph, name: str) -> Tensor:
     try:
         slot = int(index)
     except ValueError:
-        raise ValueError(
-            f"The name {name!r} looks a like a Tensor name, but is not a valid one. Tensor names must be of the form "
-            '"<op_name>:<output_index>".'
-        ) from None
+        raise ValueError(f"The name {name!r} looks a like a Tensor name, but is not a valid one. {_TENSOR_NAMES}") from None
     if op_name not in ids:
         raise KeyError(
             f"The name {name!r} refers to a Tensor which does not exist. The operation, {op_name!r}, does not exist in the "

@@ -1,4 +1,4 @@
-"""`tf.Graph`: one ScopedGraphBuilder, with the views, collections and stacks that scripts see beside it."""
+"""`tf.Graph`: a ScopedGraphBuilder with the operations, collections and scopes that scripts use."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ class Graph(Scopes, Collections, Elements):
 
     building_function = False
     outer_graph: Graph | None = None
-    """The graph around a function's."""
+    """The graph in which a function's graph was made."""
     is_turn = False
     """Whether this is the body of a loop of version 2 control flow."""
     control_flow_is_version_2 = False
-    """Whether control flow uses functions here by default."""
+    """Whether `tf.cond` and `tf.while_loop` use functions in this graph by default."""
     __module__ = "tensorflow.python.framework.ops"  # as messages name it
 
     def __init__(self) -> None:
@@ -67,7 +67,7 @@ class Graph(Scopes, Collections, Elements):
     # --- nodes ------------------------------------------------------------------------------------------------------
 
     def _take_up(self, node: Node) -> None:
-        """Takes a node just made: shape, view and control flow; ValueError, and the node is out, where its shape refuses."""
+        """Complete a new node: its shapes, Operation and control flow.  Removes it and raises ValueError for wrong shapes."""
         error = self.shapes.refusal(node.id)
         if error is not None:
             nodes = self.builder.graph.nodes
@@ -118,7 +118,7 @@ class Graph(Scopes, Collections, Elements):
         return {name: value for name, value in attrs.items() if name in definition.attrs or name.startswith("_")}
 
     def claim_name(self, op: str, name: str | None) -> str:
-        """The full name of an operation to be made.  Raises ValueError for what is no name."""
+        """Reserve the full name of a new operation.  Raises ValueError for an invalid name."""
         self._check_not_finalized()
         try:
             return self.builder.claim_name(op, name)
@@ -126,7 +126,7 @@ class Graph(Scopes, Collections, Elements):
             raise python_error(error) from None
 
     def make_constant(self, tensor: Any, name: str | None) -> Tensor:
-        """A Const of a TensorValue."""
+        """Make a Const of a TensorValue."""
         full = self.claim_name("Const", name)
         node = self.builder.add_constant(full, tensor, self.builder._empty_attrs, (), self.location())
         return self._operations[node.id].outputs[0]
@@ -143,7 +143,7 @@ class Graph(Scopes, Collections, Elements):
         compute_shapes: bool = True,
         compute_device: bool = True,
     ) -> Operation:
-        """An operation of tensors; `attrs` are AttrValue messages or placesim's own values."""
+        """Make an operation; `attrs` are AttrValue messages, or values in placesim's form."""
         given = {}
         for key, value in (attrs or {}).items():
             if hasattr(value, "WhichOneof"):
@@ -154,10 +154,7 @@ class Graph(Scopes, Collections, Elements):
         return self.make(op_type, self.claim_name(op_type, name), list(inputs), given)
 
     def location(self) -> int:
-        """Innermost running line of the script or its modules; 0 if there is none.
-
-        Packed as the graph holds it.
-        """
+        """Innermost running line of the script or its modules, packed as a node's `location`; 0 if there is none."""
         known = self._file_numbers
         frame = sys._getframe(1)
         while frame is not None:
@@ -171,7 +168,7 @@ class Graph(Scopes, Collections, Elements):
         return 0
 
     def _file_number(self, file: str) -> int:
-        """Number of a frame's file among the graph's, 0 for the script; negative for none of the user's."""
+        """Index of a file among the graph's files: 0 for the script, -1 for a file that is not the user's."""
         core = self.builder.graph
         if not core.file or not is_users(file):
             return -1
@@ -181,7 +178,7 @@ class Graph(Scopes, Collections, Elements):
         return len(core.files)
 
     def operation(self, node: Node | int) -> Operation:
-        """The view of a node."""
+        """The Operation of a node."""
         return self._operations[node if isinstance(node, int) else node.id]
 
     def consumers(self, tensor: Tensor) -> list[Operation]:
@@ -203,7 +200,7 @@ class Graph(Scopes, Collections, Elements):
 
     @contextmanager
     def as_default(self) -> Iterator[Graph]:
-        """Makes this the default graph; the name scope starts at its own root."""
+        """Context in which this is the default graph."""
         stack = default_graphs.entered
         stack.append(self)
         self._default_depths.append(self.builder.colocation_depth)
@@ -219,7 +216,7 @@ class Graph(Scopes, Collections, Elements):
     # --- state ------------------------------------------------------------------------------------------------------
 
     def finalize(self) -> None:
-        """From now on nothing is added."""
+        """Forbid further operations."""
         self._finalized = True
 
     def _unsafe_unfinalize(self) -> None:
@@ -257,7 +254,7 @@ class Graph(Scopes, Collections, Elements):
         return messages.graph_def(self.builder.graph, from_version or 0, shapes)
 
     def prevent_feeding(self, tensor: Tensor) -> None:
-        """The tensor can't be fed."""
+        """Forbid feeding a tensor."""
         self._unfeedable.add(tensor)
 
     def is_feedable(self, tensor: Tensor) -> bool:
@@ -265,7 +262,7 @@ class Graph(Scopes, Collections, Elements):
         return tensor not in self._unfeedable
 
     def prevent_fetching(self, op: Operation) -> None:
-        """The operation can't be fetched."""
+        """Forbid fetching an operation."""
         self._unfetchable.add(op)
 
     def is_fetchable(self, tensor_or_op: object) -> bool:
@@ -273,7 +270,7 @@ class Graph(Scopes, Collections, Elements):
         return (tensor_or_op.op if isinstance(tensor_or_op, Tensor) else tensor_or_op) not in self._unfetchable
 
     def switch_to_thread_local(self) -> None:
-        """Scopes are one thread's at a time here: nothing is to be done."""
+        """Do nothing: scopes are not separate by thread here."""
 
     def _get_control_flow_context(self) -> Any:
         return self._control_flow_context
@@ -286,7 +283,7 @@ class Graph(Scopes, Collections, Elements):
 
 
 class _Bottom(threading.local):
-    """Default graph of a thread that has entered none."""
+    """The default graph of a thread that has entered no other."""
 
     graph: Graph | None = None
 
@@ -304,7 +301,7 @@ def get_default_graph() -> Graph:
 
 
 def reset_default_graph() -> None:
-    """A new graph at the bottom.  Raises AssertionError inside another graph's scope."""
+    """Replace the thread's default graph.  Raises AssertionError inside `as_default` of a graph."""
     if default_graphs.entered:
         raise AssertionError(
             "Do not use tf.reset_default_graph() to clear nested graphs. If you need a cleared graph, exit the nesting and "

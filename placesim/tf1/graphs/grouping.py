@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import nullcontext
 from typing import Any, overload
 
 from placesim.tf1.graphs.graph import get_default_graph
@@ -13,7 +14,7 @@ from placesim.tf1.sparse.values import IndexedSlices
 
 
 def group(*inputs: Any, **kwargs: Any) -> Operation:
-    """An operation after all others: one NoOp, or one on each device they are on and one after these."""
+    """`tf.group`: a NoOp that waits for all inputs.  If they are on several devices, it waits for one NoOp on each."""
     name = kwargs.pop("name", None)
     if kwargs:
         raise ValueError("Unknown keyword arguments: " + ", ".join(kwargs))
@@ -27,20 +28,15 @@ def group(*inputs: Any, **kwargs: Any) -> Operation:
                 raise TypeError(
                     f"'inputs' should be zero or more (nested) Tensors. Received '{item}' with type '{type(item)}'."
                 )
-            element = item if isinstance(item, Operation) else _op_of(item)
+            element: Operation = item if isinstance(item, Operation) else item.op
             by_device.setdefault(item.device, []).append(element)
         if len(by_device) == 1:
             ((device, found),) = by_device.items()
             return _no_op(device, found, scope)
-        # one op on each device sends one signal from there, where every input would send its own
+        # so each device sends one signal, not one for each input
         groups = [_no_op(device, by_device[device], None) for device in sorted(by_device)]
         with graph.control_dependencies(groups):
             return gen("NoOp")(name=scope)  # type: ignore[no-any-return]
-
-
-def _op_of(item: Any) -> Operation:
-    found: Operation = item.op
-    return found
 
 
 def _flat(values: Any) -> Iterable[Any]:
@@ -55,15 +51,12 @@ def _flat(values: Any) -> Iterable[Any]:
 
 def _no_op(device: str, ops: list[Operation], name: str | None) -> Operation:
     graph = get_default_graph()
-    with graph.control_dependencies(ops):
-        if device:
-            with graph.device(device):
-                return gen("NoOp")(name=name)  # type: ignore[no-any-return]
+    with graph.control_dependencies(ops), graph.device(device) if device else nullcontext():
         return gen("NoOp")(name=name)  # type: ignore[no-any-return]
 
 
 def gated(tensors: Any, name: str | None = None, control_inputs: Any = None) -> list[Any]:
-    """The tensors, each available only when all are."""
+    """`tf.tuple`: Identities of the tensors that wait until all tensors are computed."""
     graph = graph_of([item for item in tensors if item is not None])
     with graph.as_default(), graph.name_scope("tuple" if name is None else name):
         gates = [item.op if hasattr(item, "op") else item for item in tensors if item is not None]
@@ -75,7 +68,7 @@ def gated(tensors: Any, name: str | None = None, control_inputs: Any = None) -> 
             gates.append(item)
         if not gates:
             raise ValueError(f"'tensors' must have at least one Tensor. Received: {tensors}.")
-        # in the order that they were made in, whatever the order of the arguments
+        # in the order of their creation, whatever the order of the arguments
         gates = sorted(set(gates), key=lambda op: op._id)
         gate = group(*gates)
         found = []
@@ -95,7 +88,7 @@ def with_dependencies(dependencies: object, output_tensor: Tensor, name: str | N
 @overload
 def with_dependencies(dependencies: object, output_tensor: object, name: str | None = None) -> Any: ...
 def with_dependencies(dependencies: object, output_tensor: object, name: str | None = None) -> Any:
-    """An Identity of a tensor, colocated with it, after some operations."""
+    """An Identity of a tensor, colocated with the tensor, that waits for `dependencies`."""
     graph = get_default_graph()
     with (
         graph.name_scope("control_dependency" if name is None else name) as scope,

@@ -1,4 +1,4 @@
-"""`tf.placeholder` and its kin."""
+"""`tf.placeholder` and related functions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The scopes of a graph: names, devices, colocation, control dependencies, and attrs that ops made inside get."""
+"""The scopes of a graph: names, devices, colocation, control dependencies, and attrs of the ops inside."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PYTHON_ERRORS: dict[str, type[Exception]] = {"TypeError": TypeError, "ValueErro
 
 
 class Scopes:
-    """The methods of a Graph that are entered by `with`."""
+    """The methods of a Graph that return contexts."""
 
     builder: ScopedGraphBuilder
     _control_flow_context: Any
@@ -29,7 +29,7 @@ class Scopes:
     as_graph_element: Callable[..., Any]
     as_default: Callable[[], AbstractContextManager[object]]
     to_tensor: ClassVar[Callable[[Any], Tensor]]
-    """`convert_to_tensor`, which its module puts here: making a tensor takes a graph."""
+    """`convert_to_tensor`, set by its module, which imports this one."""
 
     @contextmanager
     def name_scope(self, name: str | None) -> Iterator[str]:
@@ -59,9 +59,7 @@ class Scopes:
         self.builder._names_in_use = before
         return found
 
-    @property
-    def _name_stack(self) -> str:
-        return self.builder.prefix.rstrip("/")
+    _name_stack = property(get_name_scope)
 
     @contextmanager
     def device(self, device_name_or_function: object) -> Iterator[None]:
@@ -83,10 +81,8 @@ class Scopes:
     def _colocation_op(self, target: Any) -> Operation:
         if isinstance(target, Operation):
             return target
-        found = _operation_of(target)
-        if found is None:
-            found = type(self).to_tensor(target).op
-        return found
+        found = getattr(target, "op", None)
+        return found if isinstance(found, Operation) else type(self).to_tensor(target).op
 
     @contextmanager
     def colocate_with(self, op: object, ignore_existing: bool = False) -> Iterator[None]:
@@ -118,7 +114,7 @@ class Scopes:
             yield
 
     def _control_op(self, item: Any) -> Operation:
-        """The operation that is waited for: of a resource variable its handle's, of slices their values'."""
+        """The operation of a control input.  For a resource variable it is the handle's, for IndexedSlices their values'."""
         if hasattr(item, "_handle") and hasattr(item, "op"):
             item = item.op
         element = self.as_graph_element(item.op if hasattr(item, "dense_shape") else item)
@@ -126,62 +122,54 @@ class Scopes:
 
     @contextmanager
     def init_scope(self) -> Iterator[None]:
-        """`tf.init_scope`: no control dependencies or branches; device scopes outside a colocation count again.
+        """`tf.init_scope`: ops inside have no control dependencies, and are outside of conditionals and loops.
 
-        TensorFlow keeps the device scopes as they were when a graph was made the default one: those around a colocation come
-        back, unless the graph is the one at the bottom, which nothing made the default.
+        TensorFlow goes back to the device scopes that existed when the graph became the default.  So device scopes around a
+        `colocate_with` apply again, unless the graph is the thread's first, which no `as_default` made the default.
         """
         depth = self._default_depths[-1] if self._default_depths else self.builder.colocation_depth
         with self.as_default(), self.control_dependencies(None), self.builder.devices_at(depth):
             yield
 
     @contextmanager
-    def _attr_scope(self, attrs: dict[str, Any]) -> Iterator[None]:
+    def _with_attrs(self, *added: tuple[str, Callable[[Node], Any]]) -> Iterator[None]:
+        """Context whose ops get attrs; a function of the node returns the value, or None for no attr."""
         saved = self._extra_attrs
-        self._extra_attrs = (*[(name, _always(value)) for name, value in attrs.items()], *saved)
+        self._extra_attrs = (*added, *saved)
         try:
             yield
         finally:
             self._extra_attrs = saved
+
+    def _attr_scope(self, attrs: dict[str, Any]) -> AbstractContextManager[None]:
+        return self._with_attrs(*[(name, _always(value)) for name, value in attrs.items()])
 
     @contextmanager
     def gradient_override_map(self, op_type_map: dict[str, str]) -> Iterator[None]:
         """Context in which ops of these types use the gradients registered under the given names."""
         if not isinstance(op_type_map, dict):
             raise TypeError("op_type_map must be a dictionary mapping strings to strings")
-        with self._by_type("_gradient_op_type", op_type_map):
+        with self._with_attrs(("_gradient_op_type", lambda node: op_type_map.get(node.op))):
             yield
 
-    @contextmanager
-    def _kernel_label_map(self, op_to_kernel_label_map: dict[str, str]) -> Iterator[None]:
-        with self._by_type("_kernel", op_to_kernel_label_map):
-            yield
-
-    @contextmanager
-    def _by_type(self, attr: str, values: dict[str, str]) -> Iterator[None]:
-        saved = self._extra_attrs
-        self._extra_attrs = ((attr, lambda node: values.get(node.op)), *saved)
-        try:
-            yield
-        finally:
-            self._extra_attrs = saved
+    def _kernel_label_map(self, op_to_kernel_label_map: dict[str, str]) -> AbstractContextManager[None]:
+        return self._with_attrs(("_kernel", lambda node: op_to_kernel_label_map.get(node.op)))
 
     @contextmanager
     def container(self, container_name: str) -> Iterator[str]:
-        """Stateful ops inside have this container."""
-        saved = self._extra_attrs, self._container
-        self._container = container_name
+        """Context whose stateful ops have this container."""
 
         def find(node: Node) -> str | None:
             definition = node.signature.definition
             has_container = definition is not None and definition.is_stateful and "container" in definition.attrs
             return container_name if has_container else None
 
-        self._extra_attrs = (("container", find), *self._extra_attrs)
+        saved, self._container = self._container, container_name
         try:
-            yield container_name
+            with self._with_attrs(("container", find)):
+                yield container_name
         finally:
-            self._extra_attrs, self._container = saved
+            self._container = saved
 
 
 def _always(value: TensorLike) -> Callable[[Node], Any]:
@@ -189,12 +177,12 @@ def _always(value: TensorLike) -> Callable[[Node], Any]:
 
 
 def python_error(error: GraphBuildError) -> Exception:
-    """Exception of TensorFlow's Python for it."""
+    """The exception that TensorFlow's Python raises for a builder's error."""
     return _PYTHON_ERRORS.get(error.type_name, ValueError)(error.message)
 
 
 def as_text(value: TensorLike) -> str:
-    """The string.  Raises TypeError for another value."""
+    """Decode a string or bytes.  Raises TypeError for other values."""
     if isinstance(value, bytes):
         return value.decode()
     if not isinstance(value, str):
@@ -210,17 +198,9 @@ class _DeviceFunction:
         self._device = device
 
     def __call__(self, node: Node) -> str:
-        return _device_text(self._device(self._graph.operation(node)))
+        found = self._device(self._graph.operation(node))
+        return found.to_string() if isinstance(found, device_spec.DeviceSpec) else as_text(found)
 
     def of(self, graph: Scopes) -> _DeviceFunction:
         """The same function for another graph's nodes."""
         return _DeviceFunction(graph, self._device)
-
-
-def _device_text(found: Any) -> str:
-    return found.to_string() if isinstance(found, device_spec.DeviceSpec) else as_text(found)
-
-
-def _operation_of(value: TensorLike) -> Operation | None:
-    found = getattr(value, "op", None)
-    return found if isinstance(found, Operation) else None

@@ -1,4 +1,4 @@
-"""`tf.Tensor` and `tf.Operation`: views of a node of the graph and of one of its outputs."""
+"""`tf.Operation` and `tf.Tensor`: a node of the graph, and one output of a node."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from placesim.tf1.types.shapes import StaticShapeLike, TensorShape, as_shape
 
 
 class OwningGraph(Protocol):
-    """Protocol of a tensor's or operation's graph (`Graph`), as used by both and their readers."""
+    """The part of `Graph` that tensors, operations and functions of them use."""
 
     builder: ScopedGraphBuilder
     shapes: GraphShapes
@@ -31,16 +31,16 @@ class OwningGraph(Protocol):
     is_turn: bool
 
     def operation(self, node: Node | int) -> Operation:
-        """The view of a node."""
+        """The Operation of a node."""
 
     def consumers(self, tensor: Tensor) -> list[Operation]:
         """The operations that read a tensor, in graph order."""
 
     def prevent_feeding(self, tensor: Tensor) -> None:
-        """The tensor can't be fed."""
+        """Forbid feeding a tensor."""
 
     def control_dependencies(self, control_inputs: Any) -> AbstractContextManager[None]:
-        """Context whose ops wait for others."""
+        """Context whose ops wait for `control_inputs`."""
 
     def _forget_consumers(self) -> None: ...
 
@@ -50,7 +50,7 @@ class OwningGraph(Protocol):
 
 
 class _DefaultGraphs(threading.local):
-    """The default graphs that a thread has entered, the innermost last."""
+    """The graphs that a thread has made its default, the innermost last."""
 
     def __init__(self) -> None:
         self.entered: list[OwningGraph] = []
@@ -73,9 +73,9 @@ def restart_ids() -> None:
 
 @contextmanager
 def numbers_after(last: int) -> Iterator[list[int]]:
-    """Numbers of a graph's own inside the block, however many a process has used: they go on after `last`.
+    """Context in which the process-wide counter continues after `last`; yields a list of its current value.
 
-    Yields the list that holds the last one.
+    It gives a graph the same numbers however many the process has used.
     """
     saved, _ids[0] = _ids[0], last
     try:
@@ -85,12 +85,12 @@ def numbers_after(last: int) -> Iterator[list[int]]:
 
 
 class Tensor:
-    """One output of an operation.  Operators are put on the class by `operators.py`."""
+    """One output of an operation.  `operators.py` adds the operators."""
 
     __array_priority__ = 100
     OVERLOADABLE_OPERATORS: ClassVar[set[str]] = set()
 
-    if TYPE_CHECKING:  # `operators.py` makes them
+    if TYPE_CHECKING:
 
         def __getitem__(self, key: object) -> Tensor: ...
         def __neg__(self) -> Tensor: ...
@@ -144,7 +144,7 @@ class Tensor:
 
     @property
     def element(self) -> ElementType:
-        """placesim's own record of the type, which references share."""
+        """placesim's record of the element type, which is the same for references."""
         return self.op.node.signature.output_dtypes[self.value_index]
 
     @property
@@ -165,7 +165,7 @@ class Tensor:
 
     @property
     def sizes(self) -> tuple[int, ...] | None:
-        """The static shape as placesim holds it: -1 for an unknown dimension, None for an unknown rank."""
+        """The static shape as placesim stores it: -1 for an unknown dimension, None for an unknown rank."""
         return self.graph.shapes.outputs(self.op.node.id)[self.value_index]
 
     def get_shape(self) -> TensorShape:
@@ -262,7 +262,7 @@ class Tensor:
 
 
 class SymbolicTensor(Tensor):
-    """Class of every tensor of a graph; scripts see the name in messages, and print it."""
+    """The class of all tensors of graphs.  Its name appears in messages."""
 
     __module__ = "tensorflow.python.framework.ops"
 
@@ -372,7 +372,7 @@ class Operation:
         """Run the operation in a session, by default the default one."""
         evaluation.run_operation(self, feed_dict, session)
 
-    # --- what the graph's own parts change --------------------------------------------------------------------------
+    # --- changes after creation -------------------------------------------------------------------------------------
 
     def _set_attr(self, name: str, value: Any) -> None:
         """Set an attr to a placesim value or an AttrValue message."""
@@ -395,7 +395,7 @@ class Operation:
         self.node.device = device
 
     def _update_input(self, index: int, tensor: Tensor) -> None:
-        """Puts another tensor in the place of an input."""
+        """Replace an input."""
         node = self.node
         node.input_nodes = (*node.input_nodes[:index], tensor.op.node.id, *node.input_nodes[index + 1 :])
         node.input_slots = (*node.input_slots[:index], tensor.value_index, *node.input_slots[index + 1 :])

@@ -1,4 +1,4 @@
-"""The types of arguments that TensorFlow's Python makes tensors, types and shapes of."""
+"""Types of arguments that TensorFlow's Python converts to tensors, element types and shapes."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ Scalar: TypeAlias = bool | int | float | complex | str | bytes | np.generic
 TensorLike: TypeAlias = (
     "Tensor | TensorStandIn | Scalar | np.ndarray[Any, Any] | TensorShape | Dimension | Sequence[TensorLike]"
 )
-"""`convert_to_tensor` takes it: a tensor, a variable, numbers and texts, and lists of these."""
+"""Argument of `convert_to_tensor`: a tensor, a variable, numbers and strings, and lists of these."""
 DTypeLike: TypeAlias = "DType | ElementType | str | int | type | np.dtype[Any]"
-"""`as_dtype` takes it."""
+"""Argument of `as_dtype`."""
 ShapeLike: TypeAlias = (
     "TensorShape | Tensor | TensorStandIn | np.ndarray[Any, Any] | int | Sequence[int | Dimension | Tensor | None]"
 )
@@ -50,4 +50,4 @@ PerDimension: TypeAlias = int | Sequence[int]
 Padding: TypeAlias = str | Sequence[Sequence[int]]
 """A window's padding: `SAME`, `VALID`, or the sizes before and after each dimension."""
 InitializerLike: TypeAlias = "Callable[..., Any] | TensorLike"
-"""The start of a variable: an initializer or its class, a function without arguments, a value, or Keras' name of one."""
+"""Initial value of a variable: an initializer, its class or Keras name, a function without arguments, or a value."""

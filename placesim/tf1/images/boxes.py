@@ -53,7 +53,7 @@ def non_max_suppression_with_overlaps(
     score_threshold: object = float("-inf"),
     name: str | None = None,
 ) -> Any:
-    """`tf.image.non_max_suppression_overlaps`: by a matrix of how much boxes overlap."""
+    """`tf.image.non_max_suppression_overlaps`: indices of the boxes selected by a matrix of their overlaps."""
     with name_scope(name, "non_max_suppression_overlaps"):
         most = convert_to_tensor(overlap_threshold, name="overlap_threshold")
         return gen("NonMaxSuppressionWithOverlaps")(overlaps, scores, max_output_size, most, score_threshold)
@@ -161,7 +161,7 @@ def sample_distorted_bounding_box(
     use_image_if_no_bounding_boxes: object = None,
     name: str | None = None,
 ) -> Any:
-    """`tf.image.sample_distorted_bounding_box`: the begin and the size of a crop, and the box to draw."""
+    """`tf.image.sample_distorted_bounding_box`: start and size of a crop, and the box to draw."""
     with name_scope(name, "sample_distorted_bounding_box"):
         return gen("SampleDistortedBoundingBoxV2")(
             image_size,

@@ -1,4 +1,4 @@
-"""`tf.image`: brightness, contrast, the standard mean and deviation, and pixels of another type."""
+"""`tf.image`: brightness, contrast, standardization, and conversion of pixel types."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from typing import Any
 from placesim.tf1.array.shaping import shape as array_shape
 from placesim.tf1.graphs.default_graph_scopes import name_scope
 from placesim.tf1.graphs.grouping import with_dependencies
+from placesim.tf1.graphs.tensor import Tensor
 from placesim.tf1.graphs.tensor_likes import DTypeLike, TensorLike
 from placesim.tf1.images.inputs import checked
-from placesim.tf1.math.casting import cast
+from placesim.tf1.math.casting import cast, saturate_cast
 from placesim.tf1.math.reductions import reduce_mean, reduce_prod, reduce_std
 from placesim.tf1.ops.conversion import convert_to_tensor
 from placesim.tf1.ops.generated_functions import gen
@@ -37,10 +38,9 @@ def adjust_brightness(image: TensorLike, delta: TensorLike) -> Any:
     """`tf.image.adjust_brightness`."""
     with name_scope(None, "adjust_brightness", [image, delta]) as scope:
         image = convert_to_tensor(image, name="image")
-        original = image.dtype
-        plain = image if original in (dtypes.float16, dtypes.float32) else convert_image_dtype(image, dtypes.float32)
+        plain = as_floats(image)
         found = gen("AddV2")(plain, cast(delta, plain.dtype), name=scope)
-        return convert_image_dtype(found, original, saturate=True)
+        return convert_image_dtype(found, image.dtype, saturate=True)
 
 
 def random_brightness(image: Any, max_delta: float, seed: int | None = None) -> Any:
@@ -54,25 +54,32 @@ def adjust_contrast(images: TensorLike, contrast_factor: TensorLike) -> Any:
     """`tf.image.adjust_contrast`."""
     with name_scope(None, "adjust_contrast", [images, contrast_factor]) as scope:
         images = convert_to_tensor(images, name="images")
-        original = images.dtype
-        plain = images if original in (dtypes.float16, dtypes.float32) else convert_image_dtype(images, dtypes.float32)
-        found = gen("AdjustContrastv2")(plain, contrast_factor=contrast_factor, name=scope)
-        return convert_image_dtype(found, original, saturate=True)
+        found = gen("AdjustContrastv2")(as_floats(images), contrast_factor=contrast_factor, name=scope)
+        return convert_image_dtype(found, images.dtype, saturate=True)
 
 
 def random_contrast(image: TensorLike, lower: float, upper: float, seed: int | None = None) -> Any:
     """`tf.image.random_contrast`."""
+    return adjust_contrast(image, random_factor(lower, upper, seed))
+
+
+def random_factor(lower: float, upper: float, seed: int | None) -> Any:
+    """A random number between bounds.  Raises ValueError if they are negative or not increasing."""
     if upper <= lower:
         raise ValueError("upper must be > lower.")
     if lower < 0:
         raise ValueError("lower must be non-negative.")
-    return adjust_contrast(image, random_uniform([], lower, upper, seed=seed))
+    return random_uniform([], lower, upper, seed=seed)
+
+
+def as_floats(image: Tensor) -> Any:
+    """Convert an image to float32, unless its type is float16."""
+    return image if image.dtype in (dtypes.float16, dtypes.float32) else convert_image_dtype(image, dtypes.float32)
 
 
 def convert_image_dtype(image: TensorLike, dtype: DTypeLike, saturate: bool = False, name: str | None = None) -> Any:
     """`tf.image.convert_image_dtype`: convert and rescale to the new type's range."""
-    from placesim.tf1.math.casting import saturate_cast
-
+    convert = saturate_cast if saturate else cast
     image = convert_to_tensor(image, name="image")
     wanted = dtypes.as_dtype(dtype)
     if not wanted.is_floating and not wanted.is_integer:
@@ -84,12 +91,11 @@ def convert_image_dtype(image: TensorLike, dtype: DTypeLike, saturate: bool = Fa
             one, two = image.dtype.max, wanted.max
             if one > two:
                 scaled = image // ((one + 1) // (two + 1))
-                return (saturate_cast if saturate else cast)(scaled, wanted, scope)
-            wide = (saturate_cast if saturate else cast)(image, wanted)
-            return gen("Mul")(wide, (two + 1) // (one + 1), name=scope)
+                return convert(scaled, wanted, scope)
+            return gen("Mul")(convert(image, wanted), (two + 1) // (one + 1), name=scope)
         if image.dtype.is_floating and wanted.is_floating:
             return cast(image, wanted, scope)
         if image.dtype.is_integer:
             return gen("Mul")(cast(image, wanted), 1.0 / image.dtype.max, name=scope)
         scaled = gen("Mul")(image, wanted.max + 0.5)
-        return (saturate_cast if saturate else cast)(scaled, wanted, scope)
+        return convert(scaled, wanted, scope)

@@ -1,4 +1,4 @@
-"""`tf.image`: colours changed and turned into other spaces."""
+"""`tf.image`: adjust colours, and convert them between colour spaces."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from placesim.tf1.graphs.default_graph_scopes import name_scope
 from placesim.tf1.graphs.grouping import with_dependencies
 from placesim.tf1.graphs.tensor import Tensor
 from placesim.tf1.graphs.tensor_likes import TensorLike
-from placesim.tf1.images.brightness import convert_image_dtype
+from placesim.tf1.images.brightness import as_floats, convert_image_dtype, random_factor
 from placesim.tf1.importing.namespaces import namespace
 from placesim.tf1.ops.conversion import convert_to_tensor
 from placesim.tf1.ops.generated_functions import gen
@@ -18,47 +18,34 @@ from placesim.tf1.types import dtypes
 
 tf = namespace("")
 
-_FLOATS = (dtypes.float16, dtypes.float32)
-
-
-def _as_floats(image: Tensor) -> Any:
-    return image if image.dtype in _FLOATS else convert_image_dtype(image, dtypes.float32)
-
 
 def adjust_gamma(image: TensorLike, gamma: float | Tensor = 1, gain: TensorLike = 1) -> Any:
     """`tf.image.adjust_gamma`: `gain * image ^ gamma`.  Raises ValueError for a negative gamma."""
     with name_scope(None, "adjust_gamma", [image, gamma, gain]):
         image = convert_to_tensor(image, name="image")
-        original = image.dtype
-        plain = _as_floats(image)
-        told = "Gamma should be a non-negative real number."
+        plain = as_floats(image)
+        error = "Gamma should be a non-negative real number."
         if isinstance(gamma, Tensor):
-            gamma = with_dependencies([tf.Assert(gamma >= 0, [told])], gamma)
+            gamma = with_dependencies([tf.Assert(gamma >= 0, [error])], gamma)
         elif gamma < 0:
-            raise ValueError(told)
-        return convert_image_dtype(gain * plain**gamma, original, saturate=True)
+            raise ValueError(error)
+        return convert_image_dtype(gain * plain**gamma, image.dtype, saturate=True)
 
 
-def _adjusted(word: str, op: str) -> Any:
-    def adjust(image: TensorLike, factor: object, name: str | None = None) -> Any:
-        with name_scope(name, word, [image]):
-            image = convert_to_tensor(image, name="image")
-            return convert_image_dtype(gen(op)(_as_floats(image), factor), image.dtype)
-
-    return adjust
-
-
-_hue, _saturation = _adjusted("adjust_hue", "AdjustHue"), _adjusted("adjust_saturation", "AdjustSaturation")
+def _adjusted(image: TensorLike, factor: object, word: str, op: str, name: str | None) -> Any:
+    with name_scope(name, word, [image]):
+        image = convert_to_tensor(image, name="image")
+        return convert_image_dtype(gen(op)(as_floats(image), factor), image.dtype)
 
 
 def adjust_hue(image: TensorLike, delta: TensorLike, name: str | None = None) -> Any:
     """`tf.image.adjust_hue`."""
-    return _hue(image, delta, name)
+    return _adjusted(image, delta, "adjust_hue", "AdjustHue", name)
 
 
 def adjust_saturation(image: TensorLike, saturation_factor: object, name: str | None = None) -> Any:
     """`tf.image.adjust_saturation`."""
-    return _saturation(image, saturation_factor, name)
+    return _adjusted(image, saturation_factor, "adjust_saturation", "AdjustSaturation", name)
 
 
 def random_hue(image: TensorLike, max_delta: float, seed: int | None = None) -> Any:
@@ -72,18 +59,14 @@ def random_hue(image: TensorLike, max_delta: float, seed: int | None = None) -> 
 
 def random_saturation(image: TensorLike, lower: float, upper: float, seed: int | None = None) -> Any:
     """`tf.image.random_saturation`."""
-    if upper <= lower:
-        raise ValueError("upper must be > lower.")
-    if lower < 0:
-        raise ValueError("lower must be non-negative.")
-    return adjust_saturation(image, random_uniform([], lower, upper, seed=seed))
+    return adjust_saturation(image, random_factor(lower, upper, seed))
 
 
-# --- as a JPEG would have it ----------------------------------------------------------------------------------------
+# --- JPEG -----------------------------------------------------------------------------------------------------------
 
 
 def adjust_jpeg_quality(image: TensorLike, jpeg_quality: TensorLike, dct_method: str = "", name: str | None = None) -> Any:
-    """`tf.image.adjust_jpeg_quality`: encoded and decoded again."""
+    """`tf.image.adjust_jpeg_quality`: encode an image as JPEG, and decode it."""
     with name_scope(name, "adjust_jpeg_quality", [image]):
         image = convert_to_tensor(image, name="image")
         channels = image.shape.as_list()[-1]
@@ -133,19 +116,19 @@ def grayscale_to_rgb(images: Any, name: str | None = None) -> Any:
 
 
 def _grey_checks(image: Any) -> list[Any]:
-    told = "Last dimension of a grayscale image should be size 1."
+    wrong_size = "Last dimension of a grayscale image should be size 1."
+    wrong_rank = "A grayscale image must be at least two-dimensional."
     if image.shape.is_fully_defined():
         if image.shape.rank < 2:
-            raise ValueError("A grayscale image must be at least two-dimensional.")
+            raise ValueError(wrong_rank)
         if image.shape.as_list()[-1] != 1:
-            raise ValueError(told)
+            raise ValueError(wrong_size)
         return []
-    checks = [tf.assert_equal(tf.shape(image)[-1], 1, message=told)]
-    least = "A grayscale image must be at least two-dimensional."
-    return [*checks, tf.assert_greater_equal(tf.rank(image), 3, message=least)]
+    checks = [tf.assert_equal(tf.shape(image)[-1], 1, message=wrong_size)]
+    return [*checks, tf.assert_greater_equal(tf.rank(image), 3, message=wrong_rank)]
 
 
-# --- other spaces ---------------------------------------------------------------------------------------------------
+# --- YIQ and YUV ----------------------------------------------------------------------------------------------------
 
 
 def _linear(word: str, kernel: Sequence[Sequence[float]]) -> Any:

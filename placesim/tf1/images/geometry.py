@@ -1,4 +1,4 @@
-"""`tf.image`: the middle cut out, turned, resized with its aspect kept, and differences between neighbours."""
+"""`tf.image`: crop the centre, rotate, resize with padding, and compute gradients of pixels."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ tf = namespace("")
 
 
 def central_crop(image: Any, central_fraction: float) -> Any:
-    """`tf.image.central_crop`: the middle part along height and width.  Raises ValueError for no fraction."""
-    told = "central_fraction must be within (0, 1]"
+    """`tf.image.central_crop`: the middle part along height and width.  Raises ValueError for an invalid fraction."""
+    error = "central_fraction must be within (0, 1]"
     with name_scope(None, "central_crop", [image]):
         image = convert_to_tensor(image, name="image")
         if isinstance(central_fraction, Tensor):
             is_fraction = tf.logical_or(tf.greater(central_fraction, 0), tf.less_equal(central_fraction, 1))
-            image = with_dependencies([tf.Assert(is_fraction, [told])], image)
+            image = with_dependencies([tf.Assert(is_fraction, [error])], image)
         else:
             if central_fraction <= 0.0 or central_fraction > 1.0:
-                raise ValueError(told)
+                raise ValueError(error)
             if central_fraction == 1.0:
                 return image
         with_dependencies(checked(image), image)
@@ -39,7 +39,6 @@ def central_crop(image: Any, central_fraction: float) -> Any:
         if rank not in (3, 4):
             raise ValueError(f"`image` should either be a Tensor with rank = 3 or rank = 4. Had rank = {rank}.")
         first = rank - 3
-        sizes, begins = [], []
         measured = [size_along(image, axis) for axis in (first, first + 1)]
         begins = [_middle(size, central_fraction) for size in measured]
         sizes = [size - begin * 2 for size, begin in zip(measured, begins, strict=True)]
@@ -61,7 +60,7 @@ def _middle(size: Any, fraction: float) -> Any:
 
 
 def rot90(image: Any, k: TensorLike = 1, name: str | None = None) -> Any:
-    """`tf.image.rot90`: turned by `k` right angles, against the clock."""
+    """`tf.image.rot90`: rotate counterclockwise by `k` right angles."""
     with name_scope(name, "rot90", [image, k]) as scope:
         image = convert_to_tensor(image, name="image")
         image = with_dependencies(checked(image), image)
@@ -99,7 +98,7 @@ def _turned(image: Any, turns: object, scope: str, first: int) -> Any:
 def resize_image_with_pad(
     image: TensorLike, target_height: int | Tensor, target_width: int | Tensor, method: Any = 0, align_corners: bool = False
 ) -> Any:
-    """`tf.image.resize_image_with_pad`: as large as it fits, the rest is 0.  Raises ValueError for no positive size."""
+    """`tf.image.resize_image_with_pad`: resize to fit, and pad with zeros.  Raises ValueError for sizes below 1."""
     with name_scope(None, "resize_image_with_pad", [image]):
         image = convert_to_tensor(image, name="image")
         image, is_batch = as_batch(image)
@@ -124,7 +123,7 @@ def resize_image_with_pad(
 
 
 def image_gradients(image: Any) -> tuple[Any, Any]:
-    """`tf.image.image_gradients`: the differences to the next row and to the next column."""
+    """`tf.image.image_gradients`: differences to the pixels in the next row, and in the next column."""
     if image.shape.rank != 4:
         raise ValueError(f"image_gradients expects a 4D tensor [batch_size, h, w, d], not {image.shape}.")
     shape = tf.shape(image)

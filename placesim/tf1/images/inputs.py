@@ -1,4 +1,4 @@
-"""Checks of images for `tf.image`: their rank, their sizes, and one of them as a batch."""
+"""Checks and sizes of images for `tf.image`, and conversion of an image to a batch."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from placesim.tf1.graphs.tensor import Tensor
 
 
 def checked(image: Tensor, least_rank: int = 3) -> list[Any]:
-    """Assertions for an image whose shape is partly unknown; raises ValueError for an invalid shape."""
+    """Make assertions for an image with a partly unknown shape.  Raises ValueError for an invalid static shape."""
     shape = image.shape
     if shape.rank is not None and shape.rank < least_rank:
         raise ValueError(f"'image' (shape {shape}) must be at least three-dimensional.")
@@ -21,9 +21,10 @@ def checked(image: Tensor, least_rank: int = 3) -> list[Any]:
         return []
     from placesim.tf1.assertions.conditions import assert_greater_equal, assert_positive
 
-    checks = [assert_positive(array_shape(image)[-3:], ["inner 3 dims of 'image.shape' must be > 0."])]
-    checks.append(assert_greater_equal(rank(image), 3, message="'image' must be at least three-dimensional."))
-    return checks
+    return [
+        assert_positive(array_shape(image)[-3:], ["inner 3 dims of 'image.shape' must be > 0."]),
+        assert_greater_equal(rank(image), 3, message="'image' must be at least three-dimensional."),
+    ]
 
 
 def sizes_of(image: Tensor, rank: int) -> list[Any]:
@@ -36,7 +37,7 @@ def sizes_of(image: Tensor, rank: int) -> list[Any]:
 
 
 def as_batch(image: Tensor) -> tuple[Tensor, bool]:
-    """An image, or a batch of them, as a batch of shape [N, H, W, C]; and whether it was one already."""
+    """Convert an image or a batch to a batch `[N, H, W, C]`; return it, and whether it was a batch before."""
     known = image.shape.rank
     if known is None:
         image = expand_dims(image, 0)

@@ -1,4 +1,4 @@
-"""`tf.image`: how alike images are, and how much they vary."""
+"""`tf.image`: similarity of images, and total variation."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ tf = namespace("")
 
 
 def total_variation(images: Any, name: str | None = None) -> Any:
-    """`tf.image.total_variation`: the sum of the absolute differences of neighbours.  Raises ValueError for other ranks."""
+    """`tf.image.total_variation`: sum of absolute differences of neighbours.  Raises ValueError for ranks but 3 and 4."""
     with name_scope(name, "total_variation"):
         rank = images.shape.rank
         if rank == 3:
@@ -47,7 +47,7 @@ def psnr(a: Any, b: TensorLike, max_val: TensorLike, name: str | None = None) ->
 
 
 def _shape_checks(one: Any, two: Any) -> tuple[Any, Any, list[Any]]:
-    """Both shapes, and the checks that the last three dimensions are the same.  Raises ValueError."""
+    """Both shapes, and assertions that their last three dimensions are equal.  Raises ValueError for static shapes."""
     one.shape.with_rank_at_least(3)[-3:].assert_is_compatible_with(two.shape.with_rank_at_least(3)[-3:])
     if one.shape.rank is not None and two.shape.rank is not None:
         for left, right in zip(reversed(one.shape.dims[:-3]), reversed(two.shape.dims[:-3]), strict=False):
@@ -75,7 +75,7 @@ def ssim(
     k2: float = 0.03,
     return_index_map: bool = False,
 ) -> Any:
-    """`tf.image.ssim`: the structural similarity of each image, or with `return_index_map` of each place."""
+    """`tf.image.ssim`: structural similarity of each image, or with `return_index_map` of each pixel."""
     with name_scope(None, "SSIM", [img1, img2]):
         img1, img2 = convert_to_tensor(img1, name="img1"), convert_to_tensor(img2, name="img2")
         with control_dependencies(_shape_checks(img1, img2)[2]):
@@ -96,7 +96,7 @@ def ssim_multiscale(
     k1: float = 0.01,
     k2: float = 0.03,
 ) -> Any:
-    """`tf.image.ssim_multiscale`: the product of the similarities at several scales, each half as large as the one before."""
+    """`tf.image.ssim_multiscale`: product of the similarities at several scales, each half the size of the last."""
     with name_scope(None, "MS-SSIM", [img1, img2]):
         img1, img2 = convert_to_tensor(img1, name="img1"), convert_to_tensor(img2, name="img2")
         *shapes, checks = _shape_checks(img1, img2)
@@ -120,7 +120,7 @@ def ssim_multiscale(
 
 
 def _halved(images: list[Any], outer: list[Any], inner: list[Any], halves: object) -> tuple[list[Any], list[Any]]:
-    """Images of half the size, after their last row and column are doubled where the size is odd; and their inner shapes."""
+    """Halve images; return them, and their inner shapes.  Odd sizes are first padded by a copy of the last row or column."""
     flat = [tf.reshape(image, tf.concat([[-1], shape], 0)) for image, shape in zip(images, inner, strict=True)]
     rest = inner[0] % halves
     is_odd = tf.reduce_any(tf.not_equal(rest, 0))
@@ -139,7 +139,7 @@ def _halved(images: list[Any], outer: list[Any], inner: list[Any], halves: objec
 def _similarity(
     one: Tensor, two: Tensor, peak: Tensor, filter_size: int, filter_sigma: float, k1: float, k2: float, keeps_places: bool
 ) -> tuple[Any, Any]:
-    """The similarity of each channel, and its part that comes from contrast and structure."""
+    """The similarity of each channel, or with `keeps_places` of each pixel; and its factor for contrast and structure."""
     size = tf.constant(filter_size, dtypes.int32)
     sigma = tf.constant(filter_sigma, one.dtype)
     shapes = tf.shape_n([one, two])
@@ -162,7 +162,7 @@ def _similarity(
 
 
 def _terms(one: Tensor, two: Tensor, blurred: Callable[[Any], Any], peak: Tensor, k1: float, k2: float) -> tuple[Any, Any]:
-    """Luminance's and contrast's term of each place."""
+    """The factors of each pixel's similarity for luminance, and for contrast and structure."""
     least_light, least_contrast = (k1 * peak) ** 2, (k2 * peak) ** 2
     means = blurred(one), blurred(two)
     product = means[0] * means[1] * 2.0
@@ -170,7 +170,7 @@ def _terms(one: Tensor, two: Tensor, blurred: Callable[[Any], Any], peak: Tensor
     luminance = (product + least_light) / (squares + least_light)
     both = blurred(one * two) * 2.0
     each = blurred(tf.square(one) + tf.square(two))
-    least_contrast *= 1.0
+    least_contrast *= 1.0  # TensorFlow's compensation, which makes an op
     return luminance, (both - product + least_contrast) / (each - squares + least_contrast)
 
 

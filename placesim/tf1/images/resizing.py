@@ -1,4 +1,4 @@
-"""`tf.image`: images flipped, cropped, padded and resized."""
+"""`tf.image`: flip, crop, pad and resize images."""
 
 from __future__ import annotations
 
@@ -45,10 +45,7 @@ def random_flip_up_down(image: TensorLike, seed: int | None = None) -> Any:
 
 
 def _keep_shape(image: Tensor, found: Tensor) -> Any:
-    if image.shape.rank is None:
-        found.set_shape([None, None, None])
-    else:
-        found.set_shape(image.shape)
+    found.set_shape([None, None, None] if image.shape.rank is None else image.shape)
     return found
 
 
@@ -245,12 +242,11 @@ def encode_png(image: TensorLike, compression: int = -1, name: str | None = None
 
 
 def transpose_image(image: TensorLike, name: str | None = None) -> Any:
-    """`tf.image.transpose_image`: height and width change places."""
+    """`tf.image.transpose_image`: swap height and width."""
     from placesim.tf1.array.shaping import transpose
 
     with name_scope(name, "transpose", [image]):
         image = convert_to_tensor(image, name="image")
         image = with_dependencies(checked(image), image)
-        if image.shape.rank == 4:
-            return transpose(image, [0, 2, 1, 3], name="transpose" if name is None else name)
-        return transpose(image, [1, 0, 2], name="transpose" if name is None else name)
+        order = [0, 2, 1, 3] if image.shape.rank == 4 else [1, 0, 2]
+        return transpose(image, order, name="transpose" if name is None else name)

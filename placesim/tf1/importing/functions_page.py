@@ -30,7 +30,7 @@ Of the {modules} modules {complete} have all that TensorFlow has there, {empty} 
 
 
 class Module(NamedTuple):
-    """A module of the API, `tf.NAME` or `tf` itself: its names that are there, and those that only TensorFlow has."""
+    """A module of the API (`tf.NAME`, or `tf`): the names that placesim has, and those that only TensorFlow has."""
 
     name: str
     there: list[str]
@@ -38,7 +38,7 @@ class Module(NamedTuple):
 
     @property
     def title(self) -> str:
-        """As scripts write it."""
+        """The module's name in scripts."""
         return f"tf.{self.name}" if self.name else "tf"
 
 
@@ -53,7 +53,7 @@ def modules() -> list[Module]:
 
 
 def functions_sections() -> dict[str, Callable[[], str]]:
-    """The text under each heading of the page, under "" what stands before the first: one for each module, with its names."""
+    """Writers of the page's sections by heading: the introduction under "", then a section of names for each module."""
     listed = modules()
     return {
         "": partial(_introduction, listed),

@@ -14,7 +14,7 @@ from placesim.tf1.running import children
 
 ROOTS = ("tensorflow", "tensorflow_core")
 ABSL = ("absl.app", "absl.logging")
-"""The modules of absl that are answered here as well, so that they are TensorFlow's; its flags are absl's own."""
+"""Modules of absl that this hook also replaces by TensorFlow's; absl's flags stay."""
 
 
 class Finder(MetaPathFinder, Loader):
@@ -54,7 +54,7 @@ def module_for(name: str) -> ModuleType:
     parts = path.split(".")
     is_internal = parts[0] in ("python", "_api") or (parts[0] == "contrib" and not is_package(path))
     if is_internal or any(f"{known}.".startswith(f"{path}.") for known in SOURCES if path):
-        # a module's name never starts like this: it is one that `from MODULE import NAME` did not find in MODULE
+        # no module is called so: Python tries it after `from MODULE import NAME` did not find the name in MODULE
         if parts[-1].startswith("_") and parts[-1] != "_api":
             raise ModuleNotFoundError(f"No module named '{name}'", name=name)
         return _InternalModule(path)
@@ -64,16 +64,16 @@ def module_for(name: str) -> ModuleType:
 
 
 class _MissingName(NotImplementedError, AttributeError):
-    """A name that a submodule of TensorFlow's own may have, and that is not there: `hasattr` says no."""
+    """Error for a name that an internal submodule lacks here; as an AttributeError it makes `hasattr` false."""
 
 
-_MissingName.__name__ = _MissingName.__qualname__ = "NotImplementedError"  # what users see of it
+_MissingName.__name__ = _MissingName.__qualname__ = "NotImplementedError"  # the name that users see
 
 
 class _InternalModule(ModuleType):
-    """An internal submodule of TensorFlow, with names found by `import_sources`.
+    """An internal submodule of TensorFlow, with names found by `submodule_sources`.
 
-    It also stands for what `from MODULE import NAME` did not find: so a script can import what it never uses.
+    It also replaces a NAME that `from MODULE import NAME` did not find, so that a script can import names that it never uses.
     """
 
     def __init__(self, path: str, bases: Any = None, body: Any = None) -> None:
@@ -145,7 +145,7 @@ def _generated(name: str) -> Any:
 
 
 def install() -> None:
-    """From now on `import tensorflow` is answered here."""
+    """Make `import tensorflow` import placesim.tf1 in this process."""
     if not any(isinstance(finder, Finder) for finder in sys.meta_path):
         sys.meta_path.insert(0, Finder())
         children.answer_imports()

@@ -1,7 +1,7 @@
 """Names of TensorFlow's API missing from placesim.tf1: a class for each, whose call raises an error with the name.
 
-`public-names.txt` holds the functions and classes of TensorFlow 2.21's `tf.compat.v1` without Keras, `keras-names.txt` those of
-its `tf.keras` (tf_keras 2.21), `contrib-names.txt` those of TensorFlow 1.15's `tf.contrib`: a module a line.
+`public-names.txt` lists the functions and classes of TensorFlow 2.21's `tf.compat.v1` without Keras, `keras-names.txt` those of
+its `tf.keras` (tf_keras 2.21), `contrib-names.txt` those of TensorFlow 1.15's `tf.contrib`.  A line is a module.
 """
 
 from __future__ import annotations

@@ -11,9 +11,9 @@ from placesim.tf1.exports import packages, table
 
 
 def find(name: str, top: str = "tensorflow.compat.v1") -> Any:
-    """Object `tf.NAME` of the module `top`.
+    """Find `tf.NAME`; a function or class that placesim lacks is a placeholder whose call fails.
 
-    Raises AttributeError for what is no name, NotImplementedError's words for what is not there yet.
+    Raises AttributeError, which calls `tf` itself `top`, for a name that TensorFlow lacks too.
     """
     export = table().get(name)
     if export is None and name.startswith("__"):
@@ -61,7 +61,7 @@ class Namespace(ModuleType):
         self.__dict__["__path__"] = []
         self._prefix = prefix
         self._is_plain = is_plain
-        """Whether this is `import tensorflow`: `tensorflow.compat.v1` under another name."""
+        """Whether this is the module of `import tensorflow`, not of `import tensorflow.compat.v1`."""
 
     def __getattr__(self, name: str) -> Any:
         found = find(name, "tensorflow") if self._is_plain and name != "newaxis" else _find_in(self._prefix, name)
@@ -99,7 +99,7 @@ def namespace(prefix: str) -> ModuleType:
 
 
 def public_names(prefix: str) -> list[str]:
-    """The names that stand directly in a module of the API."""
+    """Sorted names directly in a module of the API."""
     start = prefix + "." if prefix else ""
     names = {name[len(start) :].partition(".")[0] for name in (*table(), *packages()) if name.startswith(start)}
     return sorted(names)

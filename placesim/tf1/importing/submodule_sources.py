@@ -1,7 +1,7 @@
 """Sources of the names in TensorFlow's own submodules (`tensorflow.python.ops.array_ops`).
 
-Most are found by the submodule's name: `tensorflow.python.ops.nn_ops` has what is in `tf.nn`, and beside it whatever is in
-`tf`. `SOURCES` says where else: a submodule -> modules of placesim.tf1 or of the public API, "" being `tf`.
+Most sources follow from the submodule's name: `tensorflow.python.ops.nn_ops` has the names of `tf.nn`, and those of `tf`.
+`SOURCES` has the others: by submodule, modules of placesim.tf1 or of the public API, where "" is `tf`.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-_LAYERS = "layers.core layers.convolutional layers.pooling layers.normalization layers.layer layers"
 _ROWS = {
     "framework.ops": (
         "tf graphs.graph graphs.tensor ops.conversion graphs.default_graph_scopes graphs.graph_keys graphs.scopes "
@@ -67,12 +66,9 @@ _ROWS = {
     "platform.flags": "app.flags flags",
     "platform.googletest": "test",
     "platform.benchmark": "test",
-    "layers.layers": _LAYERS,
-    "layers.core": _LAYERS,
-    "layers.convolutional": _LAYERS,
-    "layers.pooling": _LAYERS,
-    "layers.normalization": _LAYERS,
-    "layers.base": _LAYERS,
+    "layers.layers layers.core layers.convolutional layers.pooling layers.normalization layers.base": (
+        "layers.core layers.convolutional layers.pooling layers.normalization layers.layer layers"
+    ),
     "layers.utils": "layers.layer contrib.outputs",
     "util.nest": "types.nest",
     "util.compat": "compat",
@@ -92,16 +88,16 @@ SOURCES = {
     "contrib.slim.python.slim": ("contrib.slim",),
 }
 _ENDINGS = re.compile(r"_(ops|impl|lib|ops_impl|ops_lib|v1|v2|ops_v2)$")
-_FIRST = re.compile(r"(?<=[a-z])(_v1|V1)$")
+_V1_ENDING = re.compile(r"(?<=[a-z])(_v1|V1)$")
 _ALIASES = {"training": "train", "string": "strings", "checkpoint": "train", "linalg_ops": "linalg", "summary_ops": "summary"}
 """Public module for a part of a submodule's name, if it is called differently."""
 
 
 def names_of(name: str) -> Iterator[str]:
-    """Possible names here, the likeliest first: the first version's of something needs no number."""
+    """Possible names in placesim.tf1, the likeliest first: a name of version 1 may lack its ending here."""
     yield name
-    if _FIRST.search(name):
-        yield _FIRST.sub("", name)
+    if _V1_ENDING.search(name):
+        yield _V1_ENDING.sub("", name)
 
 
 def sources_of(path: str) -> Iterator[str]:
@@ -117,7 +113,7 @@ def sources_of(path: str) -> Iterator[str]:
             yield from _by_parts(inside)
         return
     inside = path.removeprefix("python.")
-    yield from (inside,)
+    yield inside
     yield from _by_parts(inside)
     yield ""
 

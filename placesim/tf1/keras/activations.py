@@ -18,7 +18,7 @@ def linear(x: TensorLike) -> Any:
 
 
 def relu(x: TensorLike, alpha: float = 0.0, max_value: float | None = None, threshold: float = 0.0) -> Any:
-    """The positive part; with `alpha` a share of the rest, up to a largest value.  Raises NotImplementedError."""
+    """ReLU, leaky with `alpha`, or limited to `max_value`.  Raises NotImplementedError for a threshold."""
     if threshold != 0.0:
         from placesim.tf1.importing.missing_names import not_there
 
@@ -41,7 +41,7 @@ def softmax(x: Any, axis: int = -1) -> Any:
     return tf.nn.softmax(x, axis=axis)
 
 
-_NAMES = (*("elu", "exponential", "linear", "relu", "selu", "sigmoid", "softmax", "softplus", "softsign", "swish", "tanh"),)
+_NAMES = ("elu", "exponential", "linear", "relu", "selu", "sigmoid", "softmax", "softplus", "softsign", "swish", "tanh")
 
 
 def get(identifier: Any) -> Callable[..., Any]:

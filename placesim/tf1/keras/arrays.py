@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from placesim.tf1.graphs.tensor_likes import TensorLike
 
 
 def to_categorical(y: TensorLike, num_classes: int | None = None, dtype: str = "float32") -> Any:
-    """Class numbers as rows with a one, in an array."""
-    import numpy as np
-
+    """One-hot array of class numbers."""
     numbers = np.array(y, dtype="int")
     shape = numbers.shape[:-1] if numbers.ndim > 1 and numbers.shape[-1] == 1 else numbers.shape
     numbers = numbers.ravel()
@@ -19,9 +19,7 @@ def to_categorical(y: TensorLike, num_classes: int | None = None, dtype: str = "
 
 
 def normalize(x: Any, axis: int = -1, order: int = 2) -> Any:
-    """An array divided by its length along an axis."""
-    import numpy as np
-
+    """Divide an array by its norms along an axis."""
     lengths = np.atleast_1d(np.linalg.norm(x, order, axis))
     lengths[lengths == 0] = 1
     return x / np.expand_dims(lengths, axis)

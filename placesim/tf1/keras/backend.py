@@ -1,4 +1,4 @@
-"""`tf.keras.backend`: functions of tensors under Keras' names, and the phase that says whether layers train."""
+"""`tf.keras.backend`: functions of tensors under Keras' names, and the learning phase."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ def learning_phase() -> Any:
 
 
 def set_learning_phase(value: TensorLike) -> None:
-    """From now on layers of this graph train, or don't.  Raises ValueError."""
+    """Set whether layers of this graph train.  Raises ValueError for other values than 0 and 1."""
     if value not in (0, 1):
         raise ValueError("Expected learning phase to be 0 or 1.")
     setattr(tf.get_default_graph(), _PHASE, bool(value))
 
 
 def epsilon() -> float:
-    """Constant against zero denominators."""
+    """Small number that avoids divisions by zero."""
     return 1e-7
 
 
@@ -80,7 +80,7 @@ def placeholder(
 
 def _reduction(name: str) -> Any:
     def reduction(x: Any, axis: TensorLike | None = None, keepdims: bool = False) -> Any:
-        x = tf.cast(x, floatx()) if name in ("mean",) and x.dtype.base_dtype == tf.bool else x
+        x = tf.cast(x, floatx()) if name == "mean" and x.dtype.base_dtype == tf.bool else x
         return getattr(tf, f"reduce_{name}")(x, axis, keepdims)
 
     reduction.__doc__ = f"`tf.reduce_{name}`."
@@ -108,7 +108,7 @@ def pow(x: TensorLike, a: TensorLike) -> Any:
 
 
 def clip(x: TensorLike, min_value: object, max_value: object) -> Any:
-    """Each element, brought between two values."""
+    """Limit each element to a range."""
     return tf.clip_by_value(x, min_value, max_value)
 
 
@@ -122,17 +122,17 @@ def dot(x: TypedTensor, y: TypedTensor) -> Any:
 
 
 def concatenate(tensors: Sequence[TypedTensor], axis: int = -1) -> Any:
-    """Tensors one after another along an axis."""
+    """Concatenate tensors along an axis."""
     return tf.concat(tensors, axis % tensors[0].shape.rank if axis < 0 and tensors[0].shape.rank else axis)
 
 
 def expand_dims(x: TensorLike, axis: int = -1) -> Any:
-    """A further dimension of size 1."""
+    """Add a dimension of size 1."""
     return tf.expand_dims(x, axis)
 
 
 def flatten(x: TensorLike) -> Any:
-    """All elements in a row."""
+    """Reshape a tensor to a vector."""
     return tf.reshape(x, [-1])
 
 
@@ -147,12 +147,12 @@ def argmin(x: TensorLike, axis: int = -1) -> Any:
 
 
 def stack(x: TensorLike, axis: int = 0) -> Any:
-    """Tensors as one of a higher rank."""
+    """Stack tensors along a new axis."""
     return tf.stack(x, axis=axis)
 
 
 def get_session() -> Any:
-    """The default session, or a new one that is kept."""
+    """The default session, or the graph's own one, made at the first call."""
     found = tf.get_default_session()
     if found is None:
         graph = tf.get_default_graph()
@@ -168,5 +168,5 @@ def set_session(session: object) -> None:
 
 
 def clear_session() -> None:
-    """A new default graph."""
+    """Replace the default graph."""
     tf.reset_default_graph()

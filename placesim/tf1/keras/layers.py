@@ -1,9 +1,8 @@
-"""`tf.keras.layers` in graphs: those of `tf.layers` with Keras' own names, scopes and variables, and further ones without."""
+"""`tf.keras.layers` in graphs: layers of `tf.layers` with Keras' names, scopes and variables, and layers without variables."""
 
 from __future__ import annotations
 
 import inspect
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -21,7 +20,7 @@ _OF_INPUTS = ("input_shape", "input_dim", "batch_input_shape", "batch_size", "in
 
 
 class Layer(layer.Layer):
-    """Base of Keras' layers: a name scope, and variables of resource handles in it that are in no variable scope."""
+    """Base class of Keras layers, which have a name scope and resource variables, but no variable scope."""
 
     def __init__(self, trainable: bool = True, name: str | None = None, dtype: DTypeLike | None = None, **kwargs: Any) -> None:
         self.has_input_shape = any(kwargs.pop(key, None) is not None for key in _OF_INPUTS)
@@ -68,11 +67,11 @@ class Layer(layer.Layer):
         return variable
 
     def add_loss(self, losses: TensorLike, inputs: TensorLike | None = None, **_: object) -> None:
-        """Puts losses into the layer's own."""
+        """Add losses to the layer's."""
         self._losses += losses if isinstance(losses, (list, tuple)) else [losses]
 
     def add_update(self, updates: TensorLike, inputs: TensorLike | None = None) -> None:
-        """Puts updates into the layer's own."""
+        """Add updates to the layer's."""
         for update in updates if isinstance(updates, (list, tuple)) else [updates]:
             self._updates.append(getattr(update, "op", update))
 
@@ -88,20 +87,16 @@ class Layer(layer.Layer):
 
 def _unique_name(kind: str) -> str:
     """`dense`, `dense_1`, ...: numbered per graph together with `tf.layers`."""
-    word = re.sub("([a-z])([A-Z])", r"\1_\2", re.sub("(.)([A-Z][a-z0-9]+)", r"\1_\2", kind)).lower()
-    graph = tf.get_default_graph()
-    counts = getattr(graph, "layer_names", None)
-    if counts is None:
-        counts = graph.layer_names = {}
-    counts[word] = counts.get(word, 0) + 1
-    return word if counts[word] == 1 else f"{word}_{counts[word] - 1}"
+    word = layer.word_of(kind)
+    number = layer.next_number(word)
+    return word if number == 1 else f"{word}_{number - 1}"
 
 
 _READ = {"activation": activations.get, "regularizer": regularizers.get, "initializer": keras_get}
 
 
 def _of(kind: Any, **defaults: object) -> Any:
-    """A layer of `tf.layers` as Keras'; its activation, regularizers and initializers may be told by name."""
+    """Make Keras' class of a `tf.layers` layer, whose activation, regularizers and initializers can be names."""
     arguments = [
         name for name in inspect.signature(kind.__init__).parameters if name not in ("self", "kwargs", "name", "trainable")
     ]
@@ -280,7 +275,7 @@ def _called(kind: type[layer.Layer]) -> Callable[..., Any]:
     def call(inputs: Any, **kwargs: Any) -> Any:
         return kind(**kwargs)(inputs)
 
-    call.__doc__ = f"A `{kind.__name__}` layer applied."
+    call.__doc__ = f"Make a `{kind.__name__}` layer and apply it."
     return call
 
 
@@ -288,7 +283,7 @@ add, multiply, subtract, maximum, minimum, concatenate = map(_called, (Add, Mult
 
 
 class Embedding(Layer):
-    """Each number as its row of a variable."""
+    """Maps each number to a row of a variable."""
 
     def __init__(
         self,
@@ -325,9 +320,8 @@ def Input(  # noqa: N802
     if shape is None and batch_shape is None:
         raise ValueError("Please provide to Input a `shape` or a `tensor` or a `type_spec` argument.")
     whole = batch_shape if batch_shape is not None else (batch_size, *(shape if isinstance(shape, (list, tuple)) else (shape,)))
-    count_from_one = _unique_name("Input")
-    at = int(count_from_one.rpartition("_")[2]) + 1 if "_" in count_from_one else 1
-    return tf.placeholder(dtype or tf.float32, whole, name=name or f"input_{at}")
+    number = layer.next_number("input")
+    return tf.placeholder(dtype or tf.float32, whole, name=name or f"input_{number}")
 
 
 class Sequential(Layer):
@@ -340,7 +334,7 @@ class Sequential(Layer):
             self.add(one)
 
     def add(self, layer: object) -> None:
-        """A further layer."""
+        """Append a layer."""
         if not isinstance(layer, Layer) or (not self.layers and layer.has_input_shape):
             raise not_there("keras.Sequential whose first layer has an input_shape", "without it it is called on tensors")
         self.layers.append(layer)

@@ -37,7 +37,7 @@ class L2(Regularizer):
 
 
 class L1L2(Regularizer):
-    """Both, summed."""
+    """The sum of L1 and L2 regularization."""
 
     def __init__(self, l1: float = 0.0, l2: float = 0.0) -> None:
         self.l1, self.l2 = float(l1 or 0.0), float(l2 or 0.0)
@@ -55,7 +55,7 @@ l1, l2 = L1, L2
 
 
 def l1_l2(l1: float = 0.01, l2: float = 0.01) -> L1L2:
-    """Both, summed."""
+    """The sum of L1 and L2 regularization."""
     return L1L2(l1, l2)
 
 

@@ -1,1 +1,1 @@
-"""`tf.layers`: layers that keep their variables, and functions that make one and apply it at once."""
+"""`tf.layers`: layers with variables, and functions that make a layer and apply it."""

@@ -13,7 +13,7 @@ _FORMATS = {1: ("NCW", "NWC"), 2: ("NCHW", "NHWC"), 3: ("NCDHW", "NDHWC")}
 
 
 class _Convolution(Layer):
-    """Base of the layers with a kernel over `rank` dimensions."""
+    """Base class of layers with a kernel over `rank` dimensions."""
 
     rank = 2
     op_name = "Conv2D"
@@ -144,33 +144,29 @@ class _TransposedConvolution(_Convolution):
         spatial = [known[first + i] for i in range(self.rank)]
         if None in spatial:
             spatial = [shape[first + i] for i in range(self.rank)]
-        grown = [
-            self._length(size, kernel, stride)
-            for size, kernel, stride in zip(spatial, self.kernel_size, self.strides, strict=True)
-        ]
-        whole = tf.stack([batch, *grown, self.filters] if last else [batch, self.filters, *grown])
+        lengths = self._lengths(spatial)
+        whole = tf.stack([batch, *lengths, self.filters] if last else [batch, self.filters, *lengths])
         outputs = self._deconvolve(inputs, whole)
-        lengths = [
-            None if size is None else self._length(size, kernel, stride)
-            for size, kernel, stride in zip(known[first : first + self.rank], self.kernel_size, self.strides, strict=True)
-        ]
+        lengths = self._lengths(known[first : first + self.rank])
         outputs.set_shape([known[0], *lengths, self.filters] if last else [known[0], self.filters, *lengths])
         return outputs
 
-    def _length(self, size: Any, kernel: int, stride: int) -> Any:
-        """The size that a convolution would bring back to this one."""
-        length = size * stride
-        return length + max(kernel - stride, 0) if self.padding == "valid" else length
+    def _lengths(self, spatial: list[Any]) -> list[Any]:
+        """Output sizes: those from which a convolution would make the sizes `spatial`; None for None."""
+        found: list[Any] = []
+        for size, kernel, stride in zip(spatial, self.kernel_size, self.strides, strict=True):
+            length: Any = None if size is None else size * stride
+            found.append(length + max(kernel - stride, 0) if length is not None and self.padding == "valid" else length)
+        return found
 
     def _deconvolve(self, inputs: TensorLike, whole: Any) -> Any:
+        strides = [1, *self.strides, 1] if self.data_format == "channels_last" else [1, 1, *self.strides]
+        options = {"strides": strides, "padding": self.padding.upper(), "data_format": self._layout}
         kernel = self.kernel  # type: ignore[attr-defined]
-        options = {"padding": self.padding.upper(), "data_format": self._layout}
         if self.rank == 3:
-            strides = (1, *self.strides, 1) if self.data_format == "channels_last" else (1, 1, *self.strides)
-            return tf.nn.conv3d_transpose(inputs, kernel, whole, strides=list(strides), **options)
-        whole[0]
-        strides = (1, *self.strides, 1) if self.data_format == "channels_last" else (1, 1, *self.strides)
-        return tf.nn.conv2d_transpose(inputs, kernel, whole, strides=list(strides), **options)
+            return tf.nn.conv3d_transpose(inputs, kernel, whole, **options)
+        whole[0]  # TensorFlow makes this op, which nothing reads
+        return tf.nn.conv2d_transpose(inputs, kernel, whole, **options)
 
 
 class _TransposedConvolutionInit(_TransposedConvolution):
@@ -211,7 +207,7 @@ class Conv3DTranspose(_TransposedConvolutionInit):
 
 
 class SeparableConv2D(_Convolution):
-    """A convolution in each channel, and one of 1 x 1 over the channels."""
+    """A convolution of each channel, and then a 1 x 1 convolution of all channels."""
 
     kernels = ("depthwise_kernel", "pointwise_kernel")
 
@@ -272,10 +268,10 @@ def _function(kind: type[_Convolution], documentation: str) -> Any:
     return layer
 
 
-conv1d = _function(Conv1D, "A `Conv1D` layer applied.")
-conv2d = _function(Conv2D, "A `Conv2D` layer applied.")
-conv3d = _function(Conv3D, "A `Conv3D` layer applied.")
-conv2d_transpose = _function(Conv2DTranspose, "A `Conv2DTranspose` layer applied.")
-conv3d_transpose = _function(Conv3DTranspose, "A `Conv3DTranspose` layer applied.")
-separable_conv2d = _function(SeparableConv2D, "A `SeparableConv2D` layer applied.")
+conv1d = _function(Conv1D, "Make a `Conv1D` layer and apply it.")
+conv2d = _function(Conv2D, "Make a `Conv2D` layer and apply it.")
+conv3d = _function(Conv3D, "Make a `Conv3D` layer and apply it.")
+conv2d_transpose = _function(Conv2DTranspose, "Make a `Conv2DTranspose` layer and apply it.")
+conv3d_transpose = _function(Conv3DTranspose, "Make a `Conv3DTranspose` layer and apply it.")
+separable_conv2d = _function(SeparableConv2D, "Make a `SeparableConv2D` layer and apply it.")
 convolution1d, convolution2d, convolution3d = conv1d, conv2d, conv3d

@@ -37,17 +37,9 @@ class Dense(Layer):
             wanted = "Received an invalid value for `units`, expected a positive integer."
             raise ValueError(f"{wanted} Received: units={units}")
         self.activation, self.use_bias = activation, use_bias
-        self._kernel: dict[str, Any] = {
-            "initializer": kernel_initializer,
-            "regularizer": kernel_regularizer,
-            "constraint": kernel_constraint,
-        }
         bias_initializer = tf.zeros_initializer() if bias_initializer is None else bias_initializer
-        self._bias: dict[str, Any] = {
-            "initializer": bias_initializer,
-            "regularizer": bias_regularizer,
-            "constraint": bias_constraint,
-        }
+        self._kernel_options: Any = (kernel_initializer, kernel_regularizer, True, kernel_constraint)
+        self._bias_options: Any = (bias_initializer, bias_regularizer, True, bias_constraint)
         self.kernel: Any = None
         self.bias: Any = None
         self.input_spec = InputSpec(min_ndim=2)
@@ -63,9 +55,9 @@ class Dense(Layer):
             wanted = "The last dimension of the inputs to a Dense layer should be defined. Found None."
             raise ValueError(f"{wanted} Full input shape received: {shape}")
         self.input_spec = InputSpec(min_ndim=2, axes={-1: last})
-        self.kernel = self.add_weight("kernel", [last, self.units], dtype, trainable=True, **self._kernel)
+        self.kernel = self.add_weight("kernel", [last, self.units], dtype, *self._kernel_options)
         if self.use_bias:
-            self.bias = self.add_weight("bias", [self.units], dtype, trainable=True, **self._bias)
+            self.bias = self.add_weight("bias", [self.units], dtype, *self._bias_options)
 
     def call(self, inputs: Any, *args: object, **kwargs: object) -> Any:
         rank = inputs.shape.ndims
@@ -104,7 +96,7 @@ class Dropout(Layer):
 
 
 class Flatten(Layer):
-    """All dimensions but the first as one."""
+    """Joins all dimensions but the first."""
 
     def __init__(self, data_format: str | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -144,24 +136,9 @@ def dense(
     name: str | None = None,
     reuse: object = None,
 ) -> Any:
-    """A `Dense` layer applied."""
-    layer = Dense(
-        units,
-        activation,
-        use_bias,
-        kernel_initializer,
-        bias_initializer,
-        kernel_regularizer,
-        bias_regularizer,
-        activity_regularizer,
-        kernel_constraint,
-        bias_constraint,
-        trainable,
-        name,
-        _scope=name,
-        _reuse=reuse,
-    )
-    return layer(inputs)
+    """Make a `Dense` layer and apply it."""
+    options = {key: value for key, value in locals().items() if key not in ("inputs", "reuse")}
+    return Dense(**options, _scope=name, _reuse=reuse)(inputs)
 
 
 def dropout(
@@ -172,10 +149,10 @@ def dropout(
     training: object = False,
     name: str | None = None,
 ) -> Any:
-    """A `Dropout` layer applied."""
+    """Make a `Dropout` layer and apply it."""
     return Dropout(rate, noise_shape, seed, name)(inputs, training=training)
 
 
 def flatten(inputs: TensorLike, name: str | None = None, data_format: str = "channels_last") -> Any:
-    """A `Flatten` layer applied."""
+    """Make a `Flatten` layer and apply it."""
     return Flatten(data_format=data_format, name=name)(inputs)

@@ -1,4 +1,4 @@
-"""`tf.layers.Layer`: a variable scope, a name scope, and variables that are made at the first call."""
+"""`tf.layers.Layer`, whose scopes and variables are made at its first call."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from placesim.tf1.types.shapes import TensorShape
 
 
 class InputSpec:
-    """Requirements on a layer's inputs: a rank, a least rank, or sizes of axes."""
+    """Requirements on a layer's inputs: a rank, its limits, or sizes of axes."""
 
     def __init__(
         self,
@@ -46,8 +46,8 @@ class InputSpec:
         for axis, size in self.axes.items():
             found = shape.as_list()[int(axis)]
             if size is not None and found not in (size, None):
-                told = f"expected axis {axis} of input shape to have value {size}, but received input with shape {shape}"
-                raise ValueError(f"{start} {told}")
+                wanted = f"expected axis {axis} of input shape to have value {size}"
+                raise ValueError(f"{start} {wanted}, but received input with shape {shape}")
 
 
 class Layer:
@@ -65,19 +65,19 @@ class Layer:
         kwargs.pop("dynamic", None)
         if kwargs:
             raise TypeError("Keyword argument not understood:", next(iter(kwargs)))
-        word = re.sub("([a-z])([A-Z])", r"\1_\2", re.sub("(.)([A-Z][a-z0-9]+)", r"\1_\2", type(self).__name__)).lower()
+        word = word_of(type(self).__name__)
         self._base_name = name or (word if word[:1] != "_" else "private" + word)
-        self._name = name or _unique_name(self._base_name)
+        self._name = name or f"{self._base_name}_{next_number(self._base_name)}"
         self._scope: Any = None
         self._variables: list[Any] = []
         self._trainable: list[bool] = []
         self._losses: list[Any] = []
         self._updates: list[Any] = []
 
-    # --- what a layer gives ---
+    # --- methods that layers override ---
 
     def build(self, input_shape: ShapeLike) -> None:
-        """Makes the variables for inputs of this shape."""
+        """Make the variables for inputs of this shape."""
         self.built = True
 
     def call(self, inputs: TensorLike, *args: object, **kwargs: object) -> Any:
@@ -106,11 +106,11 @@ class Layer:
         return outputs
 
     def apply(self, inputs: TensorLike, *args: object, **kwargs: object) -> Any:
-        """The layer called."""
+        """Call the layer."""
         return self(inputs, *args, **kwargs)
 
     def _enter_first(self, scope: object = None) -> None:
-        """Takes the variable and name scope at the first call: the one named, else a unique one."""
+        """At the first call, open the layer's variable scope and name scope: the given ones, else unique ones."""
         if self._scope is not None:
             return
         given = scope if scope is not None else self._given_scope
@@ -151,7 +151,7 @@ class Layer:
         trainable = self.trainable and (True if trainable is None else trainable)
         roles = {"synchronization": synchronization, "aggregation": aggregation}
         given = {key: value for key, value in roles.items() if value is not None}
-        # a variable that is found again has its regularizer's loss already
+        # a reused variable already has its regularizer's loss
         before = len(tf.get_default_graph().get_operations())
         with self._inside():
             variable = tf.get_variable(
@@ -184,13 +184,13 @@ class Layer:
                 self.add_loss(loss / tf.cast(tf.shape(output)[0], loss.dtype))
 
     def add_loss(self, losses: TensorLike, inputs: TensorLike | None = None) -> None:
-        """Puts losses into the layer's and into the collection of regularizers' losses."""
+        """Add losses to the layer's, and to the collection of regularization losses."""
         for loss in losses if isinstance(losses, (list, tuple)) else [losses]:
             self._losses.append(loss)
             tf.add_to_collection("regularization_losses", loss)
 
     def add_update(self, updates: TensorLike, inputs: TensorLike | None = None) -> None:
-        """Puts updates into the layer's and into the collection of updates to run with a training step."""
+        """Add updates to the layer's, and to the collection of updates that a training step runs."""
         for update in updates if isinstance(updates, (list, tuple)) else [updates]:
             op = update.op if isinstance(update, Tensor) else getattr(update, "op", update)
             self._updates.append(op)
@@ -210,7 +210,7 @@ class Layer:
 
     @property
     def scope_name(self) -> str:
-        """The variable scope's name.  Raises ValueError before there is one."""
+        """The variable scope's name.  Raises ValueError before the first call."""
         if self._scope is None:
             raise ValueError(
                 f'No name available for layer scope because the layer "{self._name}" has not been used yet. The scope name  is '
@@ -249,18 +249,23 @@ class Layer:
         return list(self._updates)
 
     def count_params(self) -> int:
-        """The number of elements of all its variables."""
+        """Number of elements of all variables."""
         return sum(int(variable.shape.num_elements()) for variable in self._variables)
 
 
-def _unique_name(base: str) -> str:
-    """A layer's own name: `dense_1`, ..., counted in the graph."""
+def word_of(kind: str) -> str:
+    """A class's name in snake case, without separating digits: `conv2d`."""
+    return re.sub("([a-z])([A-Z])", r"\1_\2", re.sub("(.)([A-Z][a-z0-9]+)", r"\1_\2", kind)).lower()
+
+
+def next_number(base: str) -> int:
+    """Number of the graph's layers with this name so far, including a new one."""
     graph = tf.get_default_graph()
     counts = getattr(graph, "layer_names", None)
     if counts is None:
         counts = graph.layer_names = {}
     counts[base] = counts.get(base, 0) + 1
-    return f"{base}_{counts[base]}"
+    return int(counts[base])
 
 
 def _converted(inputs: TensorLike) -> Any:
@@ -300,7 +305,7 @@ def smart_constant(condition: TensorLike) -> bool | None:
 
 
 def sizes(value: PerDimension, count: int, name: str) -> tuple[int, ...]:
-    """One number, or one a dimension, as one a dimension.  Raises ValueError."""
+    """Convert a number for all dimensions, or one for each, to one for each.  Raises ValueError."""
     if isinstance(value, int):
         return (value,) * count
     try:
@@ -313,7 +318,7 @@ def sizes(value: PerDimension, count: int, name: str) -> tuple[int, ...]:
 
 
 def data_format_of(value: str) -> str:
-    """`channels_last` or `channels_first`.  Raises ValueError."""
+    """A data format in lower case: `channels_last` or `channels_first`.  Raises ValueError for others."""
     found = value.lower()
     if found not in ("channels_first", "channels_last"):
         wanted = 'The `data_format` argument must be one of "channels_first", "channels_last".'
@@ -322,7 +327,7 @@ def data_format_of(value: str) -> str:
 
 
 def padding_of(value: str) -> str:
-    """`valid` or `same`.  Raises ValueError."""
+    """A padding in lower case: `valid`, `same` or `causal`.  Raises ValueError for others."""
     found = value.lower() if isinstance(value, str) else value
     if found not in ("valid", "same", "causal"):
         wanted = 'The `padding` argument must be a list/tuple or one of "valid", "same" (or "causal", only for `Conv1D).'

@@ -13,7 +13,7 @@ from placesim.tf1.types.shapes import TensorShape
 
 
 class BatchNormalization(Layer):
-    """Brings each channel to mean zero and deviation one, over the batch where it trains, else by moving averages."""
+    """Normalizes each channel to mean 0 and deviation 1: in training over the batch, else with moving averages."""
 
     def __init__(
         self,
@@ -75,7 +75,7 @@ class BatchNormalization(Layer):
         dtype = self._given_dtype or tf.float32
         is_half = dtypes.is_half(dtype)
         param_dtype = tf.float32 if is_half else dtype
-        # the fused kernel takes only pictures and volumes of at most single precision, even if it is asked for
+        # the fused kernel only takes images and volumes of half or single precision, even if `fused` is true
         has_kernel = shape.ndims in (4, 5) and self.axis in ([1], [shape.ndims - 1]) and (is_half or dtype == tf.float32)
         self.fused = self.fused is not False and has_kernel
         sizes = [known[axis] for axis in self.axis]
@@ -130,7 +130,7 @@ class BatchNormalization(Layer):
     def _plain(self, inputs: Any, training: TensorLike) -> Any:
         dtype = inputs.dtype.base_dtype
         if dtypes.is_half(dtype):
-            # the variance of half floats soon is too large for one
+            # the variance of half floats can overflow
             return tf.cast(self._normalized(tf.cast(inputs, tf.float32), training), dtype)
         return self._normalized(inputs, training)
 
@@ -168,7 +168,7 @@ def _chosen(training: TensorLike, now: Tensor, average: Tensor) -> Any:
 
 
 def _moved(average: Tensor, value: Tensor, momentum: Any) -> Any:
-    """An average brought nearer to a value."""
+    """Update a moving average with a value."""
     with tf.name_scope("AssignMovingAvg", values=[average, value, momentum]) as scope, tf.colocate_with(average):
         share = tf.convert_to_tensor(1.0 - momentum, name="decay")
         if share.dtype.base_dtype != average.dtype.base_dtype:
@@ -203,30 +203,6 @@ def batch_normalization(
     virtual_batch_size: int | None = None,
     adjustment: object = None,
 ) -> Any:
-    """A `BatchNormalization` layer applied; its updates are in the collection `update_ops`."""
-    layer = BatchNormalization(
-        axis,
-        momentum,
-        epsilon,
-        center,
-        scale,
-        beta_initializer,
-        gamma_initializer,
-        moving_mean_initializer,
-        moving_variance_initializer,
-        beta_regularizer,
-        gamma_regularizer,
-        beta_constraint,
-        gamma_constraint,
-        renorm,
-        renorm_clipping,
-        renorm_momentum,
-        fused,
-        trainable,
-        virtual_batch_size,
-        adjustment,
-        name,
-        _scope=name,
-        _reuse=reuse,
-    )
-    return layer(inputs, training=training)
+    """Make a `BatchNormalization` layer and apply it.  Its updates are in the collection `update_ops`."""
+    options = {key: value for key, value in locals().items() if key not in ("inputs", "training", "reuse")}
+    return BatchNormalization(**options, _scope=name, _reuse=reuse)(inputs, training=training)

@@ -95,7 +95,7 @@ def _function(kind: type[_Pooling]) -> Any:
     ) -> Any:
         return kind(pool_size, strides, padding, data_format, name)(inputs)
 
-    layer.__doc__ = f"A `{kind.__name__}` layer applied."
+    layer.__doc__ = f"Make a `{kind.__name__}` layer and apply it."
     return layer
 
 

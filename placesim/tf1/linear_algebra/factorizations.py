@@ -1,7 +1,8 @@
-"""Factorisations and solutions of matrices, as `tf.linalg` has them beside the ops' own functions."""
+"""`tf.linalg`: factorizations of matrices, and solutions of linear equations."""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ tf = namespace("")
 
 
 def adjoint(matrix: TensorLike, name: str | None = None) -> Any:
-    """The transposed conjugate of the last two dimensions."""
+    """The conjugate transpose in the last two dimensions."""
     with name_scope(name, "adjoint", [matrix]):
         return tf.matrix_transpose(convert_to_tensor(matrix, name="matrix"), conjugate=True)
 
@@ -25,13 +26,13 @@ def adjoint(matrix: TensorLike, name: str | None = None) -> Any:
 def matrix_triangular_solve(
     matrix: TensorLike, rhs: TensorLike, lower: bool = True, adjoint: bool = False, name: str | None = None
 ) -> Any:
-    """x of matrix x = rhs for a triangular matrix."""
+    """Solve `matrix x = rhs` for a triangular matrix."""
     with name_scope(name, "triangular_solve", [matrix, rhs]):
         return gen("MatrixTriangularSolve")(matrix, rhs, lower=lower, adjoint=adjoint)
 
 
 def cholesky_solve(chol: TensorLike, rhs: TensorLike, name: str | None = None) -> Any:
-    """x of A x = rhs, by A's Cholesky factor."""
+    """Solve `A x = rhs` with the Cholesky factor of A."""
     with name_scope(name, "cholesky_solve", [chol, rhs]):
         y = gen("MatrixTriangularSolve")(chol, rhs, adjoint=False, lower=True)
         return gen("MatrixTriangularSolve")(chol, y, adjoint=True, lower=True)
@@ -62,7 +63,7 @@ def logdet(matrix: TensorLike, name: str | None = None) -> Any:
 
 
 def matrix_solve_ls(matrix: Any, rhs: Any, l2_regularizer: Any = 0.0, fast: bool = True, name: str | None = None) -> Any:
-    """The x with the least `|matrix x - rhs|`; `fast`: by the normal equations' Cholesky factor."""
+    """The x that minimizes `|matrix x - rhs|`; `fast` solves the normal equations by Cholesky factorization."""
     if not fast:
         matrix = convert_to_tensor(matrix, name="matrix")
         return gen("MatrixSolveLs")(matrix, rhs, l2_regularizer, fast=fast, name=name)
@@ -71,16 +72,12 @@ def matrix_solve_ls(matrix: Any, rhs: Any, l2_regularizer: Any = 0.0, fast: bool
         if sizes.is_fully_defined():
             return (_overdetermined if sizes[-2] >= sizes[-1] else _underdetermined)(matrix, rhs, l2_regularizer)
         sizes = tf.shape(matrix)[-2:]
-        is_tall = sizes[-2] >= sizes[-1]
-        return tf.cond(
-            is_tall,
-            lambda: _overdetermined(matrix, rhs, l2_regularizer),
-            lambda: _underdetermined(matrix, rhs, l2_regularizer),
-        )
+        solvers = [partial(solve, matrix, rhs, l2_regularizer) for solve in (_overdetermined, _underdetermined)]
+        return tf.cond(sizes[-2] >= sizes[-1], *solvers)
 
 
 def _factor(matrix: Any, l2_regularizer: object, is_first: bool) -> Any:
-    """The Cholesky factor of the matrix's product with itself, made regular."""
+    """Cholesky factor of a matrix's product with its adjoint, plus `l2_regularizer` on the diagonal."""
     product = tf.matmul(matrix, matrix, adjoint_a=is_first, adjoint_b=not is_first)
     if l2_regularizer != 0:
         sizes = tf.shape(matrix)
@@ -100,13 +97,13 @@ def _underdetermined(matrix: TensorLike, rhs: TensorLike, l2_regularizer: object
     return tf.matmul(matrix, cholesky_solve(factor, rhs), adjoint_a=True)
 
 
-# --- by their factors -----------------------------------------------------------------------------------------------
+# --- norms, ranks and factors ---------------------------------------------------------------------------------------
 
 
 def normalize(
     tensor: TensorLike, ord: object = "euclidean", axis: TensorLike | None = None, name: str | None = None
 ) -> tuple[Any, Any]:
-    """A tensor over its norm, and that."""
+    """A tensor divided by its norm, and the norm."""
     with name_scope(name, "normalize", [tensor]):
         tensor = convert_to_tensor(tensor)
         length = tf.norm(tensor, ord, axis, keepdims=True)
@@ -132,7 +129,7 @@ def _eps(a: Tensor) -> Any:
 
 
 def lu_reconstruct(lower_upper: TensorLike, perm: TensorLike, validate_args: bool = False, name: str | None = None) -> Any:
-    """The matrix of an LU factorisation."""
+    """The matrix of an LU factorization."""
     with name_scope(name or "lu_reconstruct"):
         lower_upper = convert_to_tensor(lower_upper, dtype_hint=tf.float32, name="lower_upper")
         perm = convert_to_tensor(perm, dtype_hint=tf.int32, name="perm")
@@ -153,7 +150,7 @@ def _reconstructed(lower_upper: Tensor, perm: TensorLike) -> Any:
 def lu_solve(
     lower_upper: TensorLike, perm: TensorLike, rhs: TensorLike, validate_args: bool = False, name: str | None = None
 ) -> Any:
-    """x of A x = rhs, by A's LU factorisation."""
+    """Solve `A x = rhs` with the LU factorization of A."""
     with name_scope(name or "lu_solve"):
         lower_upper = convert_to_tensor(lower_upper, dtype_hint=tf.float32, name="lower_upper")
         perm = convert_to_tensor(perm, dtype_hint=tf.int32, name="perm")

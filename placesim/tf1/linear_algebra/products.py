@@ -1,4 +1,4 @@
-"""Matrices: products over chosen axes, norms, traces, and points between two ends."""
+"""Products over chosen axes, norms and traces, and `linspace` and `polyval`."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def norm(
     name: str | None = None,
     keep_dims: bool | None = None,
 ) -> Any:
-    """`tf.norm`: of vectors over one axis, of matrices over two."""
+    """`tf.norm`: of vectors along one axis, or of matrices along two."""
     keepdims = bool(renamed("keepdims", keepdims, "keep_dims", keep_dims))
     is_matrix = isinstance(axis, list | tuple)
     if is_matrix and len(axis) != 2:
@@ -133,7 +133,7 @@ def _contracted(a: Tensor, axes: Any) -> tuple[Any, Any]:
 
 
 def _as_matrix(x: Tensor, axes: Any, flipped: bool) -> tuple[Any, Any, Any]:
-    """A tensor as a matrix with its contracted axes last (first if flipped), and the remaining sizes as numbers or a tensor."""
+    """Reshape a tensor to a matrix, contracted axes last (first if `flipped`).  Also returns the other sizes."""
     rank = x.shape.rank
     if rank is None or isinstance(axes, Tensor):
         return _as_matrix_when_run(x, axes, flipped)
@@ -164,7 +164,7 @@ def _as_matrix_when_run(x: Tensor, axes: TensorLike, flipped: bool) -> tuple[Any
 
 
 def _rearranged(x: Tensor, measured: object, free: Any, axes: TensorLike, flipped: bool) -> tuple[Any, Any]:
-    """The matrix, and the sizes of the free dimensions."""
+    """The matrix, and a tensor of the other sizes."""
     free_dims = gen("GatherV2")(measured, free, 0)
     axes_dims = gen("GatherV2")(measured, axes, 0)
     from placesim.tf1.math.reductions import reduce_prod
@@ -190,7 +190,7 @@ def einsum(equation: str, *inputs: TensorLike, **kwargs: object) -> Any:
 
 
 def _full_equation(equation: str, count: int) -> str:
-    """The equation without blanks and with its output, which is the labels that stand once, in their order."""
+    """The equation without blanks, and with its output: by default the labels that occur once, sorted."""
     found = equation.replace(" ", "")
     if found.count(",") != count - 1:
         raise ValueError(f"Expected exactly {count} input labels in einsum equation, got {found.count(',') + 1}")
@@ -214,7 +214,7 @@ def _points(start: Tensor, stop: TensorLike, num: TensorLike, axis: int) -> Any:
     """First, inner and last points along a new axis, cut to `num` if that is 1."""
     kind = start.dtype
     count = cast_always(num, dtypes.int32)
-    count_here = cast_always(count, kind)  # noqa: F841
+    cast_always(count, kind)  # TensorFlow makes this op, which nothing reads
     both = gen("BroadcastArgs")(array_shape(start), array_shape(stop))
     start, stop = gen("BroadcastTo")(start, both), gen("BroadcastTo")(stop, both)
     first, last = expand_dims(start, axis), expand_dims(stop, axis)
@@ -235,7 +235,7 @@ def _points(start: Tensor, stop: TensorLike, num: TensorLike, axis: int) -> Any:
 
 
 def cast_always(x: TensorLike, dtype: DTypeLike) -> Any:
-    """A Cast, also to the type that the tensor has."""
+    """Make a Cast even if the tensor has the type."""
     return gen("Cast")(x, dtype)
 
 

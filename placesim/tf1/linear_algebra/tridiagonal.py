@@ -1,4 +1,4 @@
-"""Matrices of three diagonals, given as rows of one tensor (`compact`), three tensors (`sequence`) or whole (`matrix`)."""
+"""Tridiagonal matrices, given as rows of one tensor (`compact`), as three tensors (`sequence`) or whole (`matrix`)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def tridiagonal_solve(
     partial_pivoting: bool = True,
     perturb_singular: bool = False,
 ) -> Any:
-    """x of a matrix of three diagonals x = rhs.  Raises ValueError for shapes that do not fit."""
+    """Solve `A x = rhs` for a tridiagonal matrix A.  Raises ValueError for incompatible shapes."""
     if perturb_singular and not partial_pivoting:
         raise ValueError("partial_pivoting must be True if perturb_singular is.")
     if diagonals_format == "sequence":
@@ -46,7 +46,7 @@ def tridiagonal_solve(
 
 
 def _check_ranks(diagonals: Any, rhs: Any) -> None:
-    """ValueError if compact diagonals and a right side do not fit together."""
+    """Raise ValueError for incompatible shapes of compact diagonals and a right side."""
     rank, rhs_rank = diagonals.shape.rank, rhs.shape.rank
     if rank:
         if rank < 2:
@@ -61,7 +61,7 @@ def _check_ranks(diagonals: Any, rhs: Any) -> None:
 
 
 def _padded(diagonals: Any) -> tuple[Any, Any, Any]:
-    """Three diagonals of one length: the outer ones get a zero if they are shorter."""
+    """Three diagonals of equal length; shorter outer ones are padded by a zero."""
     if not isinstance(diagonals, tuple | list) or len(diagonals) != 3:
         raise ValueError("Expected diagonals to be a sequence of length 3.")
     above, middle, below = diagonals
@@ -93,7 +93,7 @@ def _compact(matrix: Any) -> Any:
 
 
 def tridiagonal_matmul(diagonals: Any, rhs: TensorLike, diagonals_format: str = "compact", name: str | None = None) -> Any:
-    """A matrix of three diagonals times a matrix."""
+    """Multiply a tridiagonal matrix by a matrix."""
     if diagonals_format not in ("compact", "sequence", "matrix"):
         raise ValueError(f"Unrecognized diagonals_format: {diagonals_format}")
     if diagonals_format == "matrix":

@@ -15,7 +15,7 @@ from placesim.tf1.types import dtypes
 
 
 class TextFileIndex:
-    """Part of a line to use: all of it, its number, or a column from 0 on."""
+    """Part of a line to use: the whole line, its number, or a column by its index."""
 
     WHOLE_LINE = -2
     LINE_NUMBER = -1
@@ -40,7 +40,7 @@ class TableInitializerBase:
         return f"hash_table_{uuid.uuid4()}"
 
     def initialize(self, table: object) -> Operation:
-        """The op that fills a table."""
+        """Make the op that fills a table."""
         raise NotImplementedError
 
     def _check(self, table: object) -> None:
@@ -51,7 +51,7 @@ class TableInitializerBase:
 
 
 class KeyValueTensorInitializer(TableInitializerBase):
-    """Keys and values as tensors."""
+    """Fills a table from tensors of keys and values."""
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class KeyValueTensorInitializer(TableInitializerBase):
         super().__init__(self._keys.dtype, self._values.dtype)
 
     def initialize(self, table: Any) -> Operation:
-        """The op that fills a table.  Raises TypeError for one of other types."""
+        """Make the op that fills a table.  Raises TypeError for a table of other types."""
         self._check(table)
         with tf.name_scope(self._name, values=(table.resource_handle, self._keys, self._values)):
             op = gen("LookupTableImportV2")(table.resource_handle, self._keys, self._values)
@@ -77,7 +77,7 @@ class KeyValueTensorInitializer(TableInitializerBase):
 
 
 class TextFileInitializer(TableInitializerBase):
-    """Keys and values out of the lines of a file."""
+    """Fills a table from the lines of a file."""
 
     def __init__(
         self,
@@ -114,7 +114,7 @@ class TextFileInitializer(TableInitializerBase):
         return "_".join(map(str, ("hash_table", self._filename_arg, *sizes, *self._columns, *offsets)))
 
     def initialize(self, table: Any) -> Operation:
-        """The op that fills a table.  Raises TypeError for one of other types."""
+        """Make the op that fills a table.  Raises TypeError for a table of other types."""
         self._check(table)
         with tf.name_scope(self._name, "text_file_init", (table.resource_handle,)):
             op = gen("InitializeTableFromTextFileV2")(
@@ -131,7 +131,7 @@ class TextFileInitializer(TableInitializerBase):
 
 
 def _check_column(what: str, dtype: dtypes.DType, index: int) -> None:
-    """Raises ValueError for a column that can't have that type."""
+    """Raise ValueError if a column can't have this type."""
     if index < -2:
         raise ValueError(f"`{what}_index` should be >= -2, received: {index}.")
     if index == TextFileIndex.LINE_NUMBER and dtype is not dtypes.int64:

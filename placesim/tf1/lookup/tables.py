@@ -16,7 +16,7 @@ from placesim.tf1.types import dtypes
 
 
 def _checked_keys(keys: TensorLike | SparseTensor, dtype: dtypes.DType) -> Any:
-    """Return the keys as a tensor.  Raises TypeError for keys of another type."""
+    """Convert keys to a tensor.  Raises TypeError for keys of another type."""
     found = keys.values if isinstance(keys, SparseTensor) else tf.convert_to_tensor(keys)
     if found.dtype.base_dtype is not dtype:
         raise TypeError(f"Dtype of argument `keys` must be {dtype}, received: {found.dtype}")
@@ -100,12 +100,12 @@ class StaticHashTable(_Table):
             return gen("LookupTableExportV2")(self._handle, Tkeys=self._key_dtype, Tvalues=self._value_dtype)
 
 
-StaticHashTable.__name__ = "StaticHashTableV1"  # as functions of its methods are named
+StaticHashTable.__name__ = "StaticHashTableV1"  # TensorFlow's name, which functions of its methods contain
 HashTable = StaticHashTable
 
 
 class StaticVocabularyTable:
-    """A table of words' numbers; those that it hasn't get one of some further numbers, by a hash."""
+    """A table from words to numbers.  Other words get one of `num_oov_buckets` further numbers, by their hash."""
 
     def __init__(
         self,
@@ -168,7 +168,7 @@ class StaticVocabularyTable:
 
 
 class _MutableTable(_Table):
-    """A table that ops add to; it is saved in checkpoints."""
+    """A table that ops change, and that checkpoints contain."""
 
     def __init__(
         self, handle: Tensor, default_value: Tensor, key_dtype: dtypes.DType, value_dtype: dtypes.DType, is_saved: bool
@@ -193,7 +193,7 @@ class _MutableTable(_Table):
                 return gen("LookupTableFindV2")(self._handle, found, default)
 
     def insert(self, keys: TensorLike, values: TensorLike, name: str | None = None) -> Operation:
-        """Adds keys and values, or changes the values."""
+        """Make an op that inserts keys, or changes their values."""
         with tf.name_scope(name, f"{self._name}_lookup_table_insert", [self._handle, keys, values]):
             found = tf.convert_to_tensor(keys, self._key_dtype, name="keys")
             given = tf.convert_to_tensor(values, self._value_dtype, name="values")
@@ -201,10 +201,8 @@ class _MutableTable(_Table):
                 return gen("LookupTableInsertV2")(self._handle, found, given)  # type: ignore[no-any-return]
 
     def remove(self, keys: TensorLike, name: str | None = None) -> Operation:
-        """Remove keys.  Raises TypeError for keys of another type."""
-        found = tf.convert_to_tensor(keys)
-        if found.dtype.base_dtype is not self._key_dtype:
-            raise TypeError(f"Dtype of argument `keys` must be {self._key_dtype}, received: {found.dtype}")
+        """Make an op that removes keys.  Raises TypeError for keys of another type."""
+        found = _checked_keys(keys, self._key_dtype)
         with tf.name_scope(name, f"{self._name}_lookup_table_remove", (self._handle, found, self._default_value)):
             return gen("LookupTableRemoveV2")(self._handle, found)  # type: ignore[no-any-return]
 
@@ -219,7 +217,7 @@ class _MutableTable(_Table):
 
 
 class MutableHashTable(_MutableTable):
-    """A table in memory that ops add to."""
+    """A hash table that ops change."""
 
     def __init__(
         self,
@@ -232,16 +230,16 @@ class MutableHashTable(_MutableTable):
     ) -> None:
         key, value = dtypes.as_dtype(key_dtype), dtypes.as_dtype(value_dtype)
         default = tf.convert_to_tensor(default_value, dtype=value)
-        told = {"use_node_name_sharing": checkpoint, "key_dtype": key, "value_dtype": value, "name": name}
+        options = {"use_node_name_sharing": checkpoint, "key_dtype": key, "value_dtype": value, "name": name}
         if default.shape.rank == 0:
-            handle = gen("MutableHashTableV2")(**told)
+            handle = gen("MutableHashTableV2")(**options)
         else:
-            handle = gen("MutableHashTableOfTensorsV2")(value_shape=default.shape, **told)
+            handle = gen("MutableHashTableOfTensorsV2")(value_shape=default.shape, **options)
         super().__init__(handle, default, key, value, checkpoint)
 
 
 class DenseHashTable(_MutableTable):
-    """A table in one block of memory that ops add to; two keys can't be in it."""
+    """A hash table in one block of memory that ops change.  It can't contain the empty and the deleted key."""
 
     def __init__(
         self,

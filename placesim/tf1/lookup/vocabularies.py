@@ -1,4 +1,4 @@
-"""`tf.contrib.lookup`: tables of the numbers of words, and of the words of numbers."""
+"""`tf.contrib.lookup`: tables from words to numbers, and from numbers to words."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def index_table_from_file(
     value_column_index: int = TextFileIndex.LINE_NUMBER,
     delimiter: str = "\t",
 ) -> Any:
-    """A table of the numbers of a file's lines.  Raises ValueError if none is given."""
+    """A table from the lines of a file to their numbers.  Raises ValueError without a file."""
     if vocabulary_file is None:
         raise ValueError("`vocabulary_file` must be specified.")
     with tf.name_scope(name, "string_to_index"):
@@ -48,7 +48,7 @@ def index_table_from_tensor(
     dtype: DTypeLike = dtypes.string,
     name: str | None = None,
 ) -> Any:
-    """A table of the places of a list's elements.  Raises ValueError if none is given."""
+    """A table from the elements of a list to their indices.  Raises ValueError without a list."""
     if vocabulary_list is None:
         raise ValueError("`vocabulary_list` must be specified.")
     with tf.name_scope(name, "string_to_index"):
@@ -73,7 +73,7 @@ def index_to_string_table_from_file(
     value_column_index: int = TextFileIndex.WHOLE_LINE,
     delimiter: str = "\t",
 ) -> Any:
-    """A table of a file's lines by their numbers."""
+    """A table from line numbers to the lines of a file."""
     with tf.name_scope(name, "index_to_string"):
         initializer = TextFileInitializer(
             vocabulary_file,
@@ -89,7 +89,7 @@ def index_to_string_table_from_file(
 
 
 def index_to_string_table_from_tensor(vocabulary_list: object, default_value: str = "UNK", name: str | None = None) -> Any:
-    """A table of a list's elements by their places."""
+    """A table from indices to the elements of a list."""
     with tf.name_scope(name, "index_to_string"):
         values = tf.convert_to_tensor(vocabulary_list, dtypes.string)
         keys = tf.cast(tf.range(tf.size(values)), dtypes.int64)

@@ -1,1 +1,1 @@
-"""Functions of numbers: by element, over axes, and by order."""
+"""Functions of numbers: elementwise, reductions, products, sorting."""

@@ -1,4 +1,4 @@
-"""Numbers of another type: casts, and complex numbers of and into real ones."""
+"""Casts, and complex numbers and their parts."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ tf = namespace("")
 
 
 def cast(x: TensorLike, dtype: DTypeLike, name: str | None = None) -> Any:
-    """`tf.cast`: the tensor itself if it has the type already."""
+    """`tf.cast`; a tensor that has the type is returned itself."""
     base = dtypes.as_dtype(dtype).base_dtype
     if getattr(x, "dtype", None) is base and not isinstance(x, SparseTensor | IndexedSlices):
-        return x  # a resource variable too, which is then read where it is used
+        return x  # also a resource variable, which is then read at its use
     with name_scope(name, "Cast", [x]) as scope:
         if isinstance(x, SparseTensor):
             return SparseTensor(x.indices, cast(x.values, base, scope), x.dense_shape)
@@ -41,7 +41,7 @@ to_complex64, to_complex128 = _caster(dtypes.complex64, "ToComplex64"), _caster(
 
 
 def saturate_cast(value: TensorLike, dtype: DTypeLike, name: str | None = None) -> Any:
-    """`tf.saturate_cast`: values beyond the type's limits become these."""
+    """`tf.saturate_cast`: values beyond the type's limits become the limits."""
     with name_scope(name, "saturate_cast", [value]) as scope:
         value = convert_to_tensor(value, name="value")
         wanted = dtypes.as_dtype(dtype).base_dtype
@@ -60,7 +60,7 @@ def _common_limits(found: dtypes.DType, wanted: dtypes.DType) -> tuple[Any, Any]
     numpy_type = found.as_numpy_dtype
     low, high = max(found.min, wanted.min), min(found.max, wanted.max)
     if found.is_floating:
-        # the nearest numbers of the type that are within the limits
+        # round towards zero, to stay within the limits
         low, high = numpy_type(low), numpy_type(high)
         if low < wanted.min:
             low = np.nextafter(low, numpy_type(0))
@@ -98,7 +98,7 @@ real, imag = _component("Real", "Real"), _component("Imag", "Imag")
 
 
 def conj(x: TensorLike, name: str | None = None) -> Any:
-    """`tf.conj`: a tensor of real numbers itself."""
+    """`tf.conj`; a tensor of real numbers is returned itself."""
     if isinstance(x, Tensor) and (x.dtype.is_floating or x.dtype.is_integer):
         return x
     with name_scope(name, "Conj", [x]) as scope:

@@ -1,4 +1,4 @@
-"""Arithmetic: what TensorFlow writes in Python around its ops of numbers."""
+"""Elementwise arithmetic, and sums of tensors."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from placesim.tf1.types import dtypes
 
 def add(x: TensorLike, y: TensorLike, name: str | None = None) -> Any:
     """`tf.add`."""
-    # AddV2 takes no texts, and so the old Add is what joins them
+    # AddV2 does not accept strings, which Add concatenates
     if x.__class__ is SymbolicTensor and y.__class__ is SymbolicTensor:
         return gen("Add" if x.dtype is dtypes.string else "AddV2")(x, y, name="Add" if name is None else name)
     with name_scope(name, "Add", [x]) as scope:
@@ -52,7 +52,7 @@ _DIVIDED_AS = {
     **dict.fromkeys(("uint32", "int32", "uint64", "int64"), dtypes.float64),
     **dict.fromkeys(("bfloat16", "float16", "float32", "float64", "complex64", "complex128")),
 }
-"""Type in which true division is computed; None: unchanged."""
+"""Type to which operands of a true division are cast; None for no cast."""
 
 
 def _true_quotient(x: TensorLike, y: TensorLike, name: str | None = None) -> Any:
@@ -80,7 +80,7 @@ div, truediv = _quotient_by_type, _true_quotient
 
 
 def divide(x: Any, y: Any, name: str | None = None) -> Any:
-    """`tf.divide`: `x / y`, in a scope of that name if one is given."""
+    """`tf.divide`: `x / y`, in the name scope `name` if given."""
     if name is not None:
         return _true_quotient(x, y, name)
     if not hasattr(x, "_as_graph_element") and not isinstance(x, Tensor):
@@ -89,7 +89,7 @@ def divide(x: Any, y: Any, name: str | None = None) -> Any:
 
 
 def _scoped(op: str, word: str, is_hint: bool = True) -> Any:
-    """A function of two numbers that opens a scope and then makes tensors of them."""
+    """Make a function of two arguments that converts them in the name scope `word`."""
 
     def call(x: TensorLike, y: TensorLike, name: str | None = None) -> Any:
         with name_scope(name, word, [x, y]) as scope:
@@ -144,12 +144,12 @@ def _xor(x: Tensor, y: TensorLike, name: str | None = None) -> Any:
 
 
 def logical_xor(x: TensorLike, y: TensorLike, name: str = "LogicalXor") -> Any:
-    """`tf.logical_xor`: either, but not both."""
+    """`tf.logical_xor`: either but not both."""
     either = gen("LogicalOr")(x, y)
     return gen("LogicalAnd")(either, gen("LogicalNot")(gen("LogicalAnd")(x, y)), name=name)
 
 
-# --- of one tensor --------------------------------------------------------------------------------------------------
+# --- functions of one tensor ----------------------------------------------------------------------------------------
 
 
 def abs(x: TensorLike, name: str | None = None) -> Any:
@@ -162,7 +162,7 @@ def abs(x: TensorLike, name: str | None = None) -> Any:
 
 
 def sign(x: Any, name: str | None = None) -> Any:
-    """`tf.sign`: of a complex number that number over its length."""
+    """`tf.sign`; of a complex number, the number divided by its absolute value."""
     x = convert_to_tensor(x, name="x")
     if not x.dtype.is_complex:
         return gen("Sign")(x, name=name)
@@ -188,18 +188,17 @@ def log_sigmoid(x: TensorLike, name: str | None = None) -> Any:
         return gen("Neg")(gen("Softplus")(-x), name=scope)
 
 
-def _ranked(op: str, word: str) -> Any:
+def _cumulative(op: str) -> Any:
     def call(
         x: TensorLike, axis: TensorLike = 0, exclusive: bool = False, reverse: bool = False, name: str | None = None
     ) -> Any:
-        with name_scope(name, word, [x]) as scope:
+        with name_scope(name, op, [x]) as scope:
             return gen(op)(convert_to_tensor(x, name="x"), axis, exclusive, reverse, name=scope)
 
     return call
 
 
-cumsum, cumprod = _ranked("Cumsum", "Cumsum"), _ranked("Cumprod", "Cumprod")
-cumulative_logsumexp = _ranked("CumulativeLogsumexp", "CumulativeLogsumexp")
+cumsum, cumprod, cumulative_logsumexp = map(_cumulative, ("Cumsum", "Cumprod", "CumulativeLogsumexp"))
 
 
 def _arg(op: str) -> Any:
@@ -223,7 +222,7 @@ argmax, argmin = _arg("ArgMax"), _arg("ArgMin")
 
 
 def add_n(inputs: Any, name: str | None = None) -> Any:
-    """`tf.add_n`: the sum; of one tensor that itself."""
+    """`tf.add_n`; the sum of one tensor is the tensor itself."""
     items = list(inputs) if isinstance(inputs, Iterable) else []
     if not items:
         raise ValueError("Inputs must be an iterable of at least one Tensor/IndexedSlices with the same dtype and shape.")
@@ -238,10 +237,8 @@ def accumulate_n(
     inputs: TensorLike, shape: ShapeLike | None = None, tensor_dtype: object = None, name: str | None = None
 ) -> Any:
     """`tf.accumulate_n`."""
-    if not inputs or not isinstance(inputs, list | tuple):
-        raise ValueError("inputs must be a list of at least one Tensor with the same dtype and shape")
-    values = convert_n_to_tensor(inputs)
-    if not all(value.dtype.base_dtype is values[0].dtype.base_dtype for value in values):
+    values = convert_n_to_tensor(inputs) if isinstance(inputs, list | tuple) else []
+    if len({value.dtype.base_dtype for value in values}) != 1:
         raise ValueError("inputs must be a list of at least one Tensor with the same dtype and shape")
     if tensor_dtype is not None and tensor_dtype is not values[0].dtype:
         raise TypeError(

@@ -1,4 +1,4 @@
-"""Products of matrices: `tf.matmul`, and of a matrix and a vector."""
+"""`tf.matmul`, and the product of a matrix and a vector."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def matmul(
     grad_b: bool = False,
     name: str | None = None,
 ) -> Any:
-    """`tf.matmul`: MatMul of two matrices, else a batch of them."""
+    """`tf.matmul`: MatMul of two matrices, or BatchMatMulV2 of batches."""
     with name_scope(name, "MatMul", [a, b]) as scope:
         for which, is_transposed, is_adjoint in (("a", transpose_a, adjoint_a), ("b", transpose_b, adjoint_b)):
             if is_transposed and is_adjoint:
@@ -38,7 +38,7 @@ def matmul(
         b = convert_to_tensor(b, dtype_hint=a.dtype.base_dtype, name="b")
         is_batch = any(tensor.shape.rank is None or tensor.shape.rank > 2 for tensor in (a, b))
         if is_batch and not a_is_sparse and not b_is_sparse:
-            # the batched op has adjoints only, MatMul transposes only: conj, nothing to real numbers, makes one of the other
+            # BatchMatMulV2 only has adjoints, MatMul only transposes: conj converts, and leaves real numbers unchanged
             if transpose_a:
                 a, adjoint_a = conj(a), True
             if transpose_b:

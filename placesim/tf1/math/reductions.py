@@ -1,4 +1,4 @@
-"""Reductions such as `tf.reduce_sum`; default axes become a Const beside the op."""
+"""Reductions such as `tf.reduce_sum`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from placesim.tf1.types import dtypes
 
 
 def reduction_axes(x: TensorLike, axis: Any) -> Any:
-    """Given axes, or all: a Const for a known rank above 0, else a Range."""
+    """The given axes, or all axes: a Const for a known rank above 0, else a Range."""
     if axis is not None:
         return axis
     known = getattr(getattr(x, "shape", None), "rank", None)
@@ -32,7 +32,7 @@ def reduction_axes(x: TensorLike, axis: Any) -> Any:
 
 
 def _reduction(op: str) -> Any:
-    """`tf.reduce_...` of one op."""
+    """Make the function of a reduction op."""
 
     def call(
         input_tensor: TensorLike,
@@ -50,7 +50,7 @@ def _reduction(op: str) -> Any:
 
 
 def reduce(op: str, x: TensorLike, axis: Any, keepdims: bool, name: str | None) -> Any:
-    """A reduction over axes; over all, the static shape is a scalar even if the rank is unknown."""
+    """A reduction over axes.  A reduction over all axes has a scalar's shape, even if the input's rank is unknown."""
     found = gen(op)(x, reduction_axes(x, axis), keepdims, name=name)
     if axis is None and not keepdims:
         found.set_shape(())
@@ -77,7 +77,7 @@ def reduce_logsumexp(
     reduction_indices: object = None,
     keep_dims: bool | None = None,
 ) -> Any:
-    """`tf.reduce_logsumexp`: the largest value is taken out first."""
+    """`tf.reduce_logsumexp`; the maximum is subtracted first, and added to the result."""
     axis = renamed("axis", axis, "reduction_indices", reduction_indices)
     keepdims = bool(renamed("keepdims", keepdims, "keep_dims", keep_dims))
     with name_scope(name, "ReduceLogSumExp", [input_tensor]) as scope:

@@ -22,7 +22,7 @@ from placesim.tf1.types import dtypes
 def sort(values: TensorLike, axis: int = -1, direction: str = "ASCENDING", name: str | None = None) -> Any:
     """`tf.sort`."""
     with name_scope(name, "sort"):
-        return _sorted_or_places(values, axis, direction, False)
+        return _sorted(values, axis, direction, wants_indices=False)
 
 
 def argsort(
@@ -30,10 +30,11 @@ def argsort(
 ) -> Any:
     """`tf.argsort`."""
     with name_scope(name, "argsort"):
-        return _sorted_or_places(values, axis, direction, True)
+        return _sorted(values, axis, direction, wants_indices=True)
 
 
-def _sorted_or_places(values: TensorLike, axis: int, direction: str, wants_places: bool) -> Any:
+def _sorted(values: TensorLike, axis: int, direction: str, wants_indices: bool) -> Any:
+    """Sort values, or return the indices that sort them.  Ascending order is the descending order of mirrored values."""
     if direction not in ("ASCENDING", "DESCENDING"):
         raise ValueError(f"Argument `direction` should be one of ASCENDING, DESCENDING. Received: direction={direction}")
     axis_tensor = constant_value(convert_to_tensor(axis, name="axis"))
@@ -41,36 +42,34 @@ def _sorted_or_places(values: TensorLike, axis: int, direction: str, wants_place
         raise ValueError(f"Argument `axis` must be a constant scalar. Received: axis={axis}.")
     values = convert_to_tensor(values, name="values")
     if direction == "DESCENDING":
-        return _descending(values, int(axis_tensor), wants_places)
+        return _descending(values, int(axis_tensor), wants_indices)
     kind = values.dtype.base_dtype
-    if kind.is_unsigned:
-        offset = kind.max
-        found = _descending(offset - values, int(axis_tensor), wants_places)
-        return found if wants_places else offset - found
-    if kind.is_integer:
-        found = _descending(-values - 1, int(axis_tensor), wants_places)
-        return found if wants_places else -found - 1
-    found = _descending(-values, int(axis_tensor), wants_places)
-    return found if wants_places else -found
+
+    def mirrored(x: Tensor) -> Tensor:
+        if kind.is_unsigned:
+            return kind.max - x  # type: ignore[no-any-return]
+        return -x - 1 if kind.is_integer else -x
+
+    found = _descending(mirrored(values), int(axis_tensor), wants_indices)
+    return found if wants_indices else mirrored(found)
 
 
-def _descending(values: Tensor, axis: int, wants_places: bool) -> Any:
+def _descending(values: Tensor, axis: int, wants_indices: bool) -> Any:
     count = shape(values)[axis]
-    known = rank(values)
+    rank(values)  # TensorFlow makes this op too
     static = values.shape.rank
     from placesim.tf1.nn.activations import top_k
 
     if axis == -1 or (static is not None and axis == static - 1):
         found = top_k(values, count)
-        return found.indices if wants_places else found.values
+        return found.indices if wants_indices else found.values
     if static is None:
         raise NotImplementedError("tf.sort of a tensor of unknown rank along an inner axis is not there; set its shape")
     axis = axis if axis >= 0 else axis + static
-    del known
     places = [*np.arange(axis), static - 1, *np.arange(axis + 1, static - 1), axis]
     order = constant(np.array(places, np.int64), name="transposition")
     found = top_k(transpose(values, order), count)
-    return transpose(found.indices if wants_places else found.values, order)
+    return transpose(found.indices if wants_indices else found.values, order)
 
 
 def searchsorted(
@@ -191,8 +190,15 @@ def confusion_matrix(
 # --- segments -------------------------------------------------------------------------------------------------------
 
 
+def _segment_sums(data: TensorLike, segment_ids: TensorLike, num_segments: TensorLike) -> tuple[Any, Any]:
+    """Sum of each segment, and number of its rows."""
+    data, segment_ids = convert_to_tensor(data), convert_to_tensor(segment_ids)
+    counts = _segment_sizes(data, segment_ids, num_segments)
+    return gen("UnsortedSegmentSum")(data, segment_ids, num_segments), counts
+
+
 def _segment_sizes(data: Tensor, segment_ids: Tensor, num_segments: TensorLike) -> Any:
-    """Number of rows in each segment, at least 1, in a shape that broadcasts with their sums."""
+    """Number of rows of each segment, at least 1, in a shape that broadcasts with the segments' sums."""
     count = convert_to_tensor(num_segments)
     all_ones = ones(shape_of(segment_ids), data.dtype)
     found = gen("UnsortedSegmentSum")(all_ones, segment_ids, count)
@@ -205,9 +211,8 @@ def _segment_sizes(data: Tensor, segment_ids: Tensor, num_segments: TensorLike) 
 def unsorted_segment_mean(data: TensorLike, segment_ids: TensorLike, num_segments: TensorLike, name: str | None = None) -> Any:
     """`tf.math.unsorted_segment_mean`."""
     with name_scope(name, "UnsortedSegmentMean"):
-        data, segment_ids = convert_to_tensor(data), convert_to_tensor(segment_ids)
-        counts = _segment_sizes(data, segment_ids, num_segments)
-        return gen("UnsortedSegmentSum")(data, segment_ids, num_segments) / counts
+        total, counts = _segment_sums(data, segment_ids, num_segments)
+        return total / counts
 
 
 def unsorted_segment_sqrt_n(
@@ -215,9 +220,8 @@ def unsorted_segment_sqrt_n(
 ) -> Any:
     """`tf.math.unsorted_segment_sqrt_n`."""
     with name_scope(name, "UnsortedSegmentSqrtN"):
-        data, segment_ids = convert_to_tensor(data), convert_to_tensor(segment_ids)
-        counts = _segment_sizes(data, segment_ids, num_segments)
-        return gen("UnsortedSegmentSum")(data, segment_ids, num_segments) / gen("Sqrt")(counts)
+        total, counts = _segment_sums(data, segment_ids, num_segments)
+        return total / gen("Sqrt")(counts)
 
 
 def _sparse_segment(op: str) -> Any:

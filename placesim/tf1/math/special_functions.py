@@ -1,4 +1,4 @@
-"""Special functions of `tf.math` and `tf.math.special`: an op each, in a scope of its name."""
+"""Special functions of `tf.math` and `tf.math.special`; most are an op in a name scope."""
 
 from __future__ import annotations
 
@@ -18,13 +18,9 @@ _OPS = {
         f"bessel_{name}": f"Bessel{name.upper().replace('E', 'e')}"
         for name in ["i0", "i0e", "i1", "i1e", "j0", "j1", "k0", "k0e", "k1", "k1e", "y0", "y1"]
     },
-    "dawsn": "Dawsn",
-    "expint": "Expint",
+    **{op.lower(): op for op in ("Dawsn", "Expint", "Spence", "Erfinv", "Ndtri")},
     "fresnel_cos": "FresnelCos",
     "fresnel_sin": "FresnelSin",
-    "spence": "Spence",
-    "erfinv": "Erfinv",
-    "ndtri": "Ndtri",
 }
 
 

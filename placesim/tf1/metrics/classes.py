@@ -6,7 +6,7 @@ from typing import Any
 
 import placesim.tf1 as tf
 from placesim.tf1.graphs.tensor_likes import TensorLike
-from placesim.tf1.metrics.means import collect, matched, mean, metric_variable
+from placesim.tf1.metrics.means import collected, matched, mean, metric_variable
 from placesim.tf1.weights import remove_squeezable_dimensions
 
 
@@ -23,29 +23,25 @@ def mean_iou(
     updates_collections: object = None,
     name: str | None = None,
 ) -> tuple[Any, Any]:
-    """The mean over the classes of intersection over union; the update is of the confusion matrix."""
+    """Mean of intersection over union over all classes.  The update op updates the confusion matrix."""
     with tf.variable_scope(name, "mean_iou", (predictions, labels, weights)):
         predictions.get_shape().assert_is_compatible_with(labels.get_shape())
         total, update = _confusions(labels, predictions, num_classes, weights)
-        result = _mean_over_unions(total)
-        collect(result, metrics_collections)
-        collect(update, updates_collections)
-        return result, update
+        return collected(_mean_over_unions(total), update, metrics_collections, updates_collections)
 
 
 def _confusions(labels: TensorLike, predictions: TensorLike, num_classes: Any, weights: Any) -> tuple[Any, Any]:
-    """Accumulated confusion matrix, and the op that adds a step's."""
+    """The accumulated confusion matrix, and the op that adds the matrix of a step."""
     total = metric_variable([num_classes, num_classes], tf.float64, "total_confusion_matrix")
     predictions, labels, count = (tf.cast(value, tf.int64) for value in (predictions, labels, num_classes))
     predictions, labels = _flattened(predictions), _flattened(labels)
-    if weights is not None and weights.get_shape().ndims > 1:
-        weights = tf.reshape(weights, [-1])
+    weights = None if weights is None else _flattened(weights)
     found = tf.confusion_matrix(labels, predictions, count, weights=weights, dtype=tf.float64)
     return total, tf.assign_add(total, found)
 
 
 def _mean_over_unions(total: TensorLike) -> Any:
-    """Mean over the classes that occur."""
+    """Mean of intersection over union over the classes that occur."""
     predicted = tf.cast(tf.reduce_sum(total, 0), tf.float32)
     true = tf.cast(tf.reduce_sum(total, 1), tf.float32)
     both = tf.cast(tf.diag_part(total), tf.float32)
@@ -78,18 +74,14 @@ def mean_per_class_accuracy(
             predictions = tf.cast(predictions, labels.dtype)
         right = tf.cast(tf.equal(predictions, labels), tf.float32)
         if weights is not None:
-            if weights.get_shape().ndims > 1:
-                weights = tf.reshape(weights, [-1])
-            weights = tf.cast(weights, tf.float32)
+            weights = tf.cast(_flattened(weights), tf.float32)
             right *= weights
             ones *= weights
         new_total = tf.scatter_add(total, labels, ones)
         new_count = tf.scatter_add(count, labels, right)
         result = tf.reduce_mean(tf.div_no_nan(count, tf.maximum(total, 0)), name="mean_accuracy")
-        collect(result, metrics_collections)
         update = tf.div_no_nan(new_count, tf.maximum(new_total, 0), name="update_op")
-        collect(update, updates_collections)
-        return result, update
+        return collected(result, update, metrics_collections, updates_collections)
 
 
 def mean_relative_error(
@@ -119,12 +111,10 @@ def mean_cosine_distance(
     updates_collections: object = None,
     name: str | None = None,
 ) -> tuple[Any, Any]:
-    """1 - the mean of the products along `dim`, which is the cosine of unit vectors."""
+    """1 minus the mean of the products along `dim`, which are cosines if the vectors are unit vectors."""
     predictions, labels, weights = matched(predictions, labels, weights)
     products = tf.multiply(predictions, labels)
     cosines = tf.reduce_sum(products, axis=[dim], keepdims=True)
     found, update = mean(cosines, weights, None, None, name or "mean_cosine_distance")
     distance, updated = tf.subtract(1.0, found), tf.subtract(1.0, update)
-    collect(distance, metrics_collections)
-    collect(updated, updates_collections)
-    return distance, updated
+    return collected(distance, updated, metrics_collections, updates_collections)

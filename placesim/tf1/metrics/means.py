@@ -1,4 +1,4 @@
-"""`tf.metrics`: values that are gathered over steps in local variables, and the ops that add a step."""
+"""`tf.metrics`: values accumulated over steps in local variables, and the ops that add a step."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _COLLECTIONS = ["local_variables", "metric_variables"]
 
 
 def metric_variable(shape: list[int], dtype: DTypeLike, name: str) -> Any:
-    """A zero that is local, in the current name scope."""
+    """Make a local variable of zeros in the current name scope."""
     return create_variable(lambda: tf.zeros(shape, dtype), trainable=False, collections=_COLLECTIONS, name=name)
 
 
 def matched(predictions: Any, labels: Any, weights: Any) -> tuple[Any, Any, Any]:
-    """Predictions, labels (or None) and weights (or None), without a last dimension that only one of them has."""
+    """Squeeze or expand the last dimension of predictions, labels and weights (which may be None) until the ranks match."""
     predictions = tf.convert_to_tensor(predictions)
     if labels is not None:
         labels, predictions = remove_squeezable_dimensions(labels, predictions)
@@ -50,14 +50,16 @@ def matched(predictions: Any, labels: Any, weights: Any) -> tuple[Any, Any, Any]
     return predictions, labels, tf.cond(tf.equal(tf.rank(weights), 0), lambda: given, maybe_squeezed)
 
 
-def collect(value: TensorLike, collections: object) -> None:
-    """Puts a metric's value or update into the collections that its caller names, if any."""
-    if collections:
-        tf.add_to_collections(collections, value)
+def collected(result: Any, update: Any, metrics_collections: object, updates_collections: object) -> tuple[Any, Any]:
+    """Add a metric's result and update to collections, if any are given; return both."""
+    for value, collections in ((result, metrics_collections), (update, updates_collections)):
+        if collections:
+            tf.add_to_collections(collections, value)
+    return result, update
 
 
 def _weighted(values: TensorLike, weights: TensorLike) -> tuple[Any, Any]:
-    """Values times their weights, and these in the values' shape."""
+    """Values multiplied by their weights, and the weights broadcast to the values' shape."""
     values, _, weights = matched(values, None, weights)
     weights = broadcast_weights(tf.cast(weights, tf.float32), values)
     return tf.multiply(values, weights), weights
@@ -66,18 +68,16 @@ def _weighted(values: TensorLike, weights: TensorLike) -> tuple[Any, Any]:
 def _running_mean(
     variables: Sequence[Any], added: Sequence[Any], after: object, metrics_collections: object, updates_collections: object
 ) -> tuple[Any, Any]:
-    """A sum over a count, before and after a step adds to both; the count is added to after `after`."""
+    """Quotient of a sum and a count, before and after a step adds to both.  The count is updated after `after`."""
     new_sum = tf.assign_add(variables[0], added[0])
     with tf.control_dependencies([after]):
         new_count = tf.assign_add(variables[1], added[1])
-    # a weights' sum below 0 counts as none, so that the mean is 0 and not of the other sign
+    # if the sum of weights is negative, the mean is 0
     result, update = (
         tf.div_no_nan(part, tf.maximum(count, 0), name=word)
         for part, count, word in ((*variables, "value"), (new_sum, new_count, "update_op"))
     )
-    collect(result, metrics_collections)
-    collect(update, updates_collections)
-    return result, update
+    return collected(result, update, metrics_collections, updates_collections)
 
 
 def mean(
@@ -173,9 +173,7 @@ def root_mean_squared_error(
     predictions, labels, weights = matched(predictions, labels, weights)
     square, update = mean_squared_error(labels, predictions, weights, None, None, name or "root_mean_squared_error")
     root, root_update = tf.sqrt(square), tf.sqrt(update)
-    collect(root, metrics_collections)
-    collect(root_update, updates_collections)
-    return root, root_update
+    return collected(root, root_update, metrics_collections, updates_collections)
 
 
 def percentage_below(
@@ -191,7 +189,7 @@ def percentage_below(
     return mean(is_below, weights, metrics_collections, updates_collections, name or "percentage_below_threshold")
 
 
-# --- counts of right and wrong positives and negatives ---------------------------------------------------------------
+# --- counts of true and false positives and negatives ---------------------------------------------------------------
 
 
 def _counter(word: str, label: bool, prediction: bool) -> Callable[..., tuple[Any, Any]]:
@@ -225,9 +223,7 @@ def _count(
             values = tf.multiply(values, weights)
     result = tf.identity(count)
     update = tf.assign_add(count, tf.reduce_sum(values))
-    collect(result, metrics_collections)
-    collect(update, updates_collections)
-    return result, update
+    return collected(result, update, metrics_collections, updates_collections)
 
 
 true_positives = _counter("true_positives", True, True)
@@ -244,7 +240,7 @@ def precision(
     updates_collections: object = None,
     name: str | None = None,
 ) -> tuple[Any, Any]:
-    """The share of the predicted positives that are some."""
+    """Fraction of predicted positives that are true."""
     return _share("precision", false_positives, labels, predictions, weights, metrics_collections, updates_collections, name)
 
 
@@ -262,7 +258,7 @@ def recall(
 
 def _share(
     word: str,
-    wrong_ones: Callable[..., tuple[Any, Any]],
+    count_wrong: Callable[..., tuple[Any, Any]],
     labels: TensorLike,
     predictions: TensorLike,
     weights: TensorLike | None,
@@ -273,12 +269,10 @@ def _share(
     with tf.variable_scope(name, word, (predictions, labels, weights)):
         predictions, labels, weights = matched(tf.cast(predictions, tf.bool), tf.cast(labels, tf.bool), weights)
         right, right_update = true_positives(labels, predictions, weights)
-        wrong, wrong_update = wrong_ones(labels, predictions, weights)
+        wrong, wrong_update = count_wrong(labels, predictions, weights)
         result = _ratio(right, wrong, "value")
         update = _ratio(right_update, wrong_update, "update_op")
-        collect(result, metrics_collections)
-        collect(update, updates_collections)
-        return result, update
+        return collected(result, update, metrics_collections, updates_collections)
 
 
 def _ratio(right: Tensor, wrong: Tensor, name: str) -> Any:

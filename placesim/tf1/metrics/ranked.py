@@ -7,7 +7,7 @@ from typing import Any
 import placesim.tf1 as tf
 from placesim.tf1.graphs.tensor import Tensor
 from placesim.tf1.graphs.tensor_likes import TensorLike
-from placesim.tf1.metrics.means import collect, metric_variable
+from placesim.tf1.metrics.means import collected, metric_variable
 from placesim.tf1.sets import set_difference, set_intersection, set_size
 from placesim.tf1.sparse.values import SparseTensor, convert_to_tensor_or_sparse_tensor
 from placesim.tf1.weights import assert_broadcastable, broadcast_weights
@@ -19,7 +19,7 @@ def _at_k(name: str, k: int | None = None, class_id: object = None) -> str:
 
 
 def _expanded(labels: Any, predictions: Any) -> Any:
-    """Labels with a last dimension of size 1 where they are one for each row of predictions.  Raises ValueError."""
+    """Add a last dimension to labels if each row of predictions has one label.  Raises ValueError for other ranks."""
     with tf.name_scope(None, "expand_labels", (labels, predictions)) as scope:
         labels = convert_to_tensor_or_sparse_tensor(labels)
         if isinstance(labels, SparseTensor):
@@ -43,7 +43,7 @@ def _expanded(labels: Any, predictions: Any) -> Any:
 
 
 def _only_class(ids: TensorLike, class_id: object) -> Any:
-    """Ids equal to one class."""
+    """The ids that equal a class; without a class, all ids."""
     if class_id is None:
         return ids
     ids = convert_to_tensor_or_sparse_tensor(ids)
@@ -58,7 +58,7 @@ def _only_class(ids: TensorLike, class_id: object) -> Any:
 
 
 def _with_ones(shape: Tensor, axes: Tensor) -> Any:
-    """A shape with 1 at some axes."""
+    """A shape with size 1 at some axes."""
     rank = tf.size(shape)
     axes = (axes + rank) % rank
     count = tf.shape(axes)
@@ -76,7 +76,7 @@ _SETS: dict[str, Any] = {
 def _counted(
     kind: str, labels: TensorLike, predicted: TensorLike, k: int | None, class_id: Any, weights: TensorLike | None
 ) -> tuple[Any, Any]:
-    """The weighted number so far, and the op that adds more."""
+    """The weighted number so far, and the op that adds a step's number."""
     with tf.name_scope(None, _at_k(kind, k, class_id), (predicted, labels, weights)) as scope:
         with tf.name_scope(None, kind + "s", (predicted, labels, weights)):
             chosen = _only_class(labels, class_id), _only_class(predicted, class_id)
@@ -109,12 +109,6 @@ def _share_of_best(
         return result, update
 
 
-def _collected(found: tuple[Any, Any], metrics_collections: object, updates_collections: object) -> tuple[Any, Any]:
-    collect(found[0], metrics_collections)
-    collect(found[1], updates_collections)
-    return found
-
-
 def precision_at_top_k(
     labels: TensorLike,
     predictions_idx: TensorLike,
@@ -125,9 +119,9 @@ def precision_at_top_k(
     updates_collections: object = None,
     name: str | None = None,
 ) -> tuple[Any, Any]:
-    """The share of the predicted classes that are labels."""
-    found = _share_of_best("precision", "false_positive", labels, predictions_idx, k, class_id, weights, name)
-    return _collected(found, metrics_collections, updates_collections)
+    """Fraction of the predicted classes that are labels."""
+    result, update = _share_of_best("precision", "false_positive", labels, predictions_idx, k, class_id, weights, name)
+    return collected(result, update, metrics_collections, updates_collections)
 
 
 def recall_at_top_k(
@@ -140,9 +134,9 @@ def recall_at_top_k(
     updates_collections: object = None,
     name: str | None = None,
 ) -> tuple[Any, Any]:
-    """The share of the labels that are among the predicted classes."""
-    found = _share_of_best("recall", "false_negative", labels, predictions_idx, k, class_id, weights, name)
-    return _collected(found, metrics_collections, updates_collections)
+    """Fraction of the labels that are predicted classes."""
+    result, update = _share_of_best("recall", "false_negative", labels, predictions_idx, k, class_id, weights, name)
+    return collected(result, update, metrics_collections, updates_collections)
 
 
 def _of_predictions(word: str, of_best: Any) -> Any:
@@ -183,7 +177,7 @@ def average_precision_at_k(
     """The mean over rows of the precision at each of the k best predictions that is a label."""
     with tf.name_scope(name, _at_k("average_precision", k), (predictions, labels, weights)) as scope:
         best = tf.nn.top_k(predictions, k)[1]
-        labels = _without_those_beyond(labels, tf.shape(predictions)[-1])
+        labels = _without_impossible(labels, tf.shape(predictions)[-1])
         with tf.name_scope(scope, "average_precision_at_top_k", (best, labels, weights)) as inner:
             precision = _average_precision(best, labels)
             if weights is not None:
@@ -201,14 +195,14 @@ def average_precision_at_k(
                 total_update = tf.assign_add(total, tf.reduce_sum(precision, name="batch_total"), name="update")
             result = tf.div_no_nan(total, most, name="mean")
             update = tf.div_no_nan(total_update, most_update, name=inner)
-            return _collected((result, update), metrics_collections, updates_collections)
+            return collected(result, update, metrics_collections, updates_collections)
 
 
 sparse_average_precision_at_k = average_precision_at_k
 
 
-def _without_those_beyond(labels: TensorLike, count: object) -> Any:
-    """Labels, of which those that no prediction can be are -1."""
+def _without_impossible(labels: TensorLike, count: object) -> Any:
+    """Replace labels that are not below the number of classes by -1."""
     count = tf.cast(count, tf.int64)
 
     def dropped() -> Any:
@@ -234,11 +228,11 @@ def _average_precision(best: Any, labels: Any) -> Any:
         precision = tf.divide(right, retrieved, name="precision_per_k")
         counted = tf.multiply(precision, relevant, name="relevant_precision_per_k")
         total = tf.reduce_sum(counted, axis=(-1,), name="precision_sum")
-        return tf.divide(total, tf.cast(_relevant_ones(labels, k), tf.float64), name=scope)
+        return tf.divide(total, tf.cast(_relevant_count(labels, k), tf.float64), name=scope)
 
 
 def _repeated(labels: TensorLike, k: int) -> Any:
-    """Labels once for each of the k predictions, along a new dimension before the last."""
+    """Repeat labels for each of the k predictions, along a new dimension before the last."""
     with tf.name_scope(None, "labels_per_k", (labels, k)) as scope:
         wide = tf.expand_dims(labels, axis=-2, name="expand")
         ones = tf.ones_like(tf.shape(labels))
@@ -246,7 +240,7 @@ def _repeated(labels: TensorLike, k: int) -> Any:
         return tf.tile(wide, times, name=scope)
 
 
-def _relevant_ones(labels: TensorLike, k: int) -> Any:
+def _relevant_count(labels: TensorLike, k: int) -> Any:
     """Number of labels in each row, at most k."""
     if k < 1:
         raise ValueError(f"Invalid k={k}")

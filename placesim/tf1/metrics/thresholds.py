@@ -1,4 +1,4 @@
-"""`tf.metrics` over thresholds: what is right and wrong at each, and the areas and points that follow from these."""
+"""`tf.metrics` over thresholds: counts at each threshold, areas under curves, and points of curves."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Any
 
 import placesim.tf1 as tf
 from placesim.tf1.graphs.tensor_likes import TensorLike
-from placesim.tf1.metrics.means import collect, matched, metric_variable
+from placesim.tf1.metrics.means import collected, matched, metric_variable
 from placesim.tf1.weights import broadcast_weights
 
 _EPSILON = 1e-7
-"""Margin of the outermost thresholds around [0, 1], and guard of quotients against 0 / 0."""
+"""Margin of the outermost thresholds around [0, 1]; it also prevents quotients of 0 / 0."""
 
 _COUNTS = ("tp", "fn", "tn", "fp")
 _WORDS = {"tp": "true_positives", "fn": "false_negatives", "tn": "true_negatives", "fp": "false_positives"}
@@ -23,10 +23,10 @@ def _counts(
     labels: TensorLike, predictions: Any, thresholds: Sequence[float], weights: Any, wanted: str
 ) -> tuple[Counts, Counts]:
     """Running counts at each threshold, by `tp`, `fn`, `tn` and `fp`, and the ops that add a step."""
-    told = "predictions must be in [0, 1]"
+    error = "predictions must be in [0, 1]"
     checks = [
-        tf.assert_greater_equal(predictions, tf.cast(0.0, predictions.dtype), message=told),
-        tf.assert_less_equal(predictions, tf.cast(1.0, predictions.dtype), message=told),
+        tf.assert_greater_equal(predictions, tf.cast(0.0, predictions.dtype), message=error),
+        tf.assert_less_equal(predictions, tf.cast(1.0, predictions.dtype), message=error),
     ]
     with tf.control_dependencies(checks):
         predictions, labels, weights = matched(tf.cast(predictions, tf.float32), tf.cast(labels, tf.bool), weights)
@@ -66,11 +66,7 @@ def _both(
     values: Counts, updates: Counts, found: Callable[[Counts, str], Any], collections: tuple[Any, Any]
 ) -> tuple[Any, Any]:
     """A metric of the counts before and after a step."""
-    result = found(values, "value")
-    collect(result, collections[0])
-    update = found(updates, "update_op")
-    collect(update, collections[1])
-    return result, update
+    return collected(found(values, "value"), found(updates, "update_op"), *collections)
 
 
 def _between(count: int) -> list[float]:
@@ -132,7 +128,7 @@ def _curve(counts: Counts, curve: str) -> tuple[Any, Any]:
 
 
 def _interpolated(counts: Counts, count: int) -> Any:
-    """The area under precision and recall, true positives being interpolated between thresholds (Davis & Goadrich 2006)."""
+    """Area under the precision-recall curve, with true positives interpolated between thresholds (Davis & Goadrich 2006)."""
     right, wrong, missed = counts["tp"], counts["fp"], counts["fn"]
     more_right = right[: count - 1] - right[1:]
     positives = right + wrong
@@ -153,7 +149,7 @@ def _interpolated(counts: Counts, count: int) -> Any:
 
 
 def _counted(count: str) -> Any:
-    word = f"{_WORDS[count]}"
+    word = _WORDS[count]
 
     def at_thresholds(
         labels: TensorLike,
@@ -166,10 +162,7 @@ def _counted(count: str) -> Any:
     ) -> tuple[Any, Any]:
         with tf.variable_scope(name, word, (predictions, labels, weights)):
             values, updates = _counts(labels, predictions, thresholds, weights, count)
-            result = tf.identity(values[count])
-            collect(result, metrics_collections)
-            collect(updates[count], updates_collections)
-            return result, updates[count]
+            return collected(tf.identity(values[count]), updates[count], metrics_collections, updates_collections)
 
     at_thresholds.__doc__ = f"The {word.replace('_', ' ')} at each threshold."
     return at_thresholds

@@ -1,1 +1,1 @@
-"""Functions of ops: arguments and attrs -> tensors and operations."""
+"""Functions that make operations from a script's arguments and attrs."""

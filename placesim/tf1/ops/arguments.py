@@ -1,4 +1,4 @@
-"""Arguments as scripts give them: under an old name or the new one, one value or several."""
+"""Arguments with an old and a new name, and arguments that are one value or a list."""
 
 from __future__ import annotations
 
@@ -17,5 +17,5 @@ def renamed(new_name: str, new_value: object, old_name: str, old_value: object) 
 
 
 def as_list(value: TensorLike) -> list[Any]:
-    """The values of a list or tuple; of anything else a list of it alone."""
+    """Return a list or tuple as a list, and any other value as a list of one."""
     return list(value) if isinstance(value, list | tuple) else [value]

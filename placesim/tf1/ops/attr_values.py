@@ -1,8 +1,9 @@
-"""Value given by a script for an attr -> the value as placesim holds it."""
+"""Convert a script's value of an attr to placesim's form."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from placesim.core.dtypes import DataType as ElementType
@@ -11,11 +12,11 @@ from placesim.ops.definitions import AttrDef
 from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.ops.signatures import snake_case
 from placesim.tf1.types import dtypes
-from placesim.tf1.types.shapes import TensorShape
+from placesim.tf1.types.shapes import TensorShape, not_a_shape
 
 
 def held_value(attr: AttrDef, value: TensorLike, op: str) -> AttrValue:
-    """The value of an attr of an op's function.  Raises TypeError or ValueError in TensorFlow's words."""
+    """Convert a script's value of an attr.  Raises TypeError or ValueError in TensorFlow's words."""
     if not attr.type.startswith("list("):
         return _HOLD[attr.type](value, attr.name, op)
     if not isinstance(value, list | tuple):
@@ -24,22 +25,13 @@ def held_value(attr: AttrDef, value: TensorLike, op: str) -> AttrValue:
     return tuple(hold(element, attr.name, op) for element in value)
 
 
-def _int(value: Any, name: str, op: str) -> int:
-    if isinstance(value, str):
-        raise TypeError(f"Expected int for argument '{name}' not {value!r}.")
+def _number(kind: type[int] | type[float], value: Any, name: str, op: str) -> int | float:
     try:
-        return int(value)
+        if isinstance(value, str):  # Python would parse it
+            raise TypeError
+        return kind(value)
     except (TypeError, ValueError):
-        raise TypeError(f"Expected int for argument '{name}' not {value!r}.") from None
-
-
-def _float(value: Any, name: str, op: str) -> float:
-    if isinstance(value, str):
-        raise TypeError(f"Expected float for argument '{name}' not {value!r}.")
-    try:
-        return float(value)
-    except (TypeError, ValueError):
-        raise TypeError(f"Expected float for argument '{name}' not {value!r}.") from None
+        raise TypeError(f"Expected {kind.__name__} for argument '{name}' not {value!r}.") from None
 
 
 def _bool(value: TensorLike, name: str, op: str) -> bool:
@@ -74,9 +66,7 @@ def _shape(value: TensorLike, name: str, op: str) -> Shape:
     try:
         sizes = TensorShape(value).sizes
     except TypeError:
-        message = f"Failed to convert '{value!r}' to a shape: '{value!r}'could not be converted to a dimension. A shape should "
-        message += "either be single dimension (e.g. 10), or an iterable of dimensions (e.g. [1, 10, None])."
-        raise TypeError(f"Error converting {name} to a TensorShape: {message}.") from None
+        raise TypeError(f"Error converting {name} to a TensorShape: {not_a_shape(value, value)}.") from None
     except ValueError as error:
         raise ValueError(f"Error converting {name} to a TensorShape: {error}.") from None
     return UNKNOWN_RANK if sizes is None else Shape(sizes)
@@ -107,8 +97,8 @@ def _function_name(value: Any, name: str, op: str) -> FunctionName:
 
 
 _HOLD: dict[str, Callable[[Any, str, str], AttrValue]] = {
-    "int": _int,
-    "float": _float,
+    "int": partial(_number, int),
+    "float": partial(_number, float),
     "bool": _bool,
     "string": _text,
     "type": _type,

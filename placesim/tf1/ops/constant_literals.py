@@ -1,6 +1,6 @@
-"""Python and numpy values -> constant tensors, as `tf.make_tensor_proto` makes them: numpy decides what a list is.
+"""Convert Python and numpy values to constant tensors, as `tf.make_tensor_proto` does.
 
-It differs from `graph/constants.py`, which reads a graph file: there a value is what it says, here what numpy makes of it.
+numpy determines the type of a list here.  `graph/constants.py` has the other rules of graph files.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from placesim.tf1.types import dtypes
 from placesim.tf1.types.dimensions import Dimension
 
 _VIEW_ELEMENTS = 64
+"""A constant that repeats one element is a view of one number if it has more elements than this."""
 _SINGLE, _INT = np.dtype(np.float32), np.dtype(np.int32)
 _NO_ELEMENTS = (
     "Failed to convert elements of {} to Tensor. Consider casting elements to a supported type. See "
@@ -28,7 +29,7 @@ _NO_ELEMENTS = (
 
 
 def make_tensor(value: object, dtype: DTypeLike | None = None, shape: Any = None, verify_shape: bool = False) -> TensorValue:
-    """A value as a constant tensor; one shorter than `shape` repeats its last element.
+    """Convert a value to a constant tensor; if it has fewer elements than `shape`, its last element is repeated.
 
     Raises TypeError or ValueError in TensorFlow's words.
     """
@@ -73,7 +74,7 @@ def _from_list(value: object, wanted: ElementType | None) -> np.ndarray[Any, Any
         return np.array(value)
     try:
         return np.array(value, wanted.numpy)
-    except OverflowError:  # what does not fit is cut
+    except OverflowError:  # numbers that are too large wrap around
         return np.array(value).astype(wanted.numpy)
 
 
@@ -88,7 +89,7 @@ def _dense_dimensions(value: object) -> list[int]:
 
 
 def _encoded(value: object, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """The elements as bytes."""
+    """Convert an array of strings to bytes.  Raises TypeError for elements that are no strings."""
     texts = np.empty(array.shape, object)
     flat = []
     for item in array.reshape(-1).tolist() if isinstance(value, np.ndarray | np.generic) else leaves(value):
@@ -125,7 +126,7 @@ def _fit(array: np.ndarray[Any, Any], sizes: list[int], verify: bool) -> np.ndar
     return filled.reshape(sizes)
 
 
-# --- what may stand in a list ---------------------------------------------------------------------------------------
+# --- types of elements ----------------------------------------------------------------------------------------------
 
 _FITS: dict[str, Callable[[Any], bool]] = {
     "int": lambda leaf: isinstance(leaf, numbers.Integral | Dimension | np.integer | np.bool_),
@@ -137,7 +138,7 @@ _FITS: dict[str, Callable[[Any], bool]] = {
 
 
 def _check_elements(value: object, wanted: ElementType | None) -> None:
-    """TypeError for the first element that is not of the type."""
+    """Raise TypeError for the first element of another type than `wanted`, or for a tensor."""
     if wanted is None:
         if any(isinstance(leaf, Tensor) for leaf in leaves(value)):
             raise TypeError("Expected any non-tensor type, but got a tensor instead.")

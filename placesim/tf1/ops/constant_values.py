@@ -1,4 +1,4 @@
-"""Value of a tensor known at graph construction: `tf.get_static_value` (`constant_value`)."""
+"""Values of tensors that are known while the graph is built: `tf.get_static_value`, once `constant_value`."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _FOLDED = frozenset(
         *("Concat", "ConcatV2", "ConcatOffset", "Pack", "Unpack", "Split", "StopGradient", "Identity"),
     }
 )
-"""Ops that `constant_value` sees through."""
+"""Ops whose outputs `constant_value` computes."""
 
 
 def constant_value(tensor: Any, partial: bool = False) -> Any:
     """Value of a tensor if constants and static shapes determine it, else None.
 
-    With `partial` a packed vector some of whose elements are unknown has None for them.
+    With `partial`, a Pack with unknown elements gives an array that contains None for them.
     """
     if not isinstance(tensor, Tensor):
         return tensor if isinstance(tensor, np.ndarray | np.generic) else None
@@ -52,7 +52,7 @@ def _folded(tensor: Tensor, partial: bool = False) -> Any:
     values = [_folded(item) for item in inputs]
     if any(value is None for value in values):
         return None
-    if op in ("CheckNumerics",):
+    if op == "CheckNumerics":
         return values[0]
     return _computed(tensor, values)
 
@@ -81,11 +81,8 @@ def _measured(op: str, shape: TensorShape, dtype: Any) -> Any:
         return None if shape.rank is None else np.array(shape.rank, dtype=np.int32)
     if not shape.is_fully_defined():
         return None
-    return (
-        np.array(shape.as_list(), dtype=dtype)
-        if op == "Shape"
-        else np.prod(np.array(shape.as_list(), np.int32), dtype=np.int32)
-    )
+    sizes = shape.as_list()
+    return np.array(sizes, dtype=dtype) if op == "Shape" else np.prod(np.array(sizes, np.int32), dtype=np.int32)
 
 
 def _computed(tensor: Tensor, values: list[Any]) -> Any:
@@ -101,7 +98,7 @@ def _computed(tensor: Tensor, values: list[Any]) -> Any:
 
 
 def constant_value_as_shape(tensor: Tensor) -> TensorShape:
-    """Shape given by a vector, as far as known; ValueError for a scalar that is not -1."""
+    """The shape whose sizes are a vector's elements, as far as known.  Raises ValueError for a scalar other than -1."""
     value = constant_value(tensor)
     if tensor.shape.rank == 0:
         if value != -1:
@@ -111,7 +108,7 @@ def constant_value_as_shape(tensor: Tensor) -> TensorShape:
         return TensorShape(None)
     if value is not None:
         return TensorShape([None if dim == -1 else int(dim) for dim in value])
-    find = _SPELLED.get(tensor.op.type)
+    find = _SHAPE_OF.get(tensor.op.type)
     return (None if find is None else find(tensor)) or _unknown(tensor)
 
 
@@ -120,24 +117,24 @@ def _unknown(tensor: Tensor) -> TensorShape:
     return TensorShape(None if sizes is None or not sizes or sizes[0] < 0 else [None] * sizes[0])
 
 
-def _spelled_by_cast(tensor: Tensor) -> TensorShape | None:
+def _shape_of_cast(tensor: Tensor) -> TensorShape | None:
     return constant_value_as_shape(tensor.op.inputs[0]) if tensor.dtype.name in ("int32", "int64") else None
 
 
-def _spelled_by_pack(tensor: Tensor) -> TensorShape | None:
+def _shape_of_pack(tensor: Tensor) -> TensorShape | None:
     values = [constant_value(item) for item in tensor.op.inputs]
     return TensorShape([None if value is None or value < 0 else int(value) for value in values])
 
 
-def _spelled_by_concat(tensor: Tensor) -> TensorShape | None:
+def _shape_of_concat(tensor: Tensor) -> TensorShape | None:
     found = TensorShape([])
     for part in tensor.op.inputs[:-1]:
         found = found.concatenate(constant_value_as_shape(part))
     return found
 
 
-def _spelled_by_slice(tensor: Tensor) -> TensorShape | None:
-    """A part of a shape in steps, of which only the ends may be left out."""
+def _shape_of_slice(tensor: Tensor) -> TensorShape | None:
+    """A strided slice of a shape, without masks other than of `begin` and `end`."""
     of, *bounds = tensor.op.inputs
     begin, end, step = (constant_value(bound) for bound in bounds)
     attrs = tensor.graph.builder.graph.full_attrs(tensor.op.node)
@@ -153,18 +150,18 @@ def _spelled_by_slice(tensor: Tensor) -> TensorShape | None:
     return TensorShape(whole.as_list()[start : stop : int(step[0])])
 
 
-_SPELLED: dict[str, Callable[[Tensor], TensorShape | None]] = {
-    "Cast": _spelled_by_cast,
+_SHAPE_OF: dict[str, Callable[[Tensor], TensorShape | None]] = {
+    "Cast": _shape_of_cast,
     "Shape": lambda tensor: tensor.op.inputs[0].shape,
-    "Pack": _spelled_by_pack,
-    "ConcatV2": _spelled_by_concat,
-    "StridedSlice": _spelled_by_slice,
+    "Pack": _shape_of_pack,
+    "ConcatV2": _shape_of_concat,
+    "StridedSlice": _shape_of_slice,
 }
 """Ops whose output may be a partly known shape."""
 
 
 def set_static_shape(tensor: Tensor, shape: Any) -> None:
-    """Set the shape with which a tensor was made."""
+    """Set a tensor's static shape to the argument `shape` with which it was made."""
     if tensor.shape.is_fully_defined():
         return
     shape = shape if isinstance(shape, Tensor) else convert_shape(shape)
@@ -173,7 +170,7 @@ def set_static_shape(tensor: Tensor, shape: Any) -> None:
 
 
 def convert_shape(shape: ShapeLike) -> TensorShape | None:
-    """Static shape of a list of sizes, with tensors among them."""
+    """Static shape of a list of sizes, in which tensors are unknown sizes; None for other values."""
     if isinstance(shape, TensorShape):
         return shape
     if not isinstance(shape, list | tuple):

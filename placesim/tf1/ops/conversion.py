@@ -1,4 +1,4 @@
-"""Python values -> tensors: `tf.convert_to_tensor`, and the conversions that types register."""
+"""Convert Python values to tensors: `tf.convert_to_tensor`, and the conversion functions that types register."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _by_type: dict[type, tuple[Conversion, ...]] = {}
 
 
 def register_tensor_conversion_function(base_type: object, conversion_func: Conversion, priority: int = 100) -> None:
-    """Values of these types become tensors by this function; a lower priority is tried first."""
+    """Register the function that converts values of these types; lower priorities are tried first."""
     types = base_type if isinstance(base_type, tuple) else (base_type,)
     _registered.append((priority, types, conversion_func))
     _registered.sort(key=lambda row: row[0])
@@ -39,7 +39,7 @@ def _conversions(kind: type) -> tuple[Conversion, ...]:
 
 
 def is_tensor_like(value: TensorLike) -> bool:
-    """Whether a value is a tensor, or stands for one as a variable does."""
+    """Whether a value is a tensor, or is used as a tensor, like a variable."""
     return isinstance(value, Tensor) or (hasattr(value, "_as_graph_element") and not isinstance(value, Operation))
 
 
@@ -79,7 +79,7 @@ def convert_to_tensor(
 
 
 def convert_named(**values: object) -> list[Tensor]:
-    """Tensors of several values, each with its argument's name."""
+    """Convert keyword arguments to tensors that have the arguments' names."""
     return [convert_to_tensor(value, name=name) for name, value in values.items()]
 
 
@@ -90,7 +90,7 @@ def convert_n_to_tensor(
     preferred_dtype: DTypeLike | None = None,
     as_ref: bool = False,
 ) -> list[Tensor]:
-    """The tensors of some values, which are numbered in their names."""
+    """Convert values to tensors; the i-th is named `name_i`."""
     return [
         convert_to_tensor(value, dtype, None if name is None else f"{name}_{i}", preferred_dtype, as_ref=as_ref)
         for i, value in enumerate(values)
@@ -108,7 +108,7 @@ def constant(
     return get_default_graph().make_constant(make_tensor(value, dtype, shape, verify_shape), name)
 
 
-# --- the conversions that are always there --------------------------------------------------------------------------
+# --- conversion functions of built-in types -------------------------------------------------------------------------
 
 
 def _constant_conversion(
@@ -124,8 +124,7 @@ def _shape_conversion(
         raise ValueError(f"Cannot convert a partially known TensorShape {value} to a Tensor.")
     sizes = value.as_list()
     if dtype is None:
-        limit = next((i for i, size in enumerate(sizes) if size is not None and size >= 2**31), None)
-        dtype = dtypes.int32 if limit is None else dtypes.int64
+        dtype = dtypes.int64 if any(size >= 2**31 for size in value.sizes or ()) else dtypes.int32
     elif dtype not in (dtypes.int32, dtypes.int64):
         raise TypeError(f"Cannot convert a TensorShape to dtype {dtype.name}.")
     return constant(sizes, dtype, [len(sizes)], name="shape_as_tensor" if name is None else name)

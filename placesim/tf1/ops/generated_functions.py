@@ -20,9 +20,10 @@ Wrapper = Callable[..., Any]
 
 @cache
 def gen(op: str) -> Wrapper:
-    """The function of an op: inputs and attrs in TensorFlow's order, by position or name, and `name`.  KeyError for no op.
+    """The function of an op.  Its parameters are the op's inputs and attrs in TensorFlow's order, and `name`.
 
-    It gives an Operation where the op has no outputs, a Tensor or a list where it has one, else a named tuple.
+    The function returns an Operation for an op without outputs, a Tensor or a list for one output, else a named tuple.
+    Raises KeyError for an unknown op.
     """
     definition = load_registry().op(op)
     if definition is None:

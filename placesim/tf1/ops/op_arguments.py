@@ -1,8 +1,9 @@
-"""The arguments of an op's function -> tensors, and the operation made of them: TensorFlow's `_apply_op_helper`."""
+"""Make an operation from the arguments of an op's function, like TensorFlow's `_apply_op_helper`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import nullcontext
 from typing import Any, cast
 
 from placesim.core.dtypes import DataType as ElementType
@@ -14,15 +15,13 @@ from placesim.tf1.graphs.tensor import Operation, OwningGraph, SymbolicTensor, T
 from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.ops.conversion import convert_n_to_tensor, convert_to_tensor
 
-_NOT_CONVERTIBLE = "<NOT CONVERTIBLE TO TENSOR>"
-
 
 def apply_op(
     definition: OpDef, args: Sequence[Any], attrs: dict[str, AttrValue] | None = None, name: str | None = None
 ) -> Operation:
     """Make an operation from a script's arguments; values other than tensors become Consts in the op's scope.
 
-    `attrs` are placesim's own values; those that follow from the arguments may be left out.
+    `attrs` are in placesim's form; attrs that the arguments determine may be absent.
     """
     op = definition.name
     for arg in args:
@@ -36,28 +35,20 @@ def apply_op(
 def _apply_converting(definition: OpDef, args: Sequence[Any], attrs: dict[str, AttrValue], name: str | None) -> Operation:
     op = definition.name
     graph = graph_of(_flat(args))
-    if graph is not get_default_graph():
-        with graph.as_default():
-            return _apply_converting_here(graph, definition, op, args, attrs, name)
-    return _apply_converting_here(graph, definition, op, args, attrs, name)
-
-
-def _apply_converting_here(
-    graph: Graph, definition: OpDef, op: str, args: Sequence[Any], attrs: dict[str, AttrValue], name: str | None
-) -> Operation:
-    full = graph.claim_name(op, name or None)
-    builder = graph.builder
-    saved = builder.prefix
-    builder.prefix = full + "/"
-    try:
-        tensors = _Arguments(definition, attrs).convert(args)
-    finally:
-        builder.prefix = saved
-    return graph.make(op, full, tensors, attrs)
+    with nullcontext() if graph is get_default_graph() else graph.as_default():
+        full = graph.claim_name(op, name or None)
+        builder = graph.builder
+        saved = builder.prefix
+        builder.prefix = full + "/"
+        try:
+            tensors = _Arguments(definition, attrs).convert(args)
+        finally:
+            builder.prefix = saved
+        return graph.make(op, full, tensors, attrs)
 
 
 class _Arguments:
-    """One op's arguments on their way to tensors; `inferred_from` says which argument settled an attr."""
+    """Conversion of one op's arguments to tensors; `inferred_from` maps an attr to the argument that determined it."""
 
     def __init__(self, definition: OpDef, attrs: dict[str, AttrValue]) -> None:
         self.definition = definition
@@ -92,7 +83,7 @@ class _Arguments:
         return tensor
 
     def _tensor(self, arg: ArgDef, value: Any, wanted: ElementType | None) -> Tensor:
-        """Convert a value to a tensor, if possible of the op's preferred type."""
+        """Convert a value to a tensor; if its own type is not allowed, to the attr's default type."""
         attr = self.definition.attrs.get(arg.type_attr or "")
         if wanted is not None or attr is None or not attr.has_default:
             return convert_to_tensor(value, wanted, arg.name, as_ref=arg.is_ref)
@@ -105,7 +96,7 @@ class _Arguments:
         return convert_to_tensor(value, None, arg.name, attr.default, as_ref=arg.is_ref)
 
     def _mismatch(self, arg: ArgDef, value: TensorLike) -> Exception:
-        """Error for a value of the wrong type; a failed conversion to a tensor has its own."""
+        """Error for a value of the wrong type, or for a value that can't be converted to any tensor."""
         try:
             observed = convert_to_tensor(value, as_ref=arg.is_ref).dtype.name
         except ValueError as error:
@@ -130,9 +121,7 @@ class _Arguments:
         try:
             tensors = convert_n_to_tensor(value, None, arg.name, as_ref=arg.is_ref)
         except (TypeError, ValueError):
-            observed = ", ".join(self._observed(arg, value))
-            prefix = f"Tensors in list passed to '{arg.name}' of '{self.op}' Op have types [{observed}]"
-            raise TypeError(f"{prefix} that are invalid. Tensors: {value}") from None
+            raise TypeError(f"{self._list_types(arg, value)} that are invalid. Tensors: {value}") from None
         found = tuple(tensor.element for tensor in tensors)
         given = self.attrs.get(name)
         if given is not None and tuple(given) != found:
@@ -158,8 +147,7 @@ class _Arguments:
             if len({tensor.element for tensor in tensors}) > 1:
                 raise TypeError
         except (TypeError, ValueError):
-            observed = ", ".join(self._observed(arg, value))
-            prefix = f"Tensors in list passed to '{arg.name}' of '{self.op}' Op have types [{observed}]"
+            prefix = self._list_types(arg, value)
             if arg.type_attr is None and wanted is not None:
                 raise TypeError(f"{prefix} that do not match expected type {wanted.python_name}.") from None
             if known and wanted is not None:
@@ -186,14 +174,15 @@ class _Arguments:
             self._settle_type(arg, tensors[0].element)
         return tensors
 
-    def _observed(self, arg: ArgDef, values: Iterable[Any]) -> list[str]:
+    def _list_types(self, arg: ArgDef, values: Iterable[Any]) -> str:
+        """Beginning of an error about a list argument: the types of its elements."""
         found = []
         for value in values:
             try:
                 found.append(convert_to_tensor(value, as_ref=arg.is_ref).dtype.base_dtype.name)
             except (TypeError, ValueError):
-                found.append(_NOT_CONVERTIBLE)
-        return found
+                found.append("<NOT CONVERTIBLE TO TENSOR>")
+        return f"Tensors in list passed to '{arg.name}' of '{self.op}' Op have types [{', '.join(found)}]"
 
     def _check_ref(self, arg: ArgDef, tensors: Sequence[Tensor]) -> None:
         if arg.is_ref and not all(tensor._is_ref for tensor in tensors):
@@ -218,13 +207,13 @@ class _Arguments:
         self.inferred_from[name] = arg.name
 
 
-# --- which graph ----------------------------------------------------------------------------------------------------
+# --- the graph of arguments -----------------------------------------------------------------------------------------
 
 
 def graph_of(values: Iterable[Any]) -> Graph:
-    """The graph of the tensors among some values, else the default one.  Raises ValueError if they are of several.
+    """The graph of the tensors among `values`, else the default graph.  Raises ValueError if they are of several graphs.
 
-    Inside a function it is the function's: what comes from outside is captured.
+    Inside a function it is always the function's graph, which captures outer tensors.
     """
     default = get_default_graph()
     if default.building_function:

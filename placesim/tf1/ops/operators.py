@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 from placesim.tf1.graphs.graph import get_default_graph
@@ -30,27 +31,27 @@ def _lazily(module: str, function: str) -> Binary:
     return call
 
 
-_BINARY: dict[str, tuple[str, Binary]] = {
-    "add": ("add", _lazily("math.elementwise", "_sum")),
-    "sub": ("sub", _op("Sub")),
-    "mul": ("mul", _op("Mul")),
-    "truediv": ("truediv", _lazily("math.elementwise", "_true_quotient")),
-    "div": ("div", _lazily("math.elementwise", "_quotient_by_type")),
-    "floordiv": ("floordiv", _op("FloorDiv")),
-    "mod": ("mod", _op("FloorMod")),
-    "pow": ("pow", _op("Pow")),
-    "matmul": ("matmul", _lazily("math.products", "matmul")),
-    "and": ("and", _lazily("math.elementwise", "_and")),
-    "or": ("or", _lazily("math.elementwise", "_or")),
-    "xor": ("xor", _lazily("math.elementwise", "_xor")),
+_BINARY: dict[str, Binary] = {
+    "add": _lazily("math.elementwise", "_sum"),
+    "sub": _op("Sub"),
+    "mul": _op("Mul"),
+    "truediv": _lazily("math.elementwise", "_true_quotient"),
+    "div": _lazily("math.elementwise", "_quotient_by_type"),
+    "floordiv": _op("FloorDiv"),
+    "mod": _op("FloorMod"),
+    "pow": _op("Pow"),
+    "matmul": _lazily("math.products", "matmul"),
+    "and": _lazily("math.elementwise", "_and"),
+    "or": _lazily("math.elementwise", "_or"),
+    "xor": _lazily("math.elementwise", "_xor"),
 }
-"""Python's name of an operator -> the scope it opens, and what it makes of two tensors under that scope's name."""
-_COMPARISONS = {"lt": "Less", "le": "LessEqual", "gt": "Greater", "ge": "GreaterEqual"}
-_UNARY = {"neg": "Neg", "abs": "Abs", "invert": "LogicalNot"}
+"""By Python's name of an operator, which is also its name scope: a function of two tensors and the scope."""
+_UNSCOPED = {"lt": "Less", "le": "LessEqual", "gt": "Greater", "ge": "GreaterEqual", "neg": "Neg", "abs": "Abs"}
+"""Op of each operator that opens no name scope."""
 
 
 def binary_operator(scope_name: str, make: Binary) -> Callable[[Any, Any], Any]:
-    """`x OP y` for a tensor x; y becomes a tensor of its type."""
+    """Make the method for `x OP y` of a tensor x; y is converted to x's type."""
 
     def operate(x: TensorLike, y: TensorLike) -> Any:
         graph = x.graph if x.__class__ is SymbolicTensor else get_default_graph()
@@ -67,7 +68,7 @@ def binary_operator(scope_name: str, make: Binary) -> Callable[[Any, Any], Any]:
 
 
 def reversed_operator(scope_name: str, make: Binary) -> Callable[[Any, Any], Any]:
-    """`y OP x` where y is no tensor; it becomes one of x's type."""
+    """Make the method for `x OP y` of a tensor y and another value x, which is converted to y's type."""
 
     def operate(y: Any, x: Any) -> Any:
         with _in_graph(y.graph, x, y), get_default_graph().name_scope(scope_name) as scope:
@@ -77,21 +78,8 @@ def reversed_operator(scope_name: str, make: Binary) -> Callable[[Any, Any], Any
     return operate
 
 
-class _NoScope:
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, *error: object) -> None:
-        pass
-
-
-_HERE = _NoScope()
-
-
 def _in_graph(graph: object, x: TensorLike, y: TensorLike) -> Any:
-    if graph is get_default_graph():
-        return _HERE
-    return graph_of((x, y)).as_default()
+    return nullcontext() if graph is get_default_graph() else graph_of((x, y)).as_default()
 
 
 def _is_opaque(value: TensorLike) -> bool:
@@ -99,12 +87,8 @@ def _is_opaque(value: TensorLike) -> bool:
     return getattr(value, "__array_priority__", 0) > Tensor.__array_priority__
 
 
-def _comparison(op: str) -> Callable[[Any, Any], Any]:
-    return lambda x, y: gen(op)(x, y)
-
-
-def _unary(op: str) -> Callable[[Any], Any]:
-    return lambda x: gen(op)(x)
+def _unscoped_operator(op: str) -> Callable[..., Any]:
+    return lambda *operands: gen(op)(*operands)
 
 
 def _getitem(x: Tensor, key: object) -> Any:
@@ -120,11 +104,10 @@ def _invert(x: Tensor) -> Any:
 def operator_table() -> dict[str, Callable[..., Any]]:
     """All operators by method name; variables use them too."""
     table: dict[str, Callable[..., Any]] = {}
-    for method, (scope_name, make) in _BINARY.items():
-        table[f"__{method}__"] = binary_operator(scope_name, make)
-        table[f"__r{method}__"] = reversed_operator(scope_name, make)
-    table |= {f"__{method}__": _comparison(op) for method, op in _COMPARISONS.items()}
-    table |= {f"__{method}__": _unary(op) for method, op in _UNARY.items()}
+    for method, make in _BINARY.items():
+        table[f"__{method}__"] = binary_operator(method, make)
+        table[f"__r{method}__"] = reversed_operator(method, make)
+    table |= {f"__{method}__": _unscoped_operator(op) for method, op in _UNSCOPED.items()}
     table["__invert__"] = _invert
     table["__getitem__"] = _getitem
     return table

@@ -1,4 +1,4 @@
-"""Lists that hold tensors -> tensors: `Pack`, and lists in them first."""
+"""Convert lists that contain tensors to one tensor, with `Pack`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from placesim.tf1.types.dtypes import DType
 
 
 def _packing_conversion(value: Any, dtype: DType | None = None, name: str | None = None, as_ref: bool = False) -> Any:
-    """A list that holds tensors, packed; everything else in it becomes a Const of their type."""
+    """Pack a list that contains tensors; its other elements become Consts of their type."""
     if as_ref or not holds_tensors(value):
         return NotImplemented
     found = _type_of_tensors(value)
@@ -48,7 +48,7 @@ def _cast_tensors(value: Any, dtype: dtypes.DType) -> Any:
 
 
 def pack_nested(value: Any, dtype: dtypes.DType, name: str) -> Tensor:
-    """`Pack` of a list; lists in it that hold tensors are packed first, inside its scope and named by their place."""
+    """Pack a list.  Inner lists that contain tensors are packed first, in its name scope, and named by their index."""
     graph = get_default_graph()
     converted: list[Any] = []
     with graph.name_scope(name) as scope:
@@ -70,7 +70,7 @@ def pack_nested(value: Any, dtype: dtypes.DType, name: str) -> Tensor:
 
 
 def _scoped(value: Any, name: str) -> Any:
-    """Convert a list without tensors; its scope and those of nested lists are opened all the same."""
+    """Return a list without tensors as it is, after opening the name scopes that TensorFlow opens for its lists."""
     with get_default_graph().name_scope(name):
         for i, item in enumerate(value):
             if isinstance(item, list | tuple):

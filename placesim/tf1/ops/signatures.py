@@ -16,12 +16,12 @@ _RENAMED = {
     "Squeeze": {"squeeze_dims": "axis"},
     "Where": {"input": "condition"},
 }
-"""Parameters with other names than in the op definition, by op.  Found by comparing all 1,462 functions."""
+"""Parameters whose names differ from the op definition, by op.  A comparison of all 1,462 functions found them."""
 _WORD_ENDS = (re.compile(r"([A-Z]+)([A-Z][a-z])"), re.compile(r"([a-z0-9])([A-Z])"))
 
 
 class Parameters(NamedTuple):
-    """An op's function: inputs in the definition's order, attrs as (attr, parameter), all parameters in theirs."""
+    """Parameters of an op's function: `attrs` as pairs of attr and parameter, `order` as the order of all parameters."""
 
     function: str
     inputs: tuple[str, ...]
@@ -33,11 +33,11 @@ class Parameters(NamedTuple):
 def parameter_names(definition: OpDef) -> Parameters:
     """Parameters: inputs, required attrs, then attrs with a default; attrs inferred from inputs are left out."""
     renamed = _RENAMED.get(definition.name, {})
-    told = {
+    inferred = {
         attr for arg in definition.inputs for attr in (arg.type_attr, arg.number_attr, arg.type_list_attr) if attr is not None
     }
     inputs = tuple(renamed.get(arg.name, arg.name) for arg in definition.inputs)
-    attrs = [attr for attr in definition.attrs.values() if attr.name not in told]
+    attrs = [attr for attr in definition.attrs.values() if attr.name not in inferred]
     attrs.sort(key=lambda attr: attr.has_default)
     named = tuple((attr.name, renamed.get(attr.name, attr.name)) for attr in attrs)
     defaults = frozenset(renamed.get(attr.name, attr.name) for attr in attrs if attr.has_default)

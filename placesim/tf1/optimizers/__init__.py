@@ -1,1 +1,1 @@
-"""Optimizers, moving averages, learning rates and the global step: section 6."""
+"""Optimizers, moving averages, learning rates and the global step."""

@@ -27,7 +27,7 @@ def assign_moving_average(variable: Any, value: Any, decay: Any, zero_debias: bo
 
 
 def _unbiased(variable: Any, value: TensorLike, share: Tensor) -> Any:
-    """A new average with its weights' sum divided out; sum and count are variables beside the average."""
+    """Update an average that starts at zero, and correct it for that start.  Adds variables for the uncorrected average."""
     scope = tf.variable_scope(variable.name.split(":")[0], values=[variable, value, share])
     with scope, tf.init_scope(), tf.colocate_with(variable):
         shape = variable.get_shape()
@@ -41,7 +41,7 @@ def _unbiased(variable: Any, value: TensorLike, share: Tensor) -> Any:
 
 
 class ExponentialMovingAverage:
-    """Averages of variables or tensors, each in a variable `OF/NAME` that `apply` makes."""
+    """Moving averages of variables or tensors.  `apply` makes a variable `AVERAGED/NAME` for each."""
 
     def __init__(
         self,
@@ -78,13 +78,13 @@ class ExponentialMovingAverage:
             return tf.group(*updates, name=scope)
 
     def _current_decay(self) -> Any:
-        """The decay as a tensor; with a number of updates it starts low."""
-        asked = tf.convert_to_tensor(self._decay, dtype=tf.float32, name="decay")
+        """The decay as a tensor; with `num_updates` it is lower in the first steps."""
+        decay = tf.convert_to_tensor(self._decay, dtype=tf.float32, name="decay")
         if self._num_updates is None:
-            return asked
+            return decay
         steps = tf.cast(self._num_updates, tf.float32, name="num_updates")
         early = (1.0 + steps) / (10.0 + steps)
-        return tf.minimum(asked, early)
+        return tf.minimum(decay, early)
 
     def _new(self, variable: Any) -> Any:
         if isinstance(variable, Variable):
@@ -100,17 +100,17 @@ class ExponentialMovingAverage:
         return average
 
     def average(self, var: object) -> Any:
-        """The variable that holds an average; None before `apply`."""
+        """The variable of an average; None before `apply`."""
         return self._averages.get(id(var))
 
     def average_name(self, var: Any) -> str:
-        """The name of the variable that holds an average, or will."""
+        """The name of an average's variable, which may not exist yet."""
         if id(var) in self._averages:
             return str(self._averages[id(var)].name[: -len(":0")])
         return str(tf.get_default_graph().unique_name(f"{var.op.name}/{self._name}", mark_as_used=False))
 
     def variables_to_restore(self, moving_avg_variables: Iterable[Any] | None = None) -> dict[str, Any]:
-        """Names in a checkpoint -> variables, those with an average under the average's name."""
+        """Map names in a checkpoint to variables; a variable with an average has the average's name."""
         if moving_avg_variables is None:
             averaged = tf.trainable_variables() + tf.moving_average_variables()
         else:

@@ -1,7 +1,8 @@
-"""Optimizers of which an op makes each step: their slots and numbers in the order of the op's inputs."""
+"""Base class of optimizers whose updates are ops."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import placesim.tf1 as tf
@@ -17,20 +18,26 @@ from placesim.tf1.variables.variable import Variable
 class OpOptimizer(Optimizer):
     """An optimizer whose updates are ops of their own: `ApplyX`, `SparseApplyX`, `ResourceApplyX`, `ResourceSparseApplyX`.
 
-    `update` is X; `hyperparameters` the names of the constants in the order that they are made in; `inputs` what the op takes
-    after the variable: `slot:NAME`, a hyperparameter's name, or `grad`, which a sparse op follows by the indices.
+    `update` is X.  `hyperparameters` names the constants in the order of their creation.  `inputs` lists the op's inputs after
+    the variable: `slot:NAME`, a hyperparameter, or `grad`, after which a sparse op has the indices.
     """
 
     update = ""
     hyperparameters: tuple[str, ...] = ()
     inputs: tuple[str, ...] = ()
     casts = True
-    """Whether hyperparameters are cast to the variable's type; for proximal optimizers only for rows of resource variables."""
+    """Whether all ops get hyperparameters cast to the variable's type, or only `ResourceSparseApplyX`."""
 
     def __init__(self, use_locking: bool, name: str, **values: Hyperparameter) -> None:
         super().__init__(use_locking, name)
         self._values = values
         self._tensors: dict[str, Any] = {}
+
+    def _create_slots(self, var_list: Sequence[Any]) -> None:
+        for variable in var_list:
+            for item in self.inputs:
+                if item.startswith("slot:"):
+                    self._zeros_slot(variable, item.removeprefix("slot:"), self._name)
 
     def _prepare(self) -> None:
         for name in self.hyperparameters:
@@ -76,6 +83,6 @@ class OpOptimizer(Optimizer):
 
 
 def refuse_negative(label: str, value: float, wanted: str) -> None:
-    """Raises ValueError for a number below zero."""
+    """Raise ValueError for a negative number."""
     if value < 0.0:
         raise ValueError(f"{label} {value:f} needs to {wanted}")

@@ -1,4 +1,4 @@
-"""The optimizers: which slots each has, and how its update ops take them."""
+"""Optimizers: their slots, and the inputs of their update ops."""
 
 from __future__ import annotations
 
@@ -55,16 +55,12 @@ class MomentumOptimizer(OpOptimizer):
         super().__init__(use_locking, name, learning_rate=learning_rate, momentum=momentum)
         self._use_nesterov = use_nesterov
 
-    def _create_slots(self, var_list: Sequence[Any]) -> None:
-        for variable in var_list:
-            self._zeros_slot(variable, "momentum", self._name)
-
     def _attrs(self, is_sparse: bool) -> dict[str, Any]:
         return {"use_nesterov": self._use_nesterov}
 
 
 class RMSPropOptimizer(OpOptimizer):
-    """Divides the gradient by a running root of its mean square, about its mean where `centered`."""
+    """Divides the gradient by the root of its running mean square, or if `centered` of its running variance."""
 
     update = "RMSProp"
     hyperparameters = ("learning_rate", "decay", "momentum", "epsilon")
@@ -144,11 +140,6 @@ class AdadeltaOptimizer(OpOptimizer):
     ) -> None:
         super().__init__(use_locking, name, lr=learning_rate, rho=rho, epsilon=epsilon)
 
-    def _create_slots(self, var_list: Sequence[Any]) -> None:
-        for variable in var_list:
-            self._zeros_slot(variable, "accum", self._name)
-            self._zeros_slot(variable, "accum_update", self._name)
-
 
 class AdamOptimizer(OpOptimizer):
     """Adam: running means of gradient and squared gradient, corrected for their start at zero."""
@@ -179,9 +170,7 @@ class AdamOptimizer(OpOptimizer):
         first = min(var_list, key=lambda variable: variable.name)
         for beta in ("beta1", "beta2"):
             self._create_non_slot_variable(self._call_if_callable(self._values[beta]), beta + "_power", first)
-        for variable in var_list:
-            self._zeros_slot(variable, "m", self._name)
-            self._zeros_slot(variable, "v", self._name)
+        super()._create_slots(var_list)
 
     def _input(self, name: str, dtype: DTypeLike) -> Any:
         if name.endswith("_power"):
@@ -204,7 +193,7 @@ class AdamOptimizer(OpOptimizer):
     def _apply_sparse_shared(
         self, grad: Tensor, var: Variable, indices: Tensor, scatter_add: Callable[[Any, Any, Any], Any]
     ) -> Any:
-        """The update with means that decay in all rows and gain in the gradient's."""
+        """Make an update in which both means decay in all rows, and the gradient is added to the means of its rows."""
         dtype = var.dtype.base_dtype
         beta1_power, beta2_power = (tf.cast(power, dtype) for power in self._get_beta_accumulators())
         rate, beta1, beta2, epsilon = (self._input(name, dtype) for name in self.hyperparameters)

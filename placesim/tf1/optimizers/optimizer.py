@@ -1,4 +1,4 @@
-"""`tf.train.Optimizer`: gradients of a loss, and the updates that they make (section 6)."""
+"""`tf.train.Optimizer`: computes gradients of a loss, and applies them to variables."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from placesim.tf1.variables.resource import HandledVariable
 from placesim.tf1.variables.variable import Variable
 
 Hyperparameter: TypeAlias = "TensorLike | Callable[[], TensorLike]"
-"""A number or tensor, or a function that gives one when the update is made."""
+"""A number or tensor, or a function that returns one when the update's nodes are made."""
 _FLOATING = ("float32", "float64", "float16", "bfloat16")
 """Trainable types, in the order of TensorFlow's messages."""
 
@@ -55,7 +55,7 @@ class Optimizer:
         name: str | None = None,
         grad_loss: object = None,
     ) -> Any:
-        """An op that makes one step down the loss.  Raises ValueError if no variable has a gradient."""
+        """Make an op that computes and applies the gradients of a loss.  Raises ValueError if no variable has a gradient."""
         pairs = self.compute_gradients(
             loss, var_list, gate_gradients, aggregation_method, colocate_gradients_with_ops, grad_loss
         )
@@ -111,7 +111,7 @@ class Optimizer:
         name: str | None = None,
         skip_gradients_aggregation: bool = False,
     ) -> Any:
-        """An op that applies gradients, and then adds one to `global_step`.  Raises ValueError or TypeError."""
+        """Make an op that applies gradients, and then adds one to `global_step`.  Raises ValueError or TypeError."""
         pairs = tuple(grads_and_vars)
         if not pairs:
             raise ValueError("No variables provided.")
@@ -120,7 +120,7 @@ class Optimizer:
         if not variables:
             raise ValueError(f"No gradients provided for any variable: {[str(variable) for _, variable in pairs]}.")
         for _, variable in pairs:
-            variable.op  # noqa: B018 -- what is no variable is refused before anything is made
+            variable.op  # noqa: B018 -- raises for other values than variables, before any node is made
         with tf.init_scope():
             self._create_slots(variables)
         updates = []
@@ -220,13 +220,13 @@ class Optimizer:
     def _get_non_slot_variable(self, name: str, graph: object = None) -> Any:
         return self._non_slot_dict.get((name, graph))
 
-    # --- what a kind of optimizer gives ---
+    # --- methods that optimizers override ---
 
     def _create_slots(self, var_list: Sequence[Any]) -> None:
-        """Makes the variables that the updates need; none by default."""
+        """Make the variables that the updates need; by default none."""
 
     def _prepare(self) -> None:
-        """Makes the tensors of the hyperparameters; none by default."""
+        """Make the tensors of the hyperparameters; by default none."""
 
     def _apply_dense(self, grad: Tensor, var: Variable) -> Any:
         raise NotImplementedError
@@ -249,7 +249,7 @@ class Optimizer:
         return self._resource_apply_sparse(values, handle, indices)
 
     def _finish(self, update_ops: list[Any], name_scope: str) -> Any:
-        """An op after all updates."""
+        """Make an op that waits for all updates."""
         return tf.group(*update_ops, name=name_scope)
 
     def _call_if_callable(self, param: object) -> Any:
@@ -267,7 +267,7 @@ class Optimizer:
 
 
 def summed_by_index(values: TensorLike, indices: TensorLike) -> tuple[Any, Any]:
-    """Slices of the same index added up: the sums and their indices."""
+    """Add up slices with the same index.  Returns the sums and their indices."""
     unique, positions = tf.unique(indices)
     return tf.unsorted_segment_sum(values, positions, tf.shape(unique)[0]), unique
 
@@ -287,7 +287,7 @@ def _as_gradient(gradient: object) -> Any:
 
 
 def _flattened(variables: object) -> list[Any]:
-    """The variables of a structure, and the parts of partitioned ones."""
+    """The variables of a structure; a partitioned variable is replaced by its parts."""
     leaves = nest.flatten(variables)
     return [item for leaf in leaves for item in (leaf if isinstance(leaf, PartitionedVariable) else [leaf])]
 

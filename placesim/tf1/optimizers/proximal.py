@@ -1,4 +1,4 @@
-"""Optimizers whose step also draws variables to zero: FTRL, proximal descent and dual averaging."""
+"""Optimizers that regularize variables: FTRL, proximal gradient descent and Adagrad, and dual averaging."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from placesim.tf1.variables.variable import Variable
 
 
 class FtrlOptimizer(OpOptimizer):
-    """FTRL, with L1 and L2 strengths."""
+    """FTRL, with L1 and L2 regularization."""
 
     _LEAST_RATE = 1e-36
-    """The learning rate that beta is divided by is at least this (recorded)."""
+    """Minimum of the learning rate by which beta is divided, recorded from TensorFlow."""
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class FtrlOptimizer(OpOptimizer):
 
 
 class ProximalGradientDescentOptimizer(OpOptimizer):
-    """Gradient descent with L1 and L2 strengths."""
+    """Gradient descent with L1 and L2 regularization."""
 
     update = "ProximalGradientDescent"
     casts = False
@@ -101,7 +101,7 @@ class ProximalGradientDescentOptimizer(OpOptimizer):
 
 
 class ProximalAdagradOptimizer(OpOptimizer):
-    """Adagrad with L1 and L2 strengths."""
+    """Adagrad with L1 and L2 regularization."""
 
     update = "ProximalAdagrad"
     casts = False

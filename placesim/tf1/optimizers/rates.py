@@ -12,7 +12,7 @@ from placesim.tf1.ops.conversion import convert_n_to_tensor
 
 
 def _start(learning_rate: TensorLike, *others: object) -> tuple[Any, list[Any]]:
-    """The initial rate as a tensor, and the other numbers in its type, in the order that they are made in."""
+    """Convert the initial rate to a tensor, then the other numbers to tensors of its type."""
     rate = tf.convert_to_tensor(learning_rate, name="initial_learning_rate")
     return rate, [tf.cast(value, rate.dtype) for value in others]
 
@@ -25,7 +25,7 @@ def exponential_decay(
     staircase: bool = False,
     name: str | None = None,
 ) -> Any:
-    """`rate * decay_rate ^ (step / decay_steps)`, the exponent whole where `staircase`."""
+    """`rate * decay_rate ^ (step / decay_steps)`; `staircase` rounds the exponent down."""
     with tf.name_scope(name, "ExponentialDecay", [learning_rate, global_step, decay_steps, decay_rate]) as scope:
         rate, (steps, decay, step) = _start(learning_rate, decay_steps, decay_rate, global_step)
         power = step / steps
@@ -74,7 +74,7 @@ def polynomial_decay(
     cycle: bool = False,
     name: str | None = None,
 ) -> Any:
-    """From the rate to `end_learning_rate` in `decay_steps`, and where `cycle` again and again, each time longer."""
+    """Decay to `end_learning_rate` in `decay_steps` steps, and with `cycle` restart at each multiple of them."""
     values = [learning_rate, global_step, decay_steps, end_learning_rate, power]
     with tf.name_scope(name, "PolynomialDecay", values) as scope:
         rate, (end, exponent, step) = _start(learning_rate, end_learning_rate, power, global_step)
@@ -89,7 +89,7 @@ def polynomial_decay(
 
 
 def piecewise_constant(x: TensorLike, boundaries: Sequence[Any], values: Sequence[Any], name: str | None = None) -> Any:
-    """The value of the interval that x is in: up to a boundary, and beyond the last.  Raises ValueError."""
+    """The value of the interval of x; an interval contains its upper boundary.  Raises ValueError."""
     if len(boundaries) != len(values) - 1:
         raise ValueError("The length of boundaries should be 1 less than the length of values")
     bounds = convert_n_to_tensor(boundaries)
@@ -116,7 +116,7 @@ def _giving(value: TensorLike) -> Callable[[], Any]:
 
 
 def _boundary(bound: Any, at: Any) -> Any:
-    """A boundary in the type of x; only int32 becomes int64."""
+    """Convert a boundary to the type of x, which is possible only from int32 to int64."""
     if bound.dtype.base_dtype == at.dtype.base_dtype:
         return bound
     if bound.dtype.base_dtype == tf.int32 and at.dtype.base_dtype == tf.int64:
@@ -128,7 +128,7 @@ def _boundary(bound: Any, at: Any) -> Any:
 def cosine_decay(
     learning_rate: TensorLike, global_step: TensorLike, decay_steps: TensorLike, alpha: float = 0.0, name: str | None = None
 ) -> Any:
-    """Down half a cosine to `alpha` of the rate."""
+    """Decay along half a period of a cosine to `alpha * rate`."""
     with tf.name_scope(name, "CosineDecay", [learning_rate, global_step]):
         rate, (steps, step) = _start(learning_rate, decay_steps, global_step)
         passed = tf.minimum(step, steps) / steps
@@ -145,7 +145,7 @@ def cosine_decay_restarts(
     alpha: object = 0.0,
     name: str | None = None,
 ) -> Any:
-    """Cosines one after another, each `t_mul` as long and `m_mul` as high as the one before."""
+    """Cosine decay with restarts; each period is `t_mul` times as long and `m_mul` times as high as the last."""
     with tf.name_scope(name, "SGDRDecay", [learning_rate, global_step]) as scope:
         rate, numbers = _start(learning_rate, first_decay_steps, alpha, t_mul, m_mul, global_step)
         steps, end, longer, higher, step = numbers
@@ -175,7 +175,7 @@ def linear_cosine_decay(
     beta: TensorLike = 0.001,
     name: str | None = None,
 ) -> Any:
-    """A cosine of `num_periods` under a falling line."""
+    """`rate * ((alpha + line) * cosine + beta)`, of a line from 1 to 0 and a cosine of `num_periods` periods."""
     with tf.name_scope(name, "LinearCosineDecay", [learning_rate, global_step]) as scope:
         rate, numbers = _start(learning_rate, decay_steps, num_periods, alpha, beta, global_step)
         steps, periods, rise, end, step = numbers

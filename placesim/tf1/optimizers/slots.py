@@ -12,19 +12,19 @@ from placesim.tf1.variables.variable import SaveSliceInfo, Variable
 
 
 def create_slot(primary: Any, value: TensorLike, name: str, colocate_with_primary: bool = True) -> Any:
-    """A variable `PRIMARY/NAME` of an initial value, on the primary's device."""
+    """Make a variable `PRIMARY/NAME` with an initial value, on the primary's device."""
     return _create(primary, value, None, None, name, colocate_with_primary)
 
 
 def create_slot_with_initializer(
     primary: object, initializer: object, shape: ShapeLike, dtype: DTypeLike, name: str, colocate_with_primary: bool = True
 ) -> Any:
-    """A variable `PRIMARY/NAME` of an initializer, on the primary's device."""
+    """Make a variable `PRIMARY/NAME` with an initializer, on the primary's device."""
     return _create(primary, initializer, shape, dtype, name, colocate_with_primary)
 
 
 def create_zeros_slot(primary: Any, name: str, dtype: DTypeLike | None = None, colocate_with_primary: bool = True) -> Any:
-    """A variable `PRIMARY/NAME` of the primary's shape, zero."""
+    """Make a variable `PRIMARY/NAME` of zeros with the primary's shape, on the primary's device."""
     dtype = primary.dtype.base_dtype if dtype is None else dtype
     shape = primary.get_shape()
     if shape.is_fully_defined():

@@ -16,7 +16,7 @@ _NAME = "global_step"
 def get_global_step(graph: Graph | None = None) -> Any:
     """Global step of a graph: from its collection, else by name; None if there is none.
 
-    Raises TypeError for what is no integer scalar.
+    Raises TypeError if it is no integer scalar.
     """
     graph = graph or tf.get_default_graph()
     found = graph.get_collection(_NAME)
@@ -61,7 +61,7 @@ _READS = "global_step_read_op_cache"
 
 
 def read_global_step() -> Any:
-    """A tensor of the global step that can be read before the variable has a value, one for each graph; None without a step."""
+    """The graph's tensor of the global step, which can be read before initialization; None without a global step."""
     graph = tf.get_default_graph()
     found = graph.get_collection(_READS)
     if found:

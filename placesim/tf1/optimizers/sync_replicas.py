@@ -1,7 +1,7 @@
-"""`tf.train.SyncReplicasOptimizer`: the gradients of several workers make one step together.
+"""`tf.train.SyncReplicasOptimizer`: a step applies the mean gradients of several workers.
 
-Each worker adds its gradients to accumulators and then waits for a token; the chief's queue runner takes what enough of them
-have added, applies it, and hands out the tokens of the next step.
+Each worker adds its gradients to accumulators, and then waits for a token.  When the accumulators have enough gradients, the
+chief's queue runner applies the means, and enqueues the tokens of the next step.
 """
 
 from __future__ import annotations
@@ -51,21 +51,21 @@ class SyncReplicasOptimizer(Optimizer):
         return self._opt.compute_gradients(*args, **kwargs)
 
     def get_slot(self, *args: Any, **kwargs: Any) -> Any:
-        """A slot of the optimizer inside."""
+        """A slot of the wrapped optimizer."""
         return self._opt.get_slot(*args, **kwargs)
 
     def variables(self) -> Any:
-        """The variables of the optimizer inside."""
+        """The variables of the wrapped optimizer."""
         return self._opt.variables()
 
     def get_slot_names(self, *args: object, **kwargs: object) -> Any:
-        """The slots of the optimizer inside."""
+        """The slot names of the wrapped optimizer."""
         return self._opt.get_slot_names(*args, **kwargs)
 
     def apply_gradients(
         self, grads_and_vars: Any, global_step: Any = None, name: str | None = None, skip_gradients_aggregation: bool = False
     ) -> Any:
-        """The op of a worker's step.  Raises ValueError without variables, and without a global step."""
+        """Make the op of a worker's step.  Raises ValueError without variables or without a global step."""
         given = list(grads_and_vars)
         if not given:
             raise ValueError("Must supply at least one variable")
@@ -98,7 +98,7 @@ class SyncReplicasOptimizer(Optimizer):
             return train_op
 
     def _accumulate(self, grads_and_vars: Sequence[tuple[Any, Any]]) -> tuple[list[Any], list[Any]]:
-        """The ops that add this worker's gradients, and the gradients of all."""
+        """Make the ops that add this worker's gradients, and the tensors of all workers' mean gradients."""
         applied: list[Any] = []
         taken: list[Any] = []
         for gradient, variable in grads_and_vars:
@@ -122,18 +122,18 @@ class SyncReplicasOptimizer(Optimizer):
         return applied, taken
 
     def _exchange_tokens(self, applied: Sequence[Any], update: object) -> Any:
-        """A worker's op that waits for the next step; the chief's queue runner gives it."""
+        """Make a worker's op that waits for a token, and the chief's queue runner, which enqueues them."""
         step = self._global_step
         self._tokens = FIFOQueue(-1, step.dtype.base_dtype, shapes=(), name="sync_token_q", shared_name="sync_token_q")
         with tf.control_dependencies(applied):
             token = self._tokens.dequeue()
         train_op = tf.assign(self._local_step, token)
         with tf.control_dependencies([update]):
-            handed_out = self._tokens.enqueue_many((tf.fill([self._tokens_per_step], step),))
+            enqueue = self._tokens.enqueue_many((tf.fill([self._tokens_per_step], step),))
         if self._variable_averages is not None:
-            with tf.control_dependencies([handed_out]), tf.name_scope(""):
-                handed_out = self._variable_averages.apply(self._variables_to_average)
-        self._chief_queue_runner = QueueRunner(self._tokens, [handed_out])
+            with tf.control_dependencies([enqueue]), tf.name_scope(""):
+                enqueue = self._variable_averages.apply(self._variables_to_average)
+        self._chief_queue_runner = QueueRunner(self._tokens, [enqueue])
         return train_op
 
     def get_chief_queue_runner(self) -> QueueRunner:
@@ -143,7 +143,7 @@ class SyncReplicasOptimizer(Optimizer):
         return self._chief_queue_runner
 
     def get_init_tokens_op(self, num_tokens: int = -1) -> Any:
-        """An op that hands out the first tokens.  Raises ValueError for too few, and before `apply_gradients`."""
+        """Make an op that enqueues the first tokens.  Raises ValueError for too few, and before `apply_gradients`."""
         if not self._gradients_applied:
             raise ValueError("get_init_tokens_op() should be called after apply_gradients().")
         needed = self._replicas_to_aggregate - self._total_num_replicas
@@ -162,7 +162,7 @@ class SyncReplicasOptimizer(Optimizer):
 
 
 class _SyncReplicasHook(SessionRunHook):
-    """Initializes the local step; the chief's also hands out tokens and starts the queue runner."""
+    """Initializes the local step; the chief's hook also enqueues tokens and starts the queue runner."""
 
     def __init__(self, optimizer: SyncReplicasOptimizer, is_chief: bool, num_tokens: int) -> None:
         self._optimizer, self._is_chief, self._num_tokens = optimizer, is_chief, num_tokens

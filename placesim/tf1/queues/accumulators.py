@@ -12,7 +12,7 @@ from placesim.tf1.types.shapes import TensorShape
 
 
 class ConditionalAccumulatorBase:
-    """An accumulator in a device; gradients of steps before its own are left out."""
+    """An accumulator of gradients.  It ignores gradients of steps before its own step."""
 
     _counting, _stepping = "AccumulatorNumAccumulated", "AccumulatorSetGlobalStep"
 
@@ -28,7 +28,7 @@ class ConditionalAccumulatorBase:
 
     @property
     def name(self) -> str:
-        """Its node's name, without scopes."""
+        """The node's name without scopes."""
         return str(self._name)
 
     @property
@@ -40,7 +40,7 @@ class ConditionalAccumulatorBase:
         return gen(self._counting)(self._accumulator_ref, name=name or f"{self._name}_NumAccumulated")
 
     def set_global_step(self, new_global_step: TensorLike, name: str | None = None) -> Any:
-        """An op that sets its step; it only ever grows."""
+        """Make an op that sets the accumulator's step, which can't decrease."""
         return gen(self._stepping)(self._accumulator_ref, _as_step(new_global_step), name=name)
 
 
@@ -67,21 +67,21 @@ class ConditionalAccumulator(ConditionalAccumulatorBase):
         super().__init__(dtype, shape, made)
 
     def apply_grad(self, grad: object, local_step: TensorLike = 0, name: str | None = None) -> Any:
-        """An op that adds a gradient.  Raises ValueError for one of another shape."""
+        """Make an op that adds a gradient.  Raises ValueError for another shape."""
         gradient = tf.convert_to_tensor(grad, self._dtype)
         gradient.get_shape().assert_is_compatible_with(self._shape)
         step = _as_step(local_step)
         return gen("ResourceAccumulatorApplyGradient")(self._accumulator_ref, local_step=step, gradient=gradient, name=name)
 
     def take_grad(self, num_required: object, name: str | None = None) -> Any:
-        """The gradient after `num_required` were added, which resets the accumulator."""
+        """The mean or sum once `num_required` gradients were added; taking it resets the accumulator."""
         out = gen("ResourceAccumulatorTakeGradient")(self._accumulator_ref, num_required, dtype=self._dtype, name=name)
         out.set_shape(self._shape)
         return out
 
 
 class SparseConditionalAccumulator(ConditionalAccumulatorBase):
-    """Of gradients of some rows."""
+    """Accumulator of gradients of some rows of a variable."""
 
     def __init__(
         self,
@@ -97,7 +97,7 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
         super().__init__(dtype, shape, made)
 
     def apply_indexed_slices_grad(self, grad: IndexedSlices, local_step: TensorLike = 0, name: str | None = None) -> Any:
-        """An op that adds the gradient of an IndexedSlices."""
+        """Make an op that adds a gradient that is an IndexedSlices."""
         return self.apply_grad(grad.indices, grad.values, grad.dense_shape, local_step, name)
 
     def apply_grad(
@@ -108,7 +108,7 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
         local_step: TensorLike = 0,
         name: str | None = None,
     ) -> Any:
-        """An op that adds a gradient of the rows `grad_indices`."""
+        """Make an op that adds a gradient of the rows `grad_indices`."""
         return gen("SparseAccumulatorApplyGradient")(
             self._accumulator_ref,
             local_step=_as_step(local_step),
@@ -120,7 +120,7 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
         )
 
     def take_grad(self, num_required: object, name: str | None = None) -> Any:
-        """Indices, values and shape after `num_required` gradients were added."""
+        """Indices, values and shape of the mean or sum once `num_required` gradients were added."""
         return gen("SparseAccumulatorTakeGradient")(self._accumulator_ref, num_required, dtype=self._dtype, name=name)
 
     def take_indexed_slices_grad(self, num_required: object, name: str | None = None) -> Any:

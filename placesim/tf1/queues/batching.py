@@ -1,4 +1,4 @@
-"""Queues that make batches: `tf.train.batch`, `shuffle_batch`, and those of several readers, `batch_join`."""
+"""Queues that make batches: `tf.train.batch` and `shuffle_batch`, and `batch_join` for several producers."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _shapes(tensor_lists: Sequence[Sequence[Tensor]], given: Any, enqueue_many: 
 
 
 def _enter(queue: QueueBase, tensors: Sequence[Tensor], enqueue_many: bool, keep: Tensor | None) -> Any:
-    """Enqueue op of the tensors, or of the kept ones."""
+    """Make the op that enqueues the tensors; with `keep`, only the elements that it selects."""
     enter = queue.enqueue_many if enqueue_many else queue.enqueue
     if keep is None:
         return enter(tensors)
@@ -189,7 +189,7 @@ def maybe_batch(
     shared_name: str | None = None,
     name: str | None = None,
 ) -> Any:
-    """As `batch`, of those that a truth value keeps."""
+    """Like `batch`, with only the values for which `keep_input` is true."""
     return _in_order(
         sets=[tensors],
         batch_size=batch_size,
@@ -236,7 +236,7 @@ def maybe_batch_join(
     shared_name: str | None = None,
     name: str | None = None,
 ) -> Any:
-    """As `batch_join`, of those that a truth value keeps."""
+    """Like `batch_join`, with only the values for which `keep_input` is true."""
     return _in_order(
         sets=_checked(tensors_list),
         batch_size=batch_size,
@@ -287,7 +287,7 @@ def maybe_shuffle_batch(
     shared_name: str | None = None,
     name: str | None = None,
 ) -> Any:
-    """As `shuffle_batch`, of those that a truth value keeps."""
+    """Like `shuffle_batch`, with only the values for which `keep_input` is true."""
     return _shuffled(
         sets=[tensors],
         batch_size=batch_size,
@@ -337,7 +337,7 @@ def maybe_shuffle_batch_join(
     shared_name: str | None = None,
     name: str | None = None,
 ) -> Any:
-    """As `shuffle_batch_join`, of those that a truth value keeps."""
+    """Like `shuffle_batch_join`, with only the values for which `keep_input` is true."""
     return _shuffled(
         sets=_checked(tensors_list),
         batch_size=batch_size,

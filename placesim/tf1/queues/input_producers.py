@@ -1,4 +1,4 @@
-"""Queues of inputs: `tf.train.string_input_producer` and those like it."""
+"""Queues of inputs: `tf.train.string_input_producer` and related functions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _EMPTY = "string_input_producer requires a non-null input tensor"
 
 
 def limit_epochs(tensor: TensorLike, num_epochs: int | None = None, name: str | None = None) -> Any:
-    """The tensor `num_epochs` times, then OutOfRangeError."""
+    """A copy of the tensor that can be computed `num_epochs` times, and then raises OutOfRangeError."""
     if num_epochs is None:
         return tensor
     if num_epochs <= 0:

@@ -68,14 +68,14 @@ class Coordinator:
         return self._stop_event.wait(timeout)
 
     def register_thread(self, thread: threading.Thread) -> None:
-        """A thread that `join` waits for."""
+        """Add a thread that `join` waits for."""
         with self._lock:
             self._threads.add(thread)
 
     def join(
         self, threads: Sequence[Any] | None = None, stop_grace_period_secs: float = 120, ignore_live_threads: bool = False
     ) -> None:
-        """Waits for the threads; raises what one of them did, RuntimeError for those that do not end in time."""
+        """Wait for the threads.  Raises the exception that stopped them, or RuntimeError if some do not end in time."""
         waited = [*self._threads.union(threads or ())]
         while any(thread.is_alive() for thread in waited) and not self.wait_for_stop(1.0):
             pass
@@ -127,7 +127,7 @@ class LooperThread(threading.Thread):
         args: Sequence[object] | None = None,
         kwargs: Mapping[str, object] | None = None,
     ) -> Any:
-        """A thread that has been started."""
+        """Make and start a thread."""
         found = LooperThread(coord, timer_interval_secs, target, args, kwargs)
         found.start()
         return found
@@ -153,13 +153,13 @@ class LooperThread(threading.Thread):
         """Stop hook."""
 
     def run_loop(self) -> None:
-        """One turn."""
+        """Call the function once."""
         if self._call:
             self._call(*self._call_args, **self._call_kwargs)
 
 
 class QueueRunner:
-    """Runs enqueue ops, each in a thread, till the queue is closed or an end is asked for."""
+    """Runs enqueue ops, each in a thread, until the queue is closed or a stop is requested."""
 
     def __init__(
         self,
@@ -240,7 +240,7 @@ class QueueRunner:
 
     @staticmethod
     def from_proto(queue_runner_def: object, import_scope: str | None = None) -> QueueRunner:
-        """The QueueRunner of ops that are in the graph."""
+        """Make the QueueRunner of a QueueRunnerDef, from ops of the graph."""
         return QueueRunner(queue_runner_def=queue_runner_def, import_scope=import_scope)
 
     def create_threads(
@@ -254,7 +254,7 @@ class QueueRunner:
             self._exceptions_raised = []
         name = "QueueRunnerThread-{}-{}".format
         if not watching.computes_steps():
-            # one step each tells what they would do, and no thread runs ahead of the script
+            # one step records what each thread would do, so no thread runs
             with watching.background():
                 for op in self._enqueue_ops:
                     sess.run(op)
@@ -313,7 +313,7 @@ class QueueRunner:
 
 
 def add_queue_runner(qr: QueueRunner, collection: str = GraphKeys.QUEUE_RUNNERS) -> None:
-    """Puts a QueueRunner among those that `start_queue_runners` starts."""
+    """Add a QueueRunner to the collection that `start_queue_runners` starts."""
     tf.add_to_collection(collection, qr)
 
 

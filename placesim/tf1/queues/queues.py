@@ -25,7 +25,7 @@ class QueueBase:
 
     @staticmethod
     def from_list(index: TensorLike, queues: Any) -> QueueBase:
-        """The queue of that index.  Raises TypeError for queues whose elements differ, and for what is no list of queues."""
+        """Select a queue by its index.  Raises TypeError for queues with different elements, and for no list of queues."""
         if not queues or not isinstance(queues, list) or not all(isinstance(queue, QueueBase) for queue in queues):
             raise TypeError("A list of queues expected")
         first = queues[0]
@@ -59,7 +59,7 @@ class QueueBase:
     def names(self) -> Any:
         return self._names
 
-    # --- entering
+    # --- enqueueing
 
     def _listed(self, values: TensorLike) -> list[Any]:
         if isinstance(values, dict):
@@ -77,7 +77,7 @@ class QueueBase:
 
     def _tensors(self, values: Any, batched: bool) -> list[Tensor]:
         found = []
-        # TensorFlow too takes no notice of more values than the queue's elements have
+        # like TensorFlow, ignore values beyond the queue's components
         for i, (value, dtype) in enumerate(zip(self._listed(values), self._dtypes, strict=False)):
             tensor = tf.convert_to_tensor(value, dtype=dtype, name=f"component_{i}")
             if self._shapes:
@@ -91,16 +91,16 @@ class QueueBase:
         return as_list(listed)
 
     def enqueue(self, vals: Any, name: str | None = None) -> Any:
-        """Adds one element."""
+        """Make an op that adds one element."""
         with tf.name_scope(name, f"{self._name}_enqueue", self._values_of(vals)) as scope:
             return gen("QueueEnqueueV2")(self._queue_ref, self._tensors(vals, False), name=scope)
 
     def enqueue_many(self, vals: Any, name: str | None = None) -> Any:
-        """Adds the slices along the first dimension."""
+        """Make an op that adds the slices along the first dimension."""
         with tf.name_scope(name, f"{self._name}_EnqueueMany", self._values_of(vals)) as scope:
             return gen("QueueEnqueueManyV2")(self._queue_ref, self._tensors(vals, True), name=scope)
 
-    # --- leaving
+    # --- dequeueing
 
     def _given(self, made: Any, outer: list[Any] | None) -> Any:
         tensors = as_list(made)
@@ -111,7 +111,7 @@ class QueueBase:
         return tensors[0] if len(tensors) == 1 else tensors
 
     def dequeue(self, name: str | None = None) -> Any:
-        """Takes one element."""
+        """Take one element."""
         return self._given(gen("QueueDequeueV2")(self._queue_ref, self._dtypes, name=name or f"{self._name}_Dequeue"), None)
 
     def dequeue_many(self, n: object, name: str | None = None) -> Any:
@@ -126,10 +126,10 @@ class QueueBase:
         made = gen("QueueDequeueUpToV2")(self._queue_ref, n, self._dtypes, name=name or f"{self._name}_DequeueUpTo")
         return self._given(made, [None])
 
-    # --- the queue itself
+    # --- state
 
     def close(self, cancel_pending_enqueues: bool = False, name: str | None = None) -> Any:
-        """Nothing more is added."""
+        """Make an op that closes the queue for further elements."""
         return gen("QueueCloseV2")(self._queue_ref, cancel_pending_enqueues, name=name or f"{self._name}_Close")
 
     def is_closed(self, name: str | None = None) -> Tensor:
@@ -241,7 +241,7 @@ class PaddingFIFOQueue(QueueBase):
 
 
 class PriorityQueue(QueueBase):
-    """The element of the lowest priority first: an int64 that stands before the others."""
+    """Lowest priority first.  The priority is an int64, the first component of each element."""
 
     def __init__(
         self,
@@ -257,7 +257,7 @@ class PriorityQueue(QueueBase):
         made = gen("PriorityQueueV2")(
             component_types=kinds, shapes=sizes, capacity=capacity, shared_name=shared_name or "", name=name
         )
-        # the op's own lists are without the priority, which each element begins with
+        # the op's attrs omit the priority
         kinds = [tf.int64, *kinds]
         sizes = [TensorShape([]), *sizes] if sizes else sizes
         super().__init__(kinds, sizes, _as_names(names, kinds), made)

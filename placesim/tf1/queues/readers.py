@@ -41,7 +41,7 @@ class ReaderBase:
         return gen("ReaderNumWorkUnitsCompletedV2")(self._reader_ref, name=name)
 
     def serialize_state(self, name: str | None = None) -> Any:
-        """State, serialized as a text."""
+        """The state as a string."""
         return gen("ReaderSerializeStateV2")(self._reader_ref, name=name)
 
     def restore_state(self, state: object, name: str | None = None) -> Any:
@@ -49,7 +49,7 @@ class ReaderBase:
         return gen("ReaderRestoreStateV2")(self._reader_ref, state, name=name)
 
     def reset(self, name: str | None = None) -> Any:
-        """Puts it at its beginning."""
+        """Make an op that resets the reader to its start."""
         return gen("ReaderResetV2")(self._reader_ref, name=name)
 
 
@@ -58,14 +58,14 @@ def _handle(queue: object) -> Any:
 
 
 class WholeFileReader(ReaderBase):
-    """Whole files, by their names."""
+    """Reader of whole files; the key is the name."""
 
     def __init__(self, name: str | None = None) -> None:
         super().__init__(gen("WholeFileReaderV2")(name=name), supports_serialize=True)
 
 
 class TextLineReader(ReaderBase):
-    """Lines, without their ends."""
+    """Reader of lines, without line breaks."""
 
     def __init__(self, skip_header_lines: int | None = None, name: str | None = None) -> None:
         super().__init__(gen("TextLineReaderV2")(skip_header_lines=skip_header_lines, name=name))
@@ -95,7 +95,7 @@ class FixedLengthRecordReader(ReaderBase):
 
 
 class TFRecordReader(ReaderBase):
-    """Records of TFRecord files."""
+    """Reader of the records of TFRecord files."""
 
     def __init__(self, name: str | None = None, options: Any = None) -> None:
         from placesim.tf1.files.records import compression_of
@@ -104,7 +104,7 @@ class TFRecordReader(ReaderBase):
 
 
 class IdentityReader(ReaderBase):
-    """Items of the queue, as key and as value."""
+    """Reader whose keys and values are the queue's items."""
 
     def __init__(self, name: str | None = None) -> None:
         super().__init__(gen("IdentityReaderV2")(name=name), supports_serialize=True)

@@ -15,7 +15,7 @@ from placesim.tf1.types.shapes import TensorShape
 class StagingArea:
     """A store of tuples of tensors on one device.
 
-    Everything that is made of it stands beside the no-op `SHARED_NAME_root/NoOp`, on the device of the moment it was made.
+    Its `put`, `get` and `peek` are colocated with the NoOp `SHARED_NAME_root/NoOp`, which has the device scope of the area.
     """
 
     def __init__(
@@ -27,7 +27,7 @@ class StagingArea:
         capacity: int = 0,
         memory_limit: int = 0,
     ) -> None:
-        """Raises ValueError for shapes or names of another number than types, and for a limit below 0."""
+        """Raise ValueError if there are not as many shapes or names as types, and for a negative limit."""
         self.dtypes = [tf.as_dtype(dtype) for dtype in dtypes]
         for given, word in ((shapes, "shapes"), (names, "names")):
             if given is not None and len(given) != len(self.dtypes):
@@ -50,9 +50,9 @@ class StagingArea:
         }
 
     def put(self, values: Any, name: str | None = None) -> Any:
-        """An op that stores a tuple: a list, one tensor, or a mapping where the area has names.
+        """Make an op that stores a tuple, given as a list or one tensor, or as a mapping if the area has names.
 
-        Raises ValueError for another number of tensors, other names or shapes that don't fit.
+        Raises ValueError for a wrong number of tensors, wrong names or incompatible shapes.
         """
         with tf.name_scope(name, f"{self.name}_put", values if isinstance(values, (list, tuple)) else [values]) as scope:
             given = self._listed(values)
@@ -63,13 +63,8 @@ class StagingArea:
             for tensor, shape in zip(tensors, self.shapes, strict=True):
                 tensor.shape.assert_is_compatible_with(shape)
             with tf.colocate_with(self._root):
-                return gen("Stage")(
-                    tensors,
-                    shared_name=self.name,
-                    capacity=self.capacity,
-                    memory_limit=self.memory_limit,
-                    name=scope,
-                )
+                limits = {"capacity": self.capacity, "memory_limit": self.memory_limit}
+                return gen("Stage")(tensors, shared_name=self.name, name=scope, **limits)
 
     def _listed(self, values: TensorLike) -> list[Any]:
         if isinstance(values, Mapping):
@@ -86,7 +81,7 @@ class StagingArea:
         return listed
 
     def get(self, name: str | None = None) -> Any:
-        """The tuple that was stored first: tensors, or a dictionary of them where the area has names."""
+        """The tuple that was stored first, as a list of tensors, or as a dictionary if the area has names."""
         with tf.colocate_with(self._root):
             found = gen("Unstage")(name=f"{self.name}_get" if name is None else name, **self._attrs())
         return self._given(found)
@@ -101,7 +96,7 @@ class StagingArea:
         for tensor, shape in zip(tensors, self.shapes, strict=True):
             tensor.set_shape(shape)
         found = list(tensors)
-        # a no-op tells which device holds here; where it is not the area's, the tensors are brought to it
+        # a NoOp shows the current device; if it is not the area's, Identities copy the tensors there
         if tf.no_op().device != self._root.device:
             found = [tf.identity(tensor) for tensor in found]
         return dict(zip(self.names, found, strict=True)) if self.names else found
@@ -111,7 +106,7 @@ class StagingArea:
         return gen("StageSize")(name=f"{self.name}_size" if name is None else name, **self._attrs())
 
     def clear(self, name: str | None = None) -> Any:
-        """An op that takes out all."""
+        """Make an op that removes all tuples."""
         return gen("StageClear")(name=f"{self.name}_clear" if name is None else name, **self._attrs())
 
 

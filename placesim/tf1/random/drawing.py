@@ -1,4 +1,4 @@
-"""Random tensors."""
+"""Random tensors from seeds of the graph and the op."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def random_uniform(
     seed: int | None = None,
     name: str | None = None,
 ) -> Tensor:
-    """`tf.random_uniform`: of floats from 0 to 1 the numbers as they are drawn."""
+    """`tf.random_uniform`; between 0 and 1, floats are returned as drawn."""
     kind = dtypes.as_dtype(dtype)
     if kind.name not in _UNIFORM_TYPES:
         allowed = ", ".join(repr(dtypes.as_dtype(known)) for known in _UNIFORM_TYPES)
@@ -65,7 +65,7 @@ def random_uniform(
         maxval = 1
     with name_scope(name, "random_uniform", [shape, minval, maxval]) as scope:
         dims = shape_tensor(shape)
-        # whole numbers alone: TensorFlow scales by a bound of 0.0 or 1.0 as by any other
+        # only for integer bounds: TensorFlow scales even by the floats 0.0 and 1.0
         is_from_0 = isinstance(minval, int) and minval == 0
         is_to_1 = isinstance(maxval, int) and maxval == 1
         if not is_from_0 or not is_to_1 or kind.is_integer:
@@ -100,7 +100,7 @@ def random_crop(value: TensorLike, size: TensorLike, seed: int | None = None, na
         shape: Any = array_shape(value)
         check = Assert(reduce_all(shape >= size), ["Need value.shape >= size, got ", shape, size], summarize=1000)
         limit = with_dependencies([check], shape) - size + 1
-        # the op takes one limit for all dimensions, and here each has its own
+        # the op has one limit for all dimensions, so each takes the remainder by its own
         offset = random_uniform(array_shape(limit), dtype=size.dtype, maxval=size.dtype.max, seed=seed) % limit
         return gen("Slice")(value, offset, size, name=scope)  # type: ignore[no-any-return]
 

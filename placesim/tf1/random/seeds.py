@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from placesim.graph.variables import DEFAULT_SEED
-from placesim.tf1.graphs.graph import Graph, get_default_graph
+from placesim.tf1.graphs.graph import get_default_graph
 
 _MOST = 2**31 - 1
 
@@ -14,17 +14,18 @@ def set_random_seed(seed: int | None) -> None:
 
 
 def get_seed(op_seed: int | None) -> tuple[int | None, int | None]:
-    """Both seeds of an op: the graph's and its own, where only the graph has one a count of the ops that have none."""
+    """Both seeds of an op: the graph's and its own.  If only the graph has one, ops without a seed are counted from 0."""
     graph = get_default_graph()
     if graph.seed is not None:
         if op_seed is None:
-            op_seed = _count(graph)
+            op_seed = graph.seedless_ops
+            graph.seedless_ops += 1
         seeds = _folded(graph.seed), _folded(op_seed)
     elif op_seed is not None:
         seeds = DEFAULT_SEED, _folded(op_seed)
     else:
         return None, None
-    # 0, 0 means no seed, so another one is taken
+    # (0, 0) would mean no seed
     return (0, _MOST) if seeds == (0, 0) else seeds
 
 
@@ -34,11 +35,6 @@ def op_seeds(seed: int | None) -> dict[str, int]:
     return {"seed": first or 0, "seed2": second or 0}
 
 
-def _count(graph: Graph) -> int:
-    graph.seedless_ops += 1
-    return graph.seedless_ops - 1
-
-
 def _folded(seed: int) -> int:
-    # TensorFlow divides by the largest int32, not by one more: the largest and 0 are the same seed
+    # TensorFlow divides by the largest int32, so that number and 0 are the same seed
     return seed % _MOST

@@ -1,12 +1,15 @@
-"""`tf.random.stateless_...`: random tensors of a seed that is a tensor."""
+"""`tf.random.stateless_...`: random tensors from a seed that is a tensor."""
 
 from __future__ import annotations
 
 import enum
 from typing import Any
 
+import numpy as np
+
 from placesim.tf1.array.creation import shape_tensor, zeros
 from placesim.tf1.array.shaping import reshape, stack
+from placesim.tf1.array.shaping import shape as shape_of
 from placesim.tf1.graphs.default_graph_scopes import name_scope
 from placesim.tf1.graphs.tensor import Tensor
 from placesim.tf1.graphs.tensor_likes import DTypeLike, ShapeLike, TensorLike
@@ -18,7 +21,7 @@ from placesim.tf1.types import dtypes
 
 
 class Algorithm(enum.Enum):
-    """`tf.random.Algorithm`: how numbers are made of a key and a counter."""
+    """`tf.random.Algorithm`: method that makes random numbers from a key and a counter."""
 
     PHILOX = 1
     THREEFRY = 2
@@ -27,7 +30,7 @@ class Algorithm(enum.Enum):
 
 _ALGORITHMS = {"philox": 1, "threefry": 2, "auto_select": 3}
 _PHILOX_KEY = 0x02461E293EC8F720
-"""With it Philox mixes a seed into a key and a counter; TensorFlow writes it into each such graph."""
+"""Constant with which Philox derives a key and a counter from a seed; TensorFlow's graphs contain it."""
 
 
 def _algorithm(alg: object) -> Any:
@@ -47,7 +50,7 @@ def _algorithm(alg: object) -> Any:
 
 
 def _key_counter(seed: TensorLike, alg: object = "auto_select") -> tuple[Any, Any, Any]:
-    """The key and counter of a seed, and the algorithm that they are for."""
+    """Key and counter of a seed, and the algorithm's number."""
     number = _algorithm(alg)
     if number == Algorithm.PHILOX.value:
         key = constant([_PHILOX_KEY], dtypes.uint64)
@@ -60,7 +63,7 @@ def _key_counter(seed: TensorLike, alg: object = "auto_select") -> tuple[Any, An
 
 
 def _joined(halves: Any) -> Any:
-    """Two numbers of 32 bits as one of 64, the lower half first."""
+    """Join two 32-bit numbers to a 64-bit number, the lower half first."""
     low = cast(halves[0], dtypes.uint64)
     high = cast(halves[1], dtypes.uint64)
     return gen("BitwiseOr")(low, gen("LeftShift")(high, constant(32, dtypes.uint64)))
@@ -211,10 +214,6 @@ def stateless_random_gamma(
     name: str | None = None,
 ) -> Any:
     """`tf.random.stateless_gamma`."""
-    import numpy as np
-
-    from placesim.tf1.array.shaping import shape as shape_of
-
     with name_scope(name, "stateless_random_gamma", [shape, seed, alpha, beta]):
         dims = shape_tensor(shape)
         alpha = convert_to_tensor(alpha, dtype, name="alpha")
@@ -236,7 +235,7 @@ def stateless_shuffle(value: TensorLike, seed: TensorLike, alg: object = "auto_s
 
 
 def stateless_fold_in(seed: int, data: TensorLike, alg: object = "auto_select") -> Any:
-    """`tf.random.fold_in`: another seed, of a seed and a number."""
+    """`tf.random.fold_in`: derive a seed from a seed and a number."""
     data = convert_to_tensor(data)
     first = stateless_random_uniform([], seed, None, None, data.dtype, alg=alg)
     return stack([first, data])

@@ -11,17 +11,7 @@ _PYTHON_2_LINES = re.compile(
     r"""|<>|`[^`]+`|\b\d+[lL]\b|\b0\d+\b|\bur['"]"""
 )
 _PYTHON_2_NAMES = (
-    "basestring",
-    "cmp",
-    "execfile",
-    "file",
-    "long",
-    "raw_input",
-    "reduce",
-    "reload",
-    "unichr",
-    "unicode",
-    "xrange",
+    *("basestring", "cmp", "execfile", "file", "long", "raw_input", "reduce", "reload", "unichr", "unicode", "xrange"),
 )
 _PYTHON_2_METHODS = ("has_key", "iteritems", "iterkeys", "itervalues")
 _PYTHON_2_MODULES = (
@@ -38,7 +28,7 @@ _TENSORFLOW_2_NAMES = re.compile(r"\btf\.(function|GradientTape)\b")
 
 
 def advice(error: BaseException) -> list[str]:
-    """Lines of help; none if there is nothing to suggest."""
+    """Lines of help for an exception; none if there is nothing to suggest."""
     library = _gpu_library(error)
     if _is_python_2(error):
         file = getattr(error, "filename", None) or "SCRIPT"
@@ -47,7 +37,8 @@ def advice(error: BaseException) -> list[str]:
         return [f"{library} works on real GPUs: placesim stands in for TensorFlow alone, whose GPUs it simulates"]
     if isinstance(error, ModuleNotFoundError) and error.name:
         return [f"{error.name.partition('.')[0]} is not installed for {sys.executable}"]
-    if isinstance(error, AttributeError) and error.name in _TRAINING_LOOP and _is_of_keras(error.obj):
+    in_keras = isinstance(error, AttributeError) and type(error.obj).__module__.startswith("placesim.tf1.keras")
+    if isinstance(error, AttributeError) and in_keras and error.name in _TRAINING_LOOP:
         return [
             f"of Keras there are layers and models, but no {error.name}: tf.train has optimizers, a Session runs their steps"
         ]
@@ -71,10 +62,6 @@ def _near_name(error: BaseException) -> list[str]:
     return [near.removeprefix("; ")] if near else []
 
 
-def _is_of_keras(owner: object) -> bool:
-    return type(owner).__module__.startswith("placesim.tf1.keras")
-
-
 def _is_python_2(error: BaseException) -> bool:
     if isinstance(error, TabError):
         return True
@@ -89,7 +76,7 @@ def _is_python_2(error: BaseException) -> bool:
 
 
 def _gpu_library(error: BaseException) -> str | None:
-    """Library that is missing or needs a GPU."""
+    """Name of a GPU library that the script could not import or whose code failed; None for other errors."""
     if isinstance(error, ImportError):
         found = [*(error.name or "").split("."), *re.findall(r"cannot import name '(\w+)'", str(error))]
         return next((name for name in found if name in _GPU_LIBRARIES), None)

@@ -1,4 +1,4 @@
-"""Processes that a script starts afresh (`multiprocessing` with `spawn`): they find `tensorflow` here as the script does."""
+"""Child processes of a script that `multiprocessing` spawns: make `import tensorflow` work in them too."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _ROOT = str(Path(__file__).parents[3])
 
 
 def answer_imports() -> None:
-    """Children of this process answer `import tensorflow` too."""
+    """Make `import tensorflow` import placesim.tf1 in children of this process."""
     known = sys.modules.get(SPAWNING)
     if known is not None:
-        _tell_children(known)
+        _patch(known)
 
 
 def spec_of_spawning(path: Sequence[str] | None) -> ModuleSpec | None:
@@ -32,11 +32,11 @@ def spec_of_spawning(path: Sequence[str] | None) -> ModuleSpec | None:
 class _SpawnLoader(SourceFileLoader):
     def exec_module(self, module: ModuleType) -> None:
         super().exec_module(module)
-        _tell_children(module)
+        _patch(module)
 
 
-def _tell_children(spawning: Any) -> None:
-    """Prepare child processes like this one, since unpickling there may need `tensorflow`."""
+def _patch(spawning: Any) -> None:
+    """Make children install the import hook first, since their unpickling may need `tensorflow`."""
     plain = spawning.get_command_line
     if hasattr(plain, "__wrapped__"):
         return

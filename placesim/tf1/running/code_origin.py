@@ -1,4 +1,4 @@
-"""Origin of code: a user's script and its own modules, or installed code."""
+"""Origin of code: a user's script and its modules, or installed code."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _HOME = os.getcwd()
 
 
 def beside(script: str, file: str) -> str:
-    """A module's file named like the script: relative if the script is and the module is beside it."""
+    """Path of a module for locations: relative if the script's path is relative and the module is in its folder."""
     folder = os.path.dirname(os.path.join(_HOME, script))
     if os.path.isabs(script) or not file.startswith(folder + os.sep):
         return file

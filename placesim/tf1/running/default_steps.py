@@ -1,4 +1,4 @@
-"""The steps of a graph that no session was asked for: one that initializes, and one that runs everything else."""
+"""Steps of a graph that no session ran: one that initializes, and one that runs everything else."""
 
 from __future__ import annotations
 
@@ -13,24 +13,17 @@ if TYPE_CHECKING:
 
 INITIALISERS = frozenset(
     (
-        "Assign",
-        "AssignVariableOp",
-        "InitializeTable",
-        "InitializeTableV2",
-        "InitializeTableFromTextFile",
-        "InitializeTableFromTextFileV2",
-        "LookupTableImport",
-        "LookupTableImportV2",
-        "MakeIterator",
+        *("Assign", "AssignVariableOp", "LookupTableImport", "LookupTableImportV2", "MakeIterator"),
+        *("InitializeTable", "InitializeTableV2", "InitializeTableFromTextFile", "InitializeTableFromTextFileV2"),
     )
 )
 """Ops that only set initial values."""
 _WRITERS = frozenset(("SaveV2", "MergeV2Checkpoints", "Save", "SaveSlices", "ShardedFilename"))
-"""Ops of a Saver: what a step is that the graph is made for does not save."""
+"""Ops of a Saver, which the default steps do not run."""
 
 
 def is_initialisation(elements: Any) -> bool:
-    """Whether a step only gives variables, tables and iterators their first values, by operations alone."""
+    """Whether a step fetches only operations that initialize variables, tables and iterators."""
     waiting = list(elements)
     seen: set[int] = set()
     while waiting:
@@ -48,7 +41,7 @@ def is_initialisation(elements: Any) -> bool:
 
 
 def default_steps(graph: Graph) -> tuple[GraphStep, ...] | None:
-    """The two steps; None for a graph without variables and tables, all of which is one step anyway."""
+    """The default steps; None for a graph without variables and tables, which needs one step only."""
     known = [
         variable for key in (GraphKeys.GLOBAL_VARIABLES, GraphKeys.LOCAL_VARIABLES) for variable in graph.get_collection(key)
     ]
@@ -62,7 +55,7 @@ def default_steps(graph: Graph) -> tuple[GraphStep, ...] | None:
 
 
 def _ends(graph: Graph) -> Iterator[Fetch]:
-    """Fetches unused by other ops, without initializers and savers."""
+    """Fetches of the outputs and operations that no op uses, without initializers and Savers."""
     operations = graph.get_operations()
     used = {tensor.op.name for operation in operations for tensor in operation.inputs}
     used |= {other.name for operation in operations for other in operation.control_inputs}

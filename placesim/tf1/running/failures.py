@@ -16,14 +16,14 @@ _MOST_FRAMES = 12
 
 
 def own_frames(error: BaseException, script: str) -> list[traceback.FrameSummary]:
-    """The frames of an exception from the script's first on, without those of placesim; the innermost is the last."""
+    """Frames of an exception, outermost first: from the script's first frame on, without frames of placesim."""
     frames = traceback.extract_tb(error.__traceback__)
     first = next((i for i, frame in enumerate(frames) if frame.filename == script), len(frames))
     return [frame for frame in frames[first:] if not is_ours(frame.filename)]
 
 
 def is_tensorflow(error: BaseException) -> bool:
-    """Whether it is TensorFlow that raises: a status of its runtime, or an exception from within placesim's own code."""
+    """Whether TensorFlow would raise the error: a status of its runtime, or an exception raised in placesim's code."""
     if isinstance(error, OpError | PlacesimError):
         return True
     if isinstance(error, NotImplementedError | ImportError | SyntaxError):
@@ -37,7 +37,7 @@ def describe(error: BaseException, script: str) -> dict[str, Any]:
     frames = own_frames(error, script)
     file, line, column = script, 0, 0
     if frames:
-        # what the user wrote, not the library that refuses what it is given
+        # the user's line, not that of an installed library that it calls
         frame = next((frame for frame in reversed(frames) if is_users(frame.filename)), frames[-1])
         frames = frames[: frames.index(frame) + 1]
         file, line, column = frame.filename, frame.lineno or 0, (frame.colno or 0) + 1
@@ -69,18 +69,17 @@ def _calls(error: BaseException, frames: list[traceback.FrameSummary]) -> list[s
 
 
 def format_failure(error: BaseException, script: str) -> str:
-    """The text for standard error: placesim's own where it has better words than the exception, then the script's lines."""
+    """Message for standard error: placesim's own text if it has one, else the exception's, then the script's lines."""
     if isinstance(error, OpError) and error.classic is not None:
         return error.classic
-    told = describe(error, script)
+    facts = describe(error, script)
     original = error.original if isinstance(error, OpError) else error if isinstance(error, PlacesimError) else None
-    found = f"{told['kind']}: {told['message']}\n" if original is None else _told(original, error)
-    place = own.Location(told["file"], told["line"], told["column"])
-    return found + "".join(f"  {line}\n" for line in (f"at {place}", *told["help"]))
-
-
-def _told(original: PlacesimError, error: BaseException) -> str:
-    return str(format_error(original, _locate(error), error.graph if isinstance(error, OpError) else None))
+    if original is None:
+        found = f"{facts['kind']}: {facts['message']}\n"
+    else:
+        found = str(format_error(original, _locate(error), error.graph if isinstance(error, OpError) else None))
+    place = own.Location(facts["file"], facts["line"], facts["column"])
+    return found + "".join(f"  {line}\n" for line in (f"at {place}", *facts["help"]))
 
 
 def _locate(error: BaseException) -> Any:

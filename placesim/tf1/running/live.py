@@ -44,7 +44,7 @@ def _set_log(job: Mapping[str, Any]) -> None:
     if job["options"].get("log_style") == "classic":
         import numpy as np
 
-        np.set_printoptions(legacy="1.13")  # the first guides' results are printed so
+        np.set_printoptions(legacy="1.13")  # TensorFlow's first guides print arrays so
 
 
 def _end(error: BaseException, path: str, job: Mapping[str, Any]) -> None:
@@ -66,7 +66,7 @@ def _end(error: BaseException, path: str, job: Mapping[str, Any]) -> None:
 
 
 def _reader_is_gone() -> bool:
-    """Whether standard output is a pipe that nobody reads any more (`| head -1`): that is no failure of the script's."""
+    """Whether standard output is a pipe whose reader has ended (`| head -1`), which is no failure of the script."""
     import select
 
     poll = select.poll()

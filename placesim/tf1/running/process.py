@@ -1,6 +1,6 @@
-"""Process of a script: `tensorflow` is placesim.tf1, and the graph is returned to the parent.
+"""Main module of a script's process, in which `import tensorflow` imports placesim.tf1.
 
-The job is told in the command line's first word, as JSON; what follows are the script and its arguments.
+The first argument of the command line is the job as JSON; then follow the script and its arguments.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def main() -> None:
 
 
 def _prepare(path: str) -> None:
-    """Do Python's own setup before a script's first line; make TensorFlow's modules importable."""
+    """Make TensorFlow's modules importable, and the script's folder the first to import from, as Python does."""
     from placesim.tf1.graphs import graph
     from placesim.tf1.importing import import_hook
 

@@ -1,4 +1,4 @@
-"""A script's run -> the graph that it builds, with the steps of the first session that runs something."""
+"""Record the graph that a script builds, with the steps of the first session that runs something."""
 
 from __future__ import annotations
 
@@ -30,33 +30,29 @@ class _RecordedSession:
         self.session = session
         self.steps: list[GraphStep] = []
         self.each_step: list[GraphStep] | None = []
-        """Steps one by one; None if there are too many to keep."""
+        """The steps with their fed values; None once these exceed `MAX_FED_BYTES`."""
         self.fed_bytes = 0
         self.has_run = False
 
     def add(self, step: GraphStep) -> None:
-        """Add a step; one like the last counts as its repetition, whatever is fed."""
-        self._keep(step)
-        last = self.steps[-1] if self.steps else None
-        if last is not None and _shape_of(last) == _shape_of(step):
-            self.steps[-1] = replace(last, repeat=last.repeat + 1)
-        else:
-            self.steps.append(step)
-
-    def _keep(self, step: GraphStep) -> None:
+        """Add a step.  A step with the last one's fetches and shapes counts as its repetition, whatever is fed."""
+        _append(self.steps, step, may_repeat=True)
         self.fed_bytes += sum(feed.value.nbytes for feed in step.feeds)
         if self.each_step is None or self.fed_bytes > MAX_FED_BYTES:
             self.each_step = None
-            return
-        last = self.each_step[-1] if self.each_step else None
-        if last is not None and not step.feeds and _shape_of(last) == _shape_of(step):
-            self.each_step[-1] = replace(last, repeat=last.repeat + 1)
         else:
-            self.each_step.append(step)
+            _append(self.each_step, step, may_repeat=not step.feeds)
+
+
+def _append(steps: list[GraphStep], step: GraphStep, may_repeat: bool) -> None:
+    if may_repeat and steps and _shape_of(steps[-1]) == _shape_of(step):
+        steps[-1] = replace(steps[-1], repeat=steps[-1].repeat + 1)
+    else:
+        steps.append(step)
 
 
 MAX_FED_BYTES = 2**28
-"""Maximum bytes fed in all steps of a script to keep each step unchanged; an assumption."""
+"""Maximum bytes fed in all steps of a script for keeping the fed values; an assumption."""
 
 
 def _shape_of(step: GraphStep) -> tuple[Any, ...]:
@@ -64,7 +60,7 @@ def _shape_of(step: GraphStep) -> tuple[Any, ...]:
 
 
 class ScriptRecorder:
-    """Watches sessions; up to the first step nothing is computed, and that step ends the process."""
+    """Watches the sessions of a script.  Unless the job runs to the end, the first step ends the process uncomputed."""
 
     def __init__(self, path: str, job: Mapping[str, Any]) -> None:
         self._path = path
@@ -80,7 +76,7 @@ class ScriptRecorder:
         """A session has ended."""
 
     def wants_step(self, session: watching.WatchedSession, elements: Sequence[Any], feeds: Mapping[Any, Any]) -> bool:
-        """Whether to compute a step: never up to the first, in the middle of which the process ends."""
+        """Record a step, and return whether to compute it.  The first step may end the process."""
         recorded = next(one for one in self._sessions if one.session is session)
         if not elements:
             return self.computes
@@ -92,8 +88,8 @@ class ScriptRecorder:
             leave(0)
         return self.computes
 
-    def finish(self, told: str) -> None:
-        """Return the current graph."""
+    def finish(self, summary: str) -> None:
+        """Send the recorded graph to the parent process, or the error of writing it."""
         try:
             from placesim.formats.script_graph import write_script_graph
 
@@ -103,7 +99,7 @@ class ScriptRecorder:
 
             answer(self._job, {"error": describe(error, self._path)})
             return
-        answer(self._job, {"told": told}, data)
+        answer(self._job, {"told": summary}, data)
 
     @property
     def is_empty(self) -> bool:
@@ -130,7 +126,7 @@ class ScriptRecorder:
         return GraphFile(name, core, inventory=opened.tasks, links=links, config=config, steps=steps, each_step=each_step)
 
     def _chosen(self) -> _RecordedSession | None:
-        """The first session that ran something, else one that was asked for something, else one that has a graph."""
+        """The first session that ran a step other than initialization, or any step, or that has a graph; else None."""
         found = [one for one in self._sessions if one.has_run]
         found += [one for one in self._sessions if one.steps]
         found += [one for one in self._sessions if len(one.graph.builder.graph)]
@@ -151,7 +147,7 @@ def _step_of(elements: Sequence[Any], feeds: Mapping[Any, Any]) -> GraphStep:
 
 
 def _place(path: str) -> str:
-    """The line of the script that is being run."""
+    """Running line of the script, as text."""
     frame: Any = sys._getframe(1)
     while frame is not None:
         if frame.f_code.co_filename == path:
@@ -162,7 +158,7 @@ def _place(path: str) -> str:
 
 def record(path: str, job: Mapping[str, Any]) -> None:
     """Run a script as far as the job says, and return its graph or its error."""
-    os.environ.setdefault("MPLBACKEND", "Agg")  # a window would wait for somebody to close it
+    os.environ.setdefault("MPLBACKEND", "Agg")  # a window would wait until a user closes it
     graphs.kept = []
     placement_log.is_silent = True
     override_machines(job["options"])

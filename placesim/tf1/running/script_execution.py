@@ -21,7 +21,7 @@ def execute(path: str) -> None:
 
 
 def leave(code: int) -> NoReturn:
-    """End the process at once, whatever threads and blocks of the script's are still open; its temporary files go."""
+    """End the process at once, despite open threads and blocks of the script, after its exit handlers and output."""
     import atexit
     from threading import Thread
 

@@ -1,1 +1,1 @@
-"""Checkpoints of sessions: what `tf.train.Saver` adds to a graph, and the files it keeps."""
+"""Checkpoints and SavedModels: the nodes of a `tf.train.Saver`, and files."""

@@ -21,8 +21,8 @@ from placesim.tf1.variables.variable import Variable
 def init_from_checkpoint(ckpt_dir_or_file: StrPath, assignment_map: Any) -> None:
     """Replace initializers of the graph's variables by reads of the checkpoint.
 
-    The map is from a tensor's name to a variable or its name, or from a scope to a scope (`old/` to `new/`; `/` is all);
-    a list of pairs is taken too.  Raises ValueError for what the checkpoint has not, and for other shapes.
+    The map, or list of pairs, is from names of tensors to variables or their names, or from scopes to scopes (`old/` to `new/`;
+    `/` is all).  Raises ValueError for a tensor that the checkpoint lacks, and for different shapes.
     """
     path = os.fspath(ckpt_dir_or_file)
     file = latest_checkpoint(path) if os.path.isdir(path) else path
@@ -37,10 +37,10 @@ def init_from_checkpoint(ckpt_dir_or_file: StrPath, assignment_map: Any) -> None
 
 
 def _named(target: Any) -> Any:
-    """The variable, or the shards of one; None for the name of none."""
+    """The variable of a name or the variable itself, as a list of shards if it has some; None for an unknown name."""
     if isinstance(target, Variable):
         return target
-    if isinstance(target, PartitionedVariable):  # TensorFlow takes the list of its parts
+    if isinstance(target, PartitionedVariable):  # TensorFlow only accepts the list of its parts
         raise TypeError("unsupported operand type(s) for +: 'PartitionedVariable' and 'str'")
     if isinstance(target, list):
         return target

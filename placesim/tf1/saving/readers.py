@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from placesim.core.checkpoints.checkpoint import Checkpoint
@@ -17,7 +19,8 @@ class CheckpointReader:
     """`tf.train.NewCheckpointReader`: the tensors of a checkpoint by name."""
 
     def __init__(self, filepattern: StrPath) -> None:
-        self._checkpoint = _told(lambda: Checkpoint(os.fspath(filepattern)))
+        with _tensorflow_errors():
+            self._checkpoint = Checkpoint(os.fspath(filepattern))
 
     def get_variable_to_shape_map(self) -> dict[str, list[int]]:
         """Each tensor's sizes."""
@@ -33,12 +36,15 @@ class CheckpointReader:
 
     def get_tensor(self, tensor_str: str) -> Any:
         """A tensor's value.  Raises `tf.errors.NotFoundError`."""
-        return _told(lambda: self._checkpoint.read(tensor_str))
+        with _tensorflow_errors():
+            return self._checkpoint.read(tensor_str)
 
 
-def _told(read: Any) -> Any:
+@contextmanager
+def _tensorflow_errors() -> Iterator[None]:
+    """Convert placesim's errors to TensorFlow's."""
     try:
-        return read()
+        yield
     except PlacesimError as error:
         raise as_tensorflow(error, None) from None
 
@@ -58,5 +64,5 @@ def load_variable(ckpt_dir_or_file: StrPath, name: str) -> Any:
 
 
 def list_variables(ckpt_dir_or_file: StrPath) -> list[tuple[str, list[int]]]:
-    """Names and sizes, in the order of the names."""
+    """Names and shapes of a checkpoint's tensors, sorted by name."""
     return sorted(load_checkpoint(ckpt_dir_or_file).get_variable_to_shape_map().items())

@@ -14,11 +14,11 @@ from placesim.tf1.saving.saveables import SaveableObject, cpu_of
 V1, V2 = 1, 2
 """`SaverDef.CheckpointFormatVersion`."""
 _REMOTE, _BESIDE, _TEMPORARY = "^s3://.*", ".part", "_temp/part"
-"""Suffixes of shards before the merge: beside the checkpoint on S3, where a rename is a copy, else below it."""
+"""Suffixes of temporary shards: beside the checkpoint on S3, where a rename is a copy, else in a folder."""
 
 
 class SaveGraph:
-    """Adds the nodes for some saveables; `filename`, `save` and `restore` are what a SaverDef names."""
+    """The nodes of a Saver.  A SaverDef names its `filename`, `save` and `restore`."""
 
     def __init__(
         self, saveables: Sequence[SaveableObject], version: int, sharded: bool, reshape: bool, name: str | None, filename: Any

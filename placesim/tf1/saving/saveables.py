@@ -18,7 +18,7 @@ _REF_OPS = ("Variable", "VariableV2", "AutoReloadVariable")
 
 
 class SaveableObject:
-    """One tensor of a checkpoint: `name` there, `slice_spec` as `shape_and_slices` has it, and what is saved and restored."""
+    """One tensor of a checkpoint: its name, its `slice_spec` as in `shape_and_slices`, and the saved variable or tensor."""
 
     def __init__(self, saved: Any, slice_spec: str, name: str) -> None:
         self.saved, self.slice_spec, self.name = saved, slice_spec, name
@@ -42,7 +42,7 @@ class SaveableObject:
         raise NotImplementedError
 
     def restore(self, tensor: Tensor, shape: Any) -> Any:
-        """Puts a tensor into the variable; `shape` is what it was reshaped to, if it was."""
+        """Assign a tensor to the variable.  `shape` is the shape to which it was reshaped, or None."""
         raise NotImplementedError
 
 
@@ -59,7 +59,7 @@ class ReferenceSaveable(SaveableObject):
 
 
 class ResourceSaveable(SaveableObject):
-    """A resource variable: its value outside of all scopes, or for a shard one that is read anew on the CPU."""
+    """A resource variable: the value that its own read op gives, or with `reads`, for a shard, a new read op's."""
 
     def __init__(self, variable: HandledVariable, slice_spec: str, name: str, reads: bool) -> None:
         super().__init__(variable, slice_spec, name)
@@ -85,7 +85,7 @@ class ResourceSaveable(SaveableObject):
 
 
 def cpu_of(device: str) -> str:
-    """The CPU of the task that a device is of."""
+    """The CPU of a device's task."""
     spec = DeviceSpec.from_string(device or "")
     return spec.replace(device_type="CPU", device_index=0).to_string()
 
@@ -104,7 +104,7 @@ def saveables_of(given: object) -> list[SaveableObject]:
 
 
 def names_of(given: object) -> dict[str, Any]:
-    """Each name in the checkpoint -> the variable, or the shards."""
+    """Map names in the checkpoint to variables, or to lists of shards."""
     if isinstance(given, dict):
         return {name: _shards(name, value) for name, value in given.items()}
     if not isinstance(given, list | tuple | set):
@@ -133,9 +133,7 @@ def names_of(given: object) -> dict[str, Any]:
 
 
 def _shards(name: str, value: TensorLike) -> Any:
-    if isinstance(value, PartitionedVariable):
-        return list(value)
-    if isinstance(value, tuple):
+    if isinstance(value, PartitionedVariable | tuple):
         return list(value)
     if isinstance(value, Variable) and value._get_save_slice_info() is not None:
         return [value]

@@ -1,4 +1,4 @@
-"""Names that SavedModels are written with: `tf.saved_model.constants`, `signature_constants` and `tag_constants`."""
+"""Names in SavedModels: `tf.saved_model.constants`, `signature_constants` and `tag_constants`."""
 
 from __future__ import annotations
 

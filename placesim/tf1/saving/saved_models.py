@@ -1,4 +1,4 @@
-"""SavedModels written and read: `tf.saved_model.builder`, `loader` and `simple_save`."""
+"""Write and read SavedModels: `tf.saved_model.builder`, `loader` and `simple_save`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from placesim.tf1.session.stacks import RunningSession
 
 
 class SavedModelBuilder:
-    """Writes graphs with tags, and the variables of the first; an existing model is not overwritten."""
+    """Writes graphs with tags, and the variables of the first.  Raises AssertionError if the directory is not empty."""
 
     def __init__(self, export_dir: StrPath) -> None:
         self._export_dir = os.fspath(export_dir)
@@ -80,7 +80,7 @@ class SavedModelBuilder:
         self._add(self._saver_of(saver), tags, signature_def_map, assets, clear_devices)
 
     def save(self, as_text: bool = False) -> bytes:
-        """Writes the file; its path."""
+        """Write the model's file, and return its path."""
         name = names.SAVED_MODEL_FILENAME_PBTXT if as_text else names.SAVED_MODEL_FILENAME_PB
         path = os.path.join(self._export_dir, name)
         data = to_text(self._model).encode() if as_text else self._model.SerializeToString(deterministic=True)
@@ -176,9 +176,9 @@ def _read(export_dir: str) -> Any:
 def load(
     sess: RunningSession, tags: Iterable[str], export_dir: StrPath, import_scope: str | None = None, **saver_kwargs: object
 ) -> Any:
-    """`tf.saved_model.load`: adds the graph with these tags to the session's, with its values; the MetaGraphDef.
+    """`tf.saved_model.load`: import the graph with these tags into the session's graph, and restore its variables.
 
-    Raises OSError if there is no model, RuntimeError if none of its graphs has the tags.
+    Returns the graph's MetaGraphDef.  Raises OSError if there is no model, RuntimeError if none of its graphs has the tags.
     """
     directory = os.fspath(export_dir)
     model = _read(directory)
@@ -200,7 +200,7 @@ def load(
 
 
 def _run_main_op(sess: RunningSession, meta_graph: Any, directory: str, scope: str | None) -> None:
-    """Runs what is to be run after loading, with the files' paths for the tensors that name them."""
+    """Run the model's main op, with the paths of its asset files as feeds."""
 
     def named(name: str) -> str:
         return f"{scope}/{name}" if scope else name
@@ -217,13 +217,13 @@ def _run_main_op(sess: RunningSession, meta_graph: Any, directory: str, scope: s
 
 
 def main_op() -> Any:
-    """`tf.saved_model.main_op`: the initialisation of variables and tables, as one op."""
+    """`tf.saved_model.main_op`: an op that initializes variables and tables."""
     initial = tf.global_variables_initializer()
     local = tf.local_variables_initializer()
     return tf.group(initial, local, tf.tables_initializer())
 
 
 def main_op_with_restore(restore_op_name: str) -> Any:
-    """Main op followed by the restoring of variables."""
+    """An op that runs the main op, and then restores variables."""
     with tf.control_dependencies([main_op()]):
         return tf.group(restore_op_name)

@@ -67,7 +67,7 @@ class Saver:
             self._write_version = self.saver_def.version
 
     def build(self) -> None:
-        """Adds the nodes, if that has not been done."""
+        """Add the nodes, unless they have been added."""
         if self._is_built:
             return
         self._is_built = True
@@ -100,14 +100,11 @@ class Saver:
     def _check_saver_def(self) -> None:
         if not isinstance(self.saver_def, message_class("SaverDef")):
             raise ValueError(f"saver_def must be a saver_pb2.SaverDef: {self.saver_def}")
-        for field, told in (
-            ("save_tensor_name", "the save_tensor_name"),
-            ("restore_op_name", "the restore_op_name"),
-        ):
+        for field in ("save_tensor_name", "restore_op_name"):
             if not getattr(self.saver_def, field):
-                raise ValueError(f"saver_def must specify {told}: {self.saver_def}")
+                raise ValueError(f"saver_def must specify the {field}: {self.saver_def}")
 
-    # --- what it knows
+    # --- state
 
     def as_saver_def(self) -> Any:
         """The SaverDef."""
@@ -128,7 +125,7 @@ class Saver:
 
     @staticmethod
     def from_proto(saver_def: object, import_scope: str | None = None) -> Saver:
-        """The Saver of nodes that are in the graph."""
+        """Make the Saver of a SaverDef, from nodes of the graph."""
         return Saver(saver_def=saver_def, name=import_scope)
 
     @property
@@ -143,7 +140,7 @@ class Saver:
         self._last_checkpoints = [(path, float("inf")) for path in last_checkpoints]
 
     def set_last_checkpoints_with_time(self, last_checkpoints_with_time: Sequence[tuple[str, float]]) -> None:
-        """Takes over checkpoints of before, with their times in seconds since 1970."""
+        """Take over earlier checkpoints, with their times in seconds since 1970."""
         if not isinstance(last_checkpoints_with_time, list):
             raise AssertionError
         self._last_checkpoints = list(last_checkpoints_with_time)
@@ -167,7 +164,7 @@ class Saver:
         strip_default_attrs: bool = False,
         save_debug_info: bool = False,
     ) -> str | None:
-        """Writes a checkpoint; its prefix.  Raises TypeError for no session, ValueError for a path that can't be."""
+        """Write a checkpoint, and return its prefix.  Raises TypeError or ValueError for an invalid session or path."""
         if not self._is_built and not self._is_empty:
             raise RuntimeError("`build()` should be called before save if defer_build==True")
         state_file = latest_filename or STATE_FILE
@@ -177,7 +174,7 @@ class Saver:
             raise TypeError(f"'sess' must be a Session; {sess}")
         path = None if self._is_empty else self._write(sess, prefix, save_path)
         if path is not None and write_state:
-            self._keep(path, meta_graph_suffix)
+            self._keep(path)
             states.update_checkpoint_state(
                 os.path.dirname(save_path),
                 path,
@@ -192,7 +189,7 @@ class Saver:
         return path
 
     def _prefix(self, sess: RunningSession, save_path: str, global_step: TensorLike | None, state_file: str) -> str:
-        """A checkpoint's prefix: the path, and the step if there is one.  Raises ValueError for a path that can't be."""
+        """A checkpoint's prefix: the path, and the step if given.  Raises ValueError for an invalid path."""
         if os.path.split(state_file)[0]:
             raise ValueError("'latest_filename' must not contain path components")
         if global_step is not None:
@@ -204,7 +201,7 @@ class Saver:
         return save_path
 
     def _write(self, sess: RunningSession, prefix: str, save_path: str) -> str:
-        """Runs the op that saves; its path.  Raises ValueError if there is no such directory."""
+        """Run the op that saves, and return the path.  Raises ValueError for a missing directory."""
         try:
             saved = sess.run(self.saver_def.save_tensor_name, {self.saver_def.filename_tensor_name: prefix})
         except errors.OpError as error:
@@ -213,15 +210,12 @@ class Saver:
             raise
         return saved.decode() if isinstance(saved, bytes) else str(saved)
 
-    def _keep(self, path: str, meta_graph_suffix: str) -> None:
-        """Record a checkpoint; excess ones are marked for deletion unless they are to be kept permanently."""
-        if not self.saver_def.max_to_keep:
-            self._last_checkpoints = []
-            self._last_checkpoints.append((path, time.time()))
-            return
-        self._last_checkpoints = [item for item in self._last_checkpoints if item[0] != path]
-        self._last_checkpoints.append((path, time.time()))
-        if len(self._last_checkpoints) > self.saver_def.max_to_keep:
+    def _keep(self, path: str) -> None:
+        """Add a checkpoint to the last ones, and mark the oldest for deletion if there are more than `max_to_keep`."""
+        limit = self.saver_def.max_to_keep
+        earlier = [item for item in self._last_checkpoints if item[0] != path] if limit else []
+        self._last_checkpoints = [*earlier, (path, time.time())]
+        if limit and len(self._last_checkpoints) > limit:
             self._checkpoints_to_be_deleted.append(self._last_checkpoints.pop(0))
 
     def _delete_old(self, meta_graph_suffix: str) -> None:
@@ -243,7 +237,7 @@ class Saver:
         strip_default_attrs: bool = False,
         save_debug_info: bool = False,
     ) -> Any:
-        """Writes the graph, its collections and this Saver's SaverDef; the MetaGraphDef."""
+        """Write the graph, its collections and this Saver's SaverDef.  Returns the MetaGraphDef."""
         return export_meta_graph(
             filename=filename,
             graph_def=None,
@@ -259,9 +253,9 @@ class Saver:
     # --- restoring
 
     def restore(self, sess: RunningSession, save_path: StrPath) -> None:
-        """Puts a checkpoint's values into the variables.
+        """Assign a checkpoint's values to the variables.
 
-        Raises ValueError for a path that is none, and NotFoundError or InvalidArgumentError for a graph that it does not fit.
+        Raises ValueError if the path has no checkpoint, NotFoundError or InvalidArgumentError if it does not fit the graph.
         """
         if self._is_empty:
             return
@@ -274,11 +268,11 @@ class Saver:
         try:
             sess.run(self.saver_def.restore_op_name, {self.saver_def.filename_tensor_name: path})
         except errors.NotFoundError as error:
-            raise _told(error, "a Variable name or other graph key that is missing from the checkpoint") from error
+            raise _restore_error(error, "a Variable name or other graph key that is missing from the checkpoint") from error
         except errors.InvalidArgumentError as error:
-            raise _told(error, "a mismatch between the current graph and the graph from the checkpoint") from error
+            raise _restore_error(error, "a mismatch between the current graph and the graph from the checkpoint") from error
 
 
-def _told(error: errors.OpError, reason: str) -> errors.OpError:
+def _restore_error(error: errors.OpError, reason: str) -> errors.OpError:
     kind: Any = type(error)
     return kind(error.node_def, error.op, f"{_FAILED} {reason}. {_CHECK}\n\n{error.message}")  # type: ignore[no-any-return]

@@ -1,4 +1,4 @@
-"""Signatures of SavedModels (inputs and outputs) as messages."""
+"""Messages for the signatures of SavedModels, which are their inputs and outputs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from placesim.tf1.sparse.values import SparseTensor
 
 
 def build_tensor_info(tensor: Any) -> Any:
-    """The TensorInfo of a tensor, or of a sparse one."""
+    """The TensorInfo of a dense or sparse tensor."""
     found = message_class("TensorInfo")(dtype=tensor.dtype.base_dtype.as_datatype_enum)
     found.tensor_shape.CopyFrom(tensor.get_shape().as_proto())
     if isinstance(tensor, SparseTensor):
@@ -58,12 +58,12 @@ def predict_signature_def(inputs: Any, outputs: Any) -> Any:
     for word, given in (("inputs", inputs), ("outputs", outputs)):
         if not given:
             raise ValueError(f"Prediction `{word}` cannot be None or empty.")
-    taken, told = ({key: build_tensor_info(tensor) for key, tensor in given.items()} for given in (inputs, outputs))
-    return build_signature_def(taken, told, names.PREDICT_METHOD_NAME)
+    infos = [{key: build_tensor_info(tensor) for key, tensor in given.items()} for given in (inputs, outputs)]
+    return build_signature_def(infos[0], infos[1], names.PREDICT_METHOD_NAME)
 
 
 def _examples(word: str, examples: object) -> Any:
-    """The info of examples, which are texts.  Raises ValueError."""
+    """The TensorInfo of examples.  Raises ValueError if they are no tensor of strings."""
     if examples is None:
         raise ValueError(f"{word} `examples` cannot be None.")
     if not isinstance(examples, tf.Tensor):
@@ -82,7 +82,7 @@ def _typed(word: str, tensor: TensorLike, wanted: Any) -> Any:
 
 
 def regression_signature_def(examples: object, predictions: TensorLike) -> Any:
-    """The signature of a regression: texts to numbers.  Raises ValueError for other types."""
+    """The signature of a regression: strings to numbers.  Raises ValueError for other types."""
     if examples is not None and predictions is None:
         raise ValueError("Regression `predictions` cannot be None.")
     inputs = {names.REGRESS_INPUTS: _examples("Regression", examples)}
@@ -91,7 +91,7 @@ def regression_signature_def(examples: object, predictions: TensorLike) -> Any:
 
 
 def classification_signature_def(examples: object, classes: Any, scores: TensorLike) -> Any:
-    """The signature of a classification: texts to classes, scores or both.  Raises ValueError for other types."""
+    """The signature of a classification: strings to classes, scores or both.  Raises ValueError for other types."""
     if examples is not None and classes is None and scores is None:
         raise ValueError("Classification `classes` and `scores` cannot both be None.")
     inputs = {names.CLASSIFY_INPUTS: _examples("Classification", examples)}
@@ -104,7 +104,7 @@ def classification_signature_def(examples: object, classes: Any, scores: TensorL
 
 
 def is_valid_signature(signature_def: Any) -> bool:
-    """Whether TensorFlow Serving could serve it."""
+    """Whether TensorFlow Serving could serve the signature."""
     if signature_def is None:
         return False
     method, inputs, outputs = signature_def.method_name, signature_def.inputs, signature_def.outputs

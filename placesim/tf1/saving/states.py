@@ -54,7 +54,7 @@ def update_checkpoint_state(
     last_preserved_timestamp: float | None = None,
     save_relative_paths: bool = False,
 ) -> None:
-    """Writes the `checkpoint` file.  Raises RuntimeError for a checkpoint that would be overwritten by it."""
+    """Write the `checkpoint` file.  Raises RuntimeError if that would overwrite the checkpoint."""
     path = os.path.join(save_dir, latest_filename or STATE_FILE)
     paths = list(all_model_checkpoint_paths or ())
     if save_relative_paths:
@@ -142,7 +142,7 @@ def get_checkpoint_mtimes(checkpoint_prefixes: Sequence[str]) -> list[float]:
 
 
 def remove_checkpoint(checkpoint_prefix: str, checkpoint_format_version: object = 2, meta_graph_suffix: str = "meta") -> None:
-    """Deletes the files of a checkpoint and its meta graph."""
+    """Delete the files of a checkpoint and its meta graph."""
     meta = f"{checkpoint_prefix}.{meta_graph_suffix}"
     for path in (*checkpoint_files(checkpoint_prefix), meta, checkpoint_prefix):
         if os.path.isfile(path):

@@ -1,4 +1,4 @@
-"""Discrete cosine transforms, by Fourier transforms."""
+"""Discrete cosine transforms, computed by Fourier transforms."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _INVERSES = {1: 1, 2: 3, 3: 2, 4: 4}
 
 
 def _check(type: int, n: Any, axis: int, norm: object) -> None:
-    """Raises ValueError and NotImplementedError as TensorFlow does."""
+    """Raise ValueError or NotImplementedError like TensorFlow."""
     if axis != -1:
         raise NotImplementedError(f"axis must be -1. Got: {axis}")
     if n is not None and n < 1:
@@ -39,7 +39,7 @@ def dct(input: Any, type: int = 2, n: Any = None, axis: int = -1, norm: object =
         own = input.shape.as_list()[-1] if input.shape.rank is not None else None
         size: Any = own if own is not None else tf.shape(input)[-1]
         if n is not None:
-            input, size = _of_length(input, own, size, n), n
+            input = _of_length(input, own, n)
         own = input.shape.as_list()[-1] if input.shape.rank is not None else None
         size = own if own is not None else tf.shape(input)[-1]
         wide = tf.cast(size, input.dtype)
@@ -53,8 +53,8 @@ def dct(input: Any, type: int = 2, n: Any = None, axis: int = -1, norm: object =
         return _fourth(input, size, wide, norm)
 
 
-def _of_length(input: Any, own: Any, size: TensorLike, n: int) -> Any:
-    """Cut, or with zeros at its end."""
+def _of_length(input: Any, own: Any, n: int) -> Any:
+    """Cut the last dimension to size n, or pad it with zeros."""
     if own is None:
         raise NotImplementedError("tf.signal.dct(n=...) of a last dimension that is not known is not there; set its shape")
     if n <= own:
@@ -85,7 +85,7 @@ def _third(input: TensorLike, size: Any, wide: Any, zero: Any, norm: object) -> 
 
 
 def _fourth(input: TensorLike, size: Any, wide: object, norm: object) -> Any:
-    """Every other element of the second kind of a signal twice as long."""
+    """Type IV: every other element of the type II transform of a signal twice as long."""
     doubled = dct(input, type=2, n=2 * size)
     found = doubled[..., 1::2]
     if norm == "ortho":

@@ -52,7 +52,7 @@ def _inverse(op: str, word: str, rank: int) -> Any:
 
 
 def _own_length(x: Tensor, rank: int, is_inverse: bool) -> Any:
-    """The sizes of the last dimensions; of the inverse the last one is that of the real numbers."""
+    """Default length of a transform: sizes of the last dimensions.  For an inverse, the last is the size of the output."""
     known = x.shape[-rank:] if x.shape.rank is not None else None
     if known is not None and known.is_fully_defined():
         sizes = known.as_list()
@@ -68,7 +68,7 @@ def _own_length(x: Tensor, rank: int, is_inverse: bool) -> Any:
 
 
 def _padded(x: Any, rank: int, length: Any, is_inverse: bool) -> tuple[Any, Any]:
-    """The input, which is as long as the transform needs; and the transform's length."""
+    """Pad the input to the transform's length if it is shorter.  Returns the input and the length."""
     padded = x if x.shape.rank is not None and 0 in x.shape.as_list() else _padded_to(x, rank, length, is_inverse)
     spelled = constant_value(length)
     return padded, length if spelled is None else convert_to_tensor(spelled, dtypes.int32, name="fft_length")

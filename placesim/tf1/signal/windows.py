@@ -1,4 +1,4 @@
-"""Windows that frames of a signal are weighted with."""
+"""Window functions, which weight frames of a signal."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ tf = namespace("")
 
 
 def _cosine(word: str, middle: float, swing: float) -> Any:
-    """A window of one period of a cosine."""
+    """Make a window function: one period of a cosine."""
 
     def window(
         window_length: TensorLike, periodic: TensorLike = True, dtype: DTypeLike = dtypes.float32, name: str | None = None

@@ -16,7 +16,7 @@ tf = namespace("")
 
 
 def sparse(value: object) -> SparseTensor:
-    """Return the sparse tensor.  Raises TypeError for another value."""
+    """Convert a sparse tensor or its value to a SparseTensor.  Raises TypeError for other values."""
     if isinstance(value, SparseTensor):
         return value
     if isinstance(value, tuple) and hasattr(value, "dense_shape"):
@@ -30,14 +30,14 @@ def _known_shape(of: SparseTensor) -> Any:
 
 
 def parts(of: SparseTensorLike) -> tuple[Any, Any, Any]:
-    """The three tensors that an op takes in its place."""
+    """Indices, values and shape, as ops take them."""
     return of.indices, of.values, of.dense_shape
 
 
 def sparse_tensor_dense_matmul(
     sp_a: Any, b: Any, adjoint_a: bool = False, adjoint_b: bool = False, name: str | None = None
 ) -> Any:
-    """`tf.sparse_tensor_dense_matmul`: a dense matrix by a sparse one is the other way round, transposed."""
+    """`tf.sparse_tensor_dense_matmul`; of a dense and a sparse matrix, the transposed product is computed."""
     if isinstance(b, SparseTensor) and not isinstance(sp_a, SparseTensor):
         return tf.transpose(sparse_tensor_dense_matmul(b, sp_a, not adjoint_b, not adjoint_a))
     sp_a = sparse(sp_a)

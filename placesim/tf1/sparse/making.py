@@ -1,4 +1,4 @@
-"""Sparse tensors from dense ones, strings and other sparse tensors, and counts of their values."""
+"""Make sparse tensors from dense tensors, strings and sparse tensors, and count values."""
 
 from __future__ import annotations
 
@@ -37,16 +37,9 @@ def from_dense(tensor: TensorLike, name: str | None = None) -> SparseTensor:
 
 
 def sparse_merge(
-    sp_ids: TensorLike, sp_values: object, vocab_size: TensorLike, name: str | None = None, already_sorted: bool = False
+    sp_ids: Any, sp_values: Any, vocab_size: TensorLike, name: str | None = None, already_sorted: bool = False
 ) -> SparseTensor:
-    """`tf.sparse_merge`: values indexed by ids in the last dimension."""
-    return _merged(sp_ids, sp_values, vocab_size, name, already_sorted)
-
-
-def _merged(
-    sp_ids: Any, sp_values: Any, vocab_size: TensorLike, name: str | None, already_sorted: bool = False
-) -> SparseTensor:
-    """Raises TypeError and ValueError if ids and sizes do not go together."""
+    """`tf.sparse_merge`: values indexed by ids in the last dimension.  Raises TypeError or ValueError for wrong sizes."""
     if isinstance(sp_ids, SparseTensor) or hasattr(sp_ids, "dense_shape"):
         sp_ids, vocab_size = [sp_ids], [vocab_size]
     if not isinstance(vocab_size, list | tuple):
@@ -73,28 +66,28 @@ def sparse_to_indicator(sp_input: SparseTensorLike, vocab_size: TensorLike, name
     with name_scope(name, "SparseToIndicator", [sp_input]) as scope:
         count = tf.shape(sp_input.indices)[0]
         values = SparseTensor(sp_input.indices, tf.fill(tf.expand_dims(count, 0), True), sp_input.dense_shape)
-        merged = _merged(sp_input, values, vocab_size, scope)
+        merged = sparse_merge(sp_input, values, vocab_size, scope)
         no = convert_to_tensor(False, name="default_value")
         return sparse_tensor_to_dense(merged, default_value=no, validate_indices=False, name=scope)
 
 
-# --- texts ----------------------------------------------------------------------------------------------------------
+# --- serialization --------------------------------------------------------------------------------------------------
 
 
 def serialize_sparse(sp_input: SparseTensorLike, name: str | None = None, out_type: Any = dtypes.string) -> Any:
-    """`tf.io.serialize_sparse`: its three tensors as texts."""
+    """`tf.io.serialize_sparse`: the three tensors as strings."""
     return gen("SerializeSparse")(*parts(sparse(sp_input)), out_type, name=name)
 
 
 def serialize_many_sparse(sp_input: SparseTensorLike, name: str | None = None, out_type: Any = dtypes.string) -> Any:
-    """`tf.io.serialize_many_sparse`: each row's three tensors as texts."""
+    """`tf.io.serialize_many_sparse`: the three tensors of each row as strings."""
     return gen("SerializeManySparse")(*parts(sparse(sp_input)), out_type, name=name)
 
 
 def deserialize_many_sparse(
     serialized_sparse: object, dtype: DTypeLike, rank: object = None, name: str | None = None
 ) -> SparseTensor:
-    """`tf.io.deserialize_many_sparse`: rows, one for each of the serialized tensors."""
+    """`tf.io.deserialize_many_sparse`: a SparseTensor whose rows are the serialized tensors."""
     indices, values, shape = gen("DeserializeManySparse")(serialized_sparse, dtype, name=name)
     indices.set_shape([None, rank])
     shape.set_shape([rank])
@@ -104,11 +97,11 @@ def deserialize_many_sparse(
 # --- crosses and counts ---------------------------------------------------------------------------------------------
 
 _HASH_KEY = 0xDECAFCAFFE
-"""Hash key of TensorFlow's own crosses."""
+"""TensorFlow's default hash key of crosses."""
 
 
 def sparse_cross(inputs: Any, name: str | None = None, separator: TensorLike | None = None) -> SparseTensor:
-    """`tf.sparse.cross`: the texts of all combinations."""
+    """`tf.sparse.cross`: joined strings of all combinations."""
     separator = "_X_" if separator is None else separator
     separator = convert_to_tensor(separator, dtypes.string)
     tensors = [convert_to_tensor_or_sparse_tensor(value) for value in inputs]
@@ -133,12 +126,12 @@ def sparse_cross_hashed(
     sparse_ones = [tensor for tensor in tensors if isinstance(tensor, SparseTensor)]
     dense = [tensor for tensor in tensors if not isinstance(tensor, SparseTensor)]
     has_texts = any(tensor.dtype is dtypes.string for tensor in sparse_ones)
-    values = [tensor.values if tensor.values.dtype is dtypes.string else tf.to_int64(tensor.values) for tensor in sparse_ones]
+    values = [_crossed(tensor.values) for tensor in sparse_ones]
     found = gen("SparseCross")(
         [tensor.indices for tensor in sparse_ones],
         values,
         [tensor.dense_shape for tensor in sparse_ones],
-        [tensor if tensor.dtype is dtypes.string else tf.to_int64(tensor) for tensor in dense],
+        [_crossed(tensor) for tensor in dense],
         hashed_output=True,
         num_buckets=num_buckets,
         hash_key=_HASH_KEY if hash_key is None else hash_key,
@@ -150,7 +143,7 @@ def sparse_cross_hashed(
 
 
 def _crossed(tensor: Any) -> Any:
-    """Inputs of a cross: strings and int64 unchanged, other numbers as int64."""
+    """Convert an input of a cross: numbers to int64; strings stay."""
     return tensor if tensor.dtype is dtypes.string else tf.to_int64(tensor)
 
 
@@ -196,5 +189,5 @@ def sparse_bincount(
 
 
 def _no_weights(values: Any) -> Any:
-    """Unit weights, of the values' type if that is int64."""
+    """An empty tensor instead of weights: int64 for int64 values, else int32."""
     return tf.constant([], dtypes.int64 if values.dtype is dtypes.int64 else dtypes.int32)

@@ -1,4 +1,4 @@
-"""Sparse tensors of other shapes: joined, split, reshaped, transposed, and with parts taken out."""
+"""Concatenate, reshape, split, transpose and mask sparse tensors."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def sparse_concat(
     concat_dim: object = None,
     expand_nonconcat_dims: Any = None,
 ) -> SparseTensor:
-    """`tf.sparse.concat`: along an axis; with `expand_nonconcat_dim` the others become the largest."""
+    """`tf.sparse.concat`; with `expand_nonconcat_dim`, the other dimensions get the largest of their sizes."""
     if expand_nonconcat_dims is not None:
         expand_nonconcat_dim = expand_nonconcat_dims
     axis = renamed("axis", axis, "concat_dim", concat_dim)
@@ -55,7 +55,7 @@ def sparse_concat(
 
 
 def _widened(shapes: list[Any], axis: int) -> list[Any]:
-    """Shapes with the largest sizes except along the axis."""
+    """Replace sizes by the largest ones, except along the axis."""
     most = tf.reduce_max(tf.concat([tf.reshape(shape, [1, -1]) for shape in shapes], 0), 0)
     if axis == -1:
         return [tf.concat([most[:-1], shape[-1:], most[1:0]], axis=0) for shape in shapes]
@@ -90,7 +90,7 @@ def _fitting(sizes: Sequence[Any], wanted: list[int]) -> list[int]:
 
 
 def sparse_reset_shape(sp_input: SparseTensorLike, new_shape: ShapeLike | None = None) -> SparseTensor:
-    """`tf.sparse.reset_shape`: the least shape, or one that is not smaller.  Raises ValueError."""
+    """`tf.sparse.reset_shape`: the smallest possible shape, or a given one.  Raises ValueError for a smaller one."""
     sp_input = sparse(sp_input)
     indices, values, old = (tf.identity(part) for part in parts(sp_input))
     if new_shape is None:
@@ -134,7 +134,7 @@ def sparse_split(
     name: str | None = None,
     split_dim: object = None,
 ) -> list[SparseTensor]:
-    """`tf.sparse.split`: equal parts along an axis; keyword arguments only."""
+    """`tf.sparse.split`: equal parts along an axis.  Only keyword arguments are allowed."""
     if keyword_required is not None:
         raise ValueError("Keyword arguments are required for this function.")
     for word, value in (("sp_input", sp_input), ("num_split", num_split)):
@@ -189,7 +189,7 @@ def sparse_expand_dims(sp_input: SparseTensor, axis: Any = None, name: str | Non
 
 
 def sparse_mask(a: IndexedSlices, mask_indices: TensorLike, name: str | None = None) -> IndexedSlices:
-    """`tf.sparse_mask`: slices without those at some places."""
+    """`tf.sparse_mask`: remove the slices at some indices."""
     with name_scope(name, "sparse_mask", [a, mask_indices]) as scope:
         kept, places = gen("ListDiff")(a.indices, mask_indices, dtypes.int32)
         values = tf.gather(a.values, places, name=scope)

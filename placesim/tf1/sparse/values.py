@@ -29,7 +29,7 @@ class SparseTensorValue(NamedTuple):
 
 
 class IndexedSlices:
-    """Rows `values` at the places `indices` of a tensor that is zero elsewhere."""
+    """Rows `values` at `indices` of a tensor that is zero elsewhere."""
 
     def __init__(self, values: Tensor, indices: Tensor, dense_shape: Tensor | None = None) -> None:
         self.values = values
@@ -82,7 +82,7 @@ class SparseTensor:
     __module__ = "tensorflow.python.framework.sparse_tensor"  # as it is printed
 
     def __init__(self, indices: TensorLike, values: TensorLike, dense_shape: TensorLike | None) -> None:
-        self._told_shape: TensorShape | None = None
+        self._static_shape: TensorShape | None = None
         with get_default_graph().name_scope("SparseTensor"):
             self._indices = convert_to_tensor(indices, dtypes.int64, "indices")
             self._values = convert_to_tensor(values, name="values")
@@ -93,7 +93,7 @@ class SparseTensor:
 
     @classmethod
     def from_value(cls, value: Any) -> SparseTensor:
-        """A SparseTensor of a value of one."""
+        """Convert a SparseTensorValue to a SparseTensor."""
         if isinstance(value, cls):
             return value
         if not isinstance(value, SparseTensorValue):
@@ -136,20 +136,20 @@ class SparseTensor:
     def shape(self) -> TensorShape:
         from placesim.tf1.ops.constant_values import constant_value_as_shape
 
-        if self._told_shape is None:
-            self._told_shape = constant_value_as_shape(self._dense_shape)
-        return self._told_shape
+        if self._static_shape is None:
+            self._static_shape = constant_value_as_shape(self._dense_shape)
+        return self._static_shape
 
     def set_shape(self, shape: StaticShapeLike) -> None:
         """Refine the static shape.  Raises ValueError for a conflict."""
-        self._told_shape = self.shape.merge_with(shape)
+        self._static_shape = self.shape.merge_with(shape)
 
     def get_shape(self) -> TensorShape:
         """Static shape of the dense tensor."""
         return self.shape
 
     def with_values(self, new_values: TensorLike) -> SparseTensor:
-        """Other values at the same indices."""
+        """Return a SparseTensor of other values at the same indices."""
         return SparseTensor(self._indices, new_values, self._dense_shape)
 
     def __mul__(self, other: object) -> SparseTensor:
@@ -175,13 +175,13 @@ class SparseTensor:
 
 
 SparseTensorLike: TypeAlias = SparseTensor | SparseTensorValue
-"""`SparseTensor.from_value` takes it."""
+"""Argument of `SparseTensor.from_value`."""
 
 
 def _dense_slices(
     value: IndexedSlices, dtype: dtypes.DType | None = None, name: str | None = None, as_ref: bool = False
 ) -> Tensor:
-    """Slices as a dense tensor."""
+    """Convert IndexedSlices to a dense tensor."""
     from placesim.tf1.ops.generated_functions import gen
 
     if dtype is not None and not dtype.is_compatible_with(value.dtype):
@@ -198,7 +198,7 @@ register_tensor_conversion_function(IndexedSlices, _dense_slices)
 
 
 def convert_to_tensor_or_sparse_tensor(value: Any, dtype: DTypeLike | None = None, name: str | None = None) -> Any:
-    """A sparse tensor as it is, of its value one, of anything else a tensor.  Raises RuntimeError for another type."""
+    """Convert a SparseTensorValue to a SparseTensor, and others to a tensor.  Raises RuntimeError for a wrong sparse type."""
     wanted = None if dtype is None else dtypes.as_dtype(dtype)
     if isinstance(value, SparseTensorValue):
         value = SparseTensor.from_value(value)
@@ -210,7 +210,7 @@ def convert_to_tensor_or_sparse_tensor(value: Any, dtype: DTypeLike | None = Non
 
 
 def convert_to_tensor_or_indexed_slices(value: TensorLike, dtype: DTypeLike | None = None, name: str | None = None) -> Any:
-    """Slices and sparse tensors as they are, of anything else a tensor.  Raises ValueError for another type."""
+    """Convert a value other than IndexedSlices and SparseTensors to a tensor.  Raises ValueError for a wrong type."""
     if isinstance(value, IndexedSlices | SparseTensor):
         wanted = None if dtype is None else dtypes.as_dtype(dtype)
         if wanted is not None and not wanted.is_compatible_with(value.dtype):

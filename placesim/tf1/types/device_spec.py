@@ -9,19 +9,37 @@ from placesim.core.errors import GraphBuildError
 from placesim.machine.device_names import ANY, enclose, format_spec, merge_specs, parse_python_spec
 from placesim.machine.device_names import DeviceName as Parsed
 
-_FIELDS = ("job", "replica", "task", "type", "id")
-
 
 def parse(text: str) -> Parsed:
-    """A device as `tf.device` reads it.  Raises ValueError in TensorFlow's words."""
+    """Parse a device name as `tf.device` does.  Raises ValueError in TensorFlow's words."""
     try:
         return parse_python_spec(text)
     except GraphBuildError as error:
         raise ValueError(error.message) from None
 
 
+def _device_type(value: object) -> str:
+    # TensorFlow changes only these two words to upper case
+    return str(value).upper() if value in ("cpu", "gpu") else str(value)
+
+
+_CONVERTERS: dict[str, Callable[[Any], Any]] = {
+    "job": str,
+    "replica": int,
+    "task": int,
+    "device_type": _device_type,
+    "device_index": int,
+}
+
+
 class DeviceSpec:
-    """A device by its parts, each of which may be None (the v1 class: the parts can be set)."""
+    """A device by its parts, each of which may be None.  This is version 1's class, whose parts can be set."""
+
+    job: Any
+    replica: Any
+    task: Any
+    device_type: Any
+    device_index: Any
 
     def __init__(
         self,
@@ -34,47 +52,8 @@ class DeviceSpec:
         self.job, self.replica, self.task = job, replica, task
         self.device_type, self.device_index = device_type, device_index
 
-    @property
-    def job(self) -> Any:
-        return self._job
-
-    @job.setter
-    def job(self, value: object) -> None:
-        self._job = None if value is None else str(value)
-
-    @property
-    def replica(self) -> Any:
-        return self._replica
-
-    @replica.setter
-    def replica(self, value: str | int | None) -> None:
-        self._replica = None if value is None else int(value)
-
-    @property
-    def task(self) -> Any:
-        return self._task
-
-    @task.setter
-    def task(self, value: str | int | None) -> None:
-        self._task = None if value is None else int(value)
-
-    @property
-    def device_type(self) -> Any:
-        return self._device_type
-
-    @device_type.setter
-    def device_type(self, value: object) -> None:
-        value = None if value is None else str(value)
-        # these two words alone: TensorFlow keeps any other as it is written
-        self._device_type = value.upper() if value in ("cpu", "gpu") else value
-
-    @property
-    def device_index(self) -> Any:
-        return self._device_index
-
-    @device_index.setter
-    def device_index(self, value: str | int | None) -> None:
-        self._device_index = None if value is None else int(value)
+    def __setattr__(self, name: str, value: object) -> None:
+        super().__setattr__(name, value if value is None or name not in _CONVERTERS else _CONVERTERS[name](value))
 
     @property
     def parsed(self) -> Parsed:
@@ -83,7 +62,7 @@ class DeviceSpec:
 
     @classmethod
     def of(cls, spec: Parsed) -> DeviceSpec:
-        """A spec of placesim's own."""
+        """The spec of a placesim DeviceName."""
         return cls(*spec)
 
     @classmethod
@@ -92,30 +71,21 @@ class DeviceSpec:
         return cls.of(parse(spec))
 
     def parse_from_string(self, spec: str) -> DeviceSpec:
-        """Sets all parts from a text.  Raises ValueError."""
-        found = parse(spec)
-        self.job, self.replica, self.task, self.device_type, self.device_index = found
+        """Replace all parts by those of a device name.  Raises ValueError for an invalid one."""
+        self.job, self.replica, self.task, self.device_type, self.device_index = parse(spec)
         return self
 
     def merge_from(self, dev: DeviceSpec) -> None:
-        """Takes every part that the other sets."""
-        found = enclose(dev.parsed, self.parsed)
-        self.job, self.replica, self.task, self.device_type, self.device_index = found
+        """Replace each part that `dev` sets."""
+        self.job, self.replica, self.task, self.device_type, self.device_index = enclose(dev.parsed, self.parsed)
 
     def make_merged_spec(self, dev: DeviceSpec) -> DeviceSpec:
-        """New spec with the other's parts, completed by this one's."""
+        """Return a new spec with the parts of `dev`, or this spec's part where `dev` has none."""
         return DeviceSpec.of(enclose(dev.parsed, self.parsed))
 
     def replace(self, **kwargs: Any) -> DeviceSpec:
         """A new spec with some parts set."""
-        parts = {
-            "job": self.job,
-            "replica": self.replica,
-            "task": self.task,
-            "device_type": self.device_type,
-            "device_index": self.device_index,
-        }
-        return DeviceSpec(**{**parts, **kwargs})
+        return DeviceSpec(**{**vars(self), **kwargs})
 
     def to_string(self) -> str:
         """The canonical text."""
@@ -135,7 +105,7 @@ DeviceSpecV1 = DeviceSpecV2 = DeviceSpec
 
 
 def canonical_name(device: DeviceSpec | str | None) -> str:
-    """The canonical text of a device that is given as text, as a spec, or not at all.  Raises ValueError."""
+    """Canonical name of a device, given as a name or a spec; empty for None.  Raises ValueError for an invalid name."""
     if device is None:
         return ""
     if isinstance(device, DeviceSpec):
@@ -144,7 +114,7 @@ def canonical_name(device: DeviceSpec | str | None) -> str:
 
 
 def merge_device(spec: DeviceSpec | str | None) -> Callable[[Any], str]:
-    """Device function that merges a spec under an op's own device."""
+    """Return a device function: an op's own device, completed by the parts of `spec`."""
     parsed = spec.parsed if isinstance(spec, DeviceSpec) else parse(spec or "")
 
     def merge(op: Any) -> str:

@@ -7,12 +7,32 @@ from collections.abc import Callable
 from typing import Any, NoReturn, SupportsIndex, TypeAlias
 
 DimensionLike: TypeAlias = "Dimension | SupportsIndex | None"
-"""`as_dimension` takes it: a Dimension, a whole number of Python or numpy, or None for an unknown size."""
+"""Argument of `as_dimension`: a Dimension, an integer of Python or numpy, or None for an unknown size."""
 _UNKNOWN = object()
 
 
+def _calculation(compute: Callable[[int, int], int]) -> Callable[[Dimension, DimensionLike], Dimension]:
+    """Make the method of an arithmetic operator."""
+
+    def calculate(self: Dimension, other: DimensionLike) -> Dimension:
+        found = self._with(other, compute, unknown=_UNKNOWN)
+        return found if found is NotImplemented else Dimension(None if found is _UNKNOWN else found)
+
+    return calculate
+
+
+def _comparison(compute: Callable[[int, int], bool]) -> Callable[[Dimension, DimensionLike], bool | None]:
+    """Make the method of an ordering operator, which returns None for unknown sizes."""
+
+    def compare(self: Dimension, other: DimensionLike) -> bool | None:
+        found: bool | None = self._with(as_dimension(other), compute, unknown=None)
+        return found
+
+    return compare
+
+
 class Dimension:
-    """One dimension; `value` is None if unknown, and so are results computed with it."""
+    """One dimension of a shape.  `value` is None if unknown; results computed from an unknown dimension are unknown."""
 
     __slots__ = ("_value",)
 
@@ -61,7 +81,7 @@ class Dimension:
         return hash(self._value)
 
     def is_compatible_with(self, other: DimensionLike) -> bool:
-        """Whether both may be one."""
+        """Whether both sizes are equal, or one is unknown."""
         other = as_dimension(other)
         return self._value is None or other._value is None or self._value == other._value
 
@@ -71,50 +91,37 @@ class Dimension:
             raise ValueError(f"Dimensions {self} and {other} are not compatible")
 
     def merge_with(self, other: DimensionLike) -> Dimension:
-        """Merged size. Raises ValueError."""
+        """Return the size that is known.  Raises ValueError if both are known and differ."""
         other = as_dimension(other)
         self.assert_is_compatible_with(other)
         return Dimension(other._value if self._value is None else self._value)
 
     def _with(self, other: Any, compute: Callable[[int, int], Any], unknown: Any) -> Any:
-        """Result of `compute` on two known sizes, else `unknown`; NotImplemented with no Dimension."""
+        """Return `compute` of both sizes, `unknown` if one is unknown, or NotImplemented if `other` is no dimension."""
         try:
             size = as_dimension(other).value
         except (TypeError, ValueError):
             return NotImplemented
         return unknown if None in (self._value, size) else compute(self._value, size)  # type: ignore[arg-type]
 
-    def _calculated(self, other: DimensionLike, compute: Callable[[int, int], int]) -> Dimension:
-        found = self._with(other, compute, unknown=_UNKNOWN)
-        return found if found is NotImplemented else Dimension(None if found is _UNKNOWN else found)
-
-    def _compare(self, other: DimensionLike, compute: Callable[[int, int], bool]) -> bool | None:
-        found: bool | None = self._with(as_dimension(other), compute, unknown=None)
-        return found
-
-    def __add__(self, other: DimensionLike) -> Dimension:
-        return self._calculated(other, operator.add)
+    __add__ = _calculation(operator.add)
+    __sub__ = _calculation(operator.sub)
+    __rsub__ = _calculation(lambda a, b: b - a)
+    __mul__ = _calculation(operator.mul)
+    __floordiv__ = _calculation(operator.floordiv)
+    __rfloordiv__ = _calculation(lambda a, b: b // a)
+    __mod__ = _calculation(operator.mod)
+    __rmod__ = _calculation(lambda a, b: b % a)
+    __lt__ = _comparison(operator.lt)
+    __le__ = _comparison(operator.le)
+    __gt__ = _comparison(operator.gt)
+    __ge__ = _comparison(operator.ge)
 
     def __radd__(self, other: DimensionLike) -> Dimension:
         return self + other
 
-    def __sub__(self, other: DimensionLike) -> Dimension:
-        return self._calculated(other, operator.sub)
-
-    def __rsub__(self, other: DimensionLike) -> Dimension:
-        return self._calculated(other, lambda a, b: b - a)
-
-    def __mul__(self, other: DimensionLike) -> Dimension:
-        return self._calculated(other, operator.mul)
-
     def __rmul__(self, other: DimensionLike) -> Dimension:
         return self * other
-
-    def __floordiv__(self, other: DimensionLike) -> Dimension:
-        return self._calculated(other, operator.floordiv)
-
-    def __rfloordiv__(self, other: DimensionLike) -> Dimension:
-        return self._calculated(other, lambda a, b: b // a)
 
     def __div__(self, other: DimensionLike) -> Dimension:
         return self // other
@@ -125,30 +132,12 @@ class Dimension:
     def __rtruediv__(self, other: object) -> NoReturn:
         raise TypeError(f"unsupported operand type(s) for /: '{type(other).__name__}' and 'Dimension', please use // instead")
 
-    def __mod__(self, other: DimensionLike) -> Dimension:
-        return self._calculated(other, operator.mod)
-
-    def __rmod__(self, other: DimensionLike) -> Dimension:
-        return self._calculated(other, lambda a, b: b % a)
-
-    def __lt__(self, other: DimensionLike) -> bool | None:
-        return self._compare(other, operator.lt)
-
-    def __le__(self, other: DimensionLike) -> bool | None:
-        return self._compare(other, operator.le)
-
-    def __gt__(self, other: DimensionLike) -> bool | None:
-        return self._compare(other, operator.gt)
-
-    def __ge__(self, other: DimensionLike) -> bool | None:
-        return self._compare(other, operator.ge)
-
     def __reduce__(self) -> tuple[Any, ...]:
         return Dimension, (self._value,)
 
 
 def as_dimension(value: DimensionLike) -> Dimension:
-    """A Dimension of a number, None or a Dimension."""
+    """Convert a number or None to a Dimension."""
     return value if isinstance(value, Dimension) else Dimension(value)
 
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class DType:
-    """One element type or reference type, with one object for each.  `element` is placesim's record."""
+    """An element type or its reference type; each is one object.  `element` is placesim's record of the type."""
 
     __slots__ = ("_as_ref", "_base", "_is_ref_dtype", "element", "name")
 
@@ -98,16 +98,16 @@ class DType:
             if self.is_bool:
                 return which == "max"
             raise TypeError(f"Cannot find {which}imum value of {self} with type {self}.")
+        limits = "finfo" if self.is_floating else "iinfo"
         try:
-            return (np.finfo if self.is_floating else np.iinfo).__call__(self.element.numpy).__getattribute__(which)
+            return getattr(getattr(np, limits)(self.element.numpy), which)
         except ValueError:
             import ml_dtypes
 
-            info = ml_dtypes.finfo if self.is_floating else ml_dtypes.iinfo
-            return getattr(info(self.element.numpy), which)
+            return getattr(getattr(ml_dtypes, limits)(self.element.numpy), which)
 
     def is_compatible_with(self, other: object) -> bool:
-        """Whether a tensor of the other type can be used for this one."""
+        """Whether a tensor of type `other` can be used where this type is expected."""
         found = as_dtype(other)
         return self.as_datatype_enum in (found.as_datatype_enum, found.base_dtype.as_datatype_enum)
 
@@ -164,15 +164,15 @@ def is_half(dtype: DType) -> bool:
 
 
 def of(element: ElementType, is_ref: bool = False) -> DType:
-    """The public object of one of placesim's types."""
+    """The DType of a placesim element type, or of its references."""
     found = _BY_ELEMENT[element]
     return found._as_ref if is_ref else found
 
 
 def __getattr__(name: str) -> DType:
-    """`tf.float32_ref` and the types that have no name above."""
+    """Find a type that has no variable above, such as `float32_ref`."""
     try:
-        return _BY_NAME[name.removesuffix("_") if name.endswith("_") else name]
+        return _BY_NAME[name.removesuffix("_")]
     except KeyError:
         raise AttributeError(f"module 'tensorflow' has no attribute '{name}'") from None
 
@@ -210,11 +210,11 @@ def _of_numpy(value: Any) -> DType | None:
         value = value.dtype
         if isinstance(value, DType):
             return value
+    if value is None:  # for numpy the default type, float64
+        return None
     try:
         found: np.dtype[Any] = np.dtype(value)
     except (TypeError, ValueError):
-        return None
-    if value is None:
         return None
     if found.kind in "SUO":
         return string

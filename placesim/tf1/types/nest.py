@@ -14,7 +14,7 @@ def is_nested(value: object) -> bool:
 
 
 def flatten(structure: object, expand_composites: bool = False) -> list[Any]:
-    """The leaves; of a dictionary in the order of its sorted keys.  With `expand_composites` the tensors of sparse values."""
+    """Leaves of a structure; a dictionary's by sorted key.  With `expand_composites`, the tensors of sparse values."""
     return list(_leaves(structure, expand_composites))
 
 
@@ -53,12 +53,12 @@ def components(composite: IndexedSlices | SparseTensor) -> list[Any]:
 
 
 def with_components(composite: IndexedSlices | SparseTensor, tensors: Sequence[Any]) -> IndexedSlices | SparseTensor:
-    """Composite value like another one with other tensors."""
+    """Return a sparse value of the same class as `composite`, made of other tensors."""
     return SparseTensor(*tensors) if isinstance(composite, SparseTensor) else IndexedSlices(*tensors)
 
 
 def pack_sequence_as(structure: object, flat_sequence: Sequence[Any], expand_composites: bool = False) -> Any:
-    """The structure with other leaves.  Raises ValueError if their number is another, TypeError if they are no sequence."""
+    """Copy a structure with `flat_sequence` as its leaves.  Raises ValueError for a wrong number, TypeError for no sequence."""
     if not is_nested(flat_sequence):
         raise TypeError(
             f"Attempted to pack value:\n  {flat_sequence}\ninto a structure, but found incompatible type "
@@ -106,8 +106,9 @@ def _packed(structure: Any, rest: Iterator[Any], expands: bool) -> Any:
 
 
 def map_structure(func: Callable[..., Any], *structures: object, expand_composites: bool = False) -> Any:
-    """Structure of the function's results for corresponding leaves.  Raises ValueError or TypeError for different
-    structures.
+    """Apply `func` to the leaves at each place, and return a structure of its results.
+
+    Raises ValueError or TypeError if the structures differ.
     """
     if not callable(func):
         raise TypeError(f"func must be callable, got: {func}")
@@ -150,8 +151,8 @@ def _compare(first: Any, second: Any, checks_types: bool) -> None:
         raise _Difference(
             TypeError,
             "The two namedtuples don't have the same sequence type. "
-            f"First structure {_described(first)} has type {_type_name(first)}, "
-            f"while second structure {_described(second)} has type {_type_name(second)}",
+            f"First structure {_described(first)} has type {type(first).__name__}, "
+            f"while second structure {_described(second)} has type {type(second).__name__}",
         )
     if isinstance(first, Mapping) and isinstance(second, Mapping) and set(first) != set(second):
         raise _Difference(
@@ -170,12 +171,8 @@ def _kind(structure: object) -> type:
     return dict if isinstance(structure, Mapping) else type(structure)
 
 
-def _type_name(structure: object) -> str:
-    return type(structure).__name__
-
-
 def _described(structure: object) -> str:
-    # TensorFlow's own class of a graph's tensors is called so
+    # TensorFlow names the class of a graph's tensors so
     name = type(structure).__name__
     return f"type={'SymbolicTensor' if name == 'Tensor' else name} str={structure}"
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from math import prod
 from typing import Any, TypeAlias
 
 from placesim.ops.kernels.shapes import Dims
 from placesim.tf1.types.dimensions import Dimension, DimensionLike, as_dimension
 
 StaticShapeLike: TypeAlias = "TensorShape | Iterable[DimensionLike] | DimensionLike"
-"""`as_shape` takes it: a shape, its sizes, or one size; None for a shape of which nothing is known."""
+"""Argument of `as_shape`: a shape, a list of sizes, or one size; None for an unknown shape."""
 
 
 def dimension_at_index(shape: TensorShape, index: int) -> Dimension:
@@ -20,14 +21,19 @@ def dimension_at_index(shape: TensorShape, index: int) -> Dimension:
     return found
 
 
+def not_a_shape(dims: object, item: object) -> str:
+    """TensorFlow's message for a shape whose element `item` is no dimension."""
+    return (
+        f"Failed to convert '{dims!r}' to a shape: '{item!r}'could not be converted to a dimension. A shape should "
+        "either be single dimension (e.g. 10), or an iterable of dimensions (e.g. [1, 10, None])."
+    )
+
+
 def _size_of_item(dims: object, item: Any) -> int:
     try:
         return _size(item)
     except TypeError as error:
-        raise TypeError(
-            f"Failed to convert '{dims!r}' to a shape: '{item!r}'could not be converted to a dimension. A shape should "
-            "either be single dimension (e.g. 10), or an iterable of dimensions (e.g. [1, 10, None])."
-        ) from error
+        raise TypeError(not_a_shape(dims, item)) from error
 
 
 class TensorShape:
@@ -55,7 +61,7 @@ class TensorShape:
 
     @classmethod
     def of(cls, sizes: Dims) -> TensorShape:
-        """TensorShape of placesim's dims."""
+        """TensorShape of sizes as placesim stores them."""
         shape = cls.__new__(cls)
         shape.sizes = sizes
         return shape
@@ -108,9 +114,7 @@ class TensorShape:
         start, stop = key.start or 0, key.stop
         if key.step is not None:
             raise ValueError("Steps are not yet handled")
-        if stop is None:
-            return unknown_shape()
-        if start < 0 or stop < 0:
+        if stop is None or start < 0 or stop < 0:
             return unknown_shape()
         return unknown_shape(rank=stop - start)
 
@@ -144,12 +148,7 @@ class TensorShape:
 
     def num_elements(self) -> int | None:
         """Number of elements, None if unknown."""
-        if not self.is_fully_defined():
-            return None
-        count = 1
-        for size in self.sizes or ():
-            count *= size
-        return count
+        return prod(self.sizes or ()) if self.is_fully_defined() else None
 
     def is_fully_defined(self) -> bool:
         """Whether every dimension is known."""
@@ -174,7 +173,7 @@ class TensorShape:
         return write_shape(Shape(self.sizes))
 
     def is_compatible_with(self, other: StaticShapeLike) -> bool:
-        """Whether both may be one."""
+        """Whether a tensor could have both shapes."""
         other = as_shape(other)
         if self.sizes is None or other.sizes is None:
             return True
@@ -193,12 +192,12 @@ class TensorShape:
             raise ValueError(f"Shapes {self} and {other} must have the same rank")
 
     def assert_has_rank(self, rank: int) -> None:
-        """ValueError for another rank."""
+        """Raise ValueError for another known rank."""
         if self.rank not in (None, rank):
             raise ValueError(f"Shape {self} must have rank {rank}")
 
     def merge_with(self, other: StaticShapeLike) -> TensorShape:
-        """Merged shape. Raises ValueError."""
+        """Combine the sizes that either shape knows.  Raises ValueError if they conflict."""
         other = as_shape(other)
         if self.sizes is None or other.sizes is None:
             found: TensorShape = other if self.sizes is None else self
@@ -222,26 +221,26 @@ class TensorShape:
             raise ValueError(f"Shape {self} must have rank {rank}") from None
 
     def with_rank_at_least(self, rank: int) -> TensorShape:
-        """ValueError for a lower rank."""
+        """Raise ValueError for a lower rank, else return this shape."""
         if self.rank is not None and self.rank < rank:
             raise ValueError(f"Shape {self} must have rank at least {rank}")
         return self
 
     def with_rank_at_most(self, rank: int) -> TensorShape:
-        """ValueError for a higher rank."""
+        """Raise ValueError for a higher rank, else return this shape."""
         if self.rank is not None and self.rank > rank:
             raise ValueError(f"Shape {self} must have rank at most {rank}")
         return self
 
     def most_specific_compatible_shape(self, other: StaticShapeLike) -> TensorShape:
-        """Common sizes of both; the rest is unknown."""
+        """Return the sizes that both share; other sizes are unknown."""
         other = as_shape(other)
         if self.sizes is None or other.sizes is None or len(self.sizes) != len(other.sizes):
             return unknown_shape()
         return TensorShape.of(tuple(a if a == b else -1 for a, b in zip(self.sizes, other.sizes, strict=True)))
 
     def is_subtype_of(self, other: TensorShape) -> bool:
-        """Whether every tensor of this shape has the other."""
+        """Whether every tensor of this shape also has the shape `other`."""
         if other.sizes is None:
             return True
         if self.sizes is None or len(self.sizes) != len(other.sizes):
@@ -272,5 +271,5 @@ def unknown_shape(rank: int | None = None, ndims: int | None = None) -> TensorSh
 
 
 def scalar() -> TensorShape:
-    """`[]`."""
+    """The shape of a scalar, `[]`."""
     return TensorShape.of(())

@@ -39,7 +39,7 @@ class TypeSpec:
 
 
 class NoneTensorSpec(TypeSpec):
-    """`tf.NoneTensorSpec`: of None, which is no tensor and may stand in an element of a dataset."""
+    """`tf.NoneTensorSpec`: the spec of None, which a dataset's element may contain."""
 
     __slots__ = ()
 
@@ -90,12 +90,12 @@ class TensorSpec(_ShapedSpec):
 
     @classmethod
     def from_spec(cls, spec: _ShapedSpec, name: str | None = None) -> TensorSpec:
-        """The spec of another one's shape and type."""
+        """The spec with the shape and type of another spec."""
         return cls(spec.shape, spec.dtype, name or getattr(spec, "name", None))
 
     @classmethod
     def from_tensor(cls, tensor: Tensor, name: str | None = None) -> TensorSpec:
-        """The spec of a tensor, by its operation's name."""
+        """The spec of a tensor.  Its default name is the operation's."""
         return cls(tensor.shape, tensor.dtype, name or tensor.op.name)
 
     @property
@@ -127,7 +127,7 @@ class SparseTensorSpec(_ShapedSpec):
 
 
 def type_spec_of(value: object) -> TypeSpec:
-    """The spec of a value.  Raises TypeError or ValueError for what is no tensor and can be none."""
+    """The spec of a value.  Raises TypeError or ValueError if the value can't become a tensor."""
     spec = getattr(value, "_type_spec", None)
     if isinstance(spec, TypeSpec):
         return spec
