@@ -1,6 +1,6 @@
 """GRU cells: one step, and its gradient.
 
-Both gates come from one matrix product of `[x, h]`, the candidate from one of `[x, reset * h]`.
+One matrix product with `[x, h]` gives both gates, another with `[x, reset * h]` the candidate state.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from placesim.ops.kernels.shapes import Dims, ShapeContext, with_rank
 
 
 def run_gru_cell(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """One step: (x `[batch, inputs]`, h `[batch, cell]`, weights) -> reset, update, candidate and new h, each `[batch, cell]`.
+    """One step: (x `[batch, inputs]`, h `[batch, cell]`, weights) -> reset, update, candidate, new h; each `[batch, cell]`.
 
     Raises InvalidArgumentError if ranks or sizes do not fit.
     """
@@ -32,14 +32,14 @@ def run_gru_cell(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 
 
 def run_gru_cell_gradient(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """The gradients of x, of the state before, and of the arguments of the candidate and of both gates `[batch, 2 * cell]`.
+    """The gradients of x, of the previous h, of the candidate's argument, and of both gates' arguments `[batch, 2 * cell]`.
 
     Raises InvalidArgumentError if ranks or sizes do not fit.
     """
     _check_gru(inputs[:6])
     x, h_prev, w_ru, w_c, _, _, r, u, c, d_h = inputs
     for name, tensor in (("r", r), ("u", u), ("c", c), ("d_h", d_h)):
-        # TensorFlow's text names the weights of the candidate in its place
+        # TensorFlow's message names w_c instead of c
         if tensor.ndim != 2:
             raise InvalidArgumentError(f"Rank of {'w_c' if name == 'c' else name} must be 2, got {tensor.ndim}")
         check_dims(name, tensor, ("batch_size", "cell_size"), h_prev.shape, "dims")
@@ -61,7 +61,7 @@ def _check_gru(inputs: Sequence[Tensor]) -> None:
         raise InvalidArgumentError(f"Rank of h_prev must be 2, got {h_prev.ndim}")
     check_dims("h_prev", h_prev, ("batch_size",), x.shape[:1], "dims")
     size, cell = x.shape[1], h_prev.shape[1]
-    # the rank is told of "w_ru_", the sizes of "w_ru"
+    # TensorFlow's message about the rank says "w_ru_", the message about sizes "w_ru"
     kernels = (("w_ru", "w_ru_", w_ru, ("cell_size * 2", 2 * cell)), ("w_c", "w_c", w_c, ("cell_size", cell)))
     for name, shown, tensor, (meaning, dim) in kernels:
         if tensor.ndim != 2:
@@ -86,7 +86,7 @@ def _infer_gru_gradient(context: ShapeContext) -> Sequence[Dims]:
 
 
 def gru_memory(memory: KernelMemory) -> None:
-    """The new state is written over the old one; beside it twice the joined input and state, and two gates."""
+    """The new state reuses the old one's buffer; temporaries are two copies of `[x, h]` and both gates."""
     for output in range(3):
         memory.allocate(output)
     memory.forward(3, 1)
@@ -95,7 +95,7 @@ def gru_memory(memory: KernelMemory) -> None:
 
 
 def gru_gradient_memory(memory: KernelMemory) -> None:
-    """The gradients of input and state are written over these."""
+    """The gradients of input and state reuse the buffers of input and state."""
     memory.forward(0, 0)
     memory.forward(1, 1)
     memory.allocate(2)
