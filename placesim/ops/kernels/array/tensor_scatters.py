@@ -1,6 +1,6 @@
-"""Slices written into tensors that are not variables: ScatterNd, TensorScatter* and the Inplace ops.
+"""Ops that write slices into tensors other than variables: ScatterNd, TensorScatter* and the Inplace ops.
 
-TensorFlow reuses the input's memory where it may; here the result is always a new tensor.
+TensorFlow reuses the input's memory if possible; here the result is always a new tensor.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ def _check_ranks(indices: Tensor, updates: Tensor) -> None:
 
 
 def _check_not_empty(count: int, indices: Tensor, updates: Tensor) -> None:
-    """All of output, indices and updates must have elements, or neither indices nor updates."""
+    """Raises InvalidArgumentError if indices or updates have elements, but not all of output (`count`), indices and updates."""
     if (indices.size or updates.size) and not (count and indices.size and updates.size):
         raise InvalidArgumentError("Indices and updates specified for empty output shape")
 
 
 def scatter_nd(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """`indices [batch..., depth]`, `updates [batch...] + shape[depth:]`, `shape [rank]` -> zeros with the updates added.
+    """ScatterNd: (indices `[batch..., depth]`, updates `[batch...] + shape[depth:]`, shape) -> zeros with the updates added.
 
     Raises InvalidArgumentError for shapes that do not fit, and for an index outside of the output unless the policy is IGNORE.
     """
@@ -45,7 +45,7 @@ def scatter_nd(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     shape = shape_of_values(shape_tensor)
     _check_not_empty(len(shape), indices, updates)
     batch, depth = indices.ndim - 1, indices.shape[-1]
-    # ScatterNd looks at its shapes before it hands them to the kernel that the variables' ops share
+    # ScatterNd checks its shapes before it calls the kernel that it shares with the variables' ops
     named_indices, named_updates = (f"[shape={shape_text(tensor)}]" for tensor in (indices, updates))
     if indices.shape[:batch] != updates.shape[:batch]:
         raise InvalidArgumentError(
@@ -56,7 +56,7 @@ def scatter_nd(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
             f"Dimensions [{depth},{len(shape)}) of input[shape={format_dims(shape)}] must match "
             f"dimensions [{batch},{updates.ndim}) of updates{named_updates}"
         )
-    # the last of the checks, as in the kernel: a matrix of a shape fails on what it spells first
+    # TensorFlow checks this last, so a matrix as shape may fail earlier
     if shape_tensor.ndim != 1:
         raise InvalidArgumentError("Shape must be a vector")
     result = zeros(shape, attrs["T"])
@@ -65,10 +65,10 @@ def scatter_nd(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 
 
 def build_tensor_scatter(combine: Combine) -> Callable[[Sequence[Tensor], Attrs], Sequence[Tensor]]:
-    """The kernel that gives a copy of the input with `updates[i]` combined into it at `indices[i]`.
+    """Build a kernel that returns a copy of the input with `updates[i]` combined into it at `indices[i]`.
 
-    Shapes are those of `index_matrices`. Raises InvalidArgumentError for others, and for an index outside of the input unless
-    the policy is IGNORE.
+    The shapes are those of `index_matrices`. The kernel raises InvalidArgumentError for other shapes, and for an index outside
+    of the input unless the policy is IGNORE.
     """
 
     def tensor_scatter(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
@@ -104,7 +104,7 @@ def _check_tensor_scatter(tensor: Tensor, indices: Tensor, updates: Tensor) -> N
 
 
 def add_without_alias(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """A copy of the input to which `updates[i]` is added at `indices[i]`; shapes and errors as of `scatter_slices`."""
+    """ScatterNdNonAliasingAdd: a copy of the input with `updates[i]` added at `indices[i]`. Raises as `scatter_slices`."""
     tensor, indices, updates = inputs
     ignore_bad = ignores_bad_indices(attrs)
     result = np.array(tensor, order="C")  # a transposed layout would be scattered into a copy
@@ -116,9 +116,9 @@ def add_without_alias(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor
 
 
 def build_inplace(combine: Combine) -> Callable[[Sequence[Tensor], Attrs], Sequence[Tensor]]:
-    """The kernel that gives `x [rows, ...]` with `v[j]` combined into its row `i[j]`, counted around modulo its rows.
+    """Build a kernel that returns a copy of `x [rows, ...]` with `v[j]` combined into row `i[j]` modulo `rows`.
 
-    Raises InvalidArgumentError unless `i` is a vector `[n]` and `v` is `[n, ...]`, and for what can only be replaced.
+    The kernel raises InvalidArgumentError unless `i` is `[n]` and `v` is `[n, ...]`, and for addition to types without it.
     """
 
     def update_rows(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
@@ -128,7 +128,7 @@ def build_inplace(combine: Combine) -> Callable[[Sequence[Tensor], Attrs], Seque
             raise InvalidArgumentError(f"Unsupported data type: {attrs['T'].name}")
         result = np.array(tensor, order="C")  # a transposed layout would be scattered into a copy
         if tensor.size and values.size:
-            # an index out of range is no error here: TensorFlow's kernel, too, takes it modulo the rows
+            # TensorFlow also takes indices modulo the rows, instead of rejecting those out of range
             combine(result, rows % tensor.shape[0], values)
         return (result,)
 
