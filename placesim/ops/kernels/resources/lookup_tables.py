@@ -42,9 +42,7 @@ from placesim.ops.kernels.shapes import (
 
 RESOURCE_TYPE = "N10tensorflow6lookup15LookupInterfaceE"
 
-
 find_table: Callable[[Any, KernelContext], LookupTable] = build_finder(RESOURCE_TYPE)
-
 
 Maker = Callable[[Sequence[Any], Attrs], LookupTable]
 
@@ -73,7 +71,7 @@ def _dense(inputs: Sequence[Any], attrs: Attrs) -> LookupTable:
         raise InvalidArgumentError(f"max_load_factor must be between 0 and 1, got: {load:g}")
     if shape is None or len(shape) > 1:
         raise InvalidArgumentError(f"Empty value must be a scalar or a vector, got shape {format_dims(shape)}")
-    # the first version of the op has no such input, so that no table of it is ever made
+    # the op's first version lacks this input, so it always fails
     if len(inputs) < 2:
         raise InvalidArgumentError("Unknown input name: deleted_key")
     empty, deleted = (np.asarray(key, attrs["key_dtype"].numpy) for key in inputs)
@@ -89,9 +87,9 @@ def _dense(inputs: Sequence[Any], attrs: Attrs) -> LookupTable:
 
 
 def build_table(make: Maker) -> Callable[..., ResourceHandle]:
-    """Function that finds or makes a table of a kind, `(inputs, attrs, context) -> handle`.
+    """Build a function `(inputs, attrs, context) -> handle` that finds the shared table or creates it.
 
-    It raises InvalidArgumentError for attrs or keys that do not fit, and for a shared table of other types.
+    It raises InvalidArgumentError for attrs or keys that do not fit, and for a shared table with other types.
     """
 
     def find_or_make(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ResourceHandle:
@@ -108,7 +106,7 @@ def build_table(make: Maker) -> Callable[..., ResourceHandle]:
 
 
 def build_anonymous(make: Maker) -> Compute:
-    """Kernel that makes a new table at every run, and returns its handle."""
+    """Build a kernel that creates a new table at each run, and returns its handle."""
 
     def make_new(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
         return (make_anonymous(context, RESOURCE_TYPE, "AnonymousLookupTable", lambda: make(inputs, attrs)),)
@@ -120,15 +118,15 @@ def build_anonymous(make: Maker) -> Compute:
 
 
 def cast_pairs(table: LookupTable, keys: Any, values: Any) -> tuple[Tensor, Tensor]:
-    """Keys and values in the types of the table."""
+    """Keys and values as arrays of the table's types."""
     return np.asarray(keys, table.key_dtype.numpy), np.asarray(values, table.value_dtype.numpy)
 
 
 def find(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """(table, keys `[..., key]`, default) -> their values `[..., value]`; the default is one value, or one for each key.
+    """(table, keys `[..., key]`, default) -> the keys' values `[..., value]`; the default is one value, or one for each key.
 
-    Raises FailedPreconditionError while the table is not initialized; InvalidArgumentError for other types or shapes;
-    NotFoundError for no table.
+    Raises FailedPreconditionError if the table is not initialized, InvalidArgumentError for other types or shapes, and
+    NotFoundError if there is no table.
     """
     table = find_table(inputs[0], context)
     expected = ((table.key_dtype, table.value_dtype), (table.value_dtype,))
@@ -145,9 +143,9 @@ def _pairs(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> tuple
 
 
 def insert(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """(table, keys, values) -> nothing: the table holds these values under these keys too.
+    """(table, keys, values) -> nothing: insert or replace the keys' values.
 
-    Raises InvalidArgumentError for other types or shapes; UnimplementedError for a table that is filled once.
+    Raises InvalidArgumentError for other types or shapes, and UnimplementedError for a table that can only be initialized.
     """
     table, keys, values = _pairs(inputs, attrs, context)
     table.check_values(keys, values)
@@ -156,7 +154,7 @@ def insert(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Seque
 
 
 def import_pairs(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """(table, keys, values) -> nothing: the table holds these values under these keys and nothing else.
+    """(table, keys, values) -> nothing: replace the table's whole content.
 
     Raises InvalidArgumentError for other types or shapes.
     """
@@ -167,9 +165,9 @@ def import_pairs(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) ->
 
 
 def remove(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """(table, keys) -> nothing: the table forgets them; those that are not there do not matter.
+    """(table, keys) -> nothing: remove the keys that the table has.
 
-    Raises InvalidArgumentError for other types or shapes; UnimplementedError for a table that is filled once.
+    Raises InvalidArgumentError for other types or shapes, and UnimplementedError for a table that can only be initialized.
     """
     table = find_table(inputs[0], context)
     check_signature(inputs[0], ((attrs["Tin"],), ()), ((table.key_dtype,), ()))
@@ -180,14 +178,14 @@ def remove(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Seque
 
 
 def tell_size(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """A scalar: the number of keys; NotFoundError for no table."""
+    """table -> the number of keys, a scalar. Raises NotFoundError if there is no table."""
     return (np.int64(len(find_table(inputs[0], context))),)
 
 
 def export(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """All keys `[n, ...]` and values `[n, ...]`; of a dense table its buckets, of others in the order in which they came.
+    """table -> all keys `[n, ...]` and values `[n, ...]`, in order of insertion; for a dense table all its buckets.
 
-    Raises AbortedError while the table is not initialized; NotFoundError for none.
+    Raises AbortedError if the table is not initialized, and NotFoundError if there is no table.
     """
     return find_table(inputs[0], context).export()
 
@@ -207,7 +205,7 @@ def _infer_dense_handle(context: ShapeContext) -> Sequence[Dims]:
 
 
 def check_scalar_handle(context: ShapeContext) -> None:
-    """ShapeError if the first input cannot be the newer form of a handle."""
+    """Raises ShapeError unless the first input is a scalar, the newer form of a handle."""
     with_rank(context.shapes[0], 0)
 
 
