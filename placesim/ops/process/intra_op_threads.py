@@ -173,7 +173,7 @@ def _current_processor() -> Callable[[], int] | None:
 
 
 class _OneBlasThread:
-    """A context in which BLAS uses one thread. Several steps may be in it; when the last one ends, BLAS gets its threads back."""
+    """A context in which BLAS uses one thread. It may hold several steps; when the last ends, BLAS gets its threads back."""
 
     def __init__(self) -> None:
         self._lock = Lock()

@@ -14,6 +14,7 @@ from placesim.ops.farmhash import fingerprint64
 from placesim.ops.kernels.cost_model import DISPATCH
 from placesim.ops.kernels.kernel import Kernel, KernelContext, Table, Tensor, Trait
 from placesim.ops.kernels.memory_rules import aliases
+from placesim.ops.kernels.partial_shapes import is_compatible
 from placesim.ops.kernels.resources.file_access import append_bytes
 from placesim.ops.kernels.shape_operands import shape_text
 from placesim.ops.kernels.shapes import (
@@ -83,7 +84,7 @@ def ensure_shape(inputs: Sequence[Tensor], attrs: Attrs, context: KernelContext)
     (tensor,) = inputs
     wanted = attrs["shape"].dims
     shape = np.shape(tensor)
-    if wanted is not None and (len(wanted) != len(shape) or any(a not in (-1, b) for a, b in zip(wanted, shape, strict=True))):
+    if not is_compatible(wanted, shape):
         raise InvalidArgumentError(
             f"Shape of tensor {context.input_names[0]} {format_dims(shape)} "
             f"is not compatible with expected shape {format_dims(wanted)}."

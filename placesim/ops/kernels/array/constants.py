@@ -132,7 +132,7 @@ def do_nothing(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
     return ()
 
 
-# --- shape functions ------------------------------------------------------------------------------------------------
+# --- shape functions and memory -------------------------------------------------------------------------------------
 
 
 def _infer_constant(context: ShapeContext) -> Sequence[Dims]:
@@ -170,9 +170,6 @@ def _infer_one_hot(context: ShapeContext) -> Sequence[Dims]:
 def infer_each_unchanged(context: ShapeContext) -> Sequence[Dims]:
     """Static shapes: each output has its input's shape."""
     return context.shapes
-
-
-# --- memory ---------------------------------------------------------------------------------------------------------
 
 
 def zeros_like_memory(memory: KernelMemory) -> None:

@@ -191,7 +191,7 @@ def unravel_index(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     return (np.asarray(np.sign(rest) * (np.abs(rest) // stride), dims.dtype),)
 
 
-# --- shape functions ------------------------------------------------------------------------------------------------
+# --- shape functions and memory -------------------------------------------------------------------------------------
 
 
 def _infer_gather(context: ShapeContext) -> Sequence[Dims]:
@@ -248,9 +248,6 @@ def _infer_unravel_index(context: ShapeContext) -> Sequence[Dims]:
         return (None,)
     count = element_count(indices)
     return ((rank, -1 if count is None else count) if indices else (rank,),)
-
-
-# --- memory ---------------------------------------------------------------------------------------------------------
 
 
 def gather_nd_memory(memory: KernelMemory) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from placesim.core.dtypes import DTYPES, RESOURCE, VARIANT, DataType
+from placesim.core.dtypes import DTYPES, RESOURCE, VARIANT
 from placesim.core.errors import InvalidArgumentError, UnimplementedError
 from placesim.ops.attributes import Attrs
 from placesim.ops.kernels.cost_model import COPY
@@ -184,13 +184,11 @@ def tile(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     shape = tuple(int(dim * count) for dim, count in zip(tensor.shape, multiples, strict=True))
     if 0 in shape:
         return (zeros(shape, attrs["T"]),)
-    _check_tiled(attrs["T"], tensor.ndim)
+    if attrs["T"] not in TILED_TYPES or tensor.ndim > MAX_TILED_RANK:
+        raise UnimplementedError(
+            f"TileOp : The input data type is not supported, DataType : {attrs['T'].name}, Dimension : {tensor.ndim}"
+        )
     return (np.tile(tensor, multiples),)
-
-
-def _check_tiled(dtype: DataType, rank: int) -> None:
-    if dtype not in TILED_TYPES or rank > MAX_TILED_RANK:
-        raise UnimplementedError(f"TileOp : The input data type is not supported, DataType : {dtype.name}, Dimension : {rank}")
 
 
 def start_parallel_concat(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
@@ -225,7 +223,7 @@ def update_parallel_concat(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[T
     return (value,)
 
 
-# --- shape functions ------------------------------------------------------------------------------------------------
+# --- shape functions and memory -------------------------------------------------------------------------------------
 
 
 def _infer_concat(context: ShapeContext) -> Sequence[Dims]:
@@ -306,9 +304,6 @@ def _infer_tile(context: ShapeContext) -> Sequence[Dims]:
     if multiples is None:
         return (None,)
     return (tuple(map(multiply_dims, with_rank(dims, len(multiples)), multiples)),)
-
-
-# --- memory ---------------------------------------------------------------------------------------------------------
 
 
 def pack_memory(memory: KernelMemory) -> None:

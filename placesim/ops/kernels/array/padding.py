@@ -155,7 +155,7 @@ def _fold(tensor: Tensor, before: int, after: int, offset: int) -> Tensor:
     return result
 
 
-# --- shape functions ------------------------------------------------------------------------------------------------
+# --- shape functions and memory -------------------------------------------------------------------------------------
 
 
 def _infer_pad(context: ShapeContext) -> Sequence[Dims]:
@@ -188,9 +188,6 @@ def _infer_mirror_pad_grad(context: ShapeContext) -> Sequence[Dims]:
     if paddings is None:
         return (unknown_dims(rank),)
     return (tuple(subtract_dims(dim, sum(row)) for dim, row in zip(dims, _static_rows(paddings), strict=True)),)
-
-
-# --- memory ---------------------------------------------------------------------------------------------------------
 
 
 def mirror_pad_grad_memory(memory: KernelMemory) -> None:

@@ -88,7 +88,10 @@ def gather(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     if nested[0].ndim == 0:
         raise InvalidArgumentError("Split tensors must not be scalars")
     flat = indices.reshape(-1).astype(np.int64)
-    _check_row_indices(indices, flat, len(nested[0]) - 1)
+    rows = len(nested[0]) - 1
+    bad = first_outside(flat, rows)
+    if bad < flat.size:
+        raise InvalidArgumentError(f"indices{position_text(indices.shape, bad)} = {flat[bad]} is not in [0, {rows})")
     if values.ndim == 0:
         raise InvalidArgumentError("params.rank must be nonzero")
     nested = [level.reshape(-1) for level in nested]
@@ -117,12 +120,6 @@ def join_ranges(starts: Tensor, limits: Tensor) -> Tensor:
     ends = np.cumsum(lengths)
     joined: Tensor = np.arange(ends[-1] if len(ends) else 0) + np.repeat(starts - (ends - lengths), lengths)
     return joined
-
-
-def _check_row_indices(indices: Tensor, flat: Tensor, rows: int) -> None:
-    bad = first_outside(flat, rows)
-    if bad < flat.size:
-        raise InvalidArgumentError(f"indices{position_text(indices.shape, bad)} = {flat[bad]} is not in [0, {rows})")
 
 
 def _check_gathered_splits(nested: Sequence[Tensor], values: int) -> None:
@@ -277,7 +274,10 @@ def _write_forward(places: Tensor) -> Tensor:
 def _parents_and_positions(kind: str, partition: Tensor, parents: int) -> tuple[Tensor, Tensor]:
     """(the row of each element, the element's position in the row). Raises InvalidArgumentError for a wrong partition."""
     if kind == "VALUE_ROWIDS":
-        _check_row_ids(partition, parents)
+        bad = first_outside(partition, parents)
+        if bad < partition.size:
+            noun = "next_value_rowid" if bad else "current_value_rowid"
+            raise InvalidArgumentError(f"Got {noun}={partition[bad]} which is not less than {parents}")
         return partition, _run_positions(partition)
     if kind != "ROW_SPLITS":
         raise InvalidArgumentError(f"Unsupported partition type:{kind}")
@@ -290,13 +290,6 @@ def _parents_and_positions(kind: str, partition: Tensor, parents: int) -> tuple[
     if len(partition) and len(row_of) != partition[-1]:
         raise InvalidArgumentError("Invalid row split size.")
     return row_of, _run_positions(row_of)
-
-
-def _check_row_ids(row_ids: Tensor, parents: int) -> None:
-    bad = first_outside(row_ids, parents)
-    if bad < row_ids.size:
-        noun = "next_value_rowid" if bad else "current_value_rowid"
-        raise InvalidArgumentError(f"Got {noun}={row_ids[bad]} which is not less than {parents}")
 
 
 def _check_default(default: Dims, values: Dims, error: Callable[[str], Exception] = InvalidArgumentError) -> None:
@@ -350,7 +343,7 @@ def _partition_types_problem(types: Sequence[str]) -> str | None:
     return "VALUE_ROWIDS cannot be first" if types[0] == "VALUE_ROWIDS" else None
 
 
-# --- shape functions ------------------------------------------------------------------------------------------------
+# --- shape functions and memory -------------------------------------------------------------------------------------
 
 
 def _infer_ranges(context: ShapeContext) -> Sequence[Dims]:
@@ -387,16 +380,12 @@ def _infer_to_sparse(context: ShapeContext) -> Sequence[Dims]:
 def _infer_to_dense(context: ShapeContext) -> Sequence[Dims]:
     shape = context.shape_value(0)
     types = context.attrs["row_partition_types"]
-    _check_partitions(types, context.shapes[3:])
+    problem = _partition_types_problem(types) or _partition_shapes_problem(types, context.shapes[3:])
+    if problem:
+        raise ShapeError(problem)
     _check_default(context.shapes[2], context.shapes[1], ShapeError)
     ragged_rank = len(types) - (types[0] == "FIRST_DIM_SIZE")
     return (_combine_shapes(ragged_rank, shape, context.shapes[1], ShapeError),)
-
-
-def _check_partitions(types: Sequence[str], shapes: Sequence[Dims]) -> None:
-    problem = _partition_types_problem(types) or _partition_shapes_problem(types, shapes)
-    if problem:
-        raise ShapeError(problem)
 
 
 def _partition_shapes_problem(types: Sequence[str], shapes: Sequence[Dims]) -> str | None:
@@ -410,9 +399,6 @@ def _partition_shapes_problem(types: Sequence[str], shapes: Sequence[Dims]) -> s
         if kind != "FIRST_DIM_SIZE" and dims is not None and len(dims) != 1:
             return "Row partition must be a vector."
     return None
-
-
-# --- memory ---------------------------------------------------------------------------------------------------------
 
 
 def to_sparse_memory(memory: KernelMemory) -> None:

@@ -290,7 +290,7 @@ def reshape_quantized(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor
     return (*reshape(inputs[:2], attrs), *inputs[2:])
 
 
-# --- shape functions ------------------------------------------------------------------------------------------------
+# --- shape functions and memory -------------------------------------------------------------------------------------
 
 
 def _infer_reshape(context: ShapeContext) -> Sequence[Dims]:
@@ -426,9 +426,6 @@ def _infer_quantized_reshape(context: ShapeContext) -> Sequence[Dims]:
     for limit in context.shapes[2:]:
         with_rank(limit, 0)
     return (dims, (), ())
-
-
-# --- memory ---------------------------------------------------------------------------------------------------------
 
 
 def transpose_memory(memory: KernelMemory) -> None:

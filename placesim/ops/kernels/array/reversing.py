@@ -157,7 +157,7 @@ def invert_permutation(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tenso
     return (inverse,)
 
 
-# --- shape functions ------------------------------------------------------------------------------------------------
+# --- shape functions and memory -------------------------------------------------------------------------------------
 
 
 def _infer_reverse(context: ShapeContext) -> Sequence[Dims]:
@@ -204,9 +204,6 @@ def _infer_roll(context: ShapeContext) -> Sequence[Dims]:
 
 def _infer_vector(context: ShapeContext) -> Sequence[Dims]:
     return (with_rank(context.shapes[0], 1),)
-
-
-# --- memory ---------------------------------------------------------------------------------------------------------
 
 
 def reverse_memory(memory: KernelMemory) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import partial
 from heapq import heapify, heappop, heappush
 from itertools import islice
 from typing import Any, NamedTuple
@@ -152,26 +153,22 @@ def find_nth(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     return (np.sort(tensor, axis=-1)[..., place],)
 
 
-def build_bound(side: str) -> Callable[[Sequence[Tensor], Attrs], Sequence[Tensor]]:
-    """Build a kernel: (sorted rows `[batch, n]`, values `[batch, m]`) -> each value's insertion position in its row.
+def find_bound(inputs: Sequence[Tensor], attrs: Attrs, side: str) -> Sequence[Tensor]:
+    """LowerBound, UpperBound: (sorted rows `[batch, n]`, values `[batch, m]`) -> each value's insertion position in its row.
 
-    `side` puts a value before (`left`) or after (`right`) equal elements. The kernel raises InvalidArgumentError for other
-    ranks or different batches.
+    `side` puts a value before (`left`) or after (`right`) equal elements. Raises InvalidArgumentError for other ranks or
+    different batches.
     """
-
-    def find_bound(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-        for name, tensor in zip(("sorted_inputs", "values"), inputs, strict=True):
-            if tensor.ndim != 2:
-                raise InvalidArgumentError(f"Shape must be rank 2 but is rank {tensor.ndim} for `{name}` argument")
-        rows, values = inputs
-        if rows.shape[0] != values.shape[0]:
-            raise InvalidArgumentError("Leading dim_size of both tensors must match.")
-        result = np.zeros(values.shape, attrs["out_type"].numpy)
-        for found, row, wanted in zip(result, rows, values, strict=True):
-            found[...] = np.searchsorted(row, wanted, side)  # type: ignore[call-overload]
-        return (result,)
-
-    return find_bound
+    for name, tensor in zip(("sorted_inputs", "values"), inputs, strict=True):
+        if tensor.ndim != 2:
+            raise InvalidArgumentError(f"Shape must be rank 2 but is rank {tensor.ndim} for `{name}` argument")
+    rows, values = inputs
+    if rows.shape[0] != values.shape[0]:
+        raise InvalidArgumentError("Leading dim_size of both tensors must match.")
+    result = np.zeros(values.shape, attrs["out_type"].numpy)
+    for found, row, wanted in zip(result, rows, values, strict=True):
+        found[...] = np.searchsorted(row, wanted, side)  # type: ignore[call-overload]
+    return (result,)
 
 
 # --- shape functions ------------------------------------------------------------------------------------------------
@@ -216,6 +213,6 @@ TABLE: Table = {
     "TopKV2": Kernel(top_k, _infer_top_k),
     "ApproxTopK": Kernel(approximate_top_k, _infer_approximate_top_k),
     "NthElement": Kernel(find_nth, _infer_nth),
-    "LowerBound": Kernel(build_bound("left"), _infer_bound),
-    "UpperBound": Kernel(build_bound("right"), _infer_bound),
+    "LowerBound": Kernel(partial(find_bound, side="left"), _infer_bound),
+    "UpperBound": Kernel(partial(find_bound, side="right"), _infer_bound),
 }

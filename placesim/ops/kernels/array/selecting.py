@@ -91,7 +91,7 @@ def where(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     return (np.argwhere(tensor != 0),)
 
 
-# --- shape functions ------------------------------------------------------------------------------------------------
+# --- shape functions and memory -------------------------------------------------------------------------------------
 
 
 def _infer_select(context: ShapeContext) -> Sequence[Dims]:
@@ -116,9 +116,6 @@ def _infer_select_v2(context: ShapeContext) -> Sequence[Dims]:
 def _infer_where(context: ShapeContext) -> Sequence[Dims]:
     dims = context.shapes[0]
     return ((-1, -1 if dims is None else len(dims)),)
-
-
-# --- memory ---------------------------------------------------------------------------------------------------------
 
 
 def select_memory(memory: KernelMemory) -> None:

@@ -253,7 +253,7 @@ def update_strided_slice(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Ten
     return (result,)
 
 
-# --- shape functions ------------------------------------------------------------------------------------------------
+# --- shape functions and memory -------------------------------------------------------------------------------------
 
 
 def _infer_slice(context: ShapeContext) -> Sequence[Dims]:
@@ -292,9 +292,6 @@ def _infer_strided_slice(context: ShapeContext) -> Sequence[Dims]:
     except InvalidArgumentError as error:
         raise ShapeError(error.message) from None
     return (spec.final,)
-
-
-# --- memory ---------------------------------------------------------------------------------------------------------
 
 
 def slice_memory(memory: KernelMemory) -> None:

@@ -114,7 +114,7 @@ def _piece_sizes(sizes: list[int], total: int) -> list[int]:
     return sizes
 
 
-# --- shape functions ------------------------------------------------------------------------------------------------
+# --- shape functions and memory -------------------------------------------------------------------------------------
 
 
 def _infer_unpack(context: ShapeContext) -> Sequence[Dims]:
@@ -169,9 +169,6 @@ def _static_sizes(sizes: Sequence[int], total: int) -> Sequence[int]:
     if total >= 0 and -1 not in sizes and given != total:
         raise ShapeError(f"can't split axis of size {total} into pieces of size [{','.join(map(str, sizes))}]")
     return known
-
-
-# --- memory ---------------------------------------------------------------------------------------------------------
 
 
 def unpack_memory(memory: KernelMemory) -> None:

@@ -5,7 +5,8 @@ TensorFlow reuses the input's memory if possible; here the result is always a ne
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 
@@ -64,22 +65,18 @@ def scatter_nd(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     return (result,)
 
 
-def build_tensor_scatter(combine: Combine) -> Callable[[Sequence[Tensor], Attrs], Sequence[Tensor]]:
-    """Build a kernel that returns a copy of the input with `updates[i]` combined into it at `indices[i]`.
+def scatter_into_copy(inputs: Sequence[Tensor], attrs: Attrs, combine: Combine) -> Sequence[Tensor]:
+    """TensorScatter*: a copy of the input with `updates[i]` combined into it at `indices[i]`.
 
-    The shapes are those of `index_matrices`. The kernel raises InvalidArgumentError for other shapes, and for an index outside
-    of the input unless the policy is IGNORE.
+    The shapes are those of `index_matrices`. Raises InvalidArgumentError for other shapes, and for an index outside of the
+    input unless the policy is IGNORE.
     """
-
-    def tensor_scatter(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-        tensor, indices, updates = inputs
-        ignore_bad = ignores_bad_indices(attrs)
-        _check_tensor_scatter(tensor, indices, updates)
-        result = np.array(tensor, order="C")  # a transposed layout would be scattered into a copy
-        scatter_slices(combine, result, indices, updates, ignore_bad)
-        return (result,)
-
-    return tensor_scatter
+    tensor, indices, updates = inputs
+    ignore_bad = ignores_bad_indices(attrs)
+    _check_tensor_scatter(tensor, indices, updates)
+    result = np.array(tensor, order="C")  # a transposed layout would be scattered into a copy
+    scatter_slices(combine, result, indices, updates, ignore_bad)
+    return (result,)
 
 
 def _check_tensor_scatter(tensor: Tensor, indices: Tensor, updates: Tensor) -> None:
@@ -115,24 +112,20 @@ def add_without_alias(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor
 # --- Inplace --------------------------------------------------------------------------------------------------------
 
 
-def build_inplace(combine: Combine) -> Callable[[Sequence[Tensor], Attrs], Sequence[Tensor]]:
-    """Build a kernel that returns a copy of `x [rows, ...]` with `v[j]` combined into row `i[j]` modulo `rows`.
+def update_rows(inputs: Sequence[Tensor], attrs: Attrs, combine: Combine) -> Sequence[Tensor]:
+    """Inplace*: a copy of `x [rows, ...]` with `v[j]` combined into row `i[j]` modulo `rows`.
 
-    The kernel raises InvalidArgumentError unless `i` is `[n]` and `v` is `[n, ...]`, and for addition to types without it.
+    Raises InvalidArgumentError unless `i` is `[n]` and `v` is `[n, ...]`, and for addition to types without it.
     """
-
-    def update_rows(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-        tensor, rows, values = inputs
-        _check_rows(tensor, rows, values)
-        if attrs["T"] in (BOOL, STRING, RESOURCE, VARIANT) and combine is not COMBINATIONS["Update"]:
-            raise InvalidArgumentError(f"Unsupported data type: {attrs['T'].name}")
-        result = np.array(tensor, order="C")  # a transposed layout would be scattered into a copy
-        if tensor.size and values.size:
-            # TensorFlow also takes indices modulo the rows, instead of rejecting those out of range
-            combine(result, rows % tensor.shape[0], values)
-        return (result,)
-
-    return update_rows
+    tensor, rows, values = inputs
+    _check_rows(tensor, rows, values)
+    if attrs["T"] in (BOOL, STRING, RESOURCE, VARIANT) and combine is not COMBINATIONS["Update"]:
+        raise InvalidArgumentError(f"Unsupported data type: {attrs['T'].name}")
+    result = np.array(tensor, order="C")  # a transposed layout would be scattered into a copy
+    if tensor.size and values.size:
+        # TensorFlow also takes indices modulo the rows, instead of rejecting those out of range
+        combine(result, rows % tensor.shape[0], values)
+    return (result,)
 
 
 def _check_rows(tensor: Tensor, rows: Tensor, values: Tensor) -> None:
@@ -165,12 +158,14 @@ def _infer_tensor_scatter(context: ShapeContext) -> Sequence[Dims]:
 TABLE: Table = {
     "ScatterNd": Kernel(scatter_nd, _infer_scatter_nd, per_element(1)),
     "ScatterNdNonAliasingAdd": Kernel(add_without_alias, _infer_tensor_scatter, per_element(2), memory=forwards(0)),
-    "TensorScatterUpdate": Kernel(build_tensor_scatter(COMBINATIONS["Update"]), _infer_tensor_scatter),
-    "TensorScatterAdd": Kernel(build_tensor_scatter(COMBINATIONS["Add"]), _infer_tensor_scatter, per_element(2)),
-    "TensorScatterSub": Kernel(build_tensor_scatter(COMBINATIONS["Sub"]), _infer_tensor_scatter, per_element(2)),
-    "TensorScatterMin": Kernel(build_tensor_scatter(COMBINATIONS["Min"]), _infer_tensor_scatter, per_element(2)),
-    "TensorScatterMax": Kernel(build_tensor_scatter(COMBINATIONS["Max"]), _infer_tensor_scatter, per_element(2)),
-    "InplaceUpdate": Kernel(build_inplace(COMBINATIONS["Update"]), unchanged, memory=aliases(), traits=Trait.TAKES_OBJECTS),
-    "InplaceAdd": Kernel(build_inplace(COMBINATIONS["Add"]), unchanged, per_element(2), memory=aliases()),
-    "InplaceSub": Kernel(build_inplace(COMBINATIONS["Sub"]), unchanged, per_element(2), memory=aliases()),
+    "TensorScatterUpdate": Kernel(partial(scatter_into_copy, combine=COMBINATIONS["Update"]), _infer_tensor_scatter),
+    "TensorScatterAdd": Kernel(partial(scatter_into_copy, combine=COMBINATIONS["Add"]), _infer_tensor_scatter, per_element(2)),
+    "TensorScatterSub": Kernel(partial(scatter_into_copy, combine=COMBINATIONS["Sub"]), _infer_tensor_scatter, per_element(2)),
+    "TensorScatterMin": Kernel(partial(scatter_into_copy, combine=COMBINATIONS["Min"]), _infer_tensor_scatter, per_element(2)),
+    "TensorScatterMax": Kernel(partial(scatter_into_copy, combine=COMBINATIONS["Max"]), _infer_tensor_scatter, per_element(2)),
+    "InplaceUpdate": Kernel(
+        partial(update_rows, combine=COMBINATIONS["Update"]), unchanged, memory=aliases(), traits=Trait.TAKES_OBJECTS
+    ),
+    "InplaceAdd": Kernel(partial(update_rows, combine=COMBINATIONS["Add"]), unchanged, per_element(2), memory=aliases()),
+    "InplaceSub": Kernel(partial(update_rows, combine=COMBINATIONS["Sub"]), unchanged, per_element(2), memory=aliases()),
 }

@@ -5,7 +5,8 @@ Distinct values are in the order of their first appearance. A NaN equals nothing
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -54,18 +55,14 @@ def find_unique(tensor: Tensor, axis: int, attrs: Attrs) -> tuple[Tensor, Tensor
     return np.moveaxis(rows[first], 0, axis), numbers.astype(dtype), counts
 
 
-def build_unique(outputs: int, has_axis: bool) -> Callable[[Sequence[Tensor], Attrs], Sequence[Tensor]]:
-    """Build a kernel that returns the first `outputs` results of `find_unique`, for a vector or for slices along an axis.
+def unique(inputs: Sequence[Tensor], attrs: Attrs, outputs: int, has_axis: bool) -> Sequence[Tensor]:
+    """Return the first `outputs` results of `find_unique`, for a vector or for slices along an axis.
 
-    With `has_axis` the axis is a second input, a vector of at most one element. The kernel raises InvalidArgumentError for an
-    input that is not a vector without an axis, and for an axis that is not such a vector or out of range.
+    With `has_axis` the axis is a second input, a vector of at most one element. Raises InvalidArgumentError for an input that
+    is not a vector without an axis, and for an axis that is not such a vector or out of range.
     """
-
-    def unique(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-        axis = _unique_axis(inputs[0], inputs[1] if has_axis else np.zeros(0, np.int32))
-        return find_unique(inputs[0], axis, attrs)[:outputs]
-
-    return unique
+    axis = _unique_axis(inputs[0], inputs[1] if has_axis else np.zeros(0, np.int32))
+    return find_unique(inputs[0], axis, attrs)[:outputs]
 
 
 def _unique_axis(tensor: Tensor, axis: Tensor) -> int:
@@ -144,11 +141,13 @@ def _infer_unique_with_counts_v2(context: ShapeContext) -> Sequence[Dims]:
 
 
 TABLE: Table = {
-    "Unique": Kernel(build_unique(outputs=2, has_axis=False), _infer_unique, memory=allocates(1, 0)),
-    "UniqueV2": Kernel(build_unique(outputs=2, has_axis=True), _infer_unique_v2, memory=allocates(1, 0)),
-    "UniqueWithCounts": Kernel(build_unique(outputs=3, has_axis=False), _infer_unique_with_counts, memory=allocates(1, 0, 2)),
+    "Unique": Kernel(partial(unique, outputs=2, has_axis=False), _infer_unique, memory=allocates(1, 0)),
+    "UniqueV2": Kernel(partial(unique, outputs=2, has_axis=True), _infer_unique_v2, memory=allocates(1, 0)),
+    "UniqueWithCounts": Kernel(
+        partial(unique, outputs=3, has_axis=False), _infer_unique_with_counts, memory=allocates(1, 0, 2)
+    ),
     "UniqueWithCountsV2": Kernel(
-        build_unique(outputs=3, has_axis=True), _infer_unique_with_counts_v2, memory=allocates(1, 0, 2)
+        partial(unique, outputs=3, has_axis=True), _infer_unique_with_counts_v2, memory=allocates(1, 0, 2)
     ),
     "ListDiff": Kernel(list_difference, two_vectors),
 }

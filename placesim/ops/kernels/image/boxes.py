@@ -7,6 +7,7 @@ Source: TensorFlow's `crop_and_resize_op.cc`, `draw_bounding_box_op.cc`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -15,6 +16,7 @@ from placesim.core.errors import InvalidArgumentError, OutOfRangeError
 from placesim.ops.attributes import Attrs
 from placesim.ops.kernels.image.resizing import infer_size
 from placesim.ops.kernels.kernel import Kernel, Table, Tensor, elements, per_element
+from placesim.ops.kernels.nn.convolution_gradients import infer_from_sizes
 from placesim.ops.kernels.shapes import (
     Dims,
     ShapeContext,
@@ -97,7 +99,10 @@ def compute_crops(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
     if not np.isfinite(boxes).all():
         raise InvalidArgumentError("Boxes contains at least one element that is not finite")
     rows, columns = _locate_both(boxes, image.shape[1:3], (height, width))
-    crops = (_sample_nearest if attrs["method"] == "nearest" else _sample_linear)(image, box_index, rows, columns)
+    if attrs["method"] == "nearest":
+        crops = _read(image, box_index, rows.nearest, columns.nearest)
+    else:
+        crops = _sample_linear(image, box_index, rows, columns)
     inside = rows.inside[:, :, None, None] & columns.inside[:, None, :, None]
     return (np.where(inside, crops, FLOAT(attrs["extrapolation_value"])),)
 
@@ -106,10 +111,6 @@ def _read(image: Tensor, box_index: Tensor, rows: Tensor, columns: Tensor) -> Te
     """Read the pixels at these rows and columns of each box's image, as floats `[boxes, height, width, depth]`."""
     pixels: Tensor = image[box_index[:, None, None], rows[:, :, None], columns[:, None, :]]
     return pixels.astype(FLOAT, copy=False)
-
-
-def _sample_nearest(image: Tensor, box_index: Tensor, rows: Places, columns: Places) -> Tensor:
-    return _read(image, box_index, rows.nearest, columns.nearest)
 
 
 def _sample_linear(image: Tensor, box_index: Tensor, rows: Places, columns: Places) -> Tensor:
@@ -327,7 +328,7 @@ def _outline(box: Tensor, height: int, width: int) -> Iterator[tuple[int | slice
     yield from ((rows, column) for column in (left, right) if 0 <= column < width)
 
 
-# --- shape functions ------------------------------------------------------------------------------------------------
+# --- shape functions and costs --------------------------------------------------------------------------------------
 
 
 def _infer_crops(context: ShapeContext) -> tuple[Dims]:
@@ -335,11 +336,6 @@ def _infer_crops(context: ShapeContext) -> tuple[Dims]:
     count = merge_dim(boxes[0], box_index[0])
     with_value(boxes[1], 4)
     return ((count, *infer_size(context, 3), image[3]),)
-
-
-def _infer_crops_grad_image(context: ShapeContext) -> tuple[Dims]:
-    with_rank(context.shapes[3], 1)
-    return (with_rank(context.shape_value(3), 4),)
 
 
 def _infer_crops_grad_boxes(context: ShapeContext) -> tuple[Dims]:
@@ -359,9 +355,6 @@ def _infer_colored_outlines(context: ShapeContext) -> tuple[Dims]:
     return (with_rank_at_least(context.shapes[0], 3),)
 
 
-# --- costs ----------------------------------------------------------------------------------------------------------
-
-
 def _crop_flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs) -> int:
     """Nine operations for each value of a crop; for a gradient they are counted by its first input."""
     return 9 * elements(outputs[0])
@@ -369,7 +362,7 @@ def _crop_flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs) -
 
 TABLE: Table = {
     "CropAndResize": Kernel(compute_crops, _infer_crops, _crop_flops),
-    "CropAndResizeGradImage": Kernel(compute_crops_grad_image, _infer_crops_grad_image, per_element(0, 9)),
+    "CropAndResizeGradImage": Kernel(compute_crops_grad_image, partial(infer_from_sizes, index=3, rank=4), per_element(0, 9)),
     "CropAndResizeGradBoxes": Kernel(compute_crops_grad_boxes, _infer_crops_grad_boxes, per_element(0, 9)),
     "DrawBoundingBoxes": Kernel(compute_outlines, _infer_outlines),
     "DrawBoundingBoxesV2": Kernel(compute_outlines, _infer_colored_outlines),

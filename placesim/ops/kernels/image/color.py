@@ -6,6 +6,7 @@ Source: TensorFlow's `colorspace_op.h`, `adjust_*_op.cc`.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 
@@ -16,7 +17,6 @@ from placesim.ops.kernels.memory_rules import KernelMemory, forwards, item_size
 from placesim.ops.kernels.shapes import (
     Dims,
     ShapeContext,
-    ShapeFunction,
     format_dims,
     replace_dim,
     with_rank,
@@ -188,7 +188,7 @@ def compute_saturation(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
     return ((np.where(gray, 0, colors) + least[..., None]).astype(np.float32, copy=False),)
 
 
-# --- shape functions ------------------------------------------------------------------------------------------------
+# --- shape functions and memory -------------------------------------------------------------------------------------
 
 
 def infer_colors(context: ShapeContext) -> tuple[Dims]:
@@ -197,18 +197,11 @@ def infer_colors(context: ShapeContext) -> tuple[Dims]:
     return (None if dims is None else replace_dim(dims, -1, with_value(dims[-1], 3)),)
 
 
-def _build_infer_adjusted(scalars: int) -> ShapeFunction:
-    """Build a shape function that returns the images' shape; the next `scalars` inputs must be scalars."""
-
-    def infer_adjusted(context: ShapeContext) -> tuple[Dims]:
-        for dims in context.shapes[1 : 1 + scalars]:
-            with_rank(dims, 0)
-        return (with_rank_at_least(context.shapes[0], 3),)
-
-    return infer_adjusted
-
-
-# --- memory ---------------------------------------------------------------------------------------------------------
+def _infer_adjusted(context: ShapeContext, scalars: int) -> tuple[Dims]:
+    """Static shape of the images; the next `scalars` inputs must be scalars."""
+    for dims in context.shapes[1 : 1 + scalars]:
+        with_rank(dims, 0)
+    return (with_rank_at_least(context.shapes[0], 3),)
 
 
 def rgb_to_hsv_memory(memory: KernelMemory) -> None:
@@ -237,9 +230,11 @@ TABLE: Table = {
     "RGBToHSV": Kernel(compute_rgb_to_hsv, infer_colors, per_element(0, 5), memory=rgb_to_hsv_memory),
     "HSVToRGB": Kernel(compute_hsv_to_rgb, infer_colors, per_element(0, 7)),
     "AdjustContrast": Kernel(
-        compute_clipped_contrast, _build_infer_adjusted(3), per_element(0, 6), memory=clipped_contrast_memory
+        compute_clipped_contrast, partial(_infer_adjusted, scalars=3), per_element(0, 6), memory=clipped_contrast_memory
     ),
-    "AdjustContrastv2": Kernel(compute_contrast, _build_infer_adjusted(1), per_element(0, 4), memory=contrast_memory),
-    "AdjustHue": Kernel(compute_hue, _build_infer_adjusted(0), per_element(0, 6), memory=forwards(0)),
-    "AdjustSaturation": Kernel(compute_saturation, _build_infer_adjusted(0), per_element(0, 9)),
+    "AdjustContrastv2": Kernel(
+        compute_contrast, partial(_infer_adjusted, scalars=1), per_element(0, 4), memory=contrast_memory
+    ),
+    "AdjustHue": Kernel(compute_hue, partial(_infer_adjusted, scalars=0), per_element(0, 6), memory=forwards(0)),
+    "AdjustSaturation": Kernel(compute_saturation, partial(_infer_adjusted, scalars=0), per_element(0, 9)),
 }

@@ -12,6 +12,7 @@ import numpy as np
 
 from placesim.core.errors import FailedPreconditionError, InvalidArgumentError
 from placesim.ops.attributes import Attrs
+from placesim.ops.kernels.image.resizing import read_pair
 from placesim.ops.kernels.kernel import Kernel, KernelContext, Table, Tensor
 from placesim.ops.kernels.philox import WordStream, reserve
 from placesim.ops.kernels.random.shapes import check_seed_pair, philox_of_seeds
@@ -36,7 +37,7 @@ class Box(NamedTuple):
         return np.float32((self.right - self.left) * (self.bottom - self.top))
 
 
-# --- crops of a given size --------------------------------------------------------------------------------------------
+# --- crops of a given size ------------------------------------------------------------------------------------------
 
 
 def crop_randomly(inputs: Sequence[Tensor], attrs: Attrs, context: KernelContext) -> Sequence[Tensor]:
@@ -47,11 +48,7 @@ def crop_randomly(inputs: Sequence[Tensor], attrs: Attrs, context: KernelContext
     image, size = inputs
     if image.ndim != 3:
         raise InvalidArgumentError(f"input must be 3-dimensional{shape_text(image)}")
-    if size.ndim != 1:
-        raise InvalidArgumentError(f"shape_t must be 1-dimensional{shape_text(size)}")
-    if size.size != 2:
-        raise InvalidArgumentError(f"shape_t must have two elements{shape_text(size)}")
-    wanted = [int(dim) for dim in size]
+    wanted = [int(dim) for dim in read_pair(size, "shape_t")]
     for dim in wanted:
         if dim < 0:
             raise InvalidArgumentError(f"Dimension {dim} must be >= 0")

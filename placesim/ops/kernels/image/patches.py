@@ -6,6 +6,7 @@ Source: TensorFlow's `extract_image_patches_op.cc`, `extract_volume_patches_op.c
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from itertools import product
 from math import prod
 
@@ -14,13 +15,12 @@ import numpy as np
 from placesim.core.errors import InvalidArgumentError, OutOfRangeError, UnimplementedError
 from placesim.ops.attributes import Attrs
 from placesim.ops.kernels.image.resizing import infer_size
-from placesim.ops.kernels.kernel import Compute, Kernel, Table, Tensor
+from placesim.ops.kernels.kernel import Kernel, Table, Tensor
 from placesim.ops.kernels.nn.windows import SpatialWindow, windows_of
 from placesim.ops.kernels.shapes import (
     Dims,
     ShapeContext,
     ShapeError,
-    ShapeFunction,
     format_dims,
     merge_dim,
     multiply_dims,
@@ -49,30 +49,27 @@ def _spatial(attrs: Attrs, rank: int) -> tuple[tuple[int, ...], tuple[int, ...],
     return sizes, strides, tuple(attrs.get("rates", (1,) * (rank + 2))[1 : rank + 1])
 
 
-def _build_extract_patches(rank: int) -> Compute:
-    """Build a kernel: `[batch, spatial..., depth]` -> the values of each window, `[batch, windows..., taps * depth]`.
+def extract_patches(inputs: Sequence[Tensor], attrs: Attrs, rank: int) -> tuple[Tensor]:
+    """Images `[batch, spatial..., depth]` -> the values of each window, `[batch, windows..., taps * depth]`.
 
-    Values outside of the image are zero. The kernel raises InvalidArgumentError for another rank, or windows that are too
-    large, UnimplementedError for windows, strides or rates of batch or depth, and OutOfRangeError for values below 1.
+    Values outside of the image are zero; `rank` is the number of spatial axes. Raises InvalidArgumentError for another rank, or
+    windows that are too large, UnimplementedError for windows, strides or rates of batch or depth, and OutOfRangeError for
+    values below 1.
     """
-
-    def compute(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
-        (images,) = inputs
-        sizes, strides, rates = _spatial(attrs, rank)
-        if images.ndim != rank + 2:
-            raise InvalidArgumentError(f"input must be {rank + 2}-dimensional{format_dims(images.shape)}")
-        windows = windows_of(images.shape[1:-1], sizes, strides, rates, attrs["padding"])
-        dims = (images.shape[0], *(window.outputs for window in windows))
-        if not prod((*dims, images.shape[-1])):
-            return (np.zeros((*dims, prod(sizes) * images.shape[-1]), images.dtype),)
-        padded = _pad(images, windows)
-        pieces = [
-            padded[(slice(None), *(window.cells(tap) for window, tap in zip(windows, taps, strict=True)))]
-            for taps in product(*map(range, sizes))
-        ]
-        return (np.stack(pieces, -2).reshape(*dims, -1),)
-
-    return compute
+    (images,) = inputs
+    sizes, strides, rates = _spatial(attrs, rank)
+    if images.ndim != rank + 2:
+        raise InvalidArgumentError(f"input must be {rank + 2}-dimensional{format_dims(images.shape)}")
+    windows = windows_of(images.shape[1:-1], sizes, strides, rates, attrs["padding"])
+    dims = (images.shape[0], *(window.outputs for window in windows))
+    if not prod((*dims, images.shape[-1])):
+        return (np.zeros((*dims, prod(sizes) * images.shape[-1]), images.dtype),)
+    padded = _pad(images, windows)
+    pieces = [
+        padded[(slice(None), *(window.cells(tap) for window, tap in zip(windows, taps, strict=True)))]
+        for taps in product(*map(range, sizes))
+    ]
+    return (np.stack(pieces, -2).reshape(*dims, -1),)
 
 
 def _pad(images: Tensor, windows: Sequence[SpatialWindow]) -> Tensor:
@@ -85,29 +82,25 @@ def _pad(images: Tensor, windows: Sequence[SpatialWindow]) -> Tensor:
 # --- glimpses -------------------------------------------------------------------------------------------------------
 
 
-def _build_extract_glimpses(version: int) -> Compute:
-    """Build a kernel: (images, size `[2]`, offsets `[batch, 2]`) -> a glimpse of each image, with noise outside of the image.
+def extract_glimpses(inputs: Sequence[Tensor], attrs: Attrs, version: int) -> tuple[Tensor]:
+    """(images, size `[2]`, offsets `[batch, 2]`) -> a glimpse of each image, with noise outside of the image.
 
-    The kernel raises InvalidArgumentError for other shapes, a negative size, and unknown noise.
+    Raises InvalidArgumentError for other shapes, a negative size, and unknown noise.
     """
-
-    def compute(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
-        images, size, offsets = inputs
-        _check_noise(attrs)
-        _check_glimpses(images, size, offsets)
-        window = (int(size[0]), int(size[1]))
-        for length in window:
-            if length < 0:
-                raise InvalidArgumentError(f"Expected a non-negative size, got {length}")
-        glimpses = np.zeros((images.shape[0], *window, images.shape[3]), np.float32)
-        noise = attrs["noise"] or ("uniform" if attrs["uniform_noise"] else "gaussian")
-        if glimpses.size:
-            for image, offset, glimpse in zip(images, offsets, glimpses, strict=True):
-                starts = [_glimpse_start(offset[axis], image.shape[axis], window[axis], attrs, version) for axis in (0, 1)]
-                _fill_glimpse(glimpse, image, starts, noise)
-        return (glimpses,)
-
-    return compute
+    images, size, offsets = inputs
+    _check_noise(attrs)
+    _check_glimpses(images, size, offsets)
+    window = (int(size[0]), int(size[1]))
+    for length in window:
+        if length < 0:
+            raise InvalidArgumentError(f"Expected a non-negative size, got {length}")
+    glimpses = np.zeros((images.shape[0], *window, images.shape[3]), np.float32)
+    noise = attrs["noise"] or ("uniform" if attrs["uniform_noise"] else "gaussian")
+    if glimpses.size:
+        for image, offset, glimpse in zip(images, offsets, glimpses, strict=True):
+            starts = [_glimpse_start(offset[axis], image.shape[axis], window[axis], attrs, version) for axis in (0, 1)]
+            _fill_glimpse(glimpse, image, starts, noise)
+    return (glimpses,)
 
 
 def _check_noise(attrs: Attrs) -> None:
@@ -180,34 +173,28 @@ def _fill_noise(glimpse: Tensor, image: Tensor, noise: str) -> None:
 # --- shape functions ------------------------------------------------------------------------------------------------
 
 
-def _build_infer_patches(rank: int, op: str) -> ShapeFunction:
-    """Build a shape function for `[batch, windows..., taps * depth]`; all windows are unknown if a spatial size is unknown."""
-
-    def infer_patches(context: ShapeContext) -> Sequence[Dims]:
-        attrs = context.attrs
-        dims = with_rank(context.shapes[0], rank + 2)
-        for name, shown in (("ksizes", "ksizes"), ("strides", "stride"), ("rates", "rates")):
-            if name in attrs and len(attrs[name]) != rank + 2:
-                raise ShapeError(
-                    f"{op} requires the {shown} attribute to contain {rank + 2} values, but got: {len(attrs[name])}"
-                )
-        sizes, strides = attrs["ksizes"][1:-1], attrs["strides"][1:-1]
-        rates = attrs.get("rates", (1,) * (rank + 2))[1:-1]
-        depth = multiply_dims(dims[-1], prod(sizes))
-        if -1 in dims[1:-1]:
-            # TensorFlow's shape has one dimension too few for volumes
-            return ((dims[0], -1, -1, depth),)
-        windows = [size + (size - 1) * (rate - 1) for size, rate in zip(sizes, rates, strict=True)]
-        for stride in strides:
-            if stride <= 0:
-                raise ShapeError(f"Stride must be > 0, but got {stride}")
-        try:
-            found = windows_of(dims[1:-1], windows, strides, (1,) * rank, attrs["padding"])
-            return ((dims[0], *(window.outputs for window in found), depth),)
-        except InvalidArgumentError as error:
-            raise ShapeError(error.message) from None
-
-    return infer_patches
+def _infer_patches(context: ShapeContext, rank: int, op: str) -> Sequence[Dims]:
+    """Static shape `[batch, windows..., taps * depth]`; all windows are unknown if a spatial size is unknown."""
+    attrs = context.attrs
+    dims = with_rank(context.shapes[0], rank + 2)
+    for name, shown in (("ksizes", "ksizes"), ("strides", "stride"), ("rates", "rates")):
+        if name in attrs and len(attrs[name]) != rank + 2:
+            raise ShapeError(f"{op} requires the {shown} attribute to contain {rank + 2} values, but got: {len(attrs[name])}")
+    sizes, strides = attrs["ksizes"][1:-1], attrs["strides"][1:-1]
+    rates = attrs.get("rates", (1,) * (rank + 2))[1:-1]
+    depth = multiply_dims(dims[-1], prod(sizes))
+    if -1 in dims[1:-1]:
+        # TensorFlow's shape has one dimension too few for volumes
+        return ((dims[0], -1, -1, depth),)
+    windows = [size + (size - 1) * (rate - 1) for size, rate in zip(sizes, rates, strict=True)]
+    for stride in strides:
+        if stride <= 0:
+            raise ShapeError(f"Stride must be > 0, but got {stride}")
+    try:
+        found = windows_of(dims[1:-1], windows, strides, (1,) * rank, attrs["padding"])
+        return ((dims[0], *(window.outputs for window in found), depth),)
+    except InvalidArgumentError as error:
+        raise ShapeError(error.message) from None
 
 
 def _infer_glimpses(context: ShapeContext) -> tuple[Dims]:
@@ -220,8 +207,10 @@ def _infer_glimpses(context: ShapeContext) -> tuple[Dims]:
 
 
 TABLE: Table = {
-    "ExtractImagePatches": Kernel(_build_extract_patches(2), _build_infer_patches(2, "ExtractImagePatches")),
-    "ExtractVolumePatches": Kernel(_build_extract_patches(3), _build_infer_patches(3, "ExtractVolumePatches")),
-    "ExtractGlimpse": Kernel(_build_extract_glimpses(1), _infer_glimpses),
-    "ExtractGlimpseV2": Kernel(_build_extract_glimpses(2), _infer_glimpses),
+    "ExtractImagePatches": Kernel(partial(extract_patches, rank=2), partial(_infer_patches, rank=2, op="ExtractImagePatches")),
+    "ExtractVolumePatches": Kernel(
+        partial(extract_patches, rank=3), partial(_infer_patches, rank=3, op="ExtractVolumePatches")
+    ),
+    "ExtractGlimpse": Kernel(partial(extract_glimpses, version=1), _infer_glimpses),
+    "ExtractGlimpseV2": Kernel(partial(extract_glimpses, version=2), _infer_glimpses),
 }

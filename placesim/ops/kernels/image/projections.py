@@ -145,7 +145,8 @@ def _bilinear(images: Tensor, y: Tensor, x: Tensor, fill: Tensor) -> Tensor:
 
 INTERPOLATIONS: dict[str, Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]] = {"NEAREST": _nearest, "BILINEAR": _bilinear}
 
-# --- shape functions ------------------------------------------------------------------------------------------------
+
+# --- shape functions and costs --------------------------------------------------------------------------------------
 
 
 def _infer_projection(context: ShapeContext) -> tuple[Dims]:
@@ -153,16 +154,11 @@ def _infer_projection(context: ShapeContext) -> tuple[Dims]:
     return ((images[0], *infer_size(context, 2), images[3]),)
 
 
-# --- costs ----------------------------------------------------------------------------------------------------------
-
-
 def _projection_flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs) -> int:
     """Fourteen operations for each pixel's position, and nine for each value interpolated between four pixels."""
     pixels = elements((outputs[0] or ())[:3])
     return 14 * pixels + (9 * elements(outputs[0]) if attrs["interpolation"] == "BILINEAR" else 0)
 
-
-# --- rows -----------------------------------------------------------------------------------------------------------
 
 _PROJECTION = Kernel(compute_projection, _infer_projection, _projection_flops)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,7 +17,7 @@ from placesim.core.dtypes import BFLOAT16, HALF
 from placesim.core.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.ops.kernels.image.sampling import find_sampling_kernel
-from placesim.ops.kernels.kernel import Compute, Flops, Kernel, Table, Tensor, elements
+from placesim.ops.kernels.kernel import Kernel, Table, Tensor, elements
 from placesim.ops.kernels.memory_rules import KernelMemory
 from placesim.ops.kernels.shapes import Dims, ShapeContext, as_second, format_dims, with_rank, with_value
 
@@ -217,7 +217,8 @@ def _check_pixels(images: Tensor) -> None:
         raise InvalidArgumentError("input image must be of non-zero size")
 
 
-def _read_pair(tensor: Tensor, name: str) -> Tensor:
+def read_pair(tensor: Tensor, name: str) -> Tensor:
+    """Return a tensor `[2]`. Raises InvalidArgumentError for another shape; `name` is its name in the message."""
     if tensor.ndim != 1:
         raise InvalidArgumentError(f"{name} must be 1-dimensional{format_dims(tensor.shape)}")
     if tensor.size != 2:
@@ -227,7 +228,7 @@ def _read_pair(tensor: Tensor, name: str) -> Tensor:
 
 def read_size(size: Tensor, name: str = "shape_t", problem: str = "output dimensions must be positive") -> tuple[int, int]:
     """Height and width from a tensor `[2]`. Raises InvalidArgumentError for another shape, and unless both are positive."""
-    height, width = (int(dim) for dim in _read_pair(size, name))
+    height, width = (int(dim) for dim in read_pair(size, name))
     if height <= 0 or width <= 0:
         raise InvalidArgumentError(problem)
     return height, width
@@ -255,42 +256,35 @@ def _check_grads(grads: Tensor, original: Tensor, attrs: Attrs) -> None:
 # --- the ops --------------------------------------------------------------------------------------------------------
 
 
-def _build_resize(sampler: Sampler) -> Compute:
-    """Build a kernel: (images, size `[2]`) -> float images of this size.
+def compute_resized(inputs: Sequence[Tensor], attrs: Attrs, sampler: Sampler) -> tuple[Tensor]:
+    """(images, size `[2]`) -> float images of this size.
 
-    The kernel raises InvalidArgumentError for another rank, images or a size without pixels, and half pixel centers together
-    with aligned corners.
+    Raises InvalidArgumentError for another rank, images or a size without pixels, and half pixel centers together with aligned
+    corners.
     """
-
-    def compute(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
-        images = inputs[0]
-        height, width = _check_images(inputs, attrs)
-        rows = sampler(images.shape[1], height, attrs)
-        return (gather(images, rows, sampler(images.shape[2], width, attrs)),)
-
-    return compute
+    images = inputs[0]
+    height, width = _check_images(inputs, attrs)
+    rows = sampler(images.shape[1], height, attrs)
+    return (gather(images, rows, sampler(images.shape[2], width, attrs)),)
 
 
-def _build_resize_grad(sampler: Sampler, multiply_in_float: bool) -> Compute:
-    """Build the gradient of such a kernel: (gradients, images) -> gradients of the images.  Raises as the kernel.
+def compute_resized_grad(inputs: Sequence[Tensor], attrs: Attrs, sampler: Sampler, multiply_in_float: bool) -> tuple[Tensor]:
+    """(gradients, images) -> gradients of the images.
 
-    It adds in the type of the images, and multiplies in that type or, with `multiply_in_float`, in float.
+    Gradients are added in the type of the images, and multiplied in that type or, with `multiply_in_float`, in float. Raises
+    InvalidArgumentError as `compute_resized`.
     """
-
-    def compute(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
-        grads, original = inputs
-        _check_grads(grads, original, attrs)
-        dtype = attrs["T"].numpy
-        height, width = original.shape[1:3]
-        rows = sampler(height, grads.shape[1], attrs)
-        columns = sampler(width, grads.shape[2], attrs)
-        if dtype == np.float64 and multiply_in_float:
-            return (spread(grads, rows, columns, height, width, dtype),)
-        # half precision is added in float and rounded once
-        wide = grads if dtype.itemsize == 2 else grads.astype(dtype, copy=False)
-        return (spread(wide, rows, columns, height, width).astype(dtype, copy=False),)
-
-    return compute
+    grads, original = inputs
+    _check_grads(grads, original, attrs)
+    dtype = attrs["T"].numpy
+    height, width = original.shape[1:3]
+    rows = sampler(height, grads.shape[1], attrs)
+    columns = sampler(width, grads.shape[2], attrs)
+    if dtype == np.float64 and multiply_in_float:
+        return (spread(grads, rows, columns, height, width, dtype),)
+    # half precision is added in float and rounded once
+    wide = grads if dtype.itemsize == 2 else grads.astype(dtype, copy=False)
+    return (spread(wide, rows, columns, height, width).astype(dtype, copy=False),)
 
 
 def compute_nearest(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
@@ -353,17 +347,17 @@ def _translated_axes(
     dims: Sequence[int], size: Sequence[int], placement: Sequence[Tensor], attrs: Attrs
 ) -> tuple[Samples, Samples]:
     # TensorFlow's messages call both scales and translations "t"
-    scales = _read_pair(placement[0], "t")
+    scales = read_pair(placement[0], "t")
     if not (scales > 0).all():
         raise InvalidArgumentError("Scale must be greater than zero.")
-    moves = _read_pair(placement[1], "t")
+    moves = read_pair(placement[1], "t")
     rows, columns = (
         sample_translated(dims[axis + 1], size[axis], attrs, float(scales[axis]), float(moves[axis])) for axis in (0, 1)
     )
     return rows, columns
 
 
-# --- shape functions ------------------------------------------------------------------------------------------------
+# --- shape functions, costs and memory ------------------------------------------------------------------------------
 
 
 def infer_resized(context: ShapeContext) -> tuple[Dims]:
@@ -379,19 +373,9 @@ def infer_size(context: ShapeContext, index: int) -> tuple[int, int]:
     return (-1, -1) if size is None else (int(size[0]), int(size[1]))
 
 
-# --- costs ----------------------------------------------------------------------------------------------------------
-
-
-def _build_tap_flops(taps: int) -> Flops:
+def _tap_flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs, taps: int) -> int:
     """Cost of a multiplication and an addition for each of `taps` rows and each of `taps` columns."""
-
-    def flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs) -> int:
-        return 4 * taps * max(elements(inputs[0]), elements(outputs[0]))
-
-    return flops
-
-
-# --- memory ---------------------------------------------------------------------------------------------------------
+    return 4 * taps * max(elements(inputs[0]), elements(outputs[0]))
 
 
 def bilinear_grad_memory(memory: KernelMemory) -> None:
@@ -451,19 +435,24 @@ def _reverse_span_size(samples: Samples, in_size: int) -> int:
 
 
 TABLE: Table = {
-    "ResizeArea": Kernel(_build_resize(sample_area), infer_resized, _build_tap_flops(1)),
-    "ResizeBicubic": Kernel(_build_resize(sample_cubic), infer_resized, _build_tap_flops(4)),
-    "ResizeBicubicGrad": Kernel(_build_resize_grad(sample_cubic, False), as_second, _build_tap_flops(4)),
-    "ResizeBilinear": Kernel(_build_resize(sample_linear), infer_resized, _build_tap_flops(2)),
+    "ResizeArea": Kernel(partial(compute_resized, sampler=sample_area), infer_resized, partial(_tap_flops, taps=1)),
+    "ResizeBicubic": Kernel(partial(compute_resized, sampler=sample_cubic), infer_resized, partial(_tap_flops, taps=4)),
+    "ResizeBicubicGrad": Kernel(
+        partial(compute_resized_grad, sampler=sample_cubic, multiply_in_float=False), as_second, partial(_tap_flops, taps=4)
+    ),
+    "ResizeBilinear": Kernel(partial(compute_resized, sampler=sample_linear), infer_resized, partial(_tap_flops, taps=2)),
     "ResizeBilinearGrad": Kernel(
-        _build_resize_grad(sample_linear, True), as_second, _build_tap_flops(2), memory=bilinear_grad_memory
+        partial(compute_resized_grad, sampler=sample_linear, multiply_in_float=True),
+        as_second,
+        partial(_tap_flops, taps=2),
+        memory=bilinear_grad_memory,
     ),
     "ResizeNearestNeighbor": Kernel(compute_nearest, infer_resized),
     "ResizeNearestNeighborGrad": Kernel(compute_nearest_grad, infer_resized),
     "ScaleAndTranslate": Kernel(
-        compute_scale_and_translate, infer_resized, _build_tap_flops(4), memory=scale_and_translate_memory
+        compute_scale_and_translate, infer_resized, partial(_tap_flops, taps=4), memory=scale_and_translate_memory
     ),
     "ScaleAndTranslateGrad": Kernel(
-        compute_scale_and_translate_grad, as_second, _build_tap_flops(4), memory=scale_and_translate_grad_memory
+        compute_scale_and_translate_grad, as_second, partial(_tap_flops, taps=4), memory=scale_and_translate_grad_memory
     ),
 }

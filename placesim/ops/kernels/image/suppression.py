@@ -8,19 +8,19 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from placesim.core.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
-from placesim.ops.kernels.kernel import Compute, Kernel, Table, Tensor
+from placesim.ops.kernels.kernel import Kernel, Table, Tensor
 from placesim.ops.kernels.memory_rules import allocates
 from placesim.ops.kernels.shapes import (
     Dims,
     ShapeContext,
     ShapeError,
-    ShapeFunction,
     format_dims,
     merge_dim,
     scalar_dim,
@@ -150,27 +150,24 @@ def _check_scores(scores: Tensor, count: int) -> None:
         )
 
 
-def _build_suppress(shows_rank: bool, outputs: str) -> Compute:
-    """Build the kernel of a version of the op: (boxes `[boxes, 4]`, scores `[boxes]`, limits) -> its outputs.
+def suppress(inputs: Sequence[Tensor], attrs: Attrs, outputs: str, shows_rank: bool = False) -> tuple[Tensor, ...]:
+    """(boxes `[boxes, 4]`, scores `[boxes]`, limits) -> the outputs of a version of the op.
 
-    `outputs` has a letter for each output: `i` the indices `[kept]`, `s` the scores `[kept]`, `n` the number kept. The kernel
-    raises InvalidArgumentError for other shapes, limits that are not scalars, and a similarity outside of [0, 1].
+    `outputs` has a letter for each output: `i` the indices `[kept]`, `s` the scores `[kept]`, `n` the number kept. With
+    `shows_rank` messages have the rank. Raises InvalidArgumentError for other shapes, limits that are not scalars, and a
+    similarity outside of [0, 1].
     """
-
-    def compute(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor, ...]:
-        boxes, scores = inputs[:2]
-        limits = _read_limits(inputs, attrs, shows_rank)
-        _check_boxes(boxes, scores)
-        chosen = select(scores, limits, overlap_of(boxes, scores.dtype))
-        size = limits.most if attrs.get("pad_to_max_output_size") else len(chosen[0])
-        found = {
-            "i": _pad(chosen[0], size, np.dtype(np.int32)),
-            "s": _pad(chosen[1], size, scores.dtype),
-            "n": np.array(len(chosen[0]), np.int32),
-        }
-        return tuple(found[name] for name in outputs)
-
-    return compute
+    boxes, scores = inputs[:2]
+    limits = _read_limits(inputs, attrs, shows_rank)
+    _check_boxes(boxes, scores)
+    chosen = select(scores, limits, overlap_of(boxes, scores.dtype))
+    size = limits.most if attrs.get("pad_to_max_output_size") else len(chosen[0])
+    found = {
+        "i": _pad(chosen[0], size, np.dtype(np.int32)),
+        "s": _pad(chosen[1], size, scores.dtype),
+        "n": np.array(len(chosen[0]), np.int32),
+    }
+    return tuple(found[name] for name in outputs)
 
 
 def _pad(values: Sequence[Any], size: int, dtype: np.dtype[Any]) -> Tensor:
@@ -284,19 +281,15 @@ def _check_combined(boxes: Tensor, scores: Tensor) -> None:
 # --- shape functions ------------------------------------------------------------------------------------------------
 
 
-def _build_infer_suppression(outputs: str) -> ShapeFunction:
-    """Build the shape function of the version with these outputs; see `_build_suppress`."""
-
-    def infer_suppression(context: ShapeContext) -> Sequence[Dims]:
-        boxes, scores = with_rank(context.shapes[0], 2), with_rank(context.shapes[1], 1)
-        for dims in context.shapes[2:]:
-            with_rank(dims, 0)
-        merge_dim(boxes[0], scores[0])
-        with_value(boxes[1], 4)
-        size = scalar_dim(context, 2) if context.attrs.get("pad_to_max_output_size") else -1
-        return tuple(() if name == "n" else (size,) for name in outputs)
-
-    return infer_suppression
+def _infer_suppression(context: ShapeContext, outputs: str) -> Sequence[Dims]:
+    """Static shapes of a version's outputs; see `suppress`."""
+    boxes, scores = with_rank(context.shapes[0], 2), with_rank(context.shapes[1], 1)
+    for dims in context.shapes[2:]:
+        with_rank(dims, 0)
+    merge_dim(boxes[0], scores[0])
+    with_value(boxes[1], 4)
+    size = scalar_dim(context, 2) if context.attrs.get("pad_to_max_output_size") else -1
+    return tuple(() if name == "n" else (size,) for name in outputs)
 
 
 def _infer_with_overlaps(context: ShapeContext) -> tuple[Dims]:
@@ -336,11 +329,11 @@ def _infer_combined_size(context: ShapeContext, classes: int) -> int:
 
 
 TABLE: Table = {
-    "NonMaxSuppression": Kernel(_build_suppress(False, "i"), _build_infer_suppression("i")),
-    "NonMaxSuppressionV2": Kernel(_build_suppress(False, "i"), _build_infer_suppression("i")),
-    "NonMaxSuppressionV3": Kernel(_build_suppress(True, "i"), _build_infer_suppression("i")),
-    "NonMaxSuppressionV4": Kernel(_build_suppress(False, "in"), _build_infer_suppression("in")),
-    "NonMaxSuppressionV5": Kernel(_build_suppress(False, "isn"), _build_infer_suppression("isn")),
+    "NonMaxSuppression": Kernel(partial(suppress, outputs="i"), partial(_infer_suppression, outputs="i")),
+    "NonMaxSuppressionV2": Kernel(partial(suppress, outputs="i"), partial(_infer_suppression, outputs="i")),
+    "NonMaxSuppressionV3": Kernel(partial(suppress, outputs="i", shows_rank=True), partial(_infer_suppression, outputs="i")),
+    "NonMaxSuppressionV4": Kernel(partial(suppress, outputs="in"), partial(_infer_suppression, outputs="in")),
+    "NonMaxSuppressionV5": Kernel(partial(suppress, outputs="isn"), partial(_infer_suppression, outputs="isn")),
     "NonMaxSuppressionWithOverlaps": Kernel(compute_with_overlaps, _infer_with_overlaps),
     "CombinedNonMaxSuppression": Kernel(compute_combined, _infer_combined, memory=allocates(3, 0, 1, 2)),
 }

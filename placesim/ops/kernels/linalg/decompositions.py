@@ -296,7 +296,7 @@ def _square_root(matrix: Tensor) -> Tensor:
     return root if root.dtype.kind == matrix.dtype.kind else np.full_like(matrix, np.nan)
 
 
-# --- shape functions ------------------------------------------------------------------------------------------------
+# --- shape functions and costs --------------------------------------------------------------------------------------
 
 
 def _infer_qr(context: ShapeContext) -> tuple[Dims, Dims]:
@@ -330,9 +330,6 @@ def _infer_eig(context: ShapeContext) -> tuple[Dims, Dims]:
 def _infer_lu(context: ShapeContext) -> tuple[Dims, Dims]:
     dims = square(context.shapes[0])
     return dims, subshape(dims, 0, -1)
-
-
-# --- costs ----------------------------------------------------------------------------------------------------------
 
 
 def _thin_flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs, factor: int = 2) -> int:

@@ -263,7 +263,7 @@ def compute_band_part(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
     return (np.where(inside, matrix, matrix.dtype.type(0)),)
 
 
-# --- shape functions ------------------------------------------------------------------------------------------------
+# --- shape functions and memory -------------------------------------------------------------------------------------
 
 
 def _infer_band(context: ShapeContext, index: int) -> Band | None:
@@ -393,9 +393,6 @@ def _complete_from_diagonal(dims: Dims, diagonal: Dims, own: int) -> Dims:
     if diagonal is None or is_fully_defined(dims):
         return dims
     return merge(dims, concatenate(subshape(diagonal, 0, -own), unknown_dims(2)))
-
-
-# --- memory ---------------------------------------------------------------------------------------------------------
 
 
 def band_part_memory(memory: KernelMemory) -> None:

@@ -47,7 +47,9 @@ def compute_einsum(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
     sizes: dict[str, int] = {}
     named = [_name_axes(index, s, t, sizes) for index, (s, t) in enumerate(zip(equation.inputs, inputs, strict=True))]
     output = _name_output(equation.output, max((broadcast_rank(labels) for labels in named), default=0))
-    _check_output(attrs["equation"], output, named)
+    missing = [label for label in output if not any(label in labels for labels in named)]
+    if missing:
+        raise InvalidArgumentError(_missing_label_text(attrs["equation"], missing[0]))
     wide = wide_dtype(attrs["T"].numpy)
     operands = [
         _reduce_operand(t.astype(wide, copy=False), labels, output, named) for t, labels in zip(inputs, named, strict=True)
@@ -91,12 +93,6 @@ def _name_output(subscript: str, broadcast_rank: int) -> Labels:
     return expand(labels, broadcast_rank)
 
 
-def _check_output(equation: str, output: Labels, named: Sequence[Labels]) -> None:
-    missing = [label for label in output if not any(label in labels for labels in named)]
-    if missing:
-        raise InvalidArgumentError(_missing_label_text(equation, missing[0]))
-
-
 def _missing_label_text(equation: str, label: str) -> str:
     return (
         f"Einsum output subscripts for equation '{equation}' has label '{label}' which is not present in the input subscripts"
@@ -112,17 +108,11 @@ def _reduce_operand(tensor: Tensor, labels: Labels, output: Labels, named: list[
             second = labels.index(label, first + 1)
             tensor = np.diagonal(tensor, axis1=first, axis2=second)
             labels = (*labels[:first], *labels[first + 1 : second], *labels[second + 1 :], label)
-    shared = _shared_labels(output, named)
+    shared = set(output) | (set(named[0]) & set(named[1]) if len(named) == 2 else set())
     summed = tuple(axis for axis, label in enumerate(labels) if label not in shared)
     if summed:
         tensor = tensor.sum(axis=summed, dtype=tensor.dtype)
     return tensor, tuple(label for label in labels if label in shared)
-
-
-def _shared_labels(output: Labels, named: list[Labels]) -> set[str]:
-    """The labels that are in the output, or in both inputs."""
-    both = set(named[0]) & set(named[1]) if len(named) == 2 else set[str]()
-    return both | set(output)
 
 
 def _contract(one: tuple[Tensor, Labels], two: tuple[Tensor, Labels], output: Labels) -> tuple[Tensor, Labels]:
@@ -192,7 +182,7 @@ def _inflate(tensor: Tensor, labels: Labels, output: Labels) -> Tensor:
     return inflated
 
 
-# --- shape functions ------------------------------------------------------------------------------------------------
+# --- shape functions and costs --------------------------------------------------------------------------------------
 
 
 def infer_einsum(context: ShapeContext) -> tuple[Dims]:
@@ -268,9 +258,6 @@ def _infer_output(text: str, subscript: str, common: Dims, dims_of: dict[str, in
             raise ShapeError(_missing_label_text(text, label))
         dims.extend(common or () if label == ELLIPSIS else (dims_of[label],))
     return tuple(dims)
-
-
-# --- costs ----------------------------------------------------------------------------------------------------------
 
 
 def _einsum_flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs) -> int:

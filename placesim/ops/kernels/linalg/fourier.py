@@ -113,7 +113,7 @@ def real_transform(transform: Transform, rank: int, is_forward: bool) -> Kernel:
     return Kernel(_transform_real(transform, rank, is_forward), infer, _transform_flops(rank, 2))
 
 
-# --- shape functions ------------------------------------------------------------------------------------------------
+# --- shape functions and costs --------------------------------------------------------------------------------------
 
 
 def _infer_complex(context: ShapeContext, rank: int) -> tuple[Dims]:
@@ -128,9 +128,6 @@ def _infer_real(context: ShapeContext, rank: int, is_forward: bool) -> tuple[Dim
     for index, dim in enumerate(known):
         dims = replace_dim(dims, index - rank, dim)
     return (dims,)
-
-
-# --- costs ----------------------------------------------------------------------------------------------------------
 
 
 def _transform_flops(rank: int, factor: int) -> Flops:

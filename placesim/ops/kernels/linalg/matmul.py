@@ -57,19 +57,15 @@ def compute_matmul(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
     Raises InvalidArgumentError for inputs that are not matrices, or whose inner dimensions differ.
     """
     a, b = inputs
-    if a.ndim != 2 or b.ndim != 2:
-        raise _not_two_matrices(a, b)
+    if a.ndim != b.ndim:
+        raise _different_ranks(a, b)
+    if a.ndim != 2:
+        raise InvalidArgumentError(f"In[0] and In[1] ndims must be == 2: {a.ndim}")
     left = a.T if attrs["transpose_a"] else a
     right = b.T if attrs["transpose_b"] else b
     if left.shape[1] != right.shape[0]:
         raise _incompatible(a, b)
     return (multiply(left, right, attrs["T"]),)
-
-
-def _not_two_matrices(a: Tensor, b: Tensor) -> InvalidArgumentError:
-    if a.ndim != b.ndim:
-        return _different_ranks(a, b)
-    return InvalidArgumentError(f"In[0] and In[1] ndims must be == 2: {a.ndim}")
 
 
 def _different_ranks(a: Tensor, b: Tensor) -> InvalidArgumentError:
@@ -170,7 +166,7 @@ def _multiply_sparse(left: Tensor, right: Tensor, attrs: Attrs) -> Tensor:
     return total
 
 
-# --- shape functions ------------------------------------------------------------------------------------------------
+# --- shape functions, costs and memory ------------------------------------------------------------------------------
 
 
 def _last_two(dims: Dims, swap: bool) -> tuple[int, int]:
@@ -208,9 +204,6 @@ def _infer_product(a: Dims, b: Dims, attrs: Attrs) -> tuple[int, int]:
     return rows, columns
 
 
-# --- costs ----------------------------------------------------------------------------------------------------------
-
-
 def _matmul_flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs) -> int:
     (a,) = inputs[:1]
     return 2 * elements(outputs[0]) * (a or (0, 0))[0 if attrs["transpose_a"] else 1]
@@ -218,9 +211,6 @@ def _matmul_flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs)
 
 def _batch_matmul_flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs) -> int:
     return 2 * elements(outputs[0]) * _last_two(inputs[0], attrs["adj_x"])[1]
-
-
-# --- memory ---------------------------------------------------------------------------------------------------------
 
 
 def matmul_memory(memory: KernelMemory) -> None:

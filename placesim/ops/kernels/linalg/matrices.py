@@ -49,7 +49,7 @@ def one_by_one(function: Callable[[Tensor], Tensor], matrices: Tensor) -> Tensor
     return outputs
 
 
-# --- shape functions ------------------------------------------------------------------------------------------------
+# --- shape functions, costs and memory ------------------------------------------------------------------------------
 
 
 def square(dims: Dims) -> Dims:
@@ -101,9 +101,6 @@ def build_infer_nothing(outputs: int) -> Callable[[ShapeContext], tuple[Dims, ..
     return infer
 
 
-# --- costs ----------------------------------------------------------------------------------------------------------
-
-
 def cubic(factor: float) -> Flops:
     """`factor * n^3` for each matrix `[n, n]` of the first input."""
 
@@ -112,9 +109,6 @@ def cubic(factor: float) -> Flops:
         return int(factor * elements(dims) * (dims or (0,))[-1])
 
     return flops
-
-
-# --- memory ---------------------------------------------------------------------------------------------------------
 
 
 def decomposition_memory(memory: KernelMemory) -> None:

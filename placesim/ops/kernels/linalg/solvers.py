@@ -300,7 +300,7 @@ def compute_tridiagonal_matmul(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[
     return (product,)
 
 
-# --- shape functions ------------------------------------------------------------------------------------------------
+# --- shape functions and costs --------------------------------------------------------------------------------------
 
 
 def _dim(dims: Dims, axis: int) -> int:
@@ -369,9 +369,6 @@ def infer_tridiagonal_matmul(context: ShapeContext) -> tuple[Dims]:
     merge_dim(_dim(diagonals, -1), _dim(rhs, -2))
     with_value(_dim(diagonals, -2), 1)
     return (rhs,)
-
-
-# --- costs ----------------------------------------------------------------------------------------------------------
 
 
 def _general_flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs) -> int:

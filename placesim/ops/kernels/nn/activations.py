@@ -151,9 +151,6 @@ def _apply_same_shapes(function: Callable[..., Any]) -> Callable[..., Any]:
     return applied
 
 
-# --- rows -----------------------------------------------------------------------------------------------------------
-
-
 def _build_activation(
     function: Callable[..., Any], passes: Passes = ONE_PASS, *, needs_attrs: bool = False, is_cut: bool = False
 ) -> Kernel:

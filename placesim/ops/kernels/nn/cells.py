@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from placesim.core.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.ops.kernels.kernel import Flops, Tensor, elements
-from placesim.ops.kernels.shapes import Dims, ShapeContext, ShapeFunction, with_rank
+from placesim.ops.kernels.shapes import Dims, ShapeContext, with_rank
 
 STEP, SEQUENCE = slice(0, 1), slice(0, 2)
 """The axes of x that become the rows of the matrix product: `[batch]` of a cell, `[time, batch]` of a sequence."""
@@ -23,20 +23,10 @@ def check_dims(name: str, tensor: Tensor, meanings: Sequence[str], dims: Sequenc
             raise InvalidArgumentError(f"{name}.{word}({axis}) != {meaning}: {found} vs. {dim}")
 
 
-# --- shape functions ------------------------------------------------------------------------------------------------
-
-
-def build_infer_cell(outputs: int) -> ShapeFunction:
-    """Shape function of a cell with inputs x `[batch, inputs]` and a state `[batch, cell]`: all outputs are `[batch, cell]`."""
-
-    def infer_cell(context: ShapeContext) -> Sequence[Dims]:
-        x, state = with_rank(context.shapes[0], 2), with_rank(context.shapes[1], 2)
-        return ((x[0], state[1]),) * outputs
-
-    return infer_cell
-
-
-# --- costs ----------------------------------------------------------------------------------------------------------
+def infer_cell(context: ShapeContext, outputs: int) -> Sequence[Dims]:
+    """Static shapes of a cell with inputs x `[batch, inputs]` and a state `[batch, cell]`: all outputs are `[batch, cell]`."""
+    x, state = with_rank(context.shapes[0], 2), with_rank(context.shapes[1], 2)
+    return ((x[0], state[1]),) * outputs
 
 
 def build_product_flops(weights: Sequence[int], factor: int, batch_axes: slice, x: int = 0) -> Flops:

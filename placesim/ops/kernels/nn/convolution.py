@@ -201,7 +201,7 @@ def _check_launch_3d(tensor: Tensor, filters: Tensor, attrs: Attrs, layout: Tens
         raise InvalidArgumentError(f"Number of channels in filter ({part}) must match last dimension of input ({depth})")
 
 
-# --- shape functions ------------------------------------------------------------------------------------------------
+# --- shape functions, costs and memory ------------------------------------------------------------------------------
 
 
 def infer_convolution(context: ShapeContext, spatial: int) -> Sequence[Dims]:
@@ -291,15 +291,9 @@ def _check_named_groups(depth: int, filters: Sequence[int], groups: int) -> None
         raise ShapeError(f"Input depth divided by filter input depth does not match with groups parameter ({groups})")
 
 
-# --- costs ----------------------------------------------------------------------------------------------------------
-
-
 def forward_flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs, filters: int = 1) -> int:
     """A multiplication and an addition for each element of the output and each element of its filter."""
     return 2 * elements(outputs[0]) * elements((inputs[filters] or ())[:-1])
-
-
-# --- memory -----------------------------------------------------------------------------------------------------------
 
 
 def convolution_memory(memory: KernelMemory) -> None:
@@ -317,23 +311,19 @@ def convolution_memory(memory: KernelMemory) -> None:
             memory.temporary(tensor.size, (groups, *tensor.dims[:-1], tensor.dims[-1] // groups), tensor.dtype)
 
 
-_COST = CostModel("convolution")
+_CONVOLUTION = Kernel(
+    partial(convolve, spatial=2),
+    partial(infer_convolution, spatial=2),
+    forward_flops,
+    memory=convolution_memory,
+    traits=Trait.NEW_MEMORY,
+    cost=CostModel("convolution"),
+)
 
 TABLE: Table = {
     "Conv": Kernel(convolve_any, infer_any_convolution, forward_flops, memory=convolution_memory),
-    "Conv2D": Kernel(
-        partial(convolve, spatial=2),
-        partial(infer_convolution, spatial=2),
-        forward_flops,
-        memory=convolution_memory,
-        traits=Trait.NEW_MEMORY,
-        cost=_COST,
-    ),
-    "Conv3D": Kernel(
-        partial(convolve, spatial=3),
-        partial(infer_convolution, spatial=3),
-        forward_flops,
-        traits=Trait.NEW_MEMORY,
-        cost=_COST,
+    "Conv2D": _CONVOLUTION,
+    "Conv3D": _CONVOLUTION._replace(
+        compute=partial(convolve, spatial=3), shape=partial(infer_convolution, spatial=3), memory=None
     ),
 }

@@ -187,7 +187,7 @@ def _check_back_shapes_3d(inputs: Sequence[int], filters: Sequence[int], grads: 
             )
 
 
-# --- shape functions ------------------------------------------------------------------------------------------------
+# --- shape functions, costs and memory ------------------------------------------------------------------------------
 
 
 def infer_input_gradient_2d(context: ShapeContext) -> Sequence[Dims]:
@@ -221,9 +221,6 @@ def infer_as_input(context: ShapeContext, index: int, rank: int) -> Sequence[Dim
     return (with_rank(context.shapes[index], rank),)
 
 
-# --- costs ----------------------------------------------------------------------------------------------------------
-
-
 def input_gradient_flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs) -> int:
     """A multiplication and an addition for each element of the output's gradient and each element of its filter."""
     return 2 * elements(inputs[2]) * elements((inputs[1] or ())[:-1])
@@ -232,9 +229,6 @@ def input_gradient_flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs:
 def filter_gradient_flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs) -> int:
     """A multiplication and an addition for each element of the output's gradient and each element of its patch."""
     return 2 * elements(inputs[2]) * elements((outputs[0] or ())[:-1])
-
-
-# --- memory -----------------------------------------------------------------------------------------------------------
 
 
 _IMAGES_BYTES = 30 << 20
@@ -314,23 +308,20 @@ class _Products:
         memory.temporary(count * self.unrolled * self.item, (count, self.places, self.window), self.dtype)
 
 
-# --- rows -----------------------------------------------------------------------------------------------------------
-
-
 def _build_gradient(of: str, spatial: int, takes_sizes: bool) -> Kernel:
     """Kernel of the gradient of the `input` (first tensor) or `filter` (second); `takes_sizes`: that tensor is a shape."""
     if of == "input":
-        index, compute, flops = 0, convolve_back, input_gradient_flops
+        index, compute, flops, cost = 0, convolve_back, input_gradient_flops, CostModel("convolution input gradient")
         memory: MemoryRule = input_gradient_memory_3d if spatial == 3 else input_gradient_memory
     else:
-        index, compute, flops = 1, convolve_filter, filter_gradient_flops
+        index, compute, flops, cost = 1, convolve_filter, filter_gradient_flops, CostModel("convolution filter gradient")
         memory = filter_gradient_memory_3d if spatial == 3 else filter_gradient_memory
     return Kernel(
         partial(compute, spatial=spatial, takes_sizes=takes_sizes),
         partial(infer_from_sizes if takes_sizes else infer_as_input, index=index, rank=spatial + 2),
         flops,
         memory=memory,
-        cost=CostModel(f"convolution {of} gradient") if takes_sizes else ELEMENTWISE,
+        cost=cost if takes_sizes else ELEMENTWISE,
     )
 
 

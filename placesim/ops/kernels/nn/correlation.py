@@ -183,7 +183,8 @@ def correlate_back(grads: Tensor, filters: Tensor, windows: Sequence[SpatialWind
     back = mirrored(windows)
     if all(window.stride == 1 for window in windows) and suits(back, len(grads), channels, depth, grads.dtype):
         # a convolution of the gradients with the filter reversed
-        found, is_finite = correlate_tiles(np.ascontiguousarray(grads), _turned(filters), back)
+        turned = np.ascontiguousarray(filters[::-1, ::-1].swapaxes(-1, -2))
+        found, is_finite = correlate_tiles(np.ascontiguousarray(grads), turned, back)
         if is_finite:
             return found
     grads, matrix = np.ascontiguousarray(grads), np.ascontiguousarray(filters).reshape(-1, channels).T
@@ -214,11 +215,6 @@ def mirrored(windows: Sequence[SpatialWindow]) -> list[SpatialWindow]:
         window._replace(input=window.outputs, outputs=window.input, before=window.kernel - 1 - window.before)
         for window in windows
     ]
-
-
-def _turned(filters: Tensor) -> Tensor:
-    """`[taps, taps, inputs, outputs]` -> `[taps, taps, outputs, inputs]`, with the taps of both axes reversed."""
-    return np.ascontiguousarray(filters[::-1, ::-1].swapaxes(-1, -2))
 
 
 def _add_halves(grads: Tensor, filters: Tensor, windows: Sequence[SpatialWindow]) -> Tensor:

@@ -394,7 +394,7 @@ def _is_candidate(total: float, leaves: Sequence[_Beam], width: int) -> bool:
     return total > -math.inf and (len(leaves) < width or total > leaves[-1].total)
 
 
-# --- shape functions ------------------------------------------------------------------------------------------------
+# --- shape functions and memory -------------------------------------------------------------------------------------
 
 
 def _infer_loss(context: ShapeContext) -> Sequence[Dims]:
@@ -410,9 +410,6 @@ def _infer_decoder(context: ShapeContext) -> Sequence[Dims]:
     batch = merge_dim(logits[1], lengths[0])
     paths = context.attrs.get("top_paths", 1)
     return [*[(-1, 2)] * paths, *[(-1,)] * paths, *[(2,)] * paths, (batch, paths)]
-
-
-# --- memory -----------------------------------------------------------------------------------------------------------
 
 
 def decoder_memory(memory: KernelMemory) -> None:

@@ -217,7 +217,7 @@ def _add_multiplied(tensor: Tensor) -> Tensor:
     return add_one_by_one(np.concatenate((sums[..., 0].astype(tensor.dtype), tensor[..., whole:]), axis=-1))
 
 
-# --- kernels --------------------------------------------------------------------------------------------------------
+# --- kernels, shape functions, costs and memory ---------------------------------------------------------------------
 
 
 def convolve_depthwise(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
@@ -348,9 +348,6 @@ def _back_windows(
     return windows
 
 
-# --- shape functions ------------------------------------------------------------------------------------------------
-
-
 def infer_depthwise(context: ShapeContext) -> Sequence[Dims]:
     """Static shape: batch, windows, and channels * multiplier. Unlike the kernel, it supports dilations.
 
@@ -369,9 +366,6 @@ def infer_depthwise(context: ShapeContext) -> Sequence[Dims]:
     return (arrange(dims[0], outputs, multiply_dims(depth, filters[3]), layout),)
 
 
-# --- costs ----------------------------------------------------------------------------------------------------------
-
-
 def forward_flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs) -> int:
     """Two operations for each element of the output and each tap."""
     return 2 * elements(outputs[0]) * elements((inputs[1] or ())[:2])
@@ -385,9 +379,6 @@ def input_gradient_flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs:
 def filter_gradient_flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs) -> int:
     """Two operations for each element of the output's gradient and each tap of the filter's gradient."""
     return 2 * elements(inputs[2]) * elements((outputs[0] or ())[:2])
-
-
-# --- memory -----------------------------------------------------------------------------------------------------------
 
 
 def depthwise_memory(memory: KernelMemory, is_gradient: bool = False) -> None:

@@ -17,7 +17,7 @@ from placesim.ops.kernels.nn.windows import SpatialWindow, check_entries, check_
 from placesim.ops.kernels.precision import lowest
 from placesim.ops.kernels.shapes import Dims, ShapeContext, ShapeError, as_second, format_dims, merge_dim, unchanged, with_rank
 
-# --- kernels --------------------------------------------------------------------------------------------------------
+# --- kernels and shape functions ------------------------------------------------------------------------------------
 
 
 def dilate(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
@@ -120,9 +120,6 @@ def _back_windows(tensor: Tensor, filters: Tensor, grads: Tensor, attrs: Attrs) 
     if grads.shape != shape:
         raise InvalidArgumentError("out_backprop has incompatible size.")
     return windows
-
-
-# --- shape functions ------------------------------------------------------------------------------------------------
 
 
 def infer_dilation(context: ShapeContext) -> Sequence[Dims]:

@@ -16,7 +16,7 @@ import numpy as np
 from placesim.core.dtypes import DOUBLE
 from placesim.core.errors import InvalidArgumentError, UnimplementedError
 from placesim.ops.attributes import Attrs, TensorValue, format_float, format_tensor
-from placesim.ops.kernels.kernel import Compute, Kernel, KernelContext, Table, Tensor, per_element
+from placesim.ops.kernels.kernel import Kernel, KernelContext, Table, Tensor, per_element
 from placesim.ops.kernels.memory_rules import KernelMemory
 from placesim.ops.kernels.nn.convolution_gradients import infer_as_input
 from placesim.ops.kernels.nn.pooling_gradients import max_pool_gradient_memory
@@ -88,20 +88,22 @@ def _reduce_windows(value: Tensor, sequences: Sequence[Tensor], overlapping: boo
 # --- pooling --------------------------------------------------------------------------------------------------------
 
 
-def _build_pool(noun: str, finish: Callable[[Tensor, Sequence[Tensor], bool], Tensor]) -> Compute:
-    """Build a kernel that returns the pooled value, and the sequences of starts for rows and for columns.
+def pool(
+    inputs: Sequence[Tensor],
+    attrs: Attrs,
+    context: KernelContext,
+    noun: str,
+    finish: Callable[[Tensor, Sequence[Tensor], bool], Tensor],
+) -> Sequence[Tensor]:
+    """Return the pooled value, and the sequences of starts for rows and for columns.
 
-    `noun` names the pooling in messages. The kernel raises InvalidArgumentError or UnimplementedError for an input or ratios
-    that do not fit.
+    `finish` pools the windows, and `noun` names the pooling in messages. Raises InvalidArgumentError for an input or ratios
+    that do not fit, and UnimplementedError for ratios of batch or channels.
     """
-
-    def compute(inputs: Sequence[Tensor], attrs: Attrs, context: KernelContext) -> Sequence[Tensor]:
-        (value,) = inputs
-        counts = _count_windows(noun, value, attrs)
-        sequences = _sequences(value.shape[1:3], counts[1:3], attrs, context)
-        return finish(value, sequences, attrs["overlapping"]), *sequences
-
-    return compute
+    (value,) = inputs
+    counts = _count_windows(noun, value, attrs)
+    sequences = _sequences(value.shape[1:3], counts[1:3], attrs, context)
+    return finish(value, sequences, attrs["overlapping"]), *sequences
 
 
 def _count_windows(noun: str, value: Tensor, attrs: Attrs) -> list[int]:
@@ -144,15 +146,14 @@ def _max(value: Tensor, sequences: Sequence[Tensor], overlapping: bool) -> Tenso
 def _average(value: Tensor, sequences: Sequence[Tensor], overlapping: bool) -> Tensor:
     dtype = value.dtype
     sums = _reduce_windows(value, sequences, overlapping, partial(np.add.reduce, dtype=dtype))
-    rows, columns = (_lengths(sequence, size, overlapping) for sequence, size in zip(sequences, value.shape[1:3], strict=True))
+    rows, columns = (
+        [window.stop - window.start for window in _windows(sequence, size, overlapping)]
+        for sequence, size in zip(sequences, value.shape[1:3], strict=True)
+    )
     counts = np.outer(rows, columns)[:, :, None]
     # C++ divides integers toward zero
     means: Tensor = np.sign(sums) * (np.abs(sums) // counts) if np.issubdtype(dtype, np.integer) else sums / counts
     return means.astype(dtype)
-
-
-def _lengths(sequence: Tensor, size: int, overlapping: bool) -> Tensor:
-    return np.array([window.stop - window.start for window in _windows(sequence, size, overlapping)], np.int64)
 
 
 # --- gradients ------------------------------------------------------------------------------------------------------
@@ -271,7 +272,7 @@ def _aligned(sequence: Tensor) -> list[str]:
     return [text.rjust(max(map(len, texts))) for text in texts]
 
 
-# --- shape functions ------------------------------------------------------------------------------------------------
+# --- shape functions and memory -------------------------------------------------------------------------------------
 
 
 def _infer_pool(context: ShapeContext) -> Sequence[Dims]:
@@ -295,18 +296,17 @@ def _infer_average_gradient(context: ShapeContext) -> Sequence[Dims]:
     return (tuple(value.tolist()),)
 
 
-# --- memory -----------------------------------------------------------------------------------------------------------
-
-
 def average_gradient_memory(memory: KernelMemory) -> None:
     """The gradient, and a temporary in which it is summed in doubles."""
     memory.temporary_like(memory.outputs[0], DOUBLE)
 
 
 TABLE: Table = {
-    "FractionalAvgPool": Kernel(_build_pool("average", _average), _infer_pool, per_element(0), needs_context=True),
+    "FractionalAvgPool": Kernel(
+        partial(pool, noun="average", finish=_average), _infer_pool, per_element(0), needs_context=True
+    ),
     "FractionalAvgPoolGrad": Kernel(pool_average_gradient, _infer_average_gradient, memory=average_gradient_memory),
-    "FractionalMaxPool": Kernel(_build_pool("max", _max), _infer_pool, per_element(0), needs_context=True),
+    "FractionalMaxPool": Kernel(partial(pool, noun="max", finish=_max), _infer_pool, per_element(0), needs_context=True),
     "FractionalMaxPoolGrad": Kernel(
         pool_max_gradient, partial(infer_as_input, index=0, rank=4), memory=max_pool_gradient_memory
     ),

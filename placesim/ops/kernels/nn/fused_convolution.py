@@ -123,9 +123,6 @@ def _padded(dim: int, pair: Tensor) -> int:
     return add_dims(dim, before + after)
 
 
-# --- rows -----------------------------------------------------------------------------------------------------------
-
-
 def _build_row(is_resized: bool) -> Kernel:
     return Kernel(
         partial(convolve_padded, is_resized=is_resized),

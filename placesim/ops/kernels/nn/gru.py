@@ -6,6 +6,7 @@ One matrix product with `[x, h]` gives both gates, another with `[x, reset * h]`
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 
@@ -15,7 +16,7 @@ from placesim.ops.kernels.kernel import Kernel, Table, Tensor
 from placesim.ops.kernels.linalg.products import product
 from placesim.ops.kernels.math.elementwise import sigmoid
 from placesim.ops.kernels.memory_rules import KernelMemory, item_size
-from placesim.ops.kernels.nn.cells import STEP, build_infer_cell, build_product_flops, check_dims
+from placesim.ops.kernels.nn.cells import STEP, build_product_flops, check_dims, infer_cell
 from placesim.ops.kernels.shapes import Dims, ShapeContext, with_rank
 
 
@@ -73,16 +74,10 @@ def _check_gru(inputs: Sequence[Tensor]) -> None:
         check_dims(name, tensor, (meaning,), (dim,), "dim_size")
 
 
-# --- shape functions ------------------------------------------------------------------------------------------------
-
-
 def _infer_gru_gradient(context: ShapeContext) -> Sequence[Dims]:
     x, state, w_ru = (with_rank(dims, 2) for dims in context.shapes[:3])
     cell = (x[0], state[1])
     return x, cell, cell, (x[0], w_ru[1])
-
-
-# --- memory -----------------------------------------------------------------------------------------------------------
 
 
 def gru_memory(memory: KernelMemory) -> None:
@@ -105,13 +100,16 @@ def gru_gradient_memory(memory: KernelMemory) -> None:
 
 
 def _take_rows(memory: KernelMemory, batch: int, columns: Sequence[int]) -> None:
+    """Allocate temporaries `[batch, count]` for each count of columns."""
     dtype = memory.inputs[0].dtype
     for count in columns:
         memory.temporary(batch * count * item_size(dtype), (batch, count), dtype)
 
 
 TABLE: Table = {
-    "GRUBlockCell": Kernel(run_gru_cell, build_infer_cell(4), build_product_flops((2, 3), 1, STEP), memory=gru_memory),
+    "GRUBlockCell": Kernel(
+        run_gru_cell, partial(infer_cell, outputs=4), build_product_flops((2, 3), 1, STEP), memory=gru_memory
+    ),
     "GRUBlockCellGrad": Kernel(
         run_gru_cell_gradient, _infer_gru_gradient, build_product_flops((2, 3), 1, STEP), memory=gru_gradient_memory
     ),

@@ -130,7 +130,7 @@ def square_loss(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     return ((np.dot(wide, wide) / 2).astype(flat.dtype),)
 
 
-# --- shape functions ------------------------------------------------------------------------------------------------
+# --- shape functions and memory -------------------------------------------------------------------------------------
 
 
 def _infer_softmax(context: ShapeContext) -> Sequence[Dims]:
@@ -156,9 +156,6 @@ def _infer_sparse_cross_entropy(context: ShapeContext) -> Sequence[Dims]:
     (batch, classes), (labels,) = with_rank(context.shapes[0], 2), with_rank(context.shapes[1], 1)
     batch = merge_dim(batch, labels)
     return (batch,), (batch, classes)
-
-
-# --- memory -----------------------------------------------------------------------------------------------------------
 
 
 def cross_entropy_memory(memory: KernelMemory) -> None:

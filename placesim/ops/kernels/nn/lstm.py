@@ -7,6 +7,7 @@ In the second version of the sequence ops, it is input, forget, cell, output (IF
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -14,11 +15,11 @@ import numpy as np
 from placesim.core.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.ops.kernels.cost_model import CostModel
-from placesim.ops.kernels.kernel import Compute, Kernel, Table, Tensor
+from placesim.ops.kernels.kernel import Kernel, Table, Tensor
 from placesim.ops.kernels.linalg.products import product
 from placesim.ops.kernels.math.elementwise import sigmoid
 from placesim.ops.kernels.memory_rules import ALIGNMENT, KernelMemory, item_size
-from placesim.ops.kernels.nn.cells import SEQUENCE, STEP, build_infer_cell, build_product_flops, check_dims
+from placesim.ops.kernels.nn.cells import SEQUENCE, STEP, build_product_flops, check_dims, infer_cell
 from placesim.ops.kernels.shapes import Dims, ShapeContext, divide_dim, multiply_dims, with_rank
 
 
@@ -191,54 +192,43 @@ def _first_dims(name: str, tensor: Tensor) -> tuple[int, int]:
 # --- sequences ------------------------------------------------------------------------------------------------------
 
 
-def _build_sequence(layout: _Layout) -> Compute:
-    """Build the kernel of a whole sequence: all steps' outputs `[time, batch, cell]`, from x `[time, batch, inputs]`.
+def run_lstm(inputs: Sequence[Tensor], attrs: Attrs, layout: _Layout) -> Sequence[Tensor]:
+    """A whole sequence: x `[time, batch, inputs]`, initial state and weights -> all steps' outputs, each `[time, batch, cell]`.
 
-    The outputs after the first `seq_len_max` steps are zero. The kernel raises InvalidArgumentError for shapes that do not fit.
+    The outputs after the first `seq_len_max` steps are zero. Raises InvalidArgumentError for shapes that do not fit.
     """
-
-    def compute(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-        _check_sequence(inputs)
-        x, cs, h, *weights = _widened(inputs[1:])
-        outputs = np.zeros((7, *x.shape[:2], cs.shape[1]), x.dtype)
-        for time in range(int(inputs[0])):
-            step = _step(x[time], cs, h, _Weights(*weights), attrs, layout)
-            outputs[:, time] = step
-            cs, h = step.cs, step.h
-        return _narrowed(list(outputs), attrs)
-
-    return compute
+    _check_sequence(inputs)
+    x, cs, h, *weights = _widened(inputs[1:])
+    outputs = np.zeros((7, *x.shape[:2], cs.shape[1]), x.dtype)
+    for time in range(int(inputs[0])):
+        step = _step(x[time], cs, h, _Weights(*weights), attrs, layout)
+        outputs[:, time] = step
+        cs, h = step.cs, step.h
+    return _narrowed(list(outputs), attrs)
 
 
-def _build_sequence_gradient(layout: _Layout) -> Compute:
-    """Build the kernel of a sequence's gradients: of x, the initial cs and h, w, the peepholes and b.
-
-    The kernel raises InvalidArgumentError for shapes that do not fit.
-    """
-
-    def compute(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-        _check_sequence_gradient(inputs, attrs["use_peephole"])
-        x, cs_first, h_first, *rest = _widened(inputs[1:])
-        weights = _Weights(*rest[:5])
-        i, cs, f, o, ci, co, h, cs_grad, h_grad = rest[5:]
-        d_x, d_weights = np.zeros_like(x), [np.zeros_like(part) for part in weights]
-        d_cs, d_h = np.zeros_like(cs_first), np.zeros_like(h_first)
-        for time in reversed(range(int(inputs[0]))):
-            cs_prev, h_prev = (cs[time - 1], h[time - 1]) if time else (cs_first, h_first)
-            step = _Step(i[time], cs[time], f[time], o[time], ci[time], co[time], h[time])
-            gradient = _step_gradient(
-                cs_prev, step, cs_grad[time] + d_cs, h_grad[time] + d_h, weights, attrs["use_peephole"], layout
-            )
-            d_xh = product(gradient.gates, weights.w.T)
-            d_x[time], d_h = d_xh[:, : x.shape[2]], d_xh[:, x.shape[2] :]
-            d_cs = gradient.cs_prev
-            xh = np.concatenate((x[time], h_prev), axis=1)
-            parts = (product(xh.T, gradient.gates), *gradient[2:], np.sum(gradient.gates, axis=0))
-            for total, part in zip(d_weights, parts, strict=True):
-                total += part
-        return _narrowed((d_x, d_cs, d_h, *d_weights), attrs)
-
-    return compute
+def run_lstm_gradient(inputs: Sequence[Tensor], attrs: Attrs, layout: _Layout) -> Sequence[Tensor]:
+    """The gradients of a sequence's x, initial cs and h, w, peepholes and b. Raises InvalidArgumentError for other shapes."""
+    _check_sequence_gradient(inputs, attrs["use_peephole"])
+    x, cs_first, h_first, *rest = _widened(inputs[1:])
+    weights = _Weights(*rest[:5])
+    i, cs, f, o, ci, co, h, cs_grad, h_grad = rest[5:]
+    d_x, d_weights = np.zeros_like(x), [np.zeros_like(part) for part in weights]
+    d_cs, d_h = np.zeros_like(cs_first), np.zeros_like(h_first)
+    for time in reversed(range(int(inputs[0]))):
+        cs_prev, h_prev = (cs[time - 1], h[time - 1]) if time else (cs_first, h_first)
+        step = _Step(i[time], cs[time], f[time], o[time], ci[time], co[time], h[time])
+        gradient = _step_gradient(
+            cs_prev, step, cs_grad[time] + d_cs, h_grad[time] + d_h, weights, attrs["use_peephole"], layout
+        )
+        d_xh = product(gradient.gates, weights.w.T)
+        d_x[time], d_h = d_xh[:, : x.shape[2]], d_xh[:, x.shape[2] :]
+        d_cs = gradient.cs_prev
+        xh = np.concatenate((x[time], h_prev), axis=1)
+        parts = (product(xh.T, gradient.gates), *gradient[2:], np.sum(gradient.gates, axis=0))
+        for total, part in zip(d_weights, parts, strict=True):
+            total += part
+    return _narrowed((d_x, d_cs, d_h, *d_weights), attrs)
 
 
 def _check_length(length: Tensor) -> None:
@@ -306,7 +296,7 @@ def _check_sequence_gradient(inputs: Sequence[Tensor], peephole: bool) -> None:
     _check_steps_in(length, x)
 
 
-# --- shape functions ------------------------------------------------------------------------------------------------
+# --- shape functions and memory -------------------------------------------------------------------------------------
 
 
 def _infer_cell_gradient(context: ShapeContext) -> Sequence[Dims]:
@@ -321,9 +311,6 @@ def _infer_sequence(context: ShapeContext) -> Sequence[Dims]:
 
 def _infer_sequence_gradient(context: ShapeContext) -> Sequence[Dims]:
     return [with_rank(dims, rank) for dims, rank in zip(context.shapes[1:9], (3, 2, 2, 2, 1, 1, 1, 1), strict=True)]
-
-
-# --- memory -----------------------------------------------------------------------------------------------------------
 
 
 def lstm_cell_memory(memory: KernelMemory) -> None:
@@ -390,29 +377,28 @@ def _copy_slices(memory: KernelMemory, steps: Iterable[int], slices: Sequence[tu
             waiting.remove((size, back))
 
 
-_COST, _GRADIENT_COST = CostModel("recurrent"), CostModel("recurrent gradient")
+_SEQUENCE = Kernel(
+    partial(run_lstm, layout=_ICFO),
+    _infer_sequence,
+    build_product_flops((4,), 1, SEQUENCE, 1),
+    memory=lstm_memory,
+    cost=CostModel("recurrent"),
+)
+_SEQUENCE_GRADIENT = Kernel(
+    partial(run_lstm_gradient, layout=_ICFO),
+    _infer_sequence_gradient,
+    build_product_flops((4,), 2, SEQUENCE, 1),
+    memory=lstm_gradient_memory,
+    cost=CostModel("recurrent gradient"),
+)
 
 TABLE: Table = {
-    "BlockLSTM": Kernel(
-        _build_sequence(_ICFO), _infer_sequence, build_product_flops((4,), 1, SEQUENCE, 1), memory=lstm_memory, cost=_COST
+    "BlockLSTM": _SEQUENCE,
+    "BlockLSTMGrad": _SEQUENCE_GRADIENT,
+    "BlockLSTMGradV2": _SEQUENCE_GRADIENT._replace(compute=partial(run_lstm_gradient, layout=_IFCO)),
+    "BlockLSTMV2": _SEQUENCE._replace(compute=partial(run_lstm, layout=_IFCO)),
+    "LSTMBlockCell": Kernel(
+        run_lstm_cell, partial(infer_cell, outputs=7), build_product_flops((3,), 1, STEP), memory=lstm_cell_memory
     ),
-    "BlockLSTMGrad": Kernel(
-        _build_sequence_gradient(_ICFO),
-        _infer_sequence_gradient,
-        build_product_flops((4,), 2, SEQUENCE, 1),
-        memory=lstm_gradient_memory,
-        cost=_GRADIENT_COST,
-    ),
-    "BlockLSTMGradV2": Kernel(
-        _build_sequence_gradient(_IFCO),
-        _infer_sequence_gradient,
-        build_product_flops((4,), 2, SEQUENCE, 1),
-        memory=lstm_gradient_memory,
-        cost=_GRADIENT_COST,
-    ),
-    "BlockLSTMV2": Kernel(
-        _build_sequence(_IFCO), _infer_sequence, build_product_flops((4,), 1, SEQUENCE, 1), memory=lstm_memory, cost=_COST
-    ),
-    "LSTMBlockCell": Kernel(run_lstm_cell, build_infer_cell(7), build_product_flops((3,), 1, STEP), memory=lstm_cell_memory),
     "LSTMBlockCellGrad": Kernel(run_lstm_cell_gradient, _infer_cell_gradient, memory=lstm_cell_gradient_memory),
 }

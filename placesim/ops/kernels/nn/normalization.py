@@ -356,7 +356,7 @@ def normalize_local_back(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Ten
     return (found.reshape(grads.shape).astype(grads.dtype),)
 
 
-# --- shape functions ------------------------------------------------------------------------------------------------
+# --- shape functions and memory -------------------------------------------------------------------------------------
 
 
 def _infer_bias(context: ShapeContext) -> Sequence[Dims]:
@@ -420,9 +420,6 @@ def _infer_local(context: ShapeContext) -> Sequence[Dims]:
     return (found,)
 
 
-# --- memory -----------------------------------------------------------------------------------------------------------
-
-
 def normalization_memory(memory: KernelMemory) -> None:
     """Mean and variance reuse the inputs' buffers; on a CPU, NCHW has transposed copies of input and output."""
     memory.allocate(0)
@@ -471,8 +468,6 @@ def global_gradient_memory(memory: KernelMemory) -> None:
     memory.temporary_like(memory.inputs[1])
     memory.temporary_like(memory.inputs[1])
 
-
-# --- rows -----------------------------------------------------------------------------------------------------------
 
 _NORMALIZATION = Kernel(
     normalize_batch,

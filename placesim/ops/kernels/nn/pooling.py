@@ -199,7 +199,7 @@ def pool_volumes(inputs: Sequence[Tensor], attrs: Attrs, function: Callable[[Ten
     return (function(tensor, pool_3d(tensor.shape, attrs)),)
 
 
-# --- shape functions ------------------------------------------------------------------------------------------------
+# --- shape functions and costs --------------------------------------------------------------------------------------
 
 
 def infer_pool(context: ShapeContext, op: str, spatial: int = 2, outputs: int = 1, is_second: bool = False) -> Sequence[Dims]:
@@ -264,29 +264,21 @@ def _static_pool(dims: Sequence[int], attrs: Attrs, layout: TensorLayout, op: st
     return arrange(dims[0], outputs, channels, layout)
 
 
-# --- costs ----------------------------------------------------------------------------------------------------------
-
-
 def window_flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs) -> int:
     """One operation for each element of the output and each cell of a window."""
     return elements(outputs[0]) * prod(attrs.get("ksize", ()))
 
 
+def _build_volume_pool(op: str, function: Callable[[Tensor, PoolWindows], Tensor]) -> Kernel:
+    compute, infer = partial(pool_volumes, function=function), partial(infer_pool, op=op, spatial=3)
+    return Kernel(compute, infer, window_flops, cost=CostModel("volume pooling"))
+
+
 TABLE: Table = {
     "AvgPool": Kernel(average, partial(infer_pool, op="AvgPool"), window_flops, cost=CostModel("pooling")),
-    "AvgPool3D": Kernel(
-        partial(pool_volumes, function=pool_mean),
-        partial(infer_pool, op="AvgPool", spatial=3),
-        window_flops,
-        cost=CostModel("volume pooling"),
-    ),
+    "AvgPool3D": _build_volume_pool("AvgPool", pool_mean),
     "MaxPool": Kernel(maximum, partial(infer_pool, op="MaxPool"), window_flops, cost=CostModel("pooling")),
     "MaxPoolV2": Kernel(maximum, partial(infer_sized_pool, first=1), window_flops),
     "MaxPoolWithArgmax": Kernel(maximum_with_places, infer_pool_with_places, window_flops),
-    "MaxPool3D": Kernel(
-        partial(pool_volumes, function=pool_max),
-        partial(infer_pool, op="MaxPool", spatial=3),
-        window_flops,
-        cost=CostModel("volume pooling"),
-    ),
+    "MaxPool3D": _build_volume_pool("MaxPool", pool_max),
 }

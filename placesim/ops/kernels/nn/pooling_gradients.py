@@ -221,15 +221,12 @@ def maximum_back_with_places(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence
     return (output.reshape(tensor.shape),)
 
 
-# --- costs ----------------------------------------------------------------------------------------------------------
+# --- costs and memory -----------------------------------------------------------------------------------------------
 
 
 def gradient_flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs, index: int) -> int:
     """One operation for each element of the gradients, which are input `index`, and each cell of a window."""
     return elements(inputs[index]) * prod(attrs.get("ksize", ()))
-
-
-# --- memory -----------------------------------------------------------------------------------------------------------
 
 
 def max_pool_gradient_memory(memory: KernelMemory) -> None:
@@ -239,9 +236,6 @@ def max_pool_gradient_memory(memory: KernelMemory) -> None:
     memory.forward_temporary(1)
     memory.temporary_like(memory.inputs[1], INT64)
     memory.forward(0, 0)
-
-
-# --- rows -----------------------------------------------------------------------------------------------------------
 
 
 def _build_shaped_as(compute: Compute, index: int, rank: int, grads: int = 2, memory: MemoryRule | None = None) -> Kernel:

@@ -18,8 +18,9 @@ from placesim.ops.attributes import Attrs
 from placesim.ops.kernels.device_resources import ResourceHandle
 from placesim.ops.kernels.kernel import KernelContext, KernelWait, Table, Tensor
 from placesim.ops.kernels.named_resources import build_finder, check_signature, infer_two_strings, makers, name_resource, users
+from placesim.ops.kernels.partial_shapes import is_compatible, show_partial
 from placesim.ops.kernels.shape_operands import shape_text
-from placesim.ops.kernels.shapes import Dims, ShapeContext, format_dims, scalar, with_rank
+from placesim.ops.kernels.shapes import Dims, ShapeContext, scalar, with_rank
 
 RESOURCE_TYPE = "N10tensorflow26ConditionalAccumulatorBaseE"
 
@@ -44,24 +45,14 @@ class DenseGradients:
     def check(self, gradient: Sequence[Tensor], shape: Dims, is_first: bool) -> None:
         (tensor,) = gradient
         for expected in (shape,) if is_first else (self._sum.shape, shape):
-            if not _is_compatible(expected, tensor.shape):
-                raise InvalidArgumentError(f"Shape mismatch: expected {_partial_text(expected)}, got {shape_text(tensor)}")
+            if not is_compatible(expected, tensor.shape):
+                raise InvalidArgumentError(f"Shape mismatch: expected {show_partial(expected)}, got {shape_text(tensor)}")
 
     def add(self, gradient: Sequence[Tensor], is_first: bool) -> None:
         self._sum = gradient[0] if is_first else self._sum + gradient[0]
 
     def take(self, count: int, is_mean: bool, shape: Dims) -> Sequence[Tensor]:
         return (self._sum / self._sum.dtype.type(count) if is_mean else self._sum,)
-
-
-def _is_compatible(partial: Dims, shape: tuple[int, ...]) -> bool:
-    return partial is None or (
-        len(partial) == len(shape) and all(dim in (-1, found) for dim, found in zip(partial, shape, strict=True))
-    )
-
-
-def _partial_text(dims: Dims) -> str:
-    return "<unknown>" if dims is None else format_dims(dims)
 
 
 @dataclass(slots=True)

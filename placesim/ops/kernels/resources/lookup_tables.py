@@ -6,6 +6,7 @@ Source: TensorFlow's `lookup_table_op.cc` and `lookup_ops.cc`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ import numpy as np
 from placesim.core.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.ops.kernels.device_resources import ResourceHandle
-from placesim.ops.kernels.kernel import Compute, Kernel, KernelContext, Tensor
+from placesim.ops.kernels.kernel import Kernel, KernelContext, Tensor
 from placesim.ops.kernels.kernel import Table as KernelTable
 from placesim.ops.kernels.named_resources import (
     build_finder,
@@ -105,13 +106,9 @@ def build_table(make: Maker) -> Callable[..., ResourceHandle]:
     return find_or_make
 
 
-def build_anonymous(make: Maker) -> Compute:
-    """Build a kernel that creates a new table at each run, and returns its handle."""
-
-    def make_new(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-        return (make_anonymous(context, RESOURCE_TYPE, "AnonymousLookupTable", lambda: make(inputs, attrs)),)
-
-    return make_new
+def make_anonymous_table(inputs: Sequence[Any], attrs: Attrs, context: KernelContext, make: Maker) -> Sequence[Any]:
+    """Create a new table, and return its handle."""
+    return (make_anonymous(context, RESOURCE_TYPE, "AnonymousLookupTable", lambda: make(inputs, attrs)),)
 
 
 # --- use ------------------------------------------------------------------------------------------------------------
@@ -263,12 +260,16 @@ TABLE: KernelTable = {
         "MutableHashTableOfTensors", "MutableHashTableOfTensorsV2", build_table(_changing_vectors), _infer_scalar_key_handle
     ),
     **makers("MutableDenseHashTable", "MutableDenseHashTableV2", build_table(_dense), _infer_dense_handle),
-    "AnonymousHashTable": Kernel(build_anonymous(_fixed), scalar, needs_context=True),
-    "AnonymousMutableHashTable": Kernel(build_anonymous(_changing), _infer_scalar_key_handle, needs_context=True),
-    "AnonymousMutableHashTableOfTensors": Kernel(
-        build_anonymous(_changing_vectors), _infer_scalar_key_handle, needs_context=True
+    "AnonymousHashTable": Kernel(partial(make_anonymous_table, make=_fixed), scalar, needs_context=True),
+    "AnonymousMutableHashTable": Kernel(
+        partial(make_anonymous_table, make=_changing), _infer_scalar_key_handle, needs_context=True
     ),
-    "AnonymousMutableDenseHashTable": Kernel(build_anonymous(_dense), _infer_dense_handle, needs_context=True),
+    "AnonymousMutableHashTableOfTensors": Kernel(
+        partial(make_anonymous_table, make=_changing_vectors), _infer_scalar_key_handle, needs_context=True
+    ),
+    "AnonymousMutableDenseHashTable": Kernel(
+        partial(make_anonymous_table, make=_dense), _infer_dense_handle, needs_context=True
+    ),
     **users("LookupTableFind", "LookupTableFindV2", find, _infer_find_by_strings, _infer_find),
     **users("LookupTableInsert", "LookupTableInsertV2", insert, infer_takes_two_strings, _infer_insert),
     "LookupTableRemoveV2": Kernel(remove, _infer_remove, needs_context=True),

@@ -85,9 +85,6 @@ def _as_array(value: Any) -> np.ndarray[Any, Any]:
     return array
 
 
-# --- shape functions ------------------------------------------------------------------------------------------------
-
-
 def _infer_declared(context: ShapeContext) -> Sequence[Dims]:
     return (None,) * len(context.attrs["Tout"])
 

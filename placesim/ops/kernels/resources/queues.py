@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from placesim.core.dtypes import INT32, INT64, DataType
 from placesim.core.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.ops.kernels.device_resources import ResourceHandle
-from placesim.ops.kernels.kernel import Compute, Kernel, KernelContext, Table
+from placesim.ops.kernels.kernel import Kernel, KernelContext, Table
 from placesim.ops.kernels.memory_rules import KernelMemory
 from placesim.ops.kernels.named_resources import (
     build_finder,
@@ -251,22 +252,18 @@ def dequeue(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequ
     return attempt(queue, context, inputs, lambda: DequeueAttempt(1))[0]
 
 
-def build_dequeue_batch(op: str, allow_fewer: bool) -> Compute:
-    """Build a kernel: (queue, n) -> n elements as a batch, `[n, ...]`; with `allow_fewer` a closed queue may return fewer.
+def dequeue_batch(inputs: Sequence[Any], attrs: Attrs, context: KernelContext, op: str, allow_fewer: bool) -> Sequence[Any]:
+    """(queue, n) -> n elements as a batch, `[n, ...]`; with `allow_fewer` a closed queue may return fewer.
 
-    The kernel raises InvalidArgumentError for a negative n, other types, and a timeout, and the errors of `take_batch`.
+    Raises InvalidArgumentError for a negative n, other types, and a timeout, and the errors of `take_batch`.
     """
-
-    def dequeue_batch(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-        check_timeout(attrs)
-        queue = find_queue(inputs[0], context)
-        count = int(np.asarray(inputs[1]).reshape(-1)[0])
-        if count < 0:
-            raise InvalidArgumentError(f"{op} requested {count} < 0 elements")
-        check_signature(inputs[0], ((INT32,), attrs["component_types"]), ((INT32,), queue.dtypes))
-        return take_batch(queue, context, inputs, count, allow_fewer)
-
-    return dequeue_batch
+    check_timeout(attrs)
+    queue = find_queue(inputs[0], context)
+    count = int(np.asarray(inputs[1]).reshape(-1)[0])
+    if count < 0:
+        raise InvalidArgumentError(f"{op} requested {count} < 0 elements")
+    check_signature(inputs[0], ((INT32,), attrs["component_types"]), ((INT32,), queue.dtypes))
+    return take_batch(queue, context, inputs, count, allow_fewer)
 
 
 def take_batch(queue: Queue, context: KernelContext, inputs: Sequence[Any], count: int, allow_fewer: bool) -> Sequence[Any]:
@@ -316,7 +313,7 @@ def tell_size(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Se
     return (np.int32(len(find_queue(inputs[0], context).elements)),)
 
 
-# --- shape functions ------------------------------------------------------------------------------------------------
+# --- shape functions and memory -------------------------------------------------------------------------------------
 
 
 def _infer_many(context: ShapeContext) -> Sequence[Dims]:
@@ -324,9 +321,6 @@ def _infer_many(context: ShapeContext) -> Sequence[Dims]:
     if count is not None and int(count.reshape(-1)[0]) < 0:
         raise ShapeError(f"Input 'n' must be >= 0, but is {int(count.reshape(-1)[0])}")
     return infer_unknown_outputs(context)
-
-
-# --- memory -----------------------------------------------------------------------------------------------------------
 
 
 def enqueue_memory(memory: KernelMemory) -> None:
@@ -357,48 +351,30 @@ def dequeue_batch_memory(memory: KernelMemory) -> None:
         store.drop(store.oldest())
 
 
+_waiting = partial(users, may_wait=True)
+
 TABLE: Table = {
     "FakeQueue": Kernel(fake_queue, infer_two_strings, needs_context=True),
     **makers("FIFOQueue", "FIFOQueueV2", build_queue("FIFOQueue")),
     **makers("RandomShuffleQueue", "RandomShuffleQueueV2", build_queue("RandomShuffleQueue")),
     **makers("PaddingFIFOQueue", "PaddingFIFOQueueV2", build_queue("PaddingFIFOQueue")),
     **makers("PriorityQueue", "PriorityQueueV2", build_queue("PriorityQueue")),
-    **users("QueueEnqueue", "QueueEnqueueV2", enqueue, no_outputs, no_outputs, may_wait=True, memory=enqueue_memory),
-    **users(
-        *("QueueEnqueueMany", "QueueEnqueueManyV2"),
-        enqueue_many,
-        no_outputs,
-        no_outputs,
-        may_wait=True,
-        memory=enqueue_many_memory,
-    ),
-    **users(
-        *("QueueDequeue", "QueueDequeueV2"),
-        dequeue,
-        infer_unknown_outputs,
-        infer_unknown_outputs,
-        may_wait=True,
-        memory=dequeue_memory,
-    ),
-    **users(
-        "QueueDequeueMany",
-        "QueueDequeueManyV2",
-        build_dequeue_batch("DequeueManyOp", allow_fewer=False),
-        infer_unknown_outputs,
-        _infer_many,
-        may_wait=True,
+    **_waiting("QueueEnqueue", "QueueEnqueueV2", enqueue, no_outputs, no_outputs, memory=enqueue_memory),
+    **_waiting("QueueEnqueueMany", "QueueEnqueueManyV2", enqueue_many, no_outputs, no_outputs, memory=enqueue_many_memory),
+    **_waiting("QueueDequeue", "QueueDequeueV2", dequeue, infer_unknown_outputs, infer_unknown_outputs, memory=dequeue_memory),
+    **_waiting(
+        *("QueueDequeueMany", "QueueDequeueManyV2"),
+        partial(dequeue_batch, op="DequeueManyOp", allow_fewer=False),
+        *(infer_unknown_outputs, _infer_many),
         memory=dequeue_batch_memory,
     ),
-    **users(
-        "QueueDequeueUpTo",
-        "QueueDequeueUpToV2",
-        build_dequeue_batch("DequeueUpToOp", allow_fewer=True),
-        infer_unknown_outputs,
-        infer_unknown_outputs,
-        may_wait=True,
+    **_waiting(
+        *("QueueDequeueUpTo", "QueueDequeueUpToV2"),
+        partial(dequeue_batch, op="DequeueUpToOp", allow_fewer=True),
+        *(infer_unknown_outputs, infer_unknown_outputs),
         memory=dequeue_batch_memory,
     ),
-    **users("QueueClose", "QueueCloseV2", close, infer_takes_two_strings, no_outputs, may_wait=True),
+    **_waiting("QueueClose", "QueueCloseV2", close, infer_takes_two_strings, no_outputs),
     **users("QueueIsClosed", "QueueIsClosedV2", tell_closed, scalar, scalar),
     **users("QueueSize", "QueueSizeV2", tell_size, infer_scalar_of_two_strings, unchanged),
 }

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -257,30 +258,23 @@ def restore_state(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -
 # --- shape functions ------------------------------------------------------------------------------------------------
 
 
-def _build_infer_use(
-    is_strings: bool, outputs: tuple[Dims, ...] = (), handles: int = 1, scalars: int = 0
-) -> Callable[[ShapeContext], Sequence[Dims]]:
-    """Build a shape function with these outputs, for `handles` handles (strings `[2]` if `is_strings`) and then scalars."""
-
-    def infer(context: ShapeContext) -> Sequence[Dims]:
-        for index in range(handles + scalars):
-            is_pair = is_strings and index < handles
-            dims = with_rank(context.shapes[index], 1 if is_pair else 0)
-            # ReaderReadUpTo does not check the number of strings
-            if is_pair and not scalars:
-                with_value(dims[0], 2)
-        return outputs
-
-    return infer
+def _infer_use(
+    context: ShapeContext, is_strings: bool, outputs: tuple[Dims, ...] = (), handles: int = 1, scalars: int = 0
+) -> Sequence[Dims]:
+    """Return these outputs. Raises ShapeError unless the inputs are handles (strings `[2]` if `is_strings`), then scalars."""
+    for index in range(handles + scalars):
+        is_pair = is_strings and index < handles
+        dims = with_rank(context.shapes[index], 1 if is_pair else 0)
+        # ReaderReadUpTo does not check the number of strings
+        if is_pair and not scalars:
+            with_value(dims[0], 2)
+    return outputs
 
 
 def _infer_restore_by_strings(context: ShapeContext) -> Sequence[Dims]:
     check_two_strings(context)
     with_rank(context.shapes[1], 0)
     return ()
-
-
-# --- rows -----------------------------------------------------------------------------------------------------------
 
 
 def _users(
@@ -293,7 +287,10 @@ def _users(
     may_wait: bool = False,
 ) -> Table:
     """Kernels of an op in its older version, with handles as strings, and in its newer version."""
-    by_strings, by_handles = (_build_infer_use(is_strings, outputs, handles, scalars) for is_strings in (True, False))
+    by_strings, by_handles = (
+        partial(_infer_use, is_strings=is_strings, outputs=outputs, handles=handles, scalars=scalars)
+        for is_strings in (True, False)
+    )
     return users(older, newer, compute, by_strings, by_handles, may_wait)
 
 
@@ -314,6 +311,6 @@ TABLE: Table = {
         "ReaderRestoreStateV2",
         restore_state,
         _infer_restore_by_strings,
-        _build_infer_use(is_strings=False, scalars=1),
+        partial(_infer_use, is_strings=False, scalars=1),
     ),
 }

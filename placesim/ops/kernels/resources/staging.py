@@ -269,15 +269,12 @@ def clear_map(inputs: Sequence[Any], attrs: Attrs, context: KernelContext, kind:
     return ()
 
 
-# --- shape functions ------------------------------------------------------------------------------------------------
+# --- shape functions and memory -------------------------------------------------------------------------------------
 
 
 def _infer_key_and_values(context: ShapeContext) -> Sequence[Dims]:
     # TensorFlow does not infer the key's shape, although it is a scalar
     return (None, *infer_unknown_outputs(context))
-
-
-# --- memory -----------------------------------------------------------------------------------------------------------
 
 
 def stage_memory(memory: KernelMemory) -> None:

@@ -28,7 +28,7 @@ LINE_NUMBER, WHOLE_LINE = -1, -2
 """Special column indices for the line number and the whole line."""
 
 
-# --- kernels --------------------------------------------------------------------------------------------------------
+# --- kernels and shape functions ------------------------------------------------------------------------------------
 
 
 def find_initializable(holder: Any, context: KernelContext) -> FixedTable:
@@ -143,9 +143,6 @@ def _field(line: bytes, fields: Sequence[bytes], column: int, number: int, dtype
     except ValueError:
         shown = token.decode(errors="replace")
         raise InvalidArgumentError(f"Field {shown} in line {number} is not a valid {dtype.name}.") from None
-
-
-# --- shape functions ------------------------------------------------------------------------------------------------
 
 
 def _infer_initialize(
