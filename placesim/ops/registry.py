@@ -82,14 +82,8 @@ def decode_op(name: str, facts: Mapping[str, Any]) -> OpDef:
 
 
 def _decode_arg(facts: Mapping[str, Any]) -> ArgDef:
-    return ArgDef(
-        facts["name"],
-        parse_dtype(facts["type"]) if "type" in facts else None,
-        facts.get("type_attr"),
-        facts.get("number_attr"),
-        facts.get("type_list_attr"),
-        facts.get("is_ref", False),
-    )
+    fields = {key: value for key, value in facts.items() if key != "type"}
+    return ArgDef(dtype=parse_dtype(facts["type"]) if "type" in facts else None, **fields)
 
 
 def _decode_attr(facts: Mapping[str, Any]) -> AttrDef:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -54,29 +55,15 @@ def check_condition(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     return ()
 
 
-def check_numerics(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """CheckNumerics: returns the input. Raises InvalidArgumentError if it has an Inf or a NaN."""
+def check_numerics(inputs: Sequence[Tensor], attrs: Attrs, has_signs: bool = False) -> Sequence[Tensor]:
+    """CheckNumerics: returns the input. Raises InvalidArgumentError for Inf (V2: with its sign) or NaN, and names them."""
     (tensor,) = inputs
     if not np.isfinite(tensor).all():
-        found = [name for name, has in (("Inf", np.isinf), ("NaN", np.isnan)) if has(tensor).any()]
-        _refuse_values(attrs["message"], " and ".join(found))
+        infinities = (("-Inf", tensor == -np.inf), ("+Inf", tensor == np.inf)) if has_signs else (("Inf", np.isinf(tensor)),)
+        found = [name for name, where in (*infinities, ("NaN", np.isnan(tensor))) if where.any()]
+        listed = ", ".join([*found[:-1], "and " + found[-1]]) if len(found) > 2 else " and ".join(found)
+        raise InvalidArgumentError(f"{attrs['message']} : Tensor had {listed} values")
     return (tensor,)
-
-
-def check_numerics_v2(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """CheckNumericsV2: returns the input. Raises InvalidArgumentError for +Inf, -Inf or NaN, and names those found."""
-    (tensor,) = inputs
-    if not np.isfinite(tensor).all():
-        present = (("-Inf", tensor == -np.inf), ("+Inf", tensor == np.inf), ("NaN", np.isnan(tensor)))
-        found = [name for name, where in present if where.any()]
-        _refuse_values(
-            attrs["message"], ", ".join([*found[:-1], "and " + found[-1]]) if len(found) > 2 else " and ".join(found)
-        )
-    return (tensor,)
-
-
-def _refuse_values(message: str, found: str) -> None:
-    raise InvalidArgumentError(f"{message} : Tensor had {found} values")
 
 
 def ensure_shape(inputs: Sequence[Tensor], attrs: Attrs, context: KernelContext) -> Sequence[Tensor]:
@@ -207,7 +194,7 @@ def _infer_accidental_hits(context: ShapeContext) -> Sequence[Dims]:
 TABLE: Table = {
     "Assert": Kernel(check_condition, no_outputs),
     "CheckNumerics": Kernel(check_numerics, unchanged, memory=aliases(), traits=Trait.HANDS_ON | Trait.SHARES_MEMORY),
-    "CheckNumericsV2": Kernel(check_numerics_v2, unchanged, memory=aliases(), traits=Trait.HANDS_ON),
+    "CheckNumericsV2": Kernel(partial(check_numerics, has_signs=True), unchanged, memory=aliases(), traits=Trait.HANDS_ON),
     "EnsureShape": Kernel(
         ensure_shape,
         _infer_ensured,

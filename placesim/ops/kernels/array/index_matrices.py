@@ -15,10 +15,7 @@ from placesim.ops.kernels.array.indices import Combine, position_text
 from placesim.ops.kernels.kernel import Tensor
 from placesim.ops.kernels.shapes import Dims, ShapeError, element_count, format_dims, merge, subshape
 
-KnownDims = tuple[int, ...]
-
 ERROR_POLICIES = ("", "DEFAULT", "ERROR")
-
 MAX_DEPTH = 7
 """Maximum length of an index row for which TensorFlow has a kernel."""
 
@@ -64,14 +61,18 @@ def scatter_slices(combine: Combine, params: Tensor, indices: Tensor, updates: T
         )
 
 
-def check_scatter_nd(params: KnownDims, indices: KnownDims, updates: KnownDims) -> None:
+def check_scatter_ranks(indices: tuple[int, ...], updates: tuple[int, ...]) -> None:
+    """Raises InvalidArgumentError for the shape of a scalar."""
+    for name, dims in (("Indices", indices), ("Updates", updates)):
+        if not dims:
+            raise InvalidArgumentError(f"{name} shape must have rank at least one. Found:{format_dims(dims)}")
+
+
+def check_scatter_nd(params: tuple[int, ...], indices: tuple[int, ...], updates: tuple[int, ...]) -> None:
     """Raises InvalidArgumentError unless the shapes fit (see the module), checked in the kernel's order."""
     if not params:
         raise InvalidArgumentError(f"Output must be at least 1-D, got shape: {format_dims(params)}")
-    if not indices:
-        raise InvalidArgumentError(f"Indices shape must have rank at least one. Found:{format_dims(indices)}")
-    if not updates:
-        raise InvalidArgumentError(f"Updates shape must have rank at least one. Found:{format_dims(updates)}")
+    check_scatter_ranks(indices, updates)
     counts = [element_count(dims) for dims in (params, indices, updates)]
     if any(counts[1:]) and not all(counts):
         raise InvalidArgumentError(f"Indices and updates specified for empty output.  indices shape: {format_dims(indices)}")

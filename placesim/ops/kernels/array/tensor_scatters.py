@@ -13,7 +13,12 @@ import numpy as np
 from placesim.core.dtypes import BOOL, RESOURCE, STRING, VARIANT
 from placesim.core.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
-from placesim.ops.kernels.array.index_matrices import ignores_bad_indices, scatter_nd_dims, scatter_slices
+from placesim.ops.kernels.array.index_matrices import (
+    check_scatter_ranks,
+    ignores_bad_indices,
+    scatter_nd_dims,
+    scatter_slices,
+)
 from placesim.ops.kernels.array.indices import COMBINATIONS, Combine
 from placesim.ops.kernels.kernel import Kernel, Table, Tensor, Trait, per_element, zeros
 from placesim.ops.kernels.memory_rules import aliases, forwards
@@ -21,12 +26,6 @@ from placesim.ops.kernels.shape_operands import shape_of_values, shape_text
 from placesim.ops.kernels.shapes import Dims, ShapeContext, format_dims, unchanged, vector_shape_value, with_rank_at_least
 
 # --- ScatterNd, TensorScatter ---------------------------------------------------------------------------------------
-
-
-def _check_ranks(indices: Tensor, updates: Tensor) -> None:
-    for name, tensor in (("Indices", indices), ("Updates", updates)):
-        if not tensor.ndim:
-            raise InvalidArgumentError(f"{name} shape must have rank at least one. Found:{shape_text(tensor)}")
 
 
 def _check_not_empty(count: int, indices: Tensor, updates: Tensor) -> None:
@@ -42,7 +41,7 @@ def scatter_nd(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """
     indices, updates, shape_tensor = inputs
     ignore_bad = ignores_bad_indices(attrs)
-    _check_ranks(indices, updates)
+    check_scatter_ranks(indices.shape, updates.shape)
     shape = shape_of_values(shape_tensor)
     _check_not_empty(len(shape), indices, updates)
     batch, depth = indices.ndim - 1, indices.shape[-1]
@@ -80,7 +79,7 @@ def scatter_into_copy(inputs: Sequence[Tensor], attrs: Attrs, combine: Combine) 
 
 
 def _check_tensor_scatter(tensor: Tensor, indices: Tensor, updates: Tensor) -> None:
-    _check_ranks(indices, updates)
+    check_scatter_ranks(indices.shape, updates.shape)
     _check_not_empty(tensor.size, indices, updates)
     batch, depth = indices.ndim - 1, indices.shape[-1]
     if indices.shape[:batch] != updates.shape[:batch]:

@@ -210,18 +210,15 @@ def _grad_ends(by_place: Tensor, image_size: int) -> tuple[Tensor, Tensor]:
 # --- checks of crops ------------------------------------------------------------------------------------------------
 
 
-def _check_image(image: Tensor) -> None:
+def _check_image(image: Tensor, name: str = "input image", noun: str = "image") -> None:
     if image.ndim != 4:
-        raise InvalidArgumentError(f"input image must be 4-D{format_dims(image.shape)}")
+        raise InvalidArgumentError(f"{name} must be 4-D{format_dims(image.shape)}")
     if not image.shape[1] or not image.shape[2]:
-        raise InvalidArgumentError("image dimensions must be positive")
+        raise InvalidArgumentError(f"{noun} dimensions must be positive")
 
 
 def _check_grads(grads: Tensor) -> None:
-    if grads.ndim != 4:
-        raise InvalidArgumentError(f"grads image must be 4-D{format_dims(grads.shape)}")
-    if not grads.shape[1] or not grads.shape[2]:
-        raise InvalidArgumentError("grads dimensions must be positive")
+    _check_image(grads, "grads image", "grads")
 
 
 def _check_boxes(boxes: Tensor, box_index: Tensor) -> None:

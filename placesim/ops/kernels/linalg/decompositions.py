@@ -24,7 +24,6 @@ from placesim.ops.kernels.linalg.matrices import (
     decomposition_memory,
     infer_batch,
     infer_square,
-    infer_two_batches,
     one_by_one,
     smaller,
     square,
@@ -355,7 +354,9 @@ TABLE: Table = {
     "Eig": Kernel(compute_eig, _infer_eig, cubic(25), memory=decomposition_memory),
     "Lu": Kernel(compute_lu, _infer_lu, cubic(2 / 3), memory=decomposition_memory),
     "MatrixDeterminant": _DETERMINANT,
-    "LogMatrixDeterminant": Kernel(compute_log_determinant, infer_two_batches, cubic(2 / 3), memory=decomposition_memory),
+    "LogMatrixDeterminant": Kernel(
+        compute_log_determinant, partial(infer_batch, outputs=2), cubic(2 / 3), memory=decomposition_memory
+    ),
     "MatrixExponential": Kernel(_apply(_exponential), infer_square, cubic(20), memory=decomposition_memory),
     "MatrixLogarithm": Kernel(compute_logarithm, infer_square, cubic(25), memory=decomposition_memory),
     "MatrixSquareRoot": Kernel(_apply(_square_root), infer_square, cubic(25), memory=decomposition_memory),

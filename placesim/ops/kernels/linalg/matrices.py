@@ -73,23 +73,13 @@ def infer_square(context: ShapeContext) -> tuple[Dims]:
     return (square(context.shapes[0]),)
 
 
-def infer_batch(context: ShapeContext) -> tuple[Dims, ...]:
-    """`[..., n, n]` -> `[...]`: the output has one number for each matrix of the first input."""
-    return (subshape(_square_last_first(context.shapes[0]), 0, -2),)
-
-
-def _square_last_first(dims: Dims) -> Dims:
-    dims = with_rank_at_least(dims, 2)
+def infer_batch(context: ShapeContext, outputs: int = 1) -> tuple[Dims, ...]:
+    """`[..., n, n]` -> `[...]`: each output has one number for each matrix of the first input."""
+    dims = with_rank_at_least(context.shapes[0], 2)
     if dims is not None:
         # this order determines the order in the error
         merge_dim(dims[-1], dims[-2])
-    return dims
-
-
-def infer_two_batches(context: ShapeContext) -> tuple[Dims, Dims]:
-    """`[..., n, n]` -> two outputs `[...]`."""
-    (batch,) = infer_batch(context)
-    return batch, batch
+    return (subshape(dims, 0, -2),) * outputs
 
 
 def build_infer_nothing(outputs: int) -> Callable[[ShapeContext], tuple[Dims, ...]]:

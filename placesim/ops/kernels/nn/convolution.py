@@ -25,7 +25,6 @@ from placesim.ops.kernels.nn.windows import (
     arrange,
     check_entries,
     check_padding,
-    check_static_padding,
     explicit_pairs,
     layout_of,
     static_windows,
@@ -228,7 +227,7 @@ def _check_count(values: Sequence[int], count: int, demand: str) -> None:
 def _infer_layers(
     dims: Sequence[int], filters: Sequence[int], attrs: Attrs, layout: TensorLayout, rates: Sequence[int]
 ) -> tuple[int, ...]:
-    check_static_padding(attrs, layout)
+    check_padding(attrs, layout, ShapeError)
     outputs = static_windows(layout.pick(dims), filters[:-2], layout.pick(attrs["strides"]), rates, attrs, layout)
     return arrange(dims[0], outputs, filters[-1], layout) or ()
 

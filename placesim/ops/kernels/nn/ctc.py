@@ -12,7 +12,7 @@ from functools import reduce
 
 import numpy as np
 
-from placesim.core.errors import FailedPreconditionError, InvalidArgumentError
+from placesim.core.errors import FailedPreconditionError, InvalidArgumentError, OpError
 from placesim.ops.attributes import Attrs
 from placesim.ops.kernels.kernel import Kernel, Table, Tensor, per_element
 from placesim.ops.kernels.memory_rules import KernelMemory
@@ -159,10 +159,14 @@ def _check_loss_inputs(logits: Tensor, indices: Tensor, values: Tensor, lengths:
         raise InvalidArgumentError("batch_size must not be 0")
     if classes <= 0:
         raise InvalidArgumentError("inputs must have at least one class")
+    _check_lengths(time, lengths, InvalidArgumentError)
+
+
+def _check_lengths(time: int, lengths: Tensor, error: type[OpError]) -> None:
     for row, length in enumerate(lengths.tolist()):
         if length > time:
             # TensorFlow's message is the condition that failed
-            raise InvalidArgumentError(f"sequence_length({row}) <= {time}")
+            raise error(f"sequence_length({row}) <= {time}")
 
 
 def _read_labels(logits: Tensor, indices: Tensor, values: Tensor) -> list[list[int]]:
@@ -260,9 +264,7 @@ def _check_decoder_inputs(logits: Tensor, lengths: Tensor) -> None:
         raise FailedPreconditionError(
             f"len(sequence_length) != batch_size.  len(sequence_length):  {len(lengths)} batch_size: {batch}"
         )
-    for row, length in enumerate(lengths.tolist()):
-        if length > time:
-            raise FailedPreconditionError(f"sequence_length({row}) <= {time}")
+    _check_lengths(time, lengths, FailedPreconditionError)
 
 
 def _sparse_sequences(sequences: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor, Tensor]:

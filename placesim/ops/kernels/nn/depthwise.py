@@ -33,7 +33,6 @@ from placesim.ops.kernels.nn.windows import (
     check_filter,
     check_image,
     check_padding,
-    check_static_padding,
     explicit_pairs,
     layout_of,
     static_windows,
@@ -152,23 +151,15 @@ def add_rounded(total: Tensor, left: Tensor, right: Tensor) -> Tensor:
     return (total.astype(np.float32) + wide).astype(total.dtype)
 
 
-def correlate_halves(tensor: Tensor, filters: Tensor, windows: Sequence[SpatialWindow]) -> Tensor:
-    """`correlate_channels` in half precision, tap after tap."""
-    output = np.zeros((len(tensor), *(window.outputs for window in windows), tensor.shape[-1]), tensor.dtype)
+def correlate_halves(tensor: Tensor, filters: Tensor, windows: Sequence[SpatialWindow], is_back: bool = False) -> Tensor:
+    """`correlate_channels`, or if `is_back` `correlate_channels_back`, in half precision, tap after tap."""
+    sizes = (window.input if is_back else window.outputs for window in windows)
+    output = np.zeros((len(tensor), *sizes, tensor.shape[-1]), tensor.dtype)
     taps = filters.reshape(-1, filters.shape[-1])
     for weights, (outputs, cells) in zip(taps, tap_slices(windows), strict=True):
-        place = (slice(None), *outputs)
-        output[place] = add_rounded(output[place], tensor[(slice(None), *cells)], weights)
-    return output
-
-
-def correlate_halves_back(grads: Tensor, filters: Tensor, windows: Sequence[SpatialWindow]) -> Tensor:
-    """`correlate_channels_back` in half precision, tap after tap."""
-    output = np.zeros((len(grads), *(window.input for window in windows), grads.shape[-1]), grads.dtype)
-    taps = filters.reshape(-1, filters.shape[-1])
-    for weights, (outputs, cells) in zip(taps, tap_slices(windows), strict=True):
-        place = (slice(None), *cells)
-        output[place] = add_rounded(output[place], grads[(slice(None), *outputs)], weights)
+        target, source = (cells, outputs) if is_back else (outputs, cells)
+        place = (slice(None), *target)
+        output[place] = add_rounded(output[place], tensor[(slice(None), *source)], weights)
     return output
 
 
@@ -257,9 +248,10 @@ def convolve_depthwise_back(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[
     if 0 in (*shape, *filters.shape, *grads.shape):
         return (np.zeros(shape, grads.dtype),)
     _check_launch(layout)
-    compute = correlate_halves_back if is_narrow(grads.dtype) else correlate_channels_back
-    spread = compute(np.ascontiguousarray(grads), _flat(filters), windows)
-    return (_add_multiplied(spread.reshape(*shape, -1)),)
+    operands = np.ascontiguousarray(grads), _flat(filters), windows
+    is_half = is_narrow(grads.dtype)
+    multiplied = correlate_halves(*operands, is_back=True) if is_half else correlate_channels_back(*operands)
+    return (_add_multiplied(multiplied.reshape(*shape, -1)),)
 
 
 def convolve_depthwise_filter(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
@@ -360,7 +352,7 @@ def infer_depthwise(context: ShapeContext) -> Sequence[Dims]:
         if len(attrs[name]) != 4:
             raise ShapeError(f"DepthwiseConv2D requires the {what} attribute to contain 4 values, but got: {len(attrs[name])}")
     depth = merge_dim(dims[layout.channel], filters[2])
-    check_static_padding(attrs, layout)
+    check_padding(attrs, layout, ShapeError)
     strides, dilations = layout.pick(attrs["strides"]), layout.pick(attrs["dilations"])
     outputs = static_windows(layout.pick(dims), filters[:2], strides, dilations, attrs, layout)
     return (arrange(dims[0], outputs, multiply_dims(depth, filters[3]), layout),)

@@ -21,7 +21,6 @@ from placesim.ops.kernels.nn.windows import (
     arrange,
     check_entries,
     check_padding,
-    check_static_padding,
     explicit_pairs,
     layout_of,
     static_outputs,
@@ -254,7 +253,7 @@ def _static_pool(dims: Sequence[int], attrs: Attrs, layout: TensorLayout, op: st
             raise ShapeError(f"{requires} the {what} attribute to contain {axes} values, but got: {len(attrs[name])}")
     if layout.vector > 1 and dims[-1] not in (4, 32):
         raise ShapeError(f"VECT_C dimension must be 4 or 32, but is {dims[-1]}")
-    check_static_padding(attrs, layout)
+    check_padding(attrs, layout, ShapeError)
     sizes, strides = attrs["ksize"], attrs["strides"]
     outputs = static_windows(layout.pick(dims), layout.pick(sizes), layout.pick(strides), (1,) * (axes - 2), attrs, layout)
     channels = multiply_dims(dims[layout.channel], layout.vector)

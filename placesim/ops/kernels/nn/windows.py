@@ -198,36 +198,24 @@ def check_filter(filters: Tensor, rank: int, depth: int) -> None:
         raise InvalidArgumentError(f"input and filter must have the same depth: {depth} vs {filters.shape[2]}")
 
 
-def check_padding(attrs: Attrs, layout: TensorLayout) -> None:
-    """Raises InvalidArgumentError if the attrs `padding` and `explicit_paddings` contradict each other or are invalid."""
-    problem = _padding_problem(attrs, layout)
-    if problem:
-        raise InvalidArgumentError(problem)
-
-
-def _padding_problem(attrs: Attrs, layout: TensorLayout) -> str | None:
+def check_padding(attrs: Attrs, layout: TensorLayout, error: type[InvalidArgumentError] = InvalidArgumentError) -> None:
+    """Raises this error if the attrs `padding` and `explicit_paddings` contradict each other or are invalid."""
     # not every op has the second attr
     paddings: Sequence[int] = attrs.get("explicit_paddings", ())
     if attrs["padding"] != "EXPLICIT":
-        return "explicit_paddings attribute must be empty if the padding attribute is not EXPLICIT" if paddings else None
+        if paddings:
+            raise error("explicit_paddings attribute must be empty if the padding attribute is not EXPLICIT")
+        return
     axes = len(layout.spatial) + 2
     if len(paddings) != 2 * axes:
-        return f"explicit_paddings attribute must contain {2 * axes} values, but got: {len(paddings)}"
+        raise error(f"explicit_paddings attribute must contain {2 * axes} values, but got: {len(paddings)}")
     if any(padding < 0 for padding in paddings):
-        return "All elements of explicit_paddings must be nonnegative"
+        raise error("All elements of explicit_paddings must be nonnegative")
     if any(paddings[2 * axis + side] for axis in (0, layout.channel) for side in (0, 1)):
-        return "Nonzero explicit padding in the batch or depth dimensions is not supported"
-    return None
+        raise error("Nonzero explicit padding in the batch or depth dimensions is not supported")
 
 
 # --- shape functions ------------------------------------------------------------------------------------------------
-
-
-def check_static_padding(attrs: Attrs, layout: TensorLayout) -> None:
-    """Like `check_padding`, but raises ShapeError."""
-    problem = _padding_problem(attrs, layout)
-    if problem:
-        raise ShapeError(problem)
 
 
 def static_outputs(dim: int, kernel: int, stride: int, dilation: int, padding: str, explicit: tuple[int, int] = (0, 0)) -> int:

@@ -40,16 +40,15 @@ class SparseGradients:
         for given in dense_shape:
             _check_dense_shape(given.reshape(-1).tolist(), shape)
         _check_indices(indices, shape)
-        if is_first:
-            _check_values(values.shape, shape)
-        else:
-            self._check_summed(values.shape)
-
-    def _check_summed(self, given: tuple[int, ...]) -> None:
-        expected = self._values.shape
-        if len(given) != len(expected):
-            raise InvalidArgumentError(f"Shape mismatch: expected values rank {len(expected)}, got {len(given)}")
-        _check_inner(given, expected)
+        expected = shape or () if is_first else self._values.shape
+        ranks = f"{len(expected)}, got {values.ndim}"
+        if is_first and len(expected) > values.ndim:
+            raise InvalidArgumentError(f"Shape mismatch: expected values rank at least {ranks}")
+        if not is_first and len(expected) != values.ndim:
+            raise InvalidArgumentError(f"Shape mismatch: expected values rank {ranks}")
+        for axis, (dim, found) in enumerate(zip(expected, values.shape, strict=False)):
+            if axis and dim not in (-1, found):
+                raise InvalidArgumentError(f"Shape mismatch: expected values dim {axis} to be {dim}, got {found}")
 
     def add(self, gradient: Sequence[Tensor], is_first: bool) -> None:
         indices, values = gradient[0], gradient[1]
@@ -97,19 +96,6 @@ def _check_indices(indices: Tensor, shape: Dims) -> None:
             raise InvalidArgumentError(
                 f"Shape mismatch: index of slice {position} exceeded limits of shape; index is {index} exceeded {shape[0]}"
             )
-
-
-def _check_values(given: tuple[int, ...], shape: Dims) -> None:
-    expected = shape or ()
-    if len(expected) > len(given):
-        raise InvalidArgumentError(f"Shape mismatch: expected values rank at least {len(expected)}, got {len(given)}")
-    _check_inner(given, expected)
-
-
-def _check_inner(given: Sequence[int], expected: Sequence[int]) -> None:
-    for axis, (dim, found) in enumerate(zip(expected, given, strict=False)):
-        if axis and dim not in (-1, found):
-            raise InvalidArgumentError(f"Shape mismatch: expected values dim {axis} to be {dim}, got {found}")
 
 
 # --- kernels ----------------------------------------------------------------------------------------------------------
