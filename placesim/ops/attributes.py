@@ -1,11 +1,11 @@
-"""Attr values: how they are held, and printed as TensorFlow prints them.
+"""Attr values: their representation in Python, and TensorFlow's text for them.
 
-| attr type | held as |
+| attr type | Python type |
 |---|---|
-| string | `str`, or `bytes` where it is not UTF-8 |
+| string | `str`, or `bytes` if it is not UTF-8 |
 | int, float, bool | `int`, `float`, `bool` |
 | type | `DataType` |
-| shape | `Shape`: a `PartialShape` of dimensions (-1 unknown); `UNKNOWN_RANK` where the rank is unknown |
+| shape | `Shape`, with -1 for unknown dimensions; `UNKNOWN_RANK` if the rank is unknown |
 | tensor | `TensorValue` |
 | func | `FunctionName` |
 | list(...) | a tuple of these |
@@ -151,7 +151,7 @@ def _format_list(values: tuple[AttrValue, ...]) -> str:
 
 
 def c_escape(text: str | bytes) -> str:
-    """Return a text with C escapes as absl::CEscape writes them: octal for bytes that cannot be printed."""
+    """Return a text with C escapes like absl::CEscape: octal for bytes that are not printable."""
     data = text.encode() if isinstance(text, str) else text
     named = {9: "\\t", 10: "\\n", 13: "\\r", 34: '\\"', 39: "\\'", 92: "\\\\"}
     return "".join(named.get(b) or (chr(b) if 32 <= b < 127 else f"\\{b:03o}") for b in data)
@@ -208,7 +208,7 @@ def format_elements(tensor: TensorValue, max_elements: int = 3) -> str:
 
 
 def _format_nested(flat: list[str], shape: tuple[int, ...]) -> str:
-    """Return the first elements of a tensor, each sub-array in brackets; a row that is cut ends in `...`."""
+    """Return the first elements of a tensor, with each sub-array in brackets; an incomplete row ends in `...`."""
     size = shape[0]
     if len(shape) == 1:
         return " ".join(flat[:size]) + ("..." if len(flat) < size else "")

@@ -1,6 +1,6 @@
-"""Ops that one of TensorFlow's rules treats alike: sets of op names, each with that rule.
+"""Sets of op names, each with the rule of TensorFlow that treats these ops alike.
 
-Rules about properties of op definitions (stateful, a reference, an output's type) have no set here.
+A rule that depends on op definitions (stateful ops, reference types, output types) needs no set.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ RUN_ATTRS = {
 FUNCTION_ENDS = ("_Arg", "_Retval")
 """Ops for the arguments and results of a function's body, and for the feeds and fetches of a step (8.11)."""
 
-# --- variables, and ops that hand a tensor on -----------------------------------------------------------------------
+# --- variables, and ops that pass a tensor on -----------------------------------------------------------------------
 
 REF_VARIABLES = ("VariableV2", "Variable")
 """Ops that hold a reference variable."""
@@ -88,11 +88,11 @@ PERSISTENT = ("Const", *REF_VARIABLES)
 OWNED_OUTPUTS = frozenset(("Const", "VarHandleOp"))
 """Ops whose kernel allocates the output when the kernel is created."""
 ASSIGNMENTS = ("Assign", "AssignVariableOp")
-"""Ops that set a variable: a restored tensor ends up there."""
+"""Ops that set a variable, for instance to a restored tensor."""
 IDENTITIES = ("Identity", "RefIdentity")
 """Ops that pass their input on; the placer may put them on its device (6.3 B2)."""
 IDENTITIES_BY_SLOT = ("Identity", "IdentityN")
-"""Ops that pass input i on as output i; a restored tensor is followed through them on its way to a variable."""
+"""Ops that pass input i on as output i; a restored tensor may pass through them to its variable."""
 SHAPE_READERS = ("Shape", "Size", "Rank")
 """Ops that need only the shape of their input; the placer puts them on its device, but not `ShapeN` (6.3 B1)."""
 SHAPE_OPS = (*SHAPE_READERS, "ShapeN")
@@ -115,69 +115,41 @@ RECEIVES = ("_Recv", "_HostRecv")
 WITHOUT_STATE = frozenset(
     (*FUNCTION_ENDS, *SENDS, *RECEIVES, "Assert", "Print", "PrintV2", "StatefulPartitionedCall", "If", "While", "Case", "For")
 )
-"""Ops marked as stateful that keep nothing from one run to the next."""
+"""Ops marked as stateful that keep no state between runs."""
 
 # --- resources and variants -----------------------------------------------------------------------------------------
 
 FREE_OF_RESOURCES = frozenset(
-    [
-        "IdentityN",
-        "ChooseFastestBranchDataset",
-        "DeleteMultiDeviceIterator",
-        "ExperimentalChooseFastestDataset",
-        "ExperimentalGroupByReducerDataset",
-        "ExperimentalGroupByWindowDataset",
-        "ExperimentalMapAndBatchDataset",
-        "ExperimentalMapDataset",
-        "ExperimentalParallelInterleaveDataset",
-        "ExperimentalScanDataset",
-        "ExperimentalTakeWhileDataset",
-        "FilterDataset",
-        "FlatMapDataset",
-        "GeneratorDataset",
-        "GroupByReducerDataset",
-        "GroupByWindowDataset",
-        "InterleaveDataset",
-        "LegacyParallelInterleaveDatasetV2",
-        "MapAndBatchDataset",
-        "MapDataset",
-        "ParallelFilterDataset",
-        "ParallelInterleaveDataset",
-        "ParallelInterleaveDatasetV2",
-        "ParallelInterleaveDatasetV3",
+    (
+        *("IdentityN", "DeleteMultiDeviceIterator", *CALLS),
+        *("ChooseFastestBranchDataset", "ExperimentalChooseFastestDataset"),
+        *(
+            "GroupByReducerDataset",
+            "GroupByWindowDataset",
+            "MapAndBatchDataset",
+            "MapDataset",
+            "ScanDataset",
+            "TakeWhileDataset",
+        ),
+        *("ExperimentalGroupByReducerDataset", "ExperimentalGroupByWindowDataset", "ExperimentalMapAndBatchDataset"),
+        *("ExperimentalMapDataset", "ExperimentalScanDataset", "ExperimentalTakeWhileDataset"),
+        *("FilterDataset", "FlatMapDataset", "GeneratorDataset", "InterleaveDataset", "ReduceDataset", "ParallelFilterDataset"),
+        *("ParallelMapDataset", "ParallelMapDatasetV2", "ExperimentalParallelInterleaveDataset", "ParallelInterleaveDataset"),
+        *("LegacyParallelInterleaveDatasetV2", "ParallelInterleaveDatasetV2", "ParallelInterleaveDatasetV3"),
         "ParallelInterleaveDatasetV4",
-        "ParallelMapDataset",
-        "ParallelMapDatasetV2",
-        "ReduceDataset",
-        "ScanDataset",
-        "TakeWhileDataset",
-        *CALLS,
-    ]
+    )
 )
 """Ops that may be on another device than the resources they read: they only pass them to a function (5.6)."""
 TENSOR_LISTS = frozenset(
-    [
-        "EmptyTensorList",
-        "TensorListConcat",
-        "TensorListConcatLists",
-        "TensorListConcatV2",
-        "TensorListFromTensor",
-        "TensorListGather",
-        "TensorListGetItem",
-        "TensorListPopBack",
-        "TensorListPushBack",
-        "TensorListPushBackBatch",
-        "TensorListReserve",
-        "TensorListScatter",
-        "TensorListScatterIntoExistingList",
-        "TensorListScatterV2",
-        "TensorListSetItem",
-        "TensorListSplit",
-        "TensorListStack",
-    ]
+    (
+        *("EmptyTensorList", "TensorListReserve", "TensorListFromTensor", "TensorListGetItem", "TensorListSetItem"),
+        *("TensorListConcat", "TensorListConcatLists", "TensorListConcatV2", "TensorListGather", "TensorListStack"),
+        *("TensorListPopBack", "TensorListPushBack", "TensorListPushBackBatch", "TensorListSplit"),
+        *("TensorListScatter", "TensorListScatterIntoExistingList", "TensorListScatterV2"),
+    )
 )
 """Ops whose attr `element_dtype` is the element type of their variants (5.12)."""
 KEEPING_FULL_TYPE = frozenset((*IDENTITIES, *FORWARDING_CONTROL_FLOW))
 """Ops whose outputs have the full type of their inputs (5.12)."""
 WITHOUT_HOST_MEMORY = frozenset(("_Retval", *CALLS, *KEEPING_FULL_TYPE))
-"""Ops that declare nothing in host memory; they must be on the device of an input that is only in host memory (5.12)."""
+"""Ops without tensors in host memory; they must be on the device of an input that is only in host memory (5.12)."""

@@ -111,7 +111,7 @@ def _format_arg_type(arg: ArgDef) -> str:
     return f"Ref({text})" if arg.is_ref else text
 
 
-# --- what a definition does not allow --------------------------------------------------------------------------------
+# --- checks of attrs -------------------------------------------------------------------------------------------------
 
 
 def attr_problem(op: OpDef, attrs: Attrs, node: str) -> str | None:

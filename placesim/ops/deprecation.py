@@ -1,7 +1,7 @@
-"""Removed ops: TensorFlow still defines them, but current graphs may not contain them. Also its advice for each.
+"""Removed ops, which TensorFlow still defines but current graphs may not contain; and TensorFlow's advice for each.
 
-The versions are in the registry. The texts are those of the op definitions of TensorFlow 2.21, which ends each with one more
-full stop.
+The registry has the version in which an op was removed. The texts are those of the op definitions of TensorFlow 2.21; its
+messages add a full stop.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def advice(name: str, removed_in: int) -> str:
 
 
 def _replacement(name: str, removed_in: int) -> str:
-    """Return the advice for families of ops whose members were all replaced alike."""
+    """Return the advice for an op of a family whose ops were all replaced in the same way."""
     if name.startswith("TensorArray"):
         return f"Use {name.removesuffix('V2')}V3"
     if name.startswith("Batch"):

@@ -1,4 +1,4 @@
-"""The kernel that TensorFlow runs: the lookup among an op's registrations (section 4), and its error text."""
+"""Lookup of an op's kernel among its registrations (section 4), and the error text if there is none."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ COMPILE_ONLY = ("XLA_CPU_JIT", "XLA_GPU_JIT", "XLA_TPU_JIT")
 
 
 def find_kernel(registry: Registry, op: str, device_type: str, attrs: Attrs, node: str) -> KernelDef | None:
-    """Return the kernel with the highest priority that accepts the attrs, else a `DEFAULT` one, else None (4.2).
+    """Return the kernel with the highest priority that accepts the attrs, else a `DEFAULT` kernel, else None (4.2).
 
     Raises InvalidArgumentError if two kernels match equally.
     """

@@ -13,12 +13,11 @@ from __future__ import annotations
 
 import json
 import math
-import struct
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from placesim.core.dtypes import DataType
-from placesim.ops.attributes import AttrValue, FunctionName, Shape, TensorValue
+from placesim.ops.attributes import AttrValue, FunctionName, Shape, TensorValue, as_float32
 from placesim.ops.definitions import ArgDef, AttrDef, KernelDef, OpDef
 
 FLAGS = {
@@ -127,7 +126,7 @@ def format_value(value: AttrValue) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, float):
-        return repr(_shortest_single(value))
+        return repr(_shortest_float32(value))
     if isinstance(value, str):
         return json.dumps(value)
     if isinstance(value, Shape):
@@ -147,14 +146,8 @@ def _format_dims(dims: Iterable[int]) -> str:
     return f"[{', '.join('?' if dim < 0 else str(dim) for dim in dims)}]"
 
 
-def _shortest_single(value: float) -> float:
-    """Return the shortest decimal with the same single-precision value: 0.0001 rather than 9.999999747378752e-05."""
+def _shortest_float32(value: float) -> float:
+    """Return the shortest decimal with the same float32 value: 0.0001 rather than 9.999999747378752e-05."""
     if not math.isfinite(value):
         return value
-    return next(near for near in (float(f"{value:.{digits}g}") for digits in range(1, 18)) if as_single(near) == value)
-
-
-def as_single(value: float) -> float:
-    """Return the nearest single-precision number, as protocol buffers store it."""
-    single: float = struct.unpack("f", struct.pack("f", value))[0]
-    return single
+    return next(near for near in (float(f"{value:.{digits}g}") for digits in range(1, 18)) if as_float32(near) == value)

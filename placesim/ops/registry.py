@@ -74,32 +74,16 @@ class Registry:
 
 
 def decode_op(name: str, facts: Mapping[str, Any]) -> OpDef:
-    """Return the definition in the data file's JSON."""
-    return OpDef(
-        name=name,
-        inputs=tuple(map(_decode_arg, facts["inputs"])),
-        outputs=tuple(map(_decode_arg, facts["outputs"])),
-        attrs={attr["name"]: _decode_attr(attr) for attr in facts["attrs"]},
-        is_stateful=facts.get("is_stateful", False),
-        is_commutative=facts.get("is_commutative", False),
-        is_aggregate=facts.get("is_aggregate", False),
-        is_distributed_communication=facts.get("is_distributed_communication", False),
-        allows_uninitialized_input=facts.get("allows_uninitialized_input", False),
-        deprecated_at=facts.get("deprecated_at"),
-        output_source=facts.get("output_source"),
-        temporary_source=facts.get("temporary_source"),
-    )
+    """Return the definition in the data file's JSON, whose further keys are fields of `OpDef`."""
+    inputs, outputs = (tuple(map(_decode_arg, facts[side])) for side in ("inputs", "outputs"))
+    attrs = {attr["name"]: _decode_attr(attr) for attr in facts["attrs"]}
+    fields = {key: value for key, value in facts.items() if key not in ("inputs", "outputs", "attrs")}
+    return OpDef(name, inputs, outputs, attrs, **fields)
 
 
 def _decode_arg(facts: Mapping[str, Any]) -> ArgDef:
-    return ArgDef(
-        facts["name"],
-        parse_dtype(facts["type"]) if "type" in facts else None,
-        facts.get("type_attr"),
-        facts.get("number_attr"),
-        facts.get("type_list_attr"),
-        facts.get("is_ref", False),
-    )
+    fields = {key: value for key, value in facts.items() if key != "type"}
+    return ArgDef(dtype=parse_dtype(facts["type"]) if "type" in facts else None, **fields)
 
 
 def _decode_attr(facts: Mapping[str, Any]) -> AttrDef:

@@ -5,7 +5,7 @@ comment. Lines of a paragraph may be in any order, except among attrs and among 
 
 | line | meaning |
 |---|---|
-| `Name(a: T, b: N * float) -> (c: Ref(T))` | inputs and outputs: an element type, or the attr that holds it (or a list) |
+| `Name(a: T, b: N * float) -> (c: Ref(T))` | inputs and outputs: an element type, or the attr with the type or types |
 | `flags stateful, commutative` | words of `notation.FLAGS` |
 | `deprecated 13` | the first version of GraphDef in which no graph may contain the op |
 | `attr N: int >= 1 = 2` | type, minimum and default of an attr; `{"a", "b"}` or `{float, half}`: allowed values |
@@ -23,7 +23,8 @@ from typing import Any, NamedTuple
 
 from placesim.core.dtypes import DTYPES
 from placesim.core.errors import GraphFileError
-from placesim.ops.notation import FLAGS, SOURCES, as_single, format_op
+from placesim.ops.attributes import as_float32
+from placesim.ops.notation import FLAGS, SOURCES, format_op
 from placesim.ops.registry import Registry
 from placesim.ops.source_tokens import SourceLine, SourceProblems, paragraphs
 
@@ -84,11 +85,11 @@ def _read_name(line: SourceLine, previous: str) -> str:
 def _read_op(lines: list[SourceLine], problems: SourceProblems) -> tuple[Facts, list[Facts]]:
     """Return an op's definition and kernels. Lines that depend on a line with a problem are not read."""
     signature, *rest = lines
-    told = [(problems.attempt(_read_keyword, line), line) for line in rest]
+    keyed = [(problems.attempt(_read_keyword, line), line) for line in rest]
     attrs: dict[str, Facts] = {}
     flags: Facts = {}
     count = len(problems)
-    for keyword, line in told:
+    for keyword, line in keyed:
         if keyword == "attr":
             problems.attempt(_read_attr, line, attrs)
         elif keyword in _FLAG_READERS:
@@ -100,7 +101,7 @@ def _read_op(lines: list[SourceLine], problems: SourceProblems) -> tuple[Facts, 
         return {}, []
     inputs, outputs = found
     arguments = [arg["name"] for arg in (*inputs, *outputs)]
-    kernels = [problems.attempt(_read_kernel, line, arguments) for keyword, line in told if keyword == "kernel"]
+    kernels = [problems.attempt(_read_kernel, line, arguments) for keyword, line in keyed if keyword == "kernel"]
     definition = {"inputs": inputs, "outputs": outputs, "attrs": list(attrs.values())}
     definition |= _ordered(flags, (*FLAGS.values(), "deprecated_at", *SOURCES.values()))
     return definition, [kernel for kernel in kernels if kernel]
@@ -230,7 +231,7 @@ def _read_int(line: SourceLine) -> int:
 
 
 def _read_float(line: SourceLine) -> float:
-    return as_single(float(line.take("number", "a number").text))
+    return as_float32(float(line.take("number", "a number").text))
 
 
 def _read_bool(line: SourceLine) -> bool:
@@ -258,9 +259,9 @@ def _read_dims(line: SourceLine) -> list[int] | None:
 
 
 def _read_tensor(line: SourceLine) -> Any:
-    """Return a tensor: `tensor(int32, [4])` is all zeros, `tensor(uint8, [2], [255, 0])` has these values.
+    """Return a tensor: `tensor(int32, [4])` is zero, `tensor(uint8, [2], [255, 0])` has these values.
 
-    In a list, TensorFlow prints a tensor as text.
+    A tensor in a list is a string, as TensorFlow prints it.
     """
     if line.token.kind == "string":
         return _read_string(line)
@@ -298,7 +299,7 @@ _READERS = {
 
 
 def _read_kernel(line: SourceLine, arguments: list[str]) -> Facts:
-    """Return a registration. It may constrain attrs that the op lacks, as TensorFlow's own for `TopK` do."""
+    """Return a registration. It may constrain attrs that the op lacks, as TensorFlow's registrations of `TopK` do."""
     device_type = line.take("name", "a device type").text
     parts: Facts = {}
     if line.skip(":"):

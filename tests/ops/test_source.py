@@ -13,10 +13,10 @@ from placesim.core.dtypes import DTYPES, FLOAT, INT32, STRING
 from placesim.core.errors import GraphFileError
 from placesim.core.releases import RELEASES
 from placesim.ops import compile_tables as compiler
-from placesim.ops.attributes import UNKNOWN_RANK, AttrValue, FunctionName, Shape
+from placesim.ops.attributes import UNKNOWN_RANK, AttrValue, FunctionName, Shape, as_float32
 from placesim.ops.compile_tables import FOLDER, compile_table, compress, table_lines, table_of
 from placesim.ops.definitions import ArgDef, AttrDef, KernelDef, OpDef
-from placesim.ops.notation import as_single, format_op
+from placesim.ops.notation import format_op
 from placesim.ops.registry import Registry, load_registry
 from placesim.ops.source import format_source, read_source
 
@@ -61,9 +61,9 @@ TOY = OpDef(
         "Ts": AttrDef("Ts", "list(type)", (FLOAT,), True, (FLOAT, STRING), 0),
         "mode": AttrDef("mode", "string", "a\tb", True, ("a\tb", '"')),
         "names": AttrDef("names", "list(string)", ("a", ""), True),
-        "rate": AttrDef("rate", "float", as_single(0.1), True),
+        "rate": AttrDef("rate", "float", as_float32(0.1), True),
         "big": AttrDef("big", "float", float("-inf"), True),
-        "rates": AttrDef("rates", "list(float)", (1.0, as_single(1e-5)), True),
+        "rates": AttrDef("rates", "list(float)", (1.0, as_float32(1e-5)), True),
         "shape": AttrDef("shape", "shape", UNKNOWN_RANK, True),
         "shapes": AttrDef("shapes", "list(shape)", (Shape((2, -1)), Shape(()), UNKNOWN_RANK), True),
         "f": AttrDef("f", "func", FunctionName("g"), True),

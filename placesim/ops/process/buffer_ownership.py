@@ -33,16 +33,15 @@ def ops_side_by_side() -> Iterator[None]:
 
 
 def may_overwrite(variable: VariableResource) -> bool:
-    """Whether a change of the variable's value in place would go unnoticed.
+    """Whether the variable's value may be changed in place, because nothing else refers to its memory.
 
-    Fetched values, constants, feeds, views and pending reads are all further holders of the memory. The caller must not hold
-    the value itself.
+    Fetched values, constants, feeds, views and pending reads are such references. The caller must not hold a reference either.
     """
     return (
         type(variable.value) is np.ndarray
         and _references(variable) == _OWN_REFERENCES
         and variable.value.base is None
-        and variable.value.flags.carray  # of rows that lie one after the other, and may be written
+        and variable.value.flags.carray  # contiguous and writable
         and not _side_by_side.get()
     )
 
@@ -74,18 +73,18 @@ def _is_held_elsewhere(results: MutableMapping[int, Any], index: int) -> bool:
     value = results[index]
     if type(value) is not np.ndarray:
         return False
-    if sys.getrefcount(value) > _OF_A_RESULT:
+    if sys.getrefcount(value) > _RESULT_REFERENCES:
         return True
     base = value.base
-    return base is not None and sys.getrefcount(base) > _OF_A_BASE
+    return base is not None and sys.getrefcount(base) > _BASE_REFERENCES
 
 
 def _count_result(results: MutableMapping[int, Any], index: int) -> tuple[int, int]:
-    """Return the reference counts of an array that only the results hold, and of its memory, as seen in a function."""
+    """Return (reference count of an array that only the results hold, reference count of its base), as seen in a function."""
     value = results[index]
     held = sys.getrefcount(value)
     base = value.base
     return held, sys.getrefcount(base)
 
 
-_OF_A_RESULT, _OF_A_BASE = _count_result({0: np.zeros(2)[:1]}, 0)
+_RESULT_REFERENCES, _BASE_REFERENCES = _count_result({0: np.zeros(2)[:1]}, 0)

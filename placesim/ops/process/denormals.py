@@ -28,7 +28,7 @@ def _libm() -> ctypes.PyDLL | None:
     if platform.system() != "Linux" or platform.machine() not in _LAYOUT or platform.libc_ver()[0] != "glibc":
         return None
     for dtype in (np.float16, np.float32, np.float64):
-        str(np.finfo(dtype))  # numpy would otherwise work these out, and warn, while denormals are off
+        str(np.finfo(dtype))  # numpy caches these, and would warn if it computed them while denormals are flushed
     return ctypes.PyDLL(ctypes.util.find_library("m") or "libm.so.6")
 
 

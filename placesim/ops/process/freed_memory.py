@@ -1,7 +1,7 @@
 """Reuse of freed tensor memory: the process keeps it for the next step.
 
-glibc's malloc returns every large block to the system as soon as it is freed. The next block of that size is new: the system
-zeroes it and maps it page by page on first write. That takes about as long as the kernel that fills it.
+glibc's malloc returns each large block to the system when it is freed. For the next block of this size, the system zeroes and
+maps each page on the first write. This takes about as long as the kernel that fills the block.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
 """Parameters of mallopt(3)."""
 KEPT_BYTES = 1 << 30
-"""Bytes of free memory kept at the end of the heap, and of the largest block kept; twice this fits into an int."""
+"""Maximum bytes of free memory at the end of the heap, and of a freed block that is kept; twice this fits into an int."""
 
 
 @cache

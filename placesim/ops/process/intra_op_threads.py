@@ -1,7 +1,7 @@
 """Threads inside one op (11.2): a kernel divides its work into parts, and the op's threads share them.
 
 While a step runs, numpy's linear algebra uses one thread. Its own threads would wait actively on the processors that the parts
-need. Also, results could depend on their number, and a product's parts must not.
+need. Also, the results would depend on the number of threads.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ Job = Callable[[], object]
 
 
 class IntraOpPool:
-    """Threads for one op: the calling one, and helpers that start on first use.
+    """Threads for one op: the calling thread, and helper threads that start on first use.
 
-    Many ops take a few tenths of a millisecond, of which futures would take 20 to 50 us; so none are used.
+    The pool uses no futures. They would take 20 to 50 us, while many ops take only a few tenths of a millisecond.
     """
 
     def __init__(self, threads: int) -> None:
@@ -54,12 +54,12 @@ class IntraOpPool:
                 _serving.reset(token)
 
     def spread(self, work: Callable[[Part], object], parts: Sequence[Part]) -> None:
-        """Call `work(part)` for each part, here and in free helpers; after all have ended, re-raise an exception of one."""
-        remaining = iter(parts)  # each thread takes the next one
-        # emptied at the end: a helper that comes too late would else hold the work's tensors until it has looked
+        """Call `work(part)` for each part, in this thread and in free helpers. Wait for all, and re-raise an exception."""
+        remaining = iter(parts)  # shared by all threads
+        # cleared at the end, so that a helper that starts too late does not keep the work's tensors alive
         shared = [work]
         helpers = min(self.threads, len(parts)) - 1
-        free = [True] * helpers  # a helper takes one of them, which no two threads can, or finds that it is too late
+        free = [True] * helpers  # permissions to help: each helper takes one, or starts too late and finds none
         ended: SimpleQueue[BaseException | None] = SimpleQueue()
 
         def help_out() -> None:
@@ -77,7 +77,7 @@ class IntraOpPool:
                 for part in remaining:
                     shared[0](part)
             except BaseException:
-                deque(remaining, maxlen=0)  # nobody takes another one
+                deque(remaining, maxlen=0)  # so that no thread takes another part
                 raise
 
         if helpers:
@@ -97,13 +97,13 @@ class IntraOpPool:
             try:
                 raise error
             finally:
-                del error, errors  # else the error would hold the frame that holds it
+                del error, errors  # avoids a reference cycle of the error and this frame
 
     def _start(self, helpers: int) -> None:
         if len(self._helpers) < helpers:
             with self._starting:
                 while len(self._helpers) < helpers:
-                    # it knows the queue alone: a pool that nobody holds any more ends its threads
+                    # the helper refers only to the queue, so that an unreferenced pool is finalized and ends its threads
                     name = f"placesim-intra-op_{len(self._helpers)}"
                     helper = Thread(target=_help, args=(self._asked,), name=name, daemon=True)
                     helper.start()
@@ -111,10 +111,10 @@ class IntraOpPool:
                 self._processors = set()
 
     def _move_away(self) -> None:
-        """Let helpers use all processors but the one of this thread.
+        """Let helpers use all processors except that of this thread.
 
-        Some schedulers, as on virtual machines, would otherwise start them on this thread's processor, and move them only after
-        the op has ended. This only affects speed, so a system that forbids it is no error.
+        Some schedulers, for instance on virtual machines, would otherwise start helpers on this thread's processor, and move
+        them only after the op has ended. This affects only speed, so a system that forbids it is not an error.
         """
         current = _current_processor()
         if current is None or _this_thread.__dict__.get("helps"):
@@ -133,7 +133,7 @@ def _help(asked: SimpleQueue[Job | None]) -> None:
     flush_denormals()
     while (job := asked.get()) is not None:
         job()
-        del job  # with all that it holds, before the next one is waited for
+        del job  # releases its tensors before waiting for the next job
 
 
 def _end_helpers(asked: SimpleQueue[Job | None], count: int) -> None:
@@ -152,9 +152,9 @@ _serving: ContextVar[IntraOpPool | None] = ContextVar("serving", default=None)
 
 
 def spread(work: Callable[[Part], object], parts: Sequence[Part]) -> None:
-    """Call `work(part)` for each part in the threads of the running op; in this thread if no step runs.
+    """Call `work(part)` for each part in the threads of the running op, or in this thread if no step runs.
 
-    The parts run in any order and at the same time, so each must write to its own place; `scratch` buffers belong to a thread.
+    The parts run in any order and concurrently, so each must write to separate memory; `scratch` buffers belong to a thread.
     """
     pool = _serving.get()
     if pool is not None and len(parts) > 1:
@@ -173,7 +173,7 @@ def _current_processor() -> Callable[[], int] | None:
 
 
 class _OneBlasThread:
-    """A context for any number of steps at once; BLAS gets its threads back when the last one ends."""
+    """A context in which BLAS uses one thread. It may hold several steps; when the last ends, BLAS gets its threads back."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -197,7 +197,7 @@ _one_blas_thread = _OneBlasThread()
 
 
 def _blas() -> Any:
-    # either of these loads scipy's own BLAS
+    # importing either of these modules loads scipy's own BLAS, so the libraries must be listed again
     return _blas_of(not sys.modules.keys().isdisjoint(("scipy.linalg", "scipy.special")))
 
 

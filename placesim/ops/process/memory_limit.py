@@ -1,8 +1,8 @@
 """The remaining memory of a run, and TensorFlow's error if a tensor needs more.
 
 Before a large tensor is allocated, the free memory of the machine and of the process's control group is measured. The run's own
-limit applies to the growth of the process since the session was opened. Many small values (in queues, loops, lists, caches) are
-never a large tensor, so the process's size is also checked from time to time.
+limit applies to the growth of the process since the session was opened. The process's size is also checked from time to time,
+since many small values (in queues, loops, lists, caches) add up.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import numpy as np
 
 try:
     import resource
-except ImportError:  # where there is no POSIX
+except ImportError:  # on systems without POSIX
     resource = None  # type: ignore[assignment]
 
 from placesim.core.dtypes import DTYPES, STRING, VARIANT, DataType
@@ -72,10 +72,10 @@ class ProcessMemory:
         self.limit = limit
         self.few = FEW_ELEMENTS if limit is None else max(0, min(FEW_ELEMENTS, limit // (_WIDEST * _OVERCOMMIT_SHARE)))
         self._at_start = _resident_bytes()
-        self._unseen = 0
-        self._unasked = 0.0
-        self._asked_again = 0.0
-        self._harmless = self._at_start + (2 * RESERVE_BYTES if limit is None else limit + OWN_BYTES)
+        self._unchecked_work = 0
+        self._unmeasured_bytes = 0.0
+        self._next_measurement = 0.0
+        self._accepted_bytes = self._at_start + (2 * RESERVE_BYTES if limit is None else limit + OWN_BYTES)
 
     def has_room(self, size: int) -> bool:
         """Whether `size` more bytes may be allocated."""
@@ -91,19 +91,19 @@ class ProcessMemory:
         return self._would_fit(size)
 
     def _would_fit(self, size: int) -> bool:
-        """Whether `size` bytes fit beside the memory that the process has, part of which may be free."""
+        """Whether `size` bytes fit within the limit and the machine's free memory."""
         if self.limit is not None and size > self.limit - max(0, _resident_bytes() - self._at_start):
             return False
         return self._is_free(size)
 
     def _is_free(self, size: int) -> bool:
         """Whether the machine has `size` bytes free; the last measurement is reused if it left far more."""
-        self._unasked -= size
+        self._unmeasured_bytes -= size
         now = time.monotonic()
-        if self._unasked >= 0 and now < self._asked_again:
+        if self._unmeasured_bytes >= 0 and now < self._next_measurement:
             return True
         free = free_bytes()
-        self._unasked, self._asked_again = LOOK_SHARE * free - size, now + LOOK_SECONDS
+        self._unmeasured_bytes, self._next_measurement = LOOK_SHARE * free - size, now + LOOK_SECONDS
         return size <= free
 
     def worked(self, count: int) -> None:
@@ -111,22 +111,22 @@ class ProcessMemory:
 
         Raises ResourceExhaustedError if the run uses more memory than it may.
         """
-        self._unseen += count
-        if self._unseen >= LOOK_AFTER:
-            self._unseen = 0
-            if _most_resident_bytes() > self._harmless and not self._is_harmless():
+        self._unchecked_work += count
+        if self._unchecked_work >= LOOK_AFTER:
+            self._unchecked_work = 0
+            if _peak_resident_bytes() > self._accepted_bytes and not self._is_accepted():
                 give_back()
-                if not self._is_harmless():
+                if not self._is_accepted():
                     share = "the machine has free" if self.limit is None else f"{self.limit} bytes"
                     text = f"OOM: the tensors, strings and resources of this run take more than {share}"
                     raise _with_help(ResourceExhaustedError(text))
 
-    def _is_harmless(self) -> bool:
-        """Whether the process is within its limit; without one, within what the machine can spare."""
+    def _is_accepted(self) -> bool:
+        """Whether the process's size is within its limit, or without one leaves `RESERVE_BYTES` to the machine."""
         size = _resident_bytes()
-        if self.limit is None and size > self._harmless and free_bytes() > RESERVE_BYTES:
-            self._harmless = size + RESERVE_BYTES // 2
-        return size <= self._harmless
+        if self.limit is None and size > self._accepted_bytes and free_bytes() > RESERVE_BYTES:
+            self._accepted_bytes = size + RESERVE_BYTES // 2
+        return size <= self._accepted_bytes
 
     def check(self, shape: Sequence[int], dtype: DataType) -> None:
         """Raise AllocationRefusal if there is no room for a tensor of this shape."""
@@ -148,7 +148,7 @@ def serving_memory(memory: ProcessMemory) -> Iterator[None]:
 
 
 def check_room(shape: Sequence[int], dtype: DataType) -> None:
-    """Raise AllocationRefusal if there is no room for a tensor whose size follows from values."""
+    """Raise AllocationRefusal if there is no room for a tensor. For kernels whose inputs' values determine its size."""
     current_memory().check(shape, dtype)
 
 
@@ -226,7 +226,7 @@ def allocator_name(device: str) -> str:
     return f"GPU_{spec.id}_bfc" if spec is not None and spec.type == "GPU" else "cpu"
 
 
-# --- what the machine says ------------------------------------------------------------------------------------------
+# --- measurements ---------------------------------------------------------------------------------------------------
 
 
 def _resident_bytes() -> int:
@@ -237,8 +237,8 @@ def _resident_bytes() -> int:
         return 0
 
 
-def _most_resident_bytes() -> int:
+def _peak_resident_bytes() -> int:
     """Return the peak resident memory of this process in bytes, which is quick to read; a huge number if unknown."""
-    if resource is None or sys.platform == "darwin":  # there in another unit
+    if resource is None or sys.platform == "darwin":  # macOS uses another unit
         return sys.maxsize
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 
 from placesim.core.dtypes import FLOAT
 from placesim.ops.kernels.array.indices import COMBINATIONS
-from placesim.ops.kernels.array.tensor_scatters import add_without_alias, build_inplace, build_tensor_scatter
+from placesim.ops.kernels.array.tensor_scatters import add_without_alias, scatter_into_copy, update_rows
 
 
 @pytest.mark.parametrize(
     ("kernel", "indices"),
     [
-        (build_tensor_scatter(COMBINATIONS["Update"]), np.array([[1], [2]], np.int32)),
+        (partial(scatter_into_copy, combine=COMBINATIONS["Update"]), np.array([[1], [2]], np.int32)),
         (add_without_alias, np.array([[1], [2]], np.int32)),
-        (build_inplace(COMBINATIONS["Update"]), np.array([1, 2], np.int32)),
+        (partial(update_rows, combine=COMBINATIONS["Update"]), np.array([1, 2], np.int32)),
     ],
 )
 def test_a_transposed_tensor_is_scattered_into_as_any(kernel: object, indices: np.ndarray) -> None:

@@ -17,7 +17,8 @@ from placesim.core.errors import InvalidArgumentError
 from placesim.core.protobuf_wire import field_values
 from placesim.core.tensor_fields import read_serialised
 from placesim.ops.attributes import TensorValue
-from placesim.ops.kernels.resources.summaries import bucket_limits, histogram_message, normalize_image, png_file
+from placesim.ops.kernels.image.encoding import png_file
+from placesim.ops.kernels.resources.summaries import bucket_limits, histogram_message, normalize_image
 from tests.ops.kernels.kernel_calls import Machine, shapes
 
 

@@ -1,1 +1,1 @@
-"""Kernels that make, shape, join, cut, index, order and check tensors, whatever their elements mean."""
+"""Kernels that create, reshape, join, split, index, order and check tensors of any element type."""

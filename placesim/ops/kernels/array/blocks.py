@@ -1,18 +1,19 @@
-"""Blocks of an image moved into the batch or into the channels, and back; and data formats of shapes and axes.
+"""SpaceToBatch, SpaceToDepth and their inverses, which move blocks of an image; and ops that convert between data formats.
 
-`[batch, height, width, channels]` throughout: the CPU has no kernel for another format.
+Tensors are `[batch, height, width, channels]`: the CPU has no kernel for another format.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 import numpy as np
 
 from placesim.core.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.ops.kernels.array.padding import pad_tensor
-from placesim.ops.kernels.kernel import Kernel, Table, Tensor, Trait, elements
+from placesim.ops.kernels.kernel import Compute, Kernel, Table, Tensor, Trait, elements
 from placesim.ops.kernels.memory_rules import alias_same_shape
 from placesim.ops.kernels.shape_operands import shape_text
 from placesim.ops.kernels.shapes import (
@@ -32,32 +33,44 @@ from placesim.ops.kernels.shapes import (
 )
 
 IMAGE_AXES = {"NHWC": (0, 1, 2, 3), "NCHW": (0, 2, 3, 1), "NCHW_VECT_C": (0, 2, 3, 1)}
-"""Positions of batch, height, width and channels in a format; NCHW_VECT_C has four more channels in a fifth dimension."""
+"""Positions of batch, height, width and channels in a format; NCHW_VECT_C has groups of four channels in a fifth dimension."""
+
+_Move = Callable[[Tensor, Tensor, Tensor], Tensor]
+_Infer = Callable[[Dims, int, Tensor | None, Tensor | None], Dims]
 
 
 # --- space and batch ------------------------------------------------------------------------------------------------
 
 
-def space_to_batch_nd(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """Inputs `tensor`, `block_shape [m]`, `paddings [m, 2]`: shapes and errors as of `move_to_batch`."""
-    return (move_to_batch(*inputs),)
+def move_blocks(inputs: Sequence[Tensor], attrs: Attrs, move: _Move) -> Sequence[Tensor]:
+    """SpaceToBatchND, BatchToSpaceND, by `move`: (tensor, block shape `[m]`, paddings or crops `[m, 2]`) -> moved tensor.
+
+    Raises InvalidArgumentError as `move_to_batch` or `move_to_space`.
+    """
+    return (move(*inputs),)
 
 
-def space_to_batch(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """The same for images, with one block size for rows and columns; InvalidArgumentError for another rank than 4."""
-    _check_image(inputs[0])
-    return (move_to_batch(inputs[0], np.full(2, attrs["block_size"]), inputs[1]),)
+def move_image_blocks(inputs: Sequence[Tensor], attrs: Attrs, move: _Move) -> Sequence[Tensor]:
+    """SpaceToBatch, BatchToSpace: like `move_blocks`, for images and square blocks of attr `block_size`.
+
+    Raises InvalidArgumentError as `move_blocks`, and for another rank than 4.
+    """
+    tensor, margins = inputs
+    if tensor.ndim != 4:
+        # TensorFlow's message lacks the blank
+        raise InvalidArgumentError(f"Input rank should be: 4instead of: {tensor.ndim}")
+    return (move(tensor, np.full(2, attrs["block_size"]), margins),)
 
 
 def move_to_batch(tensor: Tensor, block_shape: Tensor, paddings: Tensor) -> Tensor:
-    """`[batch * blocks, padded / block..., rest...]`: each position within a block becomes its own part of the batch.
+    """Split the padded spatial axes into blocks, and move the positions within a block to the batch axis.
 
-    Raises InvalidArgumentError for inputs whose shapes do not fit, a block below 1, negative paddings, and a padded size that
-    is no multiple of its block.
+    Returns `[batch * positions, padded / block..., rest...]`. Raises InvalidArgumentError for inputs whose shapes do not fit, a
+    block below 1, negative paddings, and a padded size that is not a multiple of its block.
     """
     blocks, rows = _check_blocks(tensor, block_shape, paddings, "paddings")
     count = len(blocks)
-    # each block is checked here; BatchToSpace looks at their product only
+    # each block is checked here; BatchToSpace checks only their product
     for position, block in enumerate(blocks):
         if block < 1:
             raise InvalidArgumentError(f"All values in block_shape must be positive, got value, {block} at index {position}.")
@@ -76,19 +89,8 @@ def move_to_batch(tensor: Tensor, block_shape: Tensor, paddings: Tensor) -> Tens
     return moved.reshape(batch * elements(tuple(blocks)), *sizes, *rest)
 
 
-def batch_to_space_nd(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """Inputs `tensor`, `block_shape [m]`, `crops [m, 2]`: shapes and errors as of `move_to_space`."""
-    return (move_to_space(*inputs),)
-
-
-def batch_to_space(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """The same for images, with one block size for rows and columns; InvalidArgumentError for another rank than 4."""
-    _check_image(inputs[0])
-    return (move_to_space(inputs[0], np.full(2, attrs["block_size"]), inputs[1]),)
-
-
 def move_to_space(tensor: Tensor, block_shape: Tensor, crops: Tensor) -> Tensor:
-    """`[batch / blocks, size * block - crops..., rest...]`: the inverse of `move_to_batch`.
+    """The inverse of `move_to_batch`: returns `[batch / positions, size * block - crops..., rest...]`.
 
     Raises InvalidArgumentError for inputs whose shapes do not fit, blocks whose product is below 1 or does not divide the
     batch, and crops that are negative or too large.
@@ -109,7 +111,7 @@ def move_to_space(tensor: Tensor, block_shape: Tensor, crops: Tensor) -> Tensor:
         if size < before + after:
             raise InvalidArgumentError(f"cropped_shape[{position}]={size - before - after} must be non-negative")
     batch, rest = tensor.shape[0] // product, tensor.shape[count + 1 :]
-    if 0 in sizes:  # then blocks may be negative
+    if 0 in sizes:  # numpy cannot split by blocks that may be negative
         cropped = [size - before - after for (before, after), size in zip(rows, sizes, strict=True)]
         return np.empty((batch, *cropped, *rest), tensor.dtype)
     split = tensor.reshape(*blocks, batch, *tensor.shape[1:])
@@ -119,14 +121,8 @@ def move_to_space(tensor: Tensor, block_shape: Tensor, crops: Tensor) -> Tensor:
     return whole[(slice(None), *inside)]
 
 
-def _check_image(tensor: Tensor) -> None:
-    if tensor.ndim != 4:
-        # the missing blank is TensorFlow's
-        raise InvalidArgumentError(f"Input rank should be: 4instead of: {tensor.ndim}")
-
-
 def _check_blocks(tensor: Tensor, block_shape: Tensor, margins: Tensor, name: str) -> tuple[list[int], list[list[int]]]:
-    """The block's sizes, and for each of its dimensions the margin before and after."""
+    """Return (the block's sizes, [before, after] for each of its dimensions). Raises InvalidArgumentError for other shapes."""
     if block_shape.ndim != 1:
         raise InvalidArgumentError(f"block_shape rank should be 1 instead of {block_shape.ndim}")
     count = block_shape.size
@@ -187,21 +183,22 @@ def _check_formats(attrs: Attrs) -> tuple[str, str]:
 
 
 def map_format_axes(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """Axes of the source format, any shape, as axes of the destination format, counted around modulo the rank.
+    """DataFormatDimMap: axes of the source format, in a tensor of any shape -> the same axes in the destination format.
 
-    Raises InvalidArgumentError for a format that is not of 4 or 5 letters.
+    Raises InvalidArgumentError for a format without 4 or 5 letters.
     """
     (axes,) = inputs
     source, target = _check_formats(attrs)
-    # a letter that the destination does not have gives -1
+    # a letter that the destination lacks gives -1
     places = np.array([target.find(letter) for letter in source], axes.dtype)
     return (np.asarray(places[axes % len(source)]),)
 
 
 def permute_format_vector(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """`[rank]` or `[rank, 2]` of the source format's dimensions, or of those in space, in the destination's order.
+    """DataFormatVecPermute: reorder the rows of `[rank]` or `[rank, 2]` from the source to the destination format.
 
-    Raises InvalidArgumentError for other shapes, and for a format that is not of 4 or 5 letters.
+    The rows may also be only those of the spatial dimensions. Raises InvalidArgumentError for other shapes, and for a format
+    without 4 or 5 letters.
     """
     (tensor,) = inputs
     source, target = _check_formats(attrs)
@@ -221,28 +218,18 @@ def permute_format_vector(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Te
 # --- shape functions ------------------------------------------------------------------------------------------------
 
 
-def _infer_space_to_batch_nd(context: ShapeContext) -> Sequence[Dims]:
+def _infer_blocks(context: ShapeContext, infer: _Infer) -> Sequence[Dims]:
     known, count = _block_dims(context.shapes[0], context.shapes[1], context.shapes[2])
-    return (_infer_batched(known, count, context.value(1), context.value(2)),)
+    return (infer(known, count, context.value(1), context.value(2)),)
 
 
-def _infer_space_to_batch(context: ShapeContext) -> Sequence[Dims]:
+def _infer_image_blocks(context: ShapeContext, infer: _Infer) -> Sequence[Dims]:
     known, count = _block_dims(with_rank(context.shapes[0], 4), (2,), context.shapes[1])
-    return (_infer_batched(known, count, np.full(2, context.attrs["block_size"]), context.value(1)),)
-
-
-def _infer_batch_to_space_nd(context: ShapeContext) -> Sequence[Dims]:
-    known, count = _block_dims(context.shapes[0], context.shapes[1], context.shapes[2])
-    return (_infer_spaced(known, count, context.value(1), context.value(2)),)
-
-
-def _infer_batch_to_space(context: ShapeContext) -> Sequence[Dims]:
-    known, count = _block_dims(with_rank(context.shapes[0], 4), (2,), context.shapes[1])
-    return (_infer_spaced(known, count, np.full(2, context.attrs["block_size"]), context.value(1)),)
+    return (infer(known, count, np.full(2, context.attrs["block_size"]), context.value(1)),)
 
 
 def _block_dims(dims: Dims, block_dims: Dims, margin_dims: Dims) -> tuple[Dims, int]:
-    """The input's shape, and the number of its dimensions that blocks have."""
+    """(the input's shape, the number of dimensions that are split into blocks). Raises ShapeError if shapes do not fit."""
     if block_dims is None or len(block_dims) != 1:
         raise ShapeError("block_shape must have rank 1.")
     (count,) = block_dims
@@ -254,8 +241,8 @@ def _block_dims(dims: Dims, block_dims: Dims, margin_dims: Dims) -> tuple[Dims, 
 
 
 def _static_batch(dims: Dims, count: int, blocks: Tensor | None, scale: Callable[[int, int], int]) -> int:
-    """The batch scaled by the size of each block, -1 if unknown."""
-    # blocks of unknown sizes leave no batch that is known
+    """The batch, scaled by the block's size along each dimension; -1 if unknown."""
+    # without the blocks' sizes the batch is unknown
     batch = -1 if dims is None or (count and blocks is None) else dims[0]
     for block in [] if blocks is None else blocks.tolist():
         if block < 1:
@@ -316,11 +303,15 @@ def _infer_depth_to_space(context: ShapeContext) -> Sequence[Dims]:
     return (_arrange_image(context, batch, rows, columns, divide_dim(depth, block * block)),)
 
 
+def _build_mover(compute: Compute, move: _Move, shape: Callable[..., Sequence[Dims]], infer: _Infer) -> Kernel:
+    return Kernel(partial(compute, move=move), partial(shape, infer=infer), memory=alias_same_shape)
+
+
 TABLE: Table = {
-    "SpaceToBatchND": Kernel(space_to_batch_nd, _infer_space_to_batch_nd, memory=alias_same_shape),
-    "SpaceToBatch": Kernel(space_to_batch, _infer_space_to_batch, memory=alias_same_shape),
-    "BatchToSpaceND": Kernel(batch_to_space_nd, _infer_batch_to_space_nd, memory=alias_same_shape),
-    "BatchToSpace": Kernel(batch_to_space, _infer_batch_to_space, memory=alias_same_shape),
+    "SpaceToBatchND": _build_mover(move_blocks, move_to_batch, _infer_blocks, _infer_batched),
+    "SpaceToBatch": _build_mover(move_image_blocks, move_to_batch, _infer_image_blocks, _infer_batched),
+    "BatchToSpaceND": _build_mover(move_blocks, move_to_space, _infer_blocks, _infer_spaced),
+    "BatchToSpace": _build_mover(move_image_blocks, move_to_space, _infer_image_blocks, _infer_spaced),
     "SpaceToDepth": Kernel(space_to_depth, _infer_space_to_depth, traits=Trait.TAKES_OBJECTS),
     "DepthToSpace": Kernel(depth_to_space, _infer_depth_to_space, traits=Trait.TAKES_OBJECTS),
     "DataFormatDimMap": Kernel(map_format_axes, unchanged),

@@ -1,8 +1,9 @@
-"""Ops that look at values on their way: assertions, checks, printing, fingerprints and accidental hits of a sampler."""
+"""Ops that check or print values: Assert, CheckNumerics, EnsureShape, Print; and fingerprints and a sampler's hits."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from placesim.ops.farmhash import fingerprint64
 from placesim.ops.kernels.cost_model import DISPATCH
 from placesim.ops.kernels.kernel import Kernel, KernelContext, Table, Tensor, Trait
 from placesim.ops.kernels.memory_rules import aliases
+from placesim.ops.kernels.partial_shapes import is_compatible
 from placesim.ops.kernels.resources.file_access import append_bytes
 from placesim.ops.kernels.shape_operands import shape_text
 from placesim.ops.kernels.shapes import (
@@ -31,7 +33,7 @@ from placesim.ops.kernels.shapes import (
 from placesim.ops.process.console import write
 
 STREAMS = ("stdout", "stderr", "log(info)", "log(warning)", "log(error)")
-"""Streams of PrintV2, besides the files that `file://` names; the log is standard error."""
+"""Output streams of PrintV2, besides `file://` names; the log is standard error."""
 
 
 # --- checks ---------------------------------------------------------------------------------------------------------
@@ -53,37 +55,23 @@ def check_condition(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     return ()
 
 
-def check_numerics(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """The input, of any shape; InvalidArgumentError if it has an Inf or a NaN."""
+def check_numerics(inputs: Sequence[Tensor], attrs: Attrs, has_signs: bool = False) -> Sequence[Tensor]:
+    """CheckNumerics: returns the input. Raises InvalidArgumentError for Inf (V2: with its sign) or NaN, and names them."""
     (tensor,) = inputs
     if not np.isfinite(tensor).all():
-        found = [name for name, has in (("Inf", np.isinf), ("NaN", np.isnan)) if has(tensor).any()]
-        _refuse_values(attrs["message"], " and ".join(found))
+        infinities = (("-Inf", tensor == -np.inf), ("+Inf", tensor == np.inf)) if has_signs else (("Inf", np.isinf(tensor)),)
+        found = [name for name, where in (*infinities, ("NaN", np.isnan(tensor))) if where.any()]
+        listed = ", ".join([*found[:-1], "and " + found[-1]]) if len(found) > 2 else " and ".join(found)
+        raise InvalidArgumentError(f"{attrs['message']} : Tensor had {listed} values")
     return (tensor,)
-
-
-def check_numerics_v2(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """The input, of any shape; InvalidArgumentError if it has an Inf, whose sign is told, or a NaN."""
-    (tensor,) = inputs
-    if not np.isfinite(tensor).all():
-        present = (("-Inf", tensor == -np.inf), ("+Inf", tensor == np.inf), ("NaN", np.isnan(tensor)))
-        found = [name for name, where in present if where.any()]
-        _refuse_values(
-            attrs["message"], ", ".join([*found[:-1], "and " + found[-1]]) if len(found) > 2 else " and ".join(found)
-        )
-    return (tensor,)
-
-
-def _refuse_values(message: str, found: str) -> None:
-    raise InvalidArgumentError(f"{message} : Tensor had {found} values")
 
 
 def ensure_shape(inputs: Sequence[Tensor], attrs: Attrs, context: KernelContext) -> Sequence[Tensor]:
-    """The input; InvalidArgumentError if its shape does not fit attr `shape`."""
+    """EnsureShape: returns the input. Raises InvalidArgumentError if its shape does not fit attr `shape`."""
     (tensor,) = inputs
     wanted = attrs["shape"].dims
     shape = np.shape(tensor)
-    if wanted is not None and (len(wanted) != len(shape) or any(a not in (-1, b) for a, b in zip(wanted, shape, strict=True))):
+    if not is_compatible(wanted, shape):
         raise InvalidArgumentError(
             f"Shape of tensor {context.input_names[0]} {format_dims(shape)} "
             f"is not compatible with expected shape {format_dims(wanted)}."
@@ -95,7 +83,7 @@ def ensure_shape(inputs: Sequence[Tensor], attrs: Attrs, context: KernelContext)
 
 
 def print_tensors(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """Passes the first input, of any shape, on and logs the others, at most `first_n` times."""
+    """Print: returns the first input, and logs the others at most `first_n` times."""
     printed = context.node_state.get("printed", 0)
     if attrs["first_n"] < 0 or printed < attrs["first_n"]:
         context.node_state["printed"] = printed + 1
@@ -104,10 +92,9 @@ def print_tensors(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -
 
 
 def print_string(inputs: Sequence[Tensor], attrs: Attrs, context: KernelContext) -> Sequence[Tensor]:
-    """Writes a scalar string and attr `end` to a stream, or at the end of a file.
+    """PrintV2: writes a scalar string and attr `end` to a stream, or appends them to a file.
 
-    Raises InvalidArgumentError for a stream that is none and a text that is not a scalar; for a file what `append_bytes`
-    raises.
+    Raises InvalidArgumentError for an unknown stream and a text that is not a scalar, and the errors of `append_bytes`.
     """
     (text,) = inputs
     stream = attrs["output_stream"]
@@ -116,7 +103,6 @@ def print_string(inputs: Sequence[Tensor], attrs: Attrs, context: KernelContext)
         raise InvalidArgumentError(f"Unknown output stream: {stream}, Valid streams are: {' '.join(STREAMS)}")
     if text.ndim:
         raise InvalidArgumentError(f"Input is expected to be scalar, but got {shape_text(text)}")
-    # appended, so that several prints and several runs share a file
     if is_file:
         append_bytes(context.files, stream.removeprefix("file://"), text.item() + attrs["end"].encode())
         return ()
@@ -148,7 +134,7 @@ def _fingerprint_bytes(data: bytes) -> bytes:
 
 
 def _row_bytes(row: Any, is_string: bool) -> bytes:
-    """A row's memory; a row of strings is the fingerprints of them, or the string itself where there is only one."""
+    """A row's bytes: its memory, or for strings the joined fingerprints; the string itself if the row has only one."""
     if not is_string:
         return np.ascontiguousarray(row).tobytes()
     strings = np.array(row, object).reshape(-1)
@@ -159,16 +145,17 @@ def _row_bytes(row: Any, is_string: bool) -> bytes:
 
 
 def find_accidental_hits(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """`[batch, num_true]` and `[sampled]` -> row, position in the sample and lowest float of each hit.
+    """(true classes `[batch, num_true]`, sampled candidates `[sampled]`) -> each hit's row, position in the sample, and weight.
 
-    A hit is a sampled candidate that is one of a row's true classes. Raises InvalidArgumentError for other shapes.
+    A hit is a sampled candidate that is one of a row's true classes. Each weight is the lowest float. Raises
+    InvalidArgumentError for other shapes.
     """
     true_classes, sampled = inputs
     if true_classes.ndim != 2 or true_classes.shape[1] != attrs["num_true"]:
         raise InvalidArgumentError("true_candidates must be a batch_size * num_true matrix")
     if sampled.ndim != 1:
         raise InvalidArgumentError("sampled_candidates must be a vector, which is typically an output from CandidateSampler")
-    # of a candidate that was sampled twice the last position counts
+    # a candidate that was sampled twice has the last position
     places = {candidate: position for position, candidate in enumerate(sampled.tolist())}
     found = [places.get(candidate, -1) for candidate in true_classes.reshape(-1).tolist()]
     hits = np.flatnonzero(np.array(found, np.int64) >= 0)
@@ -183,7 +170,7 @@ def _infer_ensured(context: ShapeContext) -> Sequence[Dims]:
     dims, wanted = context.shapes[0], context.attrs["shape"].dims
     if wanted is not None:
         return (merge(wanted, with_rank(dims, len(wanted))),)
-    if dims is not None:  # TensorFlow takes an unknown rank for the number -1
+    if dims is not None:  # TensorFlow treats an unknown rank as rank -1
         raise ShapeError(f"Shape must be rank -1 but is rank {len(dims)}")
     return (None,)
 
@@ -207,7 +194,7 @@ def _infer_accidental_hits(context: ShapeContext) -> Sequence[Dims]:
 TABLE: Table = {
     "Assert": Kernel(check_condition, no_outputs),
     "CheckNumerics": Kernel(check_numerics, unchanged, memory=aliases(), traits=Trait.HANDS_ON | Trait.SHARES_MEMORY),
-    "CheckNumericsV2": Kernel(check_numerics_v2, unchanged, memory=aliases(), traits=Trait.HANDS_ON),
+    "CheckNumericsV2": Kernel(partial(check_numerics, has_signs=True), unchanged, memory=aliases(), traits=Trait.HANDS_ON),
     "EnsureShape": Kernel(
         ensure_shape,
         _infer_ensured,

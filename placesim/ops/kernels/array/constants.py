@@ -1,4 +1,4 @@
-"""Tensors out of nothing, and tensors passed on as they are: constants, placeholders, fills and the Identity family."""
+"""Constants, placeholders and fills; and the Identity family, which returns its inputs."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from placesim.ops.kernels.shapes import (
 
 
 def copy_constant(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """The value of attr `value`; InvalidArgumentError if its type is not attr `dtype`."""
+    """Const: attr `value`. Raises InvalidArgumentError if its type is not attr `dtype`."""
     value, dtype = attrs["value"], attrs["dtype"]
     if value.dtype is not dtype:
         raise InvalidArgumentError(f"Type mismatch between value ({value.dtype.name}) and dtype ({dtype.name})")
@@ -41,9 +41,9 @@ def copy_constant(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 
 
 def refuse_unfed(inputs: Sequence[Tensor], attrs: Attrs, context: KernelContext) -> Sequence[Tensor]:
-    """InvalidArgumentError: a placeholder runs only where it was not fed."""
+    """Placeholder: always raises InvalidArgumentError, since a placeholder runs only if it was not fed."""
     shape = attrs["shape"]
-    # a shape that is unknown or a scalar's is not told
+    # the message leaves out an unknown shape and a scalar's
     suffix = f" and shape {shape}" if shape.dims else ""
     raise InvalidArgumentError(
         f"You must feed a value for placeholder tensor '{context.node}' with dtype {attrs['dtype'].name}{suffix}"
@@ -54,21 +54,21 @@ def refuse_unfed(inputs: Sequence[Tensor], attrs: Attrs, context: KernelContext)
 
 
 def fill(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """`dims [rank]` and a scalar -> a tensor of shape `dims` that holds the scalar everywhere.
+    """Fill: (dims `[rank]`, a scalar) -> a tensor of shape `dims` filled with the scalar.
 
-    Raises InvalidArgumentError for dims of rank above 1 or with a negative one, and for a value that is not a scalar.
+    Raises InvalidArgumentError if `dims` has rank above 1 or a negative dimension, and for a value that is not a scalar.
     """
     dims, value = inputs
     if dims.ndim > 1:
         raise InvalidArgumentError(f"dims must represent a vector, got shape {shape_text(dims)}")
-    # graphs of long ago give a vector of one element for the value, and a scalar for the dims of a vector
+    # old graphs have a vector of one element as value, and a scalar as dims of a vector
     if not is_legacy_scalar(value):
         raise InvalidArgumentError(f"value must represent a scalar, got shape {shape_text(value)}")
     return (np.full(shape_of_values(dims), value.reshape(-1)[0], value.dtype),)
 
 
 def make_empty(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """`[rank]` -> a tensor of that shape: uninitialized memory, which here is always zero.
+    """Empty: a shape `[rank]` -> a tensor of that shape. TensorFlow leaves it uninitialized; here it is zero.
 
     Raises InvalidArgumentError for a shape that is not a vector or has a negative dimension.
     """
@@ -76,9 +76,9 @@ def make_empty(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 
 
 def zeros_like(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
-    """Zeros of the input's shape; for a tensor list in a variant, of its elements' shapes."""
+    """ZerosLike: zeros of the input's shape; for a tensor list in a variant, a list of zeros of its elements' shapes."""
     if attrs["T"] is VARIANT:
-        from placesim.ops.kernels.variants import zeros_like_variant  # few zeros are of lists
+        from placesim.ops.kernels.variants import zeros_like_variant  # rarely needed
 
         return (zeros_like_variant(inputs[0]),)
     return (zeros(inputs[0].shape, attrs["T"]),)
@@ -90,14 +90,14 @@ def ones_like(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 
 
 def one_hot(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """`indices.shape` with a new axis `[depth]`: `on_value` where the position there is the index, else `off_value`.
+    """OneHot: adds an axis `[depth]` to the indices' shape, with `on_value` at the position of the index, else `off_value`.
 
-    An index out of range has no place. Raises InvalidArgumentError for an axis that is not there, other inputs that are not
-    scalars, and a negative depth.
+    An index out of range gives only `off_value`. Raises InvalidArgumentError for an axis out of range, other inputs that are
+    not scalars, and a negative depth.
     """
     indices, depth, on_value, off_value = inputs
     axis, rank = attrs["axis"], indices.ndim + 1
-    # the only negative axis that the op knows is -1
+    # the only negative axis that the op accepts is -1
     if axis != -1 and not 0 <= axis < rank:
         raise InvalidArgumentError(f"Expected axis to be -1 or between [0, {rank}).  But received: {axis}")
     for name, tensor in (("depth", depth), ("on_value", on_value), ("off_value", off_value)):
@@ -109,30 +109,30 @@ def one_hot(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     return (np.where(np.expand_dims(indices, axis) == places, on_value, off_value),)
 
 
-# --- passing on -----------------------------------------------------------------------------------------------------
+# --- the Identity family --------------------------------------------------------------------------------------------
 
 
 def pass_on(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
-    """The inputs themselves, of any shapes."""
+    """The inputs themselves."""
     return tuple(inputs)
 
 
 def same(value: Any) -> Any:
-    """The value itself, of any shape."""
+    """The value itself."""
     return value
 
 
 def copy_input(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
-    """A copy that shares no memory with the input, of any shape."""
+    """A copy that shares no memory with the input."""
     return (inputs[0].copy() if isinstance(inputs[0], np.ndarray) else inputs[0],)
 
 
 def do_nothing(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
-    """No inputs and no outputs; only the time of execution matters."""
+    """NoOp, ControlTrigger: no outputs; only the ops' control edges matter."""
     return ()
 
 
-# --- shape functions ------------------------------------------------------------------------------------------------
+# --- shape functions and memory -------------------------------------------------------------------------------------
 
 
 def _infer_constant(context: ShapeContext) -> Sequence[Dims]:
@@ -140,7 +140,7 @@ def _infer_constant(context: ShapeContext) -> Sequence[Dims]:
 
 
 def infer_default(context: ShapeContext) -> Sequence[Dims]:
-    """Attr `shape`, even where the default's own shape is known better; ShapeError if the two do not fit."""
+    """Static shape: attr `shape`, even if the default's shape is more specific. Raises ShapeError if the two do not fit."""
     merge(context.shapes[0], context.attrs["shape"].dims)
     return (context.attrs["shape"].dims,)
 
@@ -168,15 +168,12 @@ def _infer_one_hot(context: ShapeContext) -> Sequence[Dims]:
 
 
 def infer_each_unchanged(context: ShapeContext) -> Sequence[Dims]:
-    """As many outputs as inputs, each with its input's shape."""
+    """Static shapes: each output has its input's shape."""
     return context.shapes
 
 
-# --- memory ---------------------------------------------------------------------------------------------------------
-
-
 def zeros_like_memory(memory: KernelMemory) -> None:
-    """Zeros are written over the input; those of a tensor list are made on the host's heap."""
+    """Zeros reuse the input's buffer; a tensor list of zeros is on the host's heap."""
     if memory.outputs[0].dtype is VARIANT:
         memory.leave_untracked(0)
     else:
@@ -186,7 +183,7 @@ def zeros_like_memory(memory: KernelMemory) -> None:
 _IDENTITY = Kernel(pass_on, unchanged, direct=same, memory=aliases(), traits=Trait.HANDS_ON)
 _REF_IDENTITY = Kernel(pass_on, unchanged, direct=same, traits=Trait.HANDS_ON)
 _SAME_VALUE = _IDENTITY._replace(traits=Trait.HANDS_ON | Trait.SHARES_MEMORY | Trait.PASSES_ON, cost=DISPATCH)
-_CONSTANT_MEMORY = leaves_untracked(0)  # a constant is the kernel's own from when it was made, and all steps share it
+_CONSTANT_MEMORY = leaves_untracked(0)  # the kernel allocates a constant when it is created, and all steps share it
 
 
 TABLE: Table = {

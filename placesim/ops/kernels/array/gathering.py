@@ -1,4 +1,4 @@
-"""Elements and slices that a tensor of indices names: Gather, GatherNd, and flat indices turned into coordinates."""
+"""Gather, GatherV2 and GatherNd, which select elements or slices by a tensor of indices; and UnravelIndex."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ from placesim.ops.kernels.shapes import (
 
 
 def gather(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """`params[indices]`: `indices.shape + params.shape[1:]`; errors as of `gather_slices`."""
+    """Gather: `params[indices]`, of shape `indices.shape + params.shape[1:]`. Raises as `gather_slices`."""
     return (gather_slices(inputs[0], inputs[1]),)
 
 
 def gather_v2(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """Slices of `params` along a scalar `axis` at `indices`, each batch on its own; shapes as of `gather_slices`.
+    """GatherV2: slices of `params` along a scalar `axis`, separately for each batch; see `gather_slices`.
 
-    Raises InvalidArgumentError for scalar params and an axis that is not a scalar, besides the errors of `gather_slices`.
+    Raises InvalidArgumentError for scalar params and an axis that is not a scalar, and as `gather_slices`.
     """
     params, indices, axis = inputs
     if not params.ndim:
@@ -49,10 +49,11 @@ def gather_v2(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 
 
 def gather_slices(params: Tensor, indices: Tensor, axis: int | None = None, batch_dims: int = 0) -> Tensor:
-    """`params.shape[:axis] + indices.shape[batch_dims:] + params.shape[axis + 1:]`: slices of `params` along `axis`.
+    """Select slices of `params` along `axis`, by default the first axis after the batch dimensions.
 
-    Without an axis it is the first after the batch dimensions, in which `params` and `indices` go together. Raises
-    InvalidArgumentError for axes that do not fit and for an index out of range, which a result without elements never reads.
+    The first `batch_dims` dimensions of `params` and `indices` are equal. The result has the shape `params.shape[:axis] +
+    indices.shape[batch_dims:] + params.shape[axis + 1:]`. Raises InvalidArgumentError for axes that do not fit and, unless the
+    result is empty, for an index out of range.
     """
     if not np.ndim(params):
         raise InvalidArgumentError("params must be at least 1 dimensional")
@@ -62,10 +63,9 @@ def gather_slices(params: Tensor, indices: Tensor, axis: int | None = None, batc
         place = batch_dims if axis is None else place
     limit = params.shape[place]
     result_shape = params.shape[:place] + indices.shape[batch_dims:] + params.shape[place + 1 :]
-    # nothing is read, so that no index is looked at
+    # for an empty result TensorFlow does not check the indices
     if not elements(result_shape):
         return np.empty(result_shape, params.dtype)
-    # the first bad index is told, and nothing is gathered
     bad = first_outside(indices.reshape(-1), limit)
     if bad < indices.size:
         raise InvalidArgumentError(
@@ -97,7 +97,7 @@ def _gather_batch(params: Tensor, indices: Tensor, axis: int | None, given: int)
 
 
 def _gather_batches(params: Tensor, indices: Tensor, axis: int, batch_dims: int) -> Tensor:
-    """Each batch on its own: batch dimensions are made one, and so are those before and behind the axis."""
+    """Gather from each batch separately, with batch dimensions and those before and after the axis flattened."""
     batch, outer, inner = params.shape[:batch_dims], params.shape[batch_dims:axis], params.shape[axis + 1 :]
     count = elements(batch)
     rows = params.reshape(count, elements(outer), params.shape[axis], elements(inner))
@@ -110,10 +110,10 @@ def _gather_batches(params: Tensor, indices: Tensor, axis: int, batch_dims: int)
 
 
 def gather_nd(inputs: Sequence[Tensor], attrs: Attrs, context: KernelContext) -> Sequence[Tensor]:
-    """`params[tuple(indices[i])]` for each row of `indices`: `indices.shape[:-1] + params.shape[indices.shape[-1]:]`.
+    """GatherNd: `params[tuple(row)]` for each row of `indices`; the rows are its last axis.
 
-    Raises InvalidArgumentError for scalars, for rows longer than the rank of `params`, and for a row that is outside of it;
-    with policy IGNORE such a row gives zeros.
+    The result has the shape `indices.shape[:-1] + params.shape[indices.shape[-1]:]`. Raises InvalidArgumentError for scalars,
+    for rows longer than the rank of `params`, and for a row out of range, which gives zeros with policy IGNORE.
     """
     params, indices = inputs
     _check_gather_nd(params, indices)
@@ -128,7 +128,7 @@ def gather_nd(inputs: Sequence[Tensor], attrs: Attrs, context: KernelContext) ->
     fine = np.asarray(((places >= 0) & (places < np.array(params.shape[:depth]))).all(axis=1))
     if not fine.all():
         if attrs["bad_indices_policy"] != "IGNORE":
-            # GatherNd tells the last bad row, Gather the first bad index
+            # GatherNd reports the last bad row, Gather the first bad index
             _refuse_row(params, indices, int(np.flatnonzero(~fine)[-1]), context.node)
         return (_gather_fine_rows(params, places, fine, attrs["Tparams"]).reshape(batch + params.shape[depth:]),)
     return (params[tuple(np.moveaxis(indices, -1, 0))],) if batch else (params[(*indices.tolist(), ...)],)
@@ -153,7 +153,7 @@ def _refuse_row(params: Tensor, indices: Tensor, row: int, node: str) -> None:
 
 
 def _gather_fine_rows(params: Tensor, places: Tensor, fine: Tensor, dtype: DataType) -> Tensor:
-    """The slices of the rows that index into `params`, and zeros for the others."""
+    """The slices of the rows marked in `fine`, and zeros for the other rows."""
     result = zeros((len(places), *params.shape[places.shape[1] :]), dtype)
     result[fine] = params[tuple(places[fine].T)]
     return result
@@ -163,10 +163,10 @@ def _gather_fine_rows(params: Tensor, places: Tensor, fine: Tensor, dtype: DataT
 
 
 def unravel_index(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """The coordinates of flat indices in a tensor of shape `dims [rank]`: `[rank]` for a scalar, else `[rank, indices]`.
+    """UnravelIndex: the coordinates of flat indices in a tensor of shape `dims`.
 
-    Raises InvalidArgumentError for indices of rank above 1 or none at all, dims that are no vector or have one below 1, and an
-    index that is too large.
+    `dims` is `[rank]`. A scalar index gives `[rank]`, a vector `[rank, indices]`. Raises InvalidArgumentError for indices of
+    rank above 1 or without elements, `dims` that is not a vector or has a dimension below 1, and an index that is too large.
     """
     indices, dims = inputs
     if indices.ndim > 1:
@@ -186,12 +186,12 @@ def unravel_index(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     if np.any(indices >= sizes[0]):
         raise InvalidArgumentError("index is out of bound as with dims")
     column = (-1,) + (1,) * indices.ndim
-    # as in C both division and remainder go toward zero, so that a negative index has negative coordinates
+    # as in C, division and remainder round toward zero, so a negative index has negative coordinates
     rest, stride = np.fmod(indices, sizes[:-1].reshape(column)), sizes[1:].reshape(column)
     return (np.asarray(np.sign(rest) * (np.abs(rest) // stride), dims.dtype),)
 
 
-# --- shape functions ------------------------------------------------------------------------------------------------
+# --- shape functions and memory -------------------------------------------------------------------------------------
 
 
 def _infer_gather(context: ShapeContext) -> Sequence[Dims]:
@@ -205,7 +205,7 @@ def _infer_gather_v2(context: ShapeContext) -> Sequence[Dims]:
     with_rank_at_least(params, 1)
     with_rank(axis_dims, 0)
     value, batch_dims = context.value(2), context.attrs["batch_dims"]
-    # without the axis only the rank can be told
+    # without the axis only the rank can be inferred
     if value is None and (params is None or indices is None):
         return (None,)
     if value is None:
@@ -219,15 +219,15 @@ def _infer_gather_v2(context: ShapeContext) -> Sequence[Dims]:
     if batch_dims < 0 and indices is not None:
         batch_dims += len(indices)
     with_rank_at_least(params, batch_dims + 1)
-    # behind axis -1 is nothing, but `axis + 1` would be the whole shape
+    # nothing follows axis -1, but `axis + 1` would give the whole shape
     inner = () if axis == -1 else subshape(params, axis + 1)
     return (concatenate(concatenate(subshape(params, 0, axis), subshape(indices, batch_dims)), inner),)
 
 
 def infer_gather_nd(context: ShapeContext) -> Sequence[Dims]:
-    """`indices.shape[:-1] + params.shape[depth:]`, where depth is the last dimension of the indices.
+    """Static shape `indices.shape[:-1] + params.shape[depth:]`, where depth is the last dimension of the indices.
 
-    Raises ShapeError if that is more than the rank of `params`.
+    Raises ShapeError if the depth is more than the rank of `params`.
     """
     params, indices = context.shapes
     with_rank_at_least(indices, 1)
@@ -250,11 +250,8 @@ def _infer_unravel_index(context: ShapeContext) -> Sequence[Dims]:
     return ((rank, -1 if count is None else count) if indices else (rank,),)
 
 
-# --- memory ---------------------------------------------------------------------------------------------------------
-
-
 def gather_nd_memory(memory: KernelMemory) -> None:
-    """Output, then an int32 scalar for the position of an out-of-range index."""
+    """The output, and as a temporary an int32 scalar: the position of an index out of range."""
     memory.allocate()
     if elements(memory.inputs[1].dims[:-1]):
         memory.temporary(INT32.size, (), INT32)

@@ -1,4 +1,4 @@
-"""Index matrices, whose rows select elements or slices: checks, and updates of the selection.
+"""Index matrices, whose rows select elements or slices: checks, and updates of the selected slices.
 
 `indices` is `[batch..., depth]`, `updates` is `[batch...] + params.shape[depth:]`.
 """
@@ -15,16 +15,13 @@ from placesim.ops.kernels.array.indices import Combine, position_text
 from placesim.ops.kernels.kernel import Tensor
 from placesim.ops.kernels.shapes import Dims, ShapeError, element_count, format_dims, merge, subshape
 
-KnownDims = tuple[int, ...]
-
 ERROR_POLICIES = ("", "DEFAULT", "ERROR")
-
 MAX_DEPTH = 7
-"""TensorFlow's kernel is compiled for no deeper indices."""
+"""Maximum length of an index row for which TensorFlow has a kernel."""
 
 
 def ignores_bad_indices(attrs: Attrs) -> bool:
-    """Whether updates at indices out of range are left out; InvalidArgumentError for a policy that is none."""
+    """Whether updates at indices out of range are ignored. Raises InvalidArgumentError for an unknown policy."""
     policy = attrs["bad_indices_policy"]
     if policy not in (*ERROR_POLICIES, "IGNORE"):
         raise InvalidArgumentError(f"Unknown bad indices handling attribute: {policy}")
@@ -32,28 +29,29 @@ def ignores_bad_indices(attrs: Attrs) -> bool:
 
 
 def scatter_slices(combine: Combine, params: Tensor, indices: Tensor, updates: Tensor, ignore_bad: bool) -> None:
-    """Combine `updates` into slices of `params`, which is changed; InvalidArgumentError for shapes that do not fit.
+    """Combine `updates` with slices of `params`, in place; indices out of range are left out.
 
-    An index out of range is left out; unless `ignore_bad`, InvalidArgumentError then names the last such one.
+    Raises InvalidArgumentError for shapes that do not fit and, unless `ignore_bad`, for the last index out of range, after the
+    other updates are written.
     """
     check_scatter_nd(params.shape, indices.shape, updates.shape)
     depth = indices.shape[-1] if indices.ndim > 1 else 1
-    # there is nothing to write, and TensorFlow ends here before it looks at the depth
+    # TensorFlow returns here if there is nothing to write, before it checks the depth
     if not params.size:
         return
     if not 1 <= depth <= MAX_DEPTH:
         raise InvalidArgumentError(
-            # the text says 5, the kernels go to 7
+            # TensorFlow's message says 5, but it has kernels up to 7
             f"Only indices.shape[-1] values between 1 and 5 are currently supported.  Requested rank: {depth}"
         )
-    # a vector of indices passes the checks as a column, but the loop takes it for a row and sees the first
+    # the checks treat a vector of indices as a column, but TensorFlow's loop reads it as a row, and only its first index
     places = indices.reshape(-1, indices.shape[-1])[:, :depth] if indices.size else np.zeros((0, depth), np.int64)
     updates = updates.reshape(indices.size // depth, int(np.prod(params.shape[depth:])))[: len(places)]
     limits = np.array(params.shape[:depth])
     fine = np.asarray(((places >= 0) & (places < limits)).all(axis=1))
     rows = params.reshape(int(np.prod(limits)), -1)
     flat = np.ravel_multi_index(tuple(places[fine].T), params.shape[:depth])
-    # a variable has the updates that are fine even where the others are refused below
+    # the valid updates are written even if the others raise an error below
     combine(rows, flat, updates[fine])
     if not (ignore_bad or fine.all()):
         bad = int(np.flatnonzero(~fine)[-1])
@@ -63,14 +61,18 @@ def scatter_slices(combine: Combine, params: Tensor, indices: Tensor, updates: T
         )
 
 
-def check_scatter_nd(params: KnownDims, indices: KnownDims, updates: KnownDims) -> None:
-    """InvalidArgumentError unless the shapes fit as the module says, in the kernel's words and order."""
+def check_scatter_ranks(indices: tuple[int, ...], updates: tuple[int, ...]) -> None:
+    """Raises InvalidArgumentError for the shape of a scalar."""
+    for name, dims in (("Indices", indices), ("Updates", updates)):
+        if not dims:
+            raise InvalidArgumentError(f"{name} shape must have rank at least one. Found:{format_dims(dims)}")
+
+
+def check_scatter_nd(params: tuple[int, ...], indices: tuple[int, ...], updates: tuple[int, ...]) -> None:
+    """Raises InvalidArgumentError unless the shapes fit (see the module), checked in the kernel's order."""
     if not params:
         raise InvalidArgumentError(f"Output must be at least 1-D, got shape: {format_dims(params)}")
-    if not indices:
-        raise InvalidArgumentError(f"Indices shape must have rank at least one. Found:{format_dims(indices)}")
-    if not updates:
-        raise InvalidArgumentError(f"Updates shape must have rank at least one. Found:{format_dims(updates)}")
+    check_scatter_ranks(indices, updates)
     counts = [element_count(dims) for dims in (params, indices, updates)]
     if any(counts[1:]) and not all(counts):
         raise InvalidArgumentError(f"Indices and updates specified for empty output.  indices shape: {format_dims(indices)}")
@@ -79,9 +81,9 @@ def check_scatter_nd(params: KnownDims, indices: KnownDims, updates: KnownDims) 
             f"Dimensions [0,1) of indices[shape={format_dims(indices)}] = {indices[0]} must match "
             f"dimensions [0,1) of updates[shape={format_dims(updates)}] = {updates[0]}"
         )
-    # a vector of indices is a column of them here
+    # a vector of indices counts as a column
     depth, batch = (indices[-1], len(indices) - 1) if len(indices) > 1 else (1, 1)
-    # where the rank is wrong that is told last, unless the batch is cut short
+    # a wrong rank is reported last, unless the updates lack batch dimensions
     rank_fits = len(updates) == batch + len(params) - depth
     if len(updates) < batch or (rank_fits and updates[:batch] != indices[:batch]):
         raise InvalidArgumentError(
@@ -96,7 +98,7 @@ def check_scatter_nd(params: KnownDims, indices: KnownDims, updates: KnownDims) 
 
 
 def scatter_nd_dims(indices: Dims, updates: Dims, params: Dims) -> Dims:
-    """The shape of `params`; ShapeError if the known dimensions of indices and updates do not fit it."""
+    """Return `params`. Raises ShapeError if the known dimensions of indices and updates do not fit."""
     if element_count(params) == 0 and ((element_count(indices) or 0) > 0 or (element_count(updates) or 0) > 0):
         raise ShapeError("Indices and updates specified for empty input")
     if indices is None or not updates or indices[-1] < 0:
@@ -116,7 +118,7 @@ def scatter_nd_dims(indices: Dims, updates: Dims, params: Dims) -> Dims:
 
 
 class _Part(NamedTuple):
-    """Some dimensions of a shape, and their name in errors."""
+    """Some dimensions (`dims`) of a shape (`whole`), and their name in errors."""
 
     name: str
     whole: Dims

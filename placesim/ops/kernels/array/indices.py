@@ -1,6 +1,6 @@
 """Row indices: bounds checks, and combination of updates with the selected rows.
 
-A combination writes updates into rows of an array that nobody else holds, an index that comes twice twice and in order.
+A combination writes updates into rows of an array, in place. A repeated index is applied repeatedly, in order.
 """
 
 from __future__ import annotations
@@ -17,25 +17,25 @@ Combine = Callable[[Tensor, Tensor, Tensor], None]
 """`(rows, index, updates)`: writes `updates[i]` into `rows[index[i]]`, for each i in order."""
 
 MANY_TURNS = 64
-"""With more turns numpy's own unbuffered loop is the faster one."""
+"""With more turns (see `split_turns`), numpy's `ufunc.at` is faster."""
 
 
 def position_text(dims: tuple[int, ...], flat: int) -> str:
-    """`[1,2]`: where an element is in a tensor of this shape; nothing for a scalar."""
+    """The position of flat element `flat` in a tensor of shape `dims`, as text: `[1,2]`; empty for a scalar."""
     return "[" + ",".join(str(int(i)) for i in np.unravel_index(flat, dims)) + "]" if dims else ""
 
 
 def first_outside(index: Tensor, limit: int) -> int:
-    """The position of the first index not in [0, limit); the number of indices if there is none."""
+    """The position of the first index outside of [0, limit), or the number of indices if all are inside."""
     outside = (index < 0) | (index >= limit)
     return int(outside.argmax()) if outside.any() else index.size
 
 
 def split_turns(index: Tensor) -> list[Any]:
-    """Positions of `index` in turns, each of which names a row at most once; a row's earlier position has the earlier turn."""
+    """Split the positions of `index` into turns: each turn has a row at most once, and repeats of a row keep their order."""
     order = np.argsort(index, kind="stable")
     ordered = index[order]
-    # where no row is named twice, all updates go in one turn
+    # without repeated rows there is one turn
     is_first = np.r_[True, ordered[1:] != ordered[:-1]][: len(index)]
     if is_first.all():
         return [slice(None)]
@@ -60,7 +60,7 @@ def combination(operation: Callable[[Tensor, Tensor], Tensor]) -> Combine:
 
 
 def set_rows(rows: Tensor, index: Tensor, updates: Tensor) -> None:
-    """The combination in which an update takes the row's place; of those that name one row the last."""
+    """The combination that replaces rows by updates; of several updates of a row the last one counts."""
     rows[index] = updates
 
 
@@ -68,7 +68,7 @@ _SUBTRACT, _EXCLUDE = combination(np.subtract), combination(np.logical_xor)
 
 
 def _subtract_rows(rows: Tensor, index: Tensor, updates: Tensor) -> None:
-    # C++ subtracts truth values as integers, numpy refuses to
+    # C++ subtracts booleans as integers; numpy does not subtract booleans
     (_EXCLUDE if rows.dtype == np.bool_ else _SUBTRACT)(rows, index, updates)
 
 

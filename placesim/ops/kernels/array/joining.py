@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from placesim.core.dtypes import DTYPES, RESOURCE, VARIANT, DataType
+from placesim.core.dtypes import DTYPES, RESOURCE, VARIANT
 from placesim.core.errors import InvalidArgumentError, UnimplementedError
 from placesim.ops.attributes import Attrs
 from placesim.ops.kernels.cost_model import COPY
@@ -38,25 +38,11 @@ from placesim.ops.kernels.shapes import (
 TILED_TYPES = frozenset(
     DTYPES[name]
     for name in (
-        "bool",
-        "bfloat16",
-        "half",
-        "float",
-        "double",
-        "uint8",
-        "int8",
-        "int16",
-        "int32",
-        "int64",
-        "uint32",
-        "uint64",
-        "complex64",
-        "complex128",
-        "string",
-        "variant",
+        *("bool", "bfloat16", "half", "float", "double", "uint8", "int8", "int16", "int32", "int64"),
+        *("uint32", "uint64", "complex64", "complex128", "string", "variant"),
     )
 )
-"""The types that Tile computes with; for the others it has a kernel that fails."""
+"""The types that Tile supports; for other types its kernel fails."""
 MAX_TILED_RANK = 7
 
 
@@ -64,26 +50,26 @@ MAX_TILED_RANK = 7
 
 
 def concat(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """The tensors one after another along the axis that comes first; errors as of `concatenate_tensors`."""
+    """Concat: the first input is the axis. Raises as `concatenate_tensors`."""
     return (concatenate_tensors(inputs[1:], inputs[0], "concat_dim"),)
 
 
 def concat_v2(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """The tensors one after another along the axis that comes last; errors as of `concatenate_tensors`."""
+    """ConcatV2: the last input is the axis. Raises as `concatenate_tensors`."""
     return (concatenate_tensors(inputs[:-1], inputs[-1], "axis"),)
 
 
 def concatenate_tensors(tensors: Sequence[Tensor], axis_tensor: Tensor, axis_name: str) -> Tensor:
-    """The tensors one after another along an axis, in which alone they may differ.
+    """Concatenate tensors along an axis; `axis_name` is for messages.
 
-    Raises InvalidArgumentError for an axis that is not a scalar or is not there, for scalars, and for shapes that differ
-    elsewhere.
+    Raises InvalidArgumentError for an axis that is not a scalar or out of range, for scalars, and for shapes that differ in
+    another axis.
     """
     if not is_legacy_scalar(axis_tensor):
         raise InvalidArgumentError(f"{axis_name} tensor should be a scalar integer, but got shape {shape_text(axis_tensor)}")
     given, rank = int(axis_tensor.reshape(-1)[0]), tensors[0].ndim
     axis = given + rank if given < 0 else given
-    # of scalars axis 0 alone comes to the check of the tensors
+    # for scalars, axis 0 passes this check, and `_check_joinable` fails
     if not 0 <= axis < rank and given != 0:
         raise InvalidArgumentError(
             f"ConcatOp : Expected concatenating dimensions in the range [{-rank}, {rank}), but got {given}"
@@ -105,10 +91,10 @@ def _check_joinable(first: Tensor, tensor: Tensor, position: int, axis: int) -> 
 
 
 def concat_offset(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """Start of each input of a Concat in its result: a scalar axis and shapes `[rank]` -> as many `[rank]`.
+    """ConcatOffset: (a scalar axis, shape `[rank]` of each input of a Concat) -> each input's start in the result, `[rank]`.
 
-    Raises InvalidArgumentError for an axis that is not a scalar or is not there, and for shapes that are not vectors or differ
-    elsewhere.
+    Raises InvalidArgumentError for an axis that is not a scalar or out of range, and for shapes that are not vectors or differ
+    in another axis.
     """
     axis_tensor, *shapes = inputs
     if axis_tensor.ndim:
@@ -120,13 +106,12 @@ def concat_offset(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     axis = given + rank if given < 0 else given
     if not 0 <= axis < rank:
         raise InvalidArgumentError(f"Concat dim is out of range: {given} vs. {rank}")
-    # offsets are those of a Concat's gradient: zero on every axis but the one that is joined
     offsets, position_along = [], np.zeros(1, shapes[0].dtype)
     for position, shape in enumerate(shapes):
         _check_same_elsewhere(shapes[0], shape, position, axis)
         offsets.append(np.zeros_like(shape))
         offsets[-1][axis] = position_along[0]
-        # added in the type of the shapes, which may overflow
+        # the sum has the type of the shapes, and may overflow
         position_along = position_along + shape[axis : axis + 1]
     return offsets
 
@@ -143,7 +128,7 @@ def _check_same_elsewhere(first: Tensor, shape: Tensor, position: int, axis: int
 
 
 def parallel_concat(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """The inputs `[1, ...]`, one under another: `[inputs, ...]`."""
+    """ParallelConcat: concatenate inputs `[1, ...]` along the first axis."""
     return (np.concatenate(inputs, 0),)
 
 
@@ -151,16 +136,16 @@ def parallel_concat(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 
 
 def row_axis(axis: int, rank: int) -> int:
-    """An axis counted from the front; InvalidArgumentError for one that is out of range."""
+    """Return the axis counted from the front. Raises InvalidArgumentError if it is out of range."""
     if not -rank <= axis < rank:
         raise InvalidArgumentError(f"axis = {axis} not in [{-rank}, {rank})")
     return axis % rank
 
 
 def pack(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """The inputs, all of one shape, side by side along a new axis `[inputs]`.
+    """Pack: stack inputs of equal shapes along a new axis.
 
-    Raises InvalidArgumentError for an axis that is not there and for shapes that differ.
+    Raises InvalidArgumentError for an axis out of range and for different shapes.
     """
     if attrs["T"] in (RESOURCE, VARIANT):
         inputs = [np.asarray(holder, object) for holder in inputs]
@@ -178,10 +163,10 @@ def pack(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 
 
 def tile(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """The input `[dims...]` repeated `multiples[i]` times along each axis i: `[dims[i] * multiples[i]...]`.
+    """Tile: repeat the input `multiples[i]` times along each axis i.
 
-    Raises InvalidArgumentError unless `multiples` is a vector of a number that is not negative for each axis;
-    UnimplementedError for a type or a rank that TensorFlow has no kernel for.
+    Raises InvalidArgumentError unless `multiples` is a vector with one nonnegative number per axis, and UnimplementedError for
+    a type or rank for which TensorFlow has no kernel.
     """
     tensor, multiples = inputs
     if multiples.ndim != 1:
@@ -193,23 +178,21 @@ def tile(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     for axis, count in enumerate(multiples):
         if count < 0:
             raise InvalidArgumentError(f"Expected multiples[{axis}] >= 0, but got {int(count)}")
-    # before the type is looked at, so that this much works for every type
+    # TensorFlow checks the type only after this, so that it works for each type
     if all(count == 1 for count in multiples):
         return (tensor,)
     shape = tuple(int(dim * count) for dim, count in zip(tensor.shape, multiples, strict=True))
     if 0 in shape:
         return (zeros(shape, attrs["T"]),)
-    _check_tiled(attrs["T"], tensor.ndim)
+    if attrs["T"] not in TILED_TYPES or tensor.ndim > MAX_TILED_RANK:
+        raise UnimplementedError(
+            f"TileOp : The input data type is not supported, DataType : {attrs['T'].name}, Dimension : {tensor.ndim}"
+        )
     return (np.tile(tensor, multiples),)
 
 
-def _check_tiled(dtype: DataType, rank: int) -> None:
-    if dtype not in TILED_TYPES or rank > MAX_TILED_RANK:
-        raise UnimplementedError(f"TileOp : The input data type is not supported, DataType : {dtype.name}, Dimension : {rank}")
-
-
 def start_parallel_concat(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """The tensor of attr `shape`, whose rows are still to be written; zeros until then.
+    """_ParallelConcatStart: a tensor of zeros with the shape in attr `shape`, whose rows the updates write.
 
     Raises InvalidArgumentError for a shape that is not fully defined.
     """
@@ -220,9 +203,9 @@ def start_parallel_concat(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Te
 
 
 def update_parallel_concat(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """The first input `[rows, ...]`, the second `[1, ...]` now its row `loc`; InvalidArgumentError for other shapes.
+    """_ParallelConcatUpdate: writes the second input `[1, ...]` to row `loc` of the first `[rows, ...]`, in place.
 
-    The row is written in its place: what reads the start, once all updates have run, reads them.
+    Returns the first input. Raises InvalidArgumentError for shapes that do not fit.
     """
     value, update = inputs
     row, shapes = attrs["loc"], f"{format_dims(value.shape)} vs. {format_dims(update.shape)}"
@@ -240,7 +223,7 @@ def update_parallel_concat(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[T
     return (value,)
 
 
-# --- shape functions ------------------------------------------------------------------------------------------------
+# --- shape functions and memory -------------------------------------------------------------------------------------
 
 
 def _infer_concat(context: ShapeContext) -> Sequence[Dims]:
@@ -253,7 +236,7 @@ def _infer_concat_v2(context: ShapeContext) -> Sequence[Dims]:
 
 
 def infer_joined(context: ShapeContext, values: range, axis_index: int) -> Dims:
-    """The shape of inputs `values` joined along the axis that input `axis_index` gives; ShapeError for scalars."""
+    """Static shape of inputs `values` concatenated along the axis in input `axis_index`. Raises ShapeError for scalars."""
     with_rank(context.shapes[axis_index], 0)
     shapes = [context.shapes[index] for index in values]
     rank = next((len(dims) for dims in shapes if dims is not None), None)
@@ -270,11 +253,11 @@ def _infer_joined_along(shapes: Sequence[Dims], axis: int) -> Dims:
     before: Dims = None
     after: Dims = None
     joined = 0
-    # from the last to the first, as TensorFlow merges them: it decides which pair an error names
+    # TensorFlow merges from last to first, which determines the pair that an error names
     for dims in reversed(shapes):
         with_rank_at_least(dims, -axis if axis < 0 else axis + 1)
         before = merge(subshape(dims, 0, axis), before)
-        # behind axis -1 is nothing, but `axis + 1` would be the whole shape
+        # nothing follows axis -1, but `axis + 1` would give the whole shape
         after = merge(() if axis == -1 else subshape(dims, axis + 1), after)
         joined = add_dims(joined, -1 if dims is None else dims[axis])
     return concatenate(concatenate(before, (joined,)), after)
@@ -307,7 +290,7 @@ def _infer_pack(context: ShapeContext) -> Sequence[Dims]:
 
 
 def static_row_axis(axis: int, rank: int) -> int:
-    """Like `row_axis` during shape inference; raises ShapeError for one out of range."""
+    """Like `row_axis`, but raises ShapeError."""
     if not -rank <= axis < rank:
         raise ShapeError(f"Invalid axis: {axis}; must be in [{-rank},{rank})")
     return axis % rank
@@ -323,11 +306,8 @@ def _infer_tile(context: ShapeContext) -> Sequence[Dims]:
     return (tuple(map(multiply_dims, with_rank(dims, len(multiples)), multiples)),)
 
 
-# --- memory ---------------------------------------------------------------------------------------------------------
-
-
 def pack_memory(memory: KernelMemory) -> None:
-    """One input alone needs another shape only."""
+    """A single input is not copied: the output is its buffer with another shape."""
     if len(memory.inputs) == 1:
         memory.alias(0, 0)
 

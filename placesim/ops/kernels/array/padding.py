@@ -1,4 +1,4 @@
-"""A margin around a tensor: Pad with a value, MirrorPad with the tensor's own edge, and the latter's gradient."""
+"""Pad, which surrounds a tensor with a value; MirrorPad, which surrounds it with its mirror image; and MirrorPadGrad."""
 
 from __future__ import annotations
 
@@ -30,21 +30,22 @@ MAX_PADDED_RANK, MAX_MIRRORED_RANK = 8, 5
 
 
 def _check_paddings(tensor: Tensor, paddings: Tensor, max_rank: int, between: str) -> list[list[int]]:
-    """The rows `[before, after]`, one for each axis."""
+    """Return `[before, after]` for each axis. Raises UnimplementedError or InvalidArgumentError for ranks that do not fit."""
     if tensor.ndim > max_rank:
         raise UnimplementedError(f"inputs rank not in [0,{max_rank}]: {tensor.ndim}")
     if paddings.ndim != 2 or paddings.shape[1] != 2:
         raise InvalidArgumentError(f"paddings must be a matrix with 2 columns: {shape_text(paddings)}")
     if paddings.shape[0] != tensor.ndim:
         raise InvalidArgumentError(
-            # the kernels put different marks between the two shapes, and blanks around numbers
+            # the kernels' messages have different separators between the two shapes
             f"The first dimension of paddings must be the rank of inputs{shape_text(paddings)}{between}{shape_text(tensor)}"
         )
     rows: list[list[int]] = paddings.tolist()
     return rows
 
 
-def _check_not_negative(row: list[int], subject: str, between: str = " ") -> None:
+def check_not_negative(row: Sequence[int], subject: str, between: str = " ") -> None:
+    """Raises InvalidArgumentError if a padding before or after an axis is negative; `subject` begins the message."""
     before, after = row
     if before < 0 or after < 0:
         raise InvalidArgumentError(f"{subject} must be non-negative: {before}{between}{after}")
@@ -54,9 +55,9 @@ def _check_not_negative(row: list[int], subject: str, between: str = " ") -> Non
 
 
 def pad(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """The input with `paddings[i]` = (before, after) elements of zero or of the third input, a scalar, around each axis i.
+    """Pad, PadV2: add `paddings[i]` = (before, after) elements to each axis i, zeros or the value of a third, scalar input.
 
-    Raises InvalidArgumentError for paddings that are not `[rank, 2]` or negative and a value that is not a scalar,
+    Raises InvalidArgumentError for paddings that are negative or not `[rank, 2]` and for a value that is not a scalar, and
     UnimplementedError for a rank above 8.
     """
     tensor, paddings = inputs[:2]
@@ -66,14 +67,14 @@ def pad(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
         if inputs[2].ndim:
             raise InvalidArgumentError(f"constant_values must be a scalar. Found: {shape_text(inputs[2])}")
         value = inputs[2].item() if attrs["T"] is STRING else inputs[2]
-    # after the value is checked, as in the kernel
+    # TensorFlow checks the paddings after the value
     for row in rows:
-        _check_not_negative(row, "Paddings")
+        check_not_negative(row, "Paddings")
     return (pad_tensor(tensor, rows, value),)
 
 
 def pad_tensor(tensor: Tensor, rows: Sequence[Sequence[int]], value: Any = 0) -> Tensor:
-    """A tensor with `rows[i]` = (before, after) elements of a value around each axis i."""
+    """Return the tensor with `rows[i]` = (before, after) elements of a value added to each axis i."""
     result = np.empty([dim + before + after for dim, (before, after) in zip(tensor.shape, rows, strict=True)], tensor.dtype)
     inside: list[slice] = []
     for dim, (before, after) in zip(tensor.shape, rows, strict=True):
@@ -89,25 +90,29 @@ def pad_tensor(tensor: Tensor, rows: Sequence[Sequence[int]], value: Any = 0) ->
 
 
 def mirror_pad(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """The input continued by its mirror image; mode REFLECT does not repeat the edge, SYMMETRIC does.
+    """MirrorPad: pad the input with its mirror image. Mode REFLECT leaves out the edge itself, SYMMETRIC repeats it.
 
-    Raises InvalidArgumentError for paddings that are not `[rank, 2]`, negative or larger than what can be mirrored,
+    Raises InvalidArgumentError for paddings that are negative, not `[rank, 2]`, or larger than the part to mirror, and
     UnimplementedError for a rank above 5.
     """
     tensor, paddings = inputs
     rows = _check_paddings(tensor, paddings, MAX_MIRRORED_RANK, ", ")
     offset = 1 if attrs["mode"] == "REFLECT" else 0
     for dim, (before, after) in zip(tensor.shape, rows, strict=True):
-        _check_not_negative([before, after], "paddings")
-        _check_mirror(dim, before, after, offset, "dimension size")
+        check_not_negative([before, after], "paddings")
+        check_mirror(dim, before, after, offset, "dimension size")
     for axis, (before, after) in enumerate(rows):
         if before or after:
-            # one axis after the other, so that corners are mirrored twice
+            # one axis after another, so that corners are mirrored along both
             tensor = tensor.take(_mirrored_positions(tensor.shape[axis], before, after, offset), axis)
     return (tensor,)
 
 
-def _check_mirror(dim: int, before: int, after: int, offset: int, name: str) -> None:
+def check_mirror(dim: int, before: int, after: int, offset: int, name: str) -> None:
+    """Raises InvalidArgumentError for paddings larger than the part of an axis of size `dim` that can be mirrored.
+
+    `offset` is the number of edge elements left out (REFLECT: 1, SYMMETRIC: 0); `name` is the size's name in the message.
+    """
     if max(before, after) > dim - offset:
         limits = ("no greater than", "greater than") if offset == 0 else ("less than", "not less than")
         raise InvalidArgumentError(f"paddings must be {limits[0]} the {name}: {before}, {after} {limits[1]} {dim}")
@@ -121,20 +126,20 @@ def _mirrored_positions(dim: int, before: int, after: int, offset: int) -> Tenso
 
 
 def mirror_pad_grad(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """The input without its margin, each element of which is added to the one that it mirrors.
+    """MirrorPadGrad: remove the padding from gradients, and add each padding element to the element that it mirrors.
 
-    Raises the errors of `mirror_pad`; InvalidArgumentError also where nothing would be left.
+    Raises the errors of `mirror_pad`, and InvalidArgumentError if no elements would be left.
     """
     tensor, paddings = inputs
     rows = _check_paddings(tensor, paddings, MAX_MIRRORED_RANK, " ")
     offset = 1 if attrs["mode"] == "REFLECT" else 0
     for dim, (before, after) in zip(tensor.shape, rows, strict=True):
-        _check_not_negative([before, after], "Paddings", ", ")
+        check_not_negative([before, after], "Paddings", ", ")
         if before + after >= dim:
             raise InvalidArgumentError(
                 f"Total paddings must be less than the input dimension size: {before + after} was not less than {dim}"
             )
-        _check_mirror(dim - before - after, before, after, offset, "output dimension size")
+        check_mirror(dim - before - after, before, after, offset, "output dimension size")
     for axis, (before, after) in enumerate(rows):
         if before or after:
             tensor = np.moveaxis(_fold(np.moveaxis(tensor, axis, 0), before, after, offset), 0, axis)
@@ -142,7 +147,7 @@ def mirror_pad_grad(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 
 
 def _fold(tensor: Tensor, before: int, after: int, offset: int) -> Tensor:
-    """The margin of the first axis folded back and added."""
+    """Remove the padding of the first axis, and add each of its elements to the element that it mirrors."""
     size = tensor.shape[0] - before - after
     result = tensor[before : before + size].copy()
     result[offset : offset + before] += tensor[:before][::-1]
@@ -150,7 +155,7 @@ def _fold(tensor: Tensor, before: int, after: int, offset: int) -> Tensor:
     return result
 
 
-# --- shape functions ------------------------------------------------------------------------------------------------
+# --- shape functions and memory -------------------------------------------------------------------------------------
 
 
 def _infer_pad(context: ShapeContext) -> Sequence[Dims]:
@@ -185,11 +190,8 @@ def _infer_mirror_pad_grad(context: ShapeContext) -> Sequence[Dims]:
     return (tuple(subtract_dims(dim, sum(row)) for dim, row in zip(dims, _static_rows(paddings), strict=True)),)
 
 
-# --- memory ---------------------------------------------------------------------------------------------------------
-
-
 def mirror_pad_grad_memory(memory: KernelMemory) -> None:
-    """It folds the margins of a copy of the input, and then takes what is inside."""
+    """The output, and a copy of the input, in which the kernel adds the padding to the inner elements."""
     alias_same_shape(memory)
     if not memory.is_made(0):
         memory.temporary_like(memory.inputs[0])

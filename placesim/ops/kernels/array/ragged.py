@@ -1,4 +1,4 @@
-"""Ragged tensors: values and the splits that cut them into rows; made, gathered, and turned dense or sparse."""
+"""Ragged tensors, which are values and the splits between their rows: ranges, gathering, conversion to dense or sparse."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _PARTITIONS = ("FIRST_DIM_SIZE", "VALUE_ROWIDS", "ROW_LENGTHS", "ROW_SPLITS", "R
 
 
 def make_ranges(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """Three scalars or vectors `[rows]` -> splits `[rows + 1]` and the values of one range a row; scalars serve every row.
+    """RaggedRange: (starts, limits, deltas), scalars or `[rows]` -> splits `[rows + 1]`, values with one range per row.
 
     Raises InvalidArgumentError for inputs of other shapes, a delta of zero and a range that is too long.
     """
@@ -50,7 +50,7 @@ def make_ranges(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     lengths = _range_lengths(starts, limits, deltas, np.iinfo(attrs["Tsplits"].numpy).max)
     check_array((sum(map(int, lengths)),), deltas.dtype)
     splits = np.concatenate(([0], np.cumsum(lengths)))
-    # each value is the one before it plus the delta, so that roundings add up as they do in TensorFlow
+    # each value is the previous value plus the delta, so that rounding errors add up as in TensorFlow
     steps = np.repeat(deltas, lengths)
     filled = np.flatnonzero(lengths)
     steps[splits[filled]] = starts[filled]
@@ -59,9 +59,9 @@ def make_ranges(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 
 
 def _range_lengths(starts: Tensor, limits: Tensor, deltas: Tensor, longest: int) -> Tensor:
-    """The number of values in each row; InvalidArgumentError for the first row that steps by zero or is too long."""
+    """The number of values in each row. Raises InvalidArgumentError for the first row with a zero delta or a too long range."""
     if np.issubdtype(starts.dtype, np.integer):
-        distance, step = np.abs(limits.astype(object) - starts), np.abs(deltas.astype(object))  # which cannot overflow
+        distance, step = np.abs(limits.astype(object) - starts), np.abs(deltas.astype(object))  # Python ints do not overflow
         sizes = -(-distance // np.where(deltas == 0, 1, step))
     else:
         sizes = np.ceil(np.abs((limits - starts) / np.where(deltas == 0, 1, deltas)))
@@ -79,49 +79,47 @@ def _range_lengths(starts: Tensor, limits: Tensor, deltas: Tensor, longest: int)
 
 
 def gather(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """The rows of a ragged tensor at indices of any rank: output splits, from the outermost, and values.
+    """RaggedGather: (splits, values, indices of any rank) -> splits and values of the ragged tensor's rows at the indices.
 
-    Raises InvalidArgumentError for scalar splits or values, splits that do not fit, and an index out of range.
+    The splits are ordered from the outermost. Raises InvalidArgumentError for scalar splits or values, splits that do not fit,
+    and an index out of range.
     """
     *nested, values, indices = inputs
     if nested[0].ndim == 0:
         raise InvalidArgumentError("Split tensors must not be scalars")
     flat = indices.reshape(-1).astype(np.int64)
-    _check_row_indices(indices, flat, len(nested[0]) - 1)
+    rows = len(nested[0]) - 1
+    bad = first_outside(flat, rows)
+    if bad < flat.size:
+        raise InvalidArgumentError(f"indices{position_text(indices.shape, bad)} = {flat[bad]} is not in [0, {rows})")
     if values.ndim == 0:
         raise InvalidArgumentError("params.rank must be nonzero")
     nested = [level.reshape(-1) for level in nested]
     _check_gathered_splits(nested, len(values))
     outer = attrs["OUTPUT_RAGGED_RANK"]
-    if outer != len(nested) + indices.ndim - 1:  # where TensorFlow itself goes down
+    if outer != len(nested) + indices.ndim - 1:  # TensorFlow crashes
         raise InvalidArgumentError(
             f"Expected {outer} output splits, but the indices' rank {indices.ndim} gives {len(nested) + indices.ndim - 1}"
         )
-    # the indices' own dimensions are ragged ones whose rows are all of one length
+    # the indices' dimensions become ragged dimensions with rows of equal length
     splits = [np.arange(np.prod(indices.shape[:axis]) + 1) * dim for axis, dim in enumerate(indices.shape) if axis]
     starts, limits = flat, flat + 1
     for level in nested:
         lengths = np.diff(level)[join_ranges(starts, limits)]
         splits.append(np.concatenate(([0], np.cumsum(lengths))))
         starts, limits = level[starts], level[limits]
-    if not indices.ndim:  # a scalar picks one row, which is not a dimension of the result
+    if not indices.ndim:  # a scalar index selects one row, without a dimension for it
         del splits[0]
     dtype = attrs["Tsplits"].numpy
     return [*(part.astype(dtype) for part in splits), values[join_ranges(starts, limits)]]
 
 
 def join_ranges(starts: Tensor, limits: Tensor) -> Tensor:
-    """`starts[0], ..., limits[0] - 1, starts[1], ...` in one vector."""
+    """The ranges from `starts[i]` up to `limits[i] - 1`, joined to one vector."""
     lengths = (limits - starts).astype(np.int64)
     ends = np.cumsum(lengths)
     joined: Tensor = np.arange(ends[-1] if len(ends) else 0) + np.repeat(starts - (ends - lengths), lengths)
     return joined
-
-
-def _check_row_indices(indices: Tensor, flat: Tensor, rows: int) -> None:
-    bad = first_outside(flat, rows)
-    if bad < flat.size:
-        raise InvalidArgumentError(f"indices{position_text(indices.shape, bad)} = {flat[bad]} is not in [0, {rows})")
 
 
 def _check_gathered_splits(nested: Sequence[Tensor], values: int) -> None:
@@ -141,9 +139,10 @@ def _check_gathered_splits(nested: Sequence[Tensor], values: int) -> None:
 
 
 def to_sparse(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """Coordinates `[elements, ragged rank + values' rank]`, the values flat, and the smallest dense shape.
+    """RaggedTensorToSparse: (splits, values) -> coordinates `[elements, rank]`, flattened values, smallest shape `[rank]`.
 
-    Raises InvalidArgumentError for splits that do not start at 0, fall, or do not end where the next ones or the values do.
+    Raises InvalidArgumentError for splits that do not start at 0, decrease, or do not end at the length of the next splits or
+    the values.
     """
     *nested, values = inputs
     nested = [splits.reshape(-1) for splits in nested]
@@ -185,10 +184,11 @@ def _check_splits(nested: Sequence[Tensor], values: Tensor) -> None:
 
 
 def to_dense(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """Dense tensor of the requested shape, with -1 replaced by the longest row; excess elements are dropped.
+    """RaggedTensorToTensor: (shape, values, default, row partitions) -> a dense tensor.
 
-    Raises InvalidArgumentError for partitions of types that are unknown or in no order, that do not fit each other or the
-    values, and for a shape or a default that does not fit the values.
+    In the shape, -1 means the size of the longest row; elements beyond the shape are dropped. Raises InvalidArgumentError for
+    partitions of unknown types or in the wrong order, partitions that do not fit each other or the values, and a shape or
+    default that does not fit the values.
     """
     shape_tensor, values, default, *partitions = inputs
     types = attrs["row_partition_types"]
@@ -209,21 +209,20 @@ def to_dense(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     check_array(sizes, values.dtype)
     check_array((first,), np.dtype(np.int64))
     output = np.empty(sizes, values.dtype)
-    # what no value reaches keeps the default
     output[...] = default
     if elements(tuple(sizes[: len(types) + 1])):
         where = _place_values(types, partitions, first, sizes)[: len(values)]
         flat = output.reshape(-1, *values.shape[1:])
         written = np.flatnonzero(where >= 0)
         places = _write_forward(where[written])
-        # what is pushed behind the end of the output is dropped
+        # values beyond the end of the output are dropped
         fits = places < len(flat)
         flat[places[fits]] = values[written[fits]]
     return (output,)
 
 
 def _first_dimension(kind: str, partition: Tensor) -> int:
-    """The number of rows: given, or one less than there are splits; InvalidArgumentError for another first partition."""
+    """The number of rows according to the first partition. Raises InvalidArgumentError if it is of a wrong type."""
     if partition.size == 0:
         raise InvalidArgumentError("Invalid first partition input. Tensor requires at least one element.")
     if kind == "FIRST_DIM_SIZE":
@@ -247,14 +246,14 @@ def _widest_row(kind: str, partition: Tensor) -> int:
 
 
 def _run_positions(row_ids: Tensor) -> Tensor:
-    """The position of each element in its run of equal row ids."""
+    """The position of each element within its run of equal row ids."""
     starts = np.flatnonzero(np.append(True, np.diff(row_ids) != 0)[: len(row_ids)])
     lengths = np.diff(np.append(starts, len(row_ids)))
     return np.arange(len(row_ids)) - np.repeat(starts, lengths)
 
 
 def _place_values(types: Sequence[str], partitions: Sequence[Tensor], first: int, sizes: Sequence[int]) -> Tensor:
-    """Position of each value in the output's values; -1 for a dropped one."""
+    """Position of each value in the flattened output, -1 for a dropped value."""
     strides = [elements(tuple(sizes[axis + 1 : len(types) + 1])) for axis in range(len(types) + 1)]
     rows = np.arange(first)
     where = np.where(rows < sizes[0], rows * strides[0], -1)
@@ -266,16 +265,19 @@ def _place_values(types: Sequence[str], partitions: Sequence[Tensor], first: int
 
 
 def _write_forward(places: Tensor) -> Tensor:
-    """Places that are written one after another: one that is passed already becomes the next one."""
+    """Positions at which TensorFlow, which writes only forward, puts values: a position already passed becomes the next one."""
     order = np.arange(len(places))
     forward: Tensor = np.maximum.accumulate(places - order) + order
     return forward
 
 
 def _parents_and_positions(kind: str, partition: Tensor, parents: int) -> tuple[Tensor, Tensor]:
-    """For each element the row that it is in, and its position there."""
+    """(the row of each element, the element's position in the row). Raises InvalidArgumentError for a wrong partition."""
     if kind == "VALUE_ROWIDS":
-        _check_row_ids(partition, parents)
+        bad = first_outside(partition, parents)
+        if bad < partition.size:
+            noun = "next_value_rowid" if bad else "current_value_rowid"
+            raise InvalidArgumentError(f"Got {noun}={partition[bad]} which is not less than {parents}")
         return partition, _run_positions(partition)
     if kind != "ROW_SPLITS":
         raise InvalidArgumentError(f"Unsupported partition type:{kind}")
@@ -290,15 +292,8 @@ def _parents_and_positions(kind: str, partition: Tensor, parents: int) -> tuple[
     return row_of, _run_positions(row_of)
 
 
-def _check_row_ids(row_ids: Tensor, parents: int) -> None:
-    bad = first_outside(row_ids, parents)
-    if bad < row_ids.size:
-        noun = "next_value_rowid" if bad else "current_value_rowid"
-        raise InvalidArgumentError(f"Got {noun}={row_ids[bad]} which is not less than {parents}")
-
-
 def _check_default(default: Dims, values: Dims, error: Callable[[str], Exception] = InvalidArgumentError) -> None:
-    """The default value must be broadcastable to one of the values."""
+    """Raise `error` unless the default value can be broadcast to an element of the values."""
     if default is None or values is None:
         return
     shapes = (
@@ -315,7 +310,7 @@ def _check_default(default: Dims, values: Dims, error: Callable[[str], Exception
 def _combine_shapes(
     ragged_rank: int, shape: Dims, values: Dims, error: Callable[[str], Exception] = InvalidArgumentError
 ) -> Dims:
-    """Output shape from the requested shape and the values'; -1 for an unknown dimension."""
+    """Output shape from the requested and the values' shape; -1 if unknown. Raises `error` if they do not fit."""
     if values is None:
         return shape
     rank = ragged_rank + len(values)
@@ -348,7 +343,7 @@ def _partition_types_problem(types: Sequence[str]) -> str | None:
     return "VALUE_ROWIDS cannot be first" if types[0] == "VALUE_ROWIDS" else None
 
 
-# --- shape functions ------------------------------------------------------------------------------------------------
+# --- shape functions and memory -------------------------------------------------------------------------------------
 
 
 def _infer_ranges(context: ShapeContext) -> Sequence[Dims]:
@@ -385,16 +380,12 @@ def _infer_to_sparse(context: ShapeContext) -> Sequence[Dims]:
 def _infer_to_dense(context: ShapeContext) -> Sequence[Dims]:
     shape = context.shape_value(0)
     types = context.attrs["row_partition_types"]
-    _check_partitions(types, context.shapes[3:])
+    problem = _partition_types_problem(types) or _partition_shapes_problem(types, context.shapes[3:])
+    if problem:
+        raise ShapeError(problem)
     _check_default(context.shapes[2], context.shapes[1], ShapeError)
     ragged_rank = len(types) - (types[0] == "FIRST_DIM_SIZE")
     return (_combine_shapes(ragged_rank, shape, context.shapes[1], ShapeError),)
-
-
-def _check_partitions(types: Sequence[str], shapes: Sequence[Dims]) -> None:
-    problem = _partition_types_problem(types) or _partition_shapes_problem(types, shapes)
-    if problem:
-        raise ShapeError(problem)
 
 
 def _partition_shapes_problem(types: Sequence[str], shapes: Sequence[Dims]) -> str | None:
@@ -410,18 +401,15 @@ def _partition_shapes_problem(types: Sequence[str], shapes: Sequence[Dims]) -> s
     return None
 
 
-# --- memory ---------------------------------------------------------------------------------------------------------
-
-
 def to_sparse_memory(memory: KernelMemory) -> None:
-    """The values, the last input, keep their memory."""
+    """The output's values share the buffer of the values, which are the last input."""
     memory.allocate(0)
     memory.alias(1, len(memory.inputs) - 1)
     memory.allocate(2)
 
 
 def to_dense_memory(memory: KernelMemory) -> None:
-    """A default that is broadcast to the shape of an element of the values is so once, beforehand."""
+    """The output, and a temporary if the default must be broadcast to the shape of an element of the values."""
     memory.allocate()
     default, element = memory.inputs[2], elements(memory.inputs[1].dims[1:])
     if memory.outputs[0].elements and default.elements not in (1, element):

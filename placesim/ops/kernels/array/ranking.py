@@ -1,4 +1,4 @@
-"""Whether targets are among the best predictions, and the closest sequence that does not rise (isotonic regression)."""
+"""InTopK, whether targets are among the best predictions; and isotonic regression, the closest non-increasing sequence."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from placesim.ops.kernels.shapes import Dims, ShapeContext, format_dims, merge_d
 
 
 def find_in_top(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """For `predictions [batch, classes]` and `targets [batch]`: is the target's one of the k largest of its row?
+    """InTopK: (predictions `[batch, classes]`, targets `[batch]`) -> whether each target is among its row's k largest.
 
-    k is an attr or a third input. False for a target out of range and for a row that is not finite. Raises InvalidArgumentError
-    for other ranks, batches that differ, and a k that is not a scalar.
+    k is an attr or a third input. The result is false for a target out of range and for a row that is not finite. Raises
+    InvalidArgumentError for other ranks, different batches, and a k that is not a scalar.
     """
     predictions, targets, *rest = inputs
     for count in rest:
@@ -37,16 +37,15 @@ def find_in_top(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     if not classes:
         return (inside,)
     target = np.take_along_axis(predictions, np.where(inside, targets, 0)[:, None], axis=1)
-    # ties count for the target: only what is strictly better stands before it
+    # ties count in favour of the target
     better = np.sum(predictions > target, axis=1)
-    # one number that is not finite makes the whole row unfit to tell
     return (inside & np.all(np.isfinite(predictions), axis=1) & (better < k),)
 
 
 def fit_isotonic(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """For each row of `[..., n]` the closest (by squares) sequence that never rises, and the runs that it is made of.
+    """IsotonicRegression: `[..., n]` -> for each row its least-squares non-increasing sequence, and each element's run number.
 
-    Both are `[..., n]`; a scalar is a row of its own.
+    Both are `[..., n]`; a run has equal elements. A scalar is a row of one element.
     """
     values = np.asarray(inputs[0]).astype(attrs["output_dtype"].numpy)
     if not values.ndim:
@@ -62,7 +61,7 @@ def fit_isotonic(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 
 
 def _pool_rising(row: Tensor) -> tuple[list[float], list[int]]:
-    """Sums and lengths of the runs that are left when neighbours that rise have been pooled."""
+    """(sums, lengths) of the runs of the isotonic regression: neighbouring runs with increasing means are merged."""
     sums: list[float] = []
     counts: list[int] = []
     for value in row.tolist():

@@ -1,4 +1,4 @@
-"""The same elements under another shape: Reshape, Squeeze, Transpose, Bitcast, broadcasting, and the shape as a value."""
+"""Reshape, Squeeze, ExpandDims, Transpose, Bitcast, broadcasting, and ops that return a shape, rank or size."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ MAX_NUMPY_RANK = 64
 
 
 def reshape(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """The input with the shape that `[rank]` spells, in which one dimension may be -1; errors as of `requested_shape`.
+    """Reshape: (tensor, sizes `[rank]`) -> the tensor with this shape.
 
-    Raises UnimplementedError for a shape that numpy cannot hold.
+    Raises as `requested_shape`, and UnimplementedError for a shape that numpy cannot hold.
     """
     tensor, sizes = inputs
     shape = requested_shape(tensor.shape, sizes)
@@ -55,14 +55,14 @@ def reshape(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 
 
 def requested_shape(shape: tuple[int, ...], sizes: Tensor) -> tuple[int, ...]:
-    """Shape that Reshape makes of a shape and sizes `[rank]`, of which one may be -1.
+    """The new shape for a tensor of this shape and the sizes of Reshape, `[rank]`, one of which may be -1.
 
-    Raises InvalidArgumentError for sizes of rank above 1, too many of them or too large ones, a second -1, other negative ones,
-    and where the elements do not fit.
+    Raises InvalidArgumentError for sizes of rank above 1, too many or too large sizes, a second -1, another negative size, and
+    another number of elements.
     """
     if sizes.ndim > 1:
         raise InvalidArgumentError(f"sizes input must be 1-D, not {shape_text(sizes)}")
-    # graphs of long ago give a scalar for the sizes of a vector
+    # old graphs have a scalar instead of a vector of one size
     dims = [int(size) for size in sizes.reshape(-1)]
     unknown = _unknown_position(dims)
     _check_representable(dims)
@@ -94,7 +94,7 @@ def _check_representable(dims: Sequence[int]) -> None:
     count = 1
     for dim in dims:
         count *= 1 if dim == -1 else dim
-        # a zero stops the count from growing, but only what comes after it
+        # like TensorFlow, check after each factor: a later zero does not prevent the error
         if count > MAX_INT64:
             raise InvalidArgumentError(f"Shape [{', '.join(map(str, dims))}] has too many elements")
     if len(dims) > MAX_NUMPY_RANK:
@@ -104,7 +104,7 @@ def _check_representable(dims: Sequence[int]) -> None:
 
 
 def _missing_dim(shape: tuple[int, ...], dims: Sequence[int]) -> int:
-    # a zero among the sizes stands for the zeros of the input, so neither is counted
+    # a zero among the sizes matches the input's zeros, so neither is multiplied
     wants_zero = 0 in dims
     known = elements(tuple(dim for dim in dims if dim))
     count = elements(tuple(dim for dim in shape if dim or not wants_zero))
@@ -119,9 +119,9 @@ def _missing_dim(shape: tuple[int, ...], dims: Sequence[int]) -> int:
 
 
 def squeeze(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """The input without the dimensions of 1 that `squeeze_dims` names, or without all of them.
+    """Squeeze: remove the dimensions in attr `squeeze_dims`, or all dimensions of 1.
 
-    Raises InvalidArgumentError for an axis that is not there or is not 1.
+    Raises InvalidArgumentError for an axis that is out of range or not of size 1.
     """
     (tensor,) = inputs
     rank = tensor.ndim
@@ -142,9 +142,9 @@ def _not_squeezable(axis: int, dim: int) -> str:
 
 
 def expand_dims(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """The input with a dimension of 1 put in before axis `dim`, a tensor of one element.
+    """ExpandDims: insert a dimension of 1 before axis `dim`, which is a tensor of one element.
 
-    Raises InvalidArgumentError for a `dim` of another size or out of range.
+    Raises InvalidArgumentError if `dim` has another size or is out of range.
     """
     tensor, dim = inputs
     if dim.size != 1:
@@ -159,7 +159,7 @@ def expand_dims(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 
 
 def permutation(rank: int, perm: Tensor) -> tuple[int, ...]:
-    """The axes that `[rank]` spells, each once, counted from the front; InvalidArgumentError for anything else."""
+    """The axes in `perm`, counted from the front. Raises InvalidArgumentError unless `perm` is a permutation `[rank]`."""
     if perm.ndim != 1:
         raise InvalidArgumentError(f"perm must be rank 1, got shape {shape_text(perm)}")
     if perm.size != rank:
@@ -170,19 +170,19 @@ def permutation(rank: int, perm: Tensor) -> tuple[int, ...]:
             raise InvalidArgumentError(f"{axis} is out of range [0 .. {rank})")
     for axis in range(rank):
         if axis not in axes:
-            # an axis named twice is told by the one that is missing
+            # a repeated axis is reported by the missing axis
             raise InvalidArgumentError(f"{axis} is missing from {{{','.join(map(str, axes))}}}.")
     return axes
 
 
 def transpose(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """Axis i of the output is axis `perm[i]` of the input; errors as of `permutation`."""
+    """Transpose: axis i of the output is axis `perm[i]` of the input. Raises as `permutation`."""
     tensor, perm = inputs
     return (tensor.transpose(permutation(tensor.ndim, perm)),)
 
 
 def transpose_conjugate(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """Transpose, and each complex element's conjugate; errors as of `permutation`."""
+    """ConjugateTranspose: the transposed input with conjugate elements. Raises as `permutation`."""
     (transposed,) = transpose(inputs, attrs)
     return (np.conj(transposed) if attrs["T"].is_complex else transposed,)
 
@@ -191,9 +191,10 @@ def transpose_conjugate(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tens
 
 
 def bitcast(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """The same bytes as elements of another type; a last dimension appears or goes where their sizes differ.
+    """Bitcast: reinterpret the elements' bytes as another type.
 
-    Raises InvalidArgumentError if the last dimension is not the number of elements that make a larger one.
+    A smaller type adds a last dimension, the number of new elements per element; a larger type removes it. Raises
+    InvalidArgumentError if the last dimension to remove has another size.
     """
     (tensor,) = inputs
     given, wanted = attrs["T"], attrs["type"]
@@ -211,13 +212,13 @@ def bitcast(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 
 
 def broadcast_to(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """The input repeated along its dimensions of 1, and new leading ones, to the shape that `[rank]` spells.
+    """BroadcastTo: broadcast the input to a shape `[rank]`.
 
-    Raises InvalidArgumentError for a shape that is not a vector, is of lower rank, or that the input does not broadcast to.
+    Raises InvalidArgumentError for a shape that is not a vector, is of lower rank, or does not fit the input.
     """
     tensor, wanted = inputs
     shape = shape_of_vector(wanted)
-    # handed on as it is, whatever the rank
+    # returned unchanged, even if the rank is too high for the op
     if shape == tensor.shape:
         return (tensor,)
     if tensor.ndim > len(shape):
@@ -235,7 +236,7 @@ def broadcast_to(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 
 
 def _two_shapes(inputs: Sequence[Tensor]) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
-    """Two shapes as values, and both broadcast together."""
+    """(shape in the first input, shape in the second, both broadcast). Raises InvalidArgumentError if they do not fit."""
     for position, tensor in enumerate(inputs):
         if tensor.ndim != 1:
             raise InvalidArgumentError(f"In[{position}] must be a vector.{shape_text(tensor)}")
@@ -247,17 +248,18 @@ def _two_shapes(inputs: Sequence[Tensor]) -> tuple[tuple[int, ...], tuple[int, .
 
 
 def broadcast_args(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """Two shapes `[rank]` -> the shape of both broadcast together; InvalidArgumentError if they do not fit."""
+    """BroadcastArgs: two shapes `[rank]` -> both broadcast together. Raises InvalidArgumentError if they do not fit."""
     return (np.array(_two_shapes(inputs)[2], attrs["T"].numpy),)
 
 
 def broadcast_gradient_args(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """For each of two shapes the axes of their broadcast that its gradient must be summed over: those where it has 1.
+    """BroadcastGradientArgs: for each of two shapes, the axes over which its gradient must be summed.
 
-    Raises InvalidArgumentError for shapes that are not vectors, or do not broadcast.
+    These are the axes of the broadcast shape in which the shape has 1. Raises InvalidArgumentError for shapes that are not
+    vectors, or do not broadcast.
     """
     one, two, common = _two_shapes(inputs)
-    # shapes that are the same need no sum, even where both have 1
+    # equal shapes need no sum, even along dimensions of 1
     if one == two:
         return (np.zeros(0, attrs["T"].numpy),) * 2
     rank = len(common)
@@ -269,29 +271,26 @@ def broadcast_gradient_args(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[
 
 
 def shapes_of_inputs(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """Each input's shape as a vector `[rank]`."""
+    """Shape, ShapeN: each input's shape as a vector `[rank]`."""
     return tuple(np.array(np.shape(tensor), attrs["out_type"].numpy) for tensor in inputs)
 
 
 def count_elements(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """A scalar of `out_type`: the number of elements."""
+    """Size: the number of elements, a scalar of `out_type`."""
     return (np.array(np.size(inputs[0]), attrs["out_type"].numpy),)
 
 
 def count_dimensions(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """An int32 scalar: the rank."""
+    """Rank: the number of dimensions, an int32 scalar."""
     return (np.array(np.ndim(inputs[0]), np.int32),)
 
 
 def reshape_quantized(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """Reshape, and the two scalar limits passed on; errors as of `requested_shape`.
-
-    Raises UnimplementedError for a shape that numpy cannot hold.
-    """
+    """QuantizedReshape: the reshaped input, and the two scalar limits. Raises as `reshape`."""
     return (*reshape(inputs[:2], attrs), *inputs[2:])
 
 
-# --- shape functions ------------------------------------------------------------------------------------------------
+# --- shape functions and memory -------------------------------------------------------------------------------------
 
 
 def _infer_reshape(context: ShapeContext) -> Sequence[Dims]:
@@ -300,12 +299,12 @@ def _infer_reshape(context: ShapeContext) -> Sequence[Dims]:
         return (wanted,)
     given_gaps, wanted_gaps = ([axis for axis, dim in enumerate(dims) if dim < 0] for dims in (given, wanted))
     given_count, wanted_count = (_known_count(dims) for dims in (given, wanted))
-    # a zero makes the number of elements known, whatever else is not
+    # a dimension of zero makes the number of elements known, despite unknown dimensions
     given_gaps, wanted_gaps = (given_gaps if given_count else []), (wanted_gaps if wanted_count else [])
     if len(given_gaps) > 1 or len(wanted_gaps) > 1:
         return (wanted,)
     if not given_gaps and not wanted_gaps:
-        # these counts alone may overflow without a word
+        # TensorFlow computes only these counts without a check for overflow
         given_count, wanted_count = (_as_int64(count) for count in (given_count, wanted_count))
         if given_count != wanted_count:
             raise ShapeError(
@@ -341,7 +340,7 @@ def _infer_squeeze(context: ShapeContext) -> Sequence[Dims]:
             raise ShapeError(f"squeeze_dims[{position}] not in [{-rank},{rank}).")
     named = {axis % rank for axis in context.attrs["squeeze_dims"]}
     if not named:
-        # an unknown dimension may be 1 and go, so that not even the rank is known
+        # an unknown dimension may be 1 and be removed, so even the rank is unknown
         return (None if -1 in dims else tuple(dim for dim in dims if dim != 1),)
     for axis in sorted(named):
         if dims[axis] not in (-1, 1):
@@ -369,7 +368,7 @@ def _infer_transpose(context: ShapeContext) -> Sequence[Dims]:
         return (None,)
     rank = len(dims) if dims is not None else count
     assert rank is not None
-    if dims is None and rank < 2:  # such a permutation may be of a scalar too
+    if dims is None and rank < 2:  # TensorFlow cannot tell the rank from a permutation of fewer than two axes
         return (None,)
     known = with_rank(dims, rank)
     with_rank(perm_dims, 1)
@@ -429,11 +428,8 @@ def _infer_quantized_reshape(context: ShapeContext) -> Sequence[Dims]:
     return (dims, (), ())
 
 
-# --- memory ---------------------------------------------------------------------------------------------------------
-
-
 def transpose_memory(memory: KernelMemory) -> None:
-    """A permutation that moves nothing, or dimensions of 1 only, leaves the elements where they are: no copy."""
+    """A permutation that moves only dimensions of 1 does not move elements, so the output shares the input's buffer."""
     tensor = memory.inputs[0]
     rank = len(tensor.dims)
     if rank > 1:

@@ -1,4 +1,4 @@
-"""Elements in another order along an axis: Reverse, ReverseSequence, Roll, and the inverse of a permutation."""
+"""Ops that reorder elements along an axis: Reverse, ReverseSequence, Roll; and InvertPermutation."""
 
 from __future__ import annotations
 
@@ -34,13 +34,14 @@ def _check_reversed_axes(tensor: Tensor, axes: Tensor) -> None:
 
 
 def reverse(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """The input back to front along each axis whose flag in `[rank]` is true.
+    """Reverse: reverse the input along each axis whose flag in the second input `[rank]` is true.
 
-    Raises InvalidArgumentError for flags of another shape and an input without rows, UnimplementedError for a rank above 8.
+    Raises InvalidArgumentError for flags of another shape and an empty first dimension, and UnimplementedError for a rank
+    above 8.
     """
     tensor, flags = inputs
     if tensor.ndim:
-        # only the first dimension is looked at; the newer op takes empty tensors
+        # TensorFlow checks only the first dimension; ReverseV2 accepts empty tensors
         if not tensor.shape[0]:
             raise InvalidArgumentError("Invalid input first dimension. Found 0.")
         _check_reversed_axes(tensor, flags)
@@ -54,12 +55,13 @@ def reverse(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 
 
 def reverse_v2(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """The input back to front along the axes `[n]` that the second input names.
+    """ReverseV2: reverse the input along the axes in the second input `[n]`.
 
-    Raises InvalidArgumentError for axes that are no vector, not there or there twice, UnimplementedError for a rank above 8.
+    Raises InvalidArgumentError for axes that are not a vector, out of range or repeated, and UnimplementedError for a rank
+    above 8.
     """
     tensor, axes = inputs
-    # scalars and tensors without elements are handed on before the axes are looked at
+    # TensorFlow returns scalars and empty tensors before it checks the axes
     if tensor.ndim and tensor.size:
         _check_reversed_axes(tensor, axes)
         tensor = np.flip(tensor, _distinct_axes(axes, tensor.ndim, InvalidArgumentError))
@@ -71,7 +73,7 @@ def _distinct_axes(axes: Tensor, rank: int, error: type[InvalidArgumentError]) -
     for position, given in enumerate(axes.tolist()):
         axis = given + rank if given < 0 else given
         if not 0 <= axis < rank:
-            # the bracket that is never closed is TensorFlow's
+            # TensorFlow's message does not close the bracket
             raise error(f"'axis'[{position}] = {given} is out of valid range [0, {rank - 1}")
         if axis in found:
             raise error(f"axis {axis} specified more than once.")
@@ -80,10 +82,10 @@ def _distinct_axes(axes: Tensor, rank: int, error: type[InvalidArgumentError]) -
 
 
 def reverse_sequence(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """For each entry of `batch_dim` its first `seq_lengths` elements along `seq_dim` back to front, the others as they are.
+    """ReverseSequence: for each index i of axis `batch_dim`, reverse the first `seq_lengths[i]` elements along axis `seq_dim`.
 
-    Raises InvalidArgumentError unless the axes are there and differ, and `seq_lengths` is `[batch]` of lengths within the
-    sequence.
+    Raises InvalidArgumentError for axes that are equal or out of range, and unless `seq_lengths` is `[batch]` with lengths
+    within the sequence.
     """
     tensor, lengths = inputs
     sequence, batch = attrs["seq_dim"], attrs["batch_dim"]
@@ -116,10 +118,10 @@ def _check_sequences(tensor: Tensor, lengths: Tensor, sequence: int, batch: int)
 
 
 def roll(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """Elements moved on by `shift` along `axis`, what falls off the end coming in at the front; shifts of one axis add up.
+    """Roll: shift elements along axes, cyclically; several shifts of an axis add up.
 
-    Raises InvalidArgumentError for a scalar input, an axis that is not there, and unless shift and axis are two scalars or
-    vectors of one length.
+    Raises InvalidArgumentError for a scalar input, an axis out of range, and unless shift and axis are both scalars, or vectors
+    of equal length.
     """
     tensor, shift, axis = inputs
     if not tensor.ndim:
@@ -137,7 +139,10 @@ def roll(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 
 
 def invert_permutation(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """`x [n]` -> `y [n]` with `y[x[i]] = i`; InvalidArgumentError for another rank, or a number out of range or there twice."""
+    """InvertPermutation: `x [n]` -> `y [n]` with `y[x[i]] = i`.
+
+    Raises InvalidArgumentError for another rank, and for a number that is out of range or repeated.
+    """
     (permutation,) = inputs
     if permutation.ndim != 1:
         raise InvalidArgumentError("invert_permutation expects a 1D vector.")
@@ -152,7 +157,7 @@ def invert_permutation(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tenso
     return (inverse,)
 
 
-# --- shape functions ------------------------------------------------------------------------------------------------
+# --- shape functions and memory -------------------------------------------------------------------------------------
 
 
 def _infer_reverse(context: ShapeContext) -> Sequence[Dims]:
@@ -199,9 +204,6 @@ def _infer_roll(context: ShapeContext) -> Sequence[Dims]:
 
 def _infer_vector(context: ShapeContext) -> Sequence[Dims]:
     return (with_rank(context.shapes[0], 1),)
-
-
-# --- memory ---------------------------------------------------------------------------------------------------------
 
 
 def reverse_memory(memory: KernelMemory) -> None:

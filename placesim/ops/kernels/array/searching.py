@@ -1,8 +1,9 @@
-"""Places in an order: the largest elements, the n-th one, and where a value would go in a sorted row."""
+"""TopK, NthElement, and LowerBound and UpperBound, which search sorted rows."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import partial
 from heapq import heapify, heappop, heappush
 from itertools import islice
 from typing import Any, NamedTuple
@@ -28,18 +29,18 @@ from placesim.ops.kernels.shapes import (
 
 
 def find_largest(tensor: Tensor, count: int, index_type: DataType) -> tuple[Tensor, Tensor]:
-    """`[..., n]` -> the `count` largest of each row, descending, and where they were; of equal ones the first comes first."""
+    """`[..., n]` -> (the `count` largest elements of each row in descending order, their positions); the sort is stable."""
     size = tensor.shape[-1]
-    # the stable ascending order of the reversed row, read from its end, is the stable descending order
+    # reversing the row before and after a stable ascending sort gives a stable descending sort
     order = (size - 1 - np.argsort(tensor[..., ::-1], axis=-1, kind="stable"))[..., ::-1][..., :count]
     return np.take_along_axis(tensor, order, -1), order.astype(index_type.numpy)
 
 
 def _find_best(tensor: Tensor, index_type: DataType) -> tuple[Tensor, Tensor]:
-    """The largest element of each row of floats and where it first is; the row's first element where NaN is found largest.
+    """(the largest element of each row of floats, its first position); the row's first element if Eigen finds a NaN largest.
 
-    Eigen goes through whole packets first, where NaN is left out; then through the rest, where a NaN comes in and goes with
-    the element that follows it.
+    Eigen ignores NaN within whole packets. In the remaining elements, a NaN replaces the largest element, and the next element
+    replaces the NaN.
     """
     row = tensor.astype(wide_dtype(tensor.dtype))
     packed = row.shape[-1] - row.shape[-1] % packet_size(tensor.dtype)
@@ -49,13 +50,13 @@ def _find_best(tensor: Tensor, index_type: DataType) -> tuple[Tensor, Tensor]:
     if packed:
         best_packed = np.fmax.reduce(row[..., :packed], axis=-1, keepdims=True, initial=-np.inf)
         best = np.where(best_packed > best, best_packed, best)
-    # where NaN was found best nothing equals it, and argmax gives the first place
+    # nothing equals a NaN, so argmax then gives the first position
     place = (row == best).argmax(axis=-1, keepdims=True)
     return np.take_along_axis(tensor, place, -1), place.astype(index_type.numpy)
 
 
 class _Candidate(NamedTuple):
-    """An element of a row; the lesser of two is the smaller or else the later one, and a NaN is neither smaller nor larger."""
+    """An element of a row, ordered by value, then by position, later first; a NaN compares as equal to each value."""
 
     value: Any
     place: int
@@ -67,7 +68,7 @@ class _Candidate(NamedTuple):
 
 
 def _find_by_heap(tensor: Tensor, count: int, index_type: DataType, is_sorted: bool) -> tuple[Tensor, Tensor]:
-    """The `count` largest elements of each row in the order in which TensorFlow's heap keeps them, or pops them if sorted."""
+    """(the `count` largest elements of each row, their positions), in the order of TensorFlow's heap, popped if `is_sorted`."""
     rows = tensor.reshape(-1, tensor.shape[-1])
     heaps = [_collect(row.tolist(), count) for row in rows]
     if is_sorted:
@@ -78,7 +79,10 @@ def _find_by_heap(tensor: Tensor, count: int, index_type: DataType, is_sorted: b
 
 
 def _collect(row: Sequence[Any], count: int) -> list[_Candidate]:
-    """A heap of the `count` largest of a row: of its first count + 1 but the worst, which each better one replaces."""
+    """A heap of a row's `count` largest elements.
+
+    It starts with the first `count + 1` elements without the smallest; each better element then replaces the smallest.
+    """
     candidates = map(_Candidate, row, range(len(row)))
     heap = list(islice(candidates, count + 1))
     heapify(heap)
@@ -91,7 +95,7 @@ def _collect(row: Sequence[Any], count: int) -> list[_Candidate]:
 
 
 def top_k(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """`[..., n]` and a scalar k -> `[..., k]`: the k largest elements of each row, and their positions.
+    """TopKV2: (`[..., n]`, a scalar k) -> (the k largest elements of each row, their positions), both `[..., k]`.
 
     Raises InvalidArgumentError for a scalar input, and a k that is not a scalar, is negative or is larger than the rows.
     """
@@ -107,33 +111,33 @@ def top_k(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     has_nan = is_floating(tensor.dtype) and np.isnan(tensor).any()
     if k == 1 and has_nan:
         return _find_best(tensor, attrs["index_type"])
-    # TensorFlow sorts whole rows and takes one element by a maximum; only between these it keeps a heap, whose order shows
-    # where the result is not sorted, or where NaN makes comparisons contradict each other
+    # TensorFlow sorts if k is the row's size, and takes the maximum if k is 1. Otherwise it keeps a heap, whose order shows if
+    # the result is not sorted, or if NaN makes comparisons inconsistent
     if 1 < k < tensor.shape[-1] and (has_nan or not attrs["sorted"]):
         return _find_by_heap(tensor, int(k), attrs["index_type"], attrs["sorted"])
     return find_largest(tensor, int(k), attrs["index_type"])
 
 
 def approximate_top_k(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """The k largest (or smallest) elements along an axis, and their positions; exactly, as the CPU finds them.
+    """ApproxTopK: (the k largest or smallest elements along an axis, their positions); exact, as TensorFlow is on a CPU.
 
-    Raises InvalidArgumentError for an axis that the input has not.
+    Raises InvalidArgumentError for an axis out of range.
     """
     (tensor,) = inputs
     axis = attrs["reduction_dimension"]
     if not -tensor.ndim <= axis < tensor.ndim:
         raise InvalidArgumentError(f"reduction_dimension must be in [-{tensor.ndim}, {tensor.ndim}), but got {axis}")
-    # the smallest are the largest of the negated
+    # the smallest elements are the largest of the negated tensor
     sign = 1 if attrs["is_max_k"] else -1
     values, positions = find_largest(sign * np.moveaxis(tensor, axis, -1), attrs["k"], INT32)
     return np.moveaxis(sign * values, -1, axis), np.moveaxis(positions, -1, axis)
 
 
 def find_nth(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """`[..., n]` -> `[...]`: the element of each row that would be at place n if it were sorted.
+    """NthElement: (rows `[..., size]`, scalar n) -> the n-th smallest element of each row, or with `reverse` the n-th largest.
 
-    With `reverse` counted from the largest. Raises InvalidArgumentError for a scalar input, and an n that is not a scalar or
-    is outside the rows.
+    n starts at 0; the result is `[...]`. Raises InvalidArgumentError for a scalar input, and for an n that is not a scalar or
+    is out of range.
     """
     tensor, n = inputs
     if n.ndim:
@@ -145,30 +149,26 @@ def find_nth(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     size = tensor.shape[-1]
     if size <= n:
         raise InvalidArgumentError(f"Input must have last dimension > n = {int(n)}")
-    # the n-th from the end is a place from the front
     place = size - 1 - int(n) if attrs["reverse"] else int(n)
     return (np.sort(tensor, axis=-1)[..., place],)
 
 
-def build_bound(side: str) -> Callable[[Sequence[Tensor], Attrs], Sequence[Tensor]]:
-    """The kernel `rows [batch, n]`, `values [batch, m]` -> `[batch, m]`: where in its sorted row each value would go.
+def find_bound(inputs: Sequence[Tensor], attrs: Attrs, side: str) -> Sequence[Tensor]:
+    """LowerBound, UpperBound: (sorted rows `[batch, n]`, values `[batch, m]`) -> each value's insertion position in its row.
 
-    `side`: of equal elements, before or behind them. Raises InvalidArgumentError for other ranks, or batches that differ.
+    `side` puts a value before (`left`) or after (`right`) equal elements. Raises InvalidArgumentError for other ranks or
+    different batches.
     """
-
-    def find_bound(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-        for name, tensor in zip(("sorted_inputs", "values"), inputs, strict=True):
-            if tensor.ndim != 2:
-                raise InvalidArgumentError(f"Shape must be rank 2 but is rank {tensor.ndim} for `{name}` argument")
-        rows, values = inputs
-        if rows.shape[0] != values.shape[0]:
-            raise InvalidArgumentError("Leading dim_size of both tensors must match.")
-        result = np.zeros(values.shape, attrs["out_type"].numpy)
-        for found, row, wanted in zip(result, rows, values, strict=True):
-            found[...] = np.searchsorted(row, wanted, side)  # type: ignore[call-overload]
-        return (result,)
-
-    return find_bound
+    for name, tensor in zip(("sorted_inputs", "values"), inputs, strict=True):
+        if tensor.ndim != 2:
+            raise InvalidArgumentError(f"Shape must be rank 2 but is rank {tensor.ndim} for `{name}` argument")
+    rows, values = inputs
+    if rows.shape[0] != values.shape[0]:
+        raise InvalidArgumentError("Leading dim_size of both tensors must match.")
+    result = np.zeros(values.shape, attrs["out_type"].numpy)
+    for found, row, wanted in zip(result, rows, values, strict=True):
+        found[...] = np.searchsorted(row, wanted, side)  # type: ignore[call-overload]
+    return (result,)
 
 
 # --- shape functions ------------------------------------------------------------------------------------------------
@@ -213,6 +213,6 @@ TABLE: Table = {
     "TopKV2": Kernel(top_k, _infer_top_k),
     "ApproxTopK": Kernel(approximate_top_k, _infer_approximate_top_k),
     "NthElement": Kernel(find_nth, _infer_nth),
-    "LowerBound": Kernel(build_bound("left"), _infer_bound),
-    "UpperBound": Kernel(build_bound("right"), _infer_bound),
+    "LowerBound": Kernel(partial(find_bound, side="left"), _infer_bound),
+    "UpperBound": Kernel(partial(find_bound, side="right"), _infer_bound),
 }

@@ -1,4 +1,4 @@
-"""One of two tensors element by element, and where a tensor is not zero: Select, SelectV2, Where."""
+"""Select and SelectV2, which choose elements of two tensors by a condition; and Where, the coordinates of nonzero elements."""
 
 from __future__ import annotations
 
@@ -20,17 +20,15 @@ MAX_WHERE_RANK = 8
 
 
 def select(inputs: Sequence[Tensor], attrs: Attrs, context: KernelContext) -> Sequence[Tensor]:
-    """`then` where `cond`, else `else`, both of one shape.
+    """Select: elements of `then` where `cond` is true, else of `else`; a vector `cond` chooses rows, a scalar a whole tensor.
 
-    A vector of conditions chooses whole rows, a scalar the whole tensor. Raises InvalidArgumentError for shapes that differ, or
-    another number of rows than of conditions.
+    Raises InvalidArgumentError for different shapes, or another number of rows than of conditions.
     """
     cond, then, other = inputs
-    # a scalar chooses before the shapes are compared with it, only with each other
     if cond.ndim == 0:
         _check_same_size(then, other)
         return (then if cond else other,)
-    # this op does not broadcast: a vector goes with the rows, any other condition must be shaped as the data
+    # this op does not broadcast: a vector has an element per row, any other condition must have the data's shape
     if cond.ndim == 1 and then.ndim != 1:
         _check_rows(cond, then, other)
         cond = cond.reshape((-1,) + (1,) * (then.ndim - 1))
@@ -66,7 +64,7 @@ def _check_same_shapes(inputs: Sequence[Tensor], node: str) -> None:
 
 
 def select_v2(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """`then` where `cond`, else `else`, all three broadcast together; InvalidArgumentError if they do not fit."""
+    """SelectV2: like Select, with all three inputs broadcast together. Raises InvalidArgumentError if they do not fit."""
     cond, then, other = inputs
     common = broadcast_dims(then.shape, other.shape)
     if common is None or broadcast_dims(cond.shape, common) is None:
@@ -77,10 +75,10 @@ def select_v2(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 
 
 def where(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """`[elements that are not zero, rank]`: their coordinates in row-major order.
+    """Op `Where`: the coordinates of nonzero elements in row-major order, `[elements, rank]`.
 
-    Raises InvalidArgumentError unless the rank is 1 to 8; UnimplementedError for half, of which only a GPU has a kernel that
-    computes.
+    Raises InvalidArgumentError unless the rank is 1 to 8, and UnimplementedError for half, which TensorFlow's CPU kernel
+    rejects.
     """
     (tensor,) = inputs
     if attrs["T"] is HALF:
@@ -93,7 +91,7 @@ def where(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     return (np.argwhere(tensor != 0),)
 
 
-# --- shape functions ------------------------------------------------------------------------------------------------
+# --- shape functions and memory -------------------------------------------------------------------------------------
 
 
 def _infer_select(context: ShapeContext) -> Sequence[Dims]:
@@ -120,11 +118,8 @@ def _infer_where(context: ShapeContext) -> Sequence[Dims]:
     return ((-1, -1 if dims is None else len(dims)),)
 
 
-# --- memory ---------------------------------------------------------------------------------------------------------
-
-
 def select_memory(memory: KernelMemory) -> None:
-    """A CPU's scalar chooses one of the inputs as it is; else one that may be written to is written over."""
+    """On a CPU a scalar condition returns an input's buffer; otherwise the output reuses an input's buffer if possible."""
     if memory.inputs[0].dims or memory.is_on_gpu:
         memory.forward(0, 1, 2)
     else:

@@ -1,6 +1,6 @@
-"""Parts of a tensor: Slice and StridedSlice, with the latter's gradient and update.
+"""Slice, and StridedSlice with its gradient and its update.
 
-`parse_strided_slice` reads the five masks for every op that takes them, whether it reads, adds or assigns.
+`parse_strided_slice` interprets the five masks for all ops that have them.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ Region = tuple[Any, ...]
 """Index of a numpy array: a slice for each axis."""
 
 MAX_SPEC_LENGTH = 32
-"""The masks have a bit for each entry."""
+"""Number of bits of a mask, which has a bit for each entry."""
 
 
 # --- Slice ----------------------------------------------------------------------------------------------------------
 
 
 def slice_tensor(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """`size[i]` elements from `begin[i]` on along each axis i, both `[rank]`; a size of -1 is what is left.
+    """Slice: `size[i]` elements from `begin[i]` on along each axis i; both are `[rank]`. A size of -1 means all that follow.
 
-    Raises InvalidArgumentError for inputs of other shapes, and a part that is not inside of the input.
+    Raises InvalidArgumentError for inputs of other shapes, and a slice that is not inside of the input.
     """
     tensor, begin, size = inputs
     if begin.ndim != 1 or size.ndim != 1 or not begin.size == size.size == tensor.ndim:
@@ -57,7 +57,7 @@ def slice_tensor(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 
 def _axis_slice(axis: int, dim: int, begin: int, size: int) -> slice:
     size = dim - begin if size == -1 else size
-    # an axis without elements has an error of its own, before the bounds are looked at
+    # TensorFlow checks an axis without elements before the bounds
     if dim == 0 and (begin or size):
         raise InvalidArgumentError(
             f"Expected begin[{axis}] == 0 (got {begin}) and size[{axis}] == 0 (got {size}) when input.dim_size({axis}) == 0"
@@ -73,9 +73,9 @@ def _axis_slice(axis: int, dim: int, begin: int, size: int) -> slice:
 
 
 class StridedSlice(NamedTuple):
-    """Region of a strided slice: `tensor[region]` has shape `processing`; with axes added and dropped that is `final`.
+    """Region of a strided slice: `tensor[region]` has shape `processing`; after adding and dropping axes, shape `final`.
 
-    In both shapes -1 is a dimension that is unknown; then `region` means nothing.
+    In both shapes -1 is an unknown dimension; `region` is then invalid.
     """
 
     region: Region
@@ -84,7 +84,7 @@ class StridedSlice(NamedTuple):
 
 
 class _Axis(NamedTuple):
-    """One axis of the input: begin and end as given, None if masked; `shrink` takes one element and drops the axis."""
+    """The slice of one input axis: begin and end as given, None if masked. `shrink` takes one element and drops the axis."""
 
     begin: int | None = None
     end: int | None = None
@@ -95,10 +95,10 @@ class _Axis(NamedTuple):
 def parse_strided_slice(
     shape: Sequence[int], begin: Tensor | None, end: Tensor | None, strides: Tensor, attrs: Attrs
 ) -> StridedSlice:
-    """Reads a slice of a tensor of this shape (-1: a dimension is unknown; None: `begin` or `end` is unknown).
+    """Interpret a strided slice of a tensor of this shape; -1 is an unknown dimension, None an unknown `begin` or `end`.
 
-    Raises InvalidArgumentError for inputs that are not vectors of one length, two ellipses, more entries than axes, a stride of
-    0, and an index that is not there; bounds of a range are cut instead.
+    Raises InvalidArgumentError for inputs that are not vectors of equal length, two ellipses, more entries than axes, a stride
+    of 0, and an index out of range. Bounds of a range are limited to the axis instead.
     """
     _check_spec(begin, end, strides)
     axes, gather = _dense_spec(shape, begin, end, strides, attrs)
@@ -121,14 +121,14 @@ def _check_spec(begin: Tensor | None, end: Tensor | None, strides: Tensor) -> No
 def _dense_spec(
     shape: Sequence[int], begin: Tensor | None, end: Tensor | None, strides: Tensor, attrs: Attrs
 ) -> tuple[list[_Axis], list[int | None]]:
-    """The slice's entry for each axis of the input, and for each axis of the result the input's axis (None: a new one)."""
+    """(the slice of each input axis, the input axis of each result axis, None for a new axis)."""
     ellipsis, new_axis, shrink = attrs["ellipsis_mask"], attrs["new_axis_mask"], attrs["shrink_axis_mask"]
     if ellipsis & (ellipsis - 1) and ellipsis:
         raise InvalidArgumentError("Multiple ellipses in slice spec not allowed")
     count = strides.size
-    # without an ellipsis the spec ends in one: all axes behind it are taken whole
+    # without an ellipsis the spec implicitly ends in one: all remaining axes are taken whole
     at = ellipsis.bit_length() - 1 if ellipsis and ellipsis.bit_length() <= count else count
-    # new axes behind the ellipsis take nothing of the input
+    # new axes after the ellipsis use no axis of the input
     new_after = sum(new_axis >> bit & 1 for bit in range(at + 1, count))
     axes: list[_Axis] = []
     gather: list[int | None] = []
@@ -162,13 +162,13 @@ def _entry(entry: int, begin: Tensor | None, end: Tensor | None, strides: Tensor
         return None if mask >> entry & 1 else 0 if tensor is None else int(tensor[entry])
 
     shrink = bool(attrs["shrink_axis_mask"] >> entry & 1)
-    # an axis that is dropped has its index whatever the mask says
+    # TensorFlow ignores `begin_mask` for an axis that is dropped
     begin_mask = 0 if shrink else attrs["begin_mask"]
     return _Axis(bound(begin, begin_mask), bound(end, attrs["end_mask"]), int(strides[entry]), shrink)
 
 
 def _resolve(position: int, axis: _Axis, dim: int, is_known: bool) -> tuple[slice, int]:
-    """The numpy slice of one axis, and its length; -1 where that cannot be known."""
+    """(the numpy slice of one axis, its length, -1 if unknown)."""
     begin, end, stride, shrink = axis
     if stride == 0:
         raise InvalidArgumentError(f"strides[{position}] must be non-zero")
@@ -182,7 +182,7 @@ def _resolve(position: int, axis: _Axis, dim: int, is_known: bool) -> tuple[slic
     if shrink:
         first = _shrunk_index(begin or 0, dim, position)
         return slice(first, first + 1), 1
-    # going down, a range ends before the first element
+    # with a negative stride, a range may end before the first element
     low, high = (0, dim) if stride > 0 else (-1, dim - 1)
     first, last = (low, high) if stride > 0 else (high, low)
     if begin is not None:
@@ -201,25 +201,25 @@ def _shrunk_index(begin: int, dim: int, position: int) -> int:
 
 
 def take_strided_slice(tensor: Tensor, spec: StridedSlice) -> Tensor:
-    """A slice of a tensor, with the axes that are dropped or new: of shape `spec.final`."""
+    """The slice of a tensor, with its final shape."""
     return tensor[(*spec.region, ...)].reshape(spec.final)
 
 
 def assign_strided_slice(tensor: Tensor, spec: StridedSlice, value: Tensor) -> None:
-    """Writes a value, broadcast to `spec.final`, over a slice of a tensor in place."""
+    """Assign a value, broadcast to the final shape, to a slice of a tensor, in place."""
     tensor[(*spec.region, ...)] = np.broadcast_to(value, spec.final).reshape(spec.processing)
 
 
 def strided_slice(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """The slice that `begin`, `end`, `strides`, all `[n]`, and the masks describe; errors as of `parse_strided_slice`."""
+    """StridedSlice: (tensor, begin, end, strides) -> the slice. Raises as `parse_strided_slice`."""
     tensor, begin, end, strides = inputs
     return (take_strided_slice(tensor, parse_strided_slice(tensor.shape, begin, end, strides, attrs)),)
 
 
 def strided_slice_grad(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """Zeros of the shape `[rank]`, with `dy` where the slice was taken.
+    """StridedSliceGrad: zeros of the shape in the first input, with `dy` in the slice.
 
-    Raises InvalidArgumentError for a shape that is not a vector, a `dy` that is not shaped as the slice, and as of
+    Raises InvalidArgumentError for a shape that is not a vector and a `dy` that is not shaped as the slice, and as
     `parse_strided_slice`.
     """
     shape_tensor, begin, end, strides, dy = inputs
@@ -235,13 +235,13 @@ def strided_slice_grad(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tenso
 
 
 def update_strided_slice(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """The input with `value` over the slice; leading dimensions of 1 that the value has too many are dropped.
+    """TensorStridedSliceUpdate: a copy of the input with `value` in the slice; extra leading dimensions of 1 are dropped.
 
-    Raises InvalidArgumentError for a value that does not broadcast to the slice, and as of `parse_strided_slice`.
+    Raises InvalidArgumentError for a value that does not broadcast to the slice, and as `parse_strided_slice`.
     """
     tensor, begin, end, strides, value = inputs
     spec = parse_strided_slice(tensor.shape, begin, end, strides, attrs)
-    if not elements(spec.final):  # TensorFlow does not look at the value then
+    if not elements(spec.final):  # TensorFlow then does not check the value
         return (tensor,)
     extra = max(value.ndim - len(spec.final), 0)
     if broadcast_dims(value.shape, spec.final) != (1,) * extra + spec.final:
@@ -253,7 +253,7 @@ def update_strided_slice(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Ten
     return (result,)
 
 
-# --- shape functions ------------------------------------------------------------------------------------------------
+# --- shape functions and memory -------------------------------------------------------------------------------------
 
 
 def _infer_slice(context: ShapeContext) -> Sequence[Dims]:
@@ -265,7 +265,7 @@ def _infer_slice(context: ShapeContext) -> Sequence[Dims]:
     if sizes is not None:
         begin, dims = with_rank(begin, sizes.size), with_rank(dims, sizes.size)
         return (tuple(map(_static_size, dims, begin, sizes.tolist())),)
-    # sizes that are known in part are taken as they are, a -1 among them as unknown
+    # in partly known sizes, -1 counts as unknown
     if partial is not None:
         with_rank(begin, len(partial))
         return (partial,)
@@ -284,7 +284,7 @@ def _infer_strided_slice(context: ShapeContext) -> Sequence[Dims]:
     if dims is None or count < 0 or strides is None:
         return (None,)
     try:
-        # TensorFlow first reads what the strides alone tell, and where it refuses that, names them alone
+        # TensorFlow first checks the strides alone, and names only them in an error
         parse_strided_slice(dims, None, None, strides, context.attrs)
         spec = parse_strided_slice(dims, context.value(1), context.value(2), strides, context.attrs)
     except ShapeError:
@@ -294,11 +294,8 @@ def _infer_strided_slice(context: ShapeContext) -> Sequence[Dims]:
     return (spec.final,)
 
 
-# --- memory ---------------------------------------------------------------------------------------------------------
-
-
 def slice_memory(memory: KernelMemory) -> None:
-    """Memory of a slice: a full slice is its input; rows at an aligned address stay in place, others are copied."""
+    """A slice of the whole tensor shares its buffer; aligned rows are a view of the buffer; other slices are copies."""
     tensor, part = memory.inputs[0], memory.outputs[0]
     if part.dims == tensor.dims:
         memory.alias(0, 0)
@@ -309,7 +306,7 @@ def slice_memory(memory: KernelMemory) -> None:
 
 
 def strided_slice_memory(memory: KernelMemory) -> None:
-    """As Slice, whatever axes are added and dropped; of a vector it is the end that must be aligned, not the size."""
+    """As for Slice, also if axes are added or dropped; the end of a vector's slice must be aligned, instead of its size."""
     tensor, part = memory.inputs[0], memory.outputs[0]
     if part.elements != tensor.elements and len(tensor.dims) > 1 and not has_aligned_rows(tensor):
         return  # copied, wherever it starts

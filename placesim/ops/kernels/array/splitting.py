@@ -1,9 +1,9 @@
-"""Tensors taken apart along an axis: Split into pieces, Unpack into slices."""
+"""Split and SplitV, which cut a tensor into pieces along an axis; and Unpack, which takes all its slices along an axis."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import Any
 
 from placesim.core.errors import InvalidArgumentError
@@ -28,9 +28,9 @@ from placesim.ops.kernels.shapes import (
 
 
 def unpack(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """The input's `num` slices along an axis, without that axis.
+    """Unpack: the input's `num` slices along an axis, without that axis.
 
-    Raises InvalidArgumentError for an axis that is not there or not of that size.
+    Raises InvalidArgumentError for an axis that is out of range or not of size `num`.
     """
     (tensor,) = inputs
     axis = row_axis(attrs["axis"], tensor.ndim)
@@ -50,9 +50,9 @@ def _split_axis(given: int, rank: int) -> int:
 
 
 def split(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """The second input in `num_split` equal pieces along the axis that the first, a scalar, gives.
+    """Split: (a scalar axis, tensor) -> `num_split` equal pieces along the axis.
 
-    Raises InvalidArgumentError for an axis that is not a scalar, is not there, or that cannot be split evenly.
+    Raises InvalidArgumentError for an axis that is not a scalar, is out of range, or cannot be split evenly.
     """
     axis_tensor, tensor = inputs
     count = attrs["num_split"]
@@ -71,17 +71,13 @@ def split(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 def cut(tensor: Tensor, axis: int, sizes: Sequence[int]) -> list[Tensor]:
     """Consecutive pieces of a tensor along an axis."""
     before = (slice(None),) * axis
-    pieces, start = [], 0
-    for size in sizes:
-        pieces.append(tensor[(*before, slice(start, start + size))])
-        start += size
-    return pieces
+    return [tensor[(*before, slice(start, end))] for start, end in pairwise(accumulate(sizes, initial=0))]
 
 
 def split_v(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """The input in pieces of `size_splits [num_split]` along an axis; one size may be -1 for what is left.
+    """SplitV: pieces of the sizes `size_splits [num_split]` along an axis; one size may be -1 for the rest.
 
-    Raises InvalidArgumentError for an axis that is not there, another number of sizes, and sizes that do not add up.
+    Raises InvalidArgumentError for an axis out of range, another number of sizes, and sizes that do not add up.
     """
     tensor, sizes, axis_tensor = inputs
     if axis_tensor.size != 1:
@@ -118,7 +114,7 @@ def _piece_sizes(sizes: list[int], total: int) -> list[int]:
     return sizes
 
 
-# --- shape functions ------------------------------------------------------------------------------------------------
+# --- shape functions and memory -------------------------------------------------------------------------------------
 
 
 def _infer_unpack(context: ShapeContext) -> Sequence[Dims]:
@@ -154,11 +150,11 @@ def _infer_split_v(context: ShapeContext) -> Sequence[Dims]:
         raise ShapeError("Can't split scalars")
     if sizes is None:
         return (replace_dim(dims, axis, -1) if axis is not None else unknown_dims(len(dims)),) * count
-    # of a matrix of sizes as many are read as it has rows
+    # TensorFlow reads as many sizes as the tensor has rows, even from a matrix
     flat = sizes.reshape(-1)[: sizes.shape[0] if sizes.ndim else 0].tolist()
     if len(flat) != count:
         raise ShapeError("Length of size_splits should be equal to num_outputs")
-    axis = -1 if axis is None else axis  # as TensorFlow reads an axis that it does not know
+    axis = -1 if axis is None else axis  # TensorFlow treats an unknown axis as -1
     return [replace_dim(dims, axis, size) for size in _static_sizes(flat, dims[axis])]
 
 
@@ -175,11 +171,8 @@ def _static_sizes(sizes: Sequence[int], total: int) -> Sequence[int]:
     return known
 
 
-# --- memory ---------------------------------------------------------------------------------------------------------
-
-
 def unpack_memory(memory: KernelMemory) -> None:
-    """Rows that start where a tensor may start stay there, the others are copied."""
+    """Slices along the first axis that are aligned share the input's buffer; other slices are copies."""
     tensor = memory.inputs[0]
     if memory.attrs["axis"] in (0, -len(tensor.dims)) and has_aligned_rows(tensor):
         for output in range(len(memory.outputs)):
@@ -187,12 +180,12 @@ def unpack_memory(memory: KernelMemory) -> None:
 
 
 def split_memory(memory: KernelMemory) -> None:
-    """One piece is the input; rows that start where a tensor may start stay there, as in Unpack."""
+    """A single piece shares the input's buffer, and so do aligned pieces along the first axis."""
     _split(memory, 1, has_aligned_rows(memory.inputs[1]))
 
 
 def split_v_memory(memory: KernelMemory) -> None:
-    """As Split; of a vector each piece is looked at, while Split always copies one."""
+    """As for Split, but pieces of a vector, which Split always copies, may share its buffer if their bounds are aligned."""
     bounds = accumulate((piece.dims[0] for piece in memory.outputs), initial=0)
     _split(memory, 0, has_aligned_bounds(memory.inputs[0], *bounds))
 

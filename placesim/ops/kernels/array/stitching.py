@@ -1,4 +1,4 @@
-"""Partition of a tensor's rows, and assembly from indexed pieces."""
+"""DynamicPartition, which distributes a tensor's rows; and DynamicStitch, which assembles rows by their indices."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from placesim.ops.kernels.shapes import Dims, ShapeContext, concatenate, merge, 
 
 
 def stitch(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """`indices[n]`, `data[n]` of shape `[*indices[n], ...]` -> `[highest index + 1, ...]`: `data[n][i]` in row `indices[n][i]`.
+    """DynamicStitch: (index tensors, data tensors) -> `[highest index + 1, ...]` with `data[n][i]` in row `indices[n][i]`.
 
-    The last one where several name it. A row that none names is zero here; TensorFlow leaves it as it was. Raises
-    InvalidArgumentError for a negative index and shapes that do not fit.
+    `data[n]` has the shape `indices[n].shape + [...]`. If an index repeats, the last row counts. Rows without an index are
+    zero; TensorFlow leaves them uninitialized. Raises InvalidArgumentError for a negative index and shapes that do not fit.
     """
     count = attrs["N"]
     indices, data = inputs[:count], inputs[count:]
@@ -26,7 +26,7 @@ def stitch(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     for index in indices:
         bad = first_outside(index.reshape(-1), rows)
         if bad < index.size:
-            # only a negative one can be: there are as many rows as the largest index asks for
+            # the index is negative, since the number of rows follows from the largest index
             raise InvalidArgumentError(f"indices[{bad}] is out of range")
     for position in range(count):
         _check_piece(position, indices, data)
@@ -53,9 +53,9 @@ def _check_piece(position: int, indices: Sequence[Tensor], data: Sequence[Tensor
 
 
 def partition(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """For each partition `[rows of it, ...]`: the rows of `data` whose entry in `partitions` is its number, in order.
+    """DynamicPartition: (data, partitions) -> for each partition, the rows of `data` with its number in `partitions`, in order.
 
-    Raises InvalidArgumentError if `data` does not start with the shape of `partitions`, or an entry is no partition.
+    Raises InvalidArgumentError if the shape of `data` does not start with that of `partitions`, or a number is out of range.
     """
     data, partitions = inputs
     count = attrs["num_partitions"]
@@ -86,7 +86,7 @@ def _infer_stitch(context: ShapeContext) -> Sequence[Dims]:
             row = merge(row, subshape(data, len(index)))
     values = [context.value(position) for position in range(count)]
     rows = -1
-    # one index that is not known could be the highest
+    # an unknown index could be the highest
     if all(value is not None for value in values):
         rows = 1 + max((int(value.max()) for value in values if value is not None and value.size), default=-1)
     return (concatenate((rows,), row),)

@@ -1,4 +1,4 @@
-"""Diagonals of tensors of any even rank: the elements for which the two halves of the index are the same.
+"""Diag and DiagPart: diagonals of tensors of even rank, which are the elements whose index has two equal halves.
 
 Source: TensorFlow's `diag_op.cc` and the ops' shape functions.
 """
@@ -17,7 +17,7 @@ from placesim.ops.kernels.shapes import Dims, ShapeContext, ShapeError, concaten
 
 
 def compute_diag(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
-    """A tensor of shape s -> one of shape s + s, that is zero if the two halves of the index differ.
+    """Diag: a tensor of shape s -> a tensor of shape s + s with these elements on the diagonal, else zeros.
 
     Raises InvalidArgumentError for a scalar.
     """
@@ -30,9 +30,9 @@ def compute_diag(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
 
 
 def compute_diag_part(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
-    """A tensor of shape s + s -> the elements for which the two halves of the index are the same, of shape s.
+    """DiagPart: a tensor of shape s + s -> its diagonal, of shape s.
 
-    Raises InvalidArgumentError for an odd rank, or halves that differ.
+    Raises InvalidArgumentError for an odd rank, or a shape with different halves.
     """
     (tensor,) = inputs
     half, odd = divmod(tensor.ndim, 2)

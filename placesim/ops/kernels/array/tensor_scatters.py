@@ -1,18 +1,24 @@
-"""Slices written into tensors that are not variables: ScatterNd, TensorScatter* and the Inplace ops.
+"""Ops that write slices into tensors other than variables: ScatterNd, TensorScatter* and the Inplace ops.
 
-TensorFlow reuses the input's memory where it may; here the result is always a new tensor.
+TensorFlow reuses the input's memory if possible; here the result is always a new tensor.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 
 from placesim.core.dtypes import BOOL, RESOURCE, STRING, VARIANT
 from placesim.core.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
-from placesim.ops.kernels.array.index_matrices import ignores_bad_indices, scatter_nd_dims, scatter_slices
+from placesim.ops.kernels.array.index_matrices import (
+    check_scatter_ranks,
+    ignores_bad_indices,
+    scatter_nd_dims,
+    scatter_slices,
+)
 from placesim.ops.kernels.array.indices import COMBINATIONS, Combine
 from placesim.ops.kernels.kernel import Kernel, Table, Tensor, Trait, per_element, zeros
 from placesim.ops.kernels.memory_rules import aliases, forwards
@@ -22,30 +28,24 @@ from placesim.ops.kernels.shapes import Dims, ShapeContext, format_dims, unchang
 # --- ScatterNd, TensorScatter ---------------------------------------------------------------------------------------
 
 
-def _check_ranks(indices: Tensor, updates: Tensor) -> None:
-    for name, tensor in (("Indices", indices), ("Updates", updates)):
-        if not tensor.ndim:
-            raise InvalidArgumentError(f"{name} shape must have rank at least one. Found:{shape_text(tensor)}")
-
-
 def _check_not_empty(count: int, indices: Tensor, updates: Tensor) -> None:
-    """All of output, indices and updates must have elements, or neither indices nor updates."""
+    """Raises InvalidArgumentError if indices or updates have elements, but not all of output (`count`), indices and updates."""
     if (indices.size or updates.size) and not (count and indices.size and updates.size):
         raise InvalidArgumentError("Indices and updates specified for empty output shape")
 
 
 def scatter_nd(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """`indices [batch..., depth]`, `updates [batch...] + shape[depth:]`, `shape [rank]` -> zeros with the updates added.
+    """ScatterNd: (indices `[batch..., depth]`, updates `[batch...] + shape[depth:]`, shape) -> zeros with the updates added.
 
     Raises InvalidArgumentError for shapes that do not fit, and for an index outside of the output unless the policy is IGNORE.
     """
     indices, updates, shape_tensor = inputs
     ignore_bad = ignores_bad_indices(attrs)
-    _check_ranks(indices, updates)
+    check_scatter_ranks(indices.shape, updates.shape)
     shape = shape_of_values(shape_tensor)
     _check_not_empty(len(shape), indices, updates)
     batch, depth = indices.ndim - 1, indices.shape[-1]
-    # ScatterNd looks at its shapes before it hands them to the kernel that the variables' ops share
+    # ScatterNd checks its shapes before it calls the kernel that it shares with the variables' ops
     named_indices, named_updates = (f"[shape={shape_text(tensor)}]" for tensor in (indices, updates))
     if indices.shape[:batch] != updates.shape[:batch]:
         raise InvalidArgumentError(
@@ -56,7 +56,7 @@ def scatter_nd(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
             f"Dimensions [{depth},{len(shape)}) of input[shape={format_dims(shape)}] must match "
             f"dimensions [{batch},{updates.ndim}) of updates{named_updates}"
         )
-    # the last of the checks, as in the kernel: a matrix of a shape fails on what it spells first
+    # TensorFlow checks this last, so a matrix as shape may fail earlier
     if shape_tensor.ndim != 1:
         raise InvalidArgumentError("Shape must be a vector")
     result = zeros(shape, attrs["T"])
@@ -64,26 +64,22 @@ def scatter_nd(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     return (result,)
 
 
-def build_tensor_scatter(combine: Combine) -> Callable[[Sequence[Tensor], Attrs], Sequence[Tensor]]:
-    """The kernel that gives a copy of the input with `updates[i]` combined into it at `indices[i]`.
+def scatter_into_copy(inputs: Sequence[Tensor], attrs: Attrs, combine: Combine) -> Sequence[Tensor]:
+    """TensorScatter*: a copy of the input with `updates[i]` combined into it at `indices[i]`.
 
-    Shapes are those of `index_matrices`. Raises InvalidArgumentError for others, and for an index outside of the input unless
-    the policy is IGNORE.
+    The shapes are those of `index_matrices`. Raises InvalidArgumentError for other shapes, and for an index outside of the
+    input unless the policy is IGNORE.
     """
-
-    def tensor_scatter(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-        tensor, indices, updates = inputs
-        ignore_bad = ignores_bad_indices(attrs)
-        _check_tensor_scatter(tensor, indices, updates)
-        result = np.array(tensor, order="C")  # a transposed layout would be scattered into a copy
-        scatter_slices(combine, result, indices, updates, ignore_bad)
-        return (result,)
-
-    return tensor_scatter
+    tensor, indices, updates = inputs
+    ignore_bad = ignores_bad_indices(attrs)
+    _check_tensor_scatter(tensor, indices, updates)
+    result = np.array(tensor, order="C")  # a transposed layout would be scattered into a copy
+    scatter_slices(combine, result, indices, updates, ignore_bad)
+    return (result,)
 
 
 def _check_tensor_scatter(tensor: Tensor, indices: Tensor, updates: Tensor) -> None:
-    _check_ranks(indices, updates)
+    check_scatter_ranks(indices.shape, updates.shape)
     _check_not_empty(tensor.size, indices, updates)
     batch, depth = indices.ndim - 1, indices.shape[-1]
     if indices.shape[:batch] != updates.shape[:batch]:
@@ -104,7 +100,7 @@ def _check_tensor_scatter(tensor: Tensor, indices: Tensor, updates: Tensor) -> N
 
 
 def add_without_alias(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """A copy of the input to which `updates[i]` is added at `indices[i]`; shapes and errors as of `scatter_slices`."""
+    """ScatterNdNonAliasingAdd: a copy of the input with `updates[i]` added at `indices[i]`. Raises as `scatter_slices`."""
     tensor, indices, updates = inputs
     ignore_bad = ignores_bad_indices(attrs)
     result = np.array(tensor, order="C")  # a transposed layout would be scattered into a copy
@@ -115,24 +111,20 @@ def add_without_alias(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor
 # --- Inplace --------------------------------------------------------------------------------------------------------
 
 
-def build_inplace(combine: Combine) -> Callable[[Sequence[Tensor], Attrs], Sequence[Tensor]]:
-    """The kernel that gives `x [rows, ...]` with `v[j]` combined into its row `i[j]`, counted around modulo its rows.
+def update_rows(inputs: Sequence[Tensor], attrs: Attrs, combine: Combine) -> Sequence[Tensor]:
+    """Inplace*: a copy of `x [rows, ...]` with `v[j]` combined into row `i[j]` modulo `rows`.
 
-    Raises InvalidArgumentError unless `i` is a vector `[n]` and `v` is `[n, ...]`, and for what can only be replaced.
+    Raises InvalidArgumentError unless `i` is `[n]` and `v` is `[n, ...]`, and for addition to types without it.
     """
-
-    def update_rows(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-        tensor, rows, values = inputs
-        _check_rows(tensor, rows, values)
-        if attrs["T"] in (BOOL, STRING, RESOURCE, VARIANT) and combine is not COMBINATIONS["Update"]:
-            raise InvalidArgumentError(f"Unsupported data type: {attrs['T'].name}")
-        result = np.array(tensor, order="C")  # a transposed layout would be scattered into a copy
-        if tensor.size and values.size:
-            # an index out of range is no error here: TensorFlow's kernel, too, takes it modulo the rows
-            combine(result, rows % tensor.shape[0], values)
-        return (result,)
-
-    return update_rows
+    tensor, rows, values = inputs
+    _check_rows(tensor, rows, values)
+    if attrs["T"] in (BOOL, STRING, RESOURCE, VARIANT) and combine is not COMBINATIONS["Update"]:
+        raise InvalidArgumentError(f"Unsupported data type: {attrs['T'].name}")
+    result = np.array(tensor, order="C")  # a transposed layout would be scattered into a copy
+    if tensor.size and values.size:
+        # TensorFlow also takes indices modulo the rows, instead of rejecting those out of range
+        combine(result, rows % tensor.shape[0], values)
+    return (result,)
 
 
 def _check_rows(tensor: Tensor, rows: Tensor, values: Tensor) -> None:
@@ -165,12 +157,14 @@ def _infer_tensor_scatter(context: ShapeContext) -> Sequence[Dims]:
 TABLE: Table = {
     "ScatterNd": Kernel(scatter_nd, _infer_scatter_nd, per_element(1)),
     "ScatterNdNonAliasingAdd": Kernel(add_without_alias, _infer_tensor_scatter, per_element(2), memory=forwards(0)),
-    "TensorScatterUpdate": Kernel(build_tensor_scatter(COMBINATIONS["Update"]), _infer_tensor_scatter),
-    "TensorScatterAdd": Kernel(build_tensor_scatter(COMBINATIONS["Add"]), _infer_tensor_scatter, per_element(2)),
-    "TensorScatterSub": Kernel(build_tensor_scatter(COMBINATIONS["Sub"]), _infer_tensor_scatter, per_element(2)),
-    "TensorScatterMin": Kernel(build_tensor_scatter(COMBINATIONS["Min"]), _infer_tensor_scatter, per_element(2)),
-    "TensorScatterMax": Kernel(build_tensor_scatter(COMBINATIONS["Max"]), _infer_tensor_scatter, per_element(2)),
-    "InplaceUpdate": Kernel(build_inplace(COMBINATIONS["Update"]), unchanged, memory=aliases(), traits=Trait.TAKES_OBJECTS),
-    "InplaceAdd": Kernel(build_inplace(COMBINATIONS["Add"]), unchanged, per_element(2), memory=aliases()),
-    "InplaceSub": Kernel(build_inplace(COMBINATIONS["Sub"]), unchanged, per_element(2), memory=aliases()),
+    "TensorScatterUpdate": Kernel(partial(scatter_into_copy, combine=COMBINATIONS["Update"]), _infer_tensor_scatter),
+    "TensorScatterAdd": Kernel(partial(scatter_into_copy, combine=COMBINATIONS["Add"]), _infer_tensor_scatter, per_element(2)),
+    "TensorScatterSub": Kernel(partial(scatter_into_copy, combine=COMBINATIONS["Sub"]), _infer_tensor_scatter, per_element(2)),
+    "TensorScatterMin": Kernel(partial(scatter_into_copy, combine=COMBINATIONS["Min"]), _infer_tensor_scatter, per_element(2)),
+    "TensorScatterMax": Kernel(partial(scatter_into_copy, combine=COMBINATIONS["Max"]), _infer_tensor_scatter, per_element(2)),
+    "InplaceUpdate": Kernel(
+        partial(update_rows, combine=COMBINATIONS["Update"]), unchanged, memory=aliases(), traits=Trait.TAKES_OBJECTS
+    ),
+    "InplaceAdd": Kernel(partial(update_rows, combine=COMBINATIONS["Add"]), unchanged, per_element(2), memory=aliases()),
+    "InplaceSub": Kernel(partial(update_rows, combine=COMBINATIONS["Sub"]), unchanged, per_element(2), memory=aliases()),
 }

@@ -1,11 +1,12 @@
-"""Equal elements: Unique and its counts, and the elements of one vector that another lacks.
+"""Unique and UniqueWithCounts; and ListDiff, the elements of a vector that another vector lacks.
 
-Values come in the order of their first appearance; a NaN equals nothing, 0.0 and -0.0 are one value.
+Distinct values are in the order of their first appearance. A NaN equals nothing; 0.0 equals -0.0.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from placesim.ops.kernels.shapes import Dims, ShapeContext, ShapeError, two_vect
 
 
 def first_appearances(keys: Tensor) -> tuple[Tensor, Tensor]:
-    """For a matrix of keys, one a row: the rows at which a value first appears, and for each row its value's number."""
+    """Number the distinct rows of a matrix: (the row at which each first appears, for each row its number)."""
     if keys.dtype == object or keys.shape[1] != 1:
         return _numbered(map(tuple, keys.tolist()))
     _, first, numbers = np.unique(_comparable(keys[:, 0]), return_index=True, return_inverse=True, equal_nan=False)
@@ -29,7 +30,7 @@ def first_appearances(keys: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _comparable(values: Tensor) -> Tensor:
-    """Values in a type that numpy can sort."""
+    """Convert values to a type that numpy can sort."""
     return values.astype(np.float32) if values.dtype.kind == "V" or values.dtype.num > 255 else values
 
 
@@ -46,7 +47,7 @@ def _numbered(keys: Iterable[Any]) -> tuple[Tensor, Tensor]:
 
 
 def find_unique(tensor: Tensor, axis: int, attrs: Attrs) -> tuple[Tensor, Tensor, Tensor]:
-    """The distinct slices along an axis, each slice's number among them, and how often each comes; the latter vectors."""
+    """(the distinct slices along an axis, the number of each slice's distinct slice, the count of each distinct slice)."""
     rows = np.moveaxis(tensor, axis, 0)
     first, numbers = first_appearances(rows.reshape(rows.shape[0], elements(rows.shape[1:])))
     dtype = attrs["out_idx"].numpy
@@ -54,18 +55,14 @@ def find_unique(tensor: Tensor, axis: int, attrs: Attrs) -> tuple[Tensor, Tensor
     return np.moveaxis(rows[first], 0, axis), numbers.astype(dtype), counts
 
 
-def build_unique(outputs: int, has_axis: bool) -> Callable[[Sequence[Tensor], Attrs], Sequence[Tensor]]:
-    """The kernel that gives the first two or all three of values, numbers and counts of a vector, or of slices along an axis.
+def unique(inputs: Sequence[Tensor], attrs: Attrs, outputs: int, has_axis: bool) -> Sequence[Tensor]:
+    """Return the first `outputs` results of `find_unique`, for a vector or for slices along an axis.
 
-    Raises InvalidArgumentError for an input that is not a vector where there is no axis, and an axis that is not `[1]` or not
-    there.
+    With `has_axis` the axis is a second input, a vector of at most one element. Raises InvalidArgumentError for an input that
+    is not a vector without an axis, and for an axis that is not such a vector or out of range.
     """
-
-    def unique(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-        axis = _unique_axis(inputs[0], inputs[1] if has_axis else np.zeros(0, np.int32))
-        return find_unique(inputs[0], axis, attrs)[:outputs]
-
-    return unique
+    axis = _unique_axis(inputs[0], inputs[1] if has_axis else np.zeros(0, np.int32))
+    return find_unique(inputs[0], axis, attrs)[:outputs]
 
 
 def _unique_axis(tensor: Tensor, axis: Tensor) -> int:
@@ -75,16 +72,16 @@ def _unique_axis(tensor: Tensor, axis: Tensor) -> int:
         raise InvalidArgumentError("axis does not support input tensors larger than 1 elements")
     if not axis.size and tensor.ndim != 1:
         raise InvalidArgumentError("unique expects a 1D vector.")
-    # an axis of no elements stands for the only one that a vector has
+    # an empty tensor as axis means a vector's only axis
     found = int(axis[0]) if axis.size else 0
     if not -tensor.ndim <= found < tensor.ndim:
-        # negative axes are taken, whatever the text says
+        # TensorFlow accepts negative axes, despite its message
         raise InvalidArgumentError(f"axis has to be between [0, {tensor.ndim})")
     return found % tensor.ndim
 
 
 def list_difference(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """The elements of `x [n]` that are not in `y [m]`, in order and as often as they come, and their positions.
+    """ListDiff: (the elements of `x [n]` that are not in `y [m]`, in order and with repeats, their positions in x).
 
     Raises InvalidArgumentError for inputs that are not vectors.
     """
@@ -119,7 +116,7 @@ def _infer_unique_v2(context: ShapeContext) -> Sequence[Dims]:
 
 
 def _static_count(context: ShapeContext) -> int:
-    """Size of the compared axis, -1 if unknown."""
+    """Size of the axis along which slices are compared, -1 if unknown."""
     dims, axis = context.shapes[0], context.value(1)
     if axis is None:
         return -1
@@ -144,11 +141,13 @@ def _infer_unique_with_counts_v2(context: ShapeContext) -> Sequence[Dims]:
 
 
 TABLE: Table = {
-    "Unique": Kernel(build_unique(outputs=2, has_axis=False), _infer_unique, memory=allocates(1, 0)),
-    "UniqueV2": Kernel(build_unique(outputs=2, has_axis=True), _infer_unique_v2, memory=allocates(1, 0)),
-    "UniqueWithCounts": Kernel(build_unique(outputs=3, has_axis=False), _infer_unique_with_counts, memory=allocates(1, 0, 2)),
+    "Unique": Kernel(partial(unique, outputs=2, has_axis=False), _infer_unique, memory=allocates(1, 0)),
+    "UniqueV2": Kernel(partial(unique, outputs=2, has_axis=True), _infer_unique_v2, memory=allocates(1, 0)),
+    "UniqueWithCounts": Kernel(
+        partial(unique, outputs=3, has_axis=False), _infer_unique_with_counts, memory=allocates(1, 0, 2)
+    ),
     "UniqueWithCountsV2": Kernel(
-        build_unique(outputs=3, has_axis=True), _infer_unique_with_counts_v2, memory=allocates(1, 0, 2)
+        partial(unique, outputs=3, has_axis=True), _infer_unique_with_counts_v2, memory=allocates(1, 0, 2)
     ),
     "ListDiff": Kernel(list_difference, two_vectors),
 }

@@ -1,1 +1,1 @@
-"""Computing in blocks: parts that fit into a cache, and the ops that follow in the same pass."""
+"""Computing in blocks that fit into a cache, and applying following ops to each block."""

@@ -1,4 +1,4 @@
-"""Functions that do much for each element, in parts of a tensor: passes stay in a cache, and threads share the parts."""
+"""Expensive elementwise functions, applied to parts of a tensor: each part stays in a cache, and threads share the parts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from placesim.ops.kernels.kernel import Tensor
 from placesim.ops.process.intra_op_threads import spread
 
 PART_BYTES = 1 << 19
-"""Of a part, about: what a pass writes is still in a processor's cache in the next one, and threads are worth waking."""
+"""Approximate size of a part: small enough to stay in a processor's cache from pass to pass, large enough for a thread."""
 
 
 def part_count(nbytes: int) -> int:
@@ -22,9 +22,9 @@ def part_count(nbytes: int) -> int:
 
 
 def in_parts(function: Callable[..., Any], *, has_rows: bool = False) -> Callable[..., Any]:
-    """The function of one tensor, which keeps its shape and type, with large tensors cut into parts; to the bit the same.
+    """Wrap a function of one tensor that keeps shape and type, so that it runs on parts of large tensors with equal results.
 
-    It is elementwise; one that `has_rows` takes the last axis as a whole, and gets matrices.
+    The function is elementwise. With `has_rows` it works along the last axis, and gets matrices of whole rows.
     """
 
     @wraps(function)

@@ -1,8 +1,6 @@
-"""Epilogues of ops: the next op of a fused group, applied by the op's kernel to each block of its output as soon as it is
-written.
+"""Epilogues: an op's kernel applies the next op of a fused group to each block of its output, while the block is in a cache.
 
-The block is in the cache of the thread that made it.  Who runs the kernel offers what follows (`runtime/executors/fusion.py`);
-a kernel that works in blocks takes it.
+The executor offers an epilogue (`runtime/executors/fusion.py`); a kernel that works in blocks may take it.
 """
 
 from __future__ import annotations
@@ -14,25 +12,25 @@ from contextlib import contextmanager
 from placesim.ops.kernels.kernel import Tensor
 
 Finish = Callable[[slice], object]
-"""Does what follows to these rows of an output `[..., channels]`, taken as a matrix of rows of channels."""
+"""Applies the next op to these rows of an output `[..., channels]`, which is flattened to a matrix with channels as columns."""
 Begin = Callable[[Tensor], Finish]
-"""Called with an output before any part of it is finished; of several calls, the last is for the kernel's result."""
+"""An epilogue: called with the empty output, it returns the `Finish` for its rows. The last call is for the kernel's result."""
 
 _local = threading.local()
 
 
 def leave(rows: slice) -> None:
-    """Do nothing, if no op follows."""
+    """Do nothing: the `Finish` if no op follows."""
 
 
 def nothing_follows(output: Tensor) -> Finish:
-    """Epilogue of a kernel without an offered one."""
+    """The epilogue if no op follows."""
     return leave
 
 
 @contextmanager
 def offered(begin: Begin) -> Iterator[None]:
-    """Context in which the first kernel of this thread that asks may take the epilogue."""
+    """Context in which the first kernel of this thread that calls `taken` gets the epilogue."""
     _local.begin = begin
     try:
         yield
@@ -41,7 +39,7 @@ def offered(begin: Begin) -> Iterator[None]:
 
 
 def taken() -> Begin:
-    """Epilogue offered in this thread: a kernel that takes it returns an output with all rows finished."""
+    """Take the epilogue offered in this thread; the kernel must then apply it to all rows of its output."""
     begin: Begin = _local.__dict__.get("begin", nothing_follows)
     _local.begin = nothing_follows
     return begin

@@ -1,4 +1,4 @@
-"""Buffers that each thread uses again and again: fresh memory for each block of work would cost more than the work."""
+"""Reused buffers of each thread, since allocating memory for each block of work would cost more than the work."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 from placesim.ops.kernels.kernel import Tensor
 
 LARGEST_KEPT_BYTES = 1 << 26
-"""Larger buffers are freed at once."""
+"""Larger buffers are not kept for reuse."""
 
 _local = threading.local()
 
@@ -23,7 +23,7 @@ def scratch(name: str, shape: Sequence[int], dtype: np.dtype[Any]) -> Tensor:
     if size > LARGEST_KEPT_BYTES:
         return np.empty(shape, dtype)
     buffer = _local.__dict__.get(name)
-    # one that is too small is replaced, so that it grows to the largest that was asked for
+    # a buffer that is too small is replaced, so it grows to the largest size requested
     if buffer is None or buffer.nbytes < size:
         buffer = _local.__dict__[name] = np.empty(size, np.uint8)
     found: Tensor = buffer[:size].view(dtype).reshape(shape)
@@ -31,15 +31,15 @@ def scratch(name: str, shape: Sequence[int], dtype: np.dtype[Any]) -> Tensor:
 
 
 def padded_scratch(shape: Sequence[int], inside: Sequence[slice], dtype: np.dtype[Any]) -> Tensor:
-    """Array that is zero outside `inside`, which the caller fills; valid until the next call.
+    """Array that is zero outside of `inside`; the caller fills all of `inside`. Valid until the next call in this thread.
 
-    `inside` has a slice for each axis but the last.  Most calls ask for what the one before did, and find the zeros in place.
+    `inside` has a slice for each axis but the last.  Most calls repeat the previous arguments, and need not clear the margins.
     """
     region = scratch("padded", shape, dtype)
     layout = [*shape, dtype, *inside]
     if _local.__dict__.get("layout") == layout and region.nbytes <= LARGEST_KEPT_BYTES:
         return region
-    # only the margins are cleared: the caller writes all of what is inside
+    # only the margins are cleared, since the caller writes all elements inside
     for axis, part in enumerate(inside):
         everywhere = (slice(None),) * axis
         region[(*everywhere, slice(0, part.start))] = 0

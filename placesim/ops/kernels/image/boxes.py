@@ -1,4 +1,4 @@
-"""Boxes in images: crops of them resized to one size, with gradients, and their outlines drawn.
+"""CropAndResize with its gradients, and DrawBoundingBoxes.
 
 A box is `[y1, x1, y2, x2]`, where 0 and 1 are the centers of the image's first and last pixel.
 Source: TensorFlow's `crop_and_resize_op.cc`, `draw_bounding_box_op.cc`.
@@ -7,6 +7,7 @@ Source: TensorFlow's `crop_and_resize_op.cc`, `draw_bounding_box_op.cc`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -14,7 +15,8 @@ import numpy as np
 from placesim.core.errors import InvalidArgumentError, OutOfRangeError
 from placesim.ops.attributes import Attrs
 from placesim.ops.kernels.image.resizing import infer_size
-from placesim.ops.kernels.kernel import Flops, Kernel, Table, Tensor, elements
+from placesim.ops.kernels.kernel import Kernel, Table, Tensor, elements, per_element
+from placesim.ops.kernels.nn.convolution_gradients import infer_from_sizes
 from placesim.ops.kernels.shapes import (
     Dims,
     ShapeContext,
@@ -37,8 +39,10 @@ DEFAULT_COLORS = (
 
 
 class Places(NamedTuple):
-    """Samples of each crop along one axis of the image, `[boxes, crop size]`: the neighbouring pixels and the weight between
-    them.
+    """Sampling positions of each crop along one axis of the image, each `[boxes, crop size]`.
+
+    `before` and `after` are the neighbouring pixels, `fraction` is the weight of `after`, and `nearest` the nearest pixel;
+    `inside` tells whether the position is inside the image.
     """
 
     before: Tensor
@@ -49,15 +53,15 @@ class Places(NamedTuple):
 
 
 def _locate(start: Tensor, end: Tensor, image_size: int, crop_size: int) -> Places:
-    """Places of boxes from `start` to `end` `[boxes]`; all in float, as TensorFlow reckons."""
+    """Sampling positions of boxes from `start` to `end`, both `[boxes]`; computed in float, as in TensorFlow."""
     last = FLOAT(image_size - 1)
     if crop_size > 1:
         step = (end - start) * last / FLOAT(crop_size - 1)
         where = start[:, None] * last + np.arange(crop_size, dtype=FLOAT) * step[:, None]
     else:
-        # a crop of one pixel shows the middle of its box, which TensorFlow reckons in double
+        # a crop of one pixel shows the middle of its box, which TensorFlow computes in double
         where = (0.5 * (start + end).astype(np.float64) * (image_size - 1)).astype(FLOAT)[:, None]
-    # places outside are read at 0 and replaced later
+    # positions outside are read at 0, and the result is replaced later
     inside = (where >= 0) & (where <= last)
     safe = np.where(inside, where, FLOAT(0))
     before = np.floor(safe)
@@ -69,16 +73,16 @@ def _locate(start: Tensor, end: Tensor, image_size: int, crop_size: int) -> Plac
 
 
 def _locate_both(boxes: Tensor, image_size: Sequence[int], crop_size: Sequence[int]) -> tuple[Places, Places]:
-    """Places along the rows and along the columns."""
+    """Sampling positions along the rows and along the columns."""
     rows = _locate(boxes[:, 0], boxes[:, 2], image_size[0], crop_size[0])
     return rows, _locate(boxes[:, 1], boxes[:, 3], image_size[1], crop_size[1])
 
 
 def compute_crops(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
-    """(images, boxes `[boxes, 4]`, image of each `[boxes]`, size `[2]`) -> float crops `[boxes, height, width, depth]`.
+    """(images, boxes `[boxes, 4]`, image index of each box `[boxes]`, size `[2]`) -> crops `[boxes, height, width, depth]`.
 
-    What is outside the image has the extrapolation value. Raises InvalidArgumentError for shapes that do not fit, images
-    without pixels, and boxes that are not finite; OutOfRangeError for the number of an image that there is not.
+    Crops are float, with the extrapolation value outside of the image. Raises InvalidArgumentError for shapes that do not fit,
+    images without pixels, and boxes that are not finite, and OutOfRangeError for an image index out of range.
     """
     image, boxes, box_index, crop_size = inputs
     _check_image(image)
@@ -91,23 +95,22 @@ def compute_crops(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
     if not boxes.size:
         return (np.zeros((0, height, width, image.shape[3]), FLOAT),)
     _check_index(box_index, image.shape[0])
-    # the gradients do not ask: there, a box that is not finite has all its places outside
+    # the gradients lack this check; for them, all positions of a non-finite box are outside
     if not np.isfinite(boxes).all():
         raise InvalidArgumentError("Boxes contains at least one element that is not finite")
     rows, columns = _locate_both(boxes, image.shape[1:3], (height, width))
-    crops = (_sample_nearest if attrs["method"] == "nearest" else _sample_linear)(image, box_index, rows, columns)
+    if attrs["method"] == "nearest":
+        crops = _read(image, box_index, rows.nearest, columns.nearest)
+    else:
+        crops = _sample_linear(image, box_index, rows, columns)
     inside = rows.inside[:, :, None, None] & columns.inside[:, None, :, None]
     return (np.where(inside, crops, FLOAT(attrs["extrapolation_value"])),)
 
 
 def _read(image: Tensor, box_index: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
-    """Float pixels `[boxes, height, width, depth]`."""
+    """Read the pixels at these rows and columns of each box's image, as floats `[boxes, height, width, depth]`."""
     pixels: Tensor = image[box_index[:, None, None], rows[:, :, None], columns[:, None, :]]
     return pixels.astype(FLOAT, copy=False)
-
-
-def _sample_nearest(image: Tensor, box_index: Tensor, rows: Places, columns: Places) -> Tensor:
-    return _read(image, box_index, rows.nearest, columns.nearest)
 
 
 def _sample_linear(image: Tensor, box_index: Tensor, rows: Places, columns: Places) -> Tensor:
@@ -120,7 +123,7 @@ def _sample_linear(image: Tensor, box_index: Tensor, rows: Places, columns: Plac
 
 
 def _corners(image: Tensor, box_index: Tensor, rows: Places, columns: Places) -> list[list[Tensor]]:
-    """The four pixels around each place: top left and right, bottom left and right."""
+    """The four pixels around each position: [[top left, top right], [bottom left, bottom right]]."""
     return [
         [_read(image, box_index, row, column) for column in (columns.before, columns.after)]
         for row in (rows.before, rows.after)
@@ -128,9 +131,9 @@ def _corners(image: Tensor, box_index: Tensor, rows: Places, columns: Places) ->
 
 
 def compute_crops_grad_image(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
-    """(gradients, boxes, image of each, shape `[4]`) -> the gradient with respect to the images, of that shape.
+    """(gradients, boxes, image index of each box, shape `[4]`) -> the gradient with respect to the images, of that shape.
 
-    Raises InvalidArgumentError for shapes that do not fit; OutOfRangeError for the number of an image that there is not.
+    Raises InvalidArgumentError for shapes that do not fit, and OutOfRangeError for an image index out of range.
     """
     grads, boxes, box_index, image_size = inputs
     _check_grads(grads)
@@ -153,7 +156,7 @@ def compute_crops_grad_image(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Te
 
 
 def _spread_nearest(grads: Tensor, rows: Places, columns: Places) -> tuple[Tensor, Tensor, Tensor]:
-    """For each gradient, to which pixels `[boxes, height, width, pixels]` it goes, and how much."""
+    """(rows, columns, values): the pixels to which each gradient is added, each `[boxes, height, width, pixels, ...]`."""
     shape = (*grads.shape[:3], 1)
     y = np.broadcast_to(rows.nearest[:, :, None, None], shape)
     return y, np.broadcast_to(columns.nearest[:, None, :, None], shape), grads[:, :, :, None]
@@ -169,9 +172,9 @@ def _spread_linear(grads: Tensor, rows: Places, columns: Places) -> tuple[Tensor
 
 
 def compute_crops_grad_boxes(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
-    """(gradients, images, boxes, image of each) -> the gradient with respect to the boxes, `[boxes, 4]`.
+    """(gradients, images, boxes, image index of each box) -> the gradient with respect to the boxes, `[boxes, 4]`.
 
-    Raises InvalidArgumentError for shapes that do not fit; OutOfRangeError for the number of an image that there is not.
+    Raises InvalidArgumentError for shapes that do not fit, and OutOfRangeError for an image index out of range.
     """
     grads, image, boxes, box_index = inputs
     _check_grads(grads)
@@ -190,39 +193,36 @@ def compute_crops_grad_boxes(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Te
     wanted = np.where(inside, grads, FLOAT(0))
     by_row = wanted * ((1 - right) * (bottom_left - top_left) + right * (bottom_right - top_right))
     by_column = wanted * ((1 - down) * (top_right - top_left) + down * (bottom_right - bottom_left))
-    # a place depends on both ends of its box, the nearer one more
+    # a position depends on both ends of its box, and more on the nearer end
     y1, y2 = _grad_ends(by_row.sum((2, 3)), image.shape[1])
     x1, x2 = _grad_ends(by_column.sum((1, 3)), image.shape[2])
     return (np.stack([y1, x1, y2, x2], 1).astype(FLOAT),)
 
 
 def _grad_ends(by_place: Tensor, image_size: int) -> tuple[Tensor, Tensor]:
-    """Gradients of the places `[boxes, size]` -> gradients of where the boxes start and end."""
+    """Gradients of sampling positions `[boxes, size]` -> gradients of the boxes' starts and ends, both `[boxes]`."""
     size = by_place.shape[1]
     last = FLOAT(image_size - 1)
     far = np.arange(size, dtype=FLOAT) * (last / FLOAT(size - 1)) if size > 1 else np.full(1, last / 2, FLOAT)
     return (by_place * (last - far)).sum(1), (by_place * far).sum(1)
 
 
-# --- what crops check -----------------------------------------------------------------------------------------------
+# --- checks of crops ------------------------------------------------------------------------------------------------
 
 
-def _check_image(image: Tensor) -> None:
+def _check_image(image: Tensor, name: str = "input image", noun: str = "image") -> None:
     if image.ndim != 4:
-        raise InvalidArgumentError(f"input image must be 4-D{format_dims(image.shape)}")
+        raise InvalidArgumentError(f"{name} must be 4-D{format_dims(image.shape)}")
     if not image.shape[1] or not image.shape[2]:
-        raise InvalidArgumentError("image dimensions must be positive")
+        raise InvalidArgumentError(f"{noun} dimensions must be positive")
 
 
 def _check_grads(grads: Tensor) -> None:
-    if grads.ndim != 4:
-        raise InvalidArgumentError(f"grads image must be 4-D{format_dims(grads.shape)}")
-    if not grads.shape[1] or not grads.shape[2]:
-        raise InvalidArgumentError("grads dimensions must be positive")
+    _check_image(grads, "grads image", "grads")
 
 
 def _check_boxes(boxes: Tensor, box_index: Tensor) -> None:
-    # without boxes nothing is looked at: the two may then be of any shape
+    # without boxes the two may have any shape
     if not boxes.size and not box_index.size:
         return
     if boxes.ndim != 2:
@@ -271,10 +271,10 @@ def _read_image_size(image_size: Tensor) -> tuple[int, ...]:
 
 
 def compute_outlines(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
-    """Images `[batch, height, width, depth]` with the outlines of `[batch, boxes, 4]` drawn, colors taken in turn.
+    """(images `[batch, height, width, depth]`, boxes `[batch, boxes, 4]`, colors) -> images with the boxes' outlines.
 
-    The colors are input 2 `[colors, depth or more]`, or TensorFlow's ten. Raises InvalidArgumentError for shapes that do not
-    fit.
+    The boxes use the colors `[colors, depth or more]` in turn, by default TensorFlow's ten colors. Raises InvalidArgumentError
+    for shapes that do not fit.
     """
     images, boxes = inputs[:2]
     _check_drawable(images, boxes)
@@ -300,8 +300,7 @@ def _check_drawable(images: Tensor, boxes: Tensor) -> None:
 
 
 def _read_colors(colors: Tensor | None, depth: int) -> Tensor:
-    """`[colors, depth]`."""
-    # no colors at all are as good as no input
+    """Return the colors, `[colors, depth]`; the default colors if the input is missing or empty."""
     if colors is not None:
         if colors.ndim != 2:
             raise InvalidArgumentError(f"colors must be a 2-D matrix{format_dims(colors.shape)}")
@@ -315,8 +314,8 @@ def _read_colors(colors: Tensor | None, depth: int) -> Tensor:
 
 
 def _outline(box: Tensor, height: int, width: int) -> Iterator[tuple[int | slice, int | slice]]:
-    """Visible sides of a box; none if it is inverted or outside the image."""
-    # cut toward zero, as C casts: a side a little before the image is its first row or column
+    """Yield the visible sides of a box as (rows, columns); none if it is inverted or outside the image."""
+    # rounded toward zero as by a C cast, so a side slightly before the image is its first row or column
     top, bottom = (int(box[side] * FLOAT(height - 1)) for side in (0, 2))
     left, right = (int(box[side] * FLOAT(width - 1)) for side in (1, 3))
     if top > bottom or left > right or top >= height or bottom < 0 or left >= width or right < 0:
@@ -326,7 +325,7 @@ def _outline(box: Tensor, height: int, width: int) -> Iterator[tuple[int | slice
     yield from ((rows, column) for column in (left, right) if 0 <= column < width)
 
 
-# --- shape functions ------------------------------------------------------------------------------------------------
+# --- shape functions and costs --------------------------------------------------------------------------------------
 
 
 def _infer_crops(context: ShapeContext) -> tuple[Dims]:
@@ -334,11 +333,6 @@ def _infer_crops(context: ShapeContext) -> tuple[Dims]:
     count = merge_dim(boxes[0], box_index[0])
     with_value(boxes[1], 4)
     return ((count, *infer_size(context, 3), image[3]),)
-
-
-def _infer_crops_grad_image(context: ShapeContext) -> tuple[Dims]:
-    with_rank(context.shapes[3], 1)
-    return (with_rank(context.shape_value(3), 4),)
 
 
 def _infer_crops_grad_boxes(context: ShapeContext) -> tuple[Dims]:
@@ -354,26 +348,19 @@ def _infer_outlines(context: ShapeContext) -> tuple[Dims]:
 
 
 def _infer_colored_outlines(context: ShapeContext) -> tuple[Dims]:
-    # the second version of the op looks at less than the first
+    # the op's second version checks less than the first
     return (with_rank_at_least(context.shapes[0], 3),)
 
 
-# --- costs ----------------------------------------------------------------------------------------------------------
-
-
-def _build_sample_flops(index_of_crops: int) -> Flops:
-    """Nine operations for each value of a crop, which is the first input or the first output."""
-
-    def flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs) -> int:
-        return 9 * elements(outputs[0] if index_of_crops < 0 else inputs[index_of_crops])
-
-    return flops
+def _crop_flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs) -> int:
+    """Nine operations for each value of a crop; for a gradient they are counted by its first input."""
+    return 9 * elements(outputs[0])
 
 
 TABLE: Table = {
-    "CropAndResize": Kernel(compute_crops, _infer_crops, _build_sample_flops(-1)),
-    "CropAndResizeGradImage": Kernel(compute_crops_grad_image, _infer_crops_grad_image, _build_sample_flops(0)),
-    "CropAndResizeGradBoxes": Kernel(compute_crops_grad_boxes, _infer_crops_grad_boxes, _build_sample_flops(0)),
+    "CropAndResize": Kernel(compute_crops, _infer_crops, _crop_flops),
+    "CropAndResizeGradImage": Kernel(compute_crops_grad_image, partial(infer_from_sizes, index=3, rank=4), per_element(0, 9)),
+    "CropAndResizeGradBoxes": Kernel(compute_crops_grad_boxes, _infer_crops_grad_boxes, per_element(0, 9)),
     "DrawBoundingBoxes": Kernel(compute_outlines, _infer_outlines),
     "DrawBoundingBoxesV2": Kernel(compute_outlines, _infer_colored_outlines),
 }

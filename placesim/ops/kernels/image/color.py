@@ -1,4 +1,4 @@
-"""Colors of images `[..., channels]`: between RGB and HSV, and adjustments of contrast, hue and saturation.
+"""Colors of images `[..., channels]`: conversion between RGB and HSV, adjustment of contrast, hue and saturation.
 
 Source: TensorFlow's `colorspace_op.h`, `adjust_*_op.cc`.
 """
@@ -6,6 +6,7 @@ Source: TensorFlow's `colorspace_op.h`, `adjust_*_op.cc`.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 
@@ -16,7 +17,6 @@ from placesim.ops.kernels.memory_rules import KernelMemory, forwards, item_size
 from placesim.ops.kernels.shapes import (
     Dims,
     ShapeContext,
-    ShapeFunction,
     format_dims,
     replace_dim,
     with_rank,
@@ -33,15 +33,15 @@ SECTORS = 6
 def _check_colors(images: Tensor) -> None:
     if not images.ndim:
         raise InvalidArgumentError(f"input must be at least 1D{format_dims(images.shape)}")
-    # the conversions say FailedPrecondition where the adjustments say InvalidArgument
+    # the conversions raise FailedPrecondition, while the adjustments raise InvalidArgument
     if images.shape[-1] != 3:
         raise FailedPreconditionError(f"input must have 3 channels but input only has {images.shape[-1]} channels.")
 
 
 def compute_rgb_to_hsv(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
-    """Red, green and blue `[..., 3]` -> hue, saturation and value, in the arithmetic of their type.
+    """Red, green and blue `[..., 3]` -> hue, saturation and value, computed in the images' type.
 
-    Raises InvalidArgumentError for a scalar, FailedPreconditionError for another number of channels.
+    Raises InvalidArgumentError for a scalar, and FailedPreconditionError for another number of channels.
     """
     (images,) = inputs
     _check_colors(images)
@@ -54,7 +54,7 @@ def compute_rgb_to_hsv(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
     scale = (number(1) / spread) * (number(1) / number(6))
     from_green = scale * (blue - red) + number(2) / number(6)
     from_blue = scale * (red - green) + number(4) / number(6)
-    # of equal channels red goes before green, green before blue; a gray has hue 0
+    # of equal largest channels, red counts before green, and green before blue; gray has hue 0
     hue = np.where(red == value, scale * (green - blue), np.where(green == value, from_green, from_blue))
     hue = np.where(spread > 0, hue, number(0))
     hue = np.where(hue < 0, hue + number(1), hue)
@@ -62,9 +62,9 @@ def compute_rgb_to_hsv(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
 
 
 def compute_hsv_to_rgb(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
-    """Hue, saturation and value `[..., 3]` -> red, green and blue, in the arithmetic of their type.
+    """Hue, saturation and value `[..., 3]` -> red, green and blue, computed in the images' type.
 
-    Raises InvalidArgumentError for a scalar, FailedPreconditionError for another number of channels.
+    Raises InvalidArgumentError for a scalar, and FailedPreconditionError for another number of channels.
     """
     (images,) = inputs
     _check_colors(images)
@@ -98,7 +98,7 @@ def _check_three(images: Tensor) -> None:
 
 
 def compute_contrast(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
-    """(images `[..., height, width, channels]`, factor) -> each channel's distance from its mean over the image times that.
+    """(images `[..., height, width, channels]`, factor) -> mean + (images - mean) * factor, with each channel's mean.
 
     Raises InvalidArgumentError for fewer than three axes, and a factor that is not a scalar.
     """
@@ -110,16 +110,16 @@ def compute_contrast(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
 def _contrast(images: Tensor, factor: Tensor) -> Tensor:
     if not images.size:
         return images
-    # half precision too is averaged in float
+    # half precision is also averaged in float
     mean: Tensor = images.mean((-3, -2), np.float32, keepdims=True)
     stretched: Tensor = mean + (images - mean) * factor
     return stretched
 
 
 def compute_clipped_contrast(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
-    """The first version of the op: (images, factor, least, most) -> float images of any input, kept between two limits.
+    """AdjustContrast: (images, factor, least, most) -> float images as of AdjustContrastv2, limited to [least, most].
 
-    Raises InvalidArgumentError for fewer than three axes, and for others than scalars.
+    Raises InvalidArgumentError for fewer than three axes, and for other inputs that are not scalars.
     """
     images, factor, least, most = inputs
     _check_images(images, contrast_factor=factor, min_value=least, max_value=most)
@@ -128,7 +128,7 @@ def compute_clipped_contrast(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Te
 
 
 def compute_hue(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
-    """(images `[..., 3]`, delta) -> hues turned by `delta` of the circle; the largest and smallest channel keep their values.
+    """(images `[..., 3]`, delta) -> images with `delta` full turns added to each hue; the extreme channel values stay.
 
     Raises InvalidArgumentError for fewer than three axes, another number of channels, and a delta that is not a scalar.
     """
@@ -141,13 +141,13 @@ def compute_hue(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
     ratio = (middle - least) / np.where(most == least, 1, most - least)
     hue: Tensor = np.where(most == least, 0, sector + np.where(sector % 2 == 0, ratio, 1 - ratio)).astype(np.float32)
     hue = hue + delta * np.float32(SECTORS)
-    # a turn below 0 or above the circle comes round; rounding may leave the whole circle itself
+    # the hue is taken modulo the circle; rounding may still give the whole circle
     hue = hue - SECTORS * np.floor(hue / SECTORS)
     return (_from_hue(np.where(hue >= SECTORS, hue - SECTORS, hue), least, most),)
 
 
 def _find_sector(red: Tensor, green: Tensor, blue: Tensor) -> Tensor:
-    """0 to 5; which one of two neighbours does not matter where channels are equal."""
+    """The hue's sector, 0 to 5; for equal channels either neighbouring sector is correct."""
     greener = np.where(blue < red, 1, np.where(blue > green, 3, 2))
     redder = np.where(blue < green, 0, np.where(blue > red, 4, 5))
     return np.where(red < green, greener, redder)
@@ -161,7 +161,7 @@ def _from_hue(hue: Tensor, least: Tensor, most: Tensor) -> Tensor:
 
 
 def _arrange(sector: Tensor, most: Tensor, middle: Tensor, least: Tensor) -> Tensor:
-    """`[..., 3]`: red, green and blue of each sector; the sector after the last counts as the last."""
+    """Order the values as red, green and blue by the hue's sector, `[..., 3]`; sectors above 5 count as 5."""
     red = np.choose(sector.clip(0, 5), (most, middle, least, least, middle, most))
     green = np.choose(sector.clip(0, 5), (middle, most, most, middle, least, least))
     blue = np.choose(sector.clip(0, 5), (least, least, middle, most, most, middle))
@@ -169,7 +169,7 @@ def _arrange(sector: Tensor, most: Tensor, middle: Tensor, least: Tensor) -> Ten
 
 
 def compute_saturation(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
-    """(images `[..., 3]`, scale) -> images with saturations times `scale`, kept between 0 and 1.
+    """(images `[..., 3]`, scale) -> images whose saturation is multiplied by `scale` and limited to [0, 1].
 
     Raises InvalidArgumentError for fewer than three axes, another number of channels, and a scale that is not a scalar.
     """
@@ -183,49 +183,42 @@ def compute_saturation(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
     sector = hue * np.float32(SECTORS)
     middle = chroma * (1 - np.abs(sector % 2 - 1))
     colors = _arrange(sector.astype(np.int64), chroma, middle, np.zeros_like(chroma))
-    # a hue that was rounded up to the whole circle has no sector
+    # TensorFlow makes a hue that was rounded up to the whole circle gray
     gray = (sector >= SECTORS)[..., None]
     return ((np.where(gray, 0, colors) + least[..., None]).astype(np.float32, copy=False),)
 
 
-# --- shape functions ------------------------------------------------------------------------------------------------
+# --- shape functions and memory -------------------------------------------------------------------------------------
 
 
 def infer_colors(context: ShapeContext) -> tuple[Dims]:
-    """Unchanged, with three channels."""
+    """Static shape of the input, which must have three channels."""
     dims = with_rank_at_least(context.shapes[0], 1)
     return (None if dims is None else replace_dim(dims, -1, with_value(dims[-1], 3)),)
 
 
-def _build_infer_adjusted(scalars: int) -> ShapeFunction:
-    """Unchanged; so many inputs after the images must be scalars."""
-
-    def infer_adjusted(context: ShapeContext) -> tuple[Dims]:
-        for dims in context.shapes[1 : 1 + scalars]:
-            with_rank(dims, 0)
-        return (with_rank_at_least(context.shapes[0], 3),)
-
-    return infer_adjusted
-
-
-# --- memory ---------------------------------------------------------------------------------------------------------
+def _infer_adjusted(context: ShapeContext, scalars: int) -> tuple[Dims]:
+    """Static shape of the images; the next `scalars` inputs must be scalars."""
+    for dims in context.shapes[1 : 1 + scalars]:
+        with_rank(dims, 0)
+    return (with_rank_at_least(context.shapes[0], 3),)
 
 
 def rgb_to_hsv_memory(memory: KernelMemory) -> None:
-    """Output, then the colour range of each pixel."""
+    """The output, and as a temporary the range of each pixel's channels."""
     memory.allocate()
     pixels = memory.inputs[0]
     memory.temporary(pixels.elements // 3 * item_size(pixels.dtype), (pixels.elements // 3,), pixels.dtype)
 
 
 def clipped_contrast_memory(memory: KernelMemory) -> None:
-    """Output, then the means in float, repeated for each pixel."""
+    """The output, and as a temporary the means in float, repeated for each pixel."""
     memory.allocate()
     memory.temporary(4 * memory.inputs[0].elements)
 
 
 def contrast_memory(memory: KernelMemory) -> None:
-    """Output, then each image's channel means in float."""
+    """The output, and as a temporary each image's channel means in float."""
     memory.allocate()
     images = memory.inputs[0]
     if images.elements:
@@ -237,9 +230,11 @@ TABLE: Table = {
     "RGBToHSV": Kernel(compute_rgb_to_hsv, infer_colors, per_element(0, 5), memory=rgb_to_hsv_memory),
     "HSVToRGB": Kernel(compute_hsv_to_rgb, infer_colors, per_element(0, 7)),
     "AdjustContrast": Kernel(
-        compute_clipped_contrast, _build_infer_adjusted(3), per_element(0, 6), memory=clipped_contrast_memory
+        compute_clipped_contrast, partial(_infer_adjusted, scalars=3), per_element(0, 6), memory=clipped_contrast_memory
     ),
-    "AdjustContrastv2": Kernel(compute_contrast, _build_infer_adjusted(1), per_element(0, 4), memory=contrast_memory),
-    "AdjustHue": Kernel(compute_hue, _build_infer_adjusted(0), per_element(0, 6), memory=forwards(0)),
-    "AdjustSaturation": Kernel(compute_saturation, _build_infer_adjusted(0), per_element(0, 9)),
+    "AdjustContrastv2": Kernel(
+        compute_contrast, partial(_infer_adjusted, scalars=1), per_element(0, 4), memory=contrast_memory
+    ),
+    "AdjustHue": Kernel(compute_hue, partial(_infer_adjusted, scalars=0), per_element(0, 6), memory=forwards(0)),
+    "AdjustSaturation": Kernel(compute_saturation, partial(_infer_adjusted, scalars=0), per_element(0, 9)),
 }

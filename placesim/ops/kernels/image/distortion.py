@@ -1,6 +1,6 @@
-"""Random crops: of a size that is given, or boxes of random size and aspect ratio that keep enough of an object.
+"""RandomCrop, and SampleDistortedBoundingBox: boxes of random size and aspect ratio that contain enough of an object.
 
-Source: TensorFlow's `random_crop_op.cc` and `sample_distorted_bounding_box_op.cc`; all arithmetic is in float32, as there.
+Source: TensorFlow's `random_crop_op.cc` and `sample_distorted_bounding_box_op.cc`; like there, arithmetic is in float32.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import numpy as np
 
 from placesim.core.errors import FailedPreconditionError, InvalidArgumentError
 from placesim.ops.attributes import Attrs
+from placesim.ops.kernels.image.resizing import read_pair
 from placesim.ops.kernels.kernel import Kernel, KernelContext, Table, Tensor
 from placesim.ops.kernels.philox import WordStream, reserve
 from placesim.ops.kernels.random.shapes import check_seed_pair, philox_of_seeds
@@ -20,11 +21,11 @@ from placesim.ops.kernels.shapes import Dims, ShapeContext, merge, with_rank, wi
 
 MAX_INT32 = (1 << 31) - 1
 LARGEST_BELOW_HALF = 0.5 - 1e-7
-"""Addition to a width before it is divided by an aspect ratio: the widest box still rounds to the width."""
+"""Added to a width before the division by an aspect ratio: the width of the resulting box still rounds to this width."""
 
 
 class Box(NamedTuple):
-    """A box of whole pixels; the ends are outside."""
+    """A box of whole pixels; `right` and `bottom` are exclusive."""
 
     left: int
     top: int
@@ -36,22 +37,18 @@ class Box(NamedTuple):
         return np.float32((self.right - self.left) * (self.bottom - self.top))
 
 
-# --- crops of a given size --------------------------------------------------------------------------------------------
+# --- crops of a given size ------------------------------------------------------------------------------------------
 
 
 def crop_randomly(inputs: Sequence[Tensor], attrs: Attrs, context: KernelContext) -> Sequence[Tensor]:
-    """A piece of `[rows, columns, channels]` of a size `[2]`, anywhere in the image.
+    """(image `[rows, columns, channels]`, size `[2]`) -> a random crop of this size.
 
-    Raises InvalidArgumentError for other ranks and sizes; FailedPreconditionError if the image is smaller.
+    Raises InvalidArgumentError for other ranks and sizes, and FailedPreconditionError if the image is smaller.
     """
     image, size = inputs
     if image.ndim != 3:
         raise InvalidArgumentError(f"input must be 3-dimensional{shape_text(image)}")
-    if size.ndim != 1:
-        raise InvalidArgumentError(f"shape_t must be 1-dimensional{shape_text(size)}")
-    if size.size != 2:
-        raise InvalidArgumentError(f"shape_t must have two elements{shape_text(size)}")
-    wanted = [int(dim) for dim in size]
+    wanted = [int(dim) for dim in read_pair(size, "shape_t")]
     for dim in wanted:
         if dim < 0:
             raise InvalidArgumentError(f"Dimension {dim} must be >= 0")
@@ -59,7 +56,7 @@ def crop_randomly(inputs: Sequence[Tensor], attrs: Attrs, context: KernelContext
         if given < target:
             raise FailedPreconditionError(f"{name} must be >= target_{name}: {name} = {given}, target_{name} = {target}")
     words = WordStream(reserve(context, attrs, 1))
-    # the column is drawn first, and nothing where there is no choice
+    # the column is drawn first; an axis without a choice draws nothing
     left, top = (
         words.word() % (image.shape[axis] - wanted[axis] + 1) if image.shape[axis] > wanted[axis] else 0 for axis in (1, 0)
     )
@@ -70,17 +67,17 @@ def crop_randomly(inputs: Sequence[Tensor], attrs: Attrs, context: KernelContext
 
 
 def sample_box(inputs: Sequence[Tensor], attrs: Attrs, context: KernelContext) -> Sequence[Tensor]:
-    """(image size `[3]`, boxes `[batch, n, 4]`, the least share of a box to keep) -> begin `[3]`, size `[3]`, box `[1, 1, 4]`.
+    """(image size `[3]`, boxes `[batch, n, 4]`, the minimum share of a box) -> begin `[3]`, size `[3]`, box `[1, 1, 4]`.
 
-    The share is a third input or an attr. Raises InvalidArgumentError for attrs and boxes out of range, and shapes that do not
-    fit.
+    The share of a box that the result must contain is a third input or an attr. Raises InvalidArgumentError for attrs and boxes
+    out of range, and shapes that do not fit.
     """
     _check_attrs(attrs)
     return _find_box(inputs, attrs, lambda: WordStream(reserve(context, attrs, attrs["max_attempts"])))
 
 
 def sample_box_of_seed(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """As `sample_box`, with a seed `[2]` as fourth input."""
+    """Like `sample_box`, with a seed `[2]` as fourth input."""
     _check_attrs(attrs)
     check_seed_pair(inputs[3])
     words = WordStream(philox_of_seeds(inputs[3]))
@@ -167,7 +164,7 @@ def _pixel_box(row: Tensor, height: int, width: int) -> Box:
 
 
 def _draw_crop(words: WordStream, image: Box, objects: Sequence[Box], covered: np.float32, attrs: Attrs) -> Box | None:
-    """The first of `max_attempts` crops that covers enough of an object; None if none does."""
+    """The first of `max_attempts` random crops that covers enough of an object, or None."""
     low, high = map(np.float32, attrs["aspect_ratio_range"])
     for _ in range(attrs["max_attempts"]):
         aspect = np.float32(words.float32()) * (high - low) + low
@@ -178,7 +175,7 @@ def _draw_crop(words: WordStream, image: Box, objects: Sequence[Box], covered: n
 
 
 def _random_crop(words: WordStream, image: Box, areas: Sequence[float], aspect: np.float32) -> Box | None:
-    """Random box with an area within the range; None if no box of whole pixels has one."""
+    """A random box with this aspect ratio and an area within `areas`, or None if no box of whole pixels fits."""
     height, width = image.bottom, image.right
     if not height or not width or areas[0] > areas[1] or aspect <= 0:
         return None
@@ -189,7 +186,7 @@ def _random_crop(words: WordStream, image: Box, areas: Sequence[float], aspect: 
     if tall < tallest:
         tall += words.below(tallest - tall + 1)
     wide = _width_of(tall, aspect)
-    # rounding may have left the range by a row
+    # rounding may exceed the range by a row
     if wide * tall < least:
         tall += 1
         wide = _width_of(tall, aspect)
@@ -204,7 +201,7 @@ def _random_crop(words: WordStream, image: Box, areas: Sequence[float], aspect: 
 
 
 def _tallest(most: np.float32, aspect: np.float32, width: int) -> int:
-    """The height of the largest box that is no wider than the image."""
+    """The height of the largest box with an area of at most `most` that is no wider than the image."""
     tallest = _round(np.sqrt(most / aspect))
     if _width_of(tallest, aspect) > width:
         tallest = int((width + LARGEST_BELOW_HALF) / float(aspect))
@@ -217,7 +214,7 @@ def _width_of(height: int, aspect: np.float32) -> int:
 
 
 def _round(number: Any) -> int:
-    # C++ makes 0 of what is too large for its integers
+    # C++ converts numbers that are too large for its integers to 0
     return int(np.rint(number)) if np.isfinite(number) else 0
 
 

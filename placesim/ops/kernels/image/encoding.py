@@ -1,8 +1,8 @@
-"""Images read from and written as PNG and JPEG files.
+"""Decoding and encoding of PNG and JPEG images.
 
-PNG is exact.  JPEG is decoded by Pillow's libjpeg with its accurate inverse transform, as TensorFlow does with `dct_method`
-INTEGER_ACCURATE; TensorFlow's default is a faster one, from which up to three levels differ.  `fancy_upscaling` is always on.
-Encoded bytes differ from TensorFlow's.  Decoding, and JPEG altogether, need the extra `placesim[images]`.
+PNG is exact.  Pillow's libjpeg decodes JPEG with its accurate inverse transform, as TensorFlow does with `dct_method`
+INTEGER_ACCURATE.  TensorFlow's default is faster, and differs by up to three levels.  `fancy_upscaling` is always on.  Encoded
+bytes differ from TensorFlow's.  Decoding, and encoding to JPEG, need the extra `placesim[images]`.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from placesim.ops.process.memory_limit import AllocationRefusal, current_memory
 PNG_MAGIC, JPEG_MAGIC = b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff"
 OTHER_MAGICS = {"GIF": b"GIF8", "BMP": b"BM", "WebP": b"RIFF"}
 GRAY_WEIGHTS = (9798, 19235, 3735)
-"""Of red, green and blue in libpng's gray, in 1 / 32768."""
+"""Weights of red, green and blue in libpng's gray, in units of 1 / 32768."""
 PNG_COLOURS = {1: 0, 2: 4, 3: 2, 4: 6}
 """A PNG's colour type by the number of channels."""
 BYTES_OF_PIXEL = 12
-"""Memory per pixel while decoding: in Pillow, in the requested mode, and as numbers."""
+"""Memory per pixel while decoding: Pillow's image, its conversion to the requested mode, and the array."""
 PALETTE = 3
 """The colour type of a PNG with a palette."""
 UNKNOWN_FORMAT = "Unknown image file format. One of JPEG, JPEG XL, PNG, GIF, BMP, WebP required."
@@ -50,10 +50,10 @@ def _pillow() -> Any:
 
 
 def _open_image(data: bytes, form: str) -> Any:
-    """An image whose pixels are still to be decoded.  UnimplementedError for more than Pillow decodes; raises as Pillow."""
+    """Open an image without decoding its pixels.  Raises UnimplementedError for too many pixels, and Pillow's errors."""
     pillow = _pillow()
     try:
-        with warnings.catch_warnings(action="ignore"):  # of half as many pixels
+        with warnings.catch_warnings(action="ignore"):  # Pillow warns of half as many pixels
             return _pillow().open(io.BytesIO(data), formats=(form,))
     except pillow.DecompressionBombError:
         raise UnimplementedError(f"placesim does not decode images of more than {2 * pillow.MAX_IMAGE_PIXELS} pixels") from None
@@ -63,10 +63,10 @@ def _open_image(data: bytes, form: str) -> Any:
 
 
 def decode(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """A scalar of a PNG or JPEG file's bytes -> `[rows, columns, channels]`, for any of the decoding ops.
+    """DecodePng, DecodeJpeg, DecodeImage: a PNG or JPEG file's bytes, a scalar -> `[rows, columns, channels]`.
 
-    Raises InvalidArgumentError for attrs out of range, and bytes that are no such file; UnimplementedError for other formats,
-    and without Pillow.
+    Raises InvalidArgumentError for attrs out of range and invalid files, and UnimplementedError for other formats and without
+    Pillow.
     """
     _check_attrs(attrs)
     dtype: DataType = attrs.get("dtype", UINT8)
@@ -82,9 +82,9 @@ def decode(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 
 
 def decode_and_crop(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """A scalar of a JPEG file's bytes and a window (top, left, height, width) -> that part of the image.
+    """(a JPEG file's bytes, a scalar; a window: top, left, height, width) -> the image inside the window.
 
-    Raises InvalidArgumentError for attrs out of range, a window that is not in the image, and bytes that are no JPEG file.
+    Raises InvalidArgumentError for attrs out of range, a window outside of the image, and an invalid file.
     """
     _check_attrs(attrs)
     data = _contents(inputs[0])
@@ -114,7 +114,7 @@ def _contents(tensor: Tensor) -> bytes:
 
 
 def _scaled(pixels: Tensor, dtype: DataType, step: int) -> Tensor:
-    """8-bit levels in the type asked for: `step` 16-bit levels each, or floats up to 1."""
+    """Convert 8-bit levels to `dtype`: to 16-bit levels by the factor `step`, or to floats in [0, 1]."""
     if dtype is UINT16:
         return pixels.astype(np.uint16) * np.uint16(step)
     return pixels.astype(np.float32) * np.float32(1 / 255) if dtype is FLOAT else pixels
@@ -128,7 +128,7 @@ def _decode_jpeg(data: bytes, attrs: Attrs, window: Tensor | None) -> Tensor:
     try:
         image = _open_image(data, "JPEG")
         ratio = attrs.get("ratio", 1)
-        # libjpeg gives the gray of a coloured file without a detour, and images of an eighth of the size
+        # libjpeg decodes directly to gray, and to images reduced by up to 8
         image.draft("L" if channels == 1 else None, (max(image.width // ratio, 1), max(image.height // ratio, 1)))
         if image.mode == "CMYK" and channels == 1:
             raise ValueError("libjpeg has no gray for it")
@@ -183,7 +183,7 @@ def _decode_png(data: bytes, channels: int, dtype: DataType) -> Tensor:
         raise InvalidArgumentError(f"Invalid PNG data, size {len(data)}") from None
     if depth == 16 and not colour:
         pixels = (pixels >> 8).astype(np.uint8) if dtype is UINT8 else pixels.astype(np.uint16)
-    # the file's own full level, as it was before libpng made 8 bits of fewer
+    # the alpha's full level is that of the file's depth, before libpng expands it to 8 bits
     found = _with_channels(pixels, channels, (1 << min(depth, pixels.dtype.itemsize * 8)) - 1)
     if found.dtype == np.uint16:
         return found if dtype is UINT16 else found.astype(np.float32) * np.float32(1 / 65535)
@@ -191,7 +191,7 @@ def _decode_png(data: bytes, channels: int, dtype: DataType) -> Tensor:
 
 
 def _png_pixels(image: Any, colour: int, channels: int) -> Tensor:
-    """The pixels with the channels that the file has: gray with or without alpha, red, green, blue with or without."""
+    """The pixels with the file's channels: gray, or red, green and blue, each with or without alpha."""
     has_alpha = colour in (4, 6) or ("transparency" in image.info and (channels == 4 or (channels == 0 and colour == PALETTE)))
     if colour in (0, 4):
         if image.mode.startswith("I"):
@@ -203,7 +203,10 @@ def _png_pixels(image: Any, colour: int, channels: int) -> Tensor:
 
 
 def _with_channels(pixels: Tensor, channels: int, opaque: int) -> Tensor:
-    """As many channels as asked for: gray of colours as libpng weighs them, colours all gray, and an alpha of `opaque`."""
+    """Convert to the requested number of channels.
+
+    Gray is libpng's weighted sum of the colours, the colours of gray pixels are equal, and a missing alpha is `opaque`.
+    """
     found = pixels.shape[-1]
     if channels in (0, found):
         return pixels
@@ -220,13 +223,13 @@ def _with_channels(pixels: Tensor, channels: int, opaque: int) -> Tensor:
 
 def _gray(colours: Tensor) -> Tensor:
     weighed: Tensor = (colours.astype(np.int64) @ np.array(GRAY_WEIGHTS)) >> 15
-    # what is gray already is taken as it is
+    # gray pixels keep their level
     is_gray = (colours == colours[..., :1]).all(axis=-1)
     return np.where(is_gray, colours[..., 0], weighed).astype(colours.dtype)[..., None]
 
 
 def tell_jpeg_shape(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """A scalar of a JPEG file's bytes -> `[3]`: rows, columns, channels.  InvalidArgumentError for no JPEG file."""
+    """A JPEG file's bytes, a scalar -> `[3]`: rows, columns, channels.  Raises InvalidArgumentError for an invalid file."""
     if np.ndim(inputs[0]):
         raise InvalidArgumentError(f"contents must be scalar, got shape {shape_text(inputs[0])}")
     (data,) = flat_strings(inputs[0])
@@ -241,10 +244,10 @@ def tell_jpeg_shape(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 
 
 def encode_png(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """`[..., rows, columns, channels]` of 8 or 16 bits -> PNG files `[...]`; their bytes are not those that libpng writes.
+    """`[..., rows, columns, channels]` of 8 or 16 bits -> PNG files `[...]`, whose bytes differ from libpng's.
 
-    Raises InvalidArgumentError for another rank or number of channels, and compression out of range; InternalError for no
-    pixels.
+    Raises InvalidArgumentError for another rank or number of channels and for compression out of range, and InternalError for
+    an image without pixels.
     """
     level, image = attrs["compression"], inputs[0]
     if not -1 <= level <= 9:
@@ -258,15 +261,16 @@ def encode_png(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
         failed = ", ".join(map(str, range(count)))
         raise InternalError(f"PNG encoding failed at the following flattened batch indices: {failed}")
     images = image.reshape(count, *image.shape[-3:])
-    return (string_array([_png_file(pixels, level) for pixels in images], image.shape[:-3]),)
+    return (string_array([png_file(pixels, level) for pixels in images], image.shape[:-3]),)
 
 
-def _png_file(pixels: Tensor, level: int) -> bytes:
+def png_file(pixels: Tensor, level: int = -1) -> bytes:
+    """Encode pixels `[rows, columns, channels]` of 8 or 16 bits as a PNG file, without filters; `level` is zlib's."""
     rows, columns, channels = pixels.shape
     depth = pixels.dtype.itemsize * 8
     header = b"".join(number.to_bytes(4, "big") for number in (columns, rows)) + bytes((depth, PNG_COLOURS[channels], 0, 0, 0))
     lines = pixels.astype(pixels.dtype.newbyteorder(">"))
-    # each row begins with the number of its filter: none
+    # each row begins with the number of its filter, 0 for none
     content = b"".join(b"\0" + line.tobytes() for line in lines)
     parts = ((b"IHDR", header), (b"IDAT", zlib.compress(content, level)), (b"IEND", b""))
     return PNG_MAGIC + b"".join(map(_png_chunk, *zip(*parts, strict=True)))
@@ -277,9 +281,10 @@ def _png_chunk(kind: bytes, data: bytes) -> bytes:
 
 
 def encode_jpeg(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """`[rows, columns, 1 or 3]` of 8 bits -> a scalar JPEG file; its bytes are not those that TensorFlow writes.
+    """`[rows, columns, 1 or 3]` of 8 bits -> a JPEG file, a scalar, whose bytes differ from TensorFlow's.
 
-    Raises InvalidArgumentError for another rank or number of channels, and a quality out of range; InternalError for no pixels.
+    Raises InvalidArgumentError for another rank or number of channels and for a quality out of range, and InternalError for an
+    image without pixels.
     """
     quality, form = attrs["quality"], raw(attrs["format"]).decode()
     _check_quality(quality)
@@ -295,7 +300,10 @@ def encode_jpeg(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 
 
 def encode_jpeg_of_quality(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """`[rows, columns, 1 or 3]` of 8 bits, a scalar quality -> a scalar JPEG file.  InvalidArgumentError as `encode_jpeg`."""
+    """(`[rows, columns, 1 or 3]` of 8 bits, a scalar quality) -> a JPEG file, a scalar.
+
+    Raises InvalidArgumentError and InternalError as `encode_jpeg`.
+    """
     image = _check_image(inputs[0], "")
     if inputs[1].ndim:
         raise InvalidArgumentError(f"quality must be scalar: {shape_text(inputs[1])}")
@@ -336,7 +344,7 @@ def _infer_decoded(context: ShapeContext) -> Sequence[Dims]:
     channels = context.attrs["channels"]
     if channels < 0:
         raise ShapeError(f"channels must be non-negative, got {channels}")
-    # an animation has a dimension more
+    # an animation has one dimension more
     if context.attrs.get("expand_animations"):
         return (None,)
     return ((-1, -1, channels or -1),)

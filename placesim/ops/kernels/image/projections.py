@@ -1,4 +1,4 @@
-"""Projective transforms of images: each output pixel is read where a transform of eight numbers puts it in the input.
+"""Projective transforms of images: a transform of eight numbers gives the input position of each output pixel.
 
 Source: TensorFlow's `image_ops.cc`, `image_ops.h`.
 """
@@ -19,7 +19,7 @@ FLOAT = np.float32
 
 
 def compute_projection(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
-    """Images `[batch, height, width, channels]` and transforms `[batch or 1, 8]` -> images of the size `[2]` of input 2.
+    """(images `[batch, height, width, channels]`, transforms `[batch or 1, 8]`, size `[2]`) -> images of this size.
 
     Raises InvalidArgumentError for other shapes, a size that is not positive, and a fill value that is not a scalar.
     """
@@ -28,12 +28,12 @@ def compute_projection(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
     fill = _read_fill(inputs[3] if len(inputs) > 3 else np.zeros((), FLOAT), images.dtype)
     output = np.full((images.shape[0], height, width, images.shape[3]), fill, images.dtype)
     interpolate = INTERPOLATIONS.get(attrs["interpolation"])
-    # TensorFlow fills all, too, where it does not know the interpolation
+    # for an unknown interpolation TensorFlow also fills the whole output
     if not output.size or interpolate is None:
         return (output,)
     x, y, somewhere = _project(transforms, height, width)
     place = FILL_MODES.get(attrs["fill_mode"], _keep)
-    # a pixel that is nowhere, where the projection divides by zero, keeps the fill value in every mode
+    # a pixel without a position, since the projection divides by zero, keeps the fill value in each mode
     somewhere = np.broadcast_to(somewhere & np.isfinite(x) & np.isfinite(y), output.shape[:3])
     x, y = (np.where(somewhere, place(axis, size), FLOAT(-2)) for axis, size in ((x, images.shape[2]), (y, images.shape[1])))
     return (np.where(somewhere[..., None], interpolate(images, y, x, fill).astype(images.dtype), output),)
@@ -54,13 +54,13 @@ def _read_fill(fill: Tensor, dtype: np.dtype[np.generic]) -> Tensor:
 
 
 def _project(transforms: Tensor, height: int, width: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Position of each output pixel in the input, `[batch, height, width]`: x, y, and whether it is inside."""
+    """(x, y, whether the position exists) of each output pixel in the input, all `[batch, height, width]`."""
     rows = np.arange(height, dtype=FLOAT)[None, :, None]
     columns = np.arange(width, dtype=FLOAT)[None, None, :]
     a0, a1, a2, b0, b1, b2, c0, c1 = (transforms[:, index, None, None] for index in range(8))
     depth = c0 * columns + c1 * rows + FLOAT(1)
     x = (a0 * columns + a1 * rows + a2) / depth
-    # a depth of 0 divides to infinity or NaN, which is told apart by the third result
+    # dividing by a depth of 0 gives infinity or NaN; the third result marks these
     return x, (b0 * columns + b1 * rows + b2) / depth, depth != 0
 
 
@@ -90,7 +90,7 @@ def _reflect(where: Tensor, size: int) -> Tensor:
 
 def _wrap(where: Tensor, size: int) -> Tensor:
     """Repeat coordinates periodically: abcd|abcd|abcd."""
-    # TensorFlow counts the repeats in `size - 1`: far outside, pixels are not where plain repeating would have them
+    # TensorFlow divides by `size - 1`, so far outside the result is not exactly periodic
     if size <= 1:
         return _clamp(where, size)
     below = where + size * (np.trunc(-where / (size - 1)) + 1)
@@ -109,7 +109,7 @@ FILL_MODES: dict[str, Callable[[Tensor, int], Tensor]] = {
 
 
 def _read(images: Tensor, y: Tensor, x: Tensor, fill: Tensor) -> Tensor:
-    """The pixels at whole places, `fill` outside."""
+    """The pixels at integer positions, `fill` outside of the image."""
     rows, columns = y.astype(np.int64), x.astype(np.int64)
     inside = (rows >= 0) & (rows < images.shape[1]) & (columns >= 0) & (columns < images.shape[2])
     batch = np.arange(images.shape[0])[:, None, None]
@@ -122,7 +122,7 @@ def _nearest(images: Tensor, y: Tensor, x: Tensor, fill: Tensor) -> Tensor:
 
 
 def _round(where: Tensor) -> Tensor:
-    """To the nearest whole number, halves away from zero."""
+    """Round to the nearest integer, halves away from zero."""
     size = np.abs(where)
     whole = np.floor(size)
     rounded: Tensor = np.copysign(whole + (size - whole >= 0.5), where)
@@ -130,7 +130,7 @@ def _round(where: Tensor) -> Tensor:
 
 
 def _bilinear(images: Tensor, y: Tensor, x: Tensor, fill: Tensor) -> Tensor:
-    # each neighbour outside counts with the fill value, so that the edges fade into it
+    # neighbours outside of the image have the fill value, so the edges fade into it
     top, left = np.floor(y), np.floor(x)
     right_share, bottom_share = (x - left)[..., None], (y - top)[..., None]
     left_share, top_share = (left + 1 - x)[..., None], (top + 1 - y)[..., None]
@@ -145,7 +145,8 @@ def _bilinear(images: Tensor, y: Tensor, x: Tensor, fill: Tensor) -> Tensor:
 
 INTERPOLATIONS: dict[str, Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]] = {"NEAREST": _nearest, "BILINEAR": _bilinear}
 
-# --- shape functions ------------------------------------------------------------------------------------------------
+
+# --- shape functions and costs --------------------------------------------------------------------------------------
 
 
 def _infer_projection(context: ShapeContext) -> tuple[Dims]:
@@ -153,16 +154,11 @@ def _infer_projection(context: ShapeContext) -> tuple[Dims]:
     return ((images[0], *infer_size(context, 2), images[3]),)
 
 
-# --- costs ----------------------------------------------------------------------------------------------------------
-
-
 def _projection_flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs) -> int:
-    """Fourteen operations to find each pixel, and nine for each value between four."""
+    """Fourteen operations for each pixel's position, and nine for each value interpolated between four pixels."""
     pixels = elements((outputs[0] or ())[:3])
     return 14 * pixels + (9 * elements(outputs[0]) if attrs["interpolation"] == "BILINEAR" else 0)
 
-
-# --- rows -----------------------------------------------------------------------------------------------------------
 
 _PROJECTION = Kernel(compute_projection, _infer_projection, _projection_flops)
 

@@ -1,14 +1,14 @@
-"""Resizing of images `[batch, height, width, channels]`: each row and column made is a weighted sum of some that were given.
+"""Resizing of images `[batch, height, width, channels]`: each output row or column is a weighted sum of input rows or columns.
 
-A resizing is its two axes' `Samples`; an op differs from another in how it chooses them, and a gradient spreads where the op
-gathers.  Source: TensorFlow's `image_resizer_state.h`, `resize_*_op.cc`, `scale_and_translate_op.cc`.
+`Samples` are these rows or columns and their weights; the ops differ in how they choose them.  An op gathers by the samples,
+and its gradient spreads by them.  Source: TensorFlow's `image_resizer_state.h`, `resize_*_op.cc`, `scale_and_translate_op.cc`.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,15 +17,15 @@ from placesim.core.dtypes import BFLOAT16, HALF
 from placesim.core.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.ops.kernels.image.sampling import find_sampling_kernel
-from placesim.ops.kernels.kernel import Compute, Flops, Kernel, Table, Tensor, elements
+from placesim.ops.kernels.kernel import Kernel, Table, Tensor, elements
 from placesim.ops.kernels.memory_rules import KernelMemory
 from placesim.ops.kernels.shapes import Dims, ShapeContext, as_second, format_dims, with_rank, with_value
 
 FLOAT = np.float32
 LARGEST_NEAREST = 1 << 24
-"""Size from which positions are no longer distinct floats, so that nearest neighbours cannot be found."""
+"""Size from which integers are no longer distinct floats, so that nearest neighbours cannot be determined."""
 CUBIC_STEPS = 1 << 10
-"""TensorFlow reads the cubic from a table with so many steps between two inputs."""
+"""Steps between two inputs in TensorFlow's table of the cubic's values."""
 
 
 class Samples(NamedTuple):
@@ -40,7 +40,7 @@ Sampler = Callable[[int, int, Attrs], Samples]
 
 
 def gather(images: Tensor, rows: Samples, columns: Samples) -> Tensor:
-    """Float images `[batch, rows, columns, channels]` made of these samples of images; rows first."""
+    """Resize images by these samples, first the rows: float `[batch, rows, columns, channels]`."""
     return _gather_axis(_gather_axis(images.astype(FLOAT, copy=False), rows, 1), columns, 2)
 
 
@@ -56,12 +56,13 @@ def _gather_axis(images: Tensor, samples: Samples, axis: int) -> Tensor:
     return total
 
 
-def spread(grads: Tensor, rows: Samples, columns: Samples, height: int, width: int) -> Tensor:
-    """The transpose of `gather`: each element is added to all that it was made of, in the type of `grads`.
+def spread(grads: Tensor, rows: Samples, columns: Samples, height: int, width: int, dtype: Any = None) -> Tensor:
+    """The transpose of `gather`: add each gradient, times its weights, to the inputs of its samples.
 
-    Gradients `[batch, rows, columns, channels]` -> `[batch, height, width, channels]`.
+    Gradients `[batch, rows, columns, channels]` -> `[batch, height, width, channels]`. The products have the type of `grads`,
+    the sums the type `dtype`, by default the same.
     """
-    images = np.zeros((grads.shape[0], height, width, grads.shape[3]), grads.dtype)
+    images = np.zeros((grads.shape[0], height, width, grads.shape[3]), dtype or grads.dtype)
     for y, y_weights in zip(rows.indices.T, rows.weights.T, strict=True):
         by_row = grads * y_weights[:, None, None]
         for x, x_weights in zip(columns.indices.T, columns.weights.T, strict=True):
@@ -74,18 +75,18 @@ def _add_at(images: Tensor, y: Tensor, x: Tensor, values: Tensor) -> None:
     np.add.at(images, place, values.astype(images.dtype, copy=False))
 
 
-# --- where samples are ----------------------------------------------------------------------------------------------
+# --- samples --------------------------------------------------------------------------------------------------------
 
 
 def _scale(in_size: int, out_size: int, align_corners: bool) -> np.float32:
-    """Distance of two outputs in the input."""
+    """Distance of neighbouring outputs, in input pixels."""
     if align_corners and out_size > 1:
         return FLOAT(FLOAT(in_size - 1) / FLOAT(out_size - 1))
     return FLOAT(FLOAT(in_size) / FLOAT(out_size))
 
 
 def _locations(in_size: int, out_size: int, attrs: Attrs) -> Tensor:
-    """Position of each output in the input, in float."""
+    """Position of each output in the input, in float `[out_size]`."""
     scale = _scale(in_size, out_size, attrs["align_corners"])
     positions = np.arange(out_size, dtype=FLOAT)
     if attrs["half_pixel_centers"]:
@@ -94,17 +95,17 @@ def _locations(in_size: int, out_size: int, attrs: Attrs) -> Tensor:
 
 
 def sample_linear(in_size: int, out_size: int, attrs: Attrs) -> Samples:
-    """The two nearest inputs `[out_size, 2]`, each by how near it is."""
+    """The two nearest inputs of each output, `[out_size, 2]`, with linear weights."""
     locations = _locations(in_size, out_size, attrs)
     lower = np.floor(locations)
-    # half pixel centers begin before the first input: there both taps are that input, whatever their weights
+    # with half pixel centers the first outputs are before the first input; both of their taps are this input
     fractions = locations - lower
     indices = np.stack([np.maximum(lower, 0), np.minimum(np.ceil(locations), in_size - 1)], 1)
     return Samples(np.minimum(indices, in_size - 1).astype(np.int64), np.stack([1 - fractions, fractions], 1))
 
 
 def nearest_indices(in_size: int, out_size: int, attrs: Attrs) -> Tensor:
-    """`[out_size]`: the input at or before each output, or with aligned corners the nearest one."""
+    """The input at or before each output, or with aligned corners the nearest input, `[out_size]`."""
     positions = np.arange(out_size, dtype=FLOAT) + FLOAT(0.5 if attrs["half_pixel_centers"] else 0)
     locations = positions * _scale(in_size, out_size, attrs["align_corners"])
     whole: Tensor = np.floor(locations)
@@ -116,7 +117,7 @@ def nearest_indices(in_size: int, out_size: int, attrs: Attrs) -> Tensor:
 
 @lru_cache(maxsize=2)
 def _cubic_table(sharpness: float) -> tuple[Tensor, Tensor]:
-    """The weights of an input at most one away, and of one between one and two away, by the step."""
+    """For each step, the weight of an input at a distance of up to 1, and of an input at a distance between 1 and 2."""
     x = (np.arange(CUBIC_STEPS + 1) / CUBIC_STEPS).astype(FLOAT).astype(np.float64)
     near = ((sharpness + 2) * x - (sharpness + 3)) * x * x + 1
     x += 1
@@ -125,8 +126,11 @@ def _cubic_table(sharpness: float) -> tuple[Tensor, Tensor]:
 
 
 def sample_cubic(in_size: int, out_size: int, attrs: Attrs) -> Samples:
-    """Four inputs `[out_size, 4]`; outside the image the edge counts, or with half pixel centers nothing."""
-    # Keys's cubic (1981) came with half pixel centers; the older sharpness was kept for graphs without them
+    """The four nearest inputs of each output, `[out_size, 4]`, with cubic weights.
+
+    Outside of the image, the edge counts, but with half pixel centers the weight is 0.
+    """
+    # TensorFlow uses Keys's cubic (1981) with half pixel centers, and another sharpness for older graphs without them
     keys = attrs["half_pixel_centers"]
     near, far = _cubic_table(-0.5 if keys else -0.75)
     locations = _locations(in_size, out_size, attrs)
@@ -142,15 +146,14 @@ def sample_cubic(in_size: int, out_size: int, attrs: Attrs) -> Samples:
 def _normalize(weights: Tensor) -> Tensor:
     """Scale weights to a sum of 1 over the taps, unless the sum is nearly 0."""
     total = weights.sum(1, keepdims=True, dtype=FLOAT)
-    # the limit is TensorFlow's
     enough = np.abs(total) >= 1000 * np.finfo(FLOAT).tiny
     scaled: Tensor = np.where(enough, weights * (1 / np.where(enough, total, 1)), weights).astype(FLOAT)
     return scaled
 
 
 def sample_area(in_size: int, out_size: int, attrs: Attrs) -> Samples:
-    """All that an output covers, by how much of it: as many taps as the output that covers most needs."""
-    # a single input has no corners to align
+    """The inputs that each output covers, with the covered share as weight; all outputs have the largest number of taps."""
+    # TensorFlow does not align the corners of a single input
     scale = _scale(in_size, out_size, attrs["align_corners"] and in_size > 1)
     edges = np.arange(out_size + 1).astype(FLOAT) * scale
     start, end = edges[:-1, None], edges[1:, None]
@@ -167,16 +170,16 @@ def sample_area(in_size: int, out_size: int, attrs: Attrs) -> Samples:
 
 
 def _invert_scale(scale: float, attrs: Attrs) -> tuple[np.float32, np.float32]:
-    """1 / scale, and how much wider the sampling kernel is for it."""
+    """(1 / scale, the factor by which the sampling kernel is widened)."""
     inverse = FLOAT(1.0 / float(FLOAT(scale)))
-    # a kernel is widened where the image shrinks, never made narrower where it grows
+    # antialiasing widens the kernel of an image that shrinks
     return inverse, max(inverse, FLOAT(1)) if attrs["antialias"] else FLOAT(1)
 
 
 def sample_translated(in_size: int, out_size: int, attrs: Attrs, scale: float, translation: float) -> Samples:
-    """Spans of a sampling kernel of the attr `kernel_type`, moved and widened by the scale; nothing outside the image.
+    """The inputs within the radius of the sampling kernel in attr `kernel_type`, widened by the scale, around each output.
 
-    Raises InvalidArgumentError for a kernel that there is not.
+    Outputs outside of the image have weights of 0. Raises InvalidArgumentError for an unknown kernel.
     """
     kernel, radius = find_sampling_kernel(attrs["kernel_type"])
     inverse, width = _invert_scale(scale, attrs)
@@ -189,12 +192,12 @@ def sample_translated(in_size: int, out_size: int, attrs: Attrs, scale: float, t
     weights = np.where(inputs <= last[:, None], kernel(np.abs(distances)), 0).astype(FLOAT)
     total = weights.sum(1, keepdims=True, dtype=FLOAT)
     inside = (locations >= 0) & (locations <= in_size)
-    # an output outside of the image is zero, also where its kernel still reaches the image
+    # an output outside of the image is zero, even if its kernel reaches the image
     used = inside[:, None] & (np.abs(total) >= 1000 * np.finfo(FLOAT).tiny)
     return Samples(np.minimum(inputs, in_size - 1), np.where(used, _normalize(weights), FLOAT(0)))
 
 
-# --- what the ops check ---------------------------------------------------------------------------------------------
+# --- checks ---------------------------------------------------------------------------------------------------------
 
 
 def _check_centers(attrs: Attrs) -> None:
@@ -214,7 +217,8 @@ def _check_pixels(images: Tensor) -> None:
         raise InvalidArgumentError("input image must be of non-zero size")
 
 
-def _read_pair(tensor: Tensor, name: str) -> Tensor:
+def read_pair(tensor: Tensor, name: str) -> Tensor:
+    """Return a tensor `[2]`. Raises InvalidArgumentError for another shape; `name` is its name in the message."""
     if tensor.ndim != 1:
         raise InvalidArgumentError(f"{name} must be 1-dimensional{format_dims(tensor.shape)}")
     if tensor.size != 2:
@@ -223,15 +227,15 @@ def _read_pair(tensor: Tensor, name: str) -> Tensor:
 
 
 def read_size(size: Tensor, name: str = "shape_t", problem: str = "output dimensions must be positive") -> tuple[int, int]:
-    """Height and width from a tensor `[2]`; InvalidArgumentError for another shape, or one that is not positive."""
-    height, width = (int(dim) for dim in _read_pair(size, name))
+    """Height and width from a tensor `[2]`. Raises InvalidArgumentError for another shape, and unless both are positive."""
+    height, width = (int(dim) for dim in read_pair(size, name))
     if height <= 0 or width <= 0:
         raise InvalidArgumentError(problem)
     return height, width
 
 
 def _check_images(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[int, int]:
-    """The size of the output, after everything is checked."""
+    """Check a resizing op's inputs and attrs, and return the output's height and width."""
     images, size = inputs
     _check_centers(attrs)
     _check_rank_4(images, "input")
@@ -252,54 +256,39 @@ def _check_grads(grads: Tensor, original: Tensor, attrs: Attrs) -> None:
 # --- the ops --------------------------------------------------------------------------------------------------------
 
 
-def _build_resize(sampler: Sampler) -> Compute:
-    """A kernel (images, size `[2]`) -> float images.
+def compute_resized(inputs: Sequence[Tensor], attrs: Attrs, sampler: Sampler) -> tuple[Tensor]:
+    """(images, size `[2]`) -> float images of this size.
 
-    Raises InvalidArgumentError for another rank, images or a size without pixels, and half pixel centers with aligned corners.
+    Raises InvalidArgumentError for another rank, images or a size without pixels, and half pixel centers together with aligned
+    corners.
     """
-
-    def compute(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
-        images = inputs[0]
-        height, width = _check_images(inputs, attrs)
-        rows = sampler(images.shape[1], height, attrs)
-        return (gather(images, rows, sampler(images.shape[2], width, attrs)),)
-
-    return compute
+    images = inputs[0]
+    height, width = _check_images(inputs, attrs)
+    rows = sampler(images.shape[1], height, attrs)
+    return (gather(images, rows, sampler(images.shape[2], width, attrs)),)
 
 
-def _build_resize_grad(sampler: Sampler, multiply_in_float: bool) -> Compute:
-    """The gradient of such a kernel: (gradients, images) -> one shaped as the images.  Raises as the kernel.
+def compute_resized_grad(inputs: Sequence[Tensor], attrs: Attrs, sampler: Sampler, multiply_in_float: bool) -> tuple[Tensor]:
+    """(gradients, images) -> gradients of the images.
 
-    It multiplies in float, or in the type of the image, and adds up in that type.
+    Gradients are added in the type of the images, and multiplied in that type or, with `multiply_in_float`, in float. Raises
+    InvalidArgumentError as `compute_resized`.
     """
-
-    def compute(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
-        grads, original = inputs
-        _check_grads(grads, original, attrs)
-        dtype = attrs["T"].numpy
-        height, width = original.shape[1:3]
-        rows = sampler(height, grads.shape[1], attrs)
-        columns = sampler(width, grads.shape[2], attrs)
-        # in double the products alone are of floats; half precision is added in float and rounded once
-        if dtype == np.float64 and multiply_in_float:
-            return (_spread_products(grads, rows, columns, height, width),)
-        wide = grads if dtype.itemsize == 2 else grads.astype(dtype, copy=False)
-        return (spread(wide, rows, columns, height, width).astype(dtype, copy=False),)
-
-    return compute
-
-
-def _spread_products(grads: Tensor, rows: Samples, columns: Samples, height: int, width: int) -> Tensor:
-    """As `spread` of float gradients, but the float products are added up in double."""
-    images = np.zeros((grads.shape[0], height, width, grads.shape[3]), np.float64)
-    for y, y_weights in zip(rows.indices.T, rows.weights.T, strict=True):
-        for x, x_weights in zip(columns.indices.T, columns.weights.T, strict=True):
-            _add_at(images, y, x, grads * y_weights[:, None, None] * x_weights[:, None])
-    return images
+    grads, original = inputs
+    _check_grads(grads, original, attrs)
+    dtype = attrs["T"].numpy
+    height, width = original.shape[1:3]
+    rows = sampler(height, grads.shape[1], attrs)
+    columns = sampler(width, grads.shape[2], attrs)
+    if dtype == np.float64 and multiply_in_float:
+        return (spread(grads, rows, columns, height, width, dtype),)
+    # half precision is added in float and rounded once
+    wide = grads if dtype.itemsize == 2 else grads.astype(dtype, copy=False)
+    return (spread(wide, rows, columns, height, width).astype(dtype, copy=False),)
 
 
 def compute_nearest(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
-    """Images `[batch, height, width, channels]` of the same type, each pixel a copy.
+    """(images, size `[2]`) -> images of this size, whose pixels are copies of the nearest input pixels.
 
     Raises InvalidArgumentError for another rank, images or a size without pixels, and for sizes from 2^24 on.
     """
@@ -312,7 +301,7 @@ def compute_nearest(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
 
 
 def compute_nearest_grad(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
-    """Gradients of images of the size `[2]` that input 1 says: each is added to the pixel that was copied, in its own type.
+    """(gradients, the images' size `[2]`) -> gradients of the images: each gradient is added to the pixel that was copied.
 
     Raises InvalidArgumentError for another rank, and a size that is not two positive numbers.
     """
@@ -320,7 +309,6 @@ def compute_nearest_grad(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor
     _check_rank_4(grads, "input")
     height, width = read_size(size, problem="shape_t's elements must be positive")
     images = np.zeros((grads.shape[0], height, width, grads.shape[3]), grads.dtype)
-    # the attrs are those of the op that copied, so that the same pixels are found
     if grads.size:
         rows = nearest_indices(height, grads.shape[1], attrs)
         _add_at(images, rows, nearest_indices(width, grads.shape[2], attrs), grads)
@@ -328,10 +316,9 @@ def compute_nearest_grad(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor
 
 
 def compute_scale_and_translate(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
-    """(images, size, scales `[2]`, translations `[2]`) -> images scaled, then moved by so many output pixels.
+    """(images, size, scales `[2]`, translations `[2]`) -> images that are scaled, then moved by the translation in pixels.
 
-    Raises InvalidArgumentError for a sampling kernel that there is not, shapes that do not fit, and a scale that is not
-    positive.
+    Raises InvalidArgumentError for an unknown sampling kernel, shapes that do not fit, and a scale that is not positive.
     """
     images, size = inputs[:2]
     find_sampling_kernel(attrs["kernel_type"])
@@ -343,9 +330,9 @@ def compute_scale_and_translate(inputs: Sequence[Tensor], attrs: Attrs) -> tuple
 
 
 def compute_scale_and_translate_grad(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
-    """(gradients, images, scales, translations) -> the gradient with respect to the images, shaped as these.
+    """(gradients, images, scales, translations) -> the gradient with respect to the images.
 
-    Raises InvalidArgumentError as of `compute_scale_and_translate`.
+    Raises InvalidArgumentError as `compute_scale_and_translate`.
     """
     grads, original = inputs[:2]
     find_sampling_kernel(attrs["kernel_type"])
@@ -359,22 +346,22 @@ def compute_scale_and_translate_grad(inputs: Sequence[Tensor], attrs: Attrs) -> 
 def _translated_axes(
     dims: Sequence[int], size: Sequence[int], placement: Sequence[Tensor], attrs: Attrs
 ) -> tuple[Samples, Samples]:
-    # TensorFlow's texts call both the scales and the translations "t"
-    scales = _read_pair(placement[0], "t")
+    # TensorFlow's messages call both scales and translations "t"
+    scales = read_pair(placement[0], "t")
     if not (scales > 0).all():
         raise InvalidArgumentError("Scale must be greater than zero.")
-    moves = _read_pair(placement[1], "t")
+    moves = read_pair(placement[1], "t")
     rows, columns = (
         sample_translated(dims[axis + 1], size[axis], attrs, float(scales[axis]), float(moves[axis])) for axis in (0, 1)
     )
     return rows, columns
 
 
-# --- shape functions ------------------------------------------------------------------------------------------------
+# --- shape functions, costs and memory ------------------------------------------------------------------------------
 
 
 def infer_resized(context: ShapeContext) -> tuple[Dims]:
-    """`[batch, height, width, channels]`, where input 1 is height and width."""
+    """Static shape `[batch, height, width, channels]`, with height and width from input 1."""
     batch, _, _, channels = with_rank(context.shapes[0], 4)
     return ((batch, *infer_size(context, 1), channels),)
 
@@ -386,23 +373,13 @@ def infer_size(context: ShapeContext, index: int) -> tuple[int, int]:
     return (-1, -1) if size is None else (int(size[0]), int(size[1]))
 
 
-# --- costs ----------------------------------------------------------------------------------------------------------
-
-
-def _build_tap_flops(taps: int) -> Flops:
-    """A multiplication and an addition for each of so many inputs, of the rows and of the columns."""
-
-    def flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs) -> int:
-        return 4 * taps * max(elements(inputs[0]), elements(outputs[0]))
-
-    return flops
-
-
-# --- memory ---------------------------------------------------------------------------------------------------------
+def _tap_flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs, taps: int) -> int:
+    """Cost of a multiplication and an addition for each of `taps` rows and each of `taps` columns."""
+    return 4 * taps * max(elements(inputs[0]), elements(outputs[0]))
 
 
 def bilinear_grad_memory(memory: KernelMemory) -> None:
-    """For half precision, output, then the sums in float, which are rounded once."""
+    """The output, and for half precision a temporary with the sums in float."""
     memory.allocate()
     images = memory.outputs[0]
     if images.dtype in (HALF, BFLOAT16):
@@ -410,7 +387,7 @@ def bilinear_grad_memory(memory: KernelMemory) -> None:
 
 
 def scale_and_translate_memory(memory: KernelMemory) -> None:
-    """Output, then the spans of each column and row, and the images after resizing rows."""
+    """The output, and as temporaries the spans of each column and row, and the images with resized rows."""
     memory.allocate()
     (_, height, width, _), (batch, new_height, new_width, channels) = memory.inputs[0].dims, memory.outputs[0].dims
     if memory.outputs[0].elements:
@@ -422,7 +399,7 @@ def scale_and_translate_memory(memory: KernelMemory) -> None:
 
 
 def scale_and_translate_grad_memory(memory: KernelMemory) -> None:
-    """Output, then the buffers of the forward direction in reverse, after the spans are computed."""
+    """The output, and temporaries: the forward spans, which are freed when their transpose is known; images as forward."""
     memory.allocate()
     (_, new_height, new_width, _), (batch, height, width, channels) = memory.inputs[0].dims, memory.inputs[1].dims
     if memory.inputs[0].elements and memory.outputs[0].elements:
@@ -448,7 +425,7 @@ def _span_size(in_size: int, scale: float, attrs: Attrs) -> int:
 
 
 def _reverse_span_size(samples: Samples, in_size: int) -> int:
-    """From the first to the last output that any one input is part of, at most."""
+    """The largest distance from the first to the last output to which an input contributes, both included."""
     outputs, taps = samples.weights.nonzero()
     inputs = samples.indices[outputs, taps]
     first, last = np.full(in_size, len(samples.indices)), np.full(in_size, -1)
@@ -458,19 +435,24 @@ def _reverse_span_size(samples: Samples, in_size: int) -> int:
 
 
 TABLE: Table = {
-    "ResizeArea": Kernel(_build_resize(sample_area), infer_resized, _build_tap_flops(1)),
-    "ResizeBicubic": Kernel(_build_resize(sample_cubic), infer_resized, _build_tap_flops(4)),
-    "ResizeBicubicGrad": Kernel(_build_resize_grad(sample_cubic, False), as_second, _build_tap_flops(4)),
-    "ResizeBilinear": Kernel(_build_resize(sample_linear), infer_resized, _build_tap_flops(2)),
+    "ResizeArea": Kernel(partial(compute_resized, sampler=sample_area), infer_resized, partial(_tap_flops, taps=1)),
+    "ResizeBicubic": Kernel(partial(compute_resized, sampler=sample_cubic), infer_resized, partial(_tap_flops, taps=4)),
+    "ResizeBicubicGrad": Kernel(
+        partial(compute_resized_grad, sampler=sample_cubic, multiply_in_float=False), as_second, partial(_tap_flops, taps=4)
+    ),
+    "ResizeBilinear": Kernel(partial(compute_resized, sampler=sample_linear), infer_resized, partial(_tap_flops, taps=2)),
     "ResizeBilinearGrad": Kernel(
-        _build_resize_grad(sample_linear, True), as_second, _build_tap_flops(2), memory=bilinear_grad_memory
+        partial(compute_resized_grad, sampler=sample_linear, multiply_in_float=True),
+        as_second,
+        partial(_tap_flops, taps=2),
+        memory=bilinear_grad_memory,
     ),
     "ResizeNearestNeighbor": Kernel(compute_nearest, infer_resized),
     "ResizeNearestNeighborGrad": Kernel(compute_nearest_grad, infer_resized),
     "ScaleAndTranslate": Kernel(
-        compute_scale_and_translate, infer_resized, _build_tap_flops(4), memory=scale_and_translate_memory
+        compute_scale_and_translate, infer_resized, partial(_tap_flops, taps=4), memory=scale_and_translate_memory
     ),
     "ScaleAndTranslateGrad": Kernel(
-        compute_scale_and_translate_grad, as_second, _build_tap_flops(4), memory=scale_and_translate_grad_memory
+        compute_scale_and_translate_grad, as_second, partial(_tap_flops, taps=4), memory=scale_and_translate_grad_memory
     ),
 }

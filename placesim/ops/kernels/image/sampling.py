@@ -1,4 +1,4 @@
-"""The sampling kernels of ScaleAndTranslate: how much an input counts, by its distance from the place that is sampled.
+"""The sampling kernels of ScaleAndTranslate: the weight of an input pixel by its distance from the sampled position.
 
 Source: TensorFlow's `sampling_kernels.h`; Keys (1981) and Mitchell and Netravali (1988) for the cubics.
 """
@@ -21,7 +21,7 @@ GAUSSIAN_DEVIATION = GAUSSIAN_RADIUS / 3
 
 
 def _lanczos(radius: float, x: Tensor) -> Tensor:
-    # near 0 the quotient is taken for its limit, which is 1
+    # near 0 the quotient is replaced by its limit 1
     apart = np.where(x <= 1e-3, 1, x)
     wave = radius * np.sin(np.pi * apart) * np.sin(np.pi * apart / radius) / (np.pi * np.pi * apart * apart)
     return np.where(x > radius, 0, np.where(x <= 1e-3, 1, wave))
@@ -32,7 +32,7 @@ def _gaussian(x: Tensor) -> Tensor:
 
 
 def _box(x: Tensor) -> Tensor:
-    # on the border half counts, so that neighbours share it
+    # the border has half the weight, since two neighbours share it
     return np.where(x < 0.5, 1, np.where(x == 0.5, 0.5, 0))
 
 
@@ -66,7 +66,7 @@ SAMPLING_KERNELS: dict[str, tuple[SamplingKernel, float]] = {
 
 
 def find_sampling_kernel(name: str) -> tuple[SamplingKernel, float]:
-    """The function and its radius, by TensorFlow's name in any case; InvalidArgumentError if there is none."""
+    """(function, radius) of the kernel with this name, in any case. Raises InvalidArgumentError if there is none."""
     found = SAMPLING_KERNELS.get(name.lower())
     if found is None:
         raise InvalidArgumentError(f"Unrecognized kernel type: {name}")

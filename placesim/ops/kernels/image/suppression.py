@@ -1,6 +1,6 @@
-"""Non-maximum suppression: of boxes that overlap, the one with the highest score is kept.
+"""Non-maximum suppression: of overlapping boxes, only the box with the highest score is kept.
 
-Candidates go by score, the highest first, and by index where scores are equal.
+Candidates are ordered by score, the highest first, then by index.
 Source: TensorFlow's `non_max_suppression_op.cc`, shapes from `image_ops.cc`.
 """
 
@@ -8,19 +8,19 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from placesim.core.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
-from placesim.ops.kernels.kernel import Compute, Kernel, Table, Tensor
+from placesim.ops.kernels.kernel import Kernel, Table, Tensor
 from placesim.ops.kernels.memory_rules import allocates
 from placesim.ops.kernels.shapes import (
     Dims,
     ShapeContext,
     ShapeError,
-    ShapeFunction,
     format_dims,
     merge_dim,
     scalar_dim,
@@ -29,12 +29,13 @@ from placesim.ops.kernels.shapes import (
 )
 
 Similarity = Callable[[Any, Any], Tensor]
-"""`(candidates, selected)`, indices of which one is an array -> how similar they are, in the type of the scores."""
+"""`(candidates, selected) -> similarities` in the type of the scores; both are indices of boxes, and one is an array."""
 
 
 class SuppressionLimits(NamedTuple):
-    """Limits of the kept boxes: a maximum number, none more similar than `similarity`, scores above `score`; `deviation`
-    softens.
+    """Limits of the kept boxes: their number (`most`), their similarity, and their minimum score (exclusive).
+
+    `deviation` above 0 means soft suppression with this standard deviation.
     """
 
     most: int
@@ -44,8 +45,8 @@ class SuppressionLimits(NamedTuple):
 
 
 def overlap_of(boxes: Tensor, dtype: np.dtype[Any]) -> Similarity:
-    """Intersection over union of boxes `[boxes, 4]`, whose corners may be any two that are opposite; 0 without area."""
-    # half boxes are measured in float; the overlap is rounded to the scores' type before it is compared
+    """Build the intersection over union of boxes `[boxes, 4]`, given by any two opposite corners; 0 for boxes without area."""
+    # half precision is computed in float; the overlap is rounded to the scores' type before it is compared
     wide = boxes.astype(np.float32)
     low = np.minimum(wide[:, :2], wide[:, 2:])
     high = np.maximum(wide[:, :2], wide[:, 2:])
@@ -62,9 +63,9 @@ def overlap_of(boxes: Tensor, dtype: np.dtype[Any]) -> Similarity:
 
 
 def select(scores: Tensor, limits: SuppressionLimits, similarity: Similarity) -> tuple[list[int], list[Any]]:
-    """Indices and scores of the selected boxes of `[boxes]`, in order of selection.
+    """(indices, scores) of the selected boxes, in order of selection, from scores `[boxes]`.
 
-    Raises InvalidArgumentError if less than nothing is to be kept.
+    Raises InvalidArgumentError for a negative maximum number.
     """
     if limits.most < 0:
         raise InvalidArgumentError("output size must be non-negative")
@@ -72,7 +73,7 @@ def select(scores: Tensor, limits: SuppressionLimits, similarity: Similarity) ->
 
 
 def _candidates(scores: Tensor, least: Any) -> Tensor:
-    # a score that only equals the least is left out, and NaN
+    # scores equal to `least`, and NaN, are left out
     above = np.flatnonzero(scores > least)
     return above[np.argsort(-scores[above].astype(np.float64), kind="stable")]
 
@@ -88,7 +89,7 @@ def _select_strictly(scores: Tensor, limits: SuppressionLimits, similarity: Simi
 
 
 def _select_softly(scores: Tensor, limits: SuppressionLimits, similarity: Similarity) -> tuple[list[int], list[Any]]:
-    """Similar candidates are not dropped: their scores fall, and they compete again."""
+    """Soft suppression: similar candidates are not dropped, but compete again with reduced scores."""
     number = scores.dtype.type
     scale = number(-0.5) / number(limits.deviation)
     queue = [(-float(scores[index]), int(index), scores[index], 0) for index in _candidates(scores, limits.score)]
@@ -97,12 +98,12 @@ def _select_softly(scores: Tensor, limits: SuppressionLimits, similarity: Simila
     while queue and len(selected) < limits.most:
         _, index, score, compared = heapq.heappop(queue)
         lowered = score
-        # only against what was chosen since it was last compared, the latest first
+        # compare only with the boxes selected since the last comparison, the latest first
         for alike in similarity(index, np.array(selected[compared:][::-1], np.int64)):
             lowered = number(lowered * np.exp(number(number(scale * alike) * alike)))
             if lowered <= limits.score:
                 break
-        # not lowered by anything chosen meanwhile: it is still the best
+        # an unchanged score is still the best
         if lowered == score:
             selected.append(index)
             kept.append(score)
@@ -149,27 +150,24 @@ def _check_scores(scores: Tensor, count: int) -> None:
         )
 
 
-def _build_suppress(shows_rank: bool, outputs: str) -> Compute:
-    """A kernel of one version of the op; `outputs` are its outputs: indices `i`, scores `s`, number of them `n`.
+def suppress(inputs: Sequence[Tensor], attrs: Attrs, outputs: str, shows_rank: bool = False) -> tuple[Tensor, ...]:
+    """(boxes `[boxes, 4]`, scores `[boxes]`, limits) -> the outputs of a version of the op.
 
-    (boxes `[boxes, 4]`, scores `[boxes]`, limits) -> indices and scores `[kept]`. Raises InvalidArgumentError for other shapes,
-    limits that are not scalars, and a similarity that is not in [0, 1].
+    `outputs` has a letter for each output: `i` the indices `[kept]`, `s` the scores `[kept]`, `n` the number kept. With
+    `shows_rank` messages have the rank. Raises InvalidArgumentError for other shapes, limits that are not scalars, and a
+    similarity outside of [0, 1].
     """
-
-    def compute(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor, ...]:
-        boxes, scores = inputs[:2]
-        limits = _read_limits(inputs, attrs, shows_rank)
-        _check_boxes(boxes, scores)
-        chosen = select(scores, limits, overlap_of(boxes, scores.dtype))
-        size = limits.most if attrs.get("pad_to_max_output_size") else len(chosen[0])
-        found = {
-            "i": _pad(chosen[0], size, np.dtype(np.int32)),
-            "s": _pad(chosen[1], size, scores.dtype),
-            "n": np.array(len(chosen[0]), np.int32),
-        }
-        return tuple(found[name] for name in outputs)
-
-    return compute
+    boxes, scores = inputs[:2]
+    limits = _read_limits(inputs, attrs, shows_rank)
+    _check_boxes(boxes, scores)
+    chosen = select(scores, limits, overlap_of(boxes, scores.dtype))
+    size = limits.most if attrs.get("pad_to_max_output_size") else len(chosen[0])
+    found = {
+        "i": _pad(chosen[0], size, np.dtype(np.int32)),
+        "s": _pad(chosen[1], size, scores.dtype),
+        "n": np.array(len(chosen[0]), np.int32),
+    }
+    return tuple(found[name] for name in outputs)
 
 
 def _pad(values: Sequence[Any], size: int, dtype: np.dtype[Any]) -> Tensor:
@@ -179,7 +177,7 @@ def _pad(values: Sequence[Any], size: int, dtype: np.dtype[Any]) -> Tensor:
 
 
 def _read_limits(inputs: Sequence[Tensor], attrs: Attrs, shows_rank: bool) -> SuppressionLimits:
-    """Limits from the inputs after boxes and scores; limits missing in older versions are infinite."""
+    """Limits from the inputs after boxes and scores; older versions of the op lack a score limit or deviation."""
     dtype = inputs[1].dtype
     count = int(_read_scalar(inputs[2], "max_output_size", shows_rank))
     similarity = _read_overlap_limit(inputs[3] if len(inputs) > 3 else np.array(attrs["iou_threshold"]), dtype, shows_rank)
@@ -191,9 +189,9 @@ def _read_limits(inputs: Sequence[Tensor], attrs: Attrs, shows_rank: bool) -> Su
 
 
 def compute_with_overlaps(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
-    """(similarities `[boxes, boxes]`, scores `[boxes]`, most, similarity, score) -> the indices that are kept.
+    """(similarities `[boxes, boxes]`, scores `[boxes]`, maximum number, similarity, score) -> the indices kept.
 
-    Raises InvalidArgumentError for other shapes, limits that are not scalars, and a negative number.
+    Raises InvalidArgumentError for other shapes, limits that are not scalars, and a negative maximum number.
     """
     overlaps, scores = inputs[:2]
     count = int(_read_scalar(inputs[2], "max_output_size"))
@@ -219,10 +217,10 @@ class Detections(NamedTuple):
 
 
 def compute_combined(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor, ...]:
-    """Boxes `[batch, boxes, q, 4]` and scores `[batch, boxes, classes]` -> the best boxes of all classes, padded.
+    """(boxes `[batch, boxes, q, 4]`, scores `[batch, boxes, classes]`, limits) -> the best boxes of all classes, padded.
 
-    Gives boxes `[batch, size, 4]`, scores and classes `[batch, size]`, and how many are no padding `[batch]`. Raises
-    InvalidArgumentError for shapes that do not fit, and limits that are not scalars or are out of their range.
+    Returns boxes `[batch, size, 4]`, scores and classes `[batch, size]`, and the numbers of boxes without padding `[batch]`.
+    Raises InvalidArgumentError for shapes that do not fit, and limits that are not scalars or are out of range.
     """
     boxes, scores = inputs[:2]
     limits, total = _read_combined_limits(inputs)
@@ -238,13 +236,13 @@ def compute_combined(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor, ..
 
 
 def _detect(boxes: Tensor, scores: Tensor, limits: SuppressionLimits, size: int) -> Detections:
-    """The best `size` of an image's boxes `[boxes, q, 4]`, each class suppressed for itself."""
+    """The best `size` of an image's boxes `[boxes, q, 4]`; suppression is separate for each class."""
     parts = []
     for index in range(scores.shape[1]):
         candidates = boxes[:, index if boxes.shape[1] > 1 else 0]
         chosen = np.array(select(scores[:, index], limits, overlap_of(candidates, scores.dtype))[0], np.int64)
         parts.append(Detections(candidates[chosen], scores[chosen, index], np.full(len(chosen), index, np.float32)))
-    # of equal scores the lower class goes first
+    # of equal scores, the lower class is first
     joined = Detections(*(np.concatenate(part) for part in zip(*parts, strict=True)))
     best = np.argsort(-joined.scores, kind="stable")[:size]
     return Detections(*(part[best] for part in joined))
@@ -283,19 +281,15 @@ def _check_combined(boxes: Tensor, scores: Tensor) -> None:
 # --- shape functions ------------------------------------------------------------------------------------------------
 
 
-def _build_infer_suppression(outputs: str) -> ShapeFunction:
-    """The shape function of the version with these outputs."""
-
-    def infer_suppression(context: ShapeContext) -> Sequence[Dims]:
-        boxes, scores = with_rank(context.shapes[0], 2), with_rank(context.shapes[1], 1)
-        for dims in context.shapes[2:]:
-            with_rank(dims, 0)
-        merge_dim(boxes[0], scores[0])
-        with_value(boxes[1], 4)
-        size = scalar_dim(context, 2) if context.attrs.get("pad_to_max_output_size") else -1
-        return tuple(() if name == "n" else (size,) for name in outputs)
-
-    return infer_suppression
+def _infer_suppression(context: ShapeContext, outputs: str) -> Sequence[Dims]:
+    """Static shapes of a version's outputs; see `suppress`."""
+    boxes, scores = with_rank(context.shapes[0], 2), with_rank(context.shapes[1], 1)
+    for dims in context.shapes[2:]:
+        with_rank(dims, 0)
+    merge_dim(boxes[0], scores[0])
+    with_value(boxes[1], 4)
+    size = scalar_dim(context, 2) if context.attrs.get("pad_to_max_output_size") else -1
+    return tuple(() if name == "n" else (size,) for name in outputs)
 
 
 def _infer_with_overlaps(context: ShapeContext) -> tuple[Dims]:
@@ -323,7 +317,7 @@ def _infer_combined(context: ShapeContext) -> tuple[Dims, ...]:
 
 def _infer_combined_size(context: ShapeContext, classes: int) -> int:
     total = scalar_dim(context, 3)
-    # the kernel refuses a negative number by name, the shape function as any dimension
+    # a negative number is already rejected as a dimension
     if total == 0:
         raise ShapeError("max_total_size should be > 0 ")
     per_class = scalar_dim(context, 2)
@@ -335,11 +329,11 @@ def _infer_combined_size(context: ShapeContext, classes: int) -> int:
 
 
 TABLE: Table = {
-    "NonMaxSuppression": Kernel(_build_suppress(False, "i"), _build_infer_suppression("i")),
-    "NonMaxSuppressionV2": Kernel(_build_suppress(False, "i"), _build_infer_suppression("i")),
-    "NonMaxSuppressionV3": Kernel(_build_suppress(True, "i"), _build_infer_suppression("i")),
-    "NonMaxSuppressionV4": Kernel(_build_suppress(False, "in"), _build_infer_suppression("in")),
-    "NonMaxSuppressionV5": Kernel(_build_suppress(False, "isn"), _build_infer_suppression("isn")),
+    "NonMaxSuppression": Kernel(partial(suppress, outputs="i"), partial(_infer_suppression, outputs="i")),
+    "NonMaxSuppressionV2": Kernel(partial(suppress, outputs="i"), partial(_infer_suppression, outputs="i")),
+    "NonMaxSuppressionV3": Kernel(partial(suppress, outputs="i", shows_rank=True), partial(_infer_suppression, outputs="i")),
+    "NonMaxSuppressionV4": Kernel(partial(suppress, outputs="in"), partial(_infer_suppression, outputs="in")),
+    "NonMaxSuppressionV5": Kernel(partial(suppress, outputs="isn"), partial(_infer_suppression, outputs="isn")),
     "NonMaxSuppressionWithOverlaps": Kernel(compute_with_overlaps, _infer_with_overlaps),
     "CombinedNonMaxSuppression": Kernel(compute_combined, _infer_combined, memory=allocates(3, 0, 1, 2)),
 }

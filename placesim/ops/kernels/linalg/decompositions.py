@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
+from functools import partial
 from math import prod
 
 import numpy as np
@@ -23,12 +24,10 @@ from placesim.ops.kernels.linalg.matrices import (
     decomposition_memory,
     infer_batch,
     infer_square,
-    infer_two_batches,
     one_by_one,
     smaller,
     square,
     widen,
-    with_matrix,
 )
 from placesim.ops.kernels.linalg.solvers import substitute
 from placesim.ops.kernels.shapes import Dims, ShapeContext, subshape, with_rank_at_least
@@ -37,7 +36,7 @@ from placesim.ops.kernels.shapes import Dims, ShapeContext, subshape, with_rank_
 
 
 def compute_cholesky(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
-    """`[..., n, n]` -> the lower triangular factor; a lower triangle of NaN for a matrix that is not positive definite.
+    """`[..., n, n]` -> the lower triangular factors; a lower triangle of NaN for a matrix that is not positive definite.
 
     Raises InvalidArgumentError for matrices that are not square.
     """
@@ -46,7 +45,7 @@ def compute_cholesky(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
     try:
         return (np.linalg.cholesky(matrix),)
     except np.linalg.LinAlgError:
-        # numpy refuses a batch for one of its matrices, so each is tried by itself
+        # numpy rejects a batch if it rejects one of the matrices, so each is tried separately
         return (one_by_one(_factor_or_nan, matrix),)
 
 
@@ -58,7 +57,7 @@ def _factor_or_nan(matrix: Tensor) -> Tensor:
 
 
 def compute_cholesky_grad(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
-    """The gradient of Cholesky, all `[..., n, n]`: of the factor and its gradient, only the lower triangles are read.
+    """(factor, its gradient) -> the gradient of Cholesky's input, all `[..., n, n]`; only lower triangles are read.
 
     A zero on the factor's diagonal gives infinities, not an error. Raises InvalidArgumentError for shapes that differ or are
     not square. Source: the closed form of Murray, "Differentiation of the Cholesky decomposition" (2016).
@@ -82,7 +81,7 @@ def compute_cholesky_grad(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tenso
 
 
 def compute_qr(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor, Tensor]:
-    """`[..., m, n]` -> `q [..., m, p]` and `r [..., p, n]`: p is m for full matrices, else the smaller of m and n.
+    """`[..., m, n]` -> (q `[..., m, p]`, r `[..., p, n]`); p is m for attr `full_matrices`, else the smaller of m and n.
 
     Raises InvalidArgumentError for a rank below 2.
     """
@@ -93,9 +92,9 @@ def compute_qr(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor, Tensor]:
 
 
 def compute_svd(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor, Tensor, Tensor]:
-    """Singular values `[..., p]`, u `[..., m, p or m]` and v (not its adjoint) `[..., n, p or n]`; NaN where it fails.
+    """(singular values `[..., p]`, u `[..., m, p or m]`, v, not its adjoint, `[..., n, p or n]`).
 
-    Raises InvalidArgumentError for a rank below 2.
+    A matrix that is not finite gives NaN. Raises InvalidArgumentError for a rank below 2.
     """
     (matrix,) = inputs
     check_batches(matrix)
@@ -109,7 +108,7 @@ def compute_svd(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor, Tensor,
         return s.astype(matrix.dtype, copy=False), unwritten, unwritten
     u, s, vh = np.linalg.svd(sound, full_matrices=bool(attrs["full_matrices"]))
     v = vh.conj().swapaxes(-1, -2)
-    # LAPACK raises on NaN, TensorFlow's decomposition hands it on
+    # LAPACK rejects NaN, while TensorFlow's decomposition returns NaN
     for part in (s, u, v):
         part[broken] = np.nan
     return s.astype(matrix.dtype, copy=False), u.astype(matrix.dtype, copy=False), v.astype(matrix.dtype, order="C")
@@ -119,7 +118,7 @@ def compute_svd(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor, Tensor,
 
 
 def compute_self_adjoint_eig(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor, Tensor]:
-    """Ascending eigenvalues `[..., n]` and their vectors as columns `[..., n, n]`, from the lower triangle.
+    """(ascending eigenvalues `[..., n]`, their vectors as columns `[..., n, n]`); only the lower triangle is read.
 
     Raises InvalidArgumentError for matrices that are not square or not finite.
     """
@@ -132,7 +131,7 @@ def compute_self_adjoint_eig(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Te
 def _decompose_self_adjoint(matrix: Tensor) -> tuple[Tensor, Tensor]:
     wide = widen(matrix)
     try:
-        # a matrix of one element is its own eigenvalue, whatever that is
+        # a matrix of one element is its own eigenvalue, finite or not
         if matrix.shape[-1] > 1 and not np.isfinite(np.tril(wide)).all():
             raise np.linalg.LinAlgError
         values, vectors = np.linalg.eigh(wide)
@@ -144,7 +143,10 @@ def _decompose_self_adjoint(matrix: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def compute_stacked_self_adjoint_eig(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
-    """The first version of the op: one output `[..., n + 1, n]`, the eigenvalues above the vectors; errors as of the second."""
+    """The op's first version: one output `[..., n + 1, n]`, a row of eigenvalues above the vectors.
+
+    Raises InvalidArgumentError as `compute_self_adjoint_eig`.
+    """
     (matrix,) = inputs
     check_square(matrix)
     values, vectors = _decompose_self_adjoint(matrix)
@@ -152,7 +154,7 @@ def compute_stacked_self_adjoint_eig(inputs: Sequence[Tensor], attrs: Attrs) -> 
 
 
 def compute_eig(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor, Tensor]:
-    """Complex eigenvalues `[..., n]` and vectors `[..., n, n]`; those of complex matrices are sorted by absolute value.
+    """(eigenvalues `[..., n]`, vectors `[..., n, n]`), both complex; for complex matrices they are sorted by absolute value.
 
     Raises InvalidArgumentError for matrices that are not square or not finite.
     """
@@ -164,7 +166,7 @@ def compute_eig(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor, Tensor]
     except np.linalg.LinAlgError:
         raise InvalidArgumentError("Eigen decomposition was not successful. The input might not be valid.") from None
     if matrix.dtype.kind == "c":
-        # the eigenvalues of a real matrix stay in the order in which they are found
+        # TensorFlow does not sort the eigenvalues of a real matrix
         order = np.argsort(np.abs(values), axis=-1, kind="stable")
         values = np.take_along_axis(values, order, -1)
         vectors = np.take_along_axis(vectors, order[..., None, :], -1)
@@ -175,9 +177,9 @@ def compute_eig(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor, Tensor]
 
 
 def compute_lu(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor, Tensor]:
-    """L and U packed `[..., n, n]`, and for each of their rows which row of the input it was `[..., n]`.
+    """(L and U in one matrix `[..., n, n]`, the permutation: the input row of each of their rows, `[..., n]`).
 
-    Pivots are the first of the largest absolute value, also for complex numbers (where LAPACK's are not). Raises
+    The pivot is the first number with the largest absolute value; LAPACK chooses complex pivots differently. Raises
     InvalidArgumentError for a rank below 2, and matrices that are not square or not invertible.
     """
     (matrix,) = inputs
@@ -194,20 +196,20 @@ def compute_lu(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor, Tensor]:
 
 
 def _eliminate(packed: Tensor, rows: Tensor, column: int) -> None:
-    """One step of the elimination, in place, for every matrix of the batch."""
+    """Eliminate one column of each matrix of the batch, in place."""
     each = np.arange(len(packed))
     pivots = column + np.abs(packed[:, column:, column]).argmax(1)
     for array in (packed, rows):
         array[each, column], array[each, pivots] = array[each, pivots], array[each, column]
     below = packed[:, column + 1 :]
     pivot = packed[:, column, column, None]
-    # a column without a pivot is left as it is; the matrix is refused at the end
+    # a column without a pivot is unchanged; the matrix is rejected at the end
     below[:, :, column] /= np.where(pivot == 0, 1, pivot)
     below[:, :, column + 1 :] -= below[:, :, column, None] * packed[:, column, None, column + 1 :]
 
 
 def compute_log_determinant(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor, Tensor]:
-    """Signs (or unit phases) and logarithms of absolute values `[...]`, both of the input's type; 0 and -inf if singular.
+    """(signs or complex phases of the determinants, logarithms of their absolute values), both `[...]`; 0 and -inf if singular.
 
     Raises InvalidArgumentError for matrices that are not square.
     """
@@ -222,7 +224,7 @@ def compute_log_determinant(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Ten
 
 
 def compute_determinant(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
-    """Determinants `[...]` of `[..., n, n]`; InvalidArgumentError for matrices that are not square."""
+    """`[..., n, n]` -> determinants `[...]`. Raises InvalidArgumentError for matrices that are not square."""
     sign, logarithm = compute_log_determinant([widen(inputs[0])], attrs)
     return (np.asarray(sign * np.exp(logarithm.real), inputs[0].dtype),)
 
@@ -231,7 +233,7 @@ def compute_determinant(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]
 
 
 def _apply(function: Callable[[Tensor], Tensor]) -> Callable[[Sequence[Tensor], Attrs], tuple[Tensor]]:
-    """The kernel that applies a function of one square matrix to each of `[..., n, n]`; InvalidArgumentError for others."""
+    """Build a kernel that applies a function to each matrix of `[..., n, n]`. It raises InvalidArgumentError if not square."""
 
     def compute(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
         (matrix,) = inputs
@@ -259,13 +261,13 @@ def _logarithm(matrix: Tensor) -> Tensor:
 
 
 def compute_logarithm(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
-    """The principal logarithm of each complex matrix of `[..., n, n]`; InvalidArgumentError for others."""
+    """The principal logarithm of each complex matrix of `[..., n, n]`. Raises InvalidArgumentError for other shapes."""
     (matrix,) = inputs
     if matrix.shape[-2:] != (1, 1):
         return _logarithm_of_matrices(inputs, attrs)
     with np.errstate(all="ignore"):
         found = np.log(matrix.astype(np.complex128)).astype(matrix.dtype)
-    # the kernel multiplies by ones from both sides; of an infinity that leaves, in complex64, the real part
+    # TensorFlow multiplies by 1 from both sides; of an infinity, this keeps only the real part, and only in complex64
     real = np.where(np.isfinite(found), found.real, found.real if matrix.dtype == np.complex64 else np.nan)
     imaginary = np.where(np.isfinite(found), found.imag, np.nan)
     result = np.empty_like(matrix)
@@ -277,12 +279,12 @@ _logarithm_of_matrices = _apply(_logarithm)
 
 
 def _undefined(matrix: Tensor) -> Tensor:
-    """Result for an infinity or NaN anywhere: NaN everywhere, as no computation with it terminates."""
+    """The result for a matrix with an infinity or NaN: only NaN."""
     return np.full_like(matrix, complex(np.nan, np.nan) if matrix.dtype.kind == "c" else np.nan)
 
 
 def _square_root(matrix: Tensor) -> Tensor:
-    """Principal square root; NaN if a real matrix has no real one or an entry is not finite."""
+    """The principal square root; NaN if it is complex for a real matrix, or if an element is not finite."""
     from scipy.linalg import sqrtm
 
     if not np.isfinite(matrix).all():
@@ -293,7 +295,7 @@ def _square_root(matrix: Tensor) -> Tensor:
     return root if root.dtype.kind == matrix.dtype.kind else np.full_like(matrix, np.nan)
 
 
-# --- shape functions ------------------------------------------------------------------------------------------------
+# --- shape functions and costs --------------------------------------------------------------------------------------
 
 
 def _infer_qr(context: ShapeContext) -> tuple[Dims, Dims]:
@@ -302,7 +304,7 @@ def _infer_qr(context: ShapeContext) -> tuple[Dims, Dims]:
         return None, None
     batch, (rows, columns) = dims[:-2], dims[-2:]
     inner = rows if context.attrs["full_matrices"] else smaller(rows, columns)
-    return with_matrix(batch, rows, inner), with_matrix(batch, inner, columns)
+    return (*batch, rows, inner), (*batch, inner, columns)
 
 
 def _infer_svd(context: ShapeContext) -> tuple[Dims, Dims, Dims]:
@@ -315,7 +317,7 @@ def _infer_svd(context: ShapeContext) -> tuple[Dims, Dims, Dims]:
     batch, (rows, columns) = dims[:-2], dims[-2:]
     inner = smaller(rows, columns)
     wide = (rows, columns) if context.attrs["full_matrices"] else (inner, inner)
-    return with_matrix(batch, inner), with_matrix(batch, rows, wide[0]), with_matrix(batch, columns, wide[1])
+    return (*batch, inner), (*batch, rows, wide[0]), (*batch, columns, wide[1])
 
 
 def _infer_eig(context: ShapeContext) -> tuple[Dims, Dims]:
@@ -329,16 +331,9 @@ def _infer_lu(context: ShapeContext) -> tuple[Dims, Dims]:
     return dims, subshape(dims, 0, -1)
 
 
-# --- costs ----------------------------------------------------------------------------------------------------------
-
-
 def _thin_flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs, factor: int = 2) -> int:
     (dims,) = inputs[:1]
     return factor * elements(dims) * min((dims or (0, 0))[-2:])
-
-
-def _svd_flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs) -> int:
-    return _thin_flops(inputs, outputs, attrs, 12)
 
 
 _CHOLESKY = Kernel(compute_cholesky, infer_square, cubic(1 / 3), memory=decomposition_memory)
@@ -346,7 +341,7 @@ _CHOLESKY_GRAD = Kernel(compute_cholesky_grad, infer_square, cubic(4), memory=de
 _DETERMINANT = Kernel(compute_determinant, infer_batch, cubic(2 / 3), memory=decomposition_memory)
 _STACKED_EIGH = Kernel(compute_stacked_self_adjoint_eig, build_infer_nothing(1), cubic(9), memory=decomposition_memory)
 _EIGH = Kernel(compute_self_adjoint_eig, _infer_eig, cubic(9), memory=decomposition_memory)
-_SVD = Kernel(compute_svd, _infer_svd, _svd_flops, memory=decomposition_memory)
+_SVD = Kernel(compute_svd, _infer_svd, partial(_thin_flops, factor=12), memory=decomposition_memory)
 
 
 TABLE: Table = {
@@ -359,7 +354,9 @@ TABLE: Table = {
     "Eig": Kernel(compute_eig, _infer_eig, cubic(25), memory=decomposition_memory),
     "Lu": Kernel(compute_lu, _infer_lu, cubic(2 / 3), memory=decomposition_memory),
     "MatrixDeterminant": _DETERMINANT,
-    "LogMatrixDeterminant": Kernel(compute_log_determinant, infer_two_batches, cubic(2 / 3), memory=decomposition_memory),
+    "LogMatrixDeterminant": Kernel(
+        compute_log_determinant, partial(infer_batch, outputs=2), cubic(2 / 3), memory=decomposition_memory
+    ),
     "MatrixExponential": Kernel(_apply(_exponential), infer_square, cubic(20), memory=decomposition_memory),
     "MatrixLogarithm": Kernel(compute_logarithm, infer_square, cubic(25), memory=decomposition_memory),
     "MatrixSquareRoot": Kernel(_apply(_square_root), infer_square, cubic(25), memory=decomposition_memory),

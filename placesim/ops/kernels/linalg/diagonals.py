@@ -1,7 +1,7 @@
-"""Diagonals: matrices made of them, taken apart into them, and with some of them set; and bands of matrices.
+"""MatrixDiag, MatrixDiagPart, MatrixSetDiag and MatrixBandPart.
 
-Of a matrix the diagonals are counted from 0, upwards positive. Several together are packed as rows, the uppermost first,
-each padded to the longest one's length on the side that `align` says.
+Diagonal 0 is the main diagonal of a matrix; diagonals above it are positive. Several diagonals are packed as rows, the
+uppermost first. Shorter diagonals are padded to the longest diagonal's length, on the side opposite to `align`.
 Source: TensorFlow's `matrix_diag_op.cc`, `matrix_set_diag_op.cc`, `matrix_band_part_op.cc` and their shape functions.
 """
 
@@ -36,7 +36,7 @@ from placesim.ops.kernels.shapes import (
 
 
 class Band(NamedTuple):
-    """The diagonals from `lower` to `upper`, both among them."""
+    """The diagonals from `lower` to `upper`, both included."""
 
     lower: int
     upper: int
@@ -54,11 +54,11 @@ class Band(NamedTuple):
 MAIN = Band(0, 0)
 
 
-# --- reading and checking -------------------------------------------------------------------------------------------
+# --- checks ---------------------------------------------------------------------------------------------------------
 
 
 def _read_band(k: Tensor) -> Band:
-    """The input `k`: one index, or the lower and the upper one; InvalidArgumentError for another shape."""
+    """The band of input `k`, one index or the lower and upper index. Raises InvalidArgumentError for another shape."""
     if k.ndim > 1:
         raise InvalidArgumentError(f"diag_index must be a scalar or vector, received shape: {format_dims(k.shape)}")
     if not k.size:
@@ -86,11 +86,11 @@ def _check_vector(diagonal: Tensor) -> None:
 
 
 def _check_inside(band: Band, rows: int, columns: int, full_stop: str = "") -> None:
-    # the main diagonal is there in a matrix without elements too
+    # diagonal 0 is allowed even in a matrix without elements
     for name, index, stop in (("lower", band.lower, full_stop), ("upper", band.upper, "")):
         if index and not -rows < index < columns:
             raise InvalidArgumentError(
-                # DiagPart's text has a full stop behind the lower index, SetDiag's has none
+                # TensorFlow's message for DiagPart has a full stop after the lower index, the message for SetDiag has none
                 f"{name}_diag_index is out of bound: {index}{stop} It must be between {-rows} and {columns}"
             )
     _check_order(band)
@@ -101,7 +101,7 @@ def _check_order(band: Band) -> None:
         raise InvalidArgumentError(f"lower_diag_index must not be larger than upper_diag_index: {band.lower} > {band.upper}")
 
 
-# --- where diagonals are --------------------------------------------------------------------------------------------
+# --- positions of diagonals -----------------------------------------------------------------------------------------
 
 
 class DiagonalPlace(NamedTuple):
@@ -121,7 +121,7 @@ def _places(band: Band, rows: int, columns: int, longest: int, align: str) -> It
 
 
 def _is_left(index: int, align: str) -> bool:
-    """`align` names the side for the diagonals above the main one, then the one for those below."""
+    """Whether a diagonal is aligned to the left; `align` names the side of the diagonals above the main one, then below."""
     above, below = align.split("_")
     return (index >= 0 and above == "LEFT") or (index <= 0 and below == "LEFT")
 
@@ -137,9 +137,9 @@ def _write(matrix: Tensor, packed: Tensor, band: Band, align: str) -> None:
 
 
 def compute_matrix_diag(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
-    """Diagonals `[..., L]` or `[..., count, L]` -> matrices `[..., rows, columns]`, padded elsewhere.
+    """Diagonals `[..., L]` or `[..., count, L]` -> matrices `[..., rows, columns]` with these diagonals, else with padding.
 
-    Raises InvalidArgumentError for a band, scalars or a size that the diagonals do not fit.
+    Raises InvalidArgumentError for a band, scalars or a size that do not fit the diagonals.
     """
     diagonal = inputs[0]
     band = _read_band(inputs[1]) if len(inputs) > 1 else MAIN
@@ -153,13 +153,16 @@ def compute_matrix_diag(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]
         )
     rows, columns = _matrix_size(band, packed.shape[-1], int(rows), int(columns))
     matrix = np.full((*packed.shape[:-2], rows, columns), padding, diagonal.dtype)
-    # the second versions of the ops have no attr, and align to the left
+    # the ops' second versions lack the attr, and align to the left
     _write(matrix, packed, band, attrs.get("align", "LEFT_LEFT"))
     return (matrix,)
 
 
 def _matrix_size(band: Band, longest: int, rows: int, columns: int) -> tuple[int, int]:
-    """Requested size, or for -1 the smallest size that holds the band (square if neither size is given)."""
+    """(rows, columns) of the matrix; a size of -1 means the smallest size that fits, or if both are -1 a square matrix.
+
+    Raises InvalidArgumentError for sizes that do not fit the band.
+    """
     least_rows, least_columns = longest - min(band.upper, 0), longest + max(band.lower, 0)
     if rows != -1 and rows < least_rows:
         raise InvalidArgumentError("The number of rows is too small.")
@@ -177,9 +180,9 @@ def _matrix_size(band: Band, longest: int, rows: int, columns: int) -> tuple[int
 
 
 def compute_matrix_diag_part(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
-    """Matrices `[..., m, n]` -> their diagonals `[..., L]` or `[..., count, L]`, the shorter ones padded.
+    """Matrices `[..., m, n]` -> their diagonals `[..., L]` or `[..., count, L]`, padded to the longest.
 
-    Raises InvalidArgumentError for a rank below 2, a band that is not inside of the matrix, and a padding that is not a scalar.
+    Raises InvalidArgumentError for a rank below 2, a band outside of the matrix, and a padding that is not a scalar.
     """
     matrix = inputs[0]
     band = _read_band(inputs[1]) if len(inputs) > 1 else MAIN
@@ -197,9 +200,9 @@ def compute_matrix_diag_part(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Te
 
 
 def compute_matrix_set_diag(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
-    """Matrices `[..., m, n]` with the diagonals `[..., L]` or `[..., count, L]` in place of their own.
+    """(matrices `[..., m, n]`, diagonals `[..., L]` or `[..., count, L]`) -> the matrices with these diagonals.
 
-    Raises InvalidArgumentError for a rank below 2, a band that is not inside of the matrix, and diagonals that do not fit.
+    Raises InvalidArgumentError for a rank below 2, a band outside of the matrix, and diagonals that do not fit.
     """
     matrix, diagonal = inputs[:2]
     if len(inputs) > 2 and inputs[2].ndim < 2 and not inputs[2].size:
@@ -217,7 +220,7 @@ def compute_matrix_set_diag(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Ten
 
 def _check_diagonal(matrix: Tensor, diagonal: Tensor, band: Band) -> None:
     count = (band.size,) if band.size > 1 else ()
-    # several diagonals have a dimension of their own, one has none
+    # several diagonals have an additional dimension
     least = matrix.ndim - 1
     if count and diagonal.ndim < least:
         raise InvalidArgumentError(
@@ -239,8 +242,9 @@ def _check_diagonal(matrix: Tensor, diagonal: Tensor, band: Band) -> None:
 
 
 def compute_band_part(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
-    """Matrices `[..., m, n]` with zeros below `num_lower` and above `num_upper` diagonals; negative means all.
+    """Matrices `[..., m, n]` with zeros outside of `num_lower` diagonals below the main one and `num_upper` above it.
 
+    A negative number keeps all diagonals.
     Raises InvalidArgumentError for a rank below 2, and limits that are not scalars or are larger than the matrix.
     """
     matrix, *limits = inputs
@@ -259,11 +263,11 @@ def compute_band_part(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
     return (np.where(inside, matrix, matrix.dtype.type(0)),)
 
 
-# --- shape functions ------------------------------------------------------------------------------------------------
+# --- shape functions and memory -------------------------------------------------------------------------------------
 
 
 def _infer_band(context: ShapeContext, index: int) -> Band | None:
-    """Band given by input `index`, None if unknown."""
+    """The band in input `index`, None if unknown. Raises ShapeError for an invalid band."""
     dims = with_rank_at_most(context.shapes[index], 1)
     k = context.value(index) if is_fully_defined(dims) else None
     if k is None:
@@ -285,15 +289,16 @@ def _check_inside_static(band: Band, rows: int, columns: int) -> None:
 
 
 def infer_matrix_diag(context: ShapeContext) -> tuple[Dims]:
-    """The first version: `[..., n]` -> `[..., n, n]`."""
+    """Static shape of MatrixDiag: `[..., n]` -> `[..., n, n]`."""
     dims = with_rank_at_least(context.shapes[0], 1)
     return (None if dims is None else (*dims, dims[-1]),)
 
 
 def infer_matrix_diag_of_band(context: ShapeContext) -> tuple[Dims]:
-    """Diagonals `[..., L]` or `[..., count, L]` -> `[..., rows, columns]`; ShapeError if these do not fit.
+    """Static shape of MatrixDiagV2: diagonals `[..., L]` or `[..., count, L]` -> `[..., rows, columns]`.
 
-    An unknown length of the diagonals counts as -1 in TensorFlow's arithmetic, which gives odd but certain sizes.
+    TensorFlow computes with an unknown length as -1, which gives wrong but known sizes. Raises ShapeError for sizes that do not
+    fit.
     """
     dims = with_rank_at_least(context.shapes[0], 1)
     with_rank_at_most(context.shapes[1], 1)
@@ -302,7 +307,7 @@ def infer_matrix_diag_of_band(context: ShapeContext) -> tuple[Dims]:
     if dims is None or (band := _infer_band(context, 1)) is None:
         return (None,)
     if band.size > 1:
-        count = dims[-2:][0]  # of a vector TensorFlow takes the only dimension, counting back from it
+        count = dims[-2:][0]  # for a vector TensorFlow takes its only dimension
         if count != band.size:
             raise ShapeError(
                 "The number of rows of `diagonal` doesn't match the number of diagonals implied from `d_lower` and "
@@ -333,7 +338,7 @@ def _infer_size(context: ShapeContext, band: Band, longest: int) -> tuple[int, i
 
 
 def infer_matrix_diag_part(context: ShapeContext) -> tuple[Dims]:
-    """The first version: `[..., m, n]` -> `[..., min(m, n)]`."""
+    """Static shape of MatrixDiagPart: `[..., m, n]` -> `[..., min(m, n)]`."""
     dims = with_rank_at_least(context.shapes[0], 2)
     return (None if dims is None else (*dims[:-2], smaller(*dims[-2:])),)
 
@@ -351,7 +356,7 @@ def _infer_matrix_diag_part_of_band(context: ShapeContext) -> tuple[Dims]:
 
 
 def infer_matrix_set_diag(context: ShapeContext) -> tuple[Dims]:
-    """The first version: the diagonal has the smaller size of the matrix."""
+    """Static shape of MatrixSetDiag: the matrices', whose smaller size is the diagonal's length."""
     dims = with_rank_at_least(context.shapes[0], 2)
     diagonal = with_rank_at_least(context.shapes[1], 1)
     if dims is not None:
@@ -361,9 +366,9 @@ def infer_matrix_set_diag(context: ShapeContext) -> tuple[Dims]:
 
 
 def infer_matrix_set_diag_of_band(context: ShapeContext) -> tuple[Dims]:
-    """The shape of the matrices; ShapeError if band and diagonals do not fit.
+    """Static shape of MatrixSetDiagV2: the matrices'. Raises ShapeError if band and diagonals do not fit.
 
-    TensorFlow infers first without `k`, as of the main diagonal, and that must succeed too.
+    TensorFlow first infers without `k`, as for the main diagonal, and this must succeed too.
     """
     without = _infer_set_diag(context, None)
     band = _infer_band(context, 2)
@@ -384,19 +389,16 @@ def _infer_set_diag(context: ShapeContext, band: Band | None) -> Dims:
 
 
 def _complete_from_diagonal(dims: Dims, diagonal: Dims, own: int) -> Dims:
-    """The batch dimensions may be learnt from the diagonal, whose last `own` dimensions are not the batch's."""
+    """Complete the matrices' batch dimensions by those of the diagonal, which are all but its last `own` dimensions."""
     if diagonal is None or is_fully_defined(dims):
         return dims
     return merge(dims, concatenate(subshape(diagonal, 0, -own), unknown_dims(2)))
 
 
-# --- memory ---------------------------------------------------------------------------------------------------------
-
-
 def band_part_memory(memory: KernelMemory) -> None:
-    """Matrices whose band is all of them are handed on; a band is cut out in place.
+    """If the band is the whole matrix, the output shares the input's buffer; else it reuses the buffer if possible.
 
-    Counts that are larger than the matrix do not count as all of it.
+    A number is the whole matrix if it is negative, or equal to the number of rows or columns.
     """
     matrices = memory.inputs[0]
     lower, upper = int(memory.value(1)), int(memory.value(2))

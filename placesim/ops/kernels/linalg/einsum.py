@@ -32,15 +32,14 @@ from placesim.ops.kernels.shapes import (
     with_rank_at_most,
 )
 
-# --- running --------------------------------------------------------------------------------------------------------
+# --- kernel ---------------------------------------------------------------------------------------------------------
 
 
 def compute_einsum(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
-    """The output of the equation over one or two tensors; half and bfloat16 are summed in float.
+    """Evaluate attr `equation` over one or two tensors; half and bfloat16 are summed in float.
 
-    Raises InvalidArgumentError for an equation that is none, has another number of inputs, or a label in the output alone; for
-    ranks and sizes that do not fit its labels, broadcast axes that do not fit each other or that the output has no ellipsis
-    for.
+    Raises InvalidArgumentError for an invalid equation, another number of inputs, a label that only the output has, and ranks
+    or sizes that do not fit the labels. Also raises it for broadcast axes that do not fit, or that the output lacks.
     """
     equation = parse_equation(attrs["equation"])
     if len(equation.inputs) != len(inputs):
@@ -48,7 +47,9 @@ def compute_einsum(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
     sizes: dict[str, int] = {}
     named = [_name_axes(index, s, t, sizes) for index, (s, t) in enumerate(zip(equation.inputs, inputs, strict=True))]
     output = _name_output(equation.output, max((broadcast_rank(labels) for labels in named), default=0))
-    _check_output(attrs["equation"], output, named)
+    missing = [label for label in output if not any(label in labels for labels in named)]
+    if missing:
+        raise InvalidArgumentError(_missing_label_text(attrs["equation"], missing[0]))
     wide = wide_dtype(attrs["T"].numpy)
     operands = [
         _reduce_operand(t.astype(wide, copy=False), labels, output, named) for t, labels in zip(inputs, named, strict=True)
@@ -58,7 +59,10 @@ def compute_einsum(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
 
 
 def _name_axes(index: int, subscript: str, tensor: Tensor, sizes: dict[str, int]) -> Labels:
-    """A label for each axis of an input; `sizes` collects the size of each named label."""
+    """The label of each axis of an input; adds the size of each named label to `sizes`.
+
+    Raises InvalidArgumentError for a rank or sizes that do not fit.
+    """
     labels = split_labels(subscript)
     named = len(labels) - (ELLIPSIS in labels)
     if ELLIPSIS not in labels and tensor.ndim != named:
@@ -69,7 +73,7 @@ def _name_axes(index: int, subscript: str, tensor: Tensor, sizes: dict[str, int]
     for axis, (label, size) in enumerate(zip(labels, tensor.shape, strict=True)):
         if label.startswith(ELLIPSIS):
             continue
-        # a size of 0 counts as not seen yet: TensorFlow compares with what it knows only above 0
+        # TensorFlow compares only with sizes above 0
         if sizes.get(label, 0) not in (0, size):
             raise InvalidArgumentError(
                 f"Expected dimension {sizes[label]} at axis {axis} of the input shaped {format_dims(tensor.shape)} "
@@ -89,12 +93,6 @@ def _name_output(subscript: str, broadcast_rank: int) -> Labels:
     return expand(labels, broadcast_rank)
 
 
-def _check_output(equation: str, output: Labels, named: Sequence[Labels]) -> None:
-    missing = [label for label in output if not any(label in labels for labels in named)]
-    if missing:
-        raise InvalidArgumentError(_missing_label_text(equation, missing[0]))
-
-
 def _missing_label_text(equation: str, label: str) -> str:
     return (
         f"Einsum output subscripts for equation '{equation}' has label '{label}' which is not present in the input subscripts"
@@ -102,32 +100,26 @@ def _missing_label_text(equation: str, label: str) -> str:
 
 
 def _reduce_operand(tensor: Tensor, labels: Labels, output: Labels, named: list[Labels]) -> tuple[Tensor, Labels]:
-    """A tensor with its repeated labels made one (their diagonal), and those that are only its own summed."""
+    """(tensor, labels) with the diagonal of repeated labels, and summed over labels that only this tensor has."""
     for label in dict.fromkeys(labels):
-        # the diagonal comes last, so the label moves there
+        # numpy puts the diagonal last, and so its label
         while labels.count(label) > 1:
             first = labels.index(label)
             second = labels.index(label, first + 1)
             tensor = np.diagonal(tensor, axis1=first, axis2=second)
             labels = (*labels[:first], *labels[first + 1 : second], *labels[second + 1 :], label)
-    shared = _shared_labels(output, named)
+    shared = set(output) | (set(named[0]) & set(named[1]) if len(named) == 2 else set())
     summed = tuple(axis for axis, label in enumerate(labels) if label not in shared)
     if summed:
         tensor = tensor.sum(axis=summed, dtype=tensor.dtype)
     return tensor, tuple(label for label in labels if label in shared)
 
 
-def _shared_labels(output: Labels, named: list[Labels]) -> set[str]:
-    """The labels that are in the output, or in both inputs."""
-    both = set(named[0]) & set(named[1]) if len(named) == 2 else set[str]()
-    return both | set(output)
-
-
 def _contract(one: tuple[Tensor, Labels], two: tuple[Tensor, Labels], output: Labels) -> tuple[Tensor, Labels]:
-    """The product of two tensors over the labels that both have and the output has not."""
+    """The product of two tensors, summed over the labels that both have and the output lacks."""
     (a, a_labels), (b, b_labels) = one, two
     kept = tuple(dict.fromkeys(output))
-    # what is in both and in the output goes along; what is in both alone is summed
+    # labels of both tensors are batch axes if the output has them, else they are summed
     batch = tuple(n for n in kept if n.startswith(ELLIPSIS) or (n in a_labels and n in b_labels))
     inner = tuple(n for n in a_labels if n in b_labels and n not in kept)
     rows = tuple(n for n in a_labels if n not in batch and n not in inner)
@@ -136,7 +128,7 @@ def _contract(one: tuple[Tensor, Labels], two: tuple[Tensor, Labels], output: La
     right, right_batch, right_free = _as_matrices(b, b_labels, batch, columns, inner, transposed=True)
     common = broadcast_dims(left_batch, right_batch)
     if common is None:
-        # TensorFlow orders what goes along: broadcast axes, then labels as they first appear
+        # TensorFlow's order of batch axes: broadcast axes, then labels in order of appearance
         along = (
             *(n for n in batch if n.startswith(ELLIPSIS)),
             *(n for n in a_labels if n in batch and not n.startswith(ELLIPSIS)),
@@ -144,15 +136,15 @@ def _contract(one: tuple[Tensor, Labels], two: tuple[Tensor, Labels], output: La
         shapes = " vs. ".join(_operand_text(*operand, along, inner) for operand in (one, two))
         raise InvalidArgumentError(f"Invalid broadcasting dimensions: {shapes}")
     shape = common + left_free + right_free
-    if not left.size or not right.size:  # sizes of 0 fit any other
+    if not left.size or not right.size:  # in TensorFlow a size of 0 fits any other size
         return np.zeros(shape, left.dtype), batch + rows + columns
     return product(left, right).reshape(shape), batch + rows + columns
 
 
 def _operand_text(tensor: Tensor, labels: Labels, batch: Labels, inner: Labels) -> str:
-    """The shape in which TensorFlow hands an operand to its batched matrix product.
+    """The shape of an operand of TensorFlow's batched matrix product, as text.
 
-    Axes that are in order already, batch before summed before free, stay so; else the free ones come before the summed.
+    If the axes are already ordered as batch, summed, free they stay so; else free axes come before the summed.
     """
     size = dict(zip(labels, tensor.shape, strict=True))
     free = [name for name in labels if name not in batch and name not in inner]
@@ -167,7 +159,7 @@ def _operand_text(tensor: Tensor, labels: Labels, batch: Labels, inner: Labels) 
 def _as_matrices(
     tensor: Tensor, labels: Labels, batch: Labels, free: Labels, inner: Labels, transposed: bool
 ) -> tuple[Tensor, tuple[int, ...], tuple[int, ...]]:
-    """`[batch..., free, inner]` (`[batch..., inner, free]` where transposed), and the sizes of batch and free axes."""
+    """(`[batch..., free, inner]`, or `[batch..., inner, free]` if `transposed`; sizes of batch axes; sizes of free axes)."""
     order = [n for n in batch if n in labels] + list(inner + free if transposed else free + inner)
     arranged = tensor.transpose([labels.index(n) for n in order])
     size = dict(zip(labels, tensor.shape, strict=True))
@@ -178,8 +170,7 @@ def _as_matrices(
 
 
 def _inflate(tensor: Tensor, labels: Labels, output: Labels) -> Tensor:
-    """Axes in the order of the output; a label that is there twice fills a diagonal."""
-    # the output may name a label twice, as `i->ii` does
+    """Order the axes as in the output; a label that the output repeats, as in `i->ii`, gives a diagonal."""
     unique = tuple(dict.fromkeys(output))
     arranged = tensor.transpose([labels.index(n) for n in unique])
     if len(unique) == len(output):
@@ -191,11 +182,11 @@ def _inflate(tensor: Tensor, labels: Labels, output: Labels) -> Tensor:
     return inflated
 
 
-# --- shape functions ------------------------------------------------------------------------------------------------
+# --- shape functions and costs --------------------------------------------------------------------------------------
 
 
 def infer_einsum(context: ShapeContext) -> tuple[Dims]:
-    """The output's dimensions, by label; ShapeError for everything that is wrong with the equation."""
+    """Static shape of the output. Raises ShapeError for an invalid equation and for shapes that do not fit."""
     text = context.attrs["equation"]
     try:
         equation = parse_equation(text)
@@ -213,7 +204,7 @@ def infer_einsum(context: ShapeContext) -> tuple[Dims]:
 
 
 def _infer_operand(subscript: str, dims: Dims, dims_of: dict[str, int], where: str) -> Dims:
-    """Record the dimensions of an input's labels, and return those of its ellipsis."""
+    """Add the dimensions of an input's labels to `dims_of`, and return the dimensions of its ellipsis."""
     _check_ellipsis(subscript)
     labels = split_labels(subscript)
     named = len(labels) - (ELLIPSIS in labels)
@@ -269,11 +260,8 @@ def _infer_output(text: str, subscript: str, common: Dims, dims_of: dict[str, in
     return tuple(dims)
 
 
-# --- costs ----------------------------------------------------------------------------------------------------------
-
-
 def _einsum_flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs) -> int:
-    """A multiplication and an addition for each combination of labels; one addition where there is one input."""
+    """For each combination of label values, an addition, and with two inputs also a multiplication."""
     sizes: dict[str, int] = {}
     for subscript, dims in zip(parse_equation(attrs["equation"]).inputs, inputs, strict=True):
         labels = split_labels(subscript)

@@ -1,4 +1,4 @@
-"""Memory of Einsum: the copies that it makes of its operands, and of its product.
+"""Memory of Einsum: the copies of its operands and of its product.
 
 Source: TensorFlow's `einsum_op_impl.h`.
 """
@@ -16,13 +16,13 @@ from placesim.ops.kernels.memory_rules import KernelMemory, item_size
 from placesim.ops.kernels.shape_operands import broadcast_dims
 
 _BROADCAST, _BATCH, _FREE, _INNER, _SUMMED = range(5)
-"""Kinds of axes of an operand in TensorFlow's kernel, in the order into which it brings the axes."""
+"""Kinds of axes of an operand, in the order to which TensorFlow's kernel transposes them."""
 _FREE_LAST = {_BROADCAST: 0, _BATCH: 1, _INNER: 2, _FREE: 3, _SUMMED: 4}
-"""Alternative order that the product accepts without a transpose."""
+"""Another order of the kinds, which the product accepts without a transpose."""
 
 
 class _Part(NamedTuple):
-    """A tensor on its way through the kernel, and the number of its temporary; None while it is an input itself."""
+    """A tensor in the kernel, and the number of its temporary, None for an input."""
 
     labels: Labels
     dims: tuple[int, ...]
@@ -42,7 +42,7 @@ class _Plan:
         return _Part(labels, tuple(dims), number)
 
     def transpose(self, part: _Part, order: Sequence[int]) -> _Part:
-        """Transpose with a copy, unless the order is unchanged; moving axes of size 1 is a copy too."""
+        """Transpose, which is a copy unless the order is unchanged; moving an axis of size 1 is a copy too."""
         if len(order) < 2 or list(order) == list(range(len(order))):
             return part
         labels, dims = tuple(part.labels[axis] for axis in order), tuple(part.dims[axis] for axis in order)
@@ -50,9 +50,10 @@ class _Plan:
 
 
 def einsum_memory(memory: KernelMemory) -> None:
-    """Operands are transposed, cut to their diagonals and summed where they need it, multiplied, and the axes put in order.
+    """Each step of the kernel allocates a new tensor, and the last tensor becomes the output.
 
-    Each of these takes new memory, and the last one's becomes the output; one input that needs none of them is handed on.
+    The steps are: transposing operands, taking diagonals, summing, multiplying, and ordering the axes. If no step is needed,
+    the output shares the input's buffer.
     """
     steps, result = _plan_memory(memory.attrs["equation"], tuple(tensor.dims for tensor in memory.inputs))
     dtype = memory.inputs[0].dtype
@@ -70,7 +71,7 @@ def einsum_memory(memory: KernelMemory) -> None:
 
 @lru_cache(maxsize=1024)
 def _plan_memory(text: str, shapes: tuple[tuple[int, ...], ...]) -> tuple[list[tuple[int, tuple[int, ...] | None]], int | None]:
-    """The steps of a `_Plan`, and the number of the temporary that is the output; None for the input."""
+    """(the steps of a `_Plan`, the number of the temporary that is the output, None if the input is)."""
     equation = parse_equation(text)
     split = [split_labels(subscript) for subscript in equation.inputs]
     named = [expand(labels, len(dims) - len(labels) + 1) for labels, dims in zip(split, shapes, strict=True)]
@@ -100,7 +101,7 @@ def _kind_of_axis(label: str, named: list[Labels], output: Labels) -> int:
 
 
 def _plan_operand(plan: _Plan, part: _Part, kinds: dict[str, int]) -> _Part:
-    """An operand with its axes in order, each label once, and without those that are only its own."""
+    """Plan the steps of one operand: order its axes, take diagonals, and sum over labels that only this operand has."""
     appearance = {label: place for place, label in enumerate(kinds)}
     parts = [part]
     if list(part.labels) != sorted(part.labels, key=lambda label: (_FREE_LAST[kinds[label]], appearance[label])):
@@ -119,7 +120,7 @@ def _plan_operand(plan: _Plan, part: _Part, kinds: dict[str, int]) -> _Part:
 
 
 def _plan_product(plan: _Plan, operands: Sequence[_Part], kinds: dict[str, int]) -> _Part:
-    """Product of two operands: batch axes of both, then axes of the first and of the second only."""
+    """Plan the product of two operands: batch axes first, then the free axes of the first and of the second operand."""
     sizes = [dict(zip(operand.labels, operand.dims, strict=True)) for operand in operands]
     along = [tuple(label for label in operand.labels if kinds[label] in (_BROADCAST, _BATCH)) for operand in operands]
     dims = broadcast_dims(*(tuple(size[label] for label in labels) for size, labels in zip(sizes, along, strict=True)))

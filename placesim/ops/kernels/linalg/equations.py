@@ -1,4 +1,4 @@
-"""Equations of Einsum, taken apart.
+"""Parsing of Einsum's equations.
 
 Source: TensorFlow's `einsum_op_util.cc`.
 """
@@ -12,11 +12,11 @@ from placesim.core.errors import InvalidArgumentError
 
 ELLIPSIS = "..."
 Labels = tuple[str, ...]
-"""Labels of a tensor's axes; a broadcast axis, counted from the last one, is labelled `...0`, `...1` and so on."""
+"""Labels of a tensor's axes; broadcast axes are labelled `...0`, `...1` and so on, counted from the last."""
 
 
 class Equation(NamedTuple):
-    """A parsed equation: labels of each input and of the output."""
+    """A parsed equation: the subscripts of each input and of the output."""
 
     inputs: tuple[str, ...]
     output: str
@@ -24,7 +24,7 @@ class Equation(NamedTuple):
 
 @lru_cache(maxsize=1024)
 def parse_equation(equation: str) -> Equation:
-    """`ij,jk->ik`; InvalidArgumentError in TensorFlow's words where it has no arrow, or not one or two inputs."""
+    """Parse an equation such as `ij,jk->ik`. Raises InvalidArgumentError unless it has one arrow and one or two inputs."""
     sides = equation.split("->")
     if len(sides) != 2:
         raise InvalidArgumentError(f"Expecting exactly one '->' in einsum equation: {equation}")
@@ -46,7 +46,7 @@ def split_labels(subscript: str) -> Labels:
 
 
 def expand(labels: Labels, broadcast_rank: int) -> Labels:
-    """Labels with as many axes as there are in place of the ellipsis."""
+    """Replace the ellipsis by the labels of `broadcast_rank` broadcast axes."""
     axes = tuple(f"{ELLIPSIS}{axis}" for axis in reversed(range(broadcast_rank)))
     return tuple(name for label in labels for name in (axes if label == ELLIPSIS else (label,)))
 

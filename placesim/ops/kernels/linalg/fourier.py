@@ -1,4 +1,4 @@
-"""Fourier transforms over the last one, two or three dimensions, of complex and of real signals.
+"""Fourier transforms of complex and real signals, over the last one, two or three dimensions.
 
 Source: TensorFlow's `fft_ops.cc` for rules and error texts, `spectral_ops.cc` for shapes.
 """
@@ -6,6 +6,7 @@ Source: TensorFlow's `fft_ops.cc` for rules and error texts, `spectral_ops.cc` f
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from math import prod
 
 import numpy as np
@@ -27,13 +28,13 @@ def _check_rank(signal: Tensor, rank: int) -> None:
 
 
 def _transform_complex(transform: Transform, rank: int) -> Compute:
-    """The transform of the last `rank` axes, shaped as the signal; InvalidArgumentError for fewer axes."""
+    """Build the kernel of a transform over the last `rank` axes. It raises InvalidArgumentError for fewer axes."""
     axes = tuple(range(-rank, 0))
 
     def compute(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
         (signal,) = inputs
         _check_rank(signal, rank)
-        # numpy refuses axes without elements
+        # numpy rejects axes without elements
         return (transform(signal, axes=axes) if signal.size else signal,)
 
     return compute
@@ -43,7 +44,10 @@ def _transform_complex(transform: Transform, rank: int) -> Compute:
 
 
 def _transform_real(transform: Transform, rank: int, is_forward: bool) -> Compute:
-    """(signal, lengths `[rank]`) -> the transform of the last `rank` axes; InvalidArgumentError for what does not fit."""
+    """Build a kernel: (signal, lengths `[rank]`) -> the transform over the last `rank` axes.
+
+    The kernel raises InvalidArgumentError for lengths, ranks or types that do not fit.
+    """
     axes = tuple(range(-rank, 0))
 
     def compute(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
@@ -60,7 +64,7 @@ def _transform_real(transform: Transform, rank: int, is_forward: bool) -> Comput
 
 
 def _check_lengths(signal: Tensor, fft_length: Tensor, rank: int, is_forward: bool) -> tuple[int, ...]:
-    """The lengths of the transform, which may crop the signal but not pad it."""
+    """Return the lengths of the transform. Raises InvalidArgumentError if they would pad the signal; they may crop it."""
     _check_rank(signal, rank)
     if fft_length.shape != (rank,):
         raise InvalidArgumentError(f"fft_length must have shape [{rank}]")
@@ -69,9 +73,9 @@ def _check_lengths(signal: Tensor, fft_length: Tensor, rank: int, is_forward: bo
         if length < 0:
             raise InvalidArgumentError(f"fft_length[{index}] must >= 0, but got: {length}")
         axis = signal.ndim - rank + index
-        # backwards the last axis holds half a spectrum
+        # for the inverse transform, the last axis is half of the spectrum
         least = length // 2 + 1 if not is_forward and index == rank - 1 else length
-        # an axis without elements is not checked: there is nothing to transform
+        # an axis without elements is not checked
         if 0 < signal.shape[axis] < least:
             raise InvalidArgumentError(
                 f"Input dimension {axis} must have length of at least {least} but got: {signal.shape[axis]}"
@@ -88,57 +92,46 @@ def _check_types(attrs: Attrs, is_forward: bool) -> None:
 
 
 def _output_dims(lengths: Sequence[int], is_forward: bool) -> tuple[int, ...]:
-    """Output lengths: only half of a real signal's spectrum is kept, and half of -1 is 0 in C, which static shapes show."""
+    """The output's lengths; a forward transform keeps only half of a real signal's spectrum."""
     last = lengths[-1]
+    # as in C, half of an unknown length of -1 is 0
     return (*lengths[:-1], int(last / 2) + 1 if is_forward and last else last)
 
 
 def complex_transform(transform: Transform, rank: int) -> Kernel:
-    """The row of numpy's transform over the last `rank` dimensions, of `[batch..., signal...]` to the same shape.
-
-    Raises InvalidArgumentError for a lower rank.
-    """
-    return Kernel(_transform_complex(transform, rank), _build_infer_complex(rank), _transform_flops(rank, 5))
+    """Kernel of numpy's `transform` over the last `rank` dimensions; the output has the signal's shape."""
+    return Kernel(_transform_complex(transform, rank), partial(_infer_complex, rank=rank), _transform_flops(rank, 5))
 
 
 def real_transform(transform: Transform, rank: int, is_forward: bool) -> Kernel:
-    """The row of numpy's transform of real signals to half a spectrum (forward), or back.
+    """Kernel of numpy's transform of real signals to half of the spectrum (forward), or back.
 
-    `[batch..., lengths...]` and `[batch..., lengths[:-1]..., lengths[-1] // 2 + 1]`; the second input is `fft_length [rank]`.
-    Raises InvalidArgumentError for another one, for lengths that the signal does not have, and types that do not belong
-    together.
+    Signals are `[batch..., lengths...]`, spectra `[batch..., lengths[:-1]..., lengths[-1] // 2 + 1]`; the second input has the
+    lengths.
     """
-    return Kernel(_transform_real(transform, rank, is_forward), _build_infer_real(rank, is_forward), _transform_flops(rank, 2))
+    infer = partial(_infer_real, rank=rank, is_forward=is_forward)
+    return Kernel(_transform_real(transform, rank, is_forward), infer, _transform_flops(rank, 2))
 
 
-# --- shape functions ------------------------------------------------------------------------------------------------
+# --- shape functions and costs --------------------------------------------------------------------------------------
 
 
-def _build_infer_complex(rank: int) -> Callable[[ShapeContext], tuple[Dims]]:
-    def infer(context: ShapeContext) -> tuple[Dims]:
-        return (with_rank_at_least(context.shapes[0], rank),)
-
-    return infer
+def _infer_complex(context: ShapeContext, rank: int) -> tuple[Dims]:
+    return (with_rank_at_least(context.shapes[0], rank),)
 
 
-def _build_infer_real(rank: int, is_forward: bool) -> Callable[[ShapeContext], tuple[Dims]]:
-    def infer(context: ShapeContext) -> tuple[Dims]:
-        dims = with_rank_at_least(context.shapes[0], rank)
-        with_value(with_rank(context.shapes[1], 1)[0], rank)
-        lengths = context.value(1)
-        known = [-1] * rank if lengths is None else _output_dims([int(length) for length in lengths], is_forward)
-        for index, dim in enumerate(known):
-            dims = replace_dim(dims, index - rank, dim)
-        return (dims,)
-
-    return infer
-
-
-# --- costs ----------------------------------------------------------------------------------------------------------
+def _infer_real(context: ShapeContext, rank: int, is_forward: bool) -> tuple[Dims]:
+    dims = with_rank_at_least(context.shapes[0], rank)
+    with_value(with_rank(context.shapes[1], 1)[0], rank)
+    lengths = context.value(1)
+    known = [-1] * rank if lengths is None else _output_dims([int(length) for length in lengths], is_forward)
+    for index, dim in enumerate(known):
+        dims = replace_dim(dims, index - rank, dim)
+    return (dims,)
 
 
 def _transform_flops(rank: int, factor: int) -> Flops:
-    """`factor * n * log2(n)` for each signal of n elements: 5 for complex ones, half of that for real ones."""
+    """Cost of `factor * n * log2(n)` for each signal of n elements; the usual factor is 5 for complex signals."""
 
     def flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs) -> int:
         largest = max(inputs[0] or (), outputs[0] or (), key=elements)

@@ -36,7 +36,7 @@ from placesim.ops.kernels.shapes import (
 
 
 def multiply(a: Tensor, b: Tensor, dtype: DataType) -> Tensor:
-    """`[..., m, k]` times `[..., k, n]`, with numpy's broadcasting of the batch dimensions; all of TensorFlow type `dtype`."""
+    """`[..., m, k]` times `[..., k, n]`, with batch dimensions broadcast; operands and result are of type `dtype`."""
     if is_narrow(dtype.numpy):
         return product(a.astype(np.float32), b.astype(np.float32)).astype(dtype.numpy)
     return product(a, b, taken())
@@ -52,24 +52,20 @@ def adjoint(matrix: Tensor) -> Tensor:
 
 
 def compute_matmul(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
-    """`[m, k]` times `[k, n]`, each transposed before where the attrs say so.
+    """`[m, k]` times `[k, n]`, each transposed first if attr `transpose_a` or `transpose_b` says so.
 
     Raises InvalidArgumentError for inputs that are not matrices, or whose inner dimensions differ.
     """
     a, b = inputs
-    if a.ndim != 2 or b.ndim != 2:
-        raise _not_two_matrices(a, b)
+    if a.ndim != b.ndim:
+        raise _different_ranks(a, b)
+    if a.ndim != 2:
+        raise InvalidArgumentError(f"In[0] and In[1] ndims must be == 2: {a.ndim}")
     left = a.T if attrs["transpose_a"] else a
     right = b.T if attrs["transpose_b"] else b
     if left.shape[1] != right.shape[0]:
         raise _incompatible(a, b)
     return (multiply(left, right, attrs["T"]),)
-
-
-def _not_two_matrices(a: Tensor, b: Tensor) -> InvalidArgumentError:
-    if a.ndim != b.ndim:
-        return _different_ranks(a, b)
-    return InvalidArgumentError(f"In[0] and In[1] ndims must be == 2: {a.ndim}")
 
 
 def _different_ranks(a: Tensor, b: Tensor) -> InvalidArgumentError:
@@ -84,7 +80,7 @@ def _incompatible(a: Tensor, b: Tensor) -> InvalidArgumentError:
 
 
 def compute_batch_matmul(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
-    """`[..., m, k]` times `[..., k, n]` where both have the same batch dimensions.
+    """`[..., m, k]` times `[..., k, n]` with equal batch dimensions.
 
     Raises InvalidArgumentError for ranks or batch dimensions that differ, ranks below 2, and inner dimensions that differ.
     """
@@ -102,7 +98,7 @@ def compute_batch_matmul(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor
 
 
 def compute_broadcast_matmul(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
-    """`[..., m, k]` times `[..., k, n]` where the batch dimensions broadcast; the inputs are cast to the output's type.
+    """`[..., m, k]` times `[..., k, n]` with batch dimensions broadcast; the inputs are cast to the output's type.
 
     Raises InvalidArgumentError for ranks below 2, batch dimensions that do not fit, and inner dimensions that differ.
     """
@@ -114,14 +110,14 @@ def compute_broadcast_matmul(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Te
 
 
 def check_matrices(*inputs: Tensor) -> None:
-    """InvalidArgumentError for an input of rank below 2."""
+    """Raises InvalidArgumentError for an input of rank below 2."""
     for index, tensor in enumerate(inputs):
         if tensor.ndim < 2:
             raise InvalidArgumentError(f"In[{index}] ndims must be >= 2: {tensor.ndim}")
 
 
 def check_broadcast_batches(a: Tensor, b: Tensor) -> None:
-    """InvalidArgumentError if the batch dimensions do not broadcast."""
+    """Raises InvalidArgumentError if the batch dimensions do not broadcast."""
     if broadcast_dims(a.shape[:-2], b.shape[:-2]) is None:
         raise InvalidArgumentError(
             "In[0] and In[1] must have compatible batch dimensions: " + " vs. ".join(format_dims(t.shape) for t in (a, b))
@@ -140,9 +136,10 @@ def _multiply_batches(a: Tensor, b: Tensor, attrs: Attrs, dtype: DataType) -> Te
 
 
 def compute_sparse_matmul(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
-    """`[m, k]` times `[k, n]` of float or bfloat16, in float; `a_is_sparse` is a hint, and `0 * nan` of a sparse side is 0.
+    """`[m, k]` times `[k, n]` of float or bfloat16, computed in float.
 
-    Raises InvalidArgumentError for inputs that are not matrices, or whose inner dimensions differ.
+    Attrs `a_is_sparse` and `b_is_sparse` make a zero of that input times NaN or infinity zero. Raises InvalidArgumentError for
+    inputs that are not matrices, or whose inner dimensions differ.
     """
     a, b = inputs
     for name, matrix in zip("ab", inputs, strict=True):
@@ -157,19 +154,19 @@ def compute_sparse_matmul(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tenso
 
 
 def _multiply_sparse(left: Tensor, right: Tensor, attrs: Attrs) -> Tensor:
-    """The zeros of the sparse side (the left one where both are) are skipped, so that they cannot meet a nan or inf."""
+    """The product without the zeros of the sparse side (the left side if both are sparse), which TensorFlow skips."""
     sparse, dense = (left, right) if attrs["a_is_sparse"] else (right, left)
-    # without a NaN or an infinity a zero that is skipped makes no difference
+    # skipping zeros makes a difference only for NaN and infinity
     if not (attrs["a_is_sparse"] or attrs["b_is_sparse"]) or np.isfinite(dense).all():
         return multiply(left, right, FLOAT)
-    # only where something is not finite: each product by itself, so that those of skipped zeros can be left out
+    # compute each product separately, so that those of zeros can be left out
     products = left[:, :, None] * right[None, :, :]
     skipped = (sparse == 0)[:, :, None] if attrs["a_is_sparse"] else (sparse == 0)[None, :, :]
     total: Tensor = np.where(skipped, np.float32(0), products).sum(1, dtype=np.float32)
     return total
 
 
-# --- shape functions ------------------------------------------------------------------------------------------------
+# --- shape functions, costs and memory ------------------------------------------------------------------------------
 
 
 def _last_two(dims: Dims, swap: bool) -> tuple[int, int]:
@@ -178,7 +175,7 @@ def _last_two(dims: Dims, swap: bool) -> tuple[int, int]:
 
 
 def infer_matmul(context: ShapeContext) -> tuple[Dims]:
-    """Two matrices with the same inner dimension -> `[rows, columns]`."""
+    """Static shape of the product of two matrices, `[rows, columns]`. Raises ShapeError if they do not fit."""
     a, b = (with_rank(dims, 2) for dims in context.shapes)
     rows, inner_a = reversed(a) if context.attrs["transpose_a"] else a
     inner_b, columns = reversed(b) if context.attrs["transpose_b"] else b
@@ -207,9 +204,6 @@ def _infer_product(a: Dims, b: Dims, attrs: Attrs) -> tuple[int, int]:
     return rows, columns
 
 
-# --- costs ----------------------------------------------------------------------------------------------------------
-
-
 def _matmul_flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs) -> int:
     (a,) = inputs[:1]
     return 2 * elements(outputs[0]) * (a or (0, 0))[0 if attrs["transpose_a"] else 1]
@@ -219,11 +213,8 @@ def _batch_matmul_flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: 
     return 2 * elements(outputs[0]) * _last_two(inputs[0], attrs["adj_x"])[1]
 
 
-# --- memory ---------------------------------------------------------------------------------------------------------
-
-
 def matmul_memory(memory: KernelMemory) -> None:
-    """Half and bfloat16 are multiplied in float copies of both inputs and the output."""
+    """The output; half and bfloat16 also have float copies of both inputs and the output."""
     memory.allocate()
     a, b, product = *memory.inputs, *memory.outputs
     if is_narrow(a.dtype.numpy) and a.dtype is b.dtype and product.elements and a.elements:

@@ -1,4 +1,4 @@
-"""Batches of matrices: what decompositions and solvers ask of their inputs, and the shape functions and costs they share.
+"""Batches of matrices: input checks, shape functions and costs that decompositions and solvers share.
 
 Source: TensorFlow's `linalg_ops_common.cc` for rules and error texts, `linalg_ops.cc` for shapes.
 """
@@ -14,11 +14,11 @@ from placesim.ops.attributes import Attrs
 from placesim.ops.kernels.kernel import Flops, Tensor, elements
 from placesim.ops.kernels.memory_rules import KernelMemory
 from placesim.ops.kernels.precision import wide_dtype
-from placesim.ops.kernels.shapes import Dims, ShapeContext, concatenate, merge_dim, subshape, with_rank_at_least
+from placesim.ops.kernels.shapes import Dims, ShapeContext, merge_dim, subshape, with_rank_at_least
 
 
 def check_batches(*inputs: Tensor) -> None:
-    """InvalidArgumentError unless all are of rank 2 or more, with the same rank and the same batch dimensions."""
+    """Raises InvalidArgumentError unless all have the same rank, of 2 or more, and the same batch dimensions."""
     first = inputs[0]
     if first.ndim < 2:
         raise InvalidArgumentError(f"Input tensor 0 must have rank >= 2, got {first.ndim}")
@@ -42,18 +42,18 @@ def widen(tensor: Tensor) -> Tensor:
 
 
 def one_by_one(function: Callable[[Tensor], Tensor], matrices: Tensor) -> Tensor:
-    """A function of one matrix on each of `[..., n, n]`: `[..., n, n]` again."""
+    """Apply a function that keeps a matrix's shape to each matrix of `[..., n, n]`."""
     outputs = np.empty_like(matrices)
     for index in np.ndindex(matrices.shape[:-2]):
         outputs[index] = function(matrices[index])
     return outputs
 
 
-# --- shape functions ------------------------------------------------------------------------------------------------
+# --- shape functions, costs and memory ------------------------------------------------------------------------------
 
 
 def square(dims: Dims) -> Dims:
-    """The shape with its last two dimensions made one; ShapeError if they differ or the rank is below 2."""
+    """The shape with its last two dimensions merged. Raises ShapeError if they differ or the rank is below 2."""
     dims = with_rank_at_least(dims, 2)
     if dims is None:
         return None
@@ -62,51 +62,33 @@ def square(dims: Dims) -> Dims:
 
 
 def smaller(one: int, two: int) -> int:
-    """Smaller of two dimensions; 0 even if the other one is unknown."""
+    """The smaller of two dimensions, -1 if unknown; 0 is the smaller even of an unknown dimension."""
     if 0 in (one, two):
         return 0
     return -1 if one < 0 or two < 0 else min(one, two)
 
 
-def with_matrix(batch: Dims, *dims: int) -> Dims:
-    """Shape of a batch of vectors or matrices; None for an unknown batch shape."""
-    return concatenate(batch, dims)
-
-
 def infer_square(context: ShapeContext) -> tuple[Dims]:
-    """One output, shaped as the first input, which is a batch of square matrices."""
+    """Static shape of the first input, which must be a batch of square matrices."""
     return (square(context.shapes[0]),)
 
 
-def infer_batch(context: ShapeContext) -> tuple[Dims, ...]:
-    """`[..., n, n]` -> `[...]`: every output has a number for each matrix of the first input."""
-    return (subshape(_square_last_first(context.shapes[0]), 0, -2),)
-
-
-def _square_last_first(dims: Dims) -> Dims:
-    dims = with_rank_at_least(dims, 2)
+def infer_batch(context: ShapeContext, outputs: int = 1) -> tuple[Dims, ...]:
+    """`[..., n, n]` -> `[...]`: each output has one number for each matrix of the first input."""
+    dims = with_rank_at_least(context.shapes[0], 2)
     if dims is not None:
-        # the order in which the error names the two
+        # this order determines the order in the error
         merge_dim(dims[-1], dims[-2])
-    return dims
-
-
-def infer_two_batches(context: ShapeContext) -> tuple[Dims, Dims]:
-    """`[..., n, n]` -> two outputs `[...]`."""
-    (batch,) = infer_batch(context)
-    return batch, batch
+    return (subshape(dims, 0, -2),) * outputs
 
 
 def build_infer_nothing(outputs: int) -> Callable[[ShapeContext], tuple[Dims, ...]]:
-    """The shape function of an op of long ago: nothing is known of its outputs."""
+    """Build the shape function of an old op: the shapes of its outputs are unknown."""
 
     def infer(context: ShapeContext) -> tuple[Dims, ...]:
         return (None,) * outputs
 
     return infer
-
-
-# --- costs ----------------------------------------------------------------------------------------------------------
 
 
 def cubic(factor: float) -> Flops:
@@ -119,13 +101,10 @@ def cubic(factor: float) -> Flops:
     return flops
 
 
-# --- memory ---------------------------------------------------------------------------------------------------------
-
-
 def decomposition_memory(memory: KernelMemory) -> None:
-    """Each output, in order, over the first input of its size that no output before it lies over.
+    """Each output reuses the first input that fits and that no earlier output reuses.
 
-    Most kernels of batches of matrices do so; that of MatrixSolve and those like it allocate.
+    Most kernels of batches of matrices do so, but MatrixSolve and similar kernels allocate.
     """
     inputs = range(len(memory.inputs))
     for output in range(len(memory.outputs)):

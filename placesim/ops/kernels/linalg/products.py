@@ -1,6 +1,6 @@
-"""Products of matrices, cut into parts that the threads of an op share.
+"""Matrix products, split into parts that the threads of an op share.
 
-The cuts depend on the shapes alone, so that the rounding is the same for any number of threads.
+The split depends only on the shapes, so that rounding is the same for any number of threads.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from placesim.ops.kernels.kernel import Tensor
 from placesim.ops.process.intra_op_threads import spread
 
 PART_WORK = 1 << 23
-"""Multiplications in a part, at least: a tenth of a millisecond, many times what it costs to hand a part over."""
+"""Minimum multiplications in a part: a tenth of a millisecond, many times the cost of starting a part."""
 PART_LENGTH = 1 << 10
 """Minimum rows or columns per part if there are more than two parts, since each part reads the whole other matrix."""
 MOST_PARTS = 16
 SMALL_PRODUCT = 1_000_000
-"""Multiplications that BLAS does without packing the matrices first."""
+"""Maximum multiplications of a product for which BLAS does not pack the matrices first."""
 THIN_MATRIX = 10_000
-"""Elements of a right matrix which is so small that packing the left one would be a good part of the work."""
+"""Maximum elements of a right matrix for which packing the left matrix would be a large part of the work."""
 FEW_TERMS = 1 << 5
 """Number of summed terms below which writing a large output dominates: BLAS clears, reads and writes it when packing."""
 FEW_ROWS = 1 << 5
@@ -32,15 +32,15 @@ FEW_ROWS = 1 << 5
 BROAD_MATRIX = 1 << 16
 """Maximum elements of the small matrix beside a large one, so that it stays in a processor's cache."""
 SUMMED = 0
-"""Marks the summed axis of a product, where axes are counted from the end."""
+"""Stands for the summed axis of a product; other axes are counted from the end, as negative numbers."""
 THIN_OUTPUT = 10_000
-"""Elements of an output which is so small that both matrices are long rows of small products to add up."""
+"""Maximum elements of an output that is computed as a sum of small products."""
 
 
 def product(left: Tensor, right: Tensor, begin: Begin = nothing_follows) -> Tensor:
-    """`[..., m, k]` times `[..., k, n]`, with numpy's broadcasting of the axes before.
+    """`[..., m, k]` times `[..., k, n]`, with batch axes broadcast.
 
-    What `begin` gives is done to parts that are whole rows, where there are such.
+    `begin` is an epilogue. It is applied only if the product is split along its first axis.
     """
     if left.ndim == right.ndim == 2:
         if left.size * right.shape[1] < 2 * PART_WORK:
@@ -57,7 +57,7 @@ def product(left: Tensor, right: Tensor, begin: Begin = nothing_follows) -> Tens
 
 
 def multiply_into(output: Tensor, left: Tensor, right: Tensor, finish: Finish = leave) -> None:
-    """Write the product to `output`, which must not overlap the operands; `finish` is called for all rows."""
+    """Write the product to `output`, which must not overlap the operands; `finish` is called once for each row."""
     if output.ndim == left.ndim == right.ndim == 2 and _is_turned(left, right):
         found = np.empty((right.shape[1], len(left)), output.dtype)
         multiply_into(found, right.T, left.T)
@@ -78,9 +78,9 @@ def multiply_into(output: Tensor, left: Tensor, right: Tensor, finish: Finish = 
 
 
 def cut_of(shape: Sequence[int], depth: int, is_flat: bool) -> tuple[int, int]:
-    """(into how many parts a product `[..., rows, columns]` with `depth` terms a sum is cut, along which axis from the end).
+    """(number of parts, axis) for splitting a product `[..., rows, columns]`, whose elements are sums of `depth` terms.
 
-    The axis is `SUMMED` for that of the terms.  `is_flat`: the product and its left side are matrices.
+    The axis is counted from the end, or is `SUMMED`.  `is_flat` means that the product and its left side are matrices.
     """
     elements = prod(shape)
     count = min(MOST_PARTS, elements * depth // PART_WORK)
@@ -88,18 +88,16 @@ def cut_of(shape: Sequence[int], depth: int, is_flat: bool) -> tuple[int, int]:
         return 1, SUMMED
     if is_flat and _is_thin(elements, depth):
         return shares_within(count), SUMMED
-    # the longest batch axis, if there is one; else rows or columns, of which each part reads the whole other matrix
+    # the longest batch axis, or without one the rows or columns, for which each part reads the whole other matrix
     axis = max(range(-len(shape), -2), key=lambda a: shape[a], default=-2)
     if shape[axis] == 1 or axis == -2:
-        axis = -2 if 2 * shape[-2] >= shape[-1] else -1  # rows rather, which follow one another in memory
+        axis = -2 if 2 * shape[-2] >= shape[-1] else -1  # rows are preferred, since they are contiguous
         count = min(count, max(2, shape[axis] // PART_LENGTH))
     return min(shares_within(count), shape[axis]), axis
 
 
 def _is_turned(left: Tensor, right: Tensor) -> bool:
-    """Whether a few rows are multiplied by a large column-major matrix, which is then read from the left in its memory
-    order.
-    """
+    """Whether the left matrix has a few rows, and the right one is large and column-major, so that transposing is faster."""
     return len(left) <= FEW_ROWS < len(right) and left.size <= BROAD_MATRIX < right.size and right.strides[0] < right.strides[1]
 
 
@@ -108,7 +106,7 @@ def _is_thin(elements: int, depth: int) -> bool:
 
 
 def _multiply_parts(output: Tensor, left: Tensor, right: Tensor, count: int, axis: int, finish: Finish) -> None:
-    """Compute `count` parts along an output axis; `finish` is called for the rows of each if that is the first axis."""
+    """Compute a product in `count` parts along an output axis; `finish` must do nothing unless this is the first axis."""
     rows = prod(output.shape[1:-1])
 
     def multiply(part: slice) -> None:
@@ -121,7 +119,7 @@ def _multiply_parts(output: Tensor, left: Tensor, right: Tensor, count: int, axi
 
 
 def _add_up(output: Tensor, left: Tensor, right: Tensor, count: int) -> None:
-    """Compute `count` parts along the summed axis, and add them."""
+    """Compute a product in `count` parts along the summed axis, and add the parts."""
     sums = np.empty((count, *output.shape), output.dtype)
     cuts = list(even_parts(len(right), count))
 
@@ -133,7 +131,7 @@ def _add_up(output: Tensor, left: Tensor, right: Tensor, count: int) -> None:
 
 
 def multiply_part(output: Tensor, left: Tensor, right: Tensor) -> None:
-    """A part in one thread; long matrices beside a thin one are a row of small products."""
+    """Compute a part in one thread, as several small products if one matrix is long and the other thin."""
     if output.ndim == left.ndim == 2 and _is_thin(output.size, left.shape[1]):
         length = _piece(len(right), SMALL_PRODUCT // output.size)
         whole = len(right) // length * length
@@ -160,7 +158,7 @@ def _piece(total: int, longest: int) -> int:
 
 
 def _take(tensor: Tensor, axis: int, part: slice) -> Tensor:
-    """A part along an axis, counted from the end; the whole where the tensor is broadcast along it."""
+    """A part of a tensor along an axis, counted from the end; the whole tensor if the axis is broadcast."""
     if tensor.ndim < -axis or tensor.shape[axis] == 1:
         return tensor
     index: tuple[Any, ...] = (..., part, *(slice(None),) * (-axis - 1))

@@ -44,7 +44,7 @@ from placesim.ops.kernels.shapes import (
 
 
 def compute_inverse(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
-    """The inverses of `[..., n, n]`, or of their adjoints; InvalidArgumentError for others, and if there is none."""
+    """The inverses of `[..., n, n]` or of the adjoints. Raises InvalidArgumentError for other shapes and singular matrices."""
     (matrix,) = inputs
     check_square(matrix)
     wide = widen(matrix)
@@ -56,7 +56,7 @@ def compute_inverse(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
 
 
 def compute_solve(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
-    """`[..., n, n]` and `[..., n, k]` -> the solutions `[..., n, k]` of the system, or of its adjoint.
+    """(matrices `[..., n, n]`, right-hand sides `[..., n, k]`) -> the solutions `[..., n, k]` for the matrices or adjoints.
 
     Raises InvalidArgumentError for shapes that do not fit, and a matrix that is not invertible.
     """
@@ -77,10 +77,10 @@ def _check_rows(matrix: Tensor, rhs: Tensor) -> None:
 
 
 def compute_least_squares(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
-    """`[..., m, n]`, `[..., m, k]` and a scalar -> the solutions `[..., n, k]` with the least squares.
+    """(matrices `[..., m, n]`, right-hand sides `[..., m, k]`, regularizer) -> least-squares solutions `[..., n, k]`.
 
-    The fast way is by normal equations, the other of the least norm. Raises InvalidArgumentError for shapes that do not fit, a
-    regularizer that is not a scalar or is negative, and, the fast way, a matrix of too low rank.
+    With attr `fast` they are computed by normal equations, else they have the minimum norm. Raises InvalidArgumentError for
+    shapes that do not fit, a regularizer that is not a scalar or is negative, and with `fast` a rank-deficient matrix.
     """
     matrix, rhs, regularizer = inputs
     check_batches(matrix, rhs)
@@ -88,7 +88,7 @@ def compute_least_squares(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tenso
     batch, columns = matrix.shape[:-2], matrix.shape[-1]
     solution = np.zeros((*batch, columns, rhs.shape[-1]), matrix.dtype)
     for index in np.ndindex(batch):
-        # for each matrix, so that it is not looked at where there is none
+        # inside of the loop, since TensorFlow does not check it for an empty batch
         _check_regularizer(regularizer)
         if matrix[index].size and rhs[index].size:
             solution[index] = _least_squares(matrix[index], rhs[index], float(regularizer), attrs["fast"])
@@ -104,12 +104,12 @@ def _check_regularizer(regularizer: Tensor) -> None:
 
 def _least_squares(matrix: Tensor, rhs: Tensor, regularizer: float, fast: bool) -> Tensor:
     if not fast:
-        if not np.isfinite(matrix).all():  # of which TensorFlow's decomposition finds no rank
+        if not np.isfinite(matrix).all():  # TensorFlow's decomposition finds a rank of 0
             return np.zeros((matrix.shape[1], rhs.shape[1]), matrix.dtype)
         return np.linalg.lstsq(matrix, rhs)[0]
     rows, columns = matrix.shape
     transposed = adjoint(matrix)
-    # the smaller of the two products, which is the one that may be invertible
+    # the smaller of the two products, since the larger is singular
     gramian = transposed @ matrix if rows >= columns else matrix @ transposed
     gramian += np.eye(len(gramian), dtype=matrix.dtype) * matrix.dtype.type(regularizer)
     remedy = "a larger l2_regularizer" if rows >= columns else "an l2_regularizer"
@@ -133,9 +133,9 @@ def _solve_factored(factor: Tensor, rhs: Tensor) -> Tensor:
 
 
 def substitute(matrix: Tensor, rhs: Tensor, lower: bool) -> Tensor:
-    """Forward or back substitution in `[..., n, n]`, of which one triangle is read; batch dimensions broadcast.
+    """Solve triangular systems `[..., n, n]` by forward (`lower`) or back substitution; batch dimensions broadcast.
 
-    A zero on the diagonal gives an infinity, not an error.
+    Only the triangle is read. A zero on the diagonal gives an infinity, not an error.
     """
     size = matrix.shape[-1]
     batch = np.broadcast_shapes(matrix.shape[:-2], rhs.shape[:-2])
@@ -148,9 +148,9 @@ def substitute(matrix: Tensor, rhs: Tensor, lower: bool) -> Tensor:
 
 
 def compute_triangular_solve(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
-    """`[..., n, n]`, of which one triangle counts, or its adjoint, and `[..., n, k]` -> the solutions `[..., n, k]`.
+    """(triangular matrices `[..., n, n]`, right-hand sides `[..., n, k]`) -> the solutions `[..., n, k]`.
 
-    Batch dimensions broadcast. Raises InvalidArgumentError for shapes that do not fit; a zero on the diagonal is none.
+    Batch dimensions broadcast. Raises InvalidArgumentError for shapes that do not fit, but not for a zero on the diagonal.
     """
     matrix, rhs = inputs
     check_matrices(matrix, rhs)
@@ -159,7 +159,7 @@ def compute_triangular_solve(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Te
             f"In[0] matrices in the last dimensions must be square ({matrix.shape[-1]} =/= {matrix.shape[-2]})"
         )
     _check_same_size(matrix, rhs, attrs)
-    # the adjoint of a lower triangle is an upper one
+    # the adjoint of a lower triangular matrix is upper triangular
     wide = adjoint(widen(matrix)) if attrs["adjoint"] else widen(matrix)
     solution = substitute(wide, widen(rhs), attrs["lower"] != attrs["adjoint"])
     return (solution.astype(matrix.dtype, copy=False),)
@@ -175,7 +175,7 @@ def _check_same_size(matrix: Tensor, rhs: Tensor, attrs: Attrs) -> None:
 
 
 def compute_banded_solve(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
-    """The same where the triangle is given as bands `[..., bands, n]`, the diagonal first (last for an upper one).
+    """Like `compute_triangular_solve`, with bands `[..., bands, n]`; the diagonal is first, or last for upper triangles.
 
     Raises InvalidArgumentError for shapes that do not fit, inputs without elements, and a zero on the first matrix's diagonal.
     """
@@ -183,22 +183,19 @@ def compute_banded_solve(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor
     check_matrices(bands, rhs)
     for index, tensor in enumerate(inputs):
         if not tensor.size:
-            raise InvalidArgumentError(f"In[{index}] must not be an empty tensor: {_describe_empty(tensor, attrs)}")
+            shown = f"Tensor<type: {attrs['T'].name} shape: {format_dims(tensor.shape)} values: >"
+            raise InvalidArgumentError(f"In[{index}] must not be an empty tensor: {shown}")
     _check_same_size(bands, rhs, attrs)
     diagonal = bands.reshape(-1, *bands.shape[-2:])[0, 0 if attrs["lower"] else -1]
-    if (diagonal == 0).any():  # TensorFlow looks at the first matrix only
+    if (diagonal == 0).any():  # TensorFlow checks only the first matrix
         raise InvalidArgumentError("Input matrix is not invertible.")
     matrix = _from_bands(bands, attrs["lower"])
     wide = adjoint(matrix) if attrs["adjoint"] else matrix
     return (substitute(wide, rhs, attrs["lower"] != attrs["adjoint"]),)
 
 
-def _describe_empty(tensor: Tensor, attrs: Attrs) -> str:
-    return f"Tensor<type: {attrs['T'].name} shape: {format_dims(tensor.shape)} values: >"
-
-
 def _from_bands(bands: Tensor, lower: bool) -> Tensor:
-    """`[..., n, n]`: a lower band's padding is on the left, an upper one's on the right."""
+    """Bands -> matrices `[..., n, n]`; the padding of lower bands is on the left, of upper bands on the right."""
     count, size = bands.shape[-2:]
     matrix = np.zeros((*bands.shape[:-2], size, size), bands.dtype)
     for band in range(min(count, size)):
@@ -214,9 +211,9 @@ def _from_bands(bands: Tensor, lower: bool) -> Tensor:
 
 
 def compute_tridiagonal_solve(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
-    """Diagonals `[..., 3, n]` (above, on and below the main one) and rhs `[..., n, k]` -> `[..., n, k]`.
+    """(diagonals `[..., 3, n]`: super-, main and subdiagonal; right-hand sides `[..., n, k]`) -> solutions `[..., n, k]`.
 
-    NaN where there is no solution. Raises InvalidArgumentError for shapes that do not fit, and `perturb_singular` without
+    A singular system gives NaN. Raises InvalidArgumentError for shapes that do not fit, and `perturb_singular` without
     pivoting.
     """
     diagonals, rhs = inputs
@@ -245,14 +242,14 @@ def compute_tridiagonal_solve(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[T
 
 
 def _triangularize(diagonals: Tensor, rhs: Tensor, pivoting: bool) -> tuple[Tensor, Tensor]:
-    """Gaussian elimination, with rows exchanged where that gives the larger pivot.
+    """Eliminate the subdiagonal; with `pivoting`, neighbouring rows are exchanged if this gives a larger pivot.
 
-    Gives the diagonal of the upper factor and the two beside it `[3, ..., n]`, and the right-hand sides so far.
+    Returns (the upper factor's main diagonal and the two diagonals above it, `[3, ..., n]`; the right-hand sides).
     """
     above, main, below = (diagonals[..., row, :] for row in range(3))
     upper: Any = np.stack([main, above, np.zeros_like(main)])
     solution = rhs.copy()
-    # the last number above the diagonal and the first one below it stand outside of the matrix
+    # the last element of the superdiagonal and the first of the subdiagonal are outside of the matrix
     upper[1, ..., -1] = 0
     for row in range(rhs.shape[-2] - 1):
         here, following = upper[..., row].copy(), upper[..., row + 1].copy()
@@ -260,7 +257,7 @@ def _triangularize(diagonals: Tensor, rhs: Tensor, pivoting: bool) -> tuple[Tens
         swap = pivoting & (np.abs(here[0]) < np.abs(lower))
         pivot = np.where(swap, lower, here[0])
         eliminated = np.where(swap, here[0], lower)
-        # nothing to eliminate, also under a pivot of zero
+        # a zero needs no elimination, even under a pivot of zero
         factor = np.where(eliminated == 0, 0, eliminated / pivot)
         beside = np.where(swap, following[:2], np.stack([here[1], np.zeros_like(lower)]))
         other = np.where(swap, np.stack([here[1], np.zeros_like(lower)]), following[:2])
@@ -273,7 +270,7 @@ def _triangularize(diagonals: Tensor, rhs: Tensor, pivoting: bool) -> tuple[Tens
 
 
 def _perturb(upper: Tensor) -> None:
-    """Replace pivots negligible beside the largest element by its rounding error."""
+    """Add the largest element's rounding error to pivots that are smaller than it."""
     limits = np.finfo(upper.dtype)
     tolerance = np.maximum(limits.eps * np.abs(upper).max(axis=(0, -1)), limits.tiny)[..., None]
     pivots = upper[0]
@@ -291,7 +288,7 @@ def _substitute_back(upper: Tensor, solution: Tensor) -> None:
 
 
 def compute_tridiagonal_matmul(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
-    """Three diagonals `[..., 1, m]` times `[..., m, k]` -> `[..., m, k]`; InvalidArgumentError for shapes that do not fit."""
+    """Three diagonals `[..., 1, m]` times `[..., m, k]` -> `[..., m, k]`. Raises InvalidArgumentError for other shapes."""
     check_batches(*inputs)
     above, main, below, rhs = inputs
     for name, diagonal in (("superdiagonal", above), ("main diagonal", main), ("subdiagonal", below)):
@@ -303,7 +300,7 @@ def compute_tridiagonal_matmul(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[
     return (product,)
 
 
-# --- shape functions ------------------------------------------------------------------------------------------------
+# --- shape functions and costs --------------------------------------------------------------------------------------
 
 
 def _dim(dims: Dims, axis: int) -> int:
@@ -311,7 +308,7 @@ def _dim(dims: Dims, axis: int) -> int:
 
 
 def infer_solve(context: ShapeContext) -> tuple[Dims]:
-    """A square system: `[..., n, n]` and `[..., n, k]` -> `[..., n, k]`."""
+    """Static shape: matrices `[..., n, n]` and right-hand sides `[..., n, k]` -> `[..., n, k]`."""
     return (_infer_system(square(context.shapes[0]), context.shapes[1], is_square=True),)
 
 
@@ -330,14 +327,14 @@ def _infer_system(matrix: Dims, rhs: Dims, is_square: bool) -> Dims:
 
 
 def infer_triangular_solve(context: ShapeContext) -> tuple[Dims]:
-    """`[..., n, n]` and `[..., n, k]` -> `[..., n, k]`, where the batch dimensions broadcast."""
+    """`[..., n, n]` and `[..., n, k]` -> `[..., n, k]`, with batch dimensions broadcast."""
     return (_infer_broadcast_system(square(context.shapes[0]), with_rank_at_least(context.shapes[1], 2)),)
 
 
 def infer_banded_solve(context: ShapeContext) -> tuple[Dims]:
-    """`[..., bands, n]` and `[..., n, k]` -> `[..., n, k]`, where the batch dimensions broadcast.
+    """`[..., bands, n]` and `[..., n, k]` -> `[..., n, k]`, with batch dimensions broadcast.
 
-    Raises ShapeError for no bands, or more than the matrix has rows.
+    Raises ShapeError for no bands, or more bands than rows.
     """
     bands, rhs = (with_rank_at_least(dims, 2) for dims in context.shapes)
     count, size = _dim(bands, -2), _dim(bands, -1)
@@ -363,7 +360,7 @@ def infer_tridiagonal_solve(context: ShapeContext) -> tuple[Dims]:
 
 
 def infer_tridiagonal_matmul(context: ShapeContext) -> tuple[Dims]:
-    """Three of `[..., 1, m]` and `[..., m, k]` -> `[..., m, k]`."""
+    """Three diagonals `[..., 1, m]` and `[..., m, k]` -> `[..., m, k]`."""
     above, main, below, rhs = (with_rank_at_least(dims, 2) for dims in context.shapes)
     diagonals = merge(above, main)
     for diagonal in (above, main, below):
@@ -372,9 +369,6 @@ def infer_tridiagonal_matmul(context: ShapeContext) -> tuple[Dims]:
     merge_dim(_dim(diagonals, -1), _dim(rhs, -2))
     with_value(_dim(diagonals, -2), 1)
     return (rhs,)
-
-
-# --- costs ----------------------------------------------------------------------------------------------------------
 
 
 def _general_flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs) -> int:

@@ -1,6 +1,6 @@
 """Activation functions and their gradients, elementwise; half precision is computed in float32 and rounded once.
 
-An activation takes a tensor of any shape and gives one of that shape; a gradient takes two tensors of one shape.
+An activation keeps its tensor's shape. A gradient function takes two tensors of the same shape.
 """
 
 from __future__ import annotations
@@ -31,24 +31,24 @@ SELU_SCALE_ALPHA = 1.7580993408473768599402175208123
 
 
 def relu(features: Tensor, out: Tensor | None = None) -> Any:
-    """max(x, 0), into `out` where there is one; NaN stays NaN."""
+    """max(x, 0), written to `out` if given. NaN stays NaN."""
     return np.maximum(features, features.dtype.type(0), out=out)
 
 
 def relu6(features: Tensor, out: Tensor | None = None) -> Any:
-    """min(max(x, 0), 6), into `out` where there is one."""
+    """min(max(x, 0), 6), written to `out` if given."""
     zero, six = features.dtype.type(0), features.dtype.type(6)
     return np.clip(features, zero, six, out=out)
 
 
 def leaky_relu(features: Tensor, alpha: float) -> Any:
-    """x, and `alpha` times x below 0."""
+    """x, but `alpha` times x for negative x."""
     return choose(features > 0, features, features * features.dtype.type(alpha))
 
 
 def elu(features: Tensor) -> Any:
-    """x, and exp(x) - 1 below 0 (Clevert et al. 2015)."""
-    # NaN is not below 0, and stays
+    """x, but exp(x) - 1 for negative x (Clevert et al. 2015)."""
+    # NaN is not negative, and stays NaN
     return choose(features < 0, np.expm1(features), features)
 
 
@@ -59,10 +59,10 @@ def selu(features: Tensor) -> Any:
 
 
 def softplus(features: Tensor) -> Any:
-    """log(1 + exp(x)), as max(x, 0) and the logarithm of 1 + exp(-|x|)."""
+    """log(1 + exp(x)), computed as max(x, 0) + log(1 + exp(-|x|))."""
     power = np.asarray(np.abs(features))
     np.exp(np.negative(power, out=power), out=power)
-    # numpy's log1p goes element by element: so log(1 + p), with what the sum has lost of p
+    # numpy's log1p is not vectorized, so this is log(1 + p), corrected for the part of p that rounding 1 + p lost
     total = power + power.dtype.type(1)
     power -= total - power.dtype.type(1)
     power /= total
@@ -77,29 +77,29 @@ def softsign(features: Tensor) -> Any:
 
 
 def relu_grad(grads: Tensor, features: Tensor) -> Any:
-    """The gradient where the feature is positive."""
+    """The gradient where the feature is positive, else 0."""
     # a product, as in TensorFlow: a gradient that is not finite gives NaN where the feature is not positive
     return grads * (features > 0)
 
 
 def relu6_grad(grads: Tensor, features: Tensor) -> Any:
-    """The gradient where the feature lies between 0 and 6."""
+    """The gradient where the feature lies between 0 and 6, else 0."""
     return grads * ((features > 0) & (features < 6))
 
 
 def leaky_relu_grad(grads: Tensor, features: Tensor, alpha: float) -> Any:
-    """The gradient, and `alpha` times it where the feature is not positive."""
+    """The gradient, but `alpha` times the gradient where the feature is not positive."""
     return choose(features > 0, grads, grads * grads.dtype.type(alpha))
 
 
 def elu_grad(grads: Tensor, outputs: Tensor) -> Any:
-    """The gradient by the outputs: exp(x) is the output plus 1."""
-    # by the output's sign, which is the feature's
+    """The gradient, computed from ELU's outputs: for negative x, exp(x) is the output plus 1."""
+    # an output has the sign of its feature
     return choose(outputs < 0, (outputs + grads.dtype.type(1)) * grads, grads)
 
 
 def selu_grad(grads: Tensor, outputs: Tensor) -> Any:
-    """The gradient by the outputs: scale * alpha * exp(x) is the output plus scale * alpha."""
+    """The gradient, computed from SELU's outputs: for negative x, scale * alpha * exp(x) is the output plus scale * alpha."""
     scale, scale_alpha = grads.dtype.type(SELU_SCALE), grads.dtype.type(SELU_SCALE_ALPHA)
     return choose(outputs < 0, grads * (outputs + scale_alpha), grads * scale)
 
@@ -115,14 +115,17 @@ def softsign_grad(grads: Tensor, features: Tensor) -> Any:
 
 
 def apply(inputs: Sequence[Tensor], attrs: Attrs, function: Callable[..., Any]) -> Sequence[Tensor]:
-    """An activation of one tensor of any shape, with the attr `alpha` where it has one."""
+    """Apply an activation to a tensor of any shape, with attr `alpha` if the op has it."""
     return (widened(_with_alpha(function, attrs))(inputs[0]),)
 
 
 def apply_back(
     inputs: Sequence[Tensor], attrs: Attrs, context: KernelContext, op: str, function: Callable[..., Any]
 ) -> Sequence[Tensor]:
-    """A gradient from (gradients of the outputs, features or outputs); InvalidArgumentError if their shapes differ."""
+    """Apply a gradient function to (gradients of the outputs, features or outputs).
+
+    Raises InvalidArgumentError if the shapes differ.
+    """
     grads, features = inputs
     if grads.shape != features.shape:
         raise InvalidArgumentError(
@@ -137,7 +140,7 @@ def _with_alpha(function: Callable[..., Any], attrs: Attrs) -> Callable[..., Any
 
 
 def _apply_same_shapes(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Apply a gradient function; differing shapes fail with the kernel's message."""
+    """The gradient function as a kernel's `direct`. For different shapes it raises, so that `compute` gives the message."""
     computed = widened(function)
 
     def applied(grads: Tensor, features: Tensor) -> Any:
@@ -146,9 +149,6 @@ def _apply_same_shapes(function: Callable[..., Any]) -> Callable[..., Any]:
         return computed(grads, features)
 
     return applied
-
-
-# --- rows -----------------------------------------------------------------------------------------------------------
 
 
 def _build_activation(

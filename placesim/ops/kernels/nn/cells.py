@@ -7,37 +7,30 @@ from collections.abc import Sequence
 from placesim.core.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.ops.kernels.kernel import Flops, Tensor, elements
-from placesim.ops.kernels.shapes import Dims, ShapeContext, ShapeFunction, with_rank
+from placesim.ops.kernels.shapes import Dims, ShapeContext, with_rank
 
 STEP, SEQUENCE = slice(0, 1), slice(0, 2)
-"""The axes of x that count rows of a matrix product: `[batch]` of a cell, `[time, batch]` of a sequence."""
+"""The axes of x that become the rows of the matrix product: `[batch]` of a cell, `[time, batch]` of a sequence."""
 
 
 def check_dims(name: str, tensor: Tensor, meanings: Sequence[str], dims: Sequence[int], word: str) -> None:
-    """InvalidArgumentError unless the tensor's first dimensions, as many as it has, are `dims`; `meanings` are their names."""
+    """Check a tensor's first dimensions against `dims`; dimensions that the tensor lacks are not checked.
+
+    Raises InvalidArgumentError, whose message names the expected dimension (`meanings`) and calls the dimensions `word`.
+    """
     for axis, (found, meaning, dim) in enumerate(zip(tensor.shape, meanings, dims, strict=False)):
         if found != dim:
             raise InvalidArgumentError(f"{name}.{word}({axis}) != {meaning}: {found} vs. {dim}")
 
 
-# --- shape functions ------------------------------------------------------------------------------------------------
-
-
-def build_infer_cell(outputs: int) -> ShapeFunction:
-    """The static shapes of so many outputs `[batch, cell]`, from x `[batch, inputs]` and a state `[batch, cell]`."""
-
-    def infer_cell(context: ShapeContext) -> Sequence[Dims]:
-        x, state = with_rank(context.shapes[0], 2), with_rank(context.shapes[1], 2)
-        return ((x[0], state[1]),) * outputs
-
-    return infer_cell
-
-
-# --- costs ----------------------------------------------------------------------------------------------------------
+def infer_cell(context: ShapeContext, outputs: int) -> Sequence[Dims]:
+    """Static shapes of a cell with inputs x `[batch, inputs]` and a state `[batch, cell]`: all outputs are `[batch, cell]`."""
+    x, state = with_rank(context.shapes[0], 2), with_rank(context.shapes[1], 2)
+    return ((x[0], state[1]),) * outputs
 
 
 def build_product_flops(weights: Sequence[int], factor: int, batch_axes: slice, x: int = 0) -> Flops:
-    """The matrix products: twice the weights' elements for each row, `factor` times over."""
+    """Cost of `factor` matrix products of the rows of input `x` with each of the matrices at the input positions `weights`."""
 
     def flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs) -> int:
         rows = elements((inputs[x] or ())[batch_axes])

@@ -1,6 +1,6 @@
 """Conv, Conv2D and Conv3D: TensorFlow's checks, static shapes and costs around `correlation`.
 
-On the CPU TensorFlow convolves channels-last tensors only; grouped convolutions go forward but have no gradients.
+On the CPU TensorFlow convolves channels-last tensors only. It computes grouped convolutions, but not their gradients.
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ from placesim.ops.kernels.nn.windows import (
     arrange,
     check_entries,
     check_padding,
-    check_static_padding,
     explicit_pairs,
     layout_of,
     static_windows,
@@ -34,11 +33,7 @@ from placesim.ops.kernels.nn.windows import (
 from placesim.ops.kernels.shapes import Dims, ShapeContext, ShapeError, format_dims, with_rank
 
 UNDILATED = "Current implementation does not yet support dilations in the batch and depth dimensions."
-
-
 UNDILATED_3D = "Current implementation does not yet support dilation rates in the batch and depth dimensions."
-
-
 EMPTY_FILTER = "filter must not have zero elements (i.e. all dimensions must be non-zero)"
 
 
@@ -48,8 +43,9 @@ EMPTY_FILTER = "filter must not have zero elements (i.e. all dimensions must be 
 def convolve(inputs: Sequence[Tensor], attrs: Attrs, spatial: int) -> Sequence[Tensor]:
     """Conv2D, Conv3D: `[batch, spatial..., channels]` by a filter `[taps..., channels of a group, outputs]`.
 
-    Gives `[batch, windows..., outputs]`. Raises InvalidArgumentError if attrs, ranks or channels do not fit; what no CPU kernel
-    does (strides or dilations of batch or channels, channels first) is an UnimplementedError in two dimensions only.
+    Returns `[batch, windows..., outputs]`. Raises InvalidArgumentError if attrs, ranks or channels do not fit. No CPU kernel
+    supports channels first, or strides or dilations of batch or channels: Conv2D then raises UnimplementedError, Conv3D
+    InvalidArgumentError.
     """
     tensor, filters = inputs
     layout = layout_of(attrs["data_format"], spatial)
@@ -61,7 +57,7 @@ def convolve(inputs: Sequence[Tensor], attrs: Attrs, spatial: int) -> Sequence[T
         _check_ranks_3d(tensor, filters, layout)
     windows = _forward_windows(tensor, filters, attrs, layout)
     shape = arrange(len(tensor), [window.outputs for window in windows], filters.shape[-1], layout) or ()
-    # an output without elements is given before the kernel looks at what it can't compute
+    # TensorFlow returns an empty output before it checks for what the kernel does not support
     if 0 in shape or (tensor.size == 0 and spatial == 2):
         return (np.zeros(shape, tensor.dtype),)
     if spatial == 2:
@@ -74,8 +70,8 @@ def convolve(inputs: Sequence[Tensor], attrs: Attrs, spatial: int) -> Sequence[T
 def convolve_any(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """Conv: `[batch..., spatial..., channels]` with two or three spatial axes and attr `batch_dims` batch axes.
 
-    The filter is `[taps..., channels, outputs]`. Raises InvalidArgumentError if attrs, ranks or channels do not fit;
-    UnimplementedError for groups and, with two spatial axes, for channels first.
+    The filter is `[taps..., channels, outputs]`. Raises InvalidArgumentError if attrs, ranks or channels do not fit.
+    Raises UnimplementedError for groups and, with two spatial axes, for channels first.
     """
     tensor, filters = inputs
     batch_axes = attrs["batch_dims"]
@@ -89,7 +85,7 @@ def convolve_any(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     batch = tensor.shape[:batch_axes]
     data_format = ("NHWC", "NDHWC")[spatial - 2] if attrs["data_format"] == "CHANNELS_LAST" else ("NCHW", "NCDHW")[spatial - 2]
     flat = tensor.reshape(prod(batch), *tensor.shape[batch_axes:])
-    # no dilations at all stand for those of 1
+    # an empty `dilations` means a dilation of 1 along each axis
     named = {**attrs, "data_format": data_format, "dilations": attrs["dilations"] or (1,) * (spatial + 2)}
     _check_any(flat, filters, named, layout_of(data_format, spatial))
     (output,) = convolve((flat, filters), named, spatial)
@@ -100,17 +96,11 @@ def _check_any(tensor: Tensor, filters: Tensor, attrs: Attrs, layout: TensorLayo
     strides, rates = attrs["strides"], attrs["dilations"]
     unsupported = "Current implementation does not support {} in the batch and depth dimensions."
     check_entries(strides, "strides", layout.rank)
-    if outer_entries(strides, layout) != (1, 1):
-        raise InvalidArgumentError(unsupported.format("strides"))
-    if min(layout.pick(strides)) <= 0:
-        raise InvalidArgumentError("Spatial strides should be larger than 0.")
+    _check_steps(strides, layout, InvalidArgumentError(unsupported.format("strides")), "Spatial strides")
     if len(rates) != layout.rank:
         # TensorFlow's text has no blanks around the number
         raise InvalidArgumentError(f"Dilation rates field must specify{layout.rank}dimensions")
-    if outer_entries(rates, layout) != (1, 1):
-        raise InvalidArgumentError(unsupported.format("dilation rates"))
-    if min(layout.pick(rates)) <= 0:
-        raise InvalidArgumentError("Dilated rates should be larger than 0.")
+    _check_steps(rates, layout, InvalidArgumentError(unsupported.format("dilation rates")), "Dilated rates")
     check_padding(attrs, layout)
     if filters.size == 0:
         raise InvalidArgumentError(EMPTY_FILTER)
@@ -131,22 +121,24 @@ def _forward_windows(tensor: Tensor, filters: Tensor, attrs: Attrs, layout: Tens
 
 
 def outer_entries(values: Sequence[int], layout: TensorLayout) -> tuple[int, int]:
-    """The batch's and the channels' entry of an attr with one for each axis."""
+    """The entries for batch and channels of an attr that has one entry for each axis."""
     return values[0], values[layout.channel]
+
+
+def _check_steps(values: Sequence[int], layout: TensorLayout, outer_error: Exception, noun: str) -> None:
+    """Check that strides or dilations are 1 for batch and channels (else raise `outer_error`) and positive for other axes."""
+    if outer_entries(values, layout) != (1, 1):
+        raise outer_error
+    if min(layout.pick(values)) <= 0:
+        raise InvalidArgumentError(f"{noun} should be larger than 0.")
 
 
 def _check_forward_attrs(attrs: Attrs, layout: TensorLayout) -> None:
     for name in ("strides", "dilations"):
         if len(attrs[name]) != layout.rank:
             raise InvalidArgumentError(f"Sliding window {name} field must specify {layout.rank} dimensions")
-    if outer_entries(attrs["strides"], layout) != (1, 1):
-        raise UnimplementedError(UNSTRIDED)
-    if min(layout.pick(attrs["strides"])) <= 0:
-        raise InvalidArgumentError("Row and column strides should be larger than 0.")
-    if outer_entries(attrs["dilations"], layout) != (1, 1):
-        raise UnimplementedError(UNDILATED)
-    if min(layout.pick(attrs["dilations"])) <= 0:
-        raise InvalidArgumentError("Dilated rates should be larger than 0.")
+    _check_steps(attrs["strides"], layout, UnimplementedError(UNSTRIDED), "Row and column strides")
+    _check_steps(attrs["dilations"], layout, UnimplementedError(UNDILATED), "Dilated rates")
     check_padding(attrs, layout)
 
 
@@ -178,16 +170,10 @@ def _check_launch_2d(data_format: str, tensor: Tensor, filters: Tensor) -> None:
 
 def _check_attrs_3d(attrs: Attrs, layout: TensorLayout) -> None:
     check_entries(attrs["strides"], "strides", 5)
-    if outer_entries(attrs["strides"], layout) != (1, 1):
-        raise InvalidArgumentError(UNSTRIDED)
-    if min(layout.pick(attrs["strides"])) <= 0:
-        raise InvalidArgumentError("Spatial strides should be larger than 0.")
+    _check_steps(attrs["strides"], layout, InvalidArgumentError(UNSTRIDED), "Spatial strides")
     if len(attrs["dilations"]) != 5:
         raise InvalidArgumentError("Dilation rates field must specify 5 dimensions")
-    if outer_entries(attrs["dilations"], layout) != (1, 1):
-        raise InvalidArgumentError(UNDILATED_3D)
-    if min(layout.pick(attrs["dilations"])) <= 0:
-        raise InvalidArgumentError("Dilated rates should be larger than 0.")
+    _check_steps(attrs["dilations"], layout, InvalidArgumentError(UNDILATED_3D), "Dilated rates")
 
 
 def _check_ranks_3d(tensor: Tensor, filters: Tensor, layout: TensorLayout) -> None:
@@ -214,11 +200,11 @@ def _check_launch_3d(tensor: Tensor, filters: Tensor, attrs: Attrs, layout: Tens
         raise InvalidArgumentError(f"Number of channels in filter ({part}) must match last dimension of input ({depth})")
 
 
-# --- shape functions ------------------------------------------------------------------------------------------------
+# --- shape functions, costs and memory ------------------------------------------------------------------------------
 
 
 def infer_convolution(context: ShapeContext, spatial: int) -> Sequence[Dims]:
-    """Conv2D, Conv3D: the batch, the windows and the filter's outputs, in the order of attr `data_format`."""
+    """Static shape of Conv2D, Conv3D: batch, windows and the filter's outputs, in the order of attr `data_format`."""
     attrs = context.attrs
     layout, op = layout_of(attrs["data_format"], spatial), f"Conv{spatial}D"
     dims, filters = (with_rank(shape, layout.rank) for shape in context.shapes)
@@ -227,7 +213,7 @@ def infer_convolution(context: ShapeContext, spatial: int) -> Sequence[Dims]:
     _check_count(attrs["strides"], layout.rank, f"{op}{on_format} requires the stride attribute to")
     _check_static_groups(dims[layout.channel], filters[-2], filters[-1])
     rates = layout.pick(attrs["dilations"])
-    # for volumes TensorFlow takes the rates of rows and of columns for each other
+    # for volumes TensorFlow swaps the dilations of rows and columns
     if spatial == 3:
         rates = (rates[0], rates[2], rates[1])
     return (_infer_layers(dims, filters, attrs, layout, rates),)
@@ -241,7 +227,7 @@ def _check_count(values: Sequence[int], count: int, demand: str) -> None:
 def _infer_layers(
     dims: Sequence[int], filters: Sequence[int], attrs: Attrs, layout: TensorLayout, rates: Sequence[int]
 ) -> tuple[int, ...]:
-    check_static_padding(attrs, layout)
+    check_padding(attrs, layout, ShapeError)
     outputs = static_windows(layout.pick(dims), filters[:-2], layout.pick(attrs["strides"]), rates, attrs, layout)
     return arrange(dims[0], outputs, filters[-1], layout) or ()
 
@@ -266,7 +252,10 @@ def _static_groups(depth: int, part: int) -> int:
 
 
 def infer_any_convolution(context: ShapeContext) -> Sequence[Dims]:
-    """Conv: the rank of the input or of the filter tells how many spatial axes there are; ShapeError if they do not fit."""
+    """Static shape of Conv. The number of spatial axes follows from the input's rank or, if it is unknown, the filter's.
+
+    Raises ShapeError if the ranks do not fit.
+    """
     attrs, (dims, filters) = context.attrs, context.shapes
     batch_axes = attrs["batch_dims"]
     if batch_axes < 0:
@@ -277,7 +266,7 @@ def infer_any_convolution(context: ShapeContext) -> Sequence[Dims]:
     if dims is not None and rank not in (4, 5):
         raise ShapeError(f"Input tensor must be rank 4 or 5, excluding extra batch dimensions, but got: {rank}")
     if filters is not None and len(filters) not in (4, 5):
-        # TensorFlow tells the rank that the input asks for, not the filter's
+        # TensorFlow's message names the rank that fits the input, not the filter's rank
         raise ShapeError(f"Filter tensor must be rank 4 or 5, but got: {rank}")
     if filters is not None and len(filters) != rank:
         raise ShapeError("Input tensor rank must be the same as filter rank.")
@@ -301,19 +290,16 @@ def _check_named_groups(depth: int, filters: Sequence[int], groups: int) -> None
         raise ShapeError(f"Input depth divided by filter input depth does not match with groups parameter ({groups})")
 
 
-# --- costs ----------------------------------------------------------------------------------------------------------
-
-
-def forward_flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs) -> int:
-    """A multiplication and an addition for each output and each cell of a filter."""
-    return 2 * elements(outputs[0]) * elements((inputs[1] or ())[:-1])
-
-
-# --- memory -----------------------------------------------------------------------------------------------------------
+def forward_flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs, filters: int = 1) -> int:
+    """A multiplication and an addition for each element of the output and each element of its filter."""
+    return 2 * elements(outputs[0]) * elements((inputs[filters] or ())[:-1])
 
 
 def convolution_memory(memory: KernelMemory) -> None:
-    """A CPU transposes all three tensors of a grouped convolution; Eigen's own packing is not seen by the allocator."""
+    """The output; on a CPU a grouped convolution also has transposed copies of all three tensors.
+
+    Eigen packs its operands in memory that does not come from TensorFlow's allocator.
+    """
     memory.allocate(0)
     images, filters, output = memory.inputs[0], memory.inputs[1], memory.outputs[0]
     if memory.is_on_gpu or not output.elements:
@@ -324,23 +310,19 @@ def convolution_memory(memory: KernelMemory) -> None:
             memory.temporary(tensor.size, (groups, *tensor.dims[:-1], tensor.dims[-1] // groups), tensor.dtype)
 
 
-_COST = CostModel("convolution")
+_CONVOLUTION = Kernel(
+    partial(convolve, spatial=2),
+    partial(infer_convolution, spatial=2),
+    forward_flops,
+    memory=convolution_memory,
+    traits=Trait.NEW_MEMORY,
+    cost=CostModel("convolution"),
+)
 
 TABLE: Table = {
     "Conv": Kernel(convolve_any, infer_any_convolution, forward_flops, memory=convolution_memory),
-    "Conv2D": Kernel(
-        partial(convolve, spatial=2),
-        partial(infer_convolution, spatial=2),
-        forward_flops,
-        memory=convolution_memory,
-        traits=Trait.NEW_MEMORY,
-        cost=_COST,
-    ),
-    "Conv3D": Kernel(
-        partial(convolve, spatial=3),
-        partial(infer_convolution, spatial=3),
-        forward_flops,
-        traits=Trait.NEW_MEMORY,
-        cost=_COST,
+    "Conv2D": _CONVOLUTION,
+    "Conv3D": _CONVOLUTION._replace(
+        compute=partial(convolve, spatial=3), shape=partial(infer_convolution, spatial=3), memory=None
     ),
 }

@@ -1,4 +1,4 @@
-"""Gradients of convolutions, in two and three dimensions, by their input and by their filter."""
+"""Gradients of convolutions with respect to their input and their filter, in two and three dimensions."""
 
 from __future__ import annotations
 
@@ -25,16 +25,17 @@ from placesim.ops.kernels.nn.windows import (
     window_of,
 )
 from placesim.ops.kernels.shape_operands import shape_of_values, shape_of_vector
-from placesim.ops.kernels.shapes import Dims, ShapeContext, ShapeError, ShapeFunction, merge_dim, with_rank
+from placesim.ops.kernels.shapes import Dims, ShapeContext, ShapeError, merge_dim, with_rank
 
 # --- gradients ------------------------------------------------------------------------------------------------------
 
 
 def convolve_back(inputs: Sequence[Tensor], attrs: Attrs, spatial: int, takes_sizes: bool = True) -> Sequence[Tensor]:
-    """The gradient of the input `[batch, spatial..., channels]`, from (its shape or the input itself, filter, gradients).
+    """(the input's shape or the input, filter, gradients of the output) -> gradient of the input.
 
-    The gradients are the output's, `[batch, windows..., outputs]`. Raises InvalidArgumentError if attrs or shapes do not fit,
-    for dilations and for groups; UnimplementedError in two dimensions for strides or dilations of batch or channels.
+    The input is `[batch, spatial..., channels]`, the output `[batch, windows..., outputs]`; `takes_sizes`: the first tensor is
+    a shape. Raises InvalidArgumentError if attrs or shapes do not fit, and for dilations and groups. With two spatial axes,
+    raises UnimplementedError for strides or dilations of batch or channels.
     """
     sizes, filters, grads = inputs
     layout = _check_back_attrs(attrs, spatial, "Input")
@@ -49,16 +50,16 @@ def convolve_back(inputs: Sequence[Tensor], attrs: Attrs, spatial: int, takes_si
 
 
 def convolve_filter(inputs: Sequence[Tensor], attrs: Attrs, spatial: int, takes_sizes: bool = True) -> Sequence[Tensor]:
-    """The gradient of the filter `[taps..., channels, outputs]`, from (the input, its shape or the filter itself, gradients).
+    """(input, the filter's shape or the filter, gradients of the output) -> gradient of the filter.
 
-    The gradients are the output's, `[batch, windows..., outputs]`. Raises InvalidArgumentError if attrs or shapes do not fit,
-    and for dilations and groups.
+    The filter is `[taps..., channels, outputs]`, the output `[batch, windows..., outputs]`; `takes_sizes`: the second tensor is
+    a shape. Raises InvalidArgumentError if attrs or shapes do not fit, and for dilations and groups.
     """
     tensor, sizes, grads = inputs
     layout = _check_back_attrs(attrs, spatial, "Filter")
     shape = _filter_shape(sizes, spatial) if takes_sizes else sizes.shape
     windows = _back_windows("Filter", tensor.shape, shape, grads.shape, attrs, layout)
-    # TensorFlow refuses groups here by the number of the filter's elements
+    # TensorFlow detects groups by the filter's number of elements
     requested, count = prod(shape[:-2]) * tensor.shape[-1] * grads.shape[-1], prod(shape)
     if requested != count:
         raise InvalidArgumentError(f"filter_size does not have enough elements, requested {requested}, got {count}")
@@ -71,7 +72,7 @@ def _check_back_attrs(attrs: Attrs, spatial: int, of: str) -> TensorLayout:
     layout = layout_of(attrs["data_format"])
     if layout.channel == 1:
         raise InvalidArgumentError(f"Conv2DCustomBackprop{of}Op only supports NHWC.")
-    # the gradient of the input says Unimplemented where that of the filter says InvalidArgument
+    # for the same problem, the gradient of the input raises Unimplemented, the gradient of the filter InvalidArgument
     refusal = UnimplementedError if of == "Input" else InvalidArgumentError
     check_entries(attrs["strides"], "strides", 4)
     if outer_entries(attrs["strides"], layout) != (1, 1):
@@ -81,7 +82,7 @@ def _check_back_attrs(attrs: Attrs, spatial: int, of: str) -> TensorLayout:
     check_entries(attrs["dilations"], "dilations", 4)
     if outer_entries(attrs["dilations"], layout) != (1, 1):
         raise refusal(UNDILATED)
-    # the gradient of the filter looks at the padding before the dilations, that of the input after them
+    # the gradient of the filter checks the padding before the dilations, the gradient of the input after them
     if of == "Filter":
         check_padding(attrs, layout)
     if any(rate != 1 for rate in attrs["dilations"]):
@@ -109,7 +110,7 @@ def _check_back_attrs_3d(attrs: Attrs, of: str) -> TensorLayout:
 
 
 def _input_shape(sizes: Tensor, filters: Tensor, grads: Tensor, layout: TensorLayout) -> tuple[int, ...]:
-    """The input's shape from `input_sizes`: all of it, or of a two-dimensional convolution rows and columns only."""
+    """The input's shape from `input_sizes`, which may give only rows and columns for a two-dimensional convolution."""
     if layout.rank == 5:
         return shape_of_vector(sizes)
     if grads.ndim != 4:
@@ -124,7 +125,7 @@ def _input_shape(sizes: Tensor, filters: Tensor, grads: Tensor, layout: TensorLa
     shape = shape_of_values(sizes)
     if count == 4:
         return shape
-    # with rows and columns alone, the batch is that of the gradients, the channels are those of the filter
+    # the batch is taken from the gradients, and the channels from the filter
     if filters.ndim != 4:
         raise InvalidArgumentError("Conv2DCustomBackpropInput: filter must be 4-dimensional")
     return (len(grads), *shape, filters.shape[2])
@@ -141,9 +142,9 @@ def _filter_shape(sizes: Tensor, spatial: int) -> tuple[int, ...]:
 def _back_windows(
     of: str, inputs: Sequence[int], filters: Sequence[int], grads: Sequence[int], attrs: Attrs, layout: TensorLayout
 ) -> tuple[SpatialWindow, ...]:
-    """Windows of a gradient after a check of its three shapes."""
+    """Check the three shapes of a gradient, and return its windows along each spatial axis."""
     label = f"Conv2DCustomBackprop{of}" if layout.rank == 4 else f"Conv3DBackprop{of}Op"
-    # volumes are checked once by their own kernel, and once more by what both kernels share
+    # TensorFlow's 3-d kernel has checks of its own before the checks that both kernels share
     if layout.rank == 5:
         _check_back_shapes_3d(inputs, filters, grads)
     for name, shape in (("input", inputs), ("filter", filters), ("out_backprop", grads)):
@@ -186,13 +187,13 @@ def _check_back_shapes_3d(inputs: Sequence[int], filters: Sequence[int], grads: 
             )
 
 
-# --- shape functions ------------------------------------------------------------------------------------------------
+# --- shape functions, costs and memory ------------------------------------------------------------------------------
 
 
 def infer_input_gradient_2d(context: ShapeContext) -> Sequence[Dims]:
-    """Conv2DBackpropInput: what `input_sizes` says, all of the shape or its rows and columns, and the gradient's batch.
+    """Static shape of Conv2DBackpropInput, from `input_sizes`: the whole shape, or only rows and columns.
 
-    Raises ShapeError if the shapes do not fit, and for another number of sizes.
+    Raises ShapeError if the shapes do not fit, or `input_sizes` has neither 4 nor 2 values.
     """
     layout = layout_of(context.attrs["data_format"])
     grads, filters = with_rank(context.shapes[2], 4), with_rank(context.shapes[1], 4)
@@ -210,52 +211,41 @@ def infer_input_gradient_2d(context: ShapeContext) -> Sequence[Dims]:
 
 
 def infer_from_sizes(context: ShapeContext, index: int, rank: int) -> Sequence[Dims]:
-    """Gradient with the shape in an input's value."""
+    """Static shape of a gradient whose shape is the value of input `index`."""
     with_rank(context.shapes[index], 1)
     return (with_rank(context.shape_value(index), rank),)
 
 
 def infer_as_input(context: ShapeContext, index: int, rank: int) -> Sequence[Dims]:
-    """Gradient with the shape of its input."""
+    """Static shape of a gradient shaped as input `index`."""
     return (with_rank(context.shapes[index], rank),)
 
 
-def _build_infer_from_sizes(index: int, rank: int) -> ShapeFunction:
-    return partial(infer_from_sizes, index=index, rank=rank)
-
-
-def _build_infer_as_input(index: int, rank: int) -> ShapeFunction:
-    return partial(infer_as_input, index=index, rank=rank)
-
-
-# --- costs ----------------------------------------------------------------------------------------------------------
-
-
 def input_gradient_flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs) -> int:
-    """As many as forward: each gradient times a whole filter."""
+    """A multiplication and an addition for each element of the output's gradient and each element of its filter."""
     return 2 * elements(inputs[2]) * elements((inputs[1] or ())[:-1])
 
 
 def filter_gradient_flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs) -> int:
-    """As many again: each gradient times the whole patch under it."""
+    """A multiplication and an addition for each element of the output's gradient and each element of its patch."""
     return 2 * elements(inputs[2]) * elements((outputs[0] or ())[:-1])
 
 
-# --- memory -----------------------------------------------------------------------------------------------------------
-
-
 _IMAGES_BYTES = 30 << 20
-"""Size of the unrolled images of one matrix product of a 2-d gradient, a third-level cache of TensorFlow's time."""
+"""TensorFlow's target size for the unrolled images of one matrix product of a 2-d gradient."""
 _IMAGE_BYTES = 256 << 10
-"""From so much for one image on, its product is shared among the threads, one image after the other."""
+"""Minimum size of an image's matrices for which the threads share one image's product, image after image."""
 _CACHE_BYTES = 480 << 20
-"""Size of the simulated machine's third-level cache; a 3-d gradient asks the processor."""
+"""Third-level cache of the simulated machine; TensorFlow uses the processor's size as the target for a 3-d gradient."""
 _MOST_OVERHEAD = 25
-"""Largest ratio of the unrolled images to all of a 3-d gradient's tensors; above it Eigen does without them."""
+"""Maximum ratio of the unrolled images to all tensors of a 3-d gradient; above it TensorFlow unrolls nothing."""
 
 
 def filter_gradient_memory(memory: KernelMemory) -> None:
-    """Unrolled images for one product; their number does not depend on the batch, so that a small gradient takes 20 MB."""
+    """The output, and unrolled images for one matrix product.
+
+    The number of images does not depend on the batch, so even a small gradient takes 20 MB.
+    """
     memory.allocate(0)
     gradient, filters = memory.inputs[2], memory.outputs[0]
     if memory.inputs[0].elements and filters.elements and gradient.elements:
@@ -264,7 +254,7 @@ def filter_gradient_memory(memory: KernelMemory) -> None:
 
 
 def input_gradient_memory(memory: KernelMemory) -> None:
-    """Like the filter's gradient; one image if there is only one or images are large, assuming one thread."""
+    """Like the filter's gradient, but only one unrolled image if the batch has one image or images are large."""
     memory.allocate(0)
     filters, gradient = memory.inputs[1], memory.inputs[2]
     if memory.outputs[0].elements and filters.elements and gradient.elements:
@@ -274,13 +264,13 @@ def input_gradient_memory(memory: KernelMemory) -> None:
 
 
 def filter_gradient_memory_3d(memory: KernelMemory) -> None:
-    """As in two dimensions, unless it is too much for the tensors at hand."""
+    """As in two dimensions, but without unrolled images if they are much larger than the tensors (`_MOST_OVERHEAD`)."""
     memory.allocate(0)
     _unroll_volumes(memory, memory.inputs[0], memory.outputs[0], is_shared=False)
 
 
 def input_gradient_memory_3d(memory: KernelMemory) -> None:
-    """As in two dimensions, unless it is too much for the tensors at hand; how large one image is does not count."""
+    """Like the filter's gradient in three dimensions, but only one unrolled image for a batch of one image."""
     memory.allocate(0)
     _unroll_volumes(memory, memory.outputs[0], memory.inputs[1], is_shared=memory.inputs[2].dims[0] == 1)
 
@@ -295,7 +285,10 @@ def _unroll_volumes(memory: KernelMemory, volumes: TensorMemory, filters: Tensor
 
 
 class _Products:
-    """One image's part in a gradient that is a matrix product: the elements unrolled, and of all its matrices."""
+    """Sizes of the matrix product for one image in a gradient: its unrolled patches (`unrolled`), all its matrices (`work`).
+
+    Both count elements; `item` is the size of an element in bytes.
+    """
 
     def __init__(self, gradient: TensorMemory, filters: TensorMemory) -> None:
         self.places = places = prod(gradient.dims[1:-1])
@@ -307,7 +300,7 @@ class _Products:
         self.item = item_size(gradient.dtype)
 
     def at_once(self, target: int) -> int:
-        """The images that are unrolled together, so that their products fill `target` bytes."""
+        """Number of images that are unrolled together, so that their matrices fill `target` bytes."""
         return -(-(target // self.item) // self.work)
 
     def take(self, memory: KernelMemory, count: int) -> None:
@@ -315,30 +308,30 @@ class _Products:
         memory.temporary(count * self.unrolled * self.item, (count, self.places, self.window), self.dtype)
 
 
-# --- rows -----------------------------------------------------------------------------------------------------------
-
-
-def _build_input_gradient(spatial: int, infer: ShapeFunction, takes_sizes: bool) -> Kernel:
-    compute = partial(convolve_back, spatial=spatial, takes_sizes=takes_sizes)
-    memory: MemoryRule = input_gradient_memory_3d if spatial == 3 else input_gradient_memory
-    cost = CostModel("convolution input gradient") if takes_sizes else ELEMENTWISE
-    return Kernel(compute, infer, input_gradient_flops, memory=memory, cost=cost)
-
-
-def _build_filter_gradient(spatial: int, infer: ShapeFunction, takes_sizes: bool) -> Kernel:
-    compute = partial(convolve_filter, spatial=spatial, takes_sizes=takes_sizes)
-    memory: MemoryRule = filter_gradient_memory_3d if spatial == 3 else filter_gradient_memory
-    cost = CostModel("convolution filter gradient") if takes_sizes else ELEMENTWISE
-    return Kernel(compute, infer, filter_gradient_flops, memory=memory, cost=cost)
+def _build_gradient(of: str, spatial: int, takes_sizes: bool) -> Kernel:
+    """Kernel of the gradient of the `input` (first tensor) or `filter` (second); `takes_sizes`: that tensor is a shape."""
+    if of == "input":
+        index, compute, flops, cost = 0, convolve_back, input_gradient_flops, CostModel("convolution input gradient")
+        memory: MemoryRule = input_gradient_memory_3d if spatial == 3 else input_gradient_memory
+    else:
+        index, compute, flops, cost = 1, convolve_filter, filter_gradient_flops, CostModel("convolution filter gradient")
+        memory = filter_gradient_memory_3d if spatial == 3 else filter_gradient_memory
+    return Kernel(
+        partial(compute, spatial=spatial, takes_sizes=takes_sizes),
+        partial(infer_from_sizes if takes_sizes else infer_as_input, index=index, rank=spatial + 2),
+        flops,
+        memory=memory,
+        cost=cost if takes_sizes else ELEMENTWISE,
+    )
 
 
 TABLE: Table = {
-    "Conv2DBackpropInput": _build_input_gradient(2, infer_input_gradient_2d, takes_sizes=True),
-    "Conv2DBackpropFilter": _build_filter_gradient(2, _build_infer_from_sizes(1, 4), takes_sizes=True),
-    "Conv2DBackpropInputV2": _build_input_gradient(2, _build_infer_as_input(0, 4), takes_sizes=False),
-    "Conv2DBackpropFilterV2": _build_filter_gradient(2, _build_infer_as_input(1, 4), takes_sizes=False),
-    "Conv3DBackpropInputV2": _build_input_gradient(3, _build_infer_from_sizes(0, 5), takes_sizes=True),
-    "Conv3DBackpropFilterV2": _build_filter_gradient(3, _build_infer_from_sizes(1, 5), takes_sizes=True),
-    "Conv3DBackpropInput": _build_input_gradient(3, _build_infer_as_input(0, 5), takes_sizes=False),
-    "Conv3DBackpropFilter": _build_filter_gradient(3, _build_infer_as_input(1, 5), takes_sizes=False),
+    "Conv2DBackpropInput": _build_gradient("input", 2, takes_sizes=True)._replace(shape=infer_input_gradient_2d),
+    "Conv2DBackpropFilter": _build_gradient("filter", 2, takes_sizes=True),
+    "Conv2DBackpropInputV2": _build_gradient("input", 2, takes_sizes=False),
+    "Conv2DBackpropFilterV2": _build_gradient("filter", 2, takes_sizes=False),
+    "Conv3DBackpropInputV2": _build_gradient("input", 3, takes_sizes=True),
+    "Conv3DBackpropFilterV2": _build_gradient("filter", 3, takes_sizes=True),
+    "Conv3DBackpropInput": _build_gradient("input", 3, takes_sizes=False),
+    "Conv3DBackpropFilter": _build_gradient("filter", 3, takes_sizes=False),
 }

@@ -1,7 +1,7 @@
 """Convolution (a correlation): the output, and the gradients of its input and its filter.
 
-Tensors are `[batch, spatial..., channels]`, filters `[taps..., input channels, output channels]`.  All three are products with
-the matrix of patches.
+Tensors are `[batch, spatial..., channels]`, filters `[taps..., input channels, output channels]`.  All three functions multiply
+by the matrix of patches (`patches.py`).
 """
 
 from __future__ import annotations
@@ -25,23 +25,24 @@ from placesim.ops.kernels.precision import is_narrow
 from placesim.ops.process.intra_op_threads import spread
 
 ROUNDED_STEPS = 1 << 22
-"""Elements that a product in half precision rounds at most; see `half_product`."""
+"""Maximum elements rounded in one product of half precision; see `half_product`."""
 LONG_BLOCK = 1 << 9
 """Minimum patches per block if there are more than two blocks, since each block reads the whole filter."""
 SMALL_FILTER = 1 << 16
 """Maximum elements of a filter whose gradient each block sums separately."""
 WIDE_BLOCK_BYTES = 1 << 23
-"""Of the patches that are added to planes: the fewer the blocks, the longer the runs."""
+"""Size of a block of patches in `_add_as_planes`: larger blocks give longer runs."""
 TALL_BLOCK = 1 << 11
-"""Patches in a block of a larger filter's gradient, at least: each block adds a whole filter to the sum."""
+"""Minimum patches per block for the gradient of a larger filter, since each block adds a whole filter to the sum."""
 TALL_BLOCK_BYTES = 1 << 23
 """Size of the patches of such a block, which all threads of an op share."""
 
 
 def half_product(left: Tensor, right: Tensor, rounds_products: bool = False) -> Tensor:
-    """`left @ right`, matrices of half precision, rounded after each addition (`rounds_products`: and before it) as TensorFlow.
+    """`left @ right` of half-precision matrices, with the sum rounded after each addition, as in TensorFlow.
 
-    In a large product that would take too long: there, several are added before the sum is rounded.
+    `rounds_products` also rounds each product before it is added. In a large matrix product this would take too long: there,
+    the sum is rounded after several additions.
     """
     count, outputs = len(right), left.shape[0] * right.shape[1]
     steps = max(1, min(count, ROUNDED_STEPS // max(1, outputs)))
@@ -56,11 +57,10 @@ def half_product(left: Tensor, right: Tensor, rounds_products: bool = False) -> 
 
 
 def correlate(tensor: Tensor, filters: Tensor, windows: Sequence[SpatialWindow], begin: Begin = nothing_follows) -> Tensor:
-    """The convolution `[batch, outputs..., output channels]`; a filter with fewer channels than the input is one of groups.
+    """The convolution, `[batch, outputs..., output channels]`; it is grouped if the filter has fewer channels than the input.
 
-    What follows is done to each block, but not in half precision and not for groups.
-
-    Half precision is computed in float32 and rounded once, except with three spatial axes.
+    `begin` is the epilogue for each block of the output; half precision and groups ignore it. Half precision is computed in
+    float32 and rounded once, except with three spatial axes.
     """
     depth, channels = filters.shape[-2:]
     shape = (len(tensor), *(window.outputs for window in windows), channels)
@@ -70,7 +70,7 @@ def correlate(tensor: Tensor, filters: Tensor, windows: Sequence[SpatialWindow],
         return _correlate_halves(tensor, filters, windows).reshape(shape)
     if is_narrow(tensor.dtype):
         return correlate(tensor.astype(np.float32), filters.astype(np.float32), windows).astype(tensor.dtype)
-    # each group of channels goes with its own part of the filter's outputs
+    # each group of input channels has its own part of the filter's outputs
     if tensor.shape[-1] != depth:
         groups = tensor.shape[-1] // depth
         pairs = zip(np.split(tensor, groups, axis=-1), np.split(filters, groups, axis=-1), strict=True)
@@ -92,7 +92,7 @@ def correlate(tensor: Tensor, filters: Tensor, windows: Sequence[SpatialWindow],
         multiply_part(output[block].reshape(-1, channels), patches_of(tensor, windows, block), matrix)
         finish(block.flat(shape))
 
-    # where a filter is larger than all patches the product is cut along its outputs: no thread reads all of it
+    # if the filter is larger than all patches, the product is split along the filter's outputs, so no thread reads all of it
     if prod(shape[:-1]) < channels:
         multiply_into(output.reshape(-1, channels), patches_of(tensor, windows, whole(windows, len(tensor))), matrix, finish)
     else:
@@ -101,21 +101,24 @@ def correlate(tensor: Tensor, filters: Tensor, windows: Sequence[SpatialWindow],
 
 
 def blocks_of(shape: Sequence[int], windows: Sequence[SpatialWindow], length: int, itemsize: int) -> list[WindowBlock]:
-    """Blocks of an output `[batch, outputs..., channels]`: one for little work, else at least two."""
+    """Split an output `[batch, outputs..., channels]` into blocks: one for little work, else at least two.
+
+    `length` is the number of elements of a patch.
+    """
     patches, work = prod(shape[:-1]), prod(shape) * length
     count = ceil(patches / max(LONG_BLOCK, BLOCK_BYTES // (length * itemsize)))
     return whole(windows, shape[0]).cut(shares(max(count, min(2, work // PART_WORK))))
 
 
 def _correlate_halves(tensor: Tensor, filters: Tensor, windows: Sequence[SpatialWindow]) -> Tensor:
-    """The same in half precision, rounded after each addition: `[windows of all images, output channels]`."""
+    """The convolution in half precision, rounded after each addition: `[windows of all images, output channels]`."""
     matrix = filters.reshape(-1, filters.shape[-1])
     blocks = whole(windows, len(tensor)).cut(prod(window.outputs for window in windows) * len(tensor) // LONG_BLOCK)
     return np.concatenate([half_product(patches_of(tensor, windows, block), matrix) for block in blocks])
 
 
 def correlate_filter(tensor: Tensor, grads: Tensor, windows: Sequence[SpatialWindow]) -> Tensor:
-    """The gradient of the filter `[taps..., input channels, output channels]`, from input and output gradient."""
+    """The gradient of the filter `[taps..., input channels, output channels]`, from the input and the output's gradient."""
     depth, channels = tensor.shape[-1], grads.shape[-1]
     shape = (*(window.kernel for window in windows), depth, channels)
     if tensor.size == 0 or grads.size == 0 or 0 in shape:
@@ -140,7 +143,7 @@ def correlate_filter(tensor: Tensor, grads: Tensor, windows: Sequence[SpatialWin
 
 
 def _correlate_small_filter(tensor: Tensor, grads: Tensor, windows: Sequence[SpatialWindow]) -> Tensor:
-    """The gradient of a small filter `[taps * channels, output channels]`: each block has a sum of its own."""
+    """The gradient of a small filter `[taps * channels, output channels]`: the total of one sum per block."""
     channels, length = grads.shape[-1], prod(window.kernel for window in windows) * tensor.shape[-1]
     blocks = blocks_of(grads.shape, windows, length, tensor.itemsize)
     sums = np.empty((len(blocks), length, channels), tensor.dtype)
@@ -155,7 +158,7 @@ def _correlate_small_filter(tensor: Tensor, grads: Tensor, windows: Sequence[Spa
 
 
 def _shared_patches(tensor: Tensor, windows: Sequence[SpatialWindow], block: WindowBlock) -> Tensor:
-    """The patches of a large block `[windows, taps * channels]`, copied by the threads of an op."""
+    """The patches of a large block, `[windows, taps * channels]`; the op's threads share the copying."""
     row = prod(window.outputs for window in windows[1:])
     length = prod(window.kernel for window in windows) * tensor.shape[-1]
     images, rows = (part.stop - part.start for part in block)
@@ -170,7 +173,7 @@ def _shared_patches(tensor: Tensor, windows: Sequence[SpatialWindow], block: Win
 
 
 def correlate_back(grads: Tensor, filters: Tensor, windows: Sequence[SpatialWindow]) -> Tensor:
-    """The gradient of the input `[batch, inputs..., input channels]` from that of the output `[batch, outputs..., ...]`."""
+    """The gradient of the input `[batch, inputs..., input channels]`, from the output's `[batch, outputs..., channels]`."""
     depth, channels = filters.shape[-2:]
     shape = (len(grads), *(window.input for window in windows), depth)
     if filters.size == 0 or grads.size == 0 or 0 in shape:
@@ -179,14 +182,15 @@ def correlate_back(grads: Tensor, filters: Tensor, windows: Sequence[SpatialWind
         return _add_halves(grads, filters, windows)
     back = mirrored(windows)
     if all(window.stride == 1 for window in windows) and suits(back, len(grads), channels, depth, grads.dtype):
-        # each cell of the input is under as many windows as there are taps, in reverse order
-        found, is_finite = correlate_tiles(np.ascontiguousarray(grads), _turned(filters), back)
+        # a convolution of the gradients with the filter reversed
+        turned = np.ascontiguousarray(filters[::-1, ::-1].swapaxes(-1, -2))
+        found, is_finite = correlate_tiles(np.ascontiguousarray(grads), turned, back)
         if is_finite:
             return found
     grads, matrix = np.ascontiguousarray(grads), np.ascontiguousarray(filters).reshape(-1, channels).T
     if is_pointwise(windows):
         cells = product(grads.reshape(-1, channels), matrix).reshape(*grads.shape[:-1], depth)
-        # with strides, the cells between windows get nothing
+        # with strides, the gradient of cells between windows is 0
         if cells.shape == shape:
             return cells
         output = np.zeros(shape, grads.dtype)
@@ -200,28 +204,23 @@ def correlate_back(grads: Tensor, filters: Tensor, windows: Sequence[SpatialWind
         add_patches_back(grads[block.images], matrix, windows, output[block.images])
 
     count = len(blocks_of(grads.shape, windows, matrix.shape[1], grads.itemsize))
-    # whole images only: windows of neighbouring rows add to the same cells
+    # threads get whole images, since windows of neighbouring rows add to the same cells
     spread(add, whole(windows, len(grads)).cut(min(len(grads), count)))
     return output
 
 
 def mirrored(windows: Sequence[SpatialWindow]) -> list[SpatialWindow]:
-    """The windows, at stride 1, of outputs over each cell of the input: as many as there are taps, in reverse order."""
+    """Windows over the outputs, one for each input cell: for stride 1, the outputs to which the cell contributes."""
     return [
         window._replace(input=window.outputs, outputs=window.input, before=window.kernel - 1 - window.before)
         for window in windows
     ]
 
 
-def _turned(filters: Tensor) -> Tensor:
-    """A filter `[taps, taps, inputs, outputs]` with the taps in reverse order, from outputs to inputs."""
-    return np.ascontiguousarray(filters[::-1, ::-1].swapaxes(-1, -2))
-
-
 def _add_halves(grads: Tensor, filters: Tensor, windows: Sequence[SpatialWindow]) -> Tensor:
-    """The gradient of the input in half precision, rounded after each addition, as TensorFlow rounds.
+    """The gradient of the input in half precision, rounded after each addition, as in TensorFlow.
 
-    A cell gets the patches in the order of their windows, which is the reverse of the order of its taps.
+    A cell's patches are added in the order of their windows, so the taps that meet the cell come in reverse order.
     """
     matrix = filters.reshape(-1, filters.shape[-1]).T
     patches = half_product(grads.reshape(-1, grads.shape[-1]), matrix, rounds_products=True)
@@ -237,7 +236,7 @@ def _add_halves(grads: Tensor, filters: Tensor, windows: Sequence[SpatialWindow]
 
 
 def _add_as_cells(grads: Tensor, matrix: Tensor, windows: Sequence[SpatialWindow], images: Tensor) -> None:
-    """Adds the patches `grads @ matrix` to the cells of the images that they came from."""
+    """Add the patches `grads @ matrix` to their cells of the images."""
     is_padded = any(window.before > 0 or window.after > 0 for window in windows)
     region = images
     if is_padded:
@@ -252,9 +251,10 @@ def _add_as_cells(grads: Tensor, matrix: Tensor, windows: Sequence[SpatialWindow
 
 
 def _add_as_planes(grads: Tensor, matrix: Tensor, windows: Sequence[SpatialWindow], images: Tensor) -> None:
-    """The same for a few channels: with a plane for each channel, whole rows of windows are added at once.
+    """Like `_add_as_cells`, but faster for a few channels: one plane per channel, so that whole rows of windows are added.
 
-    The planes are `[phases, channels, images, cells...]`: cells of the last axis that lie a stride apart are neighbours.
+    The planes are `[phases, channels, images, cells...]`. In the last axis, cells that are a stride apart become neighbours; a
+    phase is a cell's position modulo the stride.
     """
     *leading, last = windows
     depth, steps = images.shape[-1], ceil(last.extent / last.stride)
@@ -275,7 +275,7 @@ def _add_as_planes(grads: Tensor, matrix: Tensor, windows: Sequence[SpatialWindo
 
 
 def _take_planes(planes: Tensor, windows: Sequence[SpatialWindow], images: Tensor) -> None:
-    """Copy planes without padding to images."""
+    """Copy the planes of `_add_as_planes`, without their padding, to the images."""
     *leading, last = windows
     inside = [slice(window.before, min(window.before + window.input, window.extent)) for window in leading]
     outside = [slice(0, part.stop - part.start) for part in inside]
@@ -289,7 +289,7 @@ def _take_planes(planes: Tensor, windows: Sequence[SpatialWindow], images: Tenso
 
 
 def _patches_back(grads: Tensor, matrix: Tensor, transposed: bool) -> Iterator[tuple[slice, Tensor]]:
-    """(rows, their patches `grads @ matrix`): `[windows, taps * channels]`, or that transposed."""
+    """Yield (rows of windows, their patches `grads @ matrix`): `[windows, taps * channels]`, or `transposed`."""
     length = matrix.shape[1]
     row_bytes, long_bytes = (count * length * grads.itemsize for count in (prod(grads.shape[2:-1]), LONG_BLOCK))
     block_bytes = max(WIDE_BLOCK_BYTES if transposed else BLOCK_BYTES, long_bytes)

@@ -1,6 +1,6 @@
 """Connectionist temporal classification: the loss of label sequences, and greedy and beam search decoding.
 
-Source: Graves, "Supervised Sequence Labelling with Recurrent Neural Networks" (2012), chapter 7, whose equations are named.
+Source: Graves, "Supervised Sequence Labelling with Recurrent Neural Networks" (2012), chapter 7; docstrings cite its equations.
 The last class is the blank, unless an attr says otherwise.
 """
 
@@ -12,7 +12,7 @@ from functools import reduce
 
 import numpy as np
 
-from placesim.core.errors import FailedPreconditionError, InvalidArgumentError
+from placesim.core.errors import FailedPreconditionError, InvalidArgumentError, OpError
 from placesim.ops.attributes import Attrs
 from placesim.ops.kernels.kernel import Kernel, Table, Tensor, per_element
 from placesim.ops.kernels.memory_rules import KernelMemory
@@ -20,7 +20,7 @@ from placesim.ops.kernels.shapes import Dims, ShapeContext, format_dims, merge_d
 from placesim.ops.kernels.sparse.tensors import SparseArray, check_indices, groups
 
 LARGE, SQRT_2 = np.float32(0.41421387), np.float32(1.4142140)
-"""Thresholds for computing log1p as log(1 + x), and for halving the argument."""
+"""Thresholds of log1p: x from which it is computed as log(1 + x), and 1 + x from which the argument is halved."""
 LN_2_HIGH, LN_2_LOW = np.float32(6.9313812256e-01), np.float32(9.0580006145e-06)
 SERIES = np.array(
     [1.479819864e-1, 1.5313838422e-1, 1.818357259e-1, 2.2222198546e-1, 2.8571429849e-1, 4.0000000596e-1, 6.6666668653e-1],
@@ -34,8 +34,9 @@ SERIES = np.array(
 def measure_loss(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """(logits `[time, batch, classes]`, sparse labels `[batch, longest]`, lengths `[batch]`) -> (losses `[batch]`, gradients).
 
-    The gradients are those of the logits; both are zero for sequences that are left out. Raises InvalidArgumentError if shapes
-    or lengths do not fit, and for labels that are negative, missing, out of order, or too many for their time.
+    The gradients are with respect to the logits. Loss and gradients are zero for empty sequences, and for sequences ignored
+    because of too many labels. Raises InvalidArgumentError if shapes or lengths do not fit, and for labels that are negative,
+    missing, out of order, or more than the time steps.
     """
     logits, indices, values, lengths = inputs
     _check_loss_inputs(logits, indices, values, lengths)
@@ -53,7 +54,7 @@ def measure_loss(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 
 
 def _align(logits: Tensor, target: Sequence[int], merge_repeated: bool) -> tuple[float, Tensor]:
-    """The loss of one sequence and its gradient, from logits `[time, classes]`."""
+    """(loss, gradient `[time, classes]`) of one sequence, from logits `[time, classes]`."""
     shifted = np.exp(logits - logits.max(axis=1, keepdims=True))
     y = shifted / shifted.sum(axis=1, keepdims=True)
     blank = logits.shape[1] - 1
@@ -65,7 +66,7 @@ def _align(logits: Tensor, target: Sequence[int], merge_repeated: bool) -> tuple
     skips[2:] = (path[2:] != blank) & ~(merge_repeated & (path[2:] == path[:-2]))
     total = _forward(log_y, stays, skips) + _backward(log_y, stays, skips)
     log_p = reduce(_add_logs, total[0])
-    # no path spells the target: TensorFlow gives the plain softmax
+    # no path gives the target labels: TensorFlow returns the plain softmax as gradient
     if log_p == -np.inf:
         return math.inf, y
     sums = np.full_like(y, -np.inf)
@@ -75,19 +76,19 @@ def _align(logits: Tensor, target: Sequence[int], merge_repeated: bool) -> tuple
 
 
 def _add_logs(one: Tensor, two: Tensor) -> Tensor:
-    """log(exp(one) + exp(two)), elementwise, whose smaller part TensorFlow computes in float for doubles too."""
+    """log(exp(one) + exp(two)), elementwise. Like TensorFlow, computes the correction of the larger number in float."""
     high, low = np.maximum(one, two), np.minimum(one, two)
     return high + _log1p_as_float(_exp_as_float(np.where(low == -np.inf, -np.inf, low - high)))
 
 
 def _exp_as_float(x: Tensor) -> Tensor:
-    """C's `expf` of doubles: the argument and the result are rounded to float, the function itself is exact."""
+    """C's `expf` of doubles: argument and result are rounded to float, the computation between is in double."""
     result: Tensor = np.exp(x.astype(np.float32).astype(np.float64)).astype(np.float32)
     return result
 
 
 def _log1p_as_float(x: Tensor) -> Tensor:
-    """C's `log1pf` for x in [0, 1], with the roundings of Sun's implementation: numpy's may differ in the last bit."""
+    """C's `log1pf` for x in [0, 1], rounded as Sun's implementation does; numpy's may differ in the last bit."""
     one, half = np.float32(1), np.float32(0.5)
     u = one + x
     halved = (x >= LARGE) & (u >= SQRT_2)
@@ -121,7 +122,7 @@ def _backward(log_y: Tensor, stays: Tensor, skips: Tensor) -> Tensor:
     """log beta `[time, path]`, equations 7.13 to 7.15."""
     beta = np.full(log_y.shape, -np.inf)
     beta[-1, -2:] = 0
-    # of a path that is the blank alone, TensorFlow's last place but one is the only place of the step before
+    # for a path of only the blank, TensorFlow's two last places are the same place, so it adds log(1) in this step
     is_blank = log_y.shape[1] == 1
     for time in reversed(range(len(beta) - 1)):
         after = beta[time + 1] + log_y[time + 1]
@@ -158,10 +159,14 @@ def _check_loss_inputs(logits: Tensor, indices: Tensor, values: Tensor, lengths:
         raise InvalidArgumentError("batch_size must not be 0")
     if classes <= 0:
         raise InvalidArgumentError("inputs must have at least one class")
+    _check_lengths(time, lengths, InvalidArgumentError)
+
+
+def _check_lengths(time: int, lengths: Tensor, error: type[OpError]) -> None:
     for row, length in enumerate(lengths.tolist()):
         if length > time:
-            # the text says what must hold, not what was found
-            raise InvalidArgumentError(f"sequence_length({row}) <= {time}")
+            # TensorFlow's message is the condition that failed
+            raise error(f"sequence_length({row}) <= {time}")
 
 
 def _read_labels(logits: Tensor, indices: Tensor, values: Tensor) -> list[list[int]]:
@@ -179,7 +184,7 @@ def _read_labels(logits: Tensor, indices: Tensor, values: Tensor) -> list[list[i
 
 
 def _check_labels(batch: int, labels: Sequence[int], length: int, classes: int, attrs: Attrs) -> list[int]:
-    """Labels without trailing nulls, with repeats collapsed on request."""
+    """Return a sequence's labels up to the first null label, with repeats collapsed if the attr says so."""
     if length < 0:
         raise InvalidArgumentError(f"seq_len({batch}) < 0")
     if len(labels) == 0:
@@ -189,7 +194,7 @@ def _check_labels(batch: int, labels: Sequence[int], length: int, classes: int, 
     for position, label in enumerate(labels):
         if position and attrs["preprocess_collapse_repeated"] and label == labels[position - 1]:
             continue
-        # the blank, or a class beyond it, ends the labels: nothing but such may follow
+        # the blank, or a class beyond it, ends the labels: only blanks may follow
         if label >= classes - 1:
             finished = True
             continue
@@ -204,7 +209,7 @@ def _check_labels(batch: int, labels: Sequence[int], length: int, classes: int, 
         raise InvalidArgumentError(
             f"All labels must be nonnegative integers, batch: {batch} labels: {','.join(map(str, target))}"
         )
-    # the labels that are counted are those before repeats collapse
+    # the required time counts the labels before repeats are collapsed
     if not attrs["ignore_longer_outputs_than_inputs"] and len(labels) > length:
         raise InvalidArgumentError(
             f"Not enough time for target transition sequence (required: {len(labels)}, available: {length}){batch}"
@@ -220,8 +225,8 @@ def decode_greedily(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """(logits `[time, batch, classes]`, lengths `[batch]`) -> (sparse `[batch, longest]`, negated sums of logits `[batch, 1]`).
 
     The sparse tensor has the best class of each step, without blanks. Raises InvalidArgumentError for logits of another rank or
-    without elements, lengths that are no vector, and a blank that is no class; FailedPreconditionError for lengths that do not
-    fit the logits.
+    without elements, lengths that are not a vector, and a blank index that is not a class. Raises FailedPreconditionError for
+    lengths that do not fit the logits.
     """
     logits, lengths = inputs
     _check_decoder_inputs(logits, lengths)
@@ -230,7 +235,7 @@ def decode_greedily(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     if not -classes <= blank < classes:
         raise InvalidArgumentError(f"blank_index expected to be between {-classes} and {classes - 1} but was {blank}")
     best, inside = _best_classes(logits), np.arange(len(logits))[:, None] < lengths
-    # a blank is counted from the end where it is negative
+    # a negative blank index counts from the last class
     kept = inside & (best != blank % classes)
     if attrs["merge_repeated"]:
         kept[1:] &= best[1:] != best[:-1]
@@ -241,7 +246,7 @@ def decode_greedily(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 
 
 def _best_classes(logits: Tensor) -> Tensor:
-    """First largest class of each step; NaN counts only as the first class."""
+    """The class with the largest logit of each step, the first of equals. A NaN is the largest only as the first class."""
     best: Tensor = np.where(np.isnan(logits[:, :, 0]), 0, np.argmax(np.where(np.isnan(logits), -np.inf, logits), axis=2))
     return best
 
@@ -255,17 +260,15 @@ def _check_decoder_inputs(logits: Tensor, lengths: Tensor) -> None:
         raise InvalidArgumentError("sequence_length is not a vector")
     time, batch, _ = logits.shape
     if batch != len(lengths):
-        # the decoders say FailedPrecondition where the loss says InvalidArgument
+        # the decoders raise FailedPrecondition here, while the loss raises InvalidArgument
         raise FailedPreconditionError(
             f"len(sequence_length) != batch_size.  len(sequence_length):  {len(lengths)} batch_size: {batch}"
         )
-    for row, length in enumerate(lengths.tolist()):
-        if length > time:
-            raise FailedPreconditionError(f"sequence_length({row}) <= {time}")
+    _check_lengths(time, lengths, FailedPreconditionError)
 
 
 def _sparse_sequences(sequences: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor, Tensor]:
-    """Indices, values and shape of one sequence a row."""
+    """Indices, values and shape of a sparse tensor with one sequence per row."""
     rows = [(batch, position) for batch, sequence in enumerate(sequences) for position in range(len(sequence))]
     values = [label for sequence in sequences for label in sequence]
     longest = max(map(len, sequences), default=0)
@@ -274,7 +277,11 @@ def _sparse_sequences(sequences: Sequence[Sequence[int]]) -> tuple[Tensor, Tenso
 
 
 class _Beam:
-    """A prefix of labels in the search: log probabilities that end in the blank, in the label, and of both together."""
+    """A prefix of labels in the beam search.
+
+    `blank` and `label` are the log probabilities of the paths that end in the blank or in the last label; `total` is for both.
+    `old_blank` and `old_total` are their values before the current time step.
+    """
 
     __slots__ = ("blank", "children", "label", "old_blank", "old_total", "parent", "symbol", "total")
 
@@ -286,7 +293,7 @@ class _Beam:
         self.old_blank = self.old_total = -math.inf
 
     def forget(self) -> None:
-        """Leave the search."""
+        """Remove the prefix from the search."""
         self.blank = self.label = self.total = -math.inf
 
     def child(self, symbol: int) -> _Beam:
@@ -294,11 +301,11 @@ class _Beam:
         return self.children.setdefault(symbol, _Beam(self, symbol))
 
     def before(self, symbol: int) -> float:
-        """The probability of this prefix where `symbol` comes next: a repeat needs a blank between."""
+        """Log probability of the paths that `symbol` can extend; a repeat of the last label needs a blank between."""
         return self.old_blank if symbol == self.symbol else self.old_total
 
     def labels(self, merge_repeated: bool) -> list[int]:
-        """Labels of the prefix, with repeats merged on request."""
+        """Labels of the prefix; `merge_repeated` merges repeats."""
         found: list[int] = []
         beam, previous = self, -1
         while beam.parent is not None:
@@ -311,8 +318,8 @@ class _Beam:
 def decode_by_beam_search(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """(logits `[time, batch, classes]`, lengths `[batch]`) -> (sparse sequences, log probabilities `[batch, paths]`).
 
-    Of the indices, values and shapes of the sequences there is one each for every path, the most probable first. Raises as
-    `decode_greedily`, and InvalidArgumentError for more paths than the beam is wide or has prefixes.
+    The outputs are the indices of all paths, their values, their shapes, and the log probabilities; the most probable path is
+    first. Raises the errors of `decode_greedily`, and InvalidArgumentError for more paths than the beam width or the prefixes.
     """
     logits, lengths = inputs
     _check_decoder_inputs(logits, lengths)
@@ -321,7 +328,7 @@ def decode_by_beam_search(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Te
     decoded: list[list[list[int]]] = [[] for _ in range(paths)]
     for batch, length in enumerate(lengths.tolist()):
         beams = _search(logits[: max(length, 0), batch].astype(np.float64), width)
-        # found only after a search, so that a batch of no sequences is never refused
+        # checked after a search as in TensorFlow, so an empty batch never fails
         if paths > width:
             raise InvalidArgumentError("requested more paths than the beam width.")
         if paths > len(beams):
@@ -334,7 +341,7 @@ def decode_by_beam_search(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Te
 
 
 def _search(logits: Tensor, width: int) -> list[_Beam]:
-    """The prefixes that are left after all steps, the most probable first."""
+    """The prefixes in the beam after all time steps, the most probable first."""
     root = _Beam(None, -1)
     root.blank = root.total = 0.0
     beams = [root]
@@ -345,26 +352,25 @@ def _search(logits: Tensor, width: int) -> list[_Beam]:
 
 
 def _extend(beams: list[_Beam], log_y: Sequence[float], width: int) -> list[_Beam]:
-    """One step: every prefix stays or grows by a label, and the `width` most probable go on."""
+    """Search one time step: each prefix stays or is extended by a label. Return the `width` most probable prefixes."""
     for beam in beams:
         beam.old_blank, beam.old_total = beam.blank, beam.total
     for beam in beams:
         if beam.parent is not None:
-            # a parent that left the search has nothing to grow from
+            # a parent that was removed from the search has no paths to extend
             if beam.parent.total > -math.inf:
                 beam.label = _join(beam.label, beam.parent.before(beam.symbol))
             beam.label += log_y[beam.symbol]
         beam.blank = beam.old_total + log_y[-1]
         beam.total = _join(beam.blank, beam.label)
-    # a stable order: of equal prefixes the one that was found first stays
+    # the sort is stable: of equal prefixes the earlier stays first
     leaves = sorted(beams, key=_by_total)
     for beam in beams:
         if not _is_candidate(beam.old_total, leaves, width):
             continue
         for symbol, log_p in enumerate(log_y[:-1]):
             child = beam.child(symbol)
-            # it is in the search already
-            if child.total > -math.inf:
+            if child.total > -math.inf:  # already in the search
                 continue
             total = log_p + beam.before(symbol)
             if _is_candidate(total, leaves, width):
@@ -390,7 +396,7 @@ def _is_candidate(total: float, leaves: Sequence[_Beam], width: int) -> bool:
     return total > -math.inf and (len(leaves) < width or total > leaves[-1].total)
 
 
-# --- shape functions ------------------------------------------------------------------------------------------------
+# --- shape functions and memory -------------------------------------------------------------------------------------
 
 
 def _infer_loss(context: ShapeContext) -> Sequence[Dims]:
@@ -408,11 +414,8 @@ def _infer_decoder(context: ShapeContext) -> Sequence[Dims]:
     return [*[(-1, 2)] * paths, *[(-1,)] * paths, *[(2,)] * paths, (batch, paths)]
 
 
-# --- memory -----------------------------------------------------------------------------------------------------------
-
-
 def decoder_memory(memory: KernelMemory) -> None:
-    """The probabilities, the last output, come first; then indices, values and shape of one path after the other."""
+    """Allocate the probabilities, which are the last output, first; then for each path its indices, values and shape."""
     paths = len(memory.outputs) // 3
     memory.allocate(3 * paths)
     for path in range(paths):

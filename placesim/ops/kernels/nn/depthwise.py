@@ -1,7 +1,7 @@
-"""DepthwiseConv2dNative and its gradients: every channel convolved by itself, into `multiplier` channels of the output.
+"""DepthwiseConv2dNative and its gradients: each channel is convolved separately, into `multiplier` channels of the output.
 
-Each tap of the filter is one pass over the cells under it, which adds products to sums.  Without a stride a tap's cells for a
-whole row of windows are neighbours.
+Each tap of the filter is one pass over the input cells that it meets, which adds products to sums.  At stride 1, the cells that
+a tap meets in a row of windows are neighbours in memory.
 """
 
 from __future__ import annotations
@@ -9,11 +9,12 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from functools import partial
-from math import ceil
+from math import ceil, prod
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
+from placesim.core.dtypes import DataType
 from placesim.core.errors import InvalidArgumentError, UnimplementedError
 from placesim.ops.attributes import Attrs
 from placesim.ops.kernels.blocks.epilogues import Begin, nothing_follows, taken
@@ -32,7 +33,6 @@ from placesim.ops.kernels.nn.windows import (
     check_filter,
     check_image,
     check_padding,
-    check_static_padding,
     explicit_pairs,
     layout_of,
     static_windows,
@@ -44,24 +44,24 @@ from placesim.ops.kernels.shapes import Dims, ShapeContext, ShapeError, merge_di
 from placesim.ops.process.intra_op_threads import spread
 
 BLOCK_BYTES = 1 << 20
-"""Of the cells under a block's windows: they and the sums stay in a core's own cache from tap to tap."""
+"""Size of the cells under a block's windows: cells and sums stay in a core's own cache from tap to tap."""
 
 
 def blocks_of(shape: Sequence[int], windows: Sequence[SpatialWindow], itemsize: int) -> list[WindowBlock]:
-    """Blocks of all windows over images `[batch, rows, columns, channels]`, each of about as many bytes as a core caches."""
+    """Split all windows over images `[batch, rows, columns, channels]` into blocks of about `BLOCK_BYTES` each."""
     vertical, horizontal = windows
     size = shape[0] * vertical.outputs * vertical.stride * horizontal.extent * shape[-1] * itemsize
     return whole(windows, shape[0]).cut(shares(ceil(size / BLOCK_BYTES)))
 
 
 def _taps_of(tensor: Tensor, windows: Sequence[SpatialWindow], block: WindowBlock) -> Tensor:
-    """The cells under each tap of a block's windows, `[taps, taps, images, rows, runs, run]`: a view of padded cells.
+    """View of the padded cells under each tap of a block's windows, `[taps, taps, images, rows, runs, run]`.
 
-    A run is what lies side by side in both the cells and the output: a row of windows, of a stride one window's channels.
+    A run is contiguous in both cells and output: a row of windows at stride 1, else the channels of one window.
     """
     vertical, horizontal = windows
     region = padded_region(tensor[block.images], windows, block.rows)
-    if not region[0, 0].flags.c_contiguous:  # of a transposed tensor
+    if not region[0, 0].flags.c_contiguous:  # a transposed tensor
         region = np.ascontiguousarray(region)
     image, down, *_ = region.strides
     # an axis of one element may have any stride
@@ -72,7 +72,7 @@ def _taps_of(tensor: Tensor, windows: Sequence[SpatialWindow], block: WindowBloc
 
 
 def _runs_of(window: SpatialWindow, channels: int) -> tuple[int, int]:
-    """(runs in a row of windows, the length of each)."""
+    """(number of runs in a row of windows, elements of a run); see `_taps_of`."""
     return (1, window.outputs * channels) if window.stride == 1 else (window.outputs, channels)
 
 
@@ -81,7 +81,7 @@ def correlate_channels(
 ) -> Tensor:
     """`[batch, rows, columns, channels]` by `[taps, taps, channels]` -> `[batch, outputs, outputs, channels]`.
 
-    What follows is done to each block.
+    `begin` is the epilogue for each block.
     """
     vertical, horizontal = windows
     channels = tensor.shape[-1]
@@ -92,7 +92,7 @@ def correlate_channels(
 
     def fill(block: WindowBlock) -> None:
         total = output[block].reshape(-1, block.rows.stop - block.rows.start, runs, run)
-        # einsum adds each product to the sum as it goes: one pass over a tap's cells, and no array of products
+        # einsum needs one pass over a tap's cells, and no array of products
         np.einsum("ijnrwc,ijc->nrwc", _taps_of(tensor, windows, block), tiled, out=total)
         finish(block.flat(output.shape))
 
@@ -101,10 +101,10 @@ def correlate_channels(
 
 
 def correlate_channels_back(grads: Tensor, filters: Tensor, windows: Sequence[SpatialWindow]) -> Tensor:
-    """The gradient of the input `[batch, rows, columns, channels]` from that of the output, of as many channels.
+    """The gradient of the input `[batch, rows, columns, channels]`, from the output's gradient with as many channels.
 
-    Cells of the input that lie a stride apart meet the same taps, in the opposite order as their windows come: the gradient
-    of such cells is a correlation of its own.
+    Input cells that are a stride apart meet the same taps, in reverse order. Their gradient is one correlation of the output's
+    gradient with these taps.
     """
     output = np.zeros((len(grads), windows[0].input, windows[1].input, grads.shape[-1]), grads.dtype)
     for phases in itertools.product(*(range(min(window.stride, window.kernel)) for window in windows)):
@@ -116,7 +116,7 @@ def correlate_channels_back(grads: Tensor, filters: Tensor, windows: Sequence[Sp
 
 
 def _seen_from_cells(window: SpatialWindow, phase: int) -> tuple[slice, slice, SpatialWindow]:
-    """(cells of the input a stride apart, the taps that they meet, the windows of these cells over the outputs)."""
+    """(input cells with this `phase` modulo the stride, the taps that meet them, these cells' windows over the outputs)."""
     cells, ranks = window.phase(phase)
     taps = slice(phase, None, window.stride)
     kernel = len(range(phase, window.kernel, window.stride))
@@ -125,7 +125,7 @@ def _seen_from_cells(window: SpatialWindow, phase: int) -> tuple[slice, slice, S
 
 
 def correlate_channels_filter(tensor: Tensor, grads: Tensor, windows: Sequence[SpatialWindow]) -> Tensor:
-    """The gradient of the filter `[taps, taps, channels]`, from the input and the output's gradient of as many channels."""
+    """The gradient of the filter `[taps, taps, channels]`, from the input and the output's gradient with as many channels."""
     vertical, horizontal = windows
     channels = tensor.shape[-1]
     blocks = blocks_of(tensor.shape, windows, tensor.itemsize)
@@ -142,37 +142,29 @@ def correlate_channels_filter(tensor: Tensor, grads: Tensor, windows: Sequence[S
     return found
 
 
-# --- half precision: each product is added and the sum rounded, in TensorFlow's order -------------------------------
+# --- half precision: the sum is rounded after each product, in TensorFlow's order -----------------------------------
 
 
 def add_rounded(total: Tensor, left: Tensor, right: Tensor) -> Tensor:
-    """`total + left * right` in half precision, of one shape or broadcast, rounded once."""
+    """`total + left * right` in half precision, rounded once; the operands may broadcast."""
     wide = left.astype(np.float32) * right.astype(np.float32)
     return (total.astype(np.float32) + wide).astype(total.dtype)
 
 
-def correlate_halves(tensor: Tensor, filters: Tensor, windows: Sequence[SpatialWindow]) -> Tensor:
-    """As `correlate_channels`, with its shapes: tap after tap."""
-    output = np.zeros((len(tensor), *(window.outputs for window in windows), tensor.shape[-1]), tensor.dtype)
+def correlate_halves(tensor: Tensor, filters: Tensor, windows: Sequence[SpatialWindow], is_back: bool = False) -> Tensor:
+    """`correlate_channels`, or if `is_back` `correlate_channels_back`, in half precision, tap after tap."""
+    sizes = (window.input if is_back else window.outputs for window in windows)
+    output = np.zeros((len(tensor), *sizes, tensor.shape[-1]), tensor.dtype)
     taps = filters.reshape(-1, filters.shape[-1])
     for weights, (outputs, cells) in zip(taps, tap_slices(windows), strict=True):
-        place = (slice(None), *outputs)
-        output[place] = add_rounded(output[place], tensor[(slice(None), *cells)], weights)
-    return output
-
-
-def correlate_halves_back(grads: Tensor, filters: Tensor, windows: Sequence[SpatialWindow]) -> Tensor:
-    """As `correlate_channels_back`, with its shapes: tap after tap."""
-    output = np.zeros((len(grads), *(window.input for window in windows), grads.shape[-1]), grads.dtype)
-    taps = filters.reshape(-1, filters.shape[-1])
-    for weights, (outputs, cells) in zip(taps, tap_slices(windows), strict=True):
-        place = (slice(None), *cells)
-        output[place] = add_rounded(output[place], grads[(slice(None), *outputs)], weights)
+        target, source = (cells, outputs) if is_back else (outputs, cells)
+        place = (slice(None), *target)
+        output[place] = add_rounded(output[place], tensor[(slice(None), *source)], weights)
     return output
 
 
 def correlate_halves_filter(tensor: Tensor, grads: Tensor, windows: Sequence[SpatialWindow]) -> Tensor:
-    """As `correlate_channels_filter`, with its shapes: window after window of each image, then image after image."""
+    """`correlate_channels_filter` in half precision: the sum over the windows of each image, then over the images."""
     vertical, horizontal = windows
     images, channels = len(tensor), tensor.shape[-1]
     padded = np.zeros((images, vertical.extent, horizontal.extent, channels), tensor.dtype)
@@ -188,7 +180,7 @@ def correlate_halves_filter(tensor: Tensor, grads: Tensor, windows: Sequence[Spa
 
 
 def add_one_by_one(tensor: Tensor) -> Tensor:
-    """The sum over the last axis of `[..., terms]`, rounded after each addition where the type is of half precision."""
+    """The sum over the last axis of `[..., terms]`; in half precision it is rounded after each addition."""
     if not is_narrow(tensor.dtype):
         found: Tensor = tensor.sum(axis=-1)
         return found
@@ -199,7 +191,10 @@ def add_one_by_one(tensor: Tensor) -> Tensor:
 
 
 def _add_multiplied(tensor: Tensor) -> Tensor:
-    """The sum over the last axis, the channel's multiples: whole packets first, each summed in float, then one by one."""
+    """The sum over the last axis, the output channels of one input channel, with Eigen's rounding of half precision.
+
+    Each whole packet is summed in float; then the packets' sums and the remaining terms are added one by one.
+    """
     multiplier = tensor.shape[-1]
     if not is_narrow(tensor.dtype) or multiplier < packet_size(tensor.dtype):
         return add_one_by_one(tensor)
@@ -213,13 +208,13 @@ def _add_multiplied(tensor: Tensor) -> Tensor:
     return add_one_by_one(np.concatenate((sums[..., 0].astype(tensor.dtype), tensor[..., whole:]), axis=-1))
 
 
-# --- kernels --------------------------------------------------------------------------------------------------------
+# --- kernels, shape functions, costs and memory ---------------------------------------------------------------------
 
 
 def convolve_depthwise(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """`[batch, rows, columns, channels]` by `[taps, taps, channels, multiplier]` -> `[..., channels * multiplier]`.
 
-    Raises InvalidArgumentError if attrs, ranks or channels do not fit; UnimplementedError for dilations and channels first.
+    Raises InvalidArgumentError if attrs, ranks or channels do not fit, and UnimplementedError for dilations and channels first.
     """
     tensor, filters = inputs
     layout = _check_attrs(attrs)
@@ -231,11 +226,10 @@ def convolve_depthwise(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tenso
     check_filter(filters, 4, depth)
     windows = _windows(tensor.shape, filters.shape, attrs, layout)
     shape = arrange(len(tensor), [window.outputs for window in windows], depth * filters.shape[3], layout) or ()
-    # an output without elements is given before the kernel looks at the data format
+    # TensorFlow returns an empty output before it checks the data format
     if 0 in shape or 0 in filters.shape:
         return (np.zeros(shape, tensor.dtype),)
-    if layout.channel == 1:
-        raise UnimplementedError("Depthwise convolution on CPU is only supported for NHWC format")
+    _check_launch(layout)
     spread_out = _spread(tensor, filters.shape[3]), _flat(filters), windows
     if is_narrow(tensor.dtype):
         return (correlate_halves(*spread_out),)
@@ -243,9 +237,9 @@ def convolve_depthwise(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tenso
 
 
 def convolve_depthwise_back(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """The gradient of the input `[batch, rows, columns, channels]`, from (its shape, the filter, the gradient of the output).
+    """(the input's shape, filter, gradients of the output) -> gradient of the input `[batch, rows, columns, channels]`.
 
-    Raises InvalidArgumentError if attrs or shapes do not fit; UnimplementedError for channels first.
+    Raises InvalidArgumentError if attrs or shapes do not fit, and UnimplementedError for channels first.
     """
     sizes, filters, grads = inputs
     layout = _check_attrs(attrs)
@@ -253,16 +247,17 @@ def convolve_depthwise_back(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[
     windows = _back_windows("DepthwiseConv2DBackpropInput", shape, filters.shape, grads.shape, attrs, layout)
     if 0 in (*shape, *filters.shape, *grads.shape):
         return (np.zeros(shape, grads.dtype),)
-    _check_launch_back(layout)
-    compute = correlate_halves_back if is_narrow(grads.dtype) else correlate_channels_back
-    spread = compute(np.ascontiguousarray(grads), _flat(filters), windows)
-    return (_add_multiplied(spread.reshape(*shape, -1)),)
+    _check_launch(layout)
+    operands = np.ascontiguousarray(grads), _flat(filters), windows
+    is_half = is_narrow(grads.dtype)
+    multiplied = correlate_halves(*operands, is_back=True) if is_half else correlate_channels_back(*operands)
+    return (_add_multiplied(multiplied.reshape(*shape, -1)),)
 
 
 def convolve_depthwise_filter(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """The gradient of the filter `[taps, taps, channels, multiplier]`, from (the input, the filter's shape, gradients).
+    """(input, the filter's shape, gradients of the output) -> gradient of the filter `[taps, taps, channels, multiplier]`.
 
-    Raises InvalidArgumentError if attrs or shapes do not fit; UnimplementedError for channels first.
+    Raises InvalidArgumentError if attrs or shapes do not fit, and UnimplementedError for channels first.
     """
     tensor, sizes, grads = inputs
     layout = _check_attrs(attrs)
@@ -270,13 +265,13 @@ def convolve_depthwise_filter(inputs: Sequence[Tensor], attrs: Attrs) -> Sequenc
     windows = _back_windows("DepthwiseConv2DBackpropFilter", tensor.shape, shape, grads.shape, attrs, layout)
     if 0 in (*shape, *tensor.shape, *grads.shape):
         return (np.zeros(shape, tensor.dtype),)
-    _check_launch_back(layout)
+    _check_launch(layout)
     compute = correlate_halves_filter if is_narrow(grads.dtype) else correlate_channels_filter
     return (compute(_spread(tensor, shape[3]), np.ascontiguousarray(grads), windows).reshape(shape),)
 
 
 def _shape_of_sizes(sizes: Tensor, of: str) -> tuple[int, ...]:
-    # here TensorFlow's texts name the gradients of Conv2D
+    # TensorFlow's messages name Conv2D's gradients here
     name = f"{of.lower()}_sizes"
     if sizes.ndim != 1:
         raise InvalidArgumentError(f"Conv2DBackprop{of}: {name} input must be 1-dim, not {sizes.ndim}")
@@ -287,7 +282,7 @@ def _shape_of_sizes(sizes: Tensor, of: str) -> tuple[int, ...]:
 
 
 def _spread(tensor: Tensor, multiplier: int) -> Tensor:
-    """Every channel as often as the output has it."""
+    """Repeat each channel `multiplier` times, so that there are as many as in the output."""
     return np.repeat(tensor, multiplier, axis=-1) if multiplier > 1 else tensor
 
 
@@ -298,7 +293,7 @@ def _flat(filters: Tensor) -> Tensor:
 
 def _windows(inputs: Sequence[int], filters: Sequence[int], attrs: Attrs, layout: TensorLayout) -> tuple[SpatialWindow, ...]:
     strides, pairs = layout.pick(attrs["strides"]), explicit_pairs(attrs, layout)
-    # the kernel refuses dilations, its gradients ignore them
+    # the kernel rejects dilations, its gradients ignore them
     return windows_of(layout.pick(inputs), filters[:2], strides, (1, 1), attrs["padding"], pairs)
 
 
@@ -316,7 +311,7 @@ def _check_attrs(attrs: Attrs) -> TensorLayout:
     return layout
 
 
-def _check_launch_back(layout: TensorLayout) -> None:
+def _check_launch(layout: TensorLayout) -> None:
     if layout.channel == 1:
         raise UnimplementedError("Depthwise convolution on CPU is only supported for NHWC format")
 
@@ -324,7 +319,7 @@ def _check_launch_back(layout: TensorLayout) -> None:
 def _back_windows(
     label: str, inputs: Sequence[int], filters: Sequence[int], grads: Sequence[int], attrs: Attrs, layout: TensorLayout
 ) -> tuple[SpatialWindow, ...]:
-    """Windows of a gradient after a check of its three shapes."""
+    """Check the three shapes of a gradient, and return its windows along rows and columns."""
     for name, shape in (("input", inputs), ("filter", filters), ("out_backprop", grads)):
         if len(shape) != 4:
             raise InvalidArgumentError(f"{label}: {name} must be 4-dimensional")
@@ -345,11 +340,8 @@ def _back_windows(
     return windows
 
 
-# --- shape functions ------------------------------------------------------------------------------------------------
-
-
 def infer_depthwise(context: ShapeContext) -> Sequence[Dims]:
-    """The batch, the windows and channels * multiplier; unlike the kernel it reckons with dilations.
+    """Static shape: batch, windows, and channels * multiplier. Unlike the kernel, it supports dilations.
 
     Raises ShapeError for shapes or attrs that do not fit.
     """
@@ -360,76 +352,62 @@ def infer_depthwise(context: ShapeContext) -> Sequence[Dims]:
         if len(attrs[name]) != 4:
             raise ShapeError(f"DepthwiseConv2D requires the {what} attribute to contain 4 values, but got: {len(attrs[name])}")
     depth = merge_dim(dims[layout.channel], filters[2])
-    check_static_padding(attrs, layout)
+    check_padding(attrs, layout, ShapeError)
     strides, dilations = layout.pick(attrs["strides"]), layout.pick(attrs["dilations"])
     outputs = static_windows(layout.pick(dims), filters[:2], strides, dilations, attrs, layout)
     return (arrange(dims[0], outputs, multiply_dims(depth, filters[3]), layout),)
 
 
-# --- costs ----------------------------------------------------------------------------------------------------------
-
-
 def forward_flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs) -> int:
-    """A multiplication and an addition for each output and each tap."""
+    """Two operations for each element of the output and each tap."""
     return 2 * elements(outputs[0]) * elements((inputs[1] or ())[:2])
 
 
 def input_gradient_flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs) -> int:
-    """A multiplication and an addition for each gradient and each tap."""
+    """Two operations for each element of the output's gradient and each tap."""
     return 2 * elements(inputs[2]) * elements((inputs[1] or ())[:2])
 
 
 def filter_gradient_flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs) -> int:
-    """The same, with the taps of the output."""
+    """Two operations for each element of the output's gradient and each tap of the filter's gradient."""
     return 2 * elements(inputs[2]) * elements((outputs[0] or ())[:2])
 
 
-# --- memory -----------------------------------------------------------------------------------------------------------
+def depthwise_memory(memory: KernelMemory, is_gradient: bool = False) -> None:
+    """The output, a padded copy of the filter if its channels do not fill Eigen's packets, and the cells of one window.
 
-
-def depthwise_memory(memory: KernelMemory) -> None:
-    """The filter with its channels padded to Eigen's packets, then one window's inputs; the threads are taken to be one."""
+    The gradient of the input also needs the cells of one tap. TensorFlow has these buffers per thread; one thread is assumed.
+    """
     memory.allocate(0)
     if memory.outputs[0].elements:
         filters = memory.inputs[1]
-        place, window, is_padded = _padded_bytes(filters, filters.dims)
+        taps, channels = _padded_dims(filters)
+        is_padded = channels != prod(filters.dims[2:])
         for _ in range(1 + is_padded):
-            memory.temporary(window, _window_dims(filters, place, window), filters.dtype)
-
-
-def depthwise_input_gradient_memory(memory: KernelMemory) -> None:
-    """The padded filter, one window's gradients, and one place's inputs."""
-    memory.allocate(0)
-    if memory.outputs[0].elements:
-        filters = memory.inputs[1]
-        place, window, is_padded = _padded_bytes(filters, filters.dims)
-        for _ in range(1 + is_padded):
-            memory.temporary(window, _window_dims(filters, place, window), filters.dtype)
-        memory.temporary(place, (place // item_size(filters.dtype),), filters.dtype)
+            _allocate_temporary(memory, (taps, channels), filters.dtype)
+        if is_gradient:
+            _allocate_temporary(memory, (channels,), filters.dtype)
 
 
 def depthwise_filter_gradient_memory(memory: KernelMemory) -> None:
-    """The padded gradient of each image, which are summed up at last, and one window's inputs."""
+    """The output, a padded gradient for each image, which are added at the end, and the cells of one window."""
     memory.allocate(0)
     if memory.outputs[0].elements and memory.inputs[0].elements:
-        filters, batch = memory.outputs[0], memory.inputs[0].dims[0]
-        place, window, _ = _padded_bytes(filters, filters.dims)
-        dims = _window_dims(filters, place, window)
-        memory.temporary(batch * window, (batch, *dims), filters.dtype)
-        memory.temporary(window, dims, filters.dtype)
+        filters = memory.outputs[0]
+        dims = _padded_dims(filters)
+        _allocate_temporary(memory, (memory.inputs[0].dims[0], *dims), filters.dtype)
+        _allocate_temporary(memory, dims, filters.dtype)
 
 
-def _window_dims(filters: TensorMemory, place: int, window: int) -> tuple[int, int]:
-    """A filter's places, and its channels padded, in elements."""
-    return window // place, place // item_size(filters.dtype)
+def _allocate_temporary(memory: KernelMemory, dims: tuple[int, ...], dtype: DataType) -> None:
+    memory.temporary(prod(dims) * item_size(dtype), dims, dtype)
 
 
-def _padded_bytes(tensor: TensorMemory, filters: tuple[int, ...]) -> tuple[int, int, bool]:
-    """The bytes of one place's channels and of one window's, the channels padded, and whether they had to be."""
-    rows, columns, depth, multiplier = filters
-    packet = packet_size(tensor.dtype.numpy)
-    place = -(-depth * multiplier // packet) * packet * item_size(tensor.dtype)
-    return place, rows * columns * place, depth * multiplier % packet != 0
+def _padded_dims(filters: TensorMemory) -> tuple[int, int]:
+    """(taps, output channels rounded up to whole Eigen packets) of a filter."""
+    rows, columns, depth, multiplier = filters.dims
+    packet = packet_size(filters.dtype.numpy)
+    return rows * columns, -(-depth * multiplier // packet) * packet
 
 
 TABLE: Table = {
@@ -445,7 +423,7 @@ TABLE: Table = {
         convolve_depthwise_back,
         partial(infer_from_sizes, index=0, rank=4),
         input_gradient_flops,
-        memory=depthwise_input_gradient_memory,
+        memory=partial(depthwise_memory, is_gradient=True),
         cost=CostModel("depthwise input gradient"),
     ),
     "DepthwiseConv2dNativeBackpropFilter": Kernel(

@@ -1,6 +1,6 @@
 """Dilation2D, the largest sum of input and filter in each window (grey-scale morphology), and its gradients.
 
-Tensors are `[batch, rows, columns, channels]`, filters `[taps, taps, channels]`.  A gradient goes to the first of equal sums.
+Tensors are `[batch, rows, columns, channels]`, filters `[taps, taps, channels]`.  Of equal sums, the first gets the gradient.
 """
 
 from __future__ import annotations
@@ -11,18 +11,20 @@ import numpy as np
 
 from placesim.core.errors import InvalidArgumentError, UnimplementedError
 from placesim.ops.attributes import Attrs
-from placesim.ops.kernels.kernel import Kernel, Table, Tensor, elements
+from placesim.ops.kernels.kernel import Kernel, Table, Tensor
+from placesim.ops.kernels.nn.depthwise import forward_flops, input_gradient_flops
 from placesim.ops.kernels.nn.windows import SpatialWindow, check_entries, check_filter, check_image, tap_slices, window_of
 from placesim.ops.kernels.precision import lowest
 from placesim.ops.kernels.shapes import Dims, ShapeContext, ShapeError, as_second, format_dims, merge_dim, unchanged, with_rank
 
-# --- kernels --------------------------------------------------------------------------------------------------------
+# --- kernels and shape functions ------------------------------------------------------------------------------------
 
 
 def dilate(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """Dilation2D -> `[batch, windows, windows, channels]`.
 
-    Raises InvalidArgumentError if attrs, ranks or channels do not fit; UnimplementedError for strides or rates of other axes.
+    Raises InvalidArgumentError if attrs, ranks or channels do not fit, and UnimplementedError for strides or rates of batch or
+    channels.
     """
     tensor, filters = inputs
     return (largest_sums(tensor, filters, _windows(tensor, filters, attrs))[0],)
@@ -31,13 +33,13 @@ def dilate(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 def largest_sums(tensor: Tensor, filters: Tensor, windows: Sequence[SpatialWindow]) -> tuple[Tensor, Tensor]:
     """(the largest sum of each window `[batch, windows, windows, channels]`, the number of its tap, of the same shape).
 
-    The lowest value and -1 where no sum is larger than that, as where all are NaN or the whole window is padding.
+    A window without a sum above the lowest value, such as a window of NaN or padding, has the lowest value and tap -1.
     """
     shape = (len(tensor), *(window.outputs for window in windows), tensor.shape[-1])
     sums, taps = np.full(shape, lowest(tensor.dtype), tensor.dtype), np.full(shape, -1, np.int32)
     for number, (weights, place, cells) in enumerate(_taps(filters, windows)):
         found = tensor[cells] + weights
-        # a NaN is larger than nothing, so that a window passes it over
+        # comparisons with NaN are false, so that NaN is ignored
         is_larger = found > sums[place]
         np.copyto(sums[place], found, where=is_larger)
         np.copyto(taps[place], np.int32(number), where=is_larger)
@@ -52,9 +54,10 @@ def _taps(filters: Tensor, windows: Sequence[SpatialWindow]) -> Iterator[tuple[T
 
 
 def dilate_back(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """Dilation2DBackpropInput, shaped as the input; a gradient goes to the largest sum's cell, or if none is to the first.
+    """Dilation2DBackpropInput, shaped as the input: each gradient is added to the cell of its window's largest sum.
 
-    Raises as `dilate`, and InvalidArgumentError for gradients that are not shaped as the output.
+    If no sum is largest, the window's first cell gets the gradient. Raises the errors of `dilate`, and InvalidArgumentError for
+    gradients that are not shaped as the output.
     """
     tensor, filters, grads = inputs
     windows = _back_windows(tensor, filters, grads, attrs)
@@ -63,7 +66,7 @@ def dilate_back(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     zero = tensor.dtype.type(0)
     for number, (_, place, cells) in enumerate(_taps(filters, windows)):
         output[cells] += np.where(taps[place] == number, grads[place], zero)
-    # TensorFlow starts its search at the window's first cell on the input, and keeps that where no sum is larger
+    # TensorFlow starts its search at the window's first cell on the input, and keeps this cell if no sum is larger
     starts = [np.maximum(np.arange(window.outputs) * window.stride - window.before, 0) for window in windows]
     is_inside = (starts[0][:, None, None] < tensor.shape[1]) & (starts[1][:, None] < tensor.shape[2])
     image, row, column, channel = np.nonzero((taps < 0) & is_inside)
@@ -72,9 +75,10 @@ def dilate_back(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 
 
 def dilate_filter(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """Dilation2DBackpropFilter, shaped as the filter; a gradient goes to the largest sum's tap, or if none is to the first.
+    """Dilation2DBackpropFilter, shaped as the filter: each gradient is added to the tap of its window's largest sum.
 
-    Raises as `dilate`, and InvalidArgumentError for gradients that are not shaped as the output.
+    If no sum is largest, the first tap gets the gradient. Raises the errors of `dilate`, and InvalidArgumentError for gradients
+    that are not shaped as the output.
     """
     tensor, filters, grads = inputs
     windows = _back_windows(tensor, filters, grads, attrs)
@@ -102,8 +106,8 @@ def _windows(tensor: Tensor, filters: Tensor, attrs: Attrs) -> tuple[SpatialWind
 
 
 def _window(size: int, taps: int, stride: int, rate: int, padding: str) -> SpatialWindow:
-    """Windows along one axis; the rate may be 0, which puts all taps on one cell."""
-    # SAME pads for the window with its holes, as if it were a dense one
+    """Windows along one axis; a rate of 0 puts all taps on one cell."""
+    # padding and number of windows are those of an undilated window of the same extent
     effective = taps + (taps - 1) * (rate - 1)
     return window_of(size, effective, stride, 1, padding)._replace(kernel=taps, dilation=rate)
 
@@ -118,11 +122,8 @@ def _back_windows(tensor: Tensor, filters: Tensor, grads: Tensor, attrs: Attrs) 
     return windows
 
 
-# --- shape functions ------------------------------------------------------------------------------------------------
-
-
 def infer_dilation(context: ShapeContext) -> Sequence[Dims]:
-    """`[batch, windows, windows, channels]`; no window is known where a size of the input or of the filter is not.
+    """`[batch, windows, windows, channels]`; both window dimensions are unknown if a size of input or filter is unknown.
 
     Raises ShapeError for shapes or attrs that do not fit.
     """
@@ -142,21 +143,8 @@ def infer_dilation(context: ShapeContext) -> Sequence[Dims]:
     return ((dims[0], *(window.outputs for window in windows), depth),)
 
 
-# --- costs ----------------------------------------------------------------------------------------------------------
-
-
-def forward_flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs) -> int:
-    """An addition and a comparison for each output and each tap."""
-    return 2 * elements(outputs[0]) * elements((inputs[1] or ())[:2])
-
-
-def gradient_flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs) -> int:
-    """As many for each gradient and each tap."""
-    return 2 * elements(inputs[2]) * elements((inputs[1] or ())[:2])
-
-
 TABLE: Table = {
     "Dilation2D": Kernel(dilate, infer_dilation, forward_flops),
-    "Dilation2DBackpropInput": Kernel(dilate_back, unchanged, gradient_flops),
-    "Dilation2DBackpropFilter": Kernel(dilate_filter, as_second, gradient_flops),
+    "Dilation2DBackpropInput": Kernel(dilate_back, unchanged, input_gradient_flops),
+    "Dilation2DBackpropFilter": Kernel(dilate_filter, as_second, input_gradient_flops),
 }

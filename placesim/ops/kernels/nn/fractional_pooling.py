@@ -1,6 +1,6 @@
-"""Pooling whose windows are of two neighbouring sizes, in a random order, so that the ratio of sizes is no integer.
+"""Fractional pooling: random window sizes k and k + 1, so that the ratio of input to output size need not be an integer.
 
-Source of the windows: Graham, "Fractional Max-Pooling" (2014), with TensorFlow's draws.
+Source of the windows: Graham, "Fractional Max-Pooling" (2014), with TensorFlow's random numbers.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ import numpy as np
 from placesim.core.dtypes import DOUBLE
 from placesim.core.errors import InvalidArgumentError, UnimplementedError
 from placesim.ops.attributes import Attrs, TensorValue, format_float, format_tensor
-from placesim.ops.kernels.kernel import Compute, Kernel, KernelContext, Table, Tensor, elements
+from placesim.ops.kernels.kernel import Kernel, KernelContext, Table, Tensor, per_element
 from placesim.ops.kernels.memory_rules import KernelMemory
+from placesim.ops.kernels.nn.convolution_gradients import infer_as_input
 from placesim.ops.kernels.nn.pooling_gradients import max_pool_gradient_memory
 from placesim.ops.kernels.philox import WordStream, reserve
 from placesim.ops.kernels.precision import lowest
@@ -26,16 +27,16 @@ from placesim.ops.kernels.shapes import Dims, ShapeContext, ShapeError, format_d
 SAME = "tensor_out_dup is not the same as tensor_out"
 
 _Reduce = Callable[..., Any]
-"""A ufunc's `reduce`, of a window and an axis."""
+"""A ufunc's `reduce`, called with a window and an axis."""
 
 # --- windows --------------------------------------------------------------------------------------------------------
 
 
 def _window_sizes(size: int, count: int, attrs: Attrs, context: KernelContext) -> list[int]:
-    """`count` sizes that add up to `size`, each its quotient or one more."""
+    """`count` window sizes with sum `size`, each `size // count` or one more."""
     if attrs["pseudo_random"]:
         return _pseudo_random_sizes(size, count, attrs, context)
-    # the larger windows stand first, then all are shuffled as TensorFlow does it; a draw makes four words
+    # the larger windows are first, then all are shuffled in TensorFlow's way; a Philox draw makes four words
     sizes = [size // count + (number < size % count) for number in range(count)]
     words = WordStream(reserve(context, attrs, -(-count // 4)))
     for number in range(count - 1):
@@ -45,8 +46,8 @@ def _window_sizes(size: int, count: int, attrs: Attrs, context: KernelContext) -
 
 
 def _pseudo_random_sizes(size: int, count: int, attrs: Attrs, context: KernelContext) -> list[int]:
-    """Sizes between `ceil(ratio * (i + u))` for one random u, bounded so that no window is too large at either end."""
-    # the bound keeps the last windows from being larger than the others by more than one cell
+    """`count` window sizes with sum `size`: the differences of `ceil(ratio * (i + u))` for one random u."""
+    # the bound of u keeps the first and last window from being too large
     ratio, quotient = size / count, size // count
     highest = min((quotient + 2) / ratio - 1, (size + 1 - quotient) / ratio - (count - 1))
     u = WordStream(reserve(context, attrs, 1)).float64() * highest
@@ -55,7 +56,7 @@ def _pseudo_random_sizes(size: int, count: int, attrs: Attrs, context: KernelCon
 
 
 def _sequences(sizes: Sequence[int], counts: Sequence[int], attrs: Attrs, context: KernelContext) -> list[Tensor]:
-    """Starts of the windows of rows and of columns, and the end; drawn once if the op is deterministic."""
+    """For rows and for columns, the starts of the windows and the last one's end; drawn only once if `deterministic`."""
     kept: list[Tensor] | None = context.node_state.get("pooling_sequences")
     if kept is not None and attrs["deterministic"]:
         return kept
@@ -68,13 +69,13 @@ def _sequences(sizes: Sequence[int], counts: Sequence[int], attrs: Attrs, contex
 
 
 def _windows(sequence: Tensor, size: int, overlapping: bool) -> Iterator[slice]:
-    """The cells of each window; overlapping ones share the cell at their border."""
+    """The cells of each window; overlapping windows share the cell at their border."""
     for start, end in zip(sequence[:-1].tolist(), sequence[1:].tolist(), strict=True):
         yield slice(start, min(end + overlapping, size))
 
 
 def _reduce_windows(value: Tensor, sequences: Sequence[Tensor], overlapping: bool, reduce: _Reduce) -> Tensor:
-    """Rows, then columns of `[batch, rows, columns, channels]` reduced window by window."""
+    """Reduce the rows, then the columns of `[batch, rows, columns, channels]` window by window."""
     for axis, sequence in zip((1, 2), sequences, strict=True):
         parts = [
             reduce(value[(slice(None),) * axis + (window,)], axis)
@@ -87,16 +88,22 @@ def _reduce_windows(value: Tensor, sequences: Sequence[Tensor], overlapping: boo
 # --- pooling --------------------------------------------------------------------------------------------------------
 
 
-def _build_pool(noun: str, finish: Callable[[Tensor, Sequence[Tensor], bool], Tensor]) -> Compute:
-    """The pooled value, and the two sequences of starts."""
+def pool(
+    inputs: Sequence[Tensor],
+    attrs: Attrs,
+    context: KernelContext,
+    noun: str,
+    finish: Callable[[Tensor, Sequence[Tensor], bool], Tensor],
+) -> Sequence[Tensor]:
+    """Return the pooled value, and the sequences of starts for rows and for columns.
 
-    def compute(inputs: Sequence[Tensor], attrs: Attrs, context: KernelContext) -> Sequence[Tensor]:
-        (value,) = inputs
-        counts = _count_windows(noun, value, attrs)
-        sequences = _sequences(value.shape[1:3], counts[1:3], attrs, context)
-        return finish(value, sequences, attrs["overlapping"]), *sequences
-
-    return compute
+    `finish` pools the windows, and `noun` names the pooling in messages. Raises InvalidArgumentError for an input or ratios
+    that do not fit, and UnimplementedError for ratios of batch or channels.
+    """
+    (value,) = inputs
+    counts = _count_windows(noun, value, attrs)
+    sequences = _sequences(value.shape[1:3], counts[1:3], attrs, context)
+    return finish(value, sequences, attrs["overlapping"]), *sequences
 
 
 def _count_windows(noun: str, value: Tensor, attrs: Attrs) -> list[int]:
@@ -106,7 +113,7 @@ def _count_windows(noun: str, value: Tensor, attrs: Attrs) -> list[int]:
     _check_ratios(ratios, InvalidArgumentError)
     if ratios[0] != 1 or ratios[3] != 1:
         raise UnimplementedError(f"Fractional {noun} pooling is not yet supported on the batch nor channel dimension.")
-    # seeds are for the deterministic op alone, which then draws its windows once
+    # only a deterministic op, which draws its windows once, may have seeds
     if not attrs["deterministic"] and not attrs["seed"] == attrs["seed2"] == 0:
         raise InvalidArgumentError("Both seed and seed2 should be 0 if deterministic is false.")
     if value.ndim != 4:
@@ -127,27 +134,26 @@ def _check_ratios(ratios: Sequence[float], error: Callable[[str], Exception]) ->
 
 
 def _divide(size: int, ratio: float) -> int:
-    # a division of floats in TensorFlow too: its result may round up to the next integer
+    # TensorFlow also divides floats: the result may be rounded up to the next integer
     return math.floor(np.float32(size) / np.float32(ratio))
 
 
 def _max(value: Tensor, sequences: Sequence[Tensor], overlapping: bool) -> Tensor:
-    # fmax passes NaN over; a window of nothing else has the lowest value
+    # fmax ignores NaN; a window of only NaN has the lowest value
     return _reduce_windows(value, sequences, overlapping, partial(np.fmax.reduce, initial=lowest(value.dtype)))
 
 
 def _average(value: Tensor, sequences: Sequence[Tensor], overlapping: bool) -> Tensor:
     dtype = value.dtype
     sums = _reduce_windows(value, sequences, overlapping, partial(np.add.reduce, dtype=dtype))
-    rows, columns = (_lengths(sequence, size, overlapping) for sequence, size in zip(sequences, value.shape[1:3], strict=True))
+    rows, columns = (
+        [window.stop - window.start for window in _windows(sequence, size, overlapping)]
+        for sequence, size in zip(sequences, value.shape[1:3], strict=True)
+    )
     counts = np.outer(rows, columns)[:, :, None]
     # C++ divides integers toward zero
     means: Tensor = np.sign(sums) * (np.abs(sums) // counts) if np.issubdtype(dtype, np.integer) else sums / counts
     return means.astype(dtype)
-
-
-def _lengths(sequence: Tensor, size: int, overlapping: bool) -> Tensor:
-    return np.array([window.stop - window.start for window in _windows(sequence, size, overlapping)], np.int64)
 
 
 # --- gradients ------------------------------------------------------------------------------------------------------
@@ -157,8 +163,8 @@ def pool_max_gradient(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor
     """(input, output, gradients of the output, row and column starts) -> gradients of the input `[batch, rows, columns, ...]`.
 
     Each output's gradient goes to the first largest cell of its window. Raises InvalidArgumentError for an input or output of
-    another rank or without elements, starts that are not vectors, more gradients than outputs, and an output that is not the
-    input's.
+    another rank or without elements, starts that are not vectors, more gradients than outputs, and an output that differs from
+    the pooled input.
     """
     value, output, gradient, *sequences = inputs
     for name, tensor in (("orig_input", value), ("orig_output", output)):
@@ -175,16 +181,16 @@ def pool_max_gradient(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor
     where = _largest_cells(value, output, sequences, attrs["overlapping"]).reshape(-1)
     if gradient.size > where.size:
         raise InvalidArgumentError(f"out_backprop must have at most {where.size} elements, got {gradient.size}")
-    # fewer gradients than outputs are taken in their order, whatever their shape
+    # fewer gradients than outputs belong to the first outputs, in flattened order
     found = np.zeros(value.size, gradient.dtype)
     np.add.at(found, where[: gradient.size], gradient.reshape(-1))
     return (found.reshape(value.shape),)
 
 
 def _largest_cells(value: Tensor, output: Tensor, sequences: Sequence[Tensor], overlapping: bool) -> Tensor:
-    """Position in the flattened input of the first largest cell of each window, which must equal the output.
+    """Position in the flattened input of each window's first largest cell, shaped as the output.
 
-    A NaN is the largest where it is the first cell of its window, and never the same.
+    Raises InvalidArgumentError if the largest cell differs from the output, as it does for a window that begins with NaN.
     """
     where = np.full(output.shape, -1)
     rows, columns = (
@@ -208,10 +214,10 @@ def _largest_cells(value: Tensor, output: Tensor, sequences: Sequence[Tensor], o
 
 
 def pool_average_gradient(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """(the input's shape, gradients of the output, row and column starts) -> gradients of the input, of that shape.
+    """(the input's shape, gradients of the output, row and column starts) -> gradients of the input.
 
-    Each output's gradient is spread evenly over its window, and added up as double. Raises InvalidArgumentError if the shapes
-    do not fit, a dimension is not positive, or a start is negative.
+    Each output's gradient is divided evenly among its window's cells, and summed in double. Raises InvalidArgumentError if the
+    shapes do not fit, a dimension is not positive, or a start is negative.
     """
     shape, gradient, *sequences = inputs
     _check_average_gradient(shape, gradient, sequences)
@@ -229,7 +235,7 @@ def pool_average_gradient(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Te
 
 def _check_average_gradient(shape: Tensor, gradient: Tensor, sequences: Sequence[Tensor]) -> None:
     if shape.ndim != 1 or shape.size != 4:
-        # the missing blank is TensorFlow's
+        # TensorFlow's message lacks the blank
         raise InvalidArgumentError("original input tensor shape must be1-dimensional and 4 elements")
     if gradient.ndim != 4:
         raise InvalidArgumentError("out_backprop must be 4-dimensional")
@@ -251,7 +257,7 @@ def _check_average_gradient(shape: Tensor, gradient: Tensor, sequences: Sequence
 
 
 def _cells(sequence: Tensor, number: int, size: int, overlapping: bool, which: str) -> range:
-    """Rows or columns of a window; none if it ends before its start."""
+    """Rows or columns of a window; an empty range if its end is before its start."""
     start, end = sequence.reshape(-1)[number : number + 2].tolist()
     last = min(end if overlapping else end - 1, size - 1)
     shown = " ".join(_aligned(sequence))
@@ -261,12 +267,12 @@ def _cells(sequence: Tensor, number: int, size: int, overlapping: bool, which: s
 
 
 def _aligned(sequence: Tensor) -> list[str]:
-    """Elements padded to the width of the widest."""
+    """The elements as texts of equal width."""
     texts = [str(value) for value in sequence.reshape(-1).tolist()]
     return [text.rjust(max(map(len, texts))) for text in texts]
 
 
-# --- shape functions ------------------------------------------------------------------------------------------------
+# --- shape functions and memory -------------------------------------------------------------------------------------
 
 
 def _infer_pool(context: ShapeContext) -> Sequence[Dims]:
@@ -277,10 +283,6 @@ def _infer_pool(context: ShapeContext) -> Sequence[Dims]:
     _check_ratios(ratios, ShapeError)
     dims = tuple(-1 if dim < 0 else _divide(dim, ratio) for dim, ratio in zip(value, ratios, strict=True))
     return dims, dims[1:2], dims[2:3]
-
-
-def _infer_max_gradient(context: ShapeContext) -> Sequence[Dims]:
-    return (with_rank(context.shapes[0], 4),)
 
 
 def _infer_average_gradient(context: ShapeContext) -> Sequence[Dims]:
@@ -294,24 +296,18 @@ def _infer_average_gradient(context: ShapeContext) -> Sequence[Dims]:
     return (tuple(value.tolist()),)
 
 
-# --- costs ----------------------------------------------------------------------------------------------------------
-
-
-def _one_per_cell(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs) -> int:
-    return elements(inputs[0])
-
-
-# --- memory -----------------------------------------------------------------------------------------------------------
-
-
 def average_gradient_memory(memory: KernelMemory) -> None:
-    """The gradient is summed up in doubles first."""
+    """The gradient, and a temporary in which it is summed in doubles."""
     memory.temporary_like(memory.outputs[0], DOUBLE)
 
 
 TABLE: Table = {
-    "FractionalAvgPool": Kernel(_build_pool("average", _average), _infer_pool, _one_per_cell, needs_context=True),
+    "FractionalAvgPool": Kernel(
+        partial(pool, noun="average", finish=_average), _infer_pool, per_element(0), needs_context=True
+    ),
     "FractionalAvgPoolGrad": Kernel(pool_average_gradient, _infer_average_gradient, memory=average_gradient_memory),
-    "FractionalMaxPool": Kernel(_build_pool("max", _max), _infer_pool, _one_per_cell, needs_context=True),
-    "FractionalMaxPoolGrad": Kernel(pool_max_gradient, _infer_max_gradient, memory=max_pool_gradient_memory),
+    "FractionalMaxPool": Kernel(partial(pool, noun="max", finish=_max), _infer_pool, per_element(0), needs_context=True),
+    "FractionalMaxPoolGrad": Kernel(
+        pool_max_gradient, partial(infer_as_input, index=0, rank=4), memory=max_pool_gradient_memory
+    ),
 }

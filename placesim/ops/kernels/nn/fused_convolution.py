@@ -1,4 +1,4 @@
-"""FusedPadConv2D, FusedResizeAndPadConv2D: images are resized bilinearly, mirrored beyond their edges, and convolved."""
+"""FusedPadConv2D, FusedResizeAndPadConv2D: resize images bilinearly, pad them with their mirror image, and convolve them."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ import numpy as np
 
 from placesim.core.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
+from placesim.ops.kernels.array.padding import check_mirror, check_not_negative
 from placesim.ops.kernels.image.resizing import gather, read_size, sample_linear
-from placesim.ops.kernels.kernel import Kernel, Table, Tensor, elements
+from placesim.ops.kernels.kernel import Kernel, Table, Tensor
+from placesim.ops.kernels.nn.convolution import forward_flops
 from placesim.ops.kernels.nn.correlation import correlate
 from placesim.ops.kernels.nn.windows import UNSTRIDED, check_entries, check_filter, check_image, static_outputs, windows_of
 from placesim.ops.kernels.precision import wide_dtype
@@ -20,9 +22,9 @@ from placesim.ops.kernels.shapes import Dims, ShapeContext, ShapeError, add_dims
 
 
 def convolve_padded(inputs: Sequence[Tensor], attrs: Attrs, is_resized: bool) -> Sequence[Tensor]:
-    """(images, with `is_resized` their new size, paddings `[4, 2]`, filter) -> `[batch, windows, windows, outputs]`.
+    """(images, their new size if `is_resized`, paddings `[4, 2]`, filter) -> `[batch, windows, windows, outputs]`.
 
-    Raises InvalidArgumentError if attrs or shapes do not fit, and where images or the output have no elements.
+    Raises InvalidArgumentError if attrs or shapes do not fit, and for images or an output without elements.
     """
     tensor, paddings, filters = inputs[0], inputs[-2], inputs[-1]
     strides = attrs["strides"]
@@ -44,7 +46,7 @@ def convolve_padded(inputs: Sequence[Tensor], attrs: Attrs, is_resized: bool) ->
 
 
 def resize(tensor: Tensor, size: Tensor, align_corners: bool) -> Tensor:
-    """The images `[batch, rows, columns, channels]` in their new size (rows, columns), as ResizeBilinear makes them.
+    """Resize images `[batch, rows, columns, channels]` to `size` (rows, columns), as ResizeBilinear does.
 
     Raises InvalidArgumentError unless the size is two positive numbers.
     """
@@ -56,10 +58,10 @@ def resize(tensor: Tensor, size: Tensor, align_corners: bool) -> Tensor:
 
 
 def mirror(tensor: Tensor, paddings: Tensor, mode: str) -> Tensor:
-    """The images with rows and columns around them that mirror theirs: REFLECT without the edge itself, SYMMETRIC with it.
+    """Pad images with their mirrored rows and columns; REFLECT leaves out the edge itself, SYMMETRIC repeats it.
 
-    `paddings` `[4, 2]`: how many before and after along each axis. Raises InvalidArgumentError for another shape, for negative
-    ones, for more than there are rows or columns to mirror, and for any along the batch or the channels.
+    `paddings` `[4, 2]` has the cells before and after along each axis. Raises InvalidArgumentError for another shape, for
+    negative paddings, for more than the rows or columns to mirror, and for paddings of batch or channels.
     """
     shape = format_dims(paddings.shape)
     if paddings.ndim != 2 or paddings.shape[1] != 2:
@@ -70,28 +72,16 @@ def mirror(tensor: Tensor, paddings: Tensor, mode: str) -> Tensor:
         )
     rows = [(int(before), int(after)) for before, after in paddings]
     for (before, after), size in zip(rows, tensor.shape, strict=True):
-        if before < 0 or after < 0:
-            raise InvalidArgumentError(f"paddings must be non-negative: {before} {after}")
-        _check_mirror(before, after, size, mode)
+        check_not_negative((before, after), "paddings")
+        check_mirror(size, before, after, 1 if mode == "REFLECT" else 0, "dimension size")
     for (before, after), kind in ((rows[0], "batches"), (rows[3], "channels")):
         if before or after:
             raise InvalidArgumentError(f"Fused mirror padding only support spatial padding, not {kind}: {_summary(paddings)}")
     return np.pad(tensor, rows, mode="reflect" if mode == "REFLECT" else "symmetric")
 
 
-def _check_mirror(before: int, after: int, size: int, mode: str) -> None:
-    if mode == "REFLECT":
-        if before >= size or after >= size:
-            raise InvalidArgumentError(f"paddings must be less than the dimension size: {before}, {after} not less than {size}")
-    else:
-        if before > size or after > size:
-            raise InvalidArgumentError(
-                f"paddings must be no greater than the dimension size: {before}, {after} greater than {size}"
-            )
-
-
 def _summary(paddings: Tensor) -> str:
-    # as TensorFlow describes a tensor for a log: no more than its first row
+    # TensorFlow's short description of a tensor shows only its first row
     rows = "".join(f"[{before} {after}]" for before, after in paddings[:1])
     return f"Tensor<type: int32 shape: {format_dims(paddings.shape)} values: {rows}...>"
 
@@ -100,7 +90,7 @@ def _summary(paddings: Tensor) -> str:
 
 
 def infer_padded(context: ShapeContext, is_resized: bool) -> Sequence[Dims]:
-    """`[batch, windows, windows, outputs]` from the padded size, as far as paddings and the new size are constants.
+    """Static shape `[batch, windows, windows, outputs]`; windows are known if paddings and the new size are constants.
 
     Raises ShapeError for shapes or attrs that do not fit.
     """
@@ -111,7 +101,7 @@ def infer_padded(context: ShapeContext, is_resized: bool) -> Sequence[Dims]:
         size = context.value(1)
         dims[1:3] = (-1, -1) if size is None else map(int, size)
     count, columns = with_rank(context.shapes[index], 2)
-    # TensorFlow takes the rank from the number of paddings, so that it refuses where that is unknown too
+    # TensorFlow compares the rank with the number of paddings, so an unknown number fails too
     if count != 4:
         raise ShapeError(f"Shape must be rank {count} but is rank 4")
     merge_dim(columns, 2)
@@ -133,19 +123,12 @@ def _padded(dim: int, pair: Tensor) -> int:
     return add_dims(dim, before + after)
 
 
-# --- costs ----------------------------------------------------------------------------------------------------------
-
-
-def forward_flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs) -> int:
-    """A multiplication and an addition for each output and each cell of a filter."""
-    return 2 * elements(outputs[0]) * elements((inputs[-1] or ())[:-1])
-
-
-# --- rows -----------------------------------------------------------------------------------------------------------
-
-
 def _build_row(is_resized: bool) -> Kernel:
-    return Kernel(partial(convolve_padded, is_resized=is_resized), partial(infer_padded, is_resized=is_resized), forward_flops)
+    return Kernel(
+        partial(convolve_padded, is_resized=is_resized),
+        partial(infer_padded, is_resized=is_resized),
+        partial(forward_flops, filters=-1),
+    )
 
 
 TABLE: Table = {

@@ -1,11 +1,12 @@
 """GRU cells: one step, and its gradient.
 
-Both gates come from one matrix product of `[x, h]`, the candidate from one of `[x, reset * h]`.
+One matrix product with `[x, h]` gives both gates, another with `[x, reset * h]` the candidate state.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 
@@ -15,12 +16,12 @@ from placesim.ops.kernels.kernel import Kernel, Table, Tensor
 from placesim.ops.kernels.linalg.products import product
 from placesim.ops.kernels.math.elementwise import sigmoid
 from placesim.ops.kernels.memory_rules import KernelMemory, item_size
-from placesim.ops.kernels.nn.cells import STEP, build_infer_cell, build_product_flops, check_dims
+from placesim.ops.kernels.nn.cells import STEP, build_product_flops, check_dims, infer_cell
 from placesim.ops.kernels.shapes import Dims, ShapeContext, with_rank
 
 
 def run_gru_cell(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """One step: (x `[batch, inputs]`, h `[batch, cell]`, weights) -> reset, update, candidate and new h, each `[batch, cell]`.
+    """One step: (x `[batch, inputs]`, h `[batch, cell]`, weights) -> reset, update, candidate, new h; each `[batch, cell]`.
 
     Raises InvalidArgumentError if ranks or sizes do not fit.
     """
@@ -32,14 +33,14 @@ def run_gru_cell(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 
 
 def run_gru_cell_gradient(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """The gradients of x, of the state before, and of the arguments of the candidate and of both gates `[batch, 2 * cell]`.
+    """The gradients of x, of the previous h, of the candidate's argument, and of both gates' arguments `[batch, 2 * cell]`.
 
     Raises InvalidArgumentError if ranks or sizes do not fit.
     """
     _check_gru(inputs[:6])
     x, h_prev, w_ru, w_c, _, _, r, u, c, d_h = inputs
     for name, tensor in (("r", r), ("u", u), ("c", c), ("d_h", d_h)):
-        # TensorFlow's text names the weights of the candidate in its place
+        # TensorFlow's message names w_c instead of c
         if tensor.ndim != 2:
             raise InvalidArgumentError(f"Rank of {'w_c' if name == 'c' else name} must be 2, got {tensor.ndim}")
         check_dims(name, tensor, ("batch_size", "cell_size"), h_prev.shape, "dims")
@@ -61,7 +62,7 @@ def _check_gru(inputs: Sequence[Tensor]) -> None:
         raise InvalidArgumentError(f"Rank of h_prev must be 2, got {h_prev.ndim}")
     check_dims("h_prev", h_prev, ("batch_size",), x.shape[:1], "dims")
     size, cell = x.shape[1], h_prev.shape[1]
-    # the rank is told of "w_ru_", the sizes of "w_ru"
+    # TensorFlow's message about the rank says "w_ru_", the message about sizes "w_ru"
     kernels = (("w_ru", "w_ru_", w_ru, ("cell_size * 2", 2 * cell)), ("w_c", "w_c", w_c, ("cell_size", cell)))
     for name, shown, tensor, (meaning, dim) in kernels:
         if tensor.ndim != 2:
@@ -73,20 +74,14 @@ def _check_gru(inputs: Sequence[Tensor]) -> None:
         check_dims(name, tensor, (meaning,), (dim,), "dim_size")
 
 
-# --- shape functions ------------------------------------------------------------------------------------------------
-
-
 def _infer_gru_gradient(context: ShapeContext) -> Sequence[Dims]:
     x, state, w_ru = (with_rank(dims, 2) for dims in context.shapes[:3])
     cell = (x[0], state[1])
     return x, cell, cell, (x[0], w_ru[1])
 
 
-# --- memory -----------------------------------------------------------------------------------------------------------
-
-
 def gru_memory(memory: KernelMemory) -> None:
-    """The new state is written over the old one; beside it twice the joined input and state, and two gates."""
+    """The new state reuses the old one's buffer; temporaries are two copies of `[x, h]` and both gates."""
     for output in range(3):
         memory.allocate(output)
     memory.forward(3, 1)
@@ -95,7 +90,7 @@ def gru_memory(memory: KernelMemory) -> None:
 
 
 def gru_gradient_memory(memory: KernelMemory) -> None:
-    """The gradients of input and state are written over these."""
+    """The gradients of input and state reuse the buffers of input and state."""
     memory.forward(0, 0)
     memory.forward(1, 1)
     memory.allocate(2)
@@ -105,13 +100,16 @@ def gru_gradient_memory(memory: KernelMemory) -> None:
 
 
 def _take_rows(memory: KernelMemory, batch: int, columns: Sequence[int]) -> None:
+    """Allocate temporaries `[batch, count]` for each count of columns."""
     dtype = memory.inputs[0].dtype
     for count in columns:
         memory.temporary(batch * count * item_size(dtype), (batch, count), dtype)
 
 
 TABLE: Table = {
-    "GRUBlockCell": Kernel(run_gru_cell, build_infer_cell(4), build_product_flops((2, 3), 1, STEP), memory=gru_memory),
+    "GRUBlockCell": Kernel(
+        run_gru_cell, partial(infer_cell, outputs=4), build_product_flops((2, 3), 1, STEP), memory=gru_memory
+    ),
     "GRUBlockCellGrad": Kernel(
         run_gru_cell_gradient, _infer_gru_gradient, build_product_flops((2, 3), 1, STEP), memory=gru_gradient_memory
     ),

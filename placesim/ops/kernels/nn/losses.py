@@ -1,4 +1,4 @@
-"""Softmax, cross-entropies and the square loss, over the last axis; half precision is computed in float32."""
+"""Softmax and cross-entropies over the last axis, and the square loss; half precision is computed in float32."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ from placesim.ops.kernels.shapes import (
 
 
 def shifted(logits: Tensor, out: Tensor | None = None) -> Tensor:
-    """The logits `[..., classes]` less the largest of their row, so that no exponential overflows; put into `out` if given."""
-    # without classes there is no largest: the start keeps numpy from refusing
+    """Logits `[..., classes]` minus the largest of each row, so that no exponential overflows; written to `out` if given."""
+    # numpy needs `initial` for rows without classes
     found: Tensor = np.subtract(logits, np.max(logits, axis=-1, keepdims=True, initial=-np.inf), out=out)
     return found
 
 
 def softmax(logits: Tensor, out: Tensor | None = None) -> Tensor:
-    """exp(x) over its sum along the last axis of `[..., classes]`; put into `out` if given, which may be the logits."""
+    """exp(x) divided by its sum along the last axis of `[..., classes]`. Written to `out` if given, which may be the logits."""
     exponentials = shifted(logits, out)
     np.exp(exponentials, out=exponentials)
     exponentials /= np.sum(exponentials, axis=-1, keepdims=True)
@@ -53,7 +53,7 @@ def log_softmax(logits: Tensor) -> Tensor:
 
 
 def apply_softmax(inputs: Sequence[Tensor], attrs: Attrs, is_log: bool) -> Sequence[Tensor]:
-    """Softmax, LogSoftmax: `[..., classes]` -> the same shape; InvalidArgumentError for a scalar."""
+    """Softmax, LogSoftmax: `[..., classes]` -> the same shape. Raises InvalidArgumentError for a scalar."""
     (logits,) = inputs
     if logits.ndim < 1:
         raise InvalidArgumentError(f"logits must have >= 1 dimension, got {format_dims(logits.shape)}")
@@ -84,9 +84,9 @@ def cross_entropy(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 
 
 def sparse_cross_entropy(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """(logits `[batch, classes]`, a class `[batch]` each) -> (losses `[batch]`, gradients `[batch, classes]`).
+    """(logits `[batch, classes]`, labels `[batch]`) -> (losses `[batch]`, gradients `[batch, classes]`).
 
-    Raises InvalidArgumentError for other shapes, for logits without classes, and for a label that is no class.
+    Raises InvalidArgumentError for other shapes, for logits without classes, and for a label that is not a class.
     """
     logits, labels = inputs
     if logits.ndim != 2:
@@ -114,7 +114,7 @@ def sparse_cross_entropy(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Ten
 
 
 def _check_labels(labels: Tensor, classes: int, attrs: Attrs) -> None:
-    # TensorFlow names the first bad label, and then prints all
+    # TensorFlow's message names the first bad label, then shows all labels
     wrong = labels[(labels < 0) | (labels >= classes)]
     if len(wrong):
         shown = format_elements(TensorValue(attrs["Tlabels"], labels), 1000)
@@ -124,13 +124,13 @@ def _check_labels(labels: Tensor, classes: int, attrs: Attrs) -> None:
 
 
 def square_loss(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """L2Loss: half the sum of squares of a tensor of any shape, a scalar."""
+    """L2Loss: half the sum of a tensor's squares, a scalar."""
     flat = inputs[0].reshape(-1)
     wide = flat.astype(wide_dtype(flat.dtype), copy=False)
     return ((np.dot(wide, wide) / 2).astype(flat.dtype),)
 
 
-# --- shape functions ------------------------------------------------------------------------------------------------
+# --- shape functions and memory -------------------------------------------------------------------------------------
 
 
 def _infer_softmax(context: ShapeContext) -> Sequence[Dims]:
@@ -139,7 +139,7 @@ def _infer_softmax(context: ShapeContext) -> Sequence[Dims]:
 
 def _infer_cross_entropy(context: ShapeContext) -> Sequence[Dims]:
     logits, labels = context.shapes
-    # broadcast only where the two can't be merged: what either knows of a dimension counts for both
+    # merging keeps what either shape knows of a dimension; shapes that cannot be merged must broadcast
     try:
         found = merge(with_rank(logits, 2), labels)
     except ShapeError:
@@ -158,11 +158,8 @@ def _infer_sparse_cross_entropy(context: ShapeContext) -> Sequence[Dims]:
     return (batch,), (batch, classes)
 
 
-# --- memory -----------------------------------------------------------------------------------------------------------
-
-
 def cross_entropy_memory(memory: KernelMemory) -> None:
-    """A value for each row beside the losses; the gradient is written over the logits."""
+    """The losses, a temporary value per row, and the gradient, which reuses the logits' buffer."""
     gradient = memory.outputs[1]
     memory.temporary(gradient.dims[0] * item_size(gradient.dtype), (gradient.dims[0], 1), gradient.dtype)
     memory.allocate(0)

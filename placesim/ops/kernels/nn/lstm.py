@@ -1,12 +1,13 @@
-"""LSTM: cells, one step each, whole sequences, and the gradients of both.
+"""LSTM: a cell (one step), whole sequences, and the gradients of both.
 
-A cell's gates come from one matrix product of `[x, h]`, `[batch, 4 * cell]` in the order input, cell, forget, output (ICFO),
-or input, forget, cell, output (IFCO) in the second version of the sequence ops.
+One matrix product with `[x, h]` gives a cell's gates, `[batch, 4 * cell]`. Their order is input, cell, forget, output (ICFO).
+In the second version of the sequence ops, it is input, forget, cell, output (IFCO).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -14,16 +15,16 @@ import numpy as np
 from placesim.core.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.ops.kernels.cost_model import CostModel
-from placesim.ops.kernels.kernel import Compute, Kernel, Table, Tensor
+from placesim.ops.kernels.kernel import Kernel, Table, Tensor
 from placesim.ops.kernels.linalg.products import product
 from placesim.ops.kernels.math.elementwise import sigmoid
 from placesim.ops.kernels.memory_rules import ALIGNMENT, KernelMemory, item_size
-from placesim.ops.kernels.nn.cells import SEQUENCE, STEP, build_infer_cell, build_product_flops, check_dims
+from placesim.ops.kernels.nn.cells import SEQUENCE, STEP, build_product_flops, check_dims, infer_cell
 from placesim.ops.kernels.shapes import Dims, ShapeContext, divide_dim, multiply_dims, with_rank
 
 
 class _Weights(NamedTuple):
-    """`w` `[inputs + cell, 4 * cell]`, the peepholes `[cell]` and the bias `[4 * cell]`."""
+    """Weights: `w` `[inputs + cell, 4 * cell]`, three peepholes `[cell]` and the bias `[4 * cell]`."""
 
     w: Tensor
     wci: Tensor
@@ -45,7 +46,7 @@ class _Step(NamedTuple):
 
 
 class _StepGradient(NamedTuple):
-    """The gradients of a step: of the state before it, of the gates, and of the peepholes."""
+    """The gradients of a step's previous cell state, gates and peepholes."""
 
     cs_prev: Tensor
     gates: Tensor
@@ -55,7 +56,7 @@ class _StepGradient(NamedTuple):
 
 
 class _Layout(NamedTuple):
-    """The places of the cell and forget gates; the input gate is the first, the output gate the last."""
+    """Positions of the cell and forget gates among the four; the input gate is first, the output gate last."""
 
     cell: int
     forget: int
@@ -79,7 +80,7 @@ def _step(x: Tensor, cs_prev: Tensor, h_prev: Tensor, weights: _Weights, attrs: 
     clip = attrs["cell_clip"]
     if clip > 0:
         cs = np.clip(cs, -clip, clip)
-    # the output gate's peephole sees the new state, those of the other gates the one before
+    # the output gate's peephole reads the new cell state, the other peepholes read the previous one
     o = sigmoid(gates[3] + cs * weights.wco if peephole else gates[3])
     co = np.tanh(cs)
     return _Step(i, cs, f, o, ci, co, o * co)
@@ -94,7 +95,7 @@ def _step_gradient(
     peephole: bool,
     layout: _Layout,
 ) -> _StepGradient:
-    # as in TensorFlow, a state that was clipped passes its whole gradient on
+    # as in TensorFlow, the gradient ignores the clipping of the cell state
     i, cs, f, o, ci, co, _ = step
     d_o = o * (1 - o) * h_grad * co
     d_cs = (1 - co * co) * h_grad * o + cs_grad
@@ -103,7 +104,7 @@ def _step_gradient(
     d_ci, d_f, d_i = (1 - ci * ci) * d_cs * i, f * (1 - f) * d_cs * cs_prev, i * (1 - i) * d_cs * ci
     gates = [d_i, d_i, d_i, d_o]
     gates[layout.cell], gates[layout.forget] = d_ci, d_f
-    # the peepholes of the input and forget gates hang on the state before
+    # the peepholes of the input and forget gates read the previous cell state
     d_cs_prev = d_cs * f
     if not peephole:
         return _StepGradient(d_cs_prev, np.concatenate(gates, axis=1), *map(np.zeros_like, weights[1:4]))
@@ -113,7 +114,7 @@ def _step_gradient(
 
 
 def _widened(tensors: Sequence[Tensor]) -> list[Tensor]:
-    """Halves are computed in float."""
+    """Convert half precision to float32, in which it is computed."""
     return [tensor.astype(np.float32, copy=False) for tensor in tensors]
 
 
@@ -124,7 +125,7 @@ def _narrowed(tensors: Sequence[Tensor], attrs: Attrs) -> list[Tensor]:
 def run_lstm_cell(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """One step: (x `[batch, inputs]`, cs and h `[batch, cell]`, weights) -> i, cs, f, o, ci, co and h, each `[batch, cell]`.
 
-    Raises InvalidArgumentError if sizes or ranks do not fit, or the state has no elements.
+    Raises InvalidArgumentError if sizes or ranks do not fit, or the cell state has no elements.
     """
     x, cs_prev, h_prev, *weights = inputs
     _check_cell(x, cs_prev, h_prev, _Weights(*weights), attrs["use_peephole"])
@@ -133,9 +134,9 @@ def run_lstm_cell(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 
 
 def run_lstm_cell_gradient(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """The gradients of the state before the step, of the gates `[batch, 4 * cell]`, and of the peepholes `[cell]`.
+    """The gradients of the previous cell state, of the gates `[batch, 4 * cell]`, and of the peepholes `[cell]`.
 
-    Raises InvalidArgumentError as of `run_lstm_cell`, and where what the step gave is not `[batch, cell]`.
+    Raises InvalidArgumentError as `run_lstm_cell`, and for results of the step that are not `[batch, cell]`.
     """
     x, cs_prev, h_prev, *weights = inputs[:8]
     _check_cell(x, cs_prev, h_prev, _Weights(*weights), attrs["use_peephole"])
@@ -151,7 +152,7 @@ def _check_step(tensors: Sequence[Tensor], shape: Sequence[int]) -> None:
     """Check that the step's results and their gradients have the state's shape."""
     for name, tensor in zip(("i", "cs", "f", "o", "ci", "co"), tensors[:6], strict=True):
         check_dims(name, tensor, ("batch_size",), shape[:1], "dim_size")
-        # TensorFlow's text takes the one for the other
+        # TensorFlow's message about f names i
         columns = "i" if name == "f" else name
         if tensor.ndim >= 2 and tensor.shape[1] != shape[1]:
             raise InvalidArgumentError(f"{columns}.dim_size(1) != cell_size: {tensor.shape[-1]} vs. {shape[1]}")
@@ -163,8 +164,8 @@ def _check_step(tensors: Sequence[Tensor], shape: Sequence[int]) -> None:
 
 
 def _check_cell(x: Tensor, cs_prev: Tensor, h_prev: Tensor, weights: _Weights, peephole: bool) -> None:
-    """The sizes agree, then each tensor is of its rank; peepholes that are not used may be of any size."""
-    # in TensorFlow's order: sizes of an axis that is not there are passed over until the ranks are looked at
+    """Check sizes, then ranks; unused peepholes may have any size."""
+    # TensorFlow's order: the size of an axis that a tensor lacks is not checked, but its rank is checked later
     batch, inputs, cell = *_first_dims("x", x), _first_dims("cs_prev", cs_prev)[1]
     check_dims("cs_prev", cs_prev, ("batch_size", "cell_size"), (batch, cell), "dims")
     check_dims("h_prev", h_prev, ("batch_size", "cell_size"), (batch, cell), "dims")
@@ -177,7 +178,7 @@ def _check_cell(x: Tensor, cs_prev: Tensor, h_prev: Tensor, weights: _Weights, p
             raise InvalidArgumentError(f"{name}_tensor must be rank {rank} but is rank {tensor.ndim}.")
     for name, tensor in peepholes if peephole else ():
         check_dims(name, tensor, ("cell_size",), (cell,), "dim_size")
-    # the text names a state without elements only; an x without any is computed with
+    # only the cell state must have elements; an x without elements is computed
     if cs_prev.size == 0:
         raise InvalidArgumentError(f"cs_prev_tensor is empty, has shape: ({batch},{cell}).")
 
@@ -191,49 +192,43 @@ def _first_dims(name: str, tensor: Tensor) -> tuple[int, int]:
 # --- sequences ------------------------------------------------------------------------------------------------------
 
 
-def _build_sequence(layout: _Layout) -> Compute:
-    """Outputs of all steps, `[time, batch, cell]`, for `x` `[time, batch, inputs]`; zero after `seq_len_max`."""
+def run_lstm(inputs: Sequence[Tensor], attrs: Attrs, layout: _Layout) -> Sequence[Tensor]:
+    """A whole sequence: x `[time, batch, inputs]`, initial state and weights -> all steps' outputs, each `[time, batch, cell]`.
 
-    def compute(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-        _check_sequence(inputs)
-        x, cs, h, *weights = _widened(inputs[1:])
-        # steps after the sequence's length stay zero
-        outputs = np.zeros((7, *x.shape[:2], cs.shape[1]), x.dtype)
-        for time in range(int(inputs[0])):
-            step = _step(x[time], cs, h, _Weights(*weights), attrs, layout)
-            outputs[:, time] = step
-            cs, h = step.cs, step.h
-        return _narrowed(list(outputs), attrs)
-
-    return compute
+    The outputs after the first `seq_len_max` steps are zero. Raises InvalidArgumentError for shapes that do not fit.
+    """
+    _check_sequence(inputs)
+    x, cs, h, *weights = _widened(inputs[1:])
+    outputs = np.zeros((7, *x.shape[:2], cs.shape[1]), x.dtype)
+    for time in range(int(inputs[0])):
+        step = _step(x[time], cs, h, _Weights(*weights), attrs, layout)
+        outputs[:, time] = step
+        cs, h = step.cs, step.h
+    return _narrowed(list(outputs), attrs)
 
 
-def _build_sequence_gradient(layout: _Layout) -> Compute:
-    """The gradients of x, of the first state, of w, of the peepholes and of b."""
-
-    def compute(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-        _check_sequence_gradient(inputs, attrs["use_peephole"])
-        x, cs_first, h_first, *rest = _widened(inputs[1:])
-        weights = _Weights(*rest[:5])
-        i, cs, f, o, ci, co, h, cs_grad, h_grad = rest[5:]
-        d_x, d_weights = np.zeros_like(x), [np.zeros_like(part) for part in weights]
-        d_cs, d_h = np.zeros_like(cs_first), np.zeros_like(h_first)
-        for time in reversed(range(int(inputs[0]))):
-            cs_prev, h_prev = (cs[time - 1], h[time - 1]) if time else (cs_first, h_first)
-            step = _Step(i[time], cs[time], f[time], o[time], ci[time], co[time], h[time])
-            gradient = _step_gradient(
-                cs_prev, step, cs_grad[time] + d_cs, h_grad[time] + d_h, weights, attrs["use_peephole"], layout
-            )
-            d_xh = product(gradient.gates, weights.w.T)
-            d_x[time], d_h = d_xh[:, : x.shape[2]], d_xh[:, x.shape[2] :]
-            d_cs = gradient.cs_prev
-            xh = np.concatenate((x[time], h_prev), axis=1)
-            parts = (product(xh.T, gradient.gates), *gradient[2:], np.sum(gradient.gates, axis=0))
-            for total, part in zip(d_weights, parts, strict=True):
-                total += part
-        return _narrowed((d_x, d_cs, d_h, *d_weights), attrs)
-
-    return compute
+def run_lstm_gradient(inputs: Sequence[Tensor], attrs: Attrs, layout: _Layout) -> Sequence[Tensor]:
+    """The gradients of a sequence's x, initial cs and h, w, peepholes and b. Raises InvalidArgumentError for other shapes."""
+    _check_sequence_gradient(inputs, attrs["use_peephole"])
+    x, cs_first, h_first, *rest = _widened(inputs[1:])
+    weights = _Weights(*rest[:5])
+    i, cs, f, o, ci, co, h, cs_grad, h_grad = rest[5:]
+    d_x, d_weights = np.zeros_like(x), [np.zeros_like(part) for part in weights]
+    d_cs, d_h = np.zeros_like(cs_first), np.zeros_like(h_first)
+    for time in reversed(range(int(inputs[0]))):
+        cs_prev, h_prev = (cs[time - 1], h[time - 1]) if time else (cs_first, h_first)
+        step = _Step(i[time], cs[time], f[time], o[time], ci[time], co[time], h[time])
+        gradient = _step_gradient(
+            cs_prev, step, cs_grad[time] + d_cs, h_grad[time] + d_h, weights, attrs["use_peephole"], layout
+        )
+        d_xh = product(gradient.gates, weights.w.T)
+        d_x[time], d_h = d_xh[:, : x.shape[2]], d_xh[:, x.shape[2] :]
+        d_cs = gradient.cs_prev
+        xh = np.concatenate((x[time], h_prev), axis=1)
+        parts = (product(xh.T, gradient.gates), *gradient[2:], np.sum(gradient.gates, axis=0))
+        for total, part in zip(d_weights, parts, strict=True):
+            total += part
+    return _narrowed((d_x, d_cs, d_h, *d_weights), attrs)
 
 
 def _check_length(length: Tensor) -> None:
@@ -271,13 +266,13 @@ def _check_steps_in(length: Tensor, x: Tensor) -> None:
 
 
 def _check_sequence_gradient(inputs: Sequence[Tensor], peephole: bool) -> None:
-    """The ranks, and the sizes of the weights; then whether what the steps gave is of the sequence's size."""
+    """Check ranks and the sizes of the weights, then the shapes of the steps' results and gradients."""
     length, x, cs_prev, h_prev, w, wci, wcf, wco, b, *steps = inputs
     _check_length(length)
     for name, tensor, rank in (("x", x, 3), ("cs_prev", cs_prev, 2), ("h_prev", h_prev, 2), ("w", w, 2)):
         if tensor.ndim != rank:
             raise InvalidArgumentError(f"{name} must be rank {rank} but is rank {tensor.ndim}")
-    # here the cell's size is read off the weights, not off the state
+    # here TensorFlow takes the cell's size from the weights, not from the cell state
     cell = w.shape[1] // 4
     rows = x.shape[2] + cell
     if rows != len(w):
@@ -301,7 +296,7 @@ def _check_sequence_gradient(inputs: Sequence[Tensor], peephole: bool) -> None:
     _check_steps_in(length, x)
 
 
-# --- shape functions ------------------------------------------------------------------------------------------------
+# --- shape functions and memory -------------------------------------------------------------------------------------
 
 
 def _infer_cell_gradient(context: ShapeContext) -> Sequence[Dims]:
@@ -318,11 +313,8 @@ def _infer_sequence_gradient(context: ShapeContext) -> Sequence[Dims]:
     return [with_rank(dims, rank) for dims, rank in zip(context.shapes[1:9], (3, 2, 2, 2, 1, 1, 1, 1), strict=True)]
 
 
-# --- memory -----------------------------------------------------------------------------------------------------------
-
-
 def lstm_cell_memory(memory: KernelMemory) -> None:
-    """The input gate is written over the old hidden state, the output gate over the old cell state."""
+    """The input gate reuses the buffer of the old h, and the output gate that of the old cell state."""
     memory.forward(0, 2)
     memory.allocate(1)
     memory.allocate(2)
@@ -335,7 +327,7 @@ def lstm_cell_memory(memory: KernelMemory) -> None:
 
 
 def lstm_cell_gradient_memory(memory: KernelMemory) -> None:
-    """The gradients are written over the gradient of the cell state and over the peephole weights."""
+    """The gradients of cell state and peepholes reuse the buffers of the cell state's gradient and of the peepholes."""
     memory.forward(0, 14)
     memory.allocate(1)
     for output, weights in ((2, 4), (3, 5), (4, 6)):
@@ -345,20 +337,20 @@ def lstm_cell_gradient_memory(memory: KernelMemory) -> None:
 
 
 def lstm_memory(memory: KernelMemory) -> None:
-    """Slices of a step's inputs and outputs that are not aligned for Eigen are copied, each kind to one buffer."""
+    """The outputs, temporaries, and copies of the steps' slices that are not aligned for Eigen (`_copy_slices`)."""
     for output in range(7):
         memory.allocate(output)
     _, batch, inputs = memory.inputs[1].dims
     state, row = _row_bytes(memory, memory.inputs[2].dims[1]), _row_bytes(memory, inputs)
     memory.temporary(batch * (row + state))
     memory.temporary(4 * batch * state)
-    # the state of the step before is an input of its own in the first step
+    # (bytes, steps back): x, the previous cs and h, and seven outputs; the first step's previous cs and h are no slices
     slices = [(batch * row, 0), *[(batch * state, 1)] * 2, *[(batch * state, 0)] * 7]
     _copy_slices(memory, range(int(memory.value(0))), slices)
 
 
 def lstm_gradient_memory(memory: KernelMemory) -> None:
-    """Like the forward pass, from the last step to the first."""
+    """Like the forward pass, but from the last step to the first."""
     for output in range(8):
         memory.allocate(output)
     _, batch, inputs = memory.inputs[1].dims
@@ -374,7 +366,7 @@ def _row_bytes(memory: KernelMemory, columns: int) -> int:
 
 
 def _copy_slices(memory: KernelMemory, steps: Iterable[int], slices: Sequence[tuple[int, int]]) -> None:
-    """The temporaries for slices of (bytes, steps back), each made at the first step at which its slice is unaligned."""
+    """Allocate one temporary for each kind of slice (bytes, steps back) at the first step whose slice is unaligned."""
     waiting = [(size, back) for size, back in slices if size % ALIGNMENT]
     for step in steps:
         if not waiting:
@@ -385,29 +377,28 @@ def _copy_slices(memory: KernelMemory, steps: Iterable[int], slices: Sequence[tu
             waiting.remove((size, back))
 
 
-_COST, _GRADIENT_COST = CostModel("recurrent"), CostModel("recurrent gradient")
+_SEQUENCE = Kernel(
+    partial(run_lstm, layout=_ICFO),
+    _infer_sequence,
+    build_product_flops((4,), 1, SEQUENCE, 1),
+    memory=lstm_memory,
+    cost=CostModel("recurrent"),
+)
+_SEQUENCE_GRADIENT = Kernel(
+    partial(run_lstm_gradient, layout=_ICFO),
+    _infer_sequence_gradient,
+    build_product_flops((4,), 2, SEQUENCE, 1),
+    memory=lstm_gradient_memory,
+    cost=CostModel("recurrent gradient"),
+)
 
 TABLE: Table = {
-    "BlockLSTM": Kernel(
-        _build_sequence(_ICFO), _infer_sequence, build_product_flops((4,), 1, SEQUENCE, 1), memory=lstm_memory, cost=_COST
+    "BlockLSTM": _SEQUENCE,
+    "BlockLSTMGrad": _SEQUENCE_GRADIENT,
+    "BlockLSTMGradV2": _SEQUENCE_GRADIENT._replace(compute=partial(run_lstm_gradient, layout=_IFCO)),
+    "BlockLSTMV2": _SEQUENCE._replace(compute=partial(run_lstm, layout=_IFCO)),
+    "LSTMBlockCell": Kernel(
+        run_lstm_cell, partial(infer_cell, outputs=7), build_product_flops((3,), 1, STEP), memory=lstm_cell_memory
     ),
-    "BlockLSTMGrad": Kernel(
-        _build_sequence_gradient(_ICFO),
-        _infer_sequence_gradient,
-        build_product_flops((4,), 2, SEQUENCE, 1),
-        memory=lstm_gradient_memory,
-        cost=_GRADIENT_COST,
-    ),
-    "BlockLSTMGradV2": Kernel(
-        _build_sequence_gradient(_IFCO),
-        _infer_sequence_gradient,
-        build_product_flops((4,), 2, SEQUENCE, 1),
-        memory=lstm_gradient_memory,
-        cost=_GRADIENT_COST,
-    ),
-    "BlockLSTMV2": Kernel(
-        _build_sequence(_IFCO), _infer_sequence, build_product_flops((4,), 1, SEQUENCE, 1), memory=lstm_memory, cost=_COST
-    ),
-    "LSTMBlockCell": Kernel(run_lstm_cell, build_infer_cell(7), build_product_flops((3,), 1, STEP), memory=lstm_cell_memory),
     "LSTMBlockCellGrad": Kernel(run_lstm_cell_gradient, _infer_cell_gradient, memory=lstm_cell_gradient_memory),
 }

@@ -1,11 +1,11 @@
-"""Normalization of activations: over the batch (FusedBatchNorm*), over neighbouring channels (LRN); and biases.
+"""Batch normalization (FusedBatchNorm*), local response normalization over neighbouring channels (LRN), and biases.
 
-All but biases computes in float32 where the activations are of half precision.
+Half precision is computed in float32, except for BiasAdd.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from math import prod
 from typing import Any
@@ -48,7 +48,7 @@ def _channel_axis(tensor: Tensor, attrs: Attrs) -> int:
 def add_bias(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """BiasAdd: `[..., channels]` (NCHW: `[batch, channels, ...]`) plus `[channels]`.
 
-    Raises InvalidArgumentError for a tensor without two axes, and for biases that are not one for each channel.
+    Raises InvalidArgumentError for a tensor of rank 0 or 1, and for biases that are not one per channel.
     """
     tensor, bias = inputs
     if tensor.ndim < 2:
@@ -65,14 +65,14 @@ def add_bias(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 
 
 def sum_over_batch(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """BiasAddGrad: the sums over all axes but the channels, `[channels]`; InvalidArgumentError without two axes."""
+    """BiasAddGrad: sums over all axes but the channels, `[channels]`. Raises InvalidArgumentError for rank 0 or 1."""
     (grads,) = inputs
     if grads.ndim < 2:
         raise InvalidArgumentError(f"Input tensor must be at least 2D: {format_dims(grads.shape)}")
     axis = _channel_axis(grads, attrs)
     others = tuple(other for other in range(grads.ndim) if other != axis)
     wide = widened(grads)
-    # floats with channels last alone: integers are added in their own type, and wrap around
+    # only floats may be summed by a matrix product: integers are added in their own type, and wrap around
     if is_floating(grads.dtype) and axis == grads.ndim - 1:
         return (sums(wide.reshape(prod(grads.shape[:-1]), grads.shape[-1])).astype(grads.dtype),)
     return (np.sum(wide, axis=others, dtype=wide.dtype).astype(grads.dtype),)
@@ -82,28 +82,28 @@ def sum_over_batch(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 
 
 def sums(matrix: Tensor) -> Tensor:
-    """The sum of each column `[columns]`: a product of matrices, which is quicker and rounds less than row after row."""
+    """The sum of each column, `[columns]`, as a matrix product: faster than adding row after row, with less rounding."""
     return np.ones(len(matrix), matrix.dtype) @ matrix
 
 
 def inverse_root(variance: Tensor, epsilon: float) -> Tensor:
-    """1 over the square root of the variance `[channels]`, which `epsilon` keeps from 0."""
+    """1 / sqrt(variance + epsilon), `[channels]`."""
     return np.float32(1) / np.sqrt(variance + np.float32(epsilon))
 
 
 def normalize_batch(inputs: Sequence[Tensor], attrs: Attrs, has_reserve: bool = False) -> Sequence[Tensor]:
-    """FusedBatchNorm: (x, scale, offset, mean, variance) -> (y, mean, variance, the gradient's mean and variance).
+    """FusedBatchNorm: (x, scale, offset, mean, variance) -> (y, mean, variance, mean and variance for the gradient).
 
-    x and y are `[batch, spatial..., channels]`, or with the channels second as attr `data_format` says; the others are
-    `[channels]`.  The variance that is given is the population's, the one for the gradient the batch's.  V3 adds a scalar.
-    Raises InvalidArgumentError for an x of another rank than 4 or 5, and for vectors of another length than the channels.
+    x and y are `[batch, spatial..., channels]`, or `[batch, channels, spatial...]` if attr `data_format` says so. The others
+    are `[channels]`. In training the third output is the unbiased variance, the fifth the biased variance of the batch. V3
+    (`has_reserve`) adds a scalar. Raises InvalidArgumentError if x has not rank 4 or 5, and for vectors of another length.
     """
     tensor, scale, offset, mean, variance = inputs
     channel = _check_normalized(inputs, attrs)
     reserve = (np.zeros((), np.float32),) if has_reserve else ()
     channels = tensor.shape[channel]
     if tensor.size == 0:
-        # TensorFlow fills the moments of a batch without elements with NaN
+        # TensorFlow returns NaN as mean and variance of an empty batch
         unknown = np.full(channels, np.nan, np.float32)
         return tensor, unknown, unknown, np.zeros(channels, np.float32), np.zeros(channels, np.float32), *reserve
     rows = _as_rows(tensor, channel)
@@ -117,7 +117,7 @@ def normalize_batch(inputs: Sequence[Tensor], attrs: Attrs, has_reserve: bool = 
         centered = rows - batch_mean
         batch_variance = sums(np.square(centered)) / count
         factor = inverse_root(batch_variance, attrs["epsilon"])
-        # Bessel's correction, which a batch of one element goes without
+        # Bessel's correction, except for a batch of one element
         adjusted = batch_variance * (count / max(count - 1, np.float32(1)))
         found = *_averaged((batch_mean, adjusted), (mean, variance), attrs), batch_mean, batch_variance
     centered *= factor * scale
@@ -126,16 +126,16 @@ def normalize_batch(inputs: Sequence[Tensor], attrs: Attrs, has_reserve: bool = 
 
 
 def _averaged(batch: Sequence[Tensor], running: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """The batch's moments, or those moved towards them by the attr `exponential_avg_factor`."""
+    """The running moments moved towards the batch's moments by the attr `exponential_avg_factor`."""
     factor = np.float32(attrs.get("exponential_avg_factor", 1.0))
-    # with a factor of 1 nothing is read of the running moments, which may be empty
+    # with a factor of 1 the running moments are not read, and may be empty
     if factor == 1:
         return batch
     return [(1 - factor) * before + factor * now for before, now in zip(running, batch, strict=True)]
 
 
 def _as_rows(tensor: Tensor, channel: int) -> Tensor:
-    """`[everything else, channels]`, in float32."""
+    """Move the channels to the last axis and flatten the others: `[rows, channels]`, in float32."""
     return np.moveaxis(tensor, channel, -1).reshape(-1, tensor.shape[channel]).astype(np.float32, copy=False)
 
 
@@ -145,35 +145,40 @@ def _as_tensor(rows: Tensor, like: Tensor, channel: int) -> Tensor:
 
 
 def _check_normalized(inputs: Sequence[Tensor], attrs: Attrs) -> int:
-    """The channels' axis of the first input; InvalidArgumentError if the others do not fit."""
+    """Return the channels' axis of the first input. Raises InvalidArgumentError if the other inputs do not fit."""
     tensor, scale, offset, mean, variance = inputs
-    names = ("scale", "offset", "estimated_mean", "estimated_variance")
     if tensor.ndim not in (4, 5):
         raise InvalidArgumentError(f"input must be 4 or 5-dimensional{format_dims(tensor.shape)}")
-    for name, vector in zip(names, inputs[1:], strict=True):
-        if vector.ndim != 1:
-            raise InvalidArgumentError(f"{name} must be 1-dimensional{format_dims(vector.shape)}")
+    _check_vectors(zip(("scale", "offset", "estimated_mean", "estimated_variance"), inputs[1:], strict=True))
     channel = layout_of(attrs["data_format"], tensor.ndim - 2).channel
-    channels = tensor.shape[channel]
-    must = "must have the same number of elements as the channels of x, got"
-    if len(scale) != channels:
-        raise InvalidArgumentError(f"scale {must} {len(scale)} and {channels}")
-    if len(offset) != channels:
-        raise InvalidArgumentError(f"offset {must} {len(offset)} and {channels}")
-    # the same holds while it runs: only running moments that are used must fit
+    lengths = [("scale", scale), ("offset", offset)]
+    # only running moments that are used must fit
     if not attrs["is_training"] or attrs.get("exponential_avg_factor", 1.0) != 1:
         when = "When exponential_avg_factor != 1" if attrs["is_training"] else "When is_training=false"
-        if len(mean) != channels:
-            raise InvalidArgumentError(f"{when}, mean {must} {len(mean)} and {channels}")
-        if len(variance) != channels:
-            raise InvalidArgumentError(f"{when}, variance {must} {len(variance)} and {channels}")
+        lengths += [(f"{when}, mean", mean), (f"{when}, variance", variance)]
+    _check_lengths(lengths, tensor.shape[channel])
     return channel
 
 
-def normalize_batch_back(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """FusedBatchNormGrad: (gradients of y, x, scale, mean, variance) -> gradients of (x, scale, offset), and two empty ones.
+def _check_vectors(named: Iterable[tuple[str, Tensor]]) -> None:
+    for name, vector in named:
+        if vector.ndim != 1:
+            raise InvalidArgumentError(f"{name} must be 1-dimensional{format_dims(vector.shape)}")
 
-    Shapes as of `normalize_batch`. Raises InvalidArgumentError if they do not fit, and without training for channels second.
+
+def _check_lengths(named: Iterable[tuple[str, Tensor]], channels: int) -> None:
+    for name, vector in named:
+        if len(vector) != channels:
+            raise InvalidArgumentError(
+                f"{name} must have the same number of elements as the channels of x, got {len(vector)} and {channels}"
+            )
+
+
+def normalize_batch_back(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
+    """FusedBatchNormGrad: (gradients of y, x, scale, mean, variance) -> gradients of (x, scale, offset), two empty tensors.
+
+    The shapes are those of `normalize_batch`. Raises InvalidArgumentError if they do not fit, and for channels second unless
+    training.
     """
     grads, tensor, scale, mean, variance = inputs[:5]
     channel = _check_normalized_back(inputs, attrs)
@@ -198,22 +203,15 @@ def _check_normalized_back(inputs: Sequence[Tensor], attrs: Attrs) -> int:
     for given in (grads, tensor):
         if given.ndim not in (4, 5):
             raise InvalidArgumentError(f"input must be 4 or 5-dimensional{format_dims(given.shape)}")
-    for name, vector in (("scale", scale), ("saved mean", mean), ("saved variance", variance)):
-        if vector.ndim != 1:
-            raise InvalidArgumentError(f"{name} must be 1-dimensional{format_dims(vector.shape)}")
+    _check_vectors((("scale", scale), ("saved mean", mean), ("saved variance", variance)))
     if tensor.shape != grads.shape:
         raise InvalidArgumentError(
             "x and y_backprop must have same shape, but "
             f"x has shape {format_dims(tensor.shape)} and y_backprop has shape {format_dims(grads.shape)}"
         )
     channel = layout_of(attrs["data_format"], tensor.ndim - 2).channel
-    for name, vector in (("scale", scale), ("reserve_space_1", mean), ("reserve_space_2", variance)):
-        if len(vector) != tensor.shape[channel]:
-            raise InvalidArgumentError(
-                f"{name} must have the same number of elements as the channels of x, "
-                f"got {len(vector)} and {tensor.shape[channel]}"
-            )
-    # the gradient of inference alone is not transposed by TensorFlow's CPU kernel
+    _check_lengths((("scale", scale), ("reserve_space_1", mean), ("reserve_space_2", variance)), tensor.shape[channel])
+    # TensorFlow's CPU kernel transposes channels to the end only in training
     if not attrs["is_training"] and channel != tensor.ndim - 1:
         raise InvalidArgumentError(
             "The implementation of FusedBatchNormGrad with is_training=False only support NHWC tensor format for now."
@@ -225,15 +223,13 @@ def _check_normalized_back(inputs: Sequence[Tensor], attrs: Attrs) -> int:
 
 
 def normalize_globally(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """(t - mean) / sqrt(variance + epsilon), times gamma where an attr says so, plus beta, for each channel (the last axis).
+    """(t - mean) / sqrt(variance + epsilon) + beta; the quotient is scaled by gamma if attr `scale_after_normalization`.
 
-    t is `[batch, rows, columns, channels]`, the others `[channels]`; InvalidArgumentError for other shapes.
+    t is `[batch, rows, columns, channels]`, the others are `[channels]`. Raises InvalidArgumentError for other shapes.
     """
     tensor, mean, variance, beta, gamma = inputs
     check_image(tensor)
-    for name, vector in (("mean", mean), ("var", variance), ("beta", beta), ("gamma", gamma)):
-        if vector.ndim != 1:
-            raise InvalidArgumentError(f"{name} must be 1-dimensional{format_dims(vector.shape)}")
+    _check_vectors((("mean", mean), ("var", variance), ("beta", beta), ("gamma", gamma)))
     for name, vector in (("means", mean), ("variance values", variance), ("beta values", beta), ("gamma values", gamma)):
         if len(vector) != tensor.shape[3]:
             raise InvalidArgumentError(
@@ -252,15 +248,13 @@ def _global_factor(variance: Tensor, gamma: Tensor, attrs: Attrs) -> Tensor:
 
 
 def normalize_globally_back(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """(t, mean, variance, gamma, gradients) -> gradients of (t, mean, variance, beta, gamma), shaped as these.
+    """(t, mean, variance, gamma, gradients of the output) -> gradients of (t, mean, variance, beta, gamma).
 
-    Raises InvalidArgumentError unless t and the gradients have four axes and the others one.
+    Raises InvalidArgumentError unless t and the gradients have four axes, and the others one.
     """
     tensor, mean, variance, gamma, grads = inputs
     check_image(tensor)
-    for name, vector in (("mean", mean), ("var", variance), ("gamma", gamma)):
-        if vector.ndim != 1:
-            raise InvalidArgumentError(f"{name} must be 1-dimensional{format_dims(vector.shape)}")
+    _check_vectors((("mean", mean), ("var", variance), ("gamma", gamma)))
     if grads.ndim != 4:
         raise InvalidArgumentError(f"out_backprop must be 4-dimensional{format_dims(grads.shape)}")
     dtype, wide = tensor.dtype, [widened(value) for value in inputs]
@@ -277,7 +271,7 @@ def normalize_globally_back(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[
 
 
 PIXEL_BYTES = 1 << 18
-"""Of the pixels whose responses are normalized together: their squares, sums and powers stay in a core's cache."""
+"""Size of the pixels that are normalized together: their squares, sums and powers stay in a core's cache."""
 
 
 def _pixels(tensor: Tensor) -> Tensor:
@@ -290,14 +284,14 @@ def _pixel_parts(pixels: Tensor) -> list[slice]:
 
 
 def _band(depth: int, radius: int, dtype: np.dtype[Any]) -> Tensor:
-    """The matrix that adds up each channel and its neighbours, up to so many on either side."""
+    """Matrix `[depth, depth]` whose product with channels sums each channel and its neighbours within `radius`."""
     place = np.arange(depth)
     found: Tensor = (np.abs(place[:, None] - place) <= radius).astype(dtype)
     return found
 
 
 def _neighbour_sums(tensor: Tensor, radius: int) -> Tensor:
-    """Sums computed element by element, so that non-finite values affect only their neighbours."""
+    """The sum of each channel and its neighbours within `radius`; non-finite values affect only their neighbours."""
     found = tensor.copy()
     for distance in range(1, min(radius, tensor.shape[-1] - 1) + 1):
         found[..., distance:] += tensor[..., :-distance]
@@ -311,16 +305,16 @@ def _norms(sums_of_squares: Tensor, attrs: Attrs) -> Tensor:
 
 
 def _check_radius(attrs: Attrs) -> None:
-    # TensorFlow's text has one sentence for a radius that is too large and for one below 0
+    # TensorFlow's message is the same for a radius that is too large and for a negative radius
     radius = attrs["depth_radius"]
     if not 0 <= radius < 1 << 31:
         raise InvalidArgumentError(f"depth_radius = {radius} larger than int max")
 
 
 def normalize_local(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """LRN: `[batch, rows, columns, channels]`, each divided by a power of the squares of its neighbours among the channels.
+    """LRN: `[batch, rows, columns, channels]`, divided by (bias + alpha * sum of squares of the neighbouring channels) ** beta.
 
-    Raises InvalidArgumentError for another rank, and for an attr `depth_radius` that is no positive int.
+    Raises InvalidArgumentError for another rank, and for an attr `depth_radius` that is negative or larger than an int.
     """
     (tensor,) = inputs
     _check_radius(attrs)
@@ -339,9 +333,9 @@ def normalize_local(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 
 
 def normalize_local_back(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """LRNGrad: (gradients of the output, input, output) -> gradients of the input, `[batch, rows, columns, channels]` all.
+    """LRNGrad: (gradients of the output, input, output) -> gradients of the input, all `[batch, rows, columns, channels]`.
 
-    Raises InvalidArgumentError if the shapes differ or have another rank, and for attr `depth_radius` as in LRN.
+    Raises InvalidArgumentError if the shapes differ or have another rank, and for the attr `depth_radius` as LRN does.
     """
     grads, tensor, output = inputs
     _check_radius(attrs)
@@ -362,7 +356,7 @@ def normalize_local_back(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Ten
     return (found.reshape(grads.shape).astype(grads.dtype),)
 
 
-# --- shape functions ------------------------------------------------------------------------------------------------
+# --- shape functions and memory -------------------------------------------------------------------------------------
 
 
 def _infer_bias(context: ShapeContext) -> Sequence[Dims]:
@@ -384,7 +378,7 @@ def _infer_bias_gradient(context: ShapeContext) -> Sequence[Dims]:
 def _infer_batch_normalization(context: ShapeContext, has_reserve: bool = False) -> Sequence[Dims]:
     attrs = context.attrs
     tensor, channel = _ranked(context.shapes[0], attrs)
-    # with a factor of 1 the running moments are not used, and TensorFlow does not look at their shapes
+    # with a factor of 1 the running moments are not used, and TensorFlow does not check their shapes
     is_first_batch = attrs["is_training"] and attrs.get("exponential_avg_factor", 1.0) == 1
     channels = tensor[channel]
     for vector in context.shapes[1 : 3 if is_first_batch else 5]:
@@ -403,7 +397,7 @@ def _infer_batch_normalization_gradient(context: ShapeContext) -> Sequence[Dims]
 
 
 def _ranked(dims: Dims, attrs: Attrs) -> tuple[tuple[int, ...], int]:
-    """The shape with the rank that its data format has, and the channels' axis."""
+    """(the shape with the rank of attr `data_format`, the channels' axis)."""
     layout = layout_of(attrs["data_format"], len(attrs["data_format"]) - 2)
     return with_rank(dims, layout.rank), layout.channel
 
@@ -426,11 +420,8 @@ def _infer_local(context: ShapeContext) -> Sequence[Dims]:
     return (found,)
 
 
-# --- memory -----------------------------------------------------------------------------------------------------------
-
-
 def normalization_memory(memory: KernelMemory) -> None:
-    """Mean and variance are written over the given ones; on a CPU NCHW is transposed, there and back."""
+    """Mean and variance reuse the inputs' buffers; on a CPU, NCHW has transposed copies of input and output."""
     memory.allocate(0)
     memory.forward(1, 3)
     memory.forward(2, 4)
@@ -442,7 +433,7 @@ def normalization_memory(memory: KernelMemory) -> None:
 
 
 def normalization_gradient_memory(memory: KernelMemory) -> None:
-    """One vector of channels in training, else two, and the input converted to its scale's type if that differs."""
+    """The outputs; as temporaries one vector of channels in training, else two, and the input in the type of `scale`."""
     for output in range(len(memory.outputs)):
         memory.allocate(output)
     images, scale = memory.inputs[0], memory.inputs[2]
@@ -459,7 +450,7 @@ def normalization_gradient_memory(memory: KernelMemory) -> None:
 
 
 def _transposed(memory: KernelMemory, images: TensorMemory) -> None:
-    """Images with channels moved to the last axis."""
+    """Allocate a copy of images `[batch, channels, ...]` with the channels last."""
     batch, channels, *places = images.dims
     memory.temporary(images.size, (batch, *places, channels), images.dtype)
 
@@ -469,7 +460,7 @@ def _is_channels_first(memory: KernelMemory) -> bool:
 
 
 def global_gradient_memory(memory: KernelMemory) -> None:
-    """The gradients are written over the inputs; two vectors of channels hold what is between."""
+    """The gradients reuse the inputs' buffers; two vectors of channels are temporaries."""
     memory.forward(0, 0, 4)
     for output in range(1, 4):
         memory.forward(output, output)
@@ -477,8 +468,6 @@ def global_gradient_memory(memory: KernelMemory) -> None:
     memory.temporary_like(memory.inputs[1])
     memory.temporary_like(memory.inputs[1])
 
-
-# --- rows -----------------------------------------------------------------------------------------------------------
 
 _NORMALIZATION = Kernel(
     normalize_batch,

@@ -1,8 +1,8 @@
-"""Patches: the cells under each window as one row of a matrix, so that a convolution is a product of matrices.
+"""Patches: the cells under each window as one row of a matrix, so that a convolution is a matrix product.
 
-A matrix of all patches would be many times the input, and far larger than a cache; so it is made in blocks, which the
-threads of an op share, in buffers that are used again for every block.  Tensors are `[batch, spatial..., channels]`, a patch is
-`[taps..., channels]` laid flat.
+A matrix of all patches would be many times the input, and far larger than a cache. So it is made block by block, in reused
+buffers; the threads of an op share the blocks.  Tensors are `[batch, spatial..., channels]`; a patch is `[taps..., channels]`,
+flattened.
 """
 
 from __future__ import annotations
@@ -22,20 +22,23 @@ from placesim.ops.kernels.nn.windows import SpatialWindow
 
 
 class WindowBlock(NamedTuple):
-    """Some rows of windows (of the first spatial axis) of some images."""
+    """A range of images, and for each of them a range of windows along the first spatial axis (`rows`)."""
 
     images: slice
     rows: slice
 
     def cut(self, count: int) -> list[WindowBlock]:
-        """At least so many blocks, of whole images or of some rows of one image."""
+        """Split into at least `count` blocks if possible: of whole images, or of rows of one image."""
         images, rows = self.images.stop - self.images.start, self.rows.stop - self.rows.start
         image_parts = even_parts(images, min(images, count), self.images.start)
         row_parts = list(even_parts(rows, shares(ceil(count / max(1, images))), self.rows.start))
         return [WindowBlock(some_images, some_rows) for some_images in image_parts for some_rows in row_parts]
 
     def flat(self, shape: Sequence[int]) -> slice:
-        """The same windows of an output `[batch, outputs..., channels]` as rows of a matrix; of one image, or whole ones."""
+        """The block's windows as a range of rows of the output `[batch, outputs..., channels]`, flattened to a matrix.
+
+        The block must consist of whole images, or of rows of one image.
+        """
         row = prod(shape[2:-1])
         image = shape[1] * row
         return slice(self.images.start * image + self.rows.start * row, (self.images.stop - 1) * image + self.rows.stop * row)
@@ -47,7 +50,7 @@ def whole(windows: Sequence[SpatialWindow], images: int) -> WindowBlock:
 
 
 def rows_of(windows: Sequence[SpatialWindow], rows: slice) -> tuple[SpatialWindow, ...]:
-    """The windows of some rows (of the first spatial axis) alone, as if these were all."""
+    """Windows limited to a range of rows along the first spatial axis."""
     return (windows[0]._replace(outputs=rows.stop - rows.start), *windows[1:])
 
 
@@ -57,13 +60,13 @@ def is_pointwise(windows: Sequence[SpatialWindow]) -> bool:
 
 
 def strided(tensor: Tensor, windows: Sequence[SpatialWindow]) -> Tensor:
-    """The cells `[batch, windows..., channels]` where windows start: all that a pointwise convolution reads."""
+    """View of the first cell of each window, `[batch, windows..., channels]`: all cells that a pointwise convolution reads."""
     steps = (slice(0, window.extent, window.stride) for window in windows)
     return tensor[(slice(None), *steps)]
 
 
 def patches_of(tensor: Tensor, windows: Sequence[SpatialWindow], block: WindowBlock, matrix: Tensor | None = None) -> Tensor:
-    """The patches of a block `[windows, taps * channels]`; without a `matrix` to fill, in a `scratch` buffer."""
+    """The patches of a block, `[windows, taps * channels]`, written to `matrix` or to a `scratch` buffer."""
     part = rows_of(windows, block.rows)
     region = padded_region(tensor[block.images], windows, block.rows)
     length = prod(window.kernel for window in windows) * tensor.shape[-1]
@@ -74,7 +77,10 @@ def patches_of(tensor: Tensor, windows: Sequence[SpatialWindow], block: WindowBl
 
 
 def padded_region(tensor: Tensor, windows: Sequence[SpatialWindow], rows: slice) -> Tensor:
-    """The cells `[batch, spatial..., channels]` that some rows of windows reach, with zeros for padding: a view without any."""
+    """The cells that a range of rows of windows covers, `[batch, spatial..., channels]`, with zeros for padding.
+
+    Without padding it is a view of `tensor`, else a scratch buffer.
+    """
     cells, inside, sizes = [slice(None)], [slice(0, len(tensor))], [len(tensor)]
     for axis, window in enumerate(windows):
         start, size = -window.before, window.extent
@@ -94,13 +100,13 @@ def padded_region(tensor: Tensor, windows: Sequence[SpatialWindow], rows: slice)
 
 
 def _copy_patches(region: Tensor, windows: Sequence[SpatialWindow], matrix: Tensor) -> None:
-    """Copies each patch out of a padded region, in runs of cells that lie side by side in both."""
+    """Copy each patch of a padded region to a row of `matrix`, in runs of cells that are contiguous in both."""
     steps = region.strides[1:-1]
     outputs = [window.outputs for window in windows]
     taps = [window.kernel for window in windows]
     tap_steps = [step * window.dilation for step, window in zip(steps, windows, strict=True)]
     run = region.shape[-1]
-    # without dilation a row of taps lies side by side
+    # without dilation a row of taps is contiguous
     if tap_steps[-1] == run * region.itemsize:
         run *= taps.pop()
         tap_steps.pop()
@@ -114,7 +120,7 @@ def _copy_patches(region: Tensor, windows: Sequence[SpatialWindow], matrix: Tens
 
 
 def add_patches(matrix: Tensor, windows: Sequence[SpatialWindow], region: Tensor) -> None:
-    """Adds each patch of `[images, outputs..., taps * channels]` to the cells of the region that it came from."""
+    """Add each patch of `matrix` `[images, outputs..., taps * channels]` to its cells of the region."""
     *leading, last = windows
     channels = region.shape[-1]
     patches = matrix.reshape(*matrix.shape[:-1], *(window.kernel for window in windows), channels)
@@ -126,9 +132,9 @@ def add_patches(matrix: Tensor, windows: Sequence[SpatialWindow], region: Tensor
 
 
 def _add_rows(patches: Tensor, window: SpatialWindow, cells: Tensor) -> None:
-    """Adds rows of taps `[images, outputs..., taps, channels]` to `[images, outputs..., cells, channels]`.
+    """Add rows of taps `[images, outputs..., taps, channels]` to their cells `[images, outputs..., cells, channels]`.
 
-    Neighbouring windows overlap, so every n-th window is added at once, where n is the smallest number at which they do not.
+    Neighbouring windows overlap, so each addition takes every n-th window, where n is the smallest step without overlap.
     """
     channels = cells.shape[-1]
     if window.dilation == 1 and cells.strides[-2] == channels * cells.itemsize:

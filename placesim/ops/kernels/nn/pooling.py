@@ -21,7 +21,6 @@ from placesim.ops.kernels.nn.windows import (
     arrange,
     check_entries,
     check_padding,
-    check_static_padding,
     explicit_pairs,
     layout_of,
     static_outputs,
@@ -37,7 +36,7 @@ NO_BATCH = "Pooling is not yet supported on the batch dimension."
 
 
 def check_batch(attrs: Attrs) -> None:
-    """UnimplementedError if the attrs `ksize` or `strides` pool the batch; InvalidArgumentError if one is empty."""
+    """Raises UnimplementedError if the attrs `ksize` or `strides` pool the batch, InvalidArgumentError if one is empty."""
     for name in ("ksize", "strides"):
         if not attrs[name]:
             raise InvalidArgumentError(f"Sliding window {name} field must specify 4 dimensions")
@@ -46,51 +45,51 @@ def check_batch(attrs: Attrs) -> None:
 
 
 def check_layout(attrs: Attrs, spatial: int, name: str) -> None:
-    """InvalidArgumentError for channels first; `name` is the kernel's in the text."""
+    """Raises InvalidArgumentError for channels first; `name` is the kernel's name in the message."""
     data_format = "NHWC" if spatial == 2 else "NDHWC"
     if layout_of(attrs.get("data_format", data_format), spatial).channel == 1:
         raise InvalidArgumentError(f"Default {name} only supports {data_format} on device type CPU")
 
 
 def check_window_sizes(attrs: Attrs, spatial: int, strides_field: str = "stride") -> None:
-    """InvalidArgumentError unless attrs `ksize` and `strides` have an entry for each axis."""
+    """Raises InvalidArgumentError unless attrs `ksize` and `strides` have an entry for each axis."""
     check_entries(attrs["ksize"], "ksize", spatial + 2)
     check_entries(attrs["strides"], strides_field, spatial + 2)
 
 
 def check_no_depth(attrs: Attrs, message: str) -> None:
-    """UnimplementedError with this text where the attrs `ksize` or `strides` pool the channels."""
+    """Raises UnimplementedError with this message if the attrs `ksize` or `strides` pool the channels."""
     if attrs["ksize"][-1] != 1 or attrs["strides"][-1] != 1:
         raise UnimplementedError(message)
 
 
 def check_3d(attrs: Attrs, name: str) -> None:
-    """The attrs of an op with three spatial axes, in TensorFlow's order.
+    """Check the attrs of an op with three spatial axes, in TensorFlow's order.
 
-    Raises InvalidArgumentError for channels first and for windows that are none; UnimplementedError for pooling of batch or
+    Raises InvalidArgumentError for channels first and for window sizes below 1, and UnimplementedError for pooling of batch or
     channels.
     """
     check_layout(attrs, 3, name)
     check_window_sizes(attrs, 3)
     if min(attrs["ksize"]) <= 0:
-        # 0 is refused with this text too
+        # TensorFlow's message is the same for 0
         raise InvalidArgumentError("Sliding window ksize field must have non-negative dimensions")
     check_batch(attrs)
     check_no_depth(attrs, "Pooling is not yet supported on the depth dimension.")
 
 
 def pool_2d(dims: Sequence[int], attrs: Attrs) -> PoolWindows:
-    """The windows over an input `[batch, rows, columns, channels]` of this shape, or the pooling of channels.
+    """The windows over an input of shape `dims`, `[batch, rows, columns, channels]`: spatial windows, or groups of channels.
 
-    Raises InvalidArgumentError for another rank and for windows that do not fit; UnimplementedError for windows over channels
-    that are also over rows or columns, do not divide the channels, or overlap.
+    Raises InvalidArgumentError for another rank and for windows that do not fit. Raises UnimplementedError for windows over
+    channels that also cover rows or columns, do not divide the channels, or overlap.
     """
-    # the 0 is what the data format NHWC prints as
+    # TensorFlow prints the data format NHWC as 0
     if len(dims) != 4:
         raise InvalidArgumentError(f"tensor_in_shape must have 2 spatial dimensions. {len(dims)} 0")
     layout, depth = layout_of("NHWC"), attrs["ksize"][3]
     kernels, strides = layout.pick(attrs["ksize"]), layout.pick(attrs["strides"])
-    # windows are over the image or over channels, and those over channels lie side by side
+    # windows cover either rows and columns or channels
     if depth != 1 and kernels != (1, 1):
         raise UnimplementedError("MaxPooling supports exactly one of pooling across depth or pooling across width/height.")
     if depth == 1:
@@ -106,14 +105,14 @@ def pool_2d(dims: Sequence[int], attrs: Attrs) -> PoolWindows:
 
 
 def pool_3d(dims: Sequence[int], attrs: Attrs) -> PoolWindows:
-    """The windows over an input `[batch, planes, rows, columns, channels]` of this shape; errors as of `windows_of`."""
+    """The windows over an input of shape `dims`, `[batch, planes, rows, columns, channels]`. Raises as `windows_of`."""
     layout = layout_of("NDHWC", 3)
     sizes, strides = layout.pick(attrs["ksize"]), layout.pick(attrs["strides"])
     return PoolWindows(windows_of(layout.pick(dims), sizes, strides, (1, 1, 1), attrs["padding"]))
 
 
 def take_sizes(inputs: Sequence[Tensor], attrs: Attrs, first: int) -> tuple[Sequence[Tensor], Attrs]:
-    """The inputs without window sizes and strides, and the attrs with them: the V2 ops take these as tensors."""
+    """Move window sizes and strides from the inputs after the `first` ones to the attrs; only the V2 ops have such inputs."""
     if len(inputs) == first:
         return inputs, attrs
     sizes, strides = (tuple(map(int, tensor.reshape(-1))) for tensor in inputs[first:])
@@ -126,7 +125,7 @@ def take_sizes(inputs: Sequence[Tensor], attrs: Attrs, first: int) -> tuple[Sequ
 def average(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """AvgPool: `[batch, rows, columns, channels]` -> `[batch, windows, windows, channels]`.
 
-    Raises InvalidArgumentError for attrs or an input that do not fit; UnimplementedError for pooling of batch or channels.
+    Raises InvalidArgumentError for attrs or an input that do not fit, and UnimplementedError for pooling of batch or channels.
     """
     check_layout(attrs, 2, "AvgPoolingOp")
     check_window_sizes(attrs, 2)
@@ -143,10 +142,10 @@ def average(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 def maximum(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """MaxPool, MaxPoolV2: `[batch, rows, columns, channels]` -> `[batch, windows, windows, groups of channels]`.
 
-    Raises InvalidArgumentError for attrs or an input that do not fit; UnimplementedError for pooling of the batch, or of both
-    rows or columns and channels.
+    Raises InvalidArgumentError for attrs or an input that do not fit. Raises UnimplementedError for pooling of the batch, or of
+    channels together with rows or columns.
     """
-    # the second version has sizes as inputs, looks at no layout first, and does not show its sizes
+    # MaxPoolV2 has sizes as inputs, does not check the layout first, and does not show its sizes in messages
     (tensor,), sized = take_sizes(inputs, attrs, 1)
     shown = ""
     if sized is attrs:
@@ -164,10 +163,10 @@ def maximum(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 
 
 def maximum_with_places(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """MaxPoolWithArgmax: the maxima, and where in the flattened image (or batch of images) they lie.
+    """MaxPoolWithArgmax: (maxima, their positions in the flattened image or batch), both `[batch, windows, windows, channels]`.
 
-    Both are `[batch, windows, windows, channels]`, -1 where a window lies on padding only. Raises InvalidArgumentError for
-    attrs that do not fit, another rank or no elements; UnimplementedError for pooling of batch or channels.
+    The position is -1 for a window that covers only padding. Raises InvalidArgumentError for attrs that do not fit, another
+    rank or no elements, and UnimplementedError for pooling of batch or channels.
     """
     (tensor,) = inputs
     check_window_sizes(attrs, 2)
@@ -180,7 +179,7 @@ def maximum_with_places(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tens
     if pool.depth != 1:
         raise UnimplementedError("MaxPoolingWithArgmax is not yet supported on the depth dimension.")
     values, taps = largest_taps(tensor, pool)
-    # places are counted in each image, or with the attr in the whole batch
+    # positions count within each image, or with the attr within the whole batch
     places = flat_places(taps, pool, tensor.shape[-1])
     if attrs["include_batch_in_index"]:
         places += np.arange(len(tensor)).reshape(-1, 1, 1, 1) * prod(tensor.shape[1:])
@@ -188,9 +187,9 @@ def maximum_with_places(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tens
 
 
 def pool_volumes(inputs: Sequence[Tensor], attrs: Attrs, function: Callable[[Tensor, PoolWindows], Tensor]) -> Sequence[Tensor]:
-    """AvgPool3D, MaxPool3D: `[batch, planes, rows, columns, channels]`, pooled over the three in the middle.
+    """AvgPool3D, MaxPool3D: `[batch, planes, rows, columns, channels]`, pooled over planes, rows and columns.
 
-    Raises InvalidArgumentError for attrs or an input that do not fit; UnimplementedError for pooling of batch or channels.
+    Raises InvalidArgumentError for attrs or an input that do not fit, and UnimplementedError for pooling of batch or channels.
     """
     (tensor,) = inputs
     check_3d(attrs, "Pooling3DOp")
@@ -199,13 +198,13 @@ def pool_volumes(inputs: Sequence[Tensor], attrs: Attrs, function: Callable[[Ten
     return (function(tensor, pool_3d(tensor.shape, attrs)),)
 
 
-# --- shape functions ------------------------------------------------------------------------------------------------
+# --- shape functions and costs --------------------------------------------------------------------------------------
 
 
 def infer_pool(context: ShapeContext, op: str, spatial: int = 2, outputs: int = 1, is_second: bool = False) -> Sequence[Dims]:
-    """The shape of the windows over the first input, in the order of attr `data_format`.
+    """Static shape of each of the `outputs`: one element for each window over the first input, in the order of `data_format`.
 
-    A gradient's gradient has the other inputs' shapes to agree with.
+    `is_second` is for a gradient's gradient, whose other inputs' shapes must fit (`_merge_second`).
     """
     attrs = context.attrs
     layout = layout_of(attrs.get("data_format", "NHWC"), spatial)
@@ -217,13 +216,13 @@ def infer_pool(context: ShapeContext, op: str, spatial: int = 2, outputs: int = 
 
 
 def _merge_second(context: ShapeContext, found: Dims) -> None:
-    """A gradient's gradient: its third input is shaped as the first, its second as the output."""
+    """Check the shapes of a gradient's gradient: its third input is shaped as the first, its second as the output."""
     merge(context.shapes[0], context.shapes[2])
     merge(context.shapes[1], found)
 
 
 def infer_pool_with_places(context: ShapeContext) -> Sequence[Dims]:
-    """The shape of the windows, twice: for the maxima and for their places; ShapeError for windows that do not fit."""
+    """Static shapes of the maxima and of their positions. Raises ShapeError for windows that do not fit."""
     for size in context.attrs["ksize"]:
         if size <= 0:
             raise ShapeError(f"ksize must be a positive int32 value, got:{size}")
@@ -231,7 +230,7 @@ def infer_pool_with_places(context: ShapeContext) -> Sequence[Dims]:
 
 
 def infer_sized_pool(context: ShapeContext, first: int, is_second: bool = False) -> Sequence[Dims]:
-    """The same where sizes and strides are inputs: nothing is known as long as they are not."""
+    """Like `infer_pool`, with sizes and strides as inputs `first` and `first + 1`; the shape is unknown if these are."""
     layout = layout_of(context.attrs.get("data_format", "NHWC"))
     dims = with_rank(context.shapes[0], layout.rank)
     for vector in context.shapes[first : first + 2]:
@@ -254,39 +253,31 @@ def _static_pool(dims: Sequence[int], attrs: Attrs, layout: TensorLayout, op: st
             raise ShapeError(f"{requires} the {what} attribute to contain {axes} values, but got: {len(attrs[name])}")
     if layout.vector > 1 and dims[-1] not in (4, 32):
         raise ShapeError(f"VECT_C dimension must be 4 or 32, but is {dims[-1]}")
-    check_static_padding(attrs, layout)
+    check_padding(attrs, layout, ShapeError)
     sizes, strides = attrs["ksize"], attrs["strides"]
     outputs = static_windows(layout.pick(dims), layout.pick(sizes), layout.pick(strides), (1,) * (axes - 2), attrs, layout)
     channels = multiply_dims(dims[layout.channel], layout.vector)
-    # a mean's shape function takes the channels as they are, although attrs may ask to pool them
+    # the shape function of AvgPool ignores pooling of channels, which the kernel rejects
     if op == "MaxPool" and axes == 4:
         channels = static_outputs(channels, sizes[layout.channel], strides[layout.channel], 1, attrs["padding"])
     return arrange(dims[0], outputs, channels, layout)
 
 
-# --- costs ----------------------------------------------------------------------------------------------------------
-
-
 def window_flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs) -> int:
-    """One operation for each output and each cell of a window."""
+    """One operation for each element of the output and each cell of a window."""
     return elements(outputs[0]) * prod(attrs.get("ksize", ()))
+
+
+def _build_volume_pool(op: str, function: Callable[[Tensor, PoolWindows], Tensor]) -> Kernel:
+    compute, infer = partial(pool_volumes, function=function), partial(infer_pool, op=op, spatial=3)
+    return Kernel(compute, infer, window_flops, cost=CostModel("volume pooling"))
 
 
 TABLE: Table = {
     "AvgPool": Kernel(average, partial(infer_pool, op="AvgPool"), window_flops, cost=CostModel("pooling")),
-    "AvgPool3D": Kernel(
-        partial(pool_volumes, function=pool_mean),
-        partial(infer_pool, op="AvgPool", spatial=3),
-        window_flops,
-        cost=CostModel("volume pooling"),
-    ),
+    "AvgPool3D": _build_volume_pool("AvgPool", pool_mean),
     "MaxPool": Kernel(maximum, partial(infer_pool, op="MaxPool"), window_flops, cost=CostModel("pooling")),
     "MaxPoolV2": Kernel(maximum, partial(infer_sized_pool, first=1), window_flops),
     "MaxPoolWithArgmax": Kernel(maximum_with_places, infer_pool_with_places, window_flops),
-    "MaxPool3D": Kernel(
-        partial(pool_volumes, function=pool_max),
-        partial(infer_pool, op="MaxPool", spatial=3),
-        window_flops,
-        cost=CostModel("volume pooling"),
-    ),
+    "MaxPool3D": _build_volume_pool("MaxPool", pool_max),
 }

@@ -1,4 +1,4 @@
-"""Gradients of AvgPool and MaxPool, over two or three spatial axes, and the gradients of those: checks around `pools`."""
+"""Gradients of AvgPool and MaxPool, over two or three spatial axes, and the gradients of MaxPool's: checks around `pools`."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ from placesim.ops.kernels.nn.windows import SpatialWindow, check_padding, layout
 from placesim.ops.kernels.precision import wide_dtype
 from placesim.ops.kernels.shapes import Dims, format_dims
 
-# --- of means -------------------------------------------------------------------------------------------------------
+# --- average pooling ------------------------------------------------------------------------------------------------
 
 
 def average_back(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """AvgPoolGrad: (the input's shape, gradients of the output) -> gradients of the input `[batch, rows, columns, channels]`.
 
-    Raises InvalidArgumentError for attrs or inputs that do not fit; UnimplementedError for pooling of batch or channels.
+    Raises InvalidArgumentError for attrs or inputs that do not fit, and UnimplementedError for pooling of batch or channels.
     """
     sizes, grads = inputs
     check_layout(attrs, 2, "AvgPoolingGradOp")
     check_window_sizes(attrs, 2, "strides")
     check_batch(attrs)
-    # TensorFlow's text names the other input
+    # TensorFlow's message names the other input
     if sizes.shape != (4,):
         raise InvalidArgumentError("out_backprop must be 1-dimensional and 4 elements")
     if grads.ndim != 4:
@@ -70,8 +70,8 @@ def _size_values(sizes: Tensor) -> tuple[int, ...]:
 
 
 def _spread_mean_of_any(grads: Tensor, pool: PoolWindows, shape: Sequence[int]) -> Tensor:
-    """`spread_mean` for gradients of another shape: by their images, windows and channels, in the memory of the input."""
-    # a window's number in the gradients, not in the output, says where it lies: there may be more or fewer of them
+    """`spread_mean` for gradients of another shape than the output's, which TensorFlow reads as if they had that shape."""
+    # like TensorFlow, take images, windows and channels from the gradients' shape, and index the input's memory by them
     output = np.zeros(prod(shape), wide_dtype(grads.dtype))
     covered = [
         [_covered_cells(window, index) for index in range(count)]
@@ -91,7 +91,7 @@ def _spread_mean_of_any(grads: Tensor, pool: PoolWindows, shape: Sequence[int]) 
 
 
 def _covered_cells(window: SpatialWindow, index: int) -> range:
-    """Input cells in a window, which may include one too many."""
+    """Input cells in window number `index`. Raises InvalidArgumentError if it begins beyond the input."""
     if index * window.stride > window.input:
         raise InvalidArgumentError("index * stride must be less than or equal to input size")
     start = index * window.stride - window.before
@@ -101,7 +101,7 @@ def _covered_cells(window: SpatialWindow, index: int) -> range:
 def average_back_3d(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """AvgPool3DGrad: (the input's shape, gradients of the output) -> gradients of the input `[batch, planes, ..., channels]`.
 
-    Raises InvalidArgumentError for attrs or shapes that do not fit; UnimplementedError for pooling of batch or channels.
+    Raises InvalidArgumentError for attrs or shapes that do not fit, and UnimplementedError for pooling of batch or channels.
     """
     sizes, grads = inputs
     check_3d(attrs, "AvgPooling3dGradOp")
@@ -117,60 +117,50 @@ def average_back_3d(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
                 f"got {shape[axis]} and {grads.shape[axis]}"
             )
     pool = pool_3d(shape, attrs)
-    expected = pool.shape(shape)
-    if grads.shape != expected:
-        raise InvalidArgumentError(f"Expected grad shape to be {format_dims(expected)}, but got {format_dims(grads.shape)}")
+    _check_shape("grad", grads, pool.shape(shape))
     return (spread_mean(grads, pool),)
 
 
-# --- of maxima ------------------------------------------------------------------------------------------------------
+def _check_shape(name: str, tensor: Tensor, expected: tuple[int, ...]) -> None:
+    if tensor.shape != expected:
+        raise InvalidArgumentError(f"Expected {name} shape to be {format_dims(expected)}, but got {format_dims(tensor.shape)}")
+
+
+# --- max pooling ----------------------------------------------------------------------------------------------------
 
 
 def maximum_back(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """MaxPoolGrad, MaxPoolGradV2: (input, output, gradients of the output, ...) -> gradients of the input, shaped as it.
+    """MaxPoolGrad, MaxPoolGradV2: (input, output, gradients of the output, ...) -> gradients of the input.
 
-    Raises InvalidArgumentError for attrs or shapes that do not fit; UnimplementedError for pooling of batch or channels.
+    Raises InvalidArgumentError for attrs or shapes that do not fit, and UnimplementedError for pooling of batch or channels.
     """
     (tensor, output, grads), sized = take_sizes(inputs, attrs, 3)
     _check_gradient(tensor, output, grads, attrs, sized, ("MaxPoolingGradOp", "MaxPoolingGrad", "out_backprop"))
     pool = pool_2d(tensor.shape, sized)
-    _check_shapes(pool, tensor.shape, output.shape, grads.shape)
-    # TensorFlow looks for the maxima again: of the output that is given only the shape counts
+    expected = pool.shape(tensor.shape)
+    _check_shape("orig_output", output, expected)
+    _check_shape("grad", grads, expected)
+    # TensorFlow computes the maxima again, and ignores the output's values
     return (spread_max(tensor, grads, pool),)
 
 
-def _check_shapes(pool: PoolWindows, inputs: Sequence[int], output: Sequence[int], grads: Sequence[int]) -> None:
-    expected = pool.shape(inputs)
-    for name, shape in (("orig_output", output), ("grad", grads)):
-        if shape != expected:
-            raise InvalidArgumentError(
-                f"Expected {name} shape to be {format_dims(expected)}, but got {format_dims(tuple(shape))}"
-            )
-
-
 def maximum_back_back(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """MaxPoolGradGrad, MaxPoolGradGradV2: (input, output, gradients of the input's gradient) -> of the output's gradient.
+    """MaxPoolGradGrad, MaxPoolGradGradV2: (input, output, gradients shaped as the input) -> gradients shaped as the output.
 
-    The gradients that are given are shaped as the input, those that are found as the output. Raises InvalidArgumentError and
-    UnimplementedError as of `maximum_back`.
+    Raises InvalidArgumentError and UnimplementedError as `maximum_back`.
     """
     (tensor, output, grads), sized = take_sizes(inputs, attrs, 3)
     _check_gradient(tensor, output, grads, attrs, sized, ("MaxPoolingGradGradOp", "MaxPoolingGradGrad", "out_grad_backprop"))
     pool = pool_2d(tensor.shape, sized)
-    expected = pool.shape(tensor.shape)
-    if output.shape != expected:
-        raise InvalidArgumentError(
-            f"Expected orig_output shape to be {format_dims(expected)}, but got {format_dims(output.shape)}"
-        )
-    if grads.shape != tensor.shape:
-        raise InvalidArgumentError(f"Expected grad shape to be {format_dims(tensor.shape)}, but got {format_dims(grads.shape)}")
+    _check_shape("orig_output", output, pool.shape(tensor.shape))
+    _check_shape("grad", grads, tensor.shape)
     return (take_at_max(tensor, output, grads, pool),)
 
 
 def _check_gradient(
     tensor: Tensor, output: Tensor, grads: Tensor, attrs: Attrs, sized: Attrs, names: tuple[str, str, str]
 ) -> None:
-    """The attrs, then the ranks of the inputs; sizes that are inputs come last."""
+    """Check the attrs, then the inputs' ranks, then window sizes that are inputs; `names` are (kernel, op, gradients)."""
     kernel, op, grads_name = names
     check_layout(attrs, 2, kernel)
     if sized is attrs:
@@ -190,10 +180,10 @@ def _check_gradient_sizes(sized: Attrs, op: str) -> None:
 
 
 def maximum_back_3d(inputs: Sequence[Tensor], attrs: Attrs, is_second: bool) -> Sequence[Tensor]:
-    """MaxPool3DGrad, MaxPool3DGradGrad: (input, output, gradients) -> gradients of the input, or of the output's gradient.
+    """MaxPool3DGrad: (input, output, gradients shaped as the output) -> gradients shaped as the input.
 
-    The gradients are shaped as the output and give one shaped as the input, or the reverse. Raises InvalidArgumentError for
-    attrs or shapes that do not fit; UnimplementedError for pooling of batch or channels.
+    MaxPool3DGradGrad (`is_second`) takes gradients shaped as the input, and returns gradients shaped as the output. Raises
+    InvalidArgumentError for attrs or shapes that do not fit, and UnimplementedError for pooling of batch or channels.
     """
     tensor, output, grads = inputs
     check_3d(attrs, "MaxPooling3dGradGradOp" if is_second else "MaxPooling3dGradOp")
@@ -203,55 +193,44 @@ def maximum_back_3d(inputs: Sequence[Tensor], attrs: Attrs, is_second: bool) -> 
             raise InvalidArgumentError(f"{name} must be 5-dimensional")
     pool = pool_3d(tensor.shape, attrs)
     expected = pool.shape(tensor.shape)
-    if output.shape != expected:
-        raise InvalidArgumentError(
-            f"Expected orig_output shape to be {format_dims(expected)}, but got {format_dims(output.shape)}"
-        )
-    wanted = tensor.shape if is_second else expected
-    if grads.shape != wanted:
-        raise InvalidArgumentError(f"Expected grad shape to be {format_dims(wanted)}, but got {format_dims(grads.shape)}")
+    _check_shape("orig_output", output, expected)
+    _check_shape("grad", grads, tensor.shape if is_second else expected)
     return ((take_at_max if is_second else spread_max_to_equals)(tensor, output, grads, pool),)
 
 
 def maximum_back_with_places(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """MaxPoolGradWithArgmax: (input, gradients of the output, where the maxima lie) -> gradients of the input, shaped as it.
+    """MaxPoolGradWithArgmax: (input, gradients of the output, positions of the maxima) -> gradients of the input.
 
-    Raises InvalidArgumentError for attrs or shapes that do not fit, and for a place outside of the input; UnimplementedError
-    for pooling of the batch.
+    Raises InvalidArgumentError for attrs or shapes that do not fit and for a position outside of the input, and
+    UnimplementedError for pooling of the batch.
     """
     tensor, grads, places = inputs
     check_window_sizes(attrs, 2)
     check_batch(attrs)
     expected = pool_2d(tensor.shape, attrs).shape(tensor.shape)
-    for name, given in (("grad", grads), ("argmax", places)):
-        if given.shape != expected:
-            raise InvalidArgumentError(
-                f"Expected {name} shape to be {format_dims(expected)}, but got {format_dims(given.shape)}"
-            )
+    _check_shape("grad", grads, expected)
+    _check_shape("argmax", places, expected)
     flat = places.astype(np.int64)
     if not attrs["include_batch_in_index"]:
         flat = flat + np.arange(len(tensor)).reshape(-1, 1, 1, 1) * prod(tensor.shape[1:])
     if flat.size and (flat.min() < 0 or flat.max() >= tensor.size):
-        # TensorFlow prints the smallest place also where it is the largest that is wrong
+        # TensorFlow prints the smallest position, even if only the largest is outside
         raise InvalidArgumentError(f"Invalid input_backprop_index: {flat.min()}, {tensor.size}")
     output = np.zeros(tensor.size, tensor.dtype)
     np.add.at(output, flat.reshape(-1), grads.reshape(-1))
     return (output.reshape(tensor.shape),)
 
 
-# --- costs ----------------------------------------------------------------------------------------------------------
+# --- costs and memory -----------------------------------------------------------------------------------------------
 
 
 def gradient_flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs, index: int) -> int:
-    """One operation for each gradient and each cell of a window."""
+    """One operation for each element of the gradients, which are input `index`, and each cell of a window."""
     return elements(inputs[index]) * prod(attrs.get("ksize", ()))
 
 
-# --- memory -----------------------------------------------------------------------------------------------------------
-
-
 def max_pool_gradient_memory(memory: KernelMemory) -> None:
-    """A CPU repeats the forward pass, in its own result if possible, to find the positions of maxima."""
+    """A CPU repeats the forward pass, with the positions of the maxima; the result reuses the output's buffer if possible."""
     if memory.is_on_gpu:
         return
     memory.forward_temporary(1)
@@ -259,17 +238,14 @@ def max_pool_gradient_memory(memory: KernelMemory) -> None:
     memory.forward(0, 0)
 
 
-# --- rows -----------------------------------------------------------------------------------------------------------
-
-
 def _build_shaped_as(compute: Compute, index: int, rank: int, grads: int = 2, memory: MemoryRule | None = None) -> Kernel:
-    """The row of a gradient that is shaped as one of its inputs."""
+    """Kernel of a gradient that is shaped as input `index`; input `grads` has the output's gradients."""
     infer = partial(infer_as_input, index=index, rank=rank)
     return Kernel(compute, infer, partial(gradient_flops, index=grads), memory=memory)
 
 
 def _build_sized_by(compute: Compute, rank: int) -> Kernel:
-    """The row of a gradient whose shape is the value of its first input."""
+    """Kernel of a gradient whose shape is the value of its first input."""
     return Kernel(compute, partial(infer_from_sizes, index=0, rank=rank), partial(gradient_flops, index=1))
 
 

@@ -1,7 +1,7 @@
-"""Pooling: maxima and means of windows, with their gradients, and the gradients' gradients.
+"""Pooling: maxima and means of windows, their gradients, and the gradients of the maxima's gradients.
 
 Tensors are `[batch, spatial..., channels]`.  Each tap of the window is one operation on all windows of an image.  A maximum
-never chooses NaN, and starts at the lowest finite value; a mean divides by the cells that are not padding.
+ignores NaN, and starts at the lowest finite value; a mean counts only cells that are not padding.
 """
 
 from __future__ import annotations
@@ -21,26 +21,27 @@ from placesim.ops.kernels.precision import is_narrow, lowest, wide_dtype
 from placesim.ops.process.intra_op_threads import spread
 
 IMAGES_BYTES = 1 << 22
-"""Of images that a thread works on at once: with less, threads would meet at Python's lock more often than caches gain."""
+"""Size of the images that a thread processes together; with less, waiting for Python's lock costs more than caches gain."""
 Index = tuple[Any, ...]
 """Index of a numpy array."""
 
 
 class PoolWindows(NamedTuple):
-    """Windows of a pooling op; with `depth` above 1, that many channels are pooled into one, and nothing else is."""
+    """Windows of a pooling op; with `depth` above 1, only each group of `depth` channels is pooled."""
 
     windows: tuple[SpatialWindow, ...]
     depth: int = 1
 
     def shape(self, dims: Sequence[int]) -> tuple[int, ...]:
-        """The output's shape for an input's."""
+        """The output's shape for an input of shape `dims`."""
         return (dims[0], *(window.outputs for window in self.windows), dims[-1] // self.depth)
 
 
 def for_each_tap(windows: Sequence[SpatialWindow], tensor: Tensor, work: Callable[[int, Index, Index], None]) -> None:
-    """`work(number of the tap, some images' windows, the cells under them)`, tap after tap; the op's threads share the images.
+    """Call `work(tap, windows, cells)` for each tap in order; the op's threads share the images of `tensor` `[batch, ...]`.
 
-    The tensor `[batch, ...]` says how many images there are, and how much work.
+    `tap` is the tap's number. The indices `windows` and `cells` select some images' windows in which the tap is inside the
+    input, and the cells that it meets there.
     """
     taps = list(covered_tap_slices(windows))
 
@@ -52,30 +53,30 @@ def for_each_tap(windows: Sequence[SpatialWindow], tensor: Tensor, work: Callabl
 
 
 def pool_max(tensor: Tensor, pool: PoolWindows) -> Tensor:
-    """The largest cell of each window `[batch, outputs..., channels]`."""
+    """The largest cell of each window, `[batch, outputs..., channels]`; the lowest value for a window of only NaN."""
     if is_narrow(tensor.dtype):
         floor = np.float32(lowest(tensor.dtype))
         return _pool_max(tensor.astype(np.float32), pool, floor).astype(tensor.dtype)
     return _pool_max(tensor, pool, lowest(tensor.dtype))
 
 
-def _pool_max(tensor: Tensor, pool: PoolWindows, floor: Any) -> Tensor:
+def _pool_max(tensor: Tensor, pool: PoolWindows, floor: Any, larger: np.ufunc = np.fmax) -> Tensor:
+    """The `larger` of each window's cells and `floor`; `np.fmax` ignores NaN."""
     output = np.full(pool.shape(tensor.shape), floor, tensor.dtype)
     if pool.depth > 1:
         groups = tensor.reshape(*output.shape, pool.depth)
-        # fmax passes NaN over; where a window has nothing else, the lowest value stays
-        np.fmax(output, np.fmax.reduce(groups, axis=-1), out=output)
+        larger(output, larger.reduce(groups, axis=-1), out=output)
         return output
 
     def enlarge(_: int, place: Index, cells: Index) -> None:
-        np.fmax(output[place], tensor[cells], out=output[place])
+        larger(output[place], tensor[cells], out=output[place])
 
     for_each_tap(pool.windows, tensor, enlarge)
     return output
 
 
 def pool_mean(tensor: Tensor, pool: PoolWindows) -> Tensor:
-    """The mean of the cells of each window that are not padding, `[batch, outputs..., channels]`."""
+    """The mean of each window's cells that are not padding, `[batch, outputs..., channels]`."""
     # half precision is added in float32 and rounded once
     output: Tensor = np.zeros(pool.shape(tensor.shape), wide_dtype(tensor.dtype))
 
@@ -96,10 +97,10 @@ def counts(pool: PoolWindows) -> Tensor:
 
 
 def spread_mean(grads: Tensor, pool: PoolWindows) -> Tensor:
-    """The gradient of the input `[batch, inputs..., channels]` of a mean: every cell gets its share of the windows it is in."""
+    """The gradient of a mean's input, `[batch, inputs..., channels]`: each cell gets its share of its windows' gradients."""
     shape = (len(grads), *(window.input for window in pool.windows), grads.shape[-1])
     output: Tensor = np.zeros(shape, wide_dtype(grads.dtype))
-    # TensorFlow multiplies by the inverse of the count, which rounds otherwise than a division
+    # TensorFlow multiplies by the inverse of the count, which rounds differently from a division
     shared = grads.astype(output.dtype, copy=False) * (1 / counts(pool).astype(output.dtype))
 
     def add(_: int, place: Index, cells: Index) -> None:
@@ -110,15 +111,15 @@ def spread_mean(grads: Tensor, pool: PoolWindows) -> Tensor:
 
 
 def largest_taps(tensor: Tensor, pool: PoolWindows) -> tuple[Tensor, Tensor]:
-    """(the largest cell of each window, the number of its tap), `[batch, outputs..., channels]` both.
+    """(the largest cell of each window, the number of its tap), both `[batch, outputs..., channels]`.
 
-    The first of equals; a NaN only where it comes first, as nothing is larger than it.
+    Of equal cells, the first is taken. A NaN is taken only as a window's first cell.
     """
     shape = pool.shape(tensor.shape)
     values, taps = np.full(shape, lowest(tensor.dtype), tensor.dtype), np.full(shape, -1, np.int64)
 
     def enlarge(number: int, place: Index, cells: Index) -> None:
-        # the first tap is taken whatever it is: the lowest value, -inf or NaN
+        # the first tap is always taken, even the lowest value, -inf or NaN
         is_larger = (values[place] < tensor[cells]) | (taps[place] < 0)
         np.copyto(values[place], tensor[cells], where=is_larger)
         np.copyto(taps[place], np.int64(number), where=is_larger)
@@ -138,12 +139,14 @@ def flat_places(taps: Tensor, pool: PoolWindows, channels: int) -> Tensor:
 
 
 def spread_max(tensor: Tensor, grads: Tensor, pool: PoolWindows) -> Tensor:
-    """The gradient of the input of a maximum, shaped as it: a window's gradient goes to its first largest cell."""
+    """The gradient of a maximum's input: each window's gradient is added to the window's first largest cell."""
     output: Tensor = np.zeros(tensor.shape, tensor.dtype)
     has_nan = bool(np.isnan(tensor).any())
-    largest = largest_taps(tensor, pool)[0] if has_nan else _plain_max(tensor, pool)
+    # without NaN the plain maximum is faster; here -inf is an ordinary value
+    floor = lowest(tensor.dtype) if tensor.dtype.kind in "iu" else -np.inf
+    largest = largest_taps(tensor, pool)[0] if has_nan else _pool_max(tensor, pool, floor, np.maximum)
     bits = np.dtype(f"i{tensor.itemsize}")
-    # what no cell has got yet: nothing, once a window's largest cell is found
+    # gradients not yet added to a cell, as bits: zero after a window's largest cell is found
     rest: Tensor = grads.astype(tensor.dtype, order="C").view(bits)
 
     def add(_: int, place: Index, cells: Index) -> None:
@@ -151,9 +154,9 @@ def spread_max(tensor: Tensor, grads: Tensor, pool: PoolWindows) -> Tensor:
         is_here, here = scratch("is here", left.shape, np.dtype(np.int8)), scratch("here", left.shape, bits)
         np.equal(tensor[cells], largest[place], out=is_here.view(bool))
         if has_nan:
-            # a NaN is the largest only where it is the first cell, to which the gradient then goes
+            # a NaN is the largest only as the first cell, which then gets the gradient
             is_here |= np.isnan(largest[place])
-        # all bits where it holds, none elsewhere
+        # a mask with all bits set for the largest cells
         np.copyto(here, np.negative(is_here, out=is_here))
         here &= left
         left ^= here
@@ -163,22 +166,10 @@ def spread_max(tensor: Tensor, grads: Tensor, pool: PoolWindows) -> Tensor:
     return output
 
 
-def _plain_max(tensor: Tensor, pool: PoolWindows) -> Tensor:
-    """Maximum of each window for input without NaN; -inf is an ordinary value."""
-    dtype = tensor.dtype
-    output: Tensor = np.full(pool.shape(tensor.shape), lowest(dtype) if dtype.kind in "iu" else -np.inf, dtype)
-
-    def enlarge(_: int, place: Index, cells: Index) -> None:
-        np.maximum(output[place], tensor[cells], out=output[place])
-
-    for_each_tap(pool.windows, tensor, enlarge)
-    return output
-
-
 def spread_max_to_equals(tensor: Tensor, largest: Tensor, grads: Tensor, pool: PoolWindows) -> Tensor:
-    """Like `spread_max` for three spatial axes: the gradient goes to every cell that is about as large as the maximum.
+    """Like `spread_max`, but each cell within 1e-5 of its window's maximum gets the window's whole gradient.
 
-    TensorFlow's kernel for volumes compares so (1e-5), and gives a window's gradient to each of several equal cells.
+    TensorFlow's kernel for three spatial axes does so.
     """
     output: Tensor = np.zeros(tensor.shape, tensor.dtype)
     zero, about = tensor.dtype.type(0), tensor.dtype.type(1e-5)
@@ -192,7 +183,7 @@ def spread_max_to_equals(tensor: Tensor, largest: Tensor, grads: Tensor, pool: P
 
 
 def take_at_max(tensor: Tensor, largest: Tensor, grads: Tensor, pool: PoolWindows) -> Tensor:
-    """The gradient of a maximum's gradient `[batch, outputs..., channels]`: what lies where each window's largest cell is."""
+    """The gradient of a maximum's gradient, `[batch, outputs..., channels]`: `grads` at each window's first largest cell."""
     output: Tensor = np.zeros(largest.shape, tensor.dtype)
     is_found: Tensor = np.zeros(largest.shape, bool)
 

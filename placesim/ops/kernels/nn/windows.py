@@ -1,6 +1,6 @@
-"""Sliding windows: number and positions, from sizes, strides, dilations and padding.
+"""Sliding windows: their number and positions, from sizes, strides, dilations and padding.
 
-The kernels' side raises InvalidArgumentError, the shape functions' side ShapeError, both in TensorFlow's words.
+The functions for kernels raise InvalidArgumentError, those for shape functions ShapeError, both with TensorFlow's messages.
 SAME puts the smaller half of an odd padding first (top, left).
 """
 
@@ -19,7 +19,10 @@ UNSTRIDED = "Current implementation does not yet support strides in the batch an
 
 
 class TensorLayout(NamedTuple):
-    """Positions of a tensor's channels and spatial axes among `rank`; `vector`: the size of an innermost channel axis."""
+    """Axes of a tensor of `rank` dimensions: the channels' axis and the spatial axes.
+
+    `vector` is the size of an additional innermost channel axis (NCHW_VECT_C), else 1.
+    """
 
     rank: int
     channel: int
@@ -34,7 +37,7 @@ class TensorLayout(NamedTuple):
 def layout_of(data_format: str, spatial: int = 2) -> TensorLayout:
     """Layout of a `data_format` attr with `spatial` spatial axes; channels last for an unknown name."""
     axes = tuple(range(spatial))
-    # of bytes: channels in fours, each four an innermost vector
+    # channels of bytes in groups of four, which are the innermost axis
     if data_format == "NCHW_VECT_C":
         return TensorLayout(spatial + 3, 1, tuple(axis + 2 for axis in axes), 4)
     if data_format in ("NCHW", "NCDHW", "CHANNELS_FIRST"):
@@ -43,10 +46,7 @@ def layout_of(data_format: str, spatial: int = 2) -> TensorLayout:
 
 
 class SpatialWindow(NamedTuple):
-    """The windows along one spatial axis: `outputs` of them, over `input` cells with `before` and `after` cells of padding.
-
-    `after` counts only what the last window needs, and may be negative where no window reaches the end of the input.
-    """
+    """The windows along one spatial axis: `outputs` windows over `input` cells, with `before` padding cells at the start."""
 
     input: int
     kernel: int
@@ -57,45 +57,45 @@ class SpatialWindow(NamedTuple):
 
     @property
     def extent(self) -> int:
-        """The cells from the start of the first window to the end of the last."""
+        """Number of cells from the start of the first window to the end of the last."""
         return self.reach(self.outputs)
 
     @property
     def after(self) -> int:
-        """Padding cells after the input; negative if windows leave out its last cells."""
+        """Padding cells that the last window needs after the input; negative if no window reaches the input's end."""
         return self.extent - self.before - self.input
 
     def reach(self, outputs: int) -> int:
-        """Number of cells covered by neighbouring windows together."""
+        """Number of cells from the start of a window to the end of the `outputs`-th from it."""
         return (outputs - 1) * self.stride + (self.kernel - 1) * self.dilation + 1 if outputs else 0
 
     def cells(self, tap: int) -> slice:
-        """The cells that number `tap` of every window lies on, counted from the start of the first window."""
+        """The cells that tap `tap` meets in all windows, counted from the start of the first window."""
         first = tap * self.dilation
         return slice(first, first + (self.outputs - 1) * self.stride + 1, self.stride)
 
     def covered(self, tap: int) -> slice:
-        """Windows in which tap `tap` covers the input rather than padding."""
+        """The windows in which tap `tap` meets an input cell, not padding."""
         offset = tap * self.dilation - self.before
         first = max(0, -(offset // self.stride))
         last = min(self.outputs, (self.input - 1 - offset) // self.stride + 1)
         return slice(first, max(first, last))
 
     def inputs(self, tap: int) -> slice:
-        """Input cells covered by tap `tap` in these windows."""
+        """The input cells that tap `tap` meets in its `covered` windows."""
         covered = self.covered(tap)
         start = covered.start * self.stride + tap * self.dilation - self.before
         count = covered.stop - covered.start
         return slice(start, start + (count - 1) * self.stride + 1, self.stride) if count else slice(0, 0)
 
     def covered_taps(self) -> range:
-        """The numbers of the taps that lie on the input in any window: of a kernel much larger than the input a few."""
+        """Range that contains the taps that meet an input cell in any window; only a few taps if the input is small."""
         first = -(((self.outputs - 1) * self.stride - self.before) // self.dilation)
         last = (self.before + self.input - 1) // self.dilation
         return range(max(0, first), min(self.kernel, last + 1)) if self.outputs else range(0)
 
     def phase(self, number: int) -> tuple[slice, slice]:
-        """(the cells of the input whose place with padding is `number` modulo the stride, their rank among all such)."""
+        """(the input cells whose position in the padded input is `number` modulo the stride, their ranks among such cells)."""
         first = (number - self.before) % self.stride
         cells = slice(first, min(self.input, self.extent - self.before), self.stride)
         start = (first + self.before) // self.stride
@@ -103,7 +103,7 @@ class SpatialWindow(NamedTuple):
 
 
 def tap_slices(windows: Sequence[SpatialWindow]) -> Iterator[tuple[tuple[slice, ...], tuple[slice, ...]]]:
-    """For each tap in order: (the windows where it lies on the input, the cells where it lies), without batch and channels."""
+    """Yield for each tap in order (windows in which it meets an input cell, these cells), as slices of the spatial axes."""
     for taps in itertools.product(*(range(window.kernel) for window in windows)):
         pairs = list(zip(windows, taps, strict=True))
         yield tuple(window.covered(tap) for window, tap in pairs), tuple(window.inputs(tap) for window, tap in pairs)
@@ -112,7 +112,7 @@ def tap_slices(windows: Sequence[SpatialWindow]) -> Iterator[tuple[tuple[slice, 
 def covered_tap_slices(
     windows: Sequence[SpatialWindow],
 ) -> Iterator[tuple[int, tuple[slice, ...], tuple[slice, ...]]]:
-    """The same with each tap's number before it, without taps that lie on the input nowhere."""
+    """Like `tap_slices`, with each tap's number first, and without taps that meet only padding."""
     for taps in itertools.product(*(window.covered_taps() for window in windows)):
         number = 0
         for window, tap in zip(windows, taps, strict=True):
@@ -124,10 +124,10 @@ def covered_tap_slices(
 def window_of(
     input_size: int, kernel: int, stride: int, dilation: int, padding: str, explicit: tuple[int, int] = (0, 0)
 ) -> SpatialWindow:
-    """The windows along one axis.
+    """The windows along one axis; `explicit` has the padding before and after for EXPLICIT.
 
-    Raises InvalidArgumentError for a stride or dilation below 1, or a window larger than the padded input by two strides or
-    more.
+    Raises InvalidArgumentError for a stride or dilation below 1, or a window larger than the padded input by at least two
+    strides.
     """
     if stride <= 0:
         raise InvalidArgumentError(f"Stride must be > 0, but got {stride}")
@@ -149,7 +149,7 @@ def window_of(
 
 
 def _truncated(value: int, divisor: int) -> int:
-    """Division as C does it: towards zero, so that a window a little too large gives none instead of an error."""
+    """Divide towards zero as C does, so that a window that is a little too large gives no output instead of an error."""
     return -(-value // divisor) if value < 0 else value // divisor
 
 
@@ -161,14 +161,14 @@ def windows_of(
     padding: str,
     explicit: Sequence[tuple[int, int]] = (),
 ) -> tuple[SpatialWindow, ...]:
-    """The windows along every spatial axis, from the shape's, the filter's and the attrs' entries; raises as `window_of`."""
+    """The windows along each spatial axis, from one entry of each argument per axis. Raises as `window_of`."""
     pairs = explicit or [(0, 0)] * len(sizes)
     rows = zip(sizes, kernels, strides, dilations, pairs, strict=True)
     return tuple(window_of(size, kernel, stride, rate, padding, pair) for size, kernel, stride, rate, pair in rows)
 
 
 def explicit_pairs(attrs: Attrs, layout: TensorLayout) -> tuple[tuple[int, int], ...]:
-    """(before, after) for each spatial axis from the `explicit_paddings` attr; nothing if the padding is another."""
+    """(before, after) for each spatial axis from the `explicit_paddings` attr; empty if the padding is not EXPLICIT."""
     if attrs["padding"] != "EXPLICIT":
         return ()
     paddings = attrs["explicit_paddings"]
@@ -179,59 +179,47 @@ def explicit_pairs(attrs: Attrs, layout: TensorLayout) -> tuple[tuple[int, int],
 
 
 def check_entries(values: Sequence[int], field: str, axes: int) -> None:
-    """InvalidArgumentError unless an attr of windows has an entry for each axis; messages do not all use the attr's name."""
+    """Raises InvalidArgumentError unless an attr has an entry for each axis; `field` is its name in the message."""
     if len(values) != axes:
         raise InvalidArgumentError(f"Sliding window {field} field must specify {axes} dimensions")
 
 
 def check_image(tensor: Tensor) -> None:
-    """InvalidArgumentError unless the tensor is `[batch, rows, columns, channels]`, or has these axes in another order."""
+    """Raises InvalidArgumentError unless the tensor has four axes (batch, rows, columns and channels in any order)."""
     if tensor.ndim != 4:
         raise InvalidArgumentError(f"input must be 4-dimensional{format_dims(tensor.shape)}")
 
 
 def check_filter(filters: Tensor, rank: int, depth: int) -> None:
-    """InvalidArgumentError unless the filter is `[taps, taps, depth, ...]`, of this rank."""
+    """Raises InvalidArgumentError unless the filter is `[taps, taps, depth, ...]` and has this rank."""
     if filters.ndim != rank:
         raise InvalidArgumentError(f"filter must be {rank}-dimensional: {format_dims(filters.shape)}")
     if depth != filters.shape[2]:
         raise InvalidArgumentError(f"input and filter must have the same depth: {depth} vs {filters.shape[2]}")
 
 
-def check_padding(attrs: Attrs, layout: TensorLayout) -> None:
-    """InvalidArgumentError if the attrs `padding` and `explicit_paddings` make no sense."""
-    problem = _padding_problem(attrs, layout)
-    if problem:
-        raise InvalidArgumentError(problem)
-
-
-def _padding_problem(attrs: Attrs, layout: TensorLayout) -> str | None:
+def check_padding(attrs: Attrs, layout: TensorLayout, error: type[InvalidArgumentError] = InvalidArgumentError) -> None:
+    """Raises this error if the attrs `padding` and `explicit_paddings` contradict each other or are invalid."""
     # not every op has the second attr
     paddings: Sequence[int] = attrs.get("explicit_paddings", ())
     if attrs["padding"] != "EXPLICIT":
-        return "explicit_paddings attribute must be empty if the padding attribute is not EXPLICIT" if paddings else None
+        if paddings:
+            raise error("explicit_paddings attribute must be empty if the padding attribute is not EXPLICIT")
+        return
     axes = len(layout.spatial) + 2
     if len(paddings) != 2 * axes:
-        return f"explicit_paddings attribute must contain {2 * axes} values, but got: {len(paddings)}"
+        raise error(f"explicit_paddings attribute must contain {2 * axes} values, but got: {len(paddings)}")
     if any(padding < 0 for padding in paddings):
-        return "All elements of explicit_paddings must be nonnegative"
+        raise error("All elements of explicit_paddings must be nonnegative")
     if any(paddings[2 * axis + side] for axis in (0, layout.channel) for side in (0, 1)):
-        return "Nonzero explicit padding in the batch or depth dimensions is not supported"
-    return None
+        raise error("Nonzero explicit padding in the batch or depth dimensions is not supported")
 
 
 # --- shape functions ------------------------------------------------------------------------------------------------
 
 
-def check_static_padding(attrs: Attrs, layout: TensorLayout) -> None:
-    """ShapeError if the padding attrs make no sense."""
-    problem = _padding_problem(attrs, layout)
-    if problem:
-        raise ShapeError(problem)
-
-
 def static_outputs(dim: int, kernel: int, stride: int, dilation: int, padding: str, explicit: tuple[int, int] = (0, 0)) -> int:
-    """The number of windows along an axis of which the size or the kernel may be unknown (-1).
+    """The number of windows along an axis; the size (`dim`) or the kernel may be unknown (-1), and so the result.
 
     Raises ShapeError for a stride or dilation below 1, or a window larger than the padded axis.
     """
@@ -239,7 +227,7 @@ def static_outputs(dim: int, kernel: int, stride: int, dilation: int, padding: s
         raise ShapeError(f"Stride must be > 0, but got {stride}")
     if dilation < 1:
         raise ShapeError(f"Dilation rate must be >= 1, but got {dilation}")
-    # SAME counts by the stride alone, whatever the window
+    # SAME depends only on the stride, not on the window
     if padding == "SAME":
         return divide_dim(add_dims(dim, stride - 1), stride, evenly=False)
     padded = add_dims(dim, sum(explicit)) if padding == "EXPLICIT" else dim
@@ -257,14 +245,14 @@ def static_windows(
     attrs: Attrs,
     layout: TensorLayout,
 ) -> tuple[int, ...]:
-    """The number of windows along every spatial axis, with the attrs' padding; ShapeError as `static_outputs`."""
+    """The number of windows along each spatial axis, with the attrs' padding. Raises ShapeError as `static_outputs`."""
     pairs = explicit_pairs(attrs, layout) or [(0, 0)] * len(dims)
     rows = zip(dims, kernels, strides, dilations, pairs, strict=True)
     return tuple(static_outputs(dim, kernel, stride, rate, attrs["padding"], pair) for dim, kernel, stride, rate, pair in rows)
 
 
 def arrange(batch: int, spatial: Sequence[int], channels: int, layout: TensorLayout) -> Dims:
-    """A static shape in the layout's order of axes; `channels` counts those of an innermost vector axis too."""
+    """A static shape in the layout's order of axes; `channels` includes those of an innermost vector axis."""
     if layout.channel == 1:
         inner = (layout.vector,) if layout.vector > 1 else ()
         return (batch, channels if channels < 0 else channels // layout.vector, *spatial, *inner)

@@ -1,11 +1,11 @@
-"""Convolutions of 3 by 3 and 5 by 5 taps at stride 1 in tiles: half the multiplications, or fewer.
+"""Winograd's algorithm for convolutions with 3 by 3 and 5 by 5 taps at stride 1: half of the multiplications, or fewer.
 
-Winograd's algorithm for small filters (Lavin and Gray 2015): tiles of the input, which overlap, and the filter are transformed,
-multiplied element by element and summed over the channels (a product of matrices for each element), and the sums transformed to
-tiles of outputs.  The usual points of interpolation beyond 0, 1, -1 and infinity (2, 1/2) round ten times as much as plain sums
-do; the complex ones in their place cost a multiplication more and round to a few times it.  Along an axis, 2 outputs of 3 taps
-take 4 multiplications, 4 of them 7, and 4 outputs of 5 taps 11 in the place of 20.  The gradient of the filter is the same
-algorithm backwards.
+Source: Lavin and Gray 2015. Overlapping tiles of the input and the filter are transformed and multiplied element by element.
+The products are summed over the channels (one matrix product per element), and the sums are transformed to tiles of outputs.
+The usual interpolation points beyond 0, 1, -1 and infinity are 2 and 1/2, with ten times the rounding error of plain sums. The
+complex points used here need one multiplication more, and have a few times the error of plain sums.  Along an axis, 2 outputs
+of 3 taps take 4 multiplications instead of 6, 4 outputs of 3 taps 7 instead of 12, and 4 outputs of 5 taps 11 instead of 20.
+The gradient of the filter is the same algorithm backwards.
 
 Tensors are `[batch, rows, columns, channels]`, float32.
 """
@@ -30,21 +30,21 @@ from placesim.ops.kernels.nn.windows import SpatialWindow
 from placesim.ops.process.intra_op_threads import spread
 
 TILES = (2, 4)
-"""Rows and columns of outputs in a tile."""
+"""Possible numbers of rows (and columns) of outputs in a tile."""
 TAPS = (3, 5)
-"""Rows and columns of a filter."""
+"""Supported numbers of rows (and columns) of a filter."""
 LEAST_OUTPUTS = 1 << 10
-"""Rows times columns of all images: with fewer, the transformed filter is more to read and write than the products save."""
+"""Minimum windows of all images; with fewer, transforming the filter costs more than the products save."""
 LEAST_CHANNELS = 32
-"""With fewer, of inputs or outputs, the transforms of tiles are."""
+"""Minimum input and output channels; with fewer, transforming the tiles costs more than the products save."""
 BLOCK_BYTES = 1 << 23
-"""Of a block's transformed tiles and their sums."""
+"""Size of a block's transformed tiles and their sums."""
 SHARED_BYTES = 1 << 26
 """Total size of transformed input and gradient tiles that exist at once for a filter's gradient."""
 
 
 class Transforms(NamedTuple):
-    """Along one axis, as matrices: from cells, from taps, and to the outputs of a tile, by way of the factors multiplied."""
+    """Matrices for one axis: cells of a tile -> factors, taps -> factors, products of factors -> outputs of the tile."""
 
     of_input: Tensor
     of_filter: Tensor
@@ -52,7 +52,7 @@ class Transforms(NamedTuple):
 
     @property
     def tile(self) -> int:
-        """Outputs of a tile."""
+        """Number of outputs of a tile."""
         return len(self.of_output)
 
     @property
@@ -62,7 +62,7 @@ class Transforms(NamedTuple):
 
 
 def _residues(count: int, cells: int) -> Tensor:
-    """Residues of a polynomial of so many coefficients by each modulus, `[factors, count]`; see `transforms`."""
+    """Matrix `[factors, count]` from a polynomial's `count` coefficients to its residues by each modulus; see `transforms`."""
     ones = np.eye(count)
     real, imaginary = np.resize((1, 0, -1, 0), count), np.resize((0, 1, 0, -1), count)
     rows = [np.ones(count), np.resize((1, -1), count), ones[0], ones[-1]]
@@ -77,16 +77,16 @@ def _residues(count: int, cells: int) -> Tensor:
 def transforms(tile: int, taps: int) -> Transforms:
     """Transforms for tiles of `tile` outputs with filters of `taps` taps; `tile + taps` is 5, 7 or 9.
 
-    The product of two polynomials follows from its residues modulo x - 1, x + 1, x and 1/x (the last coefficient); for larger
-    ones also modulo x^2 + 1, and x^2 and 1/x^2 in the place of x and 1/x.  A residue of two coefficients is three products
-    (Karatsuba).  What gives the coefficients of the product, transposed, is the transform of the cells under a tile.
+    The product of two polynomials follows from its residues modulo x - 1, x + 1, x and 1/x (the last coefficient). Larger
+    products also need x^2 + 1, and x^2 and 1/x^2 instead of x and 1/x.  A residue of two coefficients takes three products
+    (Karatsuba).  The matrix from residues to the product's coefficients, transposed, transforms the cells of a tile.
     """
     cells = tile + taps - 1
     ours, theirs = _residues(tile, cells), _residues(taps, cells)
     places = np.add.outer(np.arange(tile), np.arange(taps)).reshape(-1)
     products = np.einsum("fi,fj->ijf", ours, theirs).reshape(len(places), -1)
     back = np.linalg.lstsq(products, np.eye(cells)[places], rcond=None)[0]
-    # quarters, which are exact
+    # the exact matrix consists of quarters
     found = (np.round(4 * back) / 4, theirs, ours.T)
     return Transforms(*(np.ascontiguousarray(matrix, np.float32) for matrix in found))
 
@@ -105,7 +105,7 @@ def suits(windows: Sequence[SpatialWindow], batch: int, depth: int, channels: in
 
 
 def chosen_transforms(windows: Sequence[SpatialWindow], batch: int, depth: int, channels: int) -> Transforms:
-    """The ones with the fewest numbers in transformed tiles and filters, which take time as their products do."""
+    """The transforms with the fewest elements in transformed tiles and filters, which determine the time."""
     filter_size = depth * channels / (depth + channels)
 
     def size(found: Transforms) -> float:
@@ -118,7 +118,10 @@ def chosen_transforms(windows: Sequence[SpatialWindow], batch: int, depth: int, 
 def correlate_tiles(
     tensor: Tensor, filters: Tensor, windows: Sequence[SpatialWindow], begin: Begin = nothing_follows
 ) -> tuple[Tensor, bool]:
-    """(the convolution, whether it is finite): a tile with a number that is not has it in more outputs than it belongs to."""
+    """(the convolution `[batch, outputs, outputs, channels]`, whether all of it is finite).
+
+    If it is not finite the result is unusable: a non-finite cell spoils all outputs of its tiles. `begin` is the epilogue.
+    """
     depth, channels = filters.shape[-2:]
     outputs = [window.outputs for window in windows]
     output = np.empty((len(tensor), *outputs, channels), tensor.dtype)
@@ -150,26 +153,22 @@ def correlate_tiles(
 
 
 def correlate_filter_tiles(tensor: Tensor, grads: Tensor, windows: Sequence[SpatialWindow]) -> tuple[Tensor, bool]:
-    """(the gradient of the filter `[taps, taps, inputs, outputs]`, whether it is finite), from input and output gradient."""
+    """(the gradient of the filter `[taps, taps, inputs, outputs]`, whether all of it is finite); see `correlate_tiles`."""
     depth, channels = tensor.shape[-1], grads.shape[-1]
     chosen = chosen_transforms(windows, len(tensor), depth, channels)
     tile, factors = chosen.tile, chosen.factors**2
     tiled = _tiled(windows, tile)
     rows, columns = (window.outputs // tile for window in tiled)
     sums = np.zeros((factors, depth, channels), tensor.dtype)
-    # the gradients as windows of one tile each, with zeros behind the last
+    # windows of one tile each over the gradients, with zeros after the last
     own = [
         SpatialWindow(window.outputs, tile, tile, 1, count, 0) for window, count in zip(windows, (rows, columns), strict=True)
     ]
     image_bytes = factors * rows * columns * (depth + channels) * tensor.itemsize
 
     def fill(block: WindowBlock) -> None:
-        place = (
-            slice(None),
-            slice(None),
-            slice(block.images.start - images.start, block.images.stop - images.start),
-            block.rows,
-        )
+        part = slice(block.images.start - images.start, block.images.stop - images.start)
+        place = (slice(None), slice(None), part, block.rows)
         _input_tiles(tensor, tiled, block, chosen, cells[place])
         region = padded_region(grads[block.images], own, block.rows)
         _transform(region, chosen.of_output.T, tile, columns, changes[place])
@@ -193,18 +192,21 @@ def correlate_filter_tiles(tensor: Tensor, grads: Tensor, windows: Sequence[Spat
 
 
 def _is_finite(tensor: Tensor) -> bool:
-    """Whether all elements are finite; elements with infinite squares count as infinite."""
+    """Whether the sum of squares is finite, which implies that all elements are finite."""
     flat = tensor.reshape(-1)
     return bool(np.isfinite(flat.dot(flat)))
 
 
 def _tiled(windows: Sequence[SpatialWindow], tile: int) -> list[SpatialWindow]:
-    """The windows with those that fill the last tile."""
+    """The windows, with their number rounded up to whole tiles."""
     return [window._replace(outputs=ceil(window.outputs / tile) * tile) for window in windows]
 
 
 def blocks_of_tiles(images: int, tiled: Sequence[SpatialWindow], tile: int, size: int, start: int = 0) -> list[WindowBlock]:
-    """Blocks of tiles with about `size` floats each, at least two if there are many tiles, for threads."""
+    """Split the tiles of `images` images, from image `start` on, into blocks of about `BLOCK_BYTES`; at least two if many.
+
+    `size` is the number of floats per tile. The blocks' rows count tiles.
+    """
     rows, columns = (window.outputs // tile for window in tiled)
     tiles = images * rows * columns
     count = max(ceil(tiles * size * 4 / BLOCK_BYTES), min(2, tiles * tile**2 // (LEAST_OUTPUTS // 2)))
@@ -214,7 +216,7 @@ def blocks_of_tiles(images: int, tiled: Sequence[SpatialWindow], tile: int, size
 def _input_tiles(
     tensor: Tensor, tiled: Sequence[SpatialWindow], block: WindowBlock, chosen: Transforms, found: Tensor | None = None
 ) -> Tensor:
-    """The transformed tiles of a block, `[factors, factors, images, rows, columns, channels]`; else in a buffer."""
+    """The transformed tiles of a block, `[factors, factors, images, rows, columns, channels]`, in `found` or a new buffer."""
     tile, columns = chosen.tile, tiled[1].outputs // chosen.tile
     region = padded_region(tensor[block.images], tiled, slice(block.rows.start * tile, block.rows.stop * tile))
     if found is None:
@@ -226,15 +228,15 @@ def _input_tiles(
 
 
 def _transform(region: Tensor, matrix: Tensor, tile: int, columns: int, found: Tensor) -> None:
-    """Fill `[factors, factors, images, rows, columns, channels]` from cells `[images, cells, cells, channels]`.
+    """Transform the tiles of a region `[images, cells, cells, channels]`, along both axes, by `matrix` `[factors, cells]`.
 
-    `matrix` is applied along both axes to the cells under each tile, `[factors, cells]`; the next tile starts `tile` cells on.
+    Fills `found`, `[factors, factors, images, rows, columns, channels]`. Neighbouring tiles start `tile` cells apart.
     """
     factors, cells = matrix.shape
     images, rows, channels = found.shape[2], found.shape[3], region.shape[-1]
     width, itemsize = region.shape[2] * channels, region.itemsize
     first, down, *_ = region.strides
-    # a row of cells is one long row of a matrix: its cells lie side by side
+    # a row of cells is contiguous, so it is one row of a matrix
     bands = as_strided(region, (images, rows, cells, width), (first, down * tile, down, itemsize))
     halfway = scratch("bands", (images, rows, factors, width), region.dtype)
     np.matmul(matrix, bands, out=halfway)
@@ -247,10 +249,13 @@ def _transform(region: Tensor, matrix: Tensor, tile: int, columns: int, found: T
 
 
 def _outputs(sums: Tensor, tiles: Sequence[int], chosen: Transforms) -> Tensor:
-    """Sums `[factors ** 2, tiles, channels]` -> `[images, tile * rows, tile * columns, channels]`, in a buffer."""
+    """Transform sums `[factors ** 2, tiles, channels]` to outputs `[images, tile * rows, tile * columns, channels]`.
+
+    `tiles` is (images, rows, columns) of tiles. The result is in a scratch buffer.
+    """
     images, rows, columns = tiles
     tile, factors, channels = chosen.tile, chosen.factors, sums.shape[-1]
-    # for each tile a product of its own, so small that BLAS does not pack it
+    # each tile is a separate product, so small that BLAS does not pack it
     halfway = scratch("halfway", (images, rows, columns, factors, tile, channels), sums.dtype)
     by_tile = sums.reshape(factors, factors, images, rows, columns, channels)
     np.matmul(chosen.of_output, by_tile.transpose(2, 3, 4, 1, 0, 5), out=halfway)

@@ -1,3 +1,3 @@
-"""Shared state of steps beside variables: queues, staging areas, barriers, tables, readers, files, summaries; Python's
+"""State that steps share, except variables: queues, staging areas, barriers, tables, readers, files, summaries; Python's
 functions.
 """

@@ -1,6 +1,6 @@
-"""Conditional accumulators: gradients are summed until as many are there as a take requires; stale ones are dropped.
+"""Conditional accumulators, which sum gradients until there are enough for a waiting take, and drop stale gradients.
 
-Synchronous replicas wait at them.  Source: TensorFlow's `conditional_accumulator_base.cc` and what derives from it.
+Synchronous replicas use them.  Source: TensorFlow's `conditional_accumulator_base.cc` and its subclasses.
 """
 
 from __future__ import annotations
@@ -18,14 +18,15 @@ from placesim.ops.attributes import Attrs
 from placesim.ops.kernels.device_resources import ResourceHandle
 from placesim.ops.kernels.kernel import KernelContext, KernelWait, Table, Tensor
 from placesim.ops.kernels.named_resources import build_finder, check_signature, infer_two_strings, makers, name_resource, users
+from placesim.ops.kernels.partial_shapes import is_compatible, show_partial
 from placesim.ops.kernels.shape_operands import shape_text
-from placesim.ops.kernels.shapes import Dims, ShapeContext, format_dims, with_rank
+from placesim.ops.kernels.shapes import Dims, ShapeContext, scalar, with_rank
 
 RESOURCE_TYPE = "N10tensorflow26ConditionalAccumulatorBaseE"
 
 
 class Gradients(Protocol):
-    """Sum of one form of gradients."""
+    """The sum of dense or sparse gradients."""
 
     def check(self, gradient: Sequence[Tensor], shape: Dims, is_first: bool) -> None:
         """Raise InvalidArgumentError unless a gradient fits the accumulator's shape and the sum."""
@@ -36,7 +37,7 @@ class Gradients(Protocol):
 
 
 class DenseGradients:
-    """A sum of tensors of one shape."""
+    """The sum of dense gradients."""
 
     def __init__(self) -> None:
         self._sum: Tensor = np.zeros(())
@@ -44,8 +45,8 @@ class DenseGradients:
     def check(self, gradient: Sequence[Tensor], shape: Dims, is_first: bool) -> None:
         (tensor,) = gradient
         for expected in (shape,) if is_first else (self._sum.shape, shape):
-            if not _is_compatible(expected, tensor.shape):
-                raise InvalidArgumentError(f"Shape mismatch: expected {_partial_text(expected)}, got {shape_text(tensor)}")
+            if not is_compatible(expected, tensor.shape):
+                raise InvalidArgumentError(f"Shape mismatch: expected {show_partial(expected)}, got {shape_text(tensor)}")
 
     def add(self, gradient: Sequence[Tensor], is_first: bool) -> None:
         self._sum = gradient[0] if is_first else self._sum + gradient[0]
@@ -54,19 +55,9 @@ class DenseGradients:
         return (self._sum / self._sum.dtype.type(count) if is_mean else self._sum,)
 
 
-def _is_compatible(partial: Dims, shape: tuple[int, ...]) -> bool:
-    return partial is None or (
-        len(partial) == len(shape) and all(dim in (-1, found) for dim, found in zip(partial, shape, strict=True))
-    )
-
-
-def _partial_text(dims: Dims) -> str:
-    return "<unknown>" if dims is None else format_dims(dims)
-
-
 @dataclass(slots=True)
 class Accumulator:
-    """An accumulator: the gradients counted since the last take, and the step below which one is stale."""
+    """An accumulator: the gradients since the last take, and the step below which a gradient is stale (`global_step`)."""
 
     name: str
     dtype: DataType
@@ -77,7 +68,7 @@ class Accumulator:
     global_step: int = 0
 
     def apply(self, local_step: int, gradient: Sequence[Tensor]) -> None:
-        """Add a gradient that is not stale; InvalidArgumentError if its shape does not fit."""
+        """Add a gradient unless it is stale. Raises InvalidArgumentError if its shape does not fit."""
         if local_step < self.global_step:
             return
         self.gradients.check(gradient, self.shape, not self.count)
@@ -85,7 +76,7 @@ class Accumulator:
         self.count += 1
 
     def take(self) -> Sequence[Tensor]:
-        """Return the sum and begin the next global step."""
+        """Return the sum or mean, and begin the next global step."""
         found = self.gradients.take(self.count, self.is_mean, self.shape)
         self.count = 0
         self.global_step += 1
@@ -94,7 +85,7 @@ class Accumulator:
 
 @dataclass(slots=True)
 class TakeAttempt:
-    """An op that waits for a number of gradients, with its inputs and result."""
+    """An op that waits for `required` gradients, with its inputs and, later, its result."""
 
     required: int
     inputs: tuple[Any, ...]
@@ -103,7 +94,7 @@ class TakeAttempt:
 
 @dataclass(slots=True)
 class TakeQueue:
-    """The ops of a step that wait at an accumulator, in the order in which they came, and all that have not ended."""
+    """The ops of a step that wait at an accumulator, in order of arrival (`line`), and those without a result yet (`known`)."""
 
     line: deque[TakeAttempt] = field(default_factory=deque)
     known: dict[tuple[Any, ...], TakeAttempt] = field(default_factory=dict)
@@ -113,7 +104,7 @@ find_accumulator: Callable[[Any, KernelContext], Accumulator] = build_finder(RES
 
 
 def build_maker(make_gradients: Callable[[], Gradients]) -> Callable[..., ResourceHandle]:
-    """`(inputs, attrs, context) -> handle`, which makes an accumulator of one form of gradients or finds the shared one."""
+    """Build a function `(inputs, attrs, context) -> handle` that finds the shared accumulator or creates it."""
 
     def make(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ResourceHandle:
         handle = name_resource(attrs, context, RESOURCE_TYPE)
@@ -126,18 +117,18 @@ def build_maker(make_gradients: Callable[[], Gradients]) -> Callable[..., Resour
     return make
 
 
-# --- using them -----------------------------------------------------------------------------------------------------
+# --- use ------------------------------------------------------------------------------------------------------------
 
 
 def apply_gradient(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """(handle, the step at which it was computed, a gradient of any shape): InvalidArgumentError for a shape that differs."""
+    """(handle, the step of the gradient, gradient) -> nothing. Raises InvalidArgumentError for a shape that does not fit."""
     accumulator = find_accumulator(inputs[0], context)
     check_signature(inputs[0], ((INT64, attrs["dtype"]), ()), ((INT64, accumulator.dtype), ()))
     return give(accumulator, inputs[1], inputs[2:], context)
 
 
 def give(accumulator: Accumulator, local_step: Tensor, gradient: Sequence[Tensor], context: KernelContext) -> Sequence[Any]:
-    """Add a gradient, and let those that wait take; InvalidArgumentError for a step that is not a scalar, or a wrong shape."""
+    """Add a gradient, and complete waiting takes. Raises InvalidArgumentError for a step or gradient of a wrong shape."""
     _check_scalar("local_step", local_step)
     accumulator.apply(int(local_step), gradient)
     _serve(accumulator, _takers_of(accumulator, context))
@@ -145,9 +136,9 @@ def give(accumulator: Accumulator, local_step: Tensor, gradient: Sequence[Tensor
 
 
 def take_gradient(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """(handle, a scalar: so many gradients) -> their mean or sum; waits until they are there.
+    """(handle, the number of gradients required, a scalar) -> the mean or sum of the gradients.
 
-    Raises InvalidArgumentError for a number that is not positive.
+    The op waits until there are enough gradients. Raises InvalidArgumentError for a number that is not positive.
     """
     accumulator = find_accumulator(inputs[0], context)
     check_signature(inputs[0], ((INT32,), (attrs["dtype"],)), ((INT32,), (accumulator.dtype,)))
@@ -155,9 +146,9 @@ def take_gradient(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -
 
 
 def await_gradients(accumulator: Accumulator, inputs: Sequence[Any], context: KernelContext) -> Sequence[Any]:
-    """Check the second input, a scalar number of gradients; KernelWait while an accumulator has fewer.
+    """Take the gradients of an accumulator if it has as many as the second input requires.
 
-    Raises InvalidArgumentError for a number that is not a scalar or is not positive.
+    Raises KernelWait if it has fewer, and InvalidArgumentError for a number that is not a scalar or is not positive.
     """
     _check_scalar("num_required", inputs[1])
     if inputs[1] <= 0:
@@ -165,7 +156,7 @@ def await_gradients(accumulator: Accumulator, inputs: Sequence[Any], context: Ke
     takers = _takers_of(accumulator, context)
     key = (context.node, *map(id, inputs))
     if key not in takers.known:
-        # the inputs are held, so that no other takes their place in memory
+        # a reference to the inputs keeps their ids from being reused
         takers.known[key] = TakeAttempt(int(inputs[1]), tuple(inputs))
         takers.line.append(takers.known[key])
     _serve(accumulator, takers)
@@ -187,18 +178,18 @@ def _takers_of(accumulator: Accumulator, context: KernelContext) -> TakeQueue:
 
 
 def _serve(accumulator: Accumulator, takers: TakeQueue) -> None:
-    """Let the first of those that wait take, as long as there is enough for it."""
+    """Complete waiting takes in order, while there are enough gradients for the first."""
     while takers.line and accumulator.count >= takers.line[0].required:
         takers.line.popleft().taken = accumulator.take()
 
 
 def count_gradients(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """Number of accumulated gradients, a scalar."""
+    """handle -> the number of accumulated gradients, a scalar."""
     return (np.int32(find_accumulator(inputs[0], context).count),)
 
 
 def set_global_step(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """Gradients computed before this step, a scalar, are stale from now on; InvalidArgumentError for another shape."""
+    """(handle, a scalar step): gradients from before this step become stale. Raises InvalidArgumentError for another shape."""
     accumulator = find_accumulator(inputs[0], context)
     _check_scalar("new_global_step", inputs[1])
     accumulator.global_step = int(inputs[1])
@@ -209,7 +200,7 @@ def set_global_step(inputs: Sequence[Any], attrs: Attrs, context: KernelContext)
 
 
 def infer_given(context: ShapeContext) -> Sequence[Dims]:
-    """No output; the step is a scalar."""
+    """Static shapes of an op without outputs, whose second input is a scalar step."""
     with_rank(context.shapes[1], 0)
     return ()
 
@@ -219,16 +210,12 @@ def _infer_taken(context: ShapeContext) -> Sequence[Dims]:
     return (None,)
 
 
-def _infer_count(context: ShapeContext) -> Sequence[Dims]:
-    return ((),)
-
-
 TABLE: Table = {
     **makers("ConditionalAccumulator", "ResourceConditionalAccumulator", build_maker(DenseGradients), infer_two_strings),
     **users("AccumulatorApplyGradient", "ResourceAccumulatorApplyGradient", apply_gradient, infer_given, infer_given),
     **users(
         "AccumulatorTakeGradient", "ResourceAccumulatorTakeGradient", take_gradient, _infer_taken, _infer_taken, may_wait=True
     ),
-    **users("AccumulatorNumAccumulated", "ResourceAccumulatorNumAccumulated", count_gradients, _infer_count, _infer_count),
+    **users("AccumulatorNumAccumulated", "ResourceAccumulatorNumAccumulated", count_gradients, scalar, scalar),
     **users("AccumulatorSetGlobalStep", "ResourceAccumulatorSetGlobalStep", set_global_step, infer_given, infer_given),
 }

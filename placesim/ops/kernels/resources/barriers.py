@@ -1,7 +1,6 @@
-"""Barriers: elements with components from different ops, available when complete.
+"""Barriers: each element gets its components from different ops, and can be taken when it is complete.
 
-Incomplete elements wait by their key; complete ones stand in a priority queue in the order in which their keys first came.
-Source: TensorFlow's `barrier_ops.cc`.
+Complete elements are in a priority queue, ordered by the first insertion of their keys.  Source: TensorFlow's `barrier_ops.cc`.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ FIRST_INDEX = -(1 << 63)
 
 @dataclass(slots=True)
 class IncompleteElement:
-    """An element that is not complete: its priority, and a value for each component or None."""
+    """An incomplete element: its priority (`index`), and the value of each component, None if missing."""
 
     index: int
     values: list[Any]
@@ -69,10 +68,10 @@ find_barrier: Callable[[Any, KernelContext], Barrier] = build_finder(RESOURCE_TY
 
 
 def make_barrier(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """The two strings `[2]` that name this node's barrier, or the one that it shares.
+    """Barrier: find or create this node's barrier; returns its handle as strings `[2]`.
 
-    Raises InvalidArgumentError for shapes that are not one for each component, a capacity, and a shared barrier of another
-    signature.
+    Raises InvalidArgumentError unless there is a shape for each component, for a capacity, and for a shared barrier with
+    another signature.
     """
     dtypes, shapes = attrs["component_types"], tuple(shape.dims for shape in attrs["shapes"])
     if len(shapes) != len(dtypes):
@@ -103,10 +102,10 @@ def _new_barrier(name: str, dtypes: tuple[DataType, ...], shapes: tuple[Dims, ..
 
 
 def insert(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """Set a component, values `[n, ...]`, for keys `[n]`; completed elements become available.
+    """(handle, keys `[n]`, values `[n, ...]`) -> nothing: set a component of the elements with these keys.
 
-    Raises InvalidArgumentError for a component that there is not or a key has already, another type, and values without
-    elements; CancelledError if the barrier is closed to the key.
+    Raises InvalidArgumentError for a component that does not exist or that a key already has, another type, and values without
+    elements. Raises CancelledError if the barrier is closed and does not accept the key.
     """
     barrier, component = find_barrier(inputs[0], context), attrs["component_index"]
     if component >= len(barrier.dtypes):
@@ -121,7 +120,7 @@ def insert(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Seque
     had_new = False
     for position, (key, value) in enumerate(zip(keys, slices(inputs[2], dtype), strict=True)):
         had_new |= _insert_one(barrier, component, key, value, position)
-    # all keys that come new in one call have one priority
+    # all new keys of one call have the same priority
     barrier.next_index += had_new
     _close_when_complete(barrier)
     advance_all(barrier.ready, lines_of(barrier.ready, context))
@@ -141,7 +140,7 @@ def _check_open(barrier: Barrier, count: int) -> None:
 
 
 def _insert_one(barrier: Barrier, component: int, key: bytes, value: Any, position: int) -> bool:
-    """Set one component of one element; return whether its key is new."""
+    """Set one component of one element; return whether its key is new. Raises as `insert`."""
     shown = key.decode(errors="replace")
     is_new = key not in barrier.incomplete
     if is_new and barrier.closed:
@@ -167,10 +166,10 @@ def _close_when_complete(barrier: Barrier) -> None:
 
 
 def take(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """Priorities `[n]`, keys `[n]` and values of n complete elements; fewer from a closed barrier, if allowed.
+    """(handle, a scalar n) -> priorities `[n]`, keys `[n]` and the components of n complete elements.
 
-    Raises InvalidArgumentError for a timeout, a number n that is not a scalar, and other types; OutOfRangeError if the barrier
-    is closed and has too few.
+    A closed barrier may return fewer elements if attr `allow_small_batch` is true. Raises InvalidArgumentError for a timeout,
+    an n that is not a scalar, and other types, and OutOfRangeError if the barrier is closed and has too few elements.
     """
     check_timeout(attrs)
     barrier = find_barrier(inputs[0], context)
@@ -182,7 +181,7 @@ def take(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequenc
     if barrier.closed:
         available = len(barrier.ready.elements)
         count = min(count, available) if allows_fewer else count
-        # those that may still be completed count as well, but not for a small batch
+        # elements that may still be completed count as well, unless fewer elements are allowed
         available += 0 if allows_fewer else len(barrier.incomplete)
         if available < max(count, 1):
             raise OutOfRangeError(
@@ -195,14 +194,14 @@ def take(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequenc
 
 
 def close(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """Let no new key in; incomplete elements may still be completed, unless they are to be dropped.
+    """BarrierClose: accept no new keys. Incomplete elements may be completed, unless attr `cancel_pending_enqueues` drops them.
 
-    Raises CancelledError if the barrier is closed already.
+    Raises CancelledError if the barrier is already closed.
     """
     barrier = find_barrier(inputs[0], context)
     if barrier.closed:
         raise CancelledError(f"Barrier '{barrier.name}' is already closed.")
-    # what is complete can still be taken
+    # complete elements can still be taken
     barrier.closed, barrier.cancelled = True, attrs["cancel_pending_enqueues"]
     if barrier.cancelled:
         barrier.incomplete.clear()
@@ -213,12 +212,12 @@ def close(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequen
 
 
 def tell_ready(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """A scalar: the number of complete elements."""
+    """The number of complete elements, a scalar."""
     return (np.int32(len(find_barrier(inputs[0], context).ready.elements)),)
 
 
 def tell_incomplete(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """A scalar: the number of elements that are not complete."""
+    """The number of incomplete elements, a scalar."""
     return (np.int32(len(find_barrier(inputs[0], context).incomplete)),)
 
 

@@ -1,4 +1,4 @@
-"""Files as kernels read and write them: whole, with the system's errors as TensorFlow's, decompressed, cut into records.
+"""File access of kernels: reads and writes with TensorFlow's errors, decompression, and splitting into records.
 
 Source: TensorFlow's `posix_file_system.cc`, `record_reader.cc`, `inputbuffer.cc`.
 """
@@ -25,16 +25,16 @@ from placesim.ops.process.memory_limit import ELEMENT_BYTES, GrowingText, check_
 DEFLATED_BYTES, INFLATED_BYTES = 1 << 16, 1 << 20
 """Compressed and decompressed bytes per piece, since the decompressed size is unknown beforehand."""
 LENGTH_BYTES, CHECKSUM_BYTES = 8, 4
-"""Of a record's head."""
+"""Sizes of the length and the checksums of a record in a TFRecord file."""
 
 
 def file_name(name: bytes) -> str:
-    """A file's name for the system, from any bytes."""
+    """Decode a file's name, which may be any bytes."""
     return os.fsdecode(name)
 
 
 def _located(decide: Callable[[str], Path], name: str) -> Path:
-    if not name:  # the current directory to `Path`, nothing to the system
+    if not name:  # `Path` would take an empty name as the current directory
         raise file_error(name, OSError(errno.ENOENT, ""))
     return decide(name)
 
@@ -42,7 +42,7 @@ def _located(decide: Callable[[str], Path], name: str) -> Path:
 def read_bytes(files: FileAccess, name: str) -> bytes:
     """All bytes of a file.
 
-    Raises PermissionDeniedError if the graph may not read it, else what the system says (`file_error`: NotFoundError, ...).
+    Raises PermissionDeniedError if the graph may not read it, and the system's error as TensorFlow's (NotFoundError, ...).
     """
     path = _located(files.readable, name)
     try:
@@ -53,7 +53,7 @@ def read_bytes(files: FileAccess, name: str) -> bytes:
 
 
 def write_bytes(files: FileAccess, name: str, data: bytes) -> None:
-    """Write a whole file; directories on the way are made.  Raises as `read_bytes`."""
+    """Write a whole file, and create missing directories.  Raises as `read_bytes`."""
     path = _located(files.writable, name)
     try:
         write_whole(path, data, makes_folders=True)
@@ -72,7 +72,7 @@ def append_bytes(files: FileAccess, name: str, data: bytes) -> None:
 
 
 def matching_paths(files: FileAccess, pattern: str) -> list[str]:
-    """Files that match a pattern with `*`, `?` and `[...]`, none of which match `/`; no folder has an entry `..` to match.
+    """Sorted names of files that match a pattern. `*`, `?` and `[...]` do not match `/`; nothing matches `..` after them.
 
     Raises PermissionDeniedError if the pattern begins in, or leads to, a folder that the graph may not read.
     """
@@ -84,7 +84,7 @@ def matching_paths(files: FileAccess, pattern: str) -> list[str]:
     found: list[str] = []
     growing = GrowingText()
     try:
-        for name in glob.iglob(pattern, include_hidden=True):  # links to a folder above make any number of paths
+        for name in glob.iglob(pattern, include_hidden=True):  # links to a parent folder make any number of paths
             growing.add(len(name) + ELEMENT_BYTES)
             found.append(name)
     except (OSError, ValueError):
@@ -96,12 +96,12 @@ def matching_paths(files: FileAccess, pattern: str) -> list[str]:
 
 
 def decompress(data: bytes, kind: str) -> bytes:
-    """Decompress `GZIP` or `ZLIB` data; data of any other kind is unchanged. DataLossError for invalid data."""
+    """Decompress `GZIP` or `ZLIB` data; return data of another kind unchanged. Raises DataLossError for invalid data."""
     if kind not in ("GZIP", "ZLIB"):
         return data
     found, view, at = bytearray(), memoryview(data), 0
     growing = GrowingText()
-    # streams may stand one behind the other
+    # a file may consist of several compressed streams
     while at < len(data):
         stream = zlib.decompressobj(zlib.MAX_WBITS | (16 if kind == "GZIP" else 0))
         is_full = False
@@ -125,14 +125,14 @@ def decompress(data: bytes, kind: str) -> bytes:
 
 
 def text_lines(data: bytes) -> list[bytes]:
-    """The lines of a text, without their ends."""
-    # every carriage return is dropped, not only those before a line's end
+    """The lines of a text, without line ends."""
+    # like TensorFlow, drop each carriage return, not only those at a line's end
     lines = data.replace(b"\r", b"").split(b"\n")
     return lines if lines[-1] else lines[:-1]
 
 
 def fixed_records(data: bytes, header: int, size: int, footer: int, hop: int = 0) -> Iterator[bytes]:
-    """Records of `size` bytes, `hop` bytes apart (0: one behind the other), with that many bytes before and behind them all."""
+    """Yield records of `size` bytes, `hop` bytes apart (0: contiguous), between a header and a footer of these sizes."""
     at = header
     while size and at + size + footer <= len(data):
         yield data[at : at + size]
@@ -140,9 +140,9 @@ def fixed_records(data: bytes, header: int, size: int, footer: int, hop: int = 0
 
 
 def tf_records(data: bytes, start: int = 0) -> Iterator[tuple[int, bytes]]:
-    """The records of a TFRecord file with their offsets; DataLossError if it is cut off or damaged.
+    """Yield (offset, record) of a TFRecord file, from offset `start` on. Raises DataLossError if it is truncated or corrupted.
 
-    A record is its length, that length's masked checksum, the bytes, and their masked checksum.
+    A record consists of its length, the length's masked checksum, the data, and the data's masked checksum.
     """
     at = start
     while at < len(data):
@@ -156,7 +156,7 @@ def tf_records(data: bytes, start: int = 0) -> Iterator[tuple[int, bytes]]:
 
 
 def _checked(data: bytes, at: int, size: int) -> bytes:
-    # only the first record can tell that it is no such file
+    # if the first record is wrong, the file may have another format
     hint = " (Is this even a TFRecord file?)" if at == 0 else ""
     end = at + size
     if end + CHECKSUM_BYTES > len(data):

@@ -1,4 +1,4 @@
-"""Files: read, written, and found by pattern.  Source: TensorFlow's `whole_file_read_ops.cc`, `matching_files_op.cc`."""
+"""ReadFile, WriteFile, MatchingFiles.  Source: TensorFlow's `whole_file_read_ops.cc`, `matching_files_op.cc`."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ def _scalar_string(value: Any, name: str) -> bytes:
 
 
 def read_file(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """A scalar: all bytes of a file, whose name is a scalar; InvalidArgumentError for no scalar, NotFoundError for no file."""
+    """A scalar file name -> the file's bytes, a scalar. Raises InvalidArgumentError unless scalar, and as `read_bytes`."""
     name = file_name(_scalar_string(inputs[0], "Input filename"))
     return (string_array([read_bytes(context.files, name)], ()),)
 
 
 def write_file(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """(name, contents), scalars -> nothing: the file is written; InvalidArgumentError for no scalars."""
+    """(name, contents) -> nothing: write a file. Raises InvalidArgumentError unless both are scalars, and as `write_bytes`."""
     name, data = _scalar_string(inputs[0], "Input filename"), _scalar_string(inputs[1], "Contents")
     write_bytes(context.files, file_name(name), data)
     return ()
 
 
 def find_files(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """The names that fit any of the patterns, a scalar or a vector, sorted, `[names]`; InvalidArgumentError for no such."""
+    """Patterns, scalar or vector -> the sorted names of matching files `[names]`. Raises InvalidArgumentError for a matrix."""
     if np.ndim(inputs[0]) > 1:
         raise InvalidArgumentError(f"Input patterns tensor must be scalar or vector, but had shape: {shape_text(inputs[0])}")
     patterns = map(file_name, flat_strings(inputs[0]))
-    # a name that fits two patterns comes twice
+    # a name that matches two patterns is listed twice
     names = [os.fsencode(name) for pattern in patterns for name in matching_paths(context.files, pattern)]
     return (string_array(sorted(names), (len(names),)),)
 

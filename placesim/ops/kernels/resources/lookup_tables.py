@@ -6,6 +6,7 @@ Source: TensorFlow's `lookup_table_op.cc` and `lookup_ops.cc`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ import numpy as np
 from placesim.core.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.ops.kernels.device_resources import ResourceHandle
-from placesim.ops.kernels.kernel import Compute, Kernel, KernelContext, Tensor
+from placesim.ops.kernels.kernel import Kernel, KernelContext, Tensor
 from placesim.ops.kernels.kernel import Table as KernelTable
 from placesim.ops.kernels.named_resources import (
     build_finder,
@@ -42,9 +43,7 @@ from placesim.ops.kernels.shapes import (
 
 RESOURCE_TYPE = "N10tensorflow6lookup15LookupInterfaceE"
 
-
 find_table: Callable[[Any, KernelContext], LookupTable] = build_finder(RESOURCE_TYPE)
-
 
 Maker = Callable[[Sequence[Any], Attrs], LookupTable]
 
@@ -73,7 +72,7 @@ def _dense(inputs: Sequence[Any], attrs: Attrs) -> LookupTable:
         raise InvalidArgumentError(f"max_load_factor must be between 0 and 1, got: {load:g}")
     if shape is None or len(shape) > 1:
         raise InvalidArgumentError(f"Empty value must be a scalar or a vector, got shape {format_dims(shape)}")
-    # the first version of the op has no such input, so that no table of it is ever made
+    # the op's first version lacks this input, so it always fails
     if len(inputs) < 2:
         raise InvalidArgumentError("Unknown input name: deleted_key")
     empty, deleted = (np.asarray(key, attrs["key_dtype"].numpy) for key in inputs)
@@ -89,9 +88,9 @@ def _dense(inputs: Sequence[Any], attrs: Attrs) -> LookupTable:
 
 
 def build_table(make: Maker) -> Callable[..., ResourceHandle]:
-    """Function that finds or makes a table of a kind, `(inputs, attrs, context) -> handle`.
+    """Build a function `(inputs, attrs, context) -> handle` that finds the shared table or creates it.
 
-    It raises InvalidArgumentError for attrs or keys that do not fit, and for a shared table of other types.
+    It raises InvalidArgumentError for attrs or keys that do not fit, and for a shared table with other types.
     """
 
     def find_or_make(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ResourceHandle:
@@ -107,28 +106,24 @@ def build_table(make: Maker) -> Callable[..., ResourceHandle]:
     return find_or_make
 
 
-def build_anonymous(make: Maker) -> Compute:
-    """Kernel that makes a new table at every run, and returns its handle."""
-
-    def make_new(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-        return (make_anonymous(context, RESOURCE_TYPE, "AnonymousLookupTable", lambda: make(inputs, attrs)),)
-
-    return make_new
+def make_anonymous_table(inputs: Sequence[Any], attrs: Attrs, context: KernelContext, make: Maker) -> Sequence[Any]:
+    """Create a new table, and return its handle."""
+    return (make_anonymous(context, RESOURCE_TYPE, "AnonymousLookupTable", lambda: make(inputs, attrs)),)
 
 
 # --- use ------------------------------------------------------------------------------------------------------------
 
 
 def cast_pairs(table: LookupTable, keys: Any, values: Any) -> tuple[Tensor, Tensor]:
-    """Keys and values in the types of the table."""
+    """Keys and values as arrays of the table's types."""
     return np.asarray(keys, table.key_dtype.numpy), np.asarray(values, table.value_dtype.numpy)
 
 
 def find(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """(table, keys `[..., key]`, default) -> their values `[..., value]`; the default is one value, or one for each key.
+    """(table, keys `[..., key]`, default) -> the keys' values `[..., value]`; the default is one value, or one for each key.
 
-    Raises FailedPreconditionError while the table is not initialized; InvalidArgumentError for other types or shapes;
-    NotFoundError for no table.
+    Raises FailedPreconditionError if the table is not initialized, InvalidArgumentError for other types or shapes, and
+    NotFoundError if there is no table.
     """
     table = find_table(inputs[0], context)
     expected = ((table.key_dtype, table.value_dtype), (table.value_dtype,))
@@ -145,9 +140,9 @@ def _pairs(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> tuple
 
 
 def insert(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """(table, keys, values) -> nothing: the table holds these values under these keys too.
+    """(table, keys, values) -> nothing: insert or replace the keys' values.
 
-    Raises InvalidArgumentError for other types or shapes; UnimplementedError for a table that is filled once.
+    Raises InvalidArgumentError for other types or shapes, and UnimplementedError for a table that can only be initialized.
     """
     table, keys, values = _pairs(inputs, attrs, context)
     table.check_values(keys, values)
@@ -156,7 +151,7 @@ def insert(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Seque
 
 
 def import_pairs(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """(table, keys, values) -> nothing: the table holds these values under these keys and nothing else.
+    """(table, keys, values) -> nothing: replace the table's whole content.
 
     Raises InvalidArgumentError for other types or shapes.
     """
@@ -167,9 +162,9 @@ def import_pairs(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) ->
 
 
 def remove(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """(table, keys) -> nothing: the table forgets them; those that are not there do not matter.
+    """(table, keys) -> nothing: remove the keys that the table has.
 
-    Raises InvalidArgumentError for other types or shapes; UnimplementedError for a table that is filled once.
+    Raises InvalidArgumentError for other types or shapes, and UnimplementedError for a table that can only be initialized.
     """
     table = find_table(inputs[0], context)
     check_signature(inputs[0], ((attrs["Tin"],), ()), ((table.key_dtype,), ()))
@@ -180,14 +175,14 @@ def remove(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Seque
 
 
 def tell_size(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """A scalar: the number of keys; NotFoundError for no table."""
+    """table -> the number of keys, a scalar. Raises NotFoundError if there is no table."""
     return (np.int64(len(find_table(inputs[0], context))),)
 
 
 def export(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """All keys `[n, ...]` and values `[n, ...]`; of a dense table its buckets, of others in the order in which they came.
+    """table -> all keys `[n, ...]` and values `[n, ...]`, in order of insertion; for a dense table all its buckets.
 
-    Raises AbortedError while the table is not initialized; NotFoundError for none.
+    Raises AbortedError if the table is not initialized, and NotFoundError if there is no table.
     """
     return find_table(inputs[0], context).export()
 
@@ -207,7 +202,7 @@ def _infer_dense_handle(context: ShapeContext) -> Sequence[Dims]:
 
 
 def check_scalar_handle(context: ShapeContext) -> None:
-    """ShapeError if the first input cannot be the newer form of a handle."""
+    """Raises ShapeError unless the first input is a scalar, the newer form of a handle."""
     with_rank(context.shapes[0], 0)
 
 
@@ -265,12 +260,16 @@ TABLE: KernelTable = {
         "MutableHashTableOfTensors", "MutableHashTableOfTensorsV2", build_table(_changing_vectors), _infer_scalar_key_handle
     ),
     **makers("MutableDenseHashTable", "MutableDenseHashTableV2", build_table(_dense), _infer_dense_handle),
-    "AnonymousHashTable": Kernel(build_anonymous(_fixed), scalar, needs_context=True),
-    "AnonymousMutableHashTable": Kernel(build_anonymous(_changing), _infer_scalar_key_handle, needs_context=True),
-    "AnonymousMutableHashTableOfTensors": Kernel(
-        build_anonymous(_changing_vectors), _infer_scalar_key_handle, needs_context=True
+    "AnonymousHashTable": Kernel(partial(make_anonymous_table, make=_fixed), scalar, needs_context=True),
+    "AnonymousMutableHashTable": Kernel(
+        partial(make_anonymous_table, make=_changing), _infer_scalar_key_handle, needs_context=True
     ),
-    "AnonymousMutableDenseHashTable": Kernel(build_anonymous(_dense), _infer_dense_handle, needs_context=True),
+    "AnonymousMutableHashTableOfTensors": Kernel(
+        partial(make_anonymous_table, make=_changing_vectors), _infer_scalar_key_handle, needs_context=True
+    ),
+    "AnonymousMutableDenseHashTable": Kernel(
+        partial(make_anonymous_table, make=_dense), _infer_dense_handle, needs_context=True
+    ),
     **users("LookupTableFind", "LookupTableFindV2", find, _infer_find_by_strings, _infer_find),
     **users("LookupTableInsert", "LookupTableInsertV2", insert, infer_takes_two_strings, _infer_insert),
     "LookupTableRemoveV2": Kernel(remove, _infer_remove, needs_context=True),

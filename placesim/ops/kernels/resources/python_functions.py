@@ -1,7 +1,7 @@
-"""Ops that call Python functions of the process that built the graph; in any other process they can only fail.
+"""Ops that call Python functions of the process that built the graph; in another process they fail.
 
-Source: TensorFlow's `script_ops.py` (what is raised for an unknown function, how results become arrays) and `py_func.cc` (as
-which status an exception comes out).
+Source: TensorFlow's `script_ops.py` (unknown functions, conversion of results to arrays) and `py_func.cc` (the status of an
+exception).
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ _STATUSES: tuple[tuple[type[BaseException], type[PlacesimError]], ...] = (
 
 
 def register(function: Callable[..., Any]) -> str:
-    """The token by which an op of this process calls a function."""
+    """Return a token by which ops of this process call the function."""
     token = f"pyfunc_{next(_numbers)}"
     _functions[token] = function
     return token
 
 
 def call(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
-    """The function's results as arrays.
+    """Call the function of attr `token`; return its results as arrays.
 
-    Raises InvalidArgumentError for a function of another process, or results of other types than were declared; the status that
-    fits what the function raises.
+    Raises InvalidArgumentError for a function of another process and for results that differ from the declared types. An
+    exception of the function is raised as TensorFlow's corresponding error.
     """
     token = attrs["token"]
     function = _functions.get(token)
@@ -83,9 +83,6 @@ def _as_array(value: Any) -> np.ndarray[Any, Any]:
     if array.dtype.kind == "S":
         return np.asarray(value, dtype=object)
     return array
-
-
-# --- shape functions ------------------------------------------------------------------------------------------------
 
 
 def _infer_declared(context: ShapeContext) -> Sequence[Dims]:

@@ -1,8 +1,8 @@
-"""Contents of a queue, and the attempts of ops that wait for elements or for room.
+"""Contents of a queue, and the attempts of ops that enqueue or dequeue, which may wait for room or for elements.
 
-As in TensorFlow, attempts to put in and attempts to take out stand in two lines, and only the first of each line acts: so the
-order in which ops came is kept, and one that needs many elements takes them as they come.  The lines belong to a step.
-Source: TensorFlow's `queue_base.cc` and its four queues.
+As in TensorFlow, a queue has a line of enqueue attempts and a line of dequeue attempts, and only the first attempt of each line
+acts.  So ops act in order of arrival, and an op that needs many elements takes each as soon as it is there.  The lines belong
+to a step.  Source: TensorFlow's `queue_base.cc` and its four kinds of queue.
 """
 
 from __future__ import annotations
@@ -25,24 +25,24 @@ from placesim.ops.kernels.philox import WordStream, seeded_philox
 from placesim.ops.kernels.shapes import Dims, format_dims
 
 UNBOUNDED = (1 << 31) - 1
-"""The capacity of a queue without one."""
+"""The capacity of an unbounded queue."""
 
 Element = tuple[Any, ...]
 """One value for each component."""
 
 
 class QueueOrder(Protocol):
-    """Elements in the order in which a kind of queue returns them."""
+    """The elements of a queue, which are returned in the order of its kind."""
 
     def __len__(self) -> int: ...
     def put(self, element: Element) -> None:
-        """Put an element in; InvalidArgumentError for one that has no place in the order."""
+        """Insert an element. Raises InvalidArgumentError if it cannot be ordered."""
 
     def take(self) -> Element:
         """Remove and return the next element; there must be one."""
 
     def give_back(self, elements: Sequence[Element]) -> None:
-        """Put back the last taken elements, in their order."""
+        """Put back the elements that were taken last, given in the order in which they were taken."""
 
 
 class FifoOrder:
@@ -65,7 +65,7 @@ class FifoOrder:
 
 
 class ShuffleOrder:
-    """Any element, each equally likely: the last one fills the gap of the one taken."""
+    """A random element, each equally likely; the last element then moves to its position."""
 
     def __init__(self, seed: int, seed2: int) -> None:
         self._elements: list[Element] = []
@@ -89,14 +89,14 @@ class ShuffleOrder:
 
 
 class PriorityElement(tuple[Any, ...]):
-    """An element that compares by its first component alone, so that equal ones come as C++'s heap gives them too."""
+    """An element that compares only by its first component, so that equal elements have the order of C++'s heap."""
 
     def __lt__(self, other: tuple[Any, ...]) -> bool:
         return bool(self[0] < other[0])
 
 
 class PriorityOrder:
-    """The element of the smallest first component."""
+    """The element with the smallest first component."""
 
     def __init__(self) -> None:
         self._heap: list[PriorityElement] = []
@@ -120,9 +120,10 @@ class PriorityOrder:
 
 @dataclass(slots=True)
 class Queue:
-    """A queue of a kind (`FIFOQueue`): `shapes` is empty if elements may have any.
+    """A queue; `kind` is its op, such as `FIFOQueue`, and `shapes` is empty if components may have any shape.
 
-    `min_after_dequeue` elements stay inside until it is closed; who shares it must ask for the same `seeds`, or for none.
+    `min_after_dequeue` elements stay inside until the queue is closed. An op that shares the queue must have the same `seeds`,
+    or none.
     """
 
     kind: str
@@ -148,7 +149,7 @@ class AttemptProgress(Enum):
 
 
 class Attempt:
-    """An op at a queue; `advance` does what can be done now, and keeps an error for the op to raise."""
+    """An op's attempt at a queue. `advance` stores an error in `error`, and the op raises it later."""
 
     def __init__(self) -> None:
         self.done = False
@@ -156,13 +157,13 @@ class Attempt:
         self.taken: list[Element] = []
 
     def advance(self, queue: Queue, lines: AttemptLines) -> AttemptProgress:
-        """Do as much as possible now."""
+        """Do as much as is possible now."""
         raise NotImplementedError
 
 
 @dataclass(slots=True)
 class AttemptLines:
-    """The attempts of a step at one queue: both lines, and every one that its op has not learnt the end of."""
+    """The attempts of a step at one queue: both lines, and the attempts whose result their op has not read yet (`known`)."""
 
     putting: deque[Attempt] = field(default_factory=deque)
     taking: deque[Attempt] = field(default_factory=deque)
@@ -170,7 +171,7 @@ class AttemptLines:
 
 
 class EnqueueAttempt(Attempt):
-    """Put elements in, one after another, while there is room."""
+    """Enqueue elements, one after another, while there is room."""
 
     def __init__(self, elements: Sequence[Element]) -> None:
         super().__init__()
@@ -194,7 +195,7 @@ class EnqueueAttempt(Attempt):
 
 
 class DequeueAttempt(Attempt):
-    """Take `count` elements out, one after another; of a closed queue fewer, where `allow_fewer`."""
+    """Dequeue `count` elements, one after another; with `allow_fewer` a closed queue may return fewer."""
 
     def __init__(self, count: int, allow_fewer: bool = False) -> None:
         super().__init__()
@@ -208,12 +209,12 @@ class DequeueAttempt(Attempt):
                 f"{queue.kind} '{queue.name}' is closed and has insufficient elements "
                 f"(requested {self._remaining}, current size {available})"
             )
-            # what was taken bit by bit goes back, for others that ask for less
+            # the elements taken so far go back, for ops that need fewer
             queue.elements.give_back(self.taken)
             self.taken = []
             available = len(queue.elements)
             if not self._allow_fewer or not available:
-                # it yields to those who wait to put something in, as TensorFlow does
+                # as in TensorFlow, waiting enqueue attempts go first
                 if self._allow_fewer and lines.putting:
                     return AttemptProgress.SOME
                 self.error = error
@@ -233,7 +234,7 @@ class DequeueAttempt(Attempt):
 
 
 class CloseAttempt(Attempt):
-    """Close the queue after earlier attempts have inserted their elements."""
+    """Close the queue after earlier enqueue attempts."""
 
     def advance(self, queue: Queue, lines: AttemptLines) -> AttemptProgress:
         if queue.closed:
@@ -243,7 +244,7 @@ class CloseAttempt(Attempt):
 
 
 def lines_of(queue: Queue, context: KernelContext) -> AttemptLines:
-    """The lines at a queue in this step."""
+    """The lines of attempts at a queue in this step."""
     found: AttemptLines = context.step_resources.setdefault(f"attempts at {queue.name} {id(queue)}", AttemptLines())
     return found
 
@@ -264,7 +265,7 @@ def _advance_first(queue: Queue, lines: AttemptLines, line: deque[Attempt]) -> b
 
 
 def advance_all(queue: Queue, lines: AttemptLines) -> None:
-    """Let the attempts at a queue act until none of them can."""
+    """Advance the attempts at a queue until none makes progress."""
     changed = True
     while changed:
         changed = _advance_first(queue, lines, lines.putting)
@@ -272,15 +273,15 @@ def advance_all(queue: Queue, lines: AttemptLines) -> None:
 
 
 def attempt(queue: Queue, context: KernelContext, inputs: Sequence[Any], make: Callable[[], Attempt]) -> list[Element]:
-    """Complete this op's attempt at a queue and return its elements; raises KernelWait if it must wait.
+    """Complete this op's attempt at a queue and return its elements. Raises KernelWait if it must wait.
 
-    The attempt is made when the op first comes; it is known by its node and inputs when the op comes again.
+    The op's first call creates the attempt with `make`; later calls find it by node and inputs.
     """
     lines = lines_of(queue, context)
     key = (context.node, *map(id, inputs))
     if key not in lines.known:
         made = make()
-        lines.known[key] = (made, tuple(inputs))  # the inputs are held, so that no other takes their place in memory
+        lines.known[key] = (made, tuple(inputs))  # a reference to the inputs keeps their ids from being reused
         (lines.taking if isinstance(made, DequeueAttempt) else lines.putting).append(made)
     advance_all(queue, lines)
     mine = lines.known[key][0]
@@ -293,7 +294,7 @@ def attempt(queue: Queue, context: KernelContext, inputs: Sequence[Any], make: C
 
 
 def cancel_puts(queue: Queue, lines: AttemptLines) -> None:
-    """Close a queue at once: who still waits to put something in is cancelled."""
+    """Close a queue immediately, and cancel waiting enqueue attempts."""
     queue.closed = True
     for waiting in lines.putting:
         waiting.done = True
@@ -302,7 +303,7 @@ def cancel_puts(queue: Queue, lines: AttemptLines) -> None:
 
 
 def pad_stack(values: Sequence[Any], dtype: DataType, dims: tuple[int, ...]) -> Any:
-    """Values of one rank as one tensor with a new first axis: unknown ones of `dims` grow to the largest, filled with zeros."""
+    """Stack values of equal rank along a new first axis; unknown `dims` get the largest size, and are padded with zeros."""
     arrays = [as_array(value, dtype) for value in values]
     shape = [max(array.shape[axis] for array in arrays) if dim < 0 else dim for axis, dim in enumerate(dims)]
     sketch = next((array for array in arrays if isinstance(array, Sketch)), None)

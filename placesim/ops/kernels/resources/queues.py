@@ -1,13 +1,14 @@
-"""Queues: tensors that outlive a step, put in by some ops and taken out by others.
+"""Queues: creation, enqueuing, dequeuing and closing.
 
-An op that finds no room or no elements raises `KernelWait` and is tried again.  Source: TensorFlow's `queue_op.cc`,
-`queue_base.cc` and the four kinds of queue.
+An op raises `KernelWait` if it must wait for room or for elements; the executor then tries it again.  Source: TensorFlow's
+`queue_op.cc`, `queue_base.cc` and its four kinds of queue.
 """
 
 from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from placesim.core.dtypes import INT32, INT64, DataType
 from placesim.core.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.ops.kernels.device_resources import ResourceHandle, value_dims
-from placesim.ops.kernels.kernel import Compute, Kernel, KernelContext, Table
+from placesim.ops.kernels.kernel import Kernel, KernelContext, Table
 from placesim.ops.kernels.memory_rules import KernelMemory
 from placesim.ops.kernels.named_resources import (
     build_finder,
@@ -101,7 +102,7 @@ def _new_queue(kind: str, name: str, attrs: Attrs) -> Queue:
 
 
 def _check_attrs(kind: str, attrs: Attrs) -> None:
-    """Raise the errors of TensorFlow when it makes the kernel."""
+    """Raises InvalidArgumentError for attrs that TensorFlow rejects when it creates the kernel."""
     if kind == PADDING:
         for shape in attrs["shapes"]:
             if shape.dims is None:
@@ -115,7 +116,7 @@ def _check_attrs(kind: str, attrs: Attrs) -> None:
 
 
 def _check_shared(queue: Queue, kind: str, attrs: Attrs) -> None:
-    """InvalidArgumentError unless a queue found by its shared name is the one that this node describes."""
+    """Raises InvalidArgumentError unless an existing shared queue has the attrs of this node."""
     dtypes, shapes = _signature(kind, attrs)
     has = f"Shared queue '{queue.name}' has"
     if queue.kind != kind:
@@ -140,16 +141,16 @@ def _check_shared_shuffle(queue: Queue, attrs: Attrs, has: str) -> None:
             f"{has} min_after_dequeue {queue.min_after_dequeue} but requested min_after_dequeue was "
             f"{attrs['min_after_dequeue']}."
         )
-    # two zeros ask for any seeds
+    # two zeros accept any seeds
     seeds = (attrs["seed"], attrs["seed2"])
     if seeds not in ((0, 0), queue.seeds):
         raise InvalidArgumentError(f"{has} random seeds {queue.seeds} but requested seeds are {seeds}.")
 
 
 def build_queue(kind: str) -> Callable[..., ResourceHandle]:
-    """Function that finds or makes a queue of a kind, `(inputs, attrs, context) -> handle`.
+    """Build a function `(inputs, attrs, context) -> handle` that finds the shared queue or creates it.
 
-    It raises InvalidArgumentError for attrs that do not fit, and for a shared queue that is another.
+    It raises InvalidArgumentError for attrs that do not fit, and for a shared queue with other attrs.
     """
 
     def make(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ResourceHandle:
@@ -163,7 +164,7 @@ def build_queue(kind: str) -> Callable[..., ResourceHandle]:
 
 
 def fake_queue(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """The older form of a queue's handle, `[2]` strings, for ops that take no other."""
+    """FakeQueue: a queue's handle in its older form, strings `[2]`."""
     return (strings_of(inputs[0]),)
 
 
@@ -171,13 +172,13 @@ def fake_queue(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> S
 
 
 def check_timeout(attrs: Attrs) -> None:
-    """InvalidArgumentError for attr `timeout_ms`, which TensorFlow has no use for."""
+    """Raises InvalidArgumentError for a timeout, which TensorFlow does not support."""
     if attrs["timeout_ms"] != -1:
         raise InvalidArgumentError("Timeout not supported yet.")
 
 
 def check_element(queue: Queue, element: Element, prefix: tuple[int, ...] = ()) -> None:
-    """InvalidArgumentError unless values have the shapes of the queue's components behind the dimensions `prefix`."""
+    """Raises InvalidArgumentError unless the values' shapes are `prefix` plus the shapes of the queue's components."""
     for index, (dims, value) in enumerate(zip(queue.shapes, element, strict=False)):
         expected = None if dims is None else prefix + dims
         if not is_compatible(expected, value_dims(value)):
@@ -188,7 +189,7 @@ def check_element(queue: Queue, element: Element, prefix: tuple[int, ...] = ()) 
 
 
 def _check_batch(queue: Queue, values: Sequence[Any]) -> int:
-    """The number of elements in a batch of them."""
+    """Return the number of elements in a batch. Raises InvalidArgumentError if the components do not fit."""
     for index, value in enumerate(values):
         if not value_dims(value):
             raise InvalidArgumentError(f"Shape mismatch in tuple component {index}. Expected at least one dimension, got []")
@@ -204,13 +205,13 @@ def _check_batch(queue: Queue, values: Sequence[Any]) -> int:
     return count
 
 
-# --- putting in and taking out --------------------------------------------------------------------------------------
+# --- enqueuing and dequeuing ----------------------------------------------------------------------------------------
 
 
 def enqueue(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """Put one element in, a value for each component.
+    """(queue, a value for each component) -> nothing: enqueue one element.
 
-    Raises CancelledError if the queue is closed; InvalidArgumentError for other types or shapes, and a timeout.
+    Raises CancelledError if the queue is closed, and InvalidArgumentError for other types or shapes, and a timeout.
     """
     check_timeout(attrs)
     queue = find_queue(inputs[0], context)
@@ -221,28 +222,28 @@ def enqueue(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequ
 
 
 def enqueue_many(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """Insert every slice of the values `[n, ...]`; slices that found room stay even if a later one fails.
+    """(queue, values `[n, ...]`) -> nothing: enqueue each slice; slices already enqueued stay if a later one fails.
 
-    Raises CancelledError and InvalidArgumentError as of `enqueue`.
+    Raises CancelledError and InvalidArgumentError as `enqueue`.
     """
     check_timeout(attrs)
     queue = find_queue(inputs[0], context)
     check_signature(inputs[0], (attrs["Tcomponents"], ()), (queue.dtypes, ()))
-    # no elements are no attempt, so that even a closed queue takes them
+    # without elements there is no attempt, so even a closed queue accepts them
     if _check_batch(queue, inputs[1:]):
         attempt(queue, context, inputs, lambda: EnqueueAttempt(slice_batch(queue, inputs[1:])))
     return ()
 
 
 def slice_batch(queue: Queue, values: Sequence[Any]) -> list[Element]:
-    """The n elements of a batch, values `[n, ...]`."""
+    """The elements of a batch of values `[n, ...]`."""
     return list(zip(*map(slices, values, queue.dtypes), strict=True))
 
 
 def dequeue(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """Take one element out, a value for each component.
+    """queue -> the components of one element.
 
-    Raises OutOfRangeError if the queue is closed and empty; InvalidArgumentError for other types, and a timeout.
+    Raises OutOfRangeError if the queue is closed and empty, and InvalidArgumentError for other types, and a timeout.
     """
     check_timeout(attrs)
     queue = find_queue(inputs[0], context)
@@ -250,28 +251,24 @@ def dequeue(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequ
     return attempt(queue, context, inputs, lambda: DequeueAttempt(1))[0]
 
 
-def build_dequeue_batch(op: str, allow_fewer: bool) -> Compute:
-    """Kernel that takes n elements out as one batch, `[n, ...]`; of a closed queue fewer of them, if that is allowed.
+def dequeue_batch(inputs: Sequence[Any], attrs: Attrs, context: KernelContext, op: str, allow_fewer: bool) -> Sequence[Any]:
+    """(queue, n) -> n elements as a batch, `[n, ...]`; with `allow_fewer` a closed queue may return fewer.
 
-    It raises InvalidArgumentError for a negative number, other types, and a timeout, and as `take_batch`.
+    Raises InvalidArgumentError for a negative n, other types, and a timeout, and the errors of `take_batch`.
     """
-
-    def dequeue_batch(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-        check_timeout(attrs)
-        queue = find_queue(inputs[0], context)
-        count = int(np.asarray(inputs[1]).reshape(-1)[0])
-        if count < 0:
-            raise InvalidArgumentError(f"{op} requested {count} < 0 elements")
-        check_signature(inputs[0], ((INT32,), attrs["component_types"]), ((INT32,), queue.dtypes))
-        return take_batch(queue, context, inputs, count, allow_fewer)
-
-    return dequeue_batch
+    check_timeout(attrs)
+    queue = find_queue(inputs[0], context)
+    count = int(np.asarray(inputs[1]).reshape(-1)[0])
+    if count < 0:
+        raise InvalidArgumentError(f"{op} requested {count} < 0 elements")
+    check_signature(inputs[0], ((INT32,), attrs["component_types"]), ((INT32,), queue.dtypes))
+    return take_batch(queue, context, inputs, count, allow_fewer)
 
 
 def take_batch(queue: Queue, context: KernelContext, inputs: Sequence[Any], count: int, allow_fewer: bool) -> Sequence[Any]:
-    """`count` elements, each component stacked, `[count, ...]`; where the queue pads, unknown dimensions grow to the largest.
+    """Dequeue `count` elements, with each component stacked, `[count, ...]`; a padding queue pads them to the largest.
 
-    Raises InvalidArgumentError for a queue without shapes; OutOfRangeError if it is closed and has too few.
+    Raises InvalidArgumentError for a queue without shapes, and OutOfRangeError if it is closed and has too few elements.
     """
     if not queue.shapes:
         ops = "DequeueMany requires" if queue.kind == "PriorityQueue" else "DequeueMany and DequeueUpTo require"
@@ -284,7 +281,7 @@ def _batch(queue: Queue, index: int, values: Sequence[Any]) -> Any:
     dtype, dims = queue.dtypes[index], queue.shapes[index] or ()
     if -1 in dims and values:
         return pad_stack(values, dtype, dims)
-    # of no elements a dimension that is not known is 0
+    # without elements, unknown dimensions are 0
     return stack_values(values, dtype, [max(dim, 0) for dim in dims])
 
 
@@ -292,9 +289,12 @@ def _batch(queue: Queue, index: int, values: Sequence[Any]) -> Any:
 
 
 def close(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """Accept no more elements; CancelledError if the queue is closed already, unless waiting ops are to be cancelled."""
+    """queue -> nothing: accept no more elements, and cancel waiting enqueues if attr `cancel_pending_enqueues` is true.
+
+    Raises CancelledError if the queue is already closed and this attr is false.
+    """
     queue = find_queue(inputs[0], context)
-    # to cancel is no attempt: it does not wait for its turn, and may come twice
+    # cancelling does not wait in line, and may be repeated
     if attrs["cancel_pending_enqueues"]:
         cancel_puts(queue, lines_of(queue, context))
     else:
@@ -303,16 +303,16 @@ def close(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequen
 
 
 def tell_closed(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """A scalar: whether the queue is closed."""
+    """queue -> whether it is closed, a scalar."""
     return (np.bool_(find_queue(inputs[0], context).closed),)
 
 
 def tell_size(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """A scalar: the number of elements inside."""
+    """queue -> the number of its elements, a scalar."""
     return (np.int32(len(find_queue(inputs[0], context).elements)),)
 
 
-# --- shape functions ------------------------------------------------------------------------------------------------
+# --- shape functions and memory -------------------------------------------------------------------------------------
 
 
 def _infer_many(context: ShapeContext) -> Sequence[Dims]:
@@ -322,16 +322,13 @@ def _infer_many(context: ShapeContext) -> Sequence[Dims]:
     return infer_unknown_outputs(context)
 
 
-# --- memory -----------------------------------------------------------------------------------------------------------
-
-
 def enqueue_memory(memory: KernelMemory) -> None:
-    """The queue holds the tensors until they are taken out."""
+    """The queue holds the tensors' buffers until they are dequeued."""
     memory.keep(0, range(1, len(memory.inputs)))
 
 
 def enqueue_many_memory(memory: KernelMemory) -> None:
-    """Each element is a copy that the queue keeps."""
+    """The queue holds a copy of each element."""
     components = memory.inputs[1:]
     store = memory.store(0)
     for _ in range(components[0].dims[0]):
@@ -340,12 +337,12 @@ def enqueue_many_memory(memory: KernelMemory) -> None:
 
 
 def dequeue_memory(memory: KernelMemory) -> None:
-    """The memory that was put in; of a queue in another order than this, elements are taken to be as large as the oldest."""
+    """The outputs are the buffers of the oldest element, even if the queue returns another element."""
     memory.take(0, memory.store(0).oldest())
 
 
 def dequeue_batch_memory(memory: KernelMemory) -> None:
-    """New tensors; the queue lets go of the elements that they are made of."""
+    """The outputs are new, and the queue releases as many of its oldest elements."""
     for output in range(len(memory.outputs)):
         memory.allocate(output)
     store = memory.store(0)
@@ -353,48 +350,30 @@ def dequeue_batch_memory(memory: KernelMemory) -> None:
         store.drop(store.oldest())
 
 
+_waiting = partial(users, may_wait=True)
+
 TABLE: Table = {
     "FakeQueue": Kernel(fake_queue, infer_two_strings, needs_context=True),
     **makers("FIFOQueue", "FIFOQueueV2", build_queue("FIFOQueue")),
     **makers("RandomShuffleQueue", "RandomShuffleQueueV2", build_queue("RandomShuffleQueue")),
     **makers("PaddingFIFOQueue", "PaddingFIFOQueueV2", build_queue("PaddingFIFOQueue")),
     **makers("PriorityQueue", "PriorityQueueV2", build_queue("PriorityQueue")),
-    **users("QueueEnqueue", "QueueEnqueueV2", enqueue, no_outputs, no_outputs, may_wait=True, memory=enqueue_memory),
-    **users(
-        *("QueueEnqueueMany", "QueueEnqueueManyV2"),
-        enqueue_many,
-        no_outputs,
-        no_outputs,
-        may_wait=True,
-        memory=enqueue_many_memory,
-    ),
-    **users(
-        *("QueueDequeue", "QueueDequeueV2"),
-        dequeue,
-        infer_unknown_outputs,
-        infer_unknown_outputs,
-        may_wait=True,
-        memory=dequeue_memory,
-    ),
-    **users(
-        "QueueDequeueMany",
-        "QueueDequeueManyV2",
-        build_dequeue_batch("DequeueManyOp", allow_fewer=False),
-        infer_unknown_outputs,
-        _infer_many,
-        may_wait=True,
+    **_waiting("QueueEnqueue", "QueueEnqueueV2", enqueue, no_outputs, no_outputs, memory=enqueue_memory),
+    **_waiting("QueueEnqueueMany", "QueueEnqueueManyV2", enqueue_many, no_outputs, no_outputs, memory=enqueue_many_memory),
+    **_waiting("QueueDequeue", "QueueDequeueV2", dequeue, infer_unknown_outputs, infer_unknown_outputs, memory=dequeue_memory),
+    **_waiting(
+        *("QueueDequeueMany", "QueueDequeueManyV2"),
+        partial(dequeue_batch, op="DequeueManyOp", allow_fewer=False),
+        *(infer_unknown_outputs, _infer_many),
         memory=dequeue_batch_memory,
     ),
-    **users(
-        "QueueDequeueUpTo",
-        "QueueDequeueUpToV2",
-        build_dequeue_batch("DequeueUpToOp", allow_fewer=True),
-        infer_unknown_outputs,
-        infer_unknown_outputs,
-        may_wait=True,
+    **_waiting(
+        *("QueueDequeueUpTo", "QueueDequeueUpToV2"),
+        partial(dequeue_batch, op="DequeueUpToOp", allow_fewer=True),
+        *(infer_unknown_outputs, infer_unknown_outputs),
         memory=dequeue_batch_memory,
     ),
-    **users("QueueClose", "QueueCloseV2", close, infer_takes_two_strings, no_outputs, may_wait=True),
+    **_waiting("QueueClose", "QueueCloseV2", close, infer_takes_two_strings, no_outputs),
     **users("QueueIsClosed", "QueueIsClosedV2", tell_closed, scalar, scalar),
     **users("QueueSize", "QueueSizeV2", tell_size, infer_scalar_of_two_strings, unchanged),
 }

@@ -1,7 +1,7 @@
-"""Readers of records from files named by a queue.
+"""Readers of records from files, whose names are in a queue.
 
-A reader takes the next name when the file before is used up; where the queue has none, the op waits.  Source: TensorFlow's
-`reader_base.cc`, `reader_ops.cc` and the readers.
+After the last record of a file, a reader dequeues the next file name; if the queue is empty, the op waits.  Source:
+TensorFlow's `reader_base.cc`, `reader_ops.cc` and its readers.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,11 +32,11 @@ from placesim.ops.kernels.string_tensors import flat_strings, string_array
 RESOURCE_TYPE = "N10tensorflow15ReaderInterfaceE"
 
 Records = Iterator[tuple[bytes, bytes]]
-"""Keys and values."""
+"""(key, value) of each record."""
 
 
 class ReaderKind(NamedTuple):
-    """A kind of reader: how it reads a file, and whether a file is used up with its one record; then its state can be saved."""
+    """A kind of reader: its function to read a file, and whether each file is one record (only then its state can be saved)."""
 
     name: str
     read: Callable[[FileAccess, str, Attrs], Records]
@@ -44,7 +45,7 @@ class ReaderKind(NamedTuple):
 
 @dataclass(slots=True)
 class Reader:
-    """A reader of files: `records` are those of the current file."""
+    """A reader: the current file (`work`), its remaining records, and counts of started and finished files and of records."""
 
     kind: ReaderKind
     name: str
@@ -57,11 +58,11 @@ class Reader:
 
     @property
     def is_working(self) -> bool:
-        """Whether a file is not used up yet."""
+        """Whether the current file is not finished."""
         return self.finished != self.started
 
     def start(self, work: bytes, files: FileAccess) -> None:
-        """Open a file; raises the system's error as TensorFlow's (NotFoundError, ...)."""
+        """Open a file. Raises the system's error as TensorFlow's (NotFoundError, ...)."""
         self.work = work
         self.records = self.kind.read(files, file_name(work), self.attrs)
         self.started += 1
@@ -69,7 +70,7 @@ class Reader:
     def next_record(self) -> tuple[bytes, bytes] | None:
         """Next record of the current file; None at its end."""
         found = None if self.records is None else next(self.records, None)
-        # the one record of a file uses it up at once, other files only the search for one more
+        # a file of one record is finished after it, other files only if no further record is found
         if found is None or self.kind.is_single:
             self.finished = self.started
         self.produced += found is not None
@@ -100,7 +101,7 @@ def _read_name(files: FileAccess, name: str, attrs: Attrs) -> Records:
 
 
 def _read_lines(files: FileAccess, name: str, attrs: Attrs) -> Records:
-    # lines count from 1, and those that are skipped count as well
+    # line numbers start at 1, and include skipped lines
     skipped = attrs["skip_header_lines"]
     return _numbered(name, iter(text_lines(read_bytes(files, name))[skipped:]), skipped + 1)
 
@@ -124,8 +125,9 @@ TF_RECORDS = ReaderKind("TFRecordReader", _read_tf_records)
 
 
 def build_reader(kind: ReaderKind) -> Callable[..., ResourceHandle]:
-    """Function that finds or makes a reader of a kind, `(inputs, attrs, context) -> handle`; InvalidArgumentError for negative
-    attrs.
+    """Build a function `(inputs, attrs, context) -> handle` that finds the shared reader or creates it.
+
+    It raises InvalidArgumentError for negative attrs.
     """
 
     def make(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ResourceHandle:
@@ -167,23 +169,23 @@ def _next_record(reader: Reader, inputs: Sequence[Any], context: KernelContext) 
 def read(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
     """(reader, queue) -> the key and the value of the next record, scalars.
 
-    Raises OutOfRangeError if the queue is closed and has no name left; InvalidArgumentError if it holds no single strings; what
-    the system says of a file that cannot be read (NotFoundError, ...).
+    Raises OutOfRangeError if the queue is closed and has no name left, InvalidArgumentError if its elements are not single
+    strings, and NotFoundError or similar for a file that cannot be read.
     """
     key, value = _next_record(find_reader(inputs[0], context), inputs, context)
     return string_array([key], ()), string_array([value], ())
 
 
 def read_up_to(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """(reader, queue, number) -> keys and values of the next records, `[records]` each, at most so many and of one file only.
+    """(reader, queue, number) -> keys and values of at most so many next records of one file, both `[records]`.
 
-    Raises OutOfRangeError and InvalidArgumentError as of `read`.
+    Raises as `read`, and InvalidArgumentError for a number that is not a scalar.
     """
-    # a number of another shape ends TensorFlow's process
+    # TensorFlow crashes
     if np.size(inputs[2]) != 1:
         raise InvalidArgumentError(f"num_records must be a scalar, but had shape: {shape_text(inputs[2])}")
     reader, count = find_reader(inputs[0], context), int(np.asarray(inputs[2]).item())
-    # only for the first record it waits for a file
+    # the op waits for a file only for the first record
     found: list[tuple[bytes, bytes]] = []
     if count > 0:
         found.append(_next_record(reader, inputs, context))
@@ -200,25 +202,25 @@ def read_up_to(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> S
 
 
 def tell_produced(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """A scalar: the number of records so far."""
+    """reader -> the number of records so far, a scalar."""
     return (np.int64(find_reader(inputs[0], context).produced),)
 
 
 def tell_finished(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """A scalar: the number of files that are used up."""
+    """reader -> the number of finished files, a scalar."""
     return (np.int64(find_reader(inputs[0], context).finished),)
 
 
 def reset(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """Drop the current file and all counts."""
+    """reader -> nothing: drop its current file and all counts."""
     find_reader(inputs[0], context).reset()
     return ()
 
 
 def save_state(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """A scalar string: the counts and the file at work, as a `ReaderBaseState` message.
+    """reader -> its counts and current file as a `ReaderBaseState` message, a scalar string.
 
-    Raises UnimplementedError for readers of files of many records.
+    Raises UnimplementedError for readers of files with many records.
     """
     reader = find_reader(inputs[0], context)
     if not reader.kind.is_single:
@@ -229,14 +231,15 @@ def save_state(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> S
 
 
 def restore_state(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """Take counts and file from what `save_state` gave, a scalar string.
+    """(reader, state) -> nothing: restore counts and current file from the result of `save_state`.
 
-    Raises InvalidArgumentError for no scalar and no such message; UnimplementedError for readers of files of many records.
+    Raises InvalidArgumentError for a state that is not a scalar or not such a message, and UnimplementedError for readers of
+    files with many records.
     """
     if np.ndim(inputs[1]):
         raise InvalidArgumentError(f"Reader state must be scalar, but had shape: {shape_text(inputs[1])}")
     reader, state = find_reader(inputs[0], context), flat_strings(inputs[1])[0]
-    # it is reset also where it cannot be restored
+    # as in TensorFlow, reset also if the state cannot be restored
     reader.reset()
     if not reader.kind.is_single:
         raise UnimplementedError("Reader RestoreState")
@@ -255,30 +258,23 @@ def restore_state(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -
 # --- shape functions ------------------------------------------------------------------------------------------------
 
 
-def _build_infer_use(
-    is_strings: bool, outputs: tuple[Dims, ...] = (), handles: int = 1, scalars: int = 0
-) -> Callable[[ShapeContext], Sequence[Dims]]:
-    """The outputs' shapes, where the first inputs are handles of a form and further ones scalars."""
-
-    def infer(context: ShapeContext) -> Sequence[Dims]:
-        for index in range(handles + scalars):
-            is_pair = is_strings and index < handles
-            dims = with_rank(context.shapes[index], 1 if is_pair else 0)
-            # ReaderReadUpTo does not look at how many strings there are
-            if is_pair and not scalars:
-                with_value(dims[0], 2)
-        return outputs
-
-    return infer
+def _infer_use(
+    context: ShapeContext, is_strings: bool, outputs: tuple[Dims, ...] = (), handles: int = 1, scalars: int = 0
+) -> Sequence[Dims]:
+    """Return these outputs. Raises ShapeError unless the inputs are handles (strings `[2]` if `is_strings`), then scalars."""
+    for index in range(handles + scalars):
+        is_pair = is_strings and index < handles
+        dims = with_rank(context.shapes[index], 1 if is_pair else 0)
+        # ReaderReadUpTo does not check the number of strings
+        if is_pair and not scalars:
+            with_value(dims[0], 2)
+    return outputs
 
 
 def _infer_restore_by_strings(context: ShapeContext) -> Sequence[Dims]:
     check_two_strings(context)
     with_rank(context.shapes[1], 0)
     return ()
-
-
-# --- rows -----------------------------------------------------------------------------------------------------------
 
 
 def _users(
@@ -290,8 +286,11 @@ def _users(
     scalars: int = 0,
     may_wait: bool = False,
 ) -> Table:
-    """The rows of the two ops that compute alike, by either form of the handle."""
-    by_strings, by_handles = (_build_infer_use(is_strings, outputs, handles, scalars) for is_strings in (True, False))
+    """Kernels of an op in its older version, with handles as strings, and in its newer version."""
+    by_strings, by_handles = (
+        partial(_infer_use, is_strings=is_strings, outputs=outputs, handles=handles, scalars=scalars)
+        for is_strings in (True, False)
+    )
     return users(older, newer, compute, by_strings, by_handles, may_wait)
 
 
@@ -312,6 +311,6 @@ TABLE: Table = {
         "ReaderRestoreStateV2",
         restore_state,
         _infer_restore_by_strings,
-        _build_infer_use(is_strings=False, scalars=1),
+        partial(_infer_use, is_strings=False, scalars=1),
     ),
 }

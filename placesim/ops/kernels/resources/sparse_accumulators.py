@@ -1,4 +1,4 @@
-"""Conditional accumulators of sparse gradients: slices of a tensor by their first index, each with its own count.
+"""Conditional accumulators of sparse gradients, which are slices of a tensor and their indices; each slice has its own count.
 
 Source: TensorFlow's `sparse_conditional_accumulator.h`.
 """
@@ -22,7 +22,7 @@ from placesim.ops.kernels.sparse.tensors import walk_together
 
 
 class SparseGradients:
-    """A sum of slices: `indices [n]`, `values [n, ...]`, and how often each index came."""
+    """The sum of sparse gradients: `indices [n]`, `values [n, ...]`, and the number of gradients for each index."""
 
     def __init__(self) -> None:
         self._indices: Tensor = np.zeros(0, np.int64)
@@ -40,16 +40,15 @@ class SparseGradients:
         for given in dense_shape:
             _check_dense_shape(given.reshape(-1).tolist(), shape)
         _check_indices(indices, shape)
-        if is_first:
-            _check_values(values.shape, shape)
-        else:
-            self._check_summed(values.shape)
-
-    def _check_summed(self, given: tuple[int, ...]) -> None:
-        expected = self._values.shape
-        if len(given) != len(expected):
-            raise InvalidArgumentError(f"Shape mismatch: expected values rank {len(expected)}, got {len(given)}")
-        _check_inner(given, expected)
+        expected = shape or () if is_first else self._values.shape
+        ranks = f"{len(expected)}, got {values.ndim}"
+        if is_first and len(expected) > values.ndim:
+            raise InvalidArgumentError(f"Shape mismatch: expected values rank at least {ranks}")
+        if not is_first and len(expected) != values.ndim:
+            raise InvalidArgumentError(f"Shape mismatch: expected values rank {ranks}")
+        for axis, (dim, found) in enumerate(zip(expected, values.shape, strict=False)):
+            if axis and dim not in (-1, found):
+                raise InvalidArgumentError(f"Shape mismatch: expected values dim {axis} to be {dim}, got {found}")
 
     def add(self, gradient: Sequence[Tensor], is_first: bool) -> None:
         indices, values = gradient[0], gradient[1]
@@ -59,7 +58,7 @@ class SparseGradients:
         self._indices, self._values, self._counts = indices, values, counts
 
     def _added(self, indices: Tensor, values: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Merge two sorted lists; slices with equal current indices are added."""
+        """Merge the sum with a gradient's sorted slices, and add slices with equal indices."""
         rows, sums, counts = [], [], []
         for mine, other in walk_together(self._indices.tolist(), indices.tolist()):
             rows.append(self._indices[mine] if mine >= 0 else indices[other])
@@ -99,26 +98,13 @@ def _check_indices(indices: Tensor, shape: Dims) -> None:
             )
 
 
-def _check_values(given: tuple[int, ...], shape: Dims) -> None:
-    expected = shape or ()
-    if len(expected) > len(given):
-        raise InvalidArgumentError(f"Shape mismatch: expected values rank at least {len(expected)}, got {len(given)}")
-    _check_inner(given, expected)
-
-
-def _check_inner(given: Sequence[int], expected: Sequence[int]) -> None:
-    for axis, (dim, found) in enumerate(zip(expected, given, strict=False)):
-        if axis and dim not in (-1, found):
-            raise InvalidArgumentError(f"Shape mismatch: expected values dim {axis} to be {dim}, got {found}")
-
-
 # --- kernels ----------------------------------------------------------------------------------------------------------
 
 
 def apply_gradient(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """(handle, the step at which it was computed, `indices [n]`, `values [n, ...]`, the dense shape).
+    """(handle, the step of the gradient, `indices [n]`, `values [n, ...]`, the dense shape) -> nothing.
 
-    Raises InvalidArgumentError for indices outside, and shapes that do not fit each other or what is summed.
+    Raises InvalidArgumentError for indices out of range, and shapes that do not fit each other or the sum.
     """
     accumulator = find_accumulator(inputs[0], context)
     types = [(INT64, INT64, dtype, INT64) for dtype in (attrs["dtype"], accumulator.dtype)]
@@ -128,9 +114,9 @@ def apply_gradient(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) 
 
 
 def take_gradient(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """(handle, a scalar: so many gradients) -> `indices [n]`, `values [n, ...]`, the dense shape; waits until they are there.
+    """(handle, the number of gradients required, a scalar) -> `indices [n]`, `values [n, ...]`, the dense shape.
 
-    Raises InvalidArgumentError for a number that is not positive.
+    The op waits until there are enough gradients. Raises InvalidArgumentError for a number that is not positive.
     """
     accumulator = find_accumulator(inputs[0], context)
     types = [(INT64, dtype, INT64) for dtype in (attrs["dtype"], accumulator.dtype)]

@@ -1,12 +1,12 @@
-"""Staging areas: tuples of tensors handed from one part of a graph to another, in order or by key.
+"""Staging areas: tuples of tensors that pass from one part of a graph to another, in order or by key.
 
-An op that finds no room or nothing to take raises `KernelWait` and is tried again.  Source: TensorFlow's `stage_op.cc` and
-`map_stage_op.cc`.
+An op raises `KernelWait` if it must wait for room or for a tuple; the executor then tries it again.  Source: TensorFlow's
+`stage_op.cc` and `map_stage_op.cc`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import pairwise
@@ -21,7 +21,7 @@ from placesim.ops.kernels.device_resources import value_dims
 from placesim.ops.kernels.kernel import Kernel, KernelContext, KernelWait, Table
 from placesim.ops.kernels.memory_rules import ITSELF, KernelMemory
 from placesim.ops.kernels.named_resources import infer_unknown_outputs, name_resource
-from placesim.ops.kernels.shapes import Dims, ShapeContext, format_dims, no_outputs, scalar
+from placesim.ops.kernels.shapes import Dims, ShapeContext, ShapeFunction, format_dims, no_outputs, scalar
 
 BUFFER_TYPE = "N10tensorflow12_GLOBAL__N_16BufferE"
 MAP_TYPES = {
@@ -33,7 +33,7 @@ Staged = tuple[Any, ...]
 
 
 def bytes_of(values: Sequence[Any]) -> int:
-    """The bytes that values hold."""
+    """Total size of the values in bytes; None counts as nothing."""
     return sum((value if isinstance(value, Sketch) else np.asarray(value)).nbytes for value in values if value is not None)
 
 
@@ -42,7 +42,7 @@ def bytes_of(values: Sequence[Any]) -> int:
 
 @dataclass(slots=True)
 class StagingBuffer:
-    """Tuples in the order in which they came; a limit of 0 is none."""
+    """Tuples in order of arrival; a limit of 0 means no limit."""
 
     capacity: int
     memory_limit_bytes: int
@@ -57,7 +57,7 @@ class StagingBuffer:
 
 def _buffer(attrs: Attrs, context: KernelContext) -> StagingBuffer:
     handle = name_resource(attrs, context, BUFFER_TYPE, by_node=True)
-    # who comes first decides on the limits
+    # the first op sets the limits
     found: StagingBuffer = context.resources.lookup_or_create(
         handle, lambda: StagingBuffer(attrs["capacity"], attrs["memory_limit"])
     )
@@ -65,9 +65,9 @@ def _buffer(attrs: Attrs, context: KernelContext) -> StagingBuffer:
 
 
 def stage(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """Put a tuple, values of any shapes, at the end.
+    """Stage: append the tuple of the inputs.
 
-    Raises KernelWait until there is room; ResourceExhaustedError if it could never fit.
+    Raises KernelWait if there is no room, and ResourceExhaustedError for a tuple above the memory limit.
     """
     buffer, values = _buffer(attrs, context), tuple(inputs)
     _check_memory(bytes_of(values), buffer.memory_limit_bytes)
@@ -86,7 +86,10 @@ def _check_memory(size_bytes: int, limit_bytes: int) -> None:
 
 
 def unstage(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """Take the first tuple; KernelWait until there is one, InvalidArgumentError for another number of values than `dtypes`."""
+    """Unstage: remove and return the first tuple.
+
+    Raises KernelWait if there is none, and InvalidArgumentError for another number of values than `dtypes`.
+    """
     buffer = _buffer(attrs, context)
     if not buffer.tuples:
         raise KernelWait
@@ -94,9 +97,9 @@ def unstage(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequ
 
 
 def peek_stage(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """The tuple at an index, a scalar, which stays; KernelWait until there is one, InvalidArgumentError for no scalar.
+    """StagePeek: return the tuple at a scalar index, which stays.
 
-    Raises as `unstage` for another number of values.
+    Raises KernelWait if there is none, and InvalidArgumentError for another number of values than `dtypes` or another index.
     """
     buffer = _buffer(attrs, context)
     if value_dims(inputs[0]):
@@ -113,12 +116,12 @@ def _checked_count(values: Staged, attrs: Attrs) -> Staged:
 
 
 def tell_stage_size(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """A scalar: the number of tuples."""
+    """StageSize: the number of tuples, a scalar."""
     return (np.int32(len(_buffer(attrs, context).tuples)),)
 
 
 def clear_stage(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """Forget all tuples."""
+    """StageClear: remove all tuples."""
     _buffer(attrs, context).tuples.clear()
     return ()
 
@@ -128,7 +131,7 @@ def clear_stage(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> 
 
 @dataclass(slots=True)
 class StagingMap:
-    """Tuples by key, complete or with components still missing (None)."""
+    """Tuples of `count` components by key: complete tuples, and tuples with missing components (None)."""
 
     count: int
     capacity: int
@@ -142,7 +145,7 @@ class StagingMap:
         return bool(self.memory_limit_bytes) and held + size_bytes > self.memory_limit_bytes
 
     def check_index(self, key: int, index: int) -> None:
-        """Raise InvalidArgumentError for a component that does not exist."""
+        """Raises InvalidArgumentError for a component that does not exist."""
         if not 0 <= index < self.count:
             raise InvalidArgumentError(f"Index '{index}' for key '{key}' was out of bounds '{self.count}'.")
 
@@ -162,7 +165,7 @@ def _put(staging: StagingMap, key: int, indices: list[int], values: Sequence[Any
     _check_memory(size_bytes, staging.memory_limit_bytes)
     if staging.would_exceed(size_bytes) or (is_whole and 0 < staging.capacity <= len(staging.complete)):
         raise KernelWait
-    # C++'s `insert`: a tuple that the key has already stays
+    # like C++'s `insert`: an existing tuple of the key stays
     if is_whole:
         staging.complete.setdefault(key, list(values))
         return
@@ -188,7 +191,7 @@ def _take(staging: StagingMap, key: int, indices: list[int], stays: bool = False
         found.append(present[index])
         if not stays:
             present[index] = None
-    # a tuple of which all was taken makes room
+    # a tuple without remaining components is removed
     if all(value is None for value in present):
         del staging.complete[key]
     return found
@@ -212,10 +215,11 @@ def _single_key(value: Any) -> int:
 
 
 def put_in_map(inputs: Sequence[Any], attrs: Attrs, context: KernelContext, kind: str) -> Sequence[Any]:
-    """(key, of one element, indices `[n]`, n values) -> nothing: they are components of the tuple of the key.
+    """(key, indices `[n]`, n values) -> nothing: set these components of the key's tuple.
 
-    Raises KernelWait until there is room; ResourceExhaustedError if they could never fit; InvalidArgumentError for no key, for
-    indices that do not rise or are out of bounds, and for a component that is there already.
+    Raises KernelWait if there is no room, and ResourceExhaustedError for values above the memory limit. Raises
+    InvalidArgumentError for a key that is not one element, indices that are not increasing or out of range, and a component
+    that is already set.
     """
     key = _single_key(inputs[0])
     _put(_staging_map(kind, attrs, context), key, _indices(inputs[1]), inputs[2:])
@@ -223,10 +227,10 @@ def put_in_map(inputs: Sequence[Any], attrs: Attrs, context: KernelContext, kind
 
 
 def take_from_map(inputs: Sequence[Any], attrs: Attrs, context: KernelContext, kind: str, stays: bool = False) -> Sequence[Any]:
-    """(key, indices `[n]`) -> n components of its tuple, taken out unless it `stays`.
+    """(key, indices `[n]`) -> n components of the key's tuple, which are removed unless `stays`.
 
-    Raises KernelWait until the tuple is complete; InvalidArgumentError for no key, for indices that do not rise or are out of
-    bounds, and for a component that was taken already.
+    Raises KernelWait if the tuple is not complete. Raises InvalidArgumentError for a key that is not one element, indices that
+    are not increasing or out of range, and a component that is already removed.
     """
     key, indices = _single_key(inputs[0]), _indices(inputs[1])
     staging = _staging_map(kind, attrs, context)
@@ -236,9 +240,10 @@ def take_from_map(inputs: Sequence[Any], attrs: Attrs, context: KernelContext, k
 
 
 def take_any_from_map(inputs: Sequence[Any], attrs: Attrs, context: KernelContext, kind: str) -> Sequence[Any]:
-    """(indices `[n]`) -> a key and n components: of an ordered map the smallest one, else the one that was complete first.
+    """Indices `[n]` -> a key, and n components of its tuple, which are removed.
 
-    Raises KernelWait until there is one; InvalidArgumentError as of `take_from_map`.
+    The key is the smallest key of an ordered map, else the key that was first complete. Raises KernelWait if there is no
+    complete tuple, and InvalidArgumentError as `take_from_map`.
     """
     staging, indices = _staging_map(kind, attrs, context), _indices(inputs[0])
     if not staging.complete:
@@ -248,46 +253,43 @@ def take_any_from_map(inputs: Sequence[Any], attrs: Attrs, context: KernelContex
 
 
 def tell_map_size(inputs: Sequence[Any], attrs: Attrs, context: KernelContext, kind: str) -> Sequence[Any]:
-    """A scalar: the number of complete tuples."""
+    """The number of complete tuples, a scalar."""
     return (np.int32(len(_staging_map(kind, attrs, context).complete)),)
 
 
 def tell_incomplete_map_size(inputs: Sequence[Any], attrs: Attrs, context: KernelContext, kind: str) -> Sequence[Any]:
-    """A scalar: the number of tuples of which components are missing."""
+    """The number of tuples with missing components, a scalar."""
     return (np.int32(len(_staging_map(kind, attrs, context).incomplete)),)
 
 
 def clear_map(inputs: Sequence[Any], attrs: Attrs, context: KernelContext, kind: str) -> Sequence[Any]:
-    """Forget all tuples."""
+    """Remove all tuples."""
     staging = _staging_map(kind, attrs, context)
     staging.complete.clear()
     staging.incomplete.clear()
     return ()
 
 
-# --- shape functions ------------------------------------------------------------------------------------------------
+# --- shape functions and memory -------------------------------------------------------------------------------------
 
 
 def _infer_key_and_values(context: ShapeContext) -> Sequence[Dims]:
-    # nothing is said of the key either, although it is a scalar
+    # TensorFlow does not infer the key's shape, although it is a scalar
     return (None, *infer_unknown_outputs(context))
 
 
-# --- memory -----------------------------------------------------------------------------------------------------------
-
-
 def stage_memory(memory: KernelMemory) -> None:
-    """The area, identified by the node's attrs, holds the tensors until they are taken."""
+    """The staging area, which the node's attrs identify, holds the buffers until they are taken."""
     memory.keep(ITSELF, range(len(memory.inputs)))
 
 
 def unstage_memory(memory: KernelMemory) -> None:
-    """The memory that was put in first."""
+    """The outputs are the buffers of the oldest tuple."""
     memory.take(ITSELF, memory.store(ITSELF).oldest())
 
 
 def peek_memory(memory: KernelMemory) -> None:
-    """The memory that was put in, which stays there."""
+    """The outputs are the buffers of the tuple, which stays."""
     keys = list(memory.store(ITSELF).held)
     place = int(memory.value(0))
     if 0 <= place < len(keys):
@@ -299,30 +301,31 @@ def clear_memory(memory: KernelMemory) -> None:
     memory.store(ITSELF).clear()
 
 
+def _on_map(
+    kind: str, compute: Callable[..., Sequence[Any]], shape: ShapeFunction, may_wait: bool = True, **options: Any
+) -> Kernel:
+    """Kernel of an op on a `Map` or an `OrderedMap`."""
+    return Kernel(partial(compute, kind=kind, **options), shape, needs_context=True, may_wait=may_wait)
+
+
 TABLE: Table = {
     "Stage": Kernel(stage, no_outputs, needs_context=True, may_wait=True, memory=stage_memory),
     "Unstage": Kernel(unstage, infer_unknown_outputs, needs_context=True, may_wait=True, memory=unstage_memory),
     "StagePeek": Kernel(peek_stage, infer_unknown_outputs, needs_context=True, may_wait=True, memory=peek_memory),
     "StageSize": Kernel(tell_stage_size, scalar, needs_context=True),
     "StageClear": Kernel(clear_stage, no_outputs, needs_context=True, memory=clear_memory),
-    "MapStage": Kernel(partial(put_in_map, kind="Map"), no_outputs, needs_context=True, may_wait=True),
-    "MapUnstage": Kernel(partial(take_from_map, kind="Map"), infer_unknown_outputs, needs_context=True, may_wait=True),
-    "MapPeek": Kernel(partial(take_from_map, kind="Map", stays=True), infer_unknown_outputs, needs_context=True, may_wait=True),
-    "MapUnstageNoKey": Kernel(partial(take_any_from_map, kind="Map"), _infer_key_and_values, needs_context=True, may_wait=True),
-    "MapSize": Kernel(partial(tell_map_size, kind="Map"), scalar, needs_context=True),
-    "MapIncompleteSize": Kernel(partial(tell_incomplete_map_size, kind="Map"), scalar, needs_context=True),
-    "MapClear": Kernel(partial(clear_map, kind="Map"), no_outputs, needs_context=True),
-    "OrderedMapStage": Kernel(partial(put_in_map, kind="OrderedMap"), no_outputs, needs_context=True, may_wait=True),
-    "OrderedMapUnstage": Kernel(
-        partial(take_from_map, kind="OrderedMap"), infer_unknown_outputs, needs_context=True, may_wait=True
-    ),
-    "OrderedMapPeek": Kernel(
-        partial(take_from_map, kind="OrderedMap", stays=True), infer_unknown_outputs, needs_context=True, may_wait=True
-    ),
-    "OrderedMapUnstageNoKey": Kernel(
-        partial(take_any_from_map, kind="OrderedMap"), _infer_key_and_values, needs_context=True, may_wait=True
-    ),
-    "OrderedMapSize": Kernel(partial(tell_map_size, kind="OrderedMap"), scalar, needs_context=True),
-    "OrderedMapIncompleteSize": Kernel(partial(tell_incomplete_map_size, kind="OrderedMap"), scalar, needs_context=True),
-    "OrderedMapClear": Kernel(partial(clear_map, kind="OrderedMap"), no_outputs, needs_context=True),
+    "MapStage": _on_map("Map", put_in_map, no_outputs),
+    "MapUnstage": _on_map("Map", take_from_map, infer_unknown_outputs),
+    "MapPeek": _on_map("Map", take_from_map, infer_unknown_outputs, stays=True),
+    "MapUnstageNoKey": _on_map("Map", take_any_from_map, _infer_key_and_values),
+    "MapSize": _on_map("Map", tell_map_size, scalar, may_wait=False),
+    "MapIncompleteSize": _on_map("Map", tell_incomplete_map_size, scalar, may_wait=False),
+    "MapClear": _on_map("Map", clear_map, no_outputs, may_wait=False),
+    "OrderedMapStage": _on_map("OrderedMap", put_in_map, no_outputs),
+    "OrderedMapUnstage": _on_map("OrderedMap", take_from_map, infer_unknown_outputs),
+    "OrderedMapPeek": _on_map("OrderedMap", take_from_map, infer_unknown_outputs, stays=True),
+    "OrderedMapUnstageNoKey": _on_map("OrderedMap", take_any_from_map, _infer_key_and_values),
+    "OrderedMapSize": _on_map("OrderedMap", tell_map_size, scalar, may_wait=False),
+    "OrderedMapIncompleteSize": _on_map("OrderedMap", tell_incomplete_map_size, scalar, may_wait=False),
+    "OrderedMapClear": _on_map("OrderedMap", clear_map, no_outputs, may_wait=False),
 }

@@ -1,14 +1,13 @@
 """Summaries for TensorBoard, as serialised `Summary` messages.
 
 Source: TensorFlow's `summary.proto` and `histogram.proto`, its summary kernels, `histogram.cc` (the buckets), `wav_io.cc`.
-A picture is encoded as a PNG without filters, which shows the same picture as TensorFlow's in other bytes.
+An image is encoded as a PNG without filters: the same image as TensorFlow's, but in other bytes.
 """
 
 from __future__ import annotations
 
 import struct
 import sys
-import zlib
 from collections.abc import Sequence
 from functools import lru_cache
 from itertools import pairwise
@@ -20,6 +19,7 @@ from placesim.core.errors import InvalidArgumentError
 from placesim.core.protobuf_wire import WireError, field_values, fixed_field, message_field, number_field
 from placesim.core.tensor_fields import serialise_tensor
 from placesim.ops.attributes import Attrs
+from placesim.ops.kernels.image.encoding import png_file
 from placesim.ops.kernels.kernel import Kernel, KernelContext, Table, Tensor
 from placesim.ops.kernels.shape_operands import shape_text
 from placesim.ops.kernels.shapes import scalar
@@ -29,8 +29,6 @@ VALUE = 1
 """Field number of the values of `Summary`."""
 TAG, SIMPLE, IMAGE, HISTOGRAM, AUDIO, NODE, TENSOR, METADATA = 1, 2, 4, 5, 6, 7, 8, 9
 """Fields of `Summary.Value`."""
-PNG_COLORS = {1: 0, 3: 2, 4: 6}
-"""The PNG color type for a number of channels."""
 
 
 def _summary(values: Sequence[bytes]) -> Sequence[Tensor]:
@@ -46,7 +44,7 @@ def _float_field(number: int, value: float) -> bytes:
 
 
 def _double_field(number: int, value: float) -> bytes:
-    """A double; zero, the default, is not written."""
+    """The field of a double; empty for zero, the default."""
     content = struct.pack("<d", value)
     return fixed_field(number, content) if any(content) else b""
 
@@ -55,9 +53,9 @@ def _double_field(number: int, value: float) -> bytes:
 
 
 def summarize_scalars(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
-    """(tags, values) of one shape -> a value for each tag; InvalidArgumentError if the shapes differ.
+    """(tags, values) of equal shapes -> a summary with a value for each tag, a scalar string like all summaries.
 
-    As of all summaries, the result is a scalar string.
+    Raises InvalidArgumentError if the shapes differ.
     """
     tags = flat_strings(inputs[0])
     if np.shape(inputs[0]) != np.shape(inputs[1]):
@@ -72,7 +70,7 @@ def summarize_scalars(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
 
 @lru_cache(maxsize=1)
 def bucket_limits() -> Tensor:
-    """The upper limits of the buckets, each a tenth larger than the one before, on both sides of zero."""
+    """The upper limits of the buckets, in increasing order; their absolute values grow by a tenth from limit to limit."""
     limits = [1.0e-12]
     while limits[-1] * 1.1 < 1.0e20:
         limits.append(limits[-1] * 1.1)
@@ -81,14 +79,14 @@ def bucket_limits() -> Tensor:
 
 
 def histogram_message(values: Tensor) -> bytes:
-    """Float64 values as a `HistogramProto`, in which runs of empty buckets are one."""
+    """Float64 values as a `HistogramProto`, in which a run of empty buckets is one bucket."""
     limits = bucket_limits()
     places = np.minimum(np.searchsorted(limits, values, side="right"), len(limits) - 1)
     counts = np.bincount(places, minlength=len(limits)).astype(np.float64)
-    # an empty bucket is left out where the next one is empty too
+    # an empty bucket is left out if the next bucket is empty too
     kept = [at for at, (count, following) in enumerate(pairwise([*counts, 1.0])) if count or following]
     least, most = (values.min(), values.max()) if values.size else (limits[-1], -limits[-1])
-    # summed one after the other, as TensorFlow does it, so that they round alike
+    # TensorFlow adds value after value; `cumsum` has the same rounding
     sums = [float(np.cumsum(terms)[-1]) if values.size else 0.0 for terms in (values, values * values)]
     head = (min(least, limits[-1]), max(most, -limits[-1]), float(values.size), *sums)
     packed = b"".join(message_field(field, column[kept].tobytes()) for field, column in ((6, limits), (7, counts)))
@@ -96,7 +94,10 @@ def histogram_message(values: Tensor) -> bytes:
 
 
 def summarize_histogram(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Tensor]:
-    """(tag, a scalar, values) -> their histogram; InvalidArgumentError for no scalar and for a value that is not finite."""
+    """(a scalar tag, values) -> a summary with their histogram.
+
+    Raises InvalidArgumentError for a tag that is not a scalar and for a value that is not finite.
+    """
     if np.ndim(inputs[0]):
         raise InvalidArgumentError("tags must be scalar")
     values = np.asarray(inputs[1]).astype(np.float64).reshape(-1)
@@ -111,13 +112,13 @@ def summarize_histogram(inputs: Sequence[Any], attrs: Attrs, context: KernelCont
 
 
 def summarize_tensor(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Tensor]:
-    """A tensor, of any shape, under the node's name."""
+    """tensor -> a summary with the tensor under the node's name."""
     data = serialise_tensor(np.asarray(inputs[0], attrs["T"].numpy), attrs["T"])
     return _summary([message_field(NODE, context.node.encode()) + message_field(TENSOR, data)])
 
 
 def summarize_tagged_tensor(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
-    """(tag, tensor, metadata, a serialized `SummaryMetadata`) -> the tensor under the tag.
+    """(tag, tensor, serialized `SummaryMetadata`) -> a summary with the tensor under the tag.
 
     Raises InvalidArgumentError for a tag or metadata that are not scalars.
     """
@@ -130,7 +131,7 @@ def summarize_tagged_tensor(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Ten
 
 
 def merge_summaries(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
-    """Strings of any shapes -> all values of all summaries; InvalidArgumentError for no summary, and two values of one tag."""
+    """Strings of any shapes -> a summary with all values. Raises InvalidArgumentError for invalid strings and repeated tags."""
     values: list[bytes] = []
     tags: set[bytes] = set()
     for text in (text for value in inputs for text in flat_strings(value)):
@@ -154,19 +155,19 @@ def _tag_of(value: bytes) -> list[bytes]:
     return [part for field, part in field_values(value) if field == TAG and isinstance(part, bytes)]
 
 
-# --- sounds and pictures --------------------------------------------------------------------------------------------
+# --- audio and images -----------------------------------------------------------------------------------------------
 
 
 def _numbered(tag: bytes, kind: str, index: int, limit: int) -> bytes:
-    # told by how many there may be, not by how many there are
+    # TensorFlow numbers the values if there may be several, even if there is only one
     return tag + f"/{kind}/{index}".encode() if limit > 1 else tag + f"/{kind}".encode()
 
 
 def summarize_audio(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
-    """(tag, sounds, rate) -> the first `max_outputs` of float32 `[batch, frames, channels]` or `[batch, frames]`, as WAV files.
+    """(tag, sounds, rate) -> a summary with the first `max_outputs` sounds as WAV files.
 
-    Raises InvalidArgumentError for a tag that is not a scalar, another rank, a rate that is no single one or not positive, and
-    as of `wav_file`.
+    Sounds are float32 `[batch, frames, channels]` or `[batch, frames]`. Raises InvalidArgumentError for a tag that is not a
+    scalar, another rank, a rate that is not a single positive number, and as `wav_file`.
     """
     if np.ndim(inputs[0]):
         raise InvalidArgumentError("Tag must be a scalar")
@@ -176,10 +177,10 @@ def summarize_audio(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
     if "sample_rate" not in attrs and np.size(inputs[2]) != 1:
         raise InvalidArgumentError("sample_rate must be rank-0 or contain a single value")
     rate = np.float32(attrs["sample_rate"] if "sample_rate" in attrs else np.asarray(inputs[2]).reshape(-1)[0])
-    if not rate > 0:  # nor is a NaN
+    if not rate > 0:  # rejects a NaN too
         raise InvalidArgumentError("sample_rate must be > 0")
     tag, limit = flat_strings(inputs[0])[0], attrs["max_outputs"]
-    # numpy finds no size for the last axis where there are no elements
+    # numpy cannot infer an axis of a tensor without elements
     frames = (
         sounds.reshape(*sounds.shape[:2], -1) if sounds.size else sounds.reshape(*sounds.shape[:2], *sounds.shape[2:] or (1,))
     )
@@ -194,7 +195,7 @@ def summarize_audio(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
 def wav_file(sound: Tensor, rate: int) -> bytes:
     """Float32 `[frames, channels]` in [-1, 1] as a 16-bit WAV file.
 
-    Raises InvalidArgumentError for no channels or 2**16, and for a rate that is no 32-bit number.
+    Raises InvalidArgumentError for 0 channels, 2**16 or more channels, and for a rate that is not a positive 32-bit number.
     """
     if not 0 < rate < 1 << 32:
         raise InvalidArgumentError(f"sample_rate must be in (0, 2^32), got: {rate}")
@@ -213,15 +214,15 @@ def wav_file(sound: Tensor, rate: int) -> bytes:
 
 
 def summarize_images(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
-    """(tag, pictures) -> the first `max_images` of `[batch, height, width, channels]`, as PNG files.
+    """(tag, images `[batch, height, width, channels]`) -> a summary with the first `max_images` images as PNG files.
 
-    Raises InvalidArgumentError for a tag that is not a scalar, another rank or number of channels, pictures without pixels, and
+    Raises InvalidArgumentError for a tag that is not a scalar, another rank or number of channels, images without pixels, and
     too few channels of attr `bad_color`.
     """
     if np.ndim(inputs[0]):
         raise InvalidArgumentError("Tags must be a scalar")
     images = np.asarray(inputs[1])
-    if images.ndim != 4 or images.shape[3] not in PNG_COLORS:
+    if images.ndim != 4 or images.shape[3] not in (1, 3, 4):
         raise InvalidArgumentError(f"Tensor must be 4-D with last dim 1, 3, or 4, not {shape_text(images)}")
     if not images[0:1].size and images.shape[1] * images.shape[2] == 0:
         shown = ", ".join(map(str, images.shape))
@@ -242,7 +243,7 @@ def summarize_images(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
 
 
 def normalize_image(image: Tensor, bad_color: Tensor) -> Tensor:
-    """Floats `[height, width, channels]` as bytes: the largest is 255, or 128 is zero if there are negative ones.
+    """Scale floats `[height, width, channels]` to bytes: the largest becomes 255, or with negative values 0 becomes 128.
 
     Pixels that are not finite get the bad color.
     """
@@ -255,17 +256,6 @@ def normalize_image(image: Tensor, bad_color: Tensor) -> Tensor:
     found[is_finite] = (image[is_finite] * scale + image.dtype.type(offset)).astype(np.uint8)
     found[~is_finite] = bad_color
     return found
-
-
-def png_file(pixels: Tensor) -> bytes:
-    """Bytes `[height, width, channels]` as a PNG file."""
-    height, width, channels = pixels.shape
-    rows = np.concatenate([np.zeros((height, 1), np.uint8), pixels.reshape(height, -1)], 1)
-    head = struct.pack(">IIBBBBB", width, height, 8, PNG_COLORS[channels], 0, 0, 0)
-    parts = ((b"IHDR", head), (b"IDAT", zlib.compress(rows.tobytes())), (b"IEND", b""))
-    return b"\x89PNG\r\n\x1a\n" + b"".join(
-        struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data)) for name, data in parts
-    )
 
 
 TABLE: Table = {

@@ -1,4 +1,4 @@
-"""Lookup tables filled once: with vectors of keys and values, or with the lines of a text file.
+"""Initialization of lookup tables, from vectors of keys and values or from the lines of a text file.
 
 Source: TensorFlow's `lookup_table_init_op.cc` and `lookup_util.cc`.
 """
@@ -6,6 +6,7 @@ Source: TensorFlow's `lookup_table_init_op.cc` and `lookup_util.cc`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -27,11 +28,11 @@ LINE_NUMBER, WHOLE_LINE = -1, -2
 """Special column indices for the line number and the whole line."""
 
 
-# --- kernels --------------------------------------------------------------------------------------------------------
+# --- kernels and shape functions ------------------------------------------------------------------------------------
 
 
 def find_initializable(holder: Any, context: KernelContext) -> FixedTable:
-    """A table that is filled once; InvalidArgumentError for one of another kind, NotFoundError for none."""
+    """Return the table of a handle. Raises InvalidArgumentError if it is not a `FixedTable`, NotFoundError if there is none."""
     table = find_table(holder, context)
     if not isinstance(table, FixedTable):
         handle = handle_of(holder, RESOURCE_TYPE, context.device)
@@ -40,10 +41,11 @@ def find_initializable(holder: Any, context: KernelContext) -> FixedTable:
 
 
 def initialize(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """(table, keys `[n]`, values `[n]`) -> nothing: the table is filled with them, once.
+    """(table, keys `[n]`, values `[n]`) -> nothing: initialize the table; an initialized table stays unchanged.
 
-    Raises InvalidArgumentError for no vectors, no or unequally many elements, other types, and a table of another kind;
-    FailedPreconditionError for two values of one key, and where it is filled already with another number of keys.
+    Raises InvalidArgumentError for inputs that are not vectors of equal length, are empty or have other types, and for a table
+    of another kind. Raises FailedPreconditionError for two values of one key, and for a table that was initialized with another
+    number of keys.
     """
     table = find_initializable(inputs[0], context)
     check_signature(inputs[0], ((attrs["Tkey"], attrs["Tval"]), ()), ((table.key_dtype, table.value_dtype), ()))
@@ -58,11 +60,11 @@ def initialize(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> S
 
 
 def initialize_from_file(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """(table, file name, a scalar) -> nothing: the table is filled with the lines, once; one that is filled stays as it is.
+    """(table, a scalar file name) -> nothing: initialize the table with the file's lines; an initialized table stays unchanged.
 
-    Raises InvalidArgumentError for attrs that do not fit the table, no name, and a line that does not have what they ask for;
-    OutOfRangeError for a file without lines, what the system says of one that cannot be read (NotFoundError);
-    FailedPreconditionError for two values of one key.
+    Raises InvalidArgumentError for attrs that do not fit the table, a name that is not a scalar or empty, and a line without
+    the required columns. Raises OutOfRangeError for a file without lines, NotFoundError or similar for a file that cannot be
+    read, and FailedPreconditionError for two values of one key.
     """
     if len(raw(attrs["delimiter"])) != 1:
         raise InvalidArgumentError("delimiter should be only 1 char")
@@ -77,12 +79,12 @@ def initialize_from_file(inputs: Sequence[Any], attrs: Attrs, context: KernelCon
     lines = text_lines(read_bytes(context.files, name))
     if not lines:
         raise OutOfRangeError("EOF reached")
-    # the number that the attr tells is taken for that of the lines
+    # attr `vocab_size` counts as the number of lines
     size = attrs["vocab_size"]
     check_elements(max(0, size))
     try:
         table.initialize(lines if size < 0 else [b""] * size, lambda: _columns(table, name, lines, attrs))
-    # a table that is filled stays as it is, however many lines there are
+    # an initialized table stays unchanged, even if the number of lines differs
     except FailedPreconditionError:
         if not table.is_initialized:
             raise
@@ -99,7 +101,7 @@ def _check_column(dtype: DataType, column: int, side: str, what: str, whole: str
 def _columns(table: LookupTable, name: str, lines: Sequence[bytes], attrs: Attrs) -> Iterator[tuple[Any, Any]]:
     columns, size = (attrs["key_index"], attrs["value_index"]), attrs["vocab_size"]
     position = 0
-    # the position that is told is behind the line and its end
+    # TensorFlow's message names the position after the line's end
     for number, line in enumerate(lines):
         position += len(line) + 1
         if 0 <= size <= number:
@@ -117,7 +119,7 @@ def _columns(table: LookupTable, name: str, lines: Sequence[bytes], attrs: Attrs
 
 
 def _split(line: bytes, delimiter: bytes, least: int, name: str, number: int) -> list[bytes]:
-    # a line is not taken apart where only its number or the whole of it counts
+    # a line is not split if only its number or the whole line is used
     fields = line.split(delimiter) if least > 0 else []
     if len(fields) < least:
         raise InvalidArgumentError(
@@ -136,47 +138,35 @@ def _field(line: bytes, fields: Sequence[bytes], column: int, number: int, dtype
     if dtype not in (INT32, INT64, FLOAT, DOUBLE):
         raise InvalidArgumentError(f"Data type {dtype} not supported.")
     try:
-        # an int32 field is moved by the offset too, as TensorFlow does it
+        # TensorFlow also adds the offset to int32 fields
         return (int(token) + (offset if dtype is INT32 else 0)) if dtype.is_integer else float(token)
     except ValueError:
         shown = token.decode(errors="replace")
         raise InvalidArgumentError(f"Field {shown} in line {number} is not a valid {dtype.name}.") from None
 
 
-# --- shape functions ------------------------------------------------------------------------------------------------
-
-
-def _build_infer_with_vectors(check: Callable[[ShapeContext], Any]) -> Callable[[ShapeContext], Sequence[Dims]]:
-    def infer(context: ShapeContext) -> Sequence[Dims]:
-        check(context)
-        merge(with_rank(context.shapes[1], 1), context.shapes[2])
-        return ()
-
-    return infer
-
-
-def _build_infer_with_filename(check: Callable[[ShapeContext], Any]) -> Callable[[ShapeContext], Sequence[Dims]]:
-    def infer(context: ShapeContext) -> Sequence[Dims]:
-        check(context)
+def _infer_initialize(
+    context: ShapeContext, check_handle: Callable[[ShapeContext], Any], from_file: bool = False
+) -> Sequence[Dims]:
+    check_handle(context)
+    if from_file:
         with_rank(context.shapes[1], 0)
-        return ()
-
-    return infer
+    else:
+        merge(with_rank(context.shapes[1], 1), context.shapes[2])
+    return ()
 
 
 TABLE: KernelTable = {
     **users(
-        "InitializeTable",
-        "InitializeTableV2",
+        *("InitializeTable", "InitializeTableV2"),
         initialize,
-        _build_infer_with_vectors(check_two_strings),
-        _build_infer_with_vectors(check_scalar_handle),
+        partial(_infer_initialize, check_handle=check_two_strings),
+        partial(_infer_initialize, check_handle=check_scalar_handle),
     ),
     **users(
-        "InitializeTableFromTextFile",
-        "InitializeTableFromTextFileV2",
+        *("InitializeTableFromTextFile", "InitializeTableFromTextFileV2"),
         initialize_from_file,
-        _build_infer_with_filename(check_two_strings),
-        _build_infer_with_filename(check_scalar_handle),
+        partial(_infer_initialize, check_handle=check_two_strings, from_file=True),
+        partial(_infer_initialize, check_handle=check_scalar_handle, from_file=True),
     ),
 }

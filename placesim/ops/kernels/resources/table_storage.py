@@ -1,6 +1,6 @@
-"""Storage of lookup tables: tables filled once, tables that change, and tables of open buckets.
+"""Storage of lookup tables: tables that are initialized once, mutable tables, and dense hash tables.
 
-Keys are Python scalars (for a table of key vectors tuples of them), values are Python scalars or arrays.  Source: TensorFlow's
+Keys are Python scalars (in a dense table tuples of scalars), values are Python scalars or arrays.  Source: TensorFlow's
 `lookup_table_op.cc`, `initializable_lookup_table.cc`, `lookup_interface.cc`.
 """
 
@@ -28,8 +28,6 @@ MASK_64 = (1 << 64) - 1
 class LookupTable:
     """Base of all tables: types, the shapes of one key and one value, and the checks of inputs."""
 
-    is_initializable = False
-
     def __init__(
         self, key_dtype: DataType, value_dtype: DataType, value_shape: tuple[int, ...] = (), key_shape: tuple[int, ...] = ()
     ) -> None:
@@ -42,32 +40,32 @@ class LookupTable:
         raise NotImplementedError
 
     def find(self, keys: Tensor, default: Tensor) -> Tensor:
-        """The value of each key; for one that is not there the default, which may be one for all or one for each.
+        """The value of each key, or the default of missing keys, which is one value for all keys or one for each.
 
         Raises FailedPreconditionError for a table that is not initialized.
         """
         raise NotImplementedError
 
     def insert(self, keys: Tensor, values: Tensor) -> None:
-        """Hold these too; UnimplementedError for a table that is filled once."""
+        """Insert or replace values. Raises UnimplementedError for a `FixedTable`."""
         raise NotImplementedError
 
     def remove(self, keys: Tensor) -> None:
-        """Forget keys; UnimplementedError for a table that is filled once."""
+        """Remove keys. Raises UnimplementedError for a `FixedTable`."""
         raise NotImplementedError
 
     def fill(self, keys: Tensor, values: Tensor) -> None:
-        """Hold these and nothing else."""
+        """Replace the table's whole content."""
         raise NotImplementedError
 
     def export(self) -> Exported:
-        """All keys and values; AbortedError for a table that is not initialized."""
+        """All keys and values. Raises AbortedError for a table that is not initialized."""
         raise NotImplementedError
 
     # --- checks
 
     def check_keys(self, keys: Tensor) -> None:
-        """InvalidArgumentError unless a tensor is of keys, `[..., *key_shape]`."""
+        """Raises InvalidArgumentError unless the keys' shape is `[..., *key_shape]`."""
         rank = len(self.key_shape)
         if keys.ndim < rank or keys.shape[keys.ndim - rank :] != self.key_shape:
             raise InvalidArgumentError(
@@ -75,22 +73,22 @@ class LookupTable:
             )
 
     def prefix(self, keys: Tensor) -> tuple[int, ...]:
-        """The shape of a tensor of keys, in keys."""
+        """The leading dimensions of a tensor of keys, without the shape of a key."""
         return tuple(keys.shape[: keys.ndim - len(self.key_shape)])
 
     def check_values(self, keys: Tensor, values: Tensor) -> None:
-        """InvalidArgumentError unless there is a value for each key."""
+        """Raises InvalidArgumentError unless there is a value for each key."""
         self.check_keys(keys)
         expected = (*self.prefix(keys), *self.value_shape)
         if values.shape != expected:
             raise InvalidArgumentError(f"Expected shape {format_dims(expected)} for value, got {format_dims(values.shape)}")
 
     def check_import(self, keys: Tensor, values: Tensor) -> None:
-        """InvalidArgumentError unless these are as an export gives them."""
+        """Raises InvalidArgumentError unless the shapes are those of an export."""
         self.check_values(keys, values)
 
     def check_default(self, keys: Tensor, default: Tensor) -> None:
-        """InvalidArgumentError unless there is one value, or one for each key."""
+        """Raises InvalidArgumentError unless there is one value, or one for each key."""
         self.check_keys(keys)
         whole = (*self.prefix(keys), *self.value_shape)
         if default.shape not in (self.value_shape, whole):
@@ -113,9 +111,7 @@ def _tensor(values: Iterable[Any], dtype: DataType, shape: Sequence[int]) -> Ten
 
 
 class FixedTable(LookupTable):
-    """Filled once, and never changed again."""
-
-    is_initializable = True
+    """A table that is initialized once, and then never changes."""
 
     def __init__(self, key_dtype: DataType, value_dtype: DataType) -> None:
         super().__init__(key_dtype, value_dtype)
@@ -147,7 +143,7 @@ class FixedTable(LookupTable):
         self.initialize(_scalars(keys), lambda: zip(_scalars(keys), _scalars(values), strict=True))
 
     def initialize(self, lines: Sequence[Any], pairs: Callable[[], Iterable[tuple[Any, Any]]]) -> None:
-        """Fill with pairs, unless the table is filled already: then only their number is compared.
+        """Initialize the table with `pairs()`, (key, value) for each line; if it is initialized, only compare the line count.
 
         Raises FailedPreconditionError for another number, and for two values of one key.
         """
@@ -171,14 +167,14 @@ class FixedTable(LookupTable):
 
 
 def _shown(value: Any) -> str:
-    # as C++ writes them: six digits of a float, truth values as numbers
+    # C++'s format: six digits of a float, booleans as numbers
     if isinstance(value, bytes):
         return value.decode(errors="replace")
     return f"{value:g}" if isinstance(value, float) else str(int(value) if isinstance(value, bool) else value)
 
 
 class ChangingTable(LookupTable):
-    """Filled and emptied at will; a value is a scalar or a vector."""
+    """A mutable table, whose values are scalars or vectors."""
 
     def __init__(self, key_dtype: DataType, value_dtype: DataType, value_shape: tuple[int, ...] = ()) -> None:
         super().__init__(key_dtype, value_dtype, value_shape)
@@ -220,9 +216,9 @@ class ChangingTable(LookupTable):
 
 
 class DenseTable(LookupTable):
-    """Open buckets probed at growing distances; two keys that are never used mark empty and deleted buckets.
+    """A hash table with open addressing and quadratic probing; two reserved keys mark empty and deleted buckets.
 
-    The buckets are what an export gives, so their order is TensorFlow's.
+    An export returns the buckets, so their order must be TensorFlow's.
     """
 
     def __init__(
@@ -278,10 +274,9 @@ class DenseTable(LookupTable):
     def insert(self, keys: Tensor, values: Tensor) -> None:
         names = self._split(keys)
         buckets = len(self._keys)
-        # keys that are there already count as new ones
+        # like TensorFlow, count existing keys as new, and grow before keys are checked
         while len(self) + len(names) > buckets * self._max_load:
             buckets <<= 1
-        # it grows before the keys are looked at, also where one is refused then
         if buckets != len(self._keys):
             self._grow(buckets)
         rows = values.reshape(len(names), elements(self.value_shape))
@@ -305,7 +300,7 @@ class DenseTable(LookupTable):
 
     def _free_bucket(self, key: tuple[Any, ...]) -> int:
         mask = len(self._keys) - 1
-        # each step is one longer than the one before, so that every bucket of a power of 2 is seen
+        # with steps of 1, 2, 3, ... the probes reach each bucket, as the number of buckets is a power of 2
         place, probes = _hash_key(key) & mask, 0
         while self._keys[place] not in (self._empty, self._deleted):
             probes += 1
@@ -316,19 +311,19 @@ class DenseTable(LookupTable):
         for key in self._split(keys):
             self._check_usable(key)
             place = self._places.pop(key, None)
-            # an export shows the mark
+            # an export returns the mark
             if place is not None:
                 self._keys[place] = self._deleted
 
     def check_import(self, keys: Tensor, values: Tensor) -> None:
-        # an export gives scalar values, and keys, a last dimension of 1
+        # an export adds a last dimension of 1 to scalar keys and values
         self.check_keys(keys if self.key_shape else keys[..., 0] if keys.ndim else keys)
         expected = (*keys.shape[: keys.ndim - max(len(self.key_shape), 1)], *(self.value_shape or (1,)))
         if values.shape != expected:
             raise InvalidArgumentError(f"Expected shape {format_dims(expected)} for value, got {format_dims(values.shape)}")
 
     def fill(self, keys: Tensor, values: Tensor) -> None:
-        """Take over buckets as an export gave them."""
+        """Replace the buckets by those of an export."""
         size = elements(self.key_shape)
         flat = _scalars(keys)
         self._keys = [tuple(flat[at : at + size]) for at in range(0, len(flat), size)]
@@ -341,7 +336,7 @@ class DenseTable(LookupTable):
 
 
 def _hash_key(key: tuple[Any, ...]) -> int:
-    # numbers are their own hash
+    # the hash of a number is the number
     parts = [murmur_hash64(part) if isinstance(part, bytes) else int(part) & MASK_64 for part in key]
     if len(parts) == 1:
         return parts[0]
