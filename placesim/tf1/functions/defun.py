@@ -184,7 +184,7 @@ class Defun:
     def __init__(self, *input_types: DTypeLike, **kwargs: Any) -> None:
         self._types = input_types
         options = {name: kwargs.pop(name, None) for name in _OPTIONS}
-        self._define: Any = partial(DefinedFunction, **options, attrs=kwargs)
+        self._define: Callable[..., DefinedFunction] = partial(DefinedFunction, **options, attrs=kwargs)
 
     def __call__(self, function: Callable[..., Any]) -> DefinedFunction | _OverloadedFunction:
         """Wrap the function; without types, it accepts any.  Raises ValueError for a wrong number of parameters."""
