@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import os
 import threading
 from collections import Counter
 from collections.abc import Generator, Iterator
@@ -56,12 +55,6 @@ def pytest_sessionfinish() -> None:
     """Look for garbage once and leave the rest alone; pytest looks five times when it ends."""
     gc.collect()
     gc.freeze()
-
-
-def pytest_xdist_auto_num_workers() -> int:
-    """Return the number of workers for `-n auto`: one more than processors, since tests of clusters and browsers wait."""
-    processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return processors + 1
 
 
 @pytest.hookimpl(tryfirst=True)
