@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
@@ -117,10 +118,7 @@ def held_bytes(node: Node) -> int | None:
     shape, dtype = node.attrs.get("shape"), node.attrs.get("dtype")
     if not isinstance(shape, Shape) or shape.dims is None or min(shape.dims, default=0) < 0 or not dtype or not dtype.size:
         return None
-    total = int(dtype.size)
-    for dim in shape.dims:
-        total *= dim
-    return total
+    return math.prod(shape.dims, start=int(dtype.size))
 
 
 def operations(placement: Placement) -> tuple[Mapping[str, int], int]:
