@@ -214,14 +214,12 @@ class PlanningProblem:
     @cached_property
     def movable(self) -> tuple[int, ...]:
         """Groups that more than one device can run and hold."""
-        count = len(self.devices)
-        return tuple(group for group in range(len(self.groups)) if sum(self.can_run(group, n) for n in range(count)) > 1)
+        return tuple(group for group, homes in enumerate(self.homes) if len(homes) > 1)
 
     @cached_property
     def homeless(self) -> tuple[int, ...]:
         """Groups that no device can run and hold."""
-        count = len(self.devices)
-        return tuple(group for group in range(len(self.groups)) if not any(self.can_run(group, n) for n in range(count)))
+        return tuple(group for group, homes in enumerate(self.homes) if not homes)
 
     @cached_property
     def homes(self) -> tuple[frozenset[int], ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 
 from placesim.planning.graphs.problem_building import GraphProblem
 
@@ -39,12 +39,9 @@ def _by_group(drawn: GraphProblem, choose: Callable[[int], int]) -> tuple[int, .
     found = [0] * len(drawn.problem.tasks)
     for number, (tasks, group) in enumerate(zip(drawn.problem.groups, drawn.groups, strict=True)):
         wanted = choose(number)
-        device = wanted if wanted in group.choices else _usual(group.choices, drawn)
+        # a GPU if one is allowed, as TensorFlow prefers it
+        usual = next((choice for choice in group.choices if drawn.problem.devices[choice].pays), group.choices[0])
+        device = wanted if wanted in group.choices else usual
         for task in tasks:
             found[task] = device
     return tuple(found)
-
-
-def _usual(choices: Sequence[int], drawn: GraphProblem) -> int:
-    """Return a GPU if one is allowed, as TensorFlow prefers it, else the first choice."""
-    return next((choice for choice in choices if drawn.problem.devices[choice].pays), choices[0])

@@ -473,10 +473,7 @@ class _ProblemBuilder:
         choices: Sequence[tuple[int, frozenset[int]]],
     ) -> Iterable[ProblemTask]:
         """Yield the tasks with infinite times on the devices that their groups may not use; see `_choice_kinds`."""
-        of_task = [0] * len(tasks)
-        for number, group in enumerate(groups):
-            for member in group:
-                of_task[member] = number
+        of_task = {member: number for number, group in enumerate(groups) for member in group}
         for number, task in enumerate(tasks):
             allowed = movable[of_task[number]].choices
             allowing = [(kind, members <= set(allowed)) for kind, members in choices]
