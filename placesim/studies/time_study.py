@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from placesim.core.errors import InvalidArgumentError, PlacesimError, ResourceExhaustedError, UsageError
 from placesim.core.process.gc_pause import collector_paused
-from placesim.graph.session_steps import GraphFile, GraphStep
+from placesim.graph.session_steps import GraphFile
 from placesim.prediction.machine_resources import SimulatedMachine, Threads
 from placesim.prediction.node_costs import NodeCosts
 from placesim.prediction.processors import NoFiguresError
@@ -194,14 +194,10 @@ def _with_few_repeats(
         raise UsageError("no step to simulate: got only steps that run 0 times, expected one that runs")
     if steps is not None:
         run[-1] = replace(run[-1], repeat=steps)
-    walked = tuple(_few(step) for step in run)
+    walked = tuple(replace(step, repeat=min(step.repeat, WALKED)) for step in run)
     # for a graph without steps, `build_steps` makes one step
     file = replace(loaded.file, steps=walked)
     return replace(loaded, file=file), file, [step.repeat for step in run]
-
-
-def _few(step: GraphStep) -> GraphStep:
-    return replace(step, repeat=min(step.repeat, WALKED))
 
 
 def _by_step(recorder: ExecutionRecorder, repeats: list[int]) -> list[DryRunStep]:
