@@ -239,13 +239,10 @@ class _Grower:
             levels, reach = levels + 1, reach * self._limit
         if levels == 1:
             return members
-        length = -(-len(members) // self._branches(len(members), levels))
+        branches = next(branches for branches in range(2, len(members) + 1) if branches**levels >= len(members))
+        length = -(-len(members) // branches)
         parts = [members[start : start + length] for start in range(0, len(members), length)]
         return [self._range(name, part) if len(part) > 1 else part[0] for part in parts]
-
-    @staticmethod
-    def _branches(count: int, levels: int) -> int:
-        return next(branches for branches in range(2, count + 1) if branches**levels >= count)
 
     def _range(self, name: str, part: Sequence[Scope | int]) -> Scope:
         label = f"{self._label(part[0])} … {self._label(part[-1])}"
