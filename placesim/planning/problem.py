@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from placesim.core.errors import UsageError
-from placesim.machine.timelines.bandwidth_sharing import Link
+from placesim.machine.timelines.bandwidth_sharing import Link, byte_seconds, route_latency
 from placesim.machine.timelines.workload import Resource
 
 MAX_NAMED = 5
@@ -129,6 +129,11 @@ class MachineLayout(NamedTuple):
     links: tuple[Link, ...]
     places: tuple[int, ...]
     routes: tuple[tuple[tuple[tuple[int, ...], tuple[int, ...]], ...], ...]
+
+    def way(self, source: int, target: int) -> DeviceLink:
+        """Return the link from one device to another if each transfer is alone on its route."""
+        links, _ = self.routes[source][target]
+        return DeviceLink(route_latency(links, self.links), byte_seconds(links, self.links))
 
 
 @dataclass(frozen=True)

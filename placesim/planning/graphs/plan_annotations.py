@@ -31,7 +31,9 @@ def annotate(file: GraphFile, planned: Mapping[str, str], device_set: DeviceSet,
     """
     asked: dict[str, str] = {}
     for number in range(MAX_ROUNDS):
-        placement = _place(assign_devices(file, asked), device_set, soft=soft)
+        placement = SessionPlacer(device_set, soft).place(assign_devices(file, asked).graph)
+        if placement.error is not None:
+            raise placement.error
         wrong = [name for name in find_misplaced_nodes(placement, planned) if name in file.graph.ids]
         if not wrong:
             return asked
@@ -39,13 +41,6 @@ def annotate(file: GraphFile, planned: Mapping[str, str], device_set: DeviceSet,
         leaders = _leaders(placement, wrong) if number < MAX_ROUNDS // 2 else wrong
         asked.update((name, planned[name]) for name in leaders)
     raise InternalError(f"{wrong[0]} cannot be placed on {planned[wrong[0]]}, its planned device")
-
-
-def _place(file: GraphFile, device_set: DeviceSet, *, soft: bool) -> Placement:
-    placement = SessionPlacer(device_set, soft).place(file.graph)
-    if placement.error is not None:
-        raise placement.error
-    return placement
 
 
 def find_misplaced_nodes(placement: Placement, planned: Mapping[str, str]) -> list[str]:

@@ -396,7 +396,7 @@ class _Choice:
         if asked is None or _follows(node):
             return True
         target = rules.target[node.name]
-        is_exact = all(mine is None or mine == own for mine, own in zip(rules.specs[target], asked, strict=True))
+        is_exact = rules.specs[target].matches(asked)
         held = rules.held.get(node.name)
         if held is not None:
             return is_exact or asked == held
@@ -446,7 +446,7 @@ def _within(own: str | None, context: _Context) -> _Context:
 def _fits(asked: DeviceName, device: str) -> bool:
     full = parse_runtime_name(device)
     assert full is not None
-    return all(mine is None or mine == own for mine, own in zip(asked, full, strict=True))
+    return asked.matches(full)
 
 
 def _follows(node: Node) -> bool:
