@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from placesim.inspection.byte_amounts import Amount
+from placesim.inspection.byte_amounts import Amount, amounts_by
 from placesim.inspection.picturing.drawing import tally_links
 from placesim.inspection.picturing.order import box_places, node_depths
 from placesim.inspection.picturing.picture import UNPLACED, Picture
@@ -101,12 +101,9 @@ def _parts(picture: Picture, root: Scope, opened: Set[Scope]) -> Iterator[tuple[
 
 def _written_wires(picture: Picture, piece_of: dict[int, int], passed: Set[int]) -> Iterator[Wire]:
     """Yield the wires of a written report, which has copies but no edges. Each copy leads to the lane of its target."""
-    found: dict[tuple[int, int], Amount] = {}
-    for number, copy in enumerate(picture.copies):
-        if copy.node >= 0 and copy.src != copy.dst and number not in passed:
-            key = piece_of[copy.node], copy.dst
-            found[key] = found.get(key, Amount()).plus(copy.bytes)
-    for (source, lane), amount in found.items():
+    left = (copy for number, copy in enumerate(picture.copies) if number not in passed)
+    shown = (copy for copy in left if copy.node >= 0 and copy.src != copy.dst)
+    for (source, lane), amount in amounts_by(((piece_of[copy.node], copy.dst), copy.bytes) for copy in shown).items():
         yield Wire(source, None, lane, amount)
 
 

@@ -35,7 +35,7 @@ def _by_group(drawn: GraphProblem, wanted: Sequence[int]) -> tuple[int, ...]:
     """Return the assignment of each group to its wanted device, or if it may not run there, to a GPU or its first choice."""
     found = [0] * len(drawn.problem.tasks)
     for tasks, group, own in zip(drawn.problem.groups, drawn.groups, wanted, strict=True):
-        # TensorFlow too prefers a GPU
+        # TensorFlow too prefers a GPU (3.4)
         usual = next((choice for choice in group.choices if drawn.problem.devices[choice].pays), group.choices[0])
         device = own if own in group.choices else usual
         for task in tasks:
