@@ -70,12 +70,8 @@ class OpFilter(NamedTuple):
             return False
         if self.device_type is None and self.dtype is None:
             return True
-        return any(self._accepts_kernel(facts.op, kernel) for kernel in facts.kernels)
-
-    def _accepts_kernel(self, op: OpDef, kernel: KernelDef) -> bool:
-        return (self.device_type is None or _serves(kernel, self.device_type)) and (
-            self.dtype is None or _takes(op, kernel, self.dtype)
-        )
+        serving = (kernel for kernel in facts.kernels if self.device_type is None or _serves(kernel, self.device_type))
+        return any(self.dtype is None or _takes(facts.op, kernel, self.dtype) for kernel in serving)
 
 
 def _serves(kernel: KernelDef, device_type: str) -> bool:

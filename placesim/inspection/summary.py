@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from placesim.graph.graph import Node, TensorRef
-from placesim.inspection.byte_amounts import Amount, amounts_by
+from placesim.inspection.byte_amounts import Amount, amounts_by, merge_amounts
 from placesim.machine.inventory import Device
 from placesim.ops.attributes import Shape, TensorValue
 from placesim.ops.categories import VARIABLES
@@ -87,12 +88,9 @@ def summarise(
 
 def sum_transfers(transfers: Iterable[TransferRow]) -> tuple[dict[str, Amount], dict[str, Amount]]:
     """Return the transfers that each device sent, and the transfers that it received."""
-    sent: dict[str, Amount] = {}
-    received: dict[str, Amount] = {}
-    for (source, target), amount in transfers_by_pair(transfers).items():
-        sent[source] = sent.get(source, Amount()).combined(amount)
-        received[target] = received.get(target, Amount()).combined(amount)
-    return sent, received
+    pairs = transfers_by_pair(transfers).items()
+    sent = merge_amounts({source: amount} for (source, _), amount in pairs)
+    return sent, merge_amounts({target: amount} for (_, target), amount in pairs)
 
 
 def transfers_by_pair(transfers: Iterable[TransferRow]) -> dict[tuple[str, str], Amount]:
@@ -117,10 +115,7 @@ def held_bytes(node: Node) -> int | None:
     shape, dtype = node.attrs.get("shape"), node.attrs.get("dtype")
     if not isinstance(shape, Shape) or shape.dims is None or min(shape.dims, default=0) < 0 or not dtype or not dtype.size:
         return None
-    total = int(dtype.size)
-    for dim in shape.dims:
-        total *= dim
-    return total
+    return math.prod(shape.dims, start=int(dtype.size))
 
 
 def operations(placement: Placement) -> tuple[Mapping[str, int], int]:

@@ -70,13 +70,14 @@ class StepDifference:
 
 def compare_steps(before: PredictedStep, after: PredictedStep) -> StepDifference | None:
     """Compare two steps. Returns None if both and all their parts take the same time."""
-    changes = [
-        *_largest_first(_devices(before, after)),
-        *_largest_first(_nodes(before.nodes, after.nodes)),
-        *_largest_first(_transfers(before, after)),
-        *_largest_first(_links(before, after)),
-        *_largest_first(_path(before, after)),
-    ]
+    parts = (
+        _devices(before, after),
+        _nodes(before.nodes, after.nodes),
+        _transfers(before, after),
+        _links(before, after),
+        _path(before, after),
+    )
+    changes = [change for part in parts for change in sorted(part, key=lambda change: -abs(change.seconds))]
     if not changes and _is_same(before.seconds, after.seconds):
         return None
     one, other = (StepInterval(step.seconds, step.low, step.high) for step in (before, after))
@@ -85,10 +86,6 @@ def compare_steps(before: PredictedStep, after: PredictedStep) -> StepDifference
 
 def _is_same(one: float, other: float) -> bool:
     return abs(one - other) <= _SAME * max(one, other)
-
-
-def _largest_first(changes: Iterable[TimeChange]) -> list[TimeChange]:
-    return sorted(changes, key=lambda change: -abs(change.seconds))
 
 
 def _changes(what: str, pairs: Iterable[tuple[str, str, Duration | None, Duration | None]]) -> Iterator[TimeChange]:

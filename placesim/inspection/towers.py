@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 from placesim.graph.graph import Graph, Node
+from placesim.inspection.difference import enclosing_scopes
 from placesim.inspection.explaining.annotations import copy_node, replace_nodes
 
 MIN_NODES = 3
@@ -26,8 +27,8 @@ def find_towers(graph: Graph, devices: Mapping[str, str], device: str) -> tuple[
     ops: dict[str, Counter[str]] = {}
     for node in graph.nodes:
         if devices.get(node.name) == device:
-            for scope in _scopes(node.name):
-                ops.setdefault(scope, Counter())[node.op] += 1
+            for scope in enclosing_scopes(node.name):
+                ops.setdefault(scope[:-1], Counter())[node.op] += 1
     series: dict[tuple[str, frozenset[tuple[str, int]]], list[str]] = {}
     for scope, counts in ops.items():
         if counts.total() >= MIN_NODES:
@@ -42,9 +43,8 @@ def one_after_another(graph: Graph, towers: Sequence[str], taking_part: Mapping[
 
     Only nodes in `taking_part` count. Returns None if a tower depends on a later one, or if too many edges are needed.
     """
-    members = [
-        {node.id for node in graph.nodes if node.name in taking_part and tower in _scopes(node.name)} for tower in towers
-    ]
+    nodes = [node for node in graph.nodes if node.name in taking_part]
+    members = [{node.id for node in nodes if node.name.startswith(f"{tower}/")} for tower in towers]
     changed: dict[int, Node] = {}
     for before, after in pairwise(members):
         read = {source for node_id in before for source in graph.nodes[node_id].input_nodes}
@@ -60,14 +60,6 @@ def one_after_another(graph: Graph, towers: Sequence[str], taking_part: Mapping[
             node = changed.setdefault(start.id, copy_node(start))
             node.control_inputs = (*node.control_inputs, *(end for end in ends if end not in node.control_inputs))
     return replace_nodes(graph, changed.values())
-
-
-def _scopes(name: str) -> Iterator[str]:
-    """Yield all scopes of a node."""
-    at = name.find("/")
-    while at > 0:
-        yield name[:at]
-        at = name.find("/", at + 1)
 
 
 def _needs(graph: Graph, nodes: Sequence[int], others: set[int]) -> bool:

@@ -198,7 +198,7 @@ def plan_problem(
         for name in find_quick_methods(problem) if effort.method == AUTO else ():
             for plan in METHODS[name](problem, search):
                 best.take(plan, name)
-        if not best.is_met:
+        if not best.planned.is_optimal:
             _run_lanes(problem, effort, best, search)
     except KeyboardInterrupt:
         return best.planned._replace(is_interrupted=True)
@@ -219,10 +219,6 @@ class _Incumbent:
     @property
     def planned(self) -> PlanResult:
         return PlanResult(self.plan, self.bound, self._method, self._seconds)
-
-    @property
-    def is_met(self) -> bool:
-        return self.planned.is_optimal
 
     def take(self, plan: Plan, method: str) -> None:
         if not are_apart(self._problem, plan.devices):
@@ -292,7 +288,7 @@ def _run_lanes(problem: PlanningProblem, effort: Effort, best: _Incumbent, searc
                 raise found
             best.hear(found)
             # with counted work, the result must not depend on which lane is faster
-            if best.is_met and effort.evaluations is None:
+            if best.planned.is_optimal and effort.evaluations is None:
                 return
     finally:
         for lane in running:

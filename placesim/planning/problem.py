@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from placesim.core.errors import UsageError
-from placesim.machine.timelines.bandwidth_sharing import Link
+from placesim.machine.timelines.bandwidth_sharing import Link, byte_seconds, route_latency
 from placesim.machine.timelines.workload import Resource
 
 MAX_NAMED = 5
@@ -130,6 +130,11 @@ class MachineLayout(NamedTuple):
     places: tuple[int, ...]
     routes: tuple[tuple[tuple[tuple[int, ...], tuple[int, ...]], ...], ...]
 
+    def way(self, source: int, target: int) -> DeviceLink:
+        """Return the link from one device to another if each transfer is alone on its route."""
+        links, _ = self.routes[source][target]
+        return DeviceLink(route_latency(links, self.links), byte_seconds(links, self.links))
+
 
 @dataclass(frozen=True)
 class PlanningProblem:
@@ -214,14 +219,12 @@ class PlanningProblem:
     @cached_property
     def movable(self) -> tuple[int, ...]:
         """Groups that more than one device can run and hold."""
-        count = len(self.devices)
-        return tuple(group for group in range(len(self.groups)) if sum(self.can_run(group, n) for n in range(count)) > 1)
+        return tuple(group for group, homes in enumerate(self.homes) if len(homes) > 1)
 
     @cached_property
     def homeless(self) -> tuple[int, ...]:
         """Groups that no device can run and hold."""
-        count = len(self.devices)
-        return tuple(group for group in range(len(self.groups)) if not any(self.can_run(group, n) for n in range(count)))
+        return tuple(group for group, homes in enumerate(self.homes) if not homes)
 
     @cached_property
     def homes(self) -> tuple[frozenset[int], ...]:

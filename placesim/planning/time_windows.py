@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from placesim.machine.timelines.bandwidth_sharing import byte_seconds, route_latency
 from placesim.planning.problem import UNSURE, PlanningProblem
 
 MAX_TASKS = 50_000
@@ -24,14 +23,8 @@ class LinkTimes:
         self.delays, self.paces = np.zeros((2, count, count))
         for source in range(count):
             for target in range(count):
-                if source == target:
-                    continue
-                if layout is None:
-                    self.delays[source, target], self.paces[source, target] = problem.way(source, target)
-                else:
-                    links, _ = layout.routes[source][target]
-                    self.delays[source, target] = route_latency(links, layout.links)
-                    self.paces[source, target] = byte_seconds(links, layout.links)
+                if source != target:
+                    self.delays[source, target], self.paces[source, target] = (layout or problem).way(source, target)
 
     def seconds(self, amount: float) -> _Array:
         """Return the minimum seconds from each device to each for an amount; zero if the amount is UNSURE."""

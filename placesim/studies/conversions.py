@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import PurePath
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -34,13 +35,6 @@ class Content(NamedTuple):
     notes: tuple[str, ...]
 
 
-def _scoped(file: GraphFile, *, leaves_defaults: bool) -> Iterator[str] | None:
-    from placesim.formats.graph_file.writing.scoped_writer import scoped_lines
-
-    written = scoped_lines(file, leaves_defaults=leaves_defaults, accepts=_is_as_python_builds)
-    return None if written is None else iter(written)
-
-
 def _is_as_python_builds(file: GraphFile) -> bool:
     """Whether the shape functions accept all nodes, so that the graph can be written in the form that Python would build."""
     from placesim.runtime.shapes.shape_check import check_shapes
@@ -52,24 +46,22 @@ def _is_as_python_builds(file: GraphFile) -> bool:
     return True
 
 
-def _raw(file: GraphFile) -> Iterator[str]:
-    from placesim.formats.graph_file.writing.raw_writer import yaml_lines
-
-    return yaml_lines(file)
-
-
 def yaml_content(file: GraphFile, nodes: str = NODES[0]) -> Content:
     """Return YAML with nodes in one of the forms `NODES`.
 
     If scopes can't express the nodes, they are raw; for `scopes`, a note says so.
     """
-    written = None if nodes == "raw" else _scoped(file, leaves_defaults=nodes == "scopes")
+    from placesim.formats.graph_file.writing.raw_writer import yaml_lines
+    from placesim.formats.graph_file.writing.scoped_writer import scoped_lines
+
+    is_raw, leaves_defaults = nodes == "raw", nodes == "scopes"
+    written = None if is_raw else scoped_lines(file, leaves_defaults=leaves_defaults, accepts=_is_as_python_builds)
     notes = (
         ("cannot express this graph with scopes: nodes are written individually",)
         if nodes == "scopes" and written is None
         else ()
     )
-    return Content(_encoded(_raw(file) if written is None else written), notes)
+    return Content(_encoded(yaml_lines(file) if written is None else iter(written)), notes)
 
 
 def _json(file: GraphFile) -> Iterator[bytes]:
@@ -79,16 +71,10 @@ def _json(file: GraphFile) -> Iterator[bytes]:
     return _encoded(json_text(graph_file_parts(file)))
 
 
-def _pb(file: GraphFile) -> Iterator[bytes]:
+def _graph_def(file: GraphFile, *, text: bool) -> Iterator[bytes]:
     from placesim.formats.tensorflow.graph_def import write_graph_def
 
-    yield write_graph_def(file, text=False)
-
-
-def _pbtxt(file: GraphFile) -> Iterator[bytes]:
-    from placesim.formats.tensorflow.graph_def import write_graph_def
-
-    yield write_graph_def(file, text=True)
+    yield write_graph_def(file, text=text)
 
 
 def _encoded(pieces: Iterator[str]) -> Iterator[bytes]:
@@ -98,8 +84,8 @@ def _encoded(pieces: Iterator[str]) -> Iterator[bytes]:
 WRITERS: Mapping[str, Callable[[GraphFile], Iterator[bytes]]] = {
     "yaml": lambda file: yaml_content(file).pieces,
     "json": _json,
-    "pb": _pb,
-    "pbtxt": _pbtxt,
+    "pb": partial(_graph_def, text=False),
+    "pbtxt": partial(_graph_def, text=True),
 }
 """Writer of each format that any graph can be converted to."""
 FORMS = (*WRITERS, "onnx")
@@ -200,12 +186,9 @@ def _devices_in_functions(outcome: Outcome) -> dict[str, dict[str, str]]:
     from placesim.placement.function_bodies import Instantiation
 
     found: dict[str, dict[str, set[str]]] = {}
-    whole: set[str] = set()
     placement = outcome.placed_graphs[-1]
     bodies = outcome.bodies.bodies
-    for body in bodies:
-        if body.how is Instantiation.SINGLE_DEVICE:
-            whole.add(body.function)
+    whole = {body.function for body in bodies if body.how is Instantiation.SINGLE_DEVICE}
     within = ((body.placement, body.function) for body in bodies if body.placement is not None)
     for placed, function in ((placement, ""), *within):
         for node, device in zip(placed.graph.nodes, placed.devices, strict=True):

@@ -6,7 +6,7 @@ finish, the error names the option that would determine the most unknown values.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
@@ -152,17 +152,13 @@ def _check_loops(loaded: LoadedGraph, options: SimulationOptions) -> None:
     for name in given:
         # a loop in a function has its own name, or this name after the names of its callers
         if not any(is_loop_name(name, frame) or is_loop_name(frame.removesuffix(CONTEXT), name) for frame in frames):
-            known = _names(frames)
+            known = list(dict.fromkeys(frame.removesuffix(CONTEXT) for frame in frames))
             expected = (
                 f"one of {', '.join(known)}{did_you_mean(name, known, SIMILAR_AMONG_FEW)}"
                 if known
                 else "none: there are no loops"
             )
             raise UsageError(f"no such loop: got '{name}' in --iterations, expected {expected}")
-
-
-def _names(frames: Iterable[str]) -> list[str]:
-    return list(dict.fromkeys(frame.removesuffix(CONTEXT) for frame in frames))
 
 
 def check_execution_options(options: SimulationOptions, *, finds_batch: bool = False) -> None:

@@ -86,7 +86,6 @@ class _Study:
         self._options = options
         self._name = name
         self._wanted = wanted
-        self._stage = SimulationStage.EXECUTED if wanted.is_executed else SimulationStage.WALKED
         self.guesses = Assumptions()
 
     def study(self) -> MemoryStudy:
@@ -127,7 +126,7 @@ class _Study:
     def _walk(self, options: SimulationOptions, *, tells_memory: bool = True) -> tuple[Outcome, PlacesimError | None]:
         """Return the outcome of a dry run, and TensorFlow's error if a device runs out of memory. Raises any other error."""
         if self._wanted.is_executed:
-            outcome = simulate(self._loaded, options, self._stage, tells_memory=tells_memory)
+            outcome = simulate(self._loaded, options, SimulationStage.EXECUTED, tells_memory=tells_memory)
         else:
             walked = search_dry_run(self._loaded, options, _held, self.guesses.chosen, tells_memory=tells_memory)
             outcome, self.guesses = walked.outcome, walked.guesses

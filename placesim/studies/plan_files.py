@@ -11,7 +11,7 @@ from placesim.core.errors import InternalError, PlacesimError, UsageError
 from placesim.core.files.writer import join_pieces
 from placesim.formats.device_annotations import assign_devices
 from placesim.machine.options import MACHINE
-from placesim.planning.graphs.plan_annotations import clear_requests
+from placesim.planning.graphs.plan_annotations import clear_requests, devices_by_name
 from placesim.studies.simulation.settings import build_machine_settings, session_config
 from placesim.studies.simulation.simulation import SimulationStage, simulate
 
@@ -57,13 +57,13 @@ def write_planned_content(
     assert loaded.file is not None
     file = _planned_for(loaded.file, options)
     base = with_feeds_from(clear_requests(file, free), loaded.directory, path.parent)
-    placed = _placed(loaded, options, assign_devices(base, study.asked))
+    full = assign_devices(base, study.asked)
+    placed = _placed(loaded, options, full)
     _check(placed, study)
     text = _own_text(loaded, options, base, study, placed) if path.suffix.lower() in (".yaml", ".yml", ".json") else None
-    full = assign_devices(base, study.asked)
     match path.suffix.lower():
         case ".onnx":
-            return onnx_content(assign_devices(base, _found_devices(placed)), loaded.onnx).pieces
+            return onnx_content(assign_devices(base, devices_by_name(placed)), loaded.onnx).pieces
         case ".pb" | ".pbtxt" as ending:
             return iter([write_graph_def(full, text=ending == ".pbtxt")])
         case ".json":
@@ -89,15 +89,10 @@ def _placed(loaded: LoadedGraph, options: SimulationOptions, file: GraphFile) ->
     return outcome.placed_graphs[-1]
 
 
-def _found_devices(placed: Placement) -> dict[str, str]:
-    nodes = zip(placed.graph.nodes, placed.devices, strict=True)
-    return {node.name: device.name for node, device in nodes if device is not None}
-
-
 def _check(placed: Placement, study: PlanStudy) -> None:
     assert study.plan is not None
     assert study.plan.study is not None
-    where = _found_devices(placed)
+    where = devices_by_name(placed)
     ran: dict[str, set[str]] = {}
     for run in study.plan.study.nodes:  # nodes in a function's body may have the same names
         ran.setdefault(run.node, set()).add(run.device)

@@ -187,7 +187,8 @@ class _Planner:
                 searched = tighten_capacities(searched, found[0].devices, over[0])
                 effort, less_room = share_effort(self._effort, REPAIR_SHARE), ", less memory"
             self._add_peaks(drawn, searched, effort, began, shown, planned, candidates)
-            others = [self._study(label, file, {}) for label, file in self._others(candidates)]
+            if all(candidate.label != DEFAULT for candidate in candidates):  # the annotations forbid it
+                others.append(self._study(f"{DEFAULT}, all nodes free", clear_devices(self._file), {}))
         except KeyboardInterrupt:
             planned = planned._replace(is_interrupted=True)
             self._simulate_found(found, less_room, candidates, shown, drawn)
@@ -321,21 +322,12 @@ class _Planner:
     def _known(self, drawn: GraphProblem) -> Iterator[Candidate]:
         """Yield the placements for comparison that the remaining annotations allow."""
         for label, file in ((DEFAULT, clear_devices(self._file)), (ANNOTATED, self._file)):
-            if label == DEFAULT or self._is_annotated:
+            if label == DEFAULT or any(node.device for node in file.graph.nodes):
                 devices = assignment_of(drawn, file)
                 if devices is not None:
                     yield Candidate(label, devices)
         for label, devices in named_baselines(drawn):
             yield Candidate(label, devices)
-
-    @property
-    def _is_annotated(self) -> bool:
-        return any(node.device for node in self._file.graph.nodes)
-
-    def _others(self, candidates: Sequence[Candidate]) -> Iterator[tuple[str, GraphFile]]:
-        """Yield placements for comparison that the annotations forbid."""
-        if all(candidate.label != DEFAULT for candidate in candidates):
-            yield f"{DEFAULT}, all nodes free", clear_devices(self._file)
 
     # --- plans as graphs
 
@@ -372,11 +364,6 @@ def _file(loaded: LoadedGraph) -> GraphFile:
         raise loaded.error
     assert loaded.file is not None
     return loaded.file
-
-
-def write_planned_file(loaded: LoadedGraph, study: PlanStudy, free: Sequence[str] = ()) -> GraphFile:
-    """Return the graph file with requests that make the placer use the planned device of every node."""
-    return assign_devices(clear_requests(_file(loaded), free), study.asked)
 
 
 def _check_not_lowered(graph: Graph) -> None:

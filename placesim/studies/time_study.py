@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from placesim.core.errors import InvalidArgumentError, PlacesimError, ResourceExhaustedError, UsageError
 from placesim.core.process.gc_pause import collector_paused
-from placesim.graph.session_steps import GraphFile, GraphStep
+from placesim.graph.session_steps import GraphFile
 from placesim.prediction.machine_resources import SimulatedMachine, Threads
 from placesim.prediction.node_costs import NodeCosts
 from placesim.prediction.processors import NoFiguresError
@@ -60,11 +60,7 @@ def study_time(
     walked, error = walks.settled(is_executed=is_executed)
     for text in walked.guesses.warnings():
         warn(text)
-    machine = walks.machine(walked.outcome)
-    recorded = _by_step(walked.recorder, walks.repeats)
-    memory = _memory(walked.outcome, walked.recorder)
-    study = study_steps(name, recorded, machine, memory, error, tells_helps=tells_helps, is_traced=is_traced)
-    return replace(study, assumptions=(*study.assumptions, *walked.guesses.sentences()))
+    return walks.study(name, walked, error, tells_helps=tells_helps, is_traced=is_traced)
 
 
 @collector_paused()
@@ -74,12 +70,7 @@ def study_dry_run(
     """Return the results of `study_time` and `dry_run_steps`, from the same dry run if devices have enough memory."""
     walks = _StepDryRuns(loaded, options, None)
     walked, error = walks.settled(is_executed=False)
-    machine = walks.machine(walked.outcome)
-    recorded = _by_step(walked.recorder, walks.repeats)
-    study = study_steps(name, recorded, machine, _memory(walked.outcome, walked.recorder), error, is_traced=is_traced)
-    study = replace(study, assumptions=(*study.assumptions, *walked.guesses.sentences()))
-    peaks = {usage.device: usage.peak for usage in walked.outcome.memory}
-    return study, DryRunSteps(machine, walked.recorder.prepared, [step.steady for step in recorded], peaks, walked.recorder)
+    return walks.study(name, walked, error, is_traced=is_traced), walks.steps(walked)
 
 
 class _StepDryRuns:
@@ -140,6 +131,21 @@ class _StepDryRuns:
         except InvalidArgumentError as lack:
             raise NoFiguresError(lack.message) from None
 
+    def study(
+        self, name: str, walked: DryRun, error: PlacesimError | None, *, tells_helps: bool = False, is_traced: bool = False
+    ) -> TimeStudy:
+        """Return the predicted times of the steps of a dry run or an execution."""
+        recorded, machine = _by_step(walked.recorder, self.repeats), self.machine(walked.outcome)
+        memory = _memory(walked.outcome, walked.recorder)
+        study = study_steps(name, recorded, machine, memory, error, tells_helps=tells_helps, is_traced=is_traced)
+        return replace(study, assumptions=(*study.assumptions, *walked.guesses.sentences()))
+
+    def steps(self, walked: DryRun) -> DryRunSteps:
+        """Return the machine, and the steps with their steady-state executions."""
+        steady = [step.steady for step in _by_step(walked.recorder, self.repeats)]
+        peaks = {usage.device: usage.peak for usage in walked.outcome.memory}
+        return DryRunSteps(self.machine(walked.outcome), walked.recorder.prepared, steady, peaks, walked.recorder)
+
     def _work(self, walked: DryRun) -> float:
         """Return the total seconds of all nodes and transfers as if each ran alone, by which branches are compared."""
         costs = StepCosts(self.machine(walked.outcome))
@@ -168,9 +174,7 @@ def dry_run_steps(loaded: LoadedGraph, options: SimulationOptions) -> DryRunStep
     walked = walks.walked()
     if walked.outcome.error is not None:
         raise walked.outcome.error
-    steps = [step.steady for step in _by_step(walked.recorder, walks.repeats)]
-    peaks = {usage.device: usage.peak for usage in walked.outcome.memory}
-    return DryRunSteps(walks.machine(walked.outcome), walked.recorder.prepared, steps, peaks, walked.recorder)
+    return walks.steps(walked)
 
 
 def find_costs(loaded: LoadedGraph, options: SimulationOptions) -> NodeCosts:
@@ -194,14 +198,10 @@ def _with_few_repeats(
         raise UsageError("no step to simulate: got only steps that run 0 times, expected one that runs")
     if steps is not None:
         run[-1] = replace(run[-1], repeat=steps)
-    walked = tuple(_few(step) for step in run)
+    walked = tuple(replace(step, repeat=min(step.repeat, WALKED)) for step in run)
     # for a graph without steps, `build_steps` makes one step
     file = replace(loaded.file, steps=walked)
     return replace(loaded, file=file), file, [step.repeat for step in run]
-
-
-def _few(step: GraphStep) -> GraphStep:
-    return replace(step, repeat=min(step.repeat, WALKED))
 
 
 def _by_step(recorder: ExecutionRecorder, repeats: list[int]) -> list[DryRunStep]:

@@ -257,10 +257,11 @@ class _RowOutput:
 
 def _open_processes(connection: Connection, run: SweepRun, jobs: int | None) -> AbstractContextManager[ProcessCount]:
     """Return processes on the cluster if one is given and rows are left, else local processes."""
-    from placesim.studies.sweeping.processes import ProcessCount, number_of_processors
+    from placesim.runtime.executors.thread_pools import available_processors
+    from placesim.studies.sweeping.processes import ProcessCount
 
     if connection.scheduler is None or len(run.rows) == len(run.combinations):
-        return nullcontext(ProcessCount(jobs or number_of_processors()))
+        return nullcontext(ProcessCount(jobs or available_processors()))
     from placesim.studies.sweeping.cluster_processes import spread_processes
 
     return spread_processes(connection, run.job, jobs)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 from placesim.core.styled_text import device, fill_template
 from placesim.inspection.checking.rule import DEVICE, EXCEPT, NODES, OPS, Breach, PolicyRule, Values
@@ -19,24 +20,17 @@ def _chosen(subject: Subject, values: Values) -> Iterator[PlacedNode]:
     return (node for node in nodes if (not ops or node.op in ops) and (not names or is_named(node)))
 
 
-def on_device(subject: Subject, values: Values) -> Iterator[Breach]:
-    """Yield the nodes selected by `ops` and `nodes`, without those of `except`, that are on another device."""
+def on_device(subject: Subject, values: Values, *, allowed: bool) -> Iterator[Breach]:
+    """Yield the nodes selected by `ops` and `nodes`, without those of `except`, that break the rule.
+
+    All of them must be on the device if it is `allowed`, and none otherwise.
+    """
+    must = "must be on" if allowed else "must not be on"
     for node in _chosen(subject, values):
-        if not is_on(node.device, values["device"]):
-            yield _misplaced(subject, node, "must be on", values)
-
-
-def not_on_device(subject: Subject, values: Values) -> Iterator[Breach]:
-    """Yield the nodes selected by `ops` and `nodes`, without those of `except`, that are on the device."""
-    for node in _chosen(subject, values):
-        if is_on(node.device, values["device"]):
-            yield _misplaced(subject, node, "must not be on", values)
-
-
-def _misplaced(subject: Subject, node: PlacedNode, must: str, values: Values) -> Breach:
-    sentence = "{} ({}) {} {} and is on {}"
-    message = fill_template(sentence, node.name, node.op, must, device(values["device"]), short_device(node.device))
-    return Breach(subject.at(node), message, node.name)
+        if is_on(node.device, values["device"]) != allowed:
+            places = (must, device(values["device"]), short_device(node.device))
+            message = fill_template("{} ({}) {} {} and is on {}", node.name, node.op, *places)
+            yield Breach(subject.at(node), message, node.name)
 
 
 def together(subject: Subject, values: Values) -> Iterator[Breach]:
@@ -93,13 +87,13 @@ RULES = (
     PolicyRule(
         "on-device",
         "These nodes are on a matching device.",
-        on_device,
+        partial(on_device, allowed=True),
         (DEVICE, OPS, NODES, EXCEPT),
     ),
     PolicyRule(
         "not-on-device",
         "These nodes are not on a matching device.",
-        not_on_device,
+        partial(on_device, allowed=False),
         (DEVICE, OPS, NODES, EXCEPT),
     ),
     PolicyRule("together", "These nodes share one device.", together, (NODES._replace(required=True),)),

@@ -65,7 +65,7 @@ def policy_from_tree(tree: Any, name: str = "<policy>", read_report: Callable[[s
     problems.unknown_keys(root, POLICY_KEYS, "a policy")
     if not problems and "rules" not in root:
         problems.add(own_position(root) or FIRST_POSITION, "no rules: got no key 'rules', expected a list of rules")
-    if isinstance(root.get("description", ""), str) is False:
+    if not isinstance(root.get("description", ""), str):
         problems.add(value_position(root, "description"), f"wrong type of 'description': got {spell(root['description'])}")
     entries = problems.sequence(root["rules"], value_position(root, "rules"), "'rules'") if "rules" in root else []
     reader = _RuleReader(problems, read_report or _read_report)
@@ -186,20 +186,8 @@ class _RuleReader:
 # --- what rules are told --------------------------------------------------------------------------------------------
 
 
-def _count(value: Any, what: str) -> int:
-    return int_value(value, 0, _MAX, what)
-
-
 def _bytes(value: Any, what: str) -> int:
     return 0 if type(value) is int and value == 0 else size_value(value)
-
-
-def _seconds(value: Any, what: str) -> float:
-    return seconds_value(value)
-
-
-def _end(value: Any, what: str) -> str:
-    return _one_of(value, what, "end of the interval", ENDS)
 
 
 def _device(value: Any, what: str) -> Any:
@@ -232,10 +220,6 @@ def _fraction(value: Any, what: str) -> float:
     return number
 
 
-def _measure(value: Any, what: str) -> str:
-    return _one_of(value, what, "measure", MEASURES)
-
-
 def _one_of(value: Any, what: str, noun: str, words: Sequence[str]) -> str:
     if value not in words:
         raise InvalidValue(
@@ -245,15 +229,15 @@ def _one_of(value: Any, what: str, noun: str, words: Sequence[str]) -> str:
 
 
 READERS: Mapping[str, Callable[[Any, str], Any]] = {
-    "count": _count,
+    "count": lambda value, what: int_value(value, 0, _MAX, what),
     "bytes": _bytes,
     "device": _device,
     "patterns": _words,
     "words": _words,
     "device type": text_value,
-    "measure": _measure,
-    "seconds": _seconds,
-    "end": _end,
+    "measure": partial(_one_of, noun="measure", words=MEASURES),
+    "seconds": lambda value, what: seconds_value(value),
+    "end": partial(_one_of, noun="end of the interval", words=ENDS),
     "fraction": _fraction,
 }
 

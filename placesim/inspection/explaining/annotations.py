@@ -7,6 +7,7 @@ device of a variable to all nodes that the variable expands to.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cached_property
@@ -293,18 +294,8 @@ def _parsed(device: str) -> DeviceName:
 
 
 def copy_node(node: Node) -> Node:
-    """Copy a node."""
-    return Node(
-        node.id,
-        node.name,
-        node.signature,
-        node.attrs,
-        node.input_nodes,
-        node.input_slots,
-        node.control_inputs,
-        node.device,
-        node.location,
-    )
+    """Return a copy of a node that shares its attrs and inputs."""
+    return copy(node)
 
 
 def replace_nodes(graph: Graph, replaced: Iterable[Node]) -> Graph:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -75,15 +76,12 @@ class Inquiry:
         self._setting = Setting(live.graph, annotations, placement.device_set, placement.groups.soft, live.sizes)
         self._proofs = Proofs(placement, live.graph, annotations)
         self._of_bodies: dict[str, Proofs] = {}
-        self._trials: Trials | None = None
         self._releases = ReleaseTrials(self._setting, placement)
 
-    @property
+    @cached_property
     def trials(self) -> Trials:
         """Return the trials of this inquiry, which have a common budget."""
-        if self._trials is None:
-            self._trials = Trials(self._setting, self._placement, self._budget)
-        return self._trials
+        return Trials(self._setting, self._placement, self._budget)
 
     def explain(self, name: str) -> Proof | None:
         """Return the proof of a node's device; None if an error came before the node was examined."""

@@ -379,12 +379,8 @@ def _dropped_in_merges(groups: ColocationGraph, node: Node, reason: Reason) -> I
         spec = parse_runtime_name(member.device) or ANY
         if spec != ANY and i not in groups.overridden:
             requests.setdefault(spec, member.name)
-    lost = [(spec, name) for spec, name in requests.items() if not _is_kept(spec, reason.group_requested)]
+    lost = [(spec, name) for spec, name in requests.items() if not spec.matches(reason.group_requested)]
     if lost and len(requests) > 1:
         named = join_texts(", ", (fill_template("{} of {}", device(spec), name) for spec, name in lost[:_SHOWN_REQUESTS]))
         common = device(reason.group_requested) if str(reason.group_requested) else "nothing"
         yield fill_template("conflicting requests in the group ({}): they have {} in common (7.2a)", named, common)
-
-
-def _is_kept(spec: DeviceName, group: DeviceName) -> bool:
-    return all(mine is None or mine == theirs for mine, theirs in zip(spec, group, strict=True))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -49,33 +49,44 @@ def draw(picture: Picture, root: Scope, opened: Set[Scope]) -> Drawing:
 
 
 def _links(picture: Picture, box_of: Sequence[int]) -> Iterator[BoxLink]:
-    known = copies_by_edge(picture)
-    tallies: dict[tuple[int, int], _LinkTally] = {}
-    for node_id, node in enumerate(picture.nodes):
-        target = box_of[node_id]
-        for source in node.inputs:
-            ends = box_of[source.node], target
-            if ends[0] != target:
-                tally = tallies.setdefault(ends, _LinkTally())
-                tally.edges += 1
-                tally.is_data |= source.slot != CONTROL_SLOT
-                copied = known.get((source.node, source.slot, node.device))
-                if copied is not None:
-                    tally.copies[copied] = None
-    for (origin, target), tally in tallies.items():
-        total = Amount()
-        for index in tally.copies:
-            total = total.plus(picture.copies[index].bytes)
-        yield BoxLink(origin, target, tally.edges, tally.is_data, total)
+    for ends, tally in tally_links(picture, box_of).items():
+        yield BoxLink(*ends, tally.edges, tally.is_data, tally.copied(picture))
 
 
-class _LinkTally:
+class LinkTally:
+    """The number of edges between two boxes, whether they carry tensors, and the indices of the copies that they need."""
+
     __slots__ = ("copies", "edges", "is_data")
 
     def __init__(self) -> None:
         self.edges = 0
         self.is_data = False
         self.copies: dict[int, None] = {}
+
+    def copied(self, picture: Picture) -> Amount:
+        """Return the total of the copies."""
+        total = Amount()
+        for index in self.copies:
+            total = total.plus(picture.copies[index].bytes)
+        return total
+
+
+def tally_links(picture: Picture, box_of: Sequence[int] | Mapping[int, int]) -> dict[tuple[int, int], LinkTally]:
+    """Return the tally of each pair of boxes that edges connect; `box_of` has the box of each node."""
+    known = copies_by_edge(picture)
+    tallies: dict[tuple[int, int], LinkTally] = {}
+    for node_id, node in enumerate(picture.nodes):
+        target = box_of[node_id]
+        for source in node.inputs:
+            ends = box_of[source.node], target
+            if ends[0] != target:
+                tally = tallies.setdefault(ends, LinkTally())
+                tally.edges += 1
+                tally.is_data |= source.slot != CONTROL_SLOT
+                copied = known.get((source.node, source.slot, node.device))
+                if copied is not None:
+                    tally.copies[copied] = None
+    return tallies
 
 
 def copies_by_edge(picture: Picture) -> dict[tuple[int, int, int], int]:

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from placesim.inspection.byte_amounts import Amount
-from placesim.inspection.picturing.drawing import copies_by_edge
+from placesim.inspection.byte_amounts import Amount, amounts_by
+from placesim.inspection.picturing.drawing import tally_links
 from placesim.inspection.picturing.order import box_places, node_depths
 from placesim.inspection.picturing.picture import UNPLACED, Picture
 from placesim.inspection.picturing.scopes import Scope, walk
@@ -66,7 +66,7 @@ def arrange_lanes(picture: Picture, root: Scope, opened: Set[Scope], most_column
     depths = node_depths(picture.nodes)
     mean = [sum(depths[node] for node in nodes) / len(nodes) for _, _, nodes in parts]
     piece_of = {node: number for number, (_, _, nodes) in enumerate(parts) for node in nodes}
-    links = _links(picture, piece_of)
+    links = tally_links(picture, piece_of)
     places = box_places(mean, links)
     devices = [device for _, device, _ in parts]
     columns = columns_of(list(zip(places, devices, strict=True)), most_columns)
@@ -99,44 +99,11 @@ def _parts(picture: Picture, root: Scope, opened: Set[Scope]) -> Iterator[tuple[
             yield item, device, tuple(nodes)
 
 
-class _Link:
-    __slots__ = ("copies", "is_data")
-
-    def __init__(self) -> None:
-        self.copies: dict[int, None] = {}
-        self.is_data = False
-
-    def copied(self, picture: Picture) -> Amount:
-        total = Amount()
-        for copy in self.copies:
-            total = total.plus(picture.copies[copy].bytes)
-        return total
-
-
-def _links(picture: Picture, piece_of: dict[int, int]) -> dict[tuple[int, int], _Link]:
-    known = copies_by_edge(picture)
-    found: dict[tuple[int, int], _Link] = {}
-    for node_id, node in enumerate(picture.nodes):
-        for source in node.inputs:
-            ends = piece_of[source.node], piece_of[node_id]
-            if ends[0] == ends[1]:
-                continue
-            link = found.setdefault(ends, _Link())
-            link.is_data |= source.slot >= 0
-            copied = known.get((source.node, source.slot, node.device))
-            if copied is not None:
-                link.copies[copied] = None
-    return found
-
-
 def _written_wires(picture: Picture, piece_of: dict[int, int], passed: Set[int]) -> Iterator[Wire]:
     """Yield the wires of a written report, which has copies but no edges. Each copy leads to the lane of its target."""
-    found: dict[tuple[int, int], Amount] = {}
-    for number, copy in enumerate(picture.copies):
-        if copy.node >= 0 and copy.src != copy.dst and number not in passed:
-            key = piece_of[copy.node], copy.dst
-            found[key] = found.get(key, Amount()).plus(copy.bytes)
-    for (source, lane), amount in found.items():
+    left = (copy for number, copy in enumerate(picture.copies) if number not in passed)
+    shown = (copy for copy in left if copy.node >= 0 and copy.src != copy.dst)
+    for (source, lane), amount in amounts_by(((piece_of[copy.node], copy.dst), copy.bytes) for copy in shown).items():
         yield Wire(source, None, lane, amount)
 
 

@@ -8,10 +8,10 @@ series (`layer_*`), and long series into ranges, so that no scope has more than 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 
-from placesim.inspection.byte_amounts import Amount, sum_amounts
+from placesim.inspection.byte_amounts import Amount, merge_amounts, sum_amounts
 from placesim.inspection.picturing.likeness import Likeness
 from placesim.inspection.picturing.picture import PictureNode
 
@@ -169,24 +169,18 @@ class _Grower:
     ) -> Scope:
         # a scope folded from bodies only is itself a body, so it does not count for the enclosing scope
         is_body = is_body or (is_folded and all(isinstance(child, Scope) and child.is_body for child in children))
-        found: dict[int, Amount] = {}
         first = min((self._first(child) for child in children), default=0)
-        for child in children:
-            if isinstance(child, Scope) and child.is_body and not is_body:
-                continue
-            for device, amount in self._amounts(child):
-                found[device] = found.get(device, Amount()).combined(amount)
+        counted = (child for child in children if is_body or not (isinstance(child, Scope) and child.is_body))
+        found = merge_amounts(map(self._amounts, counted))
         return Scope(name, label, tuple(children), first, dict(sorted(found.items())), is_folded, copies, is_body)
 
     def _first(self, child: Scope | int) -> int:
         return child if isinstance(child, int) else child.first
 
-    def _amounts(self, child: Scope | int) -> Iterator[tuple[int, Amount]]:
+    def _amounts(self, child: Scope | int) -> Mapping[int, Amount]:
         if isinstance(child, Scope):
-            yield from child.by_device.items()
-        else:
-            node = self._nodes[child]
-            yield node.device, Amount(1, node.bytes or 0, node.bytes is None)
+            return child.by_device
+        return {self._nodes[child].device: Amount().plus(self._nodes[child].bytes)}
 
     # --- folding what is too much
 
@@ -239,13 +233,10 @@ class _Grower:
             levels, reach = levels + 1, reach * self._limit
         if levels == 1:
             return members
-        length = -(-len(members) // self._branches(len(members), levels))
+        branches = next(branches for branches in range(2, len(members) + 1) if branches**levels >= len(members))
+        length = -(-len(members) // branches)
         parts = [members[start : start + length] for start in range(0, len(members), length)]
         return [self._range(name, part) if len(part) > 1 else part[0] for part in parts]
-
-    @staticmethod
-    def _branches(count: int, levels: int) -> int:
-        return next(branches for branches in range(2, count + 1) if branches**levels >= count)
 
     def _range(self, name: str, part: Sequence[Scope | int]) -> Scope:
         label = f"{self._label(part[0])} … {self._label(part[-1])}"

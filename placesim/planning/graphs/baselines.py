@@ -2,16 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from placesim.planning.graphs.problem_building import GraphProblem
-
-
-def one_device(drawn: GraphProblem, device: int) -> tuple[int, ...]:
-    """Return the assignment of all groups to one device. Groups that may not run there go to a GPU, or to their first
-    choice.
-    """
-    return _by_group(drawn, lambda number: device)
 
 
 def round_robin(drawn: GraphProblem) -> tuple[int, ...]:
@@ -22,7 +15,7 @@ def round_robin(drawn: GraphProblem) -> tuple[int, ...]:
     ranked = sorted(range(len(drawn.groups)), key=lambda group: min(first[task] for task in drawn.problem.groups[group]))
     movable = [group for group in ranked if drawn.groups[group].nodes]
     of_group = {group: turn[place % len(turn)] for place, group in enumerate(movable)}
-    return _by_group(drawn, lambda number: of_group.get(number, turn[0]))
+    return _by_group(drawn, [of_group.get(number, turn[0]) for number in range(len(drawn.groups))])
 
 
 def named_baselines(drawn: GraphProblem) -> Iterator[tuple[str, tuple[int, ...]]]:
@@ -30,21 +23,21 @@ def named_baselines(drawn: GraphProblem) -> Iterator[tuple[str, tuple[int, ...]]
     devices = drawn.problem.devices
     for kind in dict.fromkeys(device.kind for device in devices):
         first = next(number for number, device in enumerate(devices) if device.kind == kind)
-        yield f"all on {drawn.devices[first].spec.type}:{drawn.devices[first].spec.id}", one_device(drawn, first)
+        yield (
+            f"all on {drawn.devices[first].spec.type}:{drawn.devices[first].spec.id}",
+            _by_group(drawn, [first] * len(drawn.groups)),
+        )
     if len(devices) > 1:
         yield "round robin", round_robin(drawn)
 
 
-def _by_group(drawn: GraphProblem, choose: Callable[[int], int]) -> tuple[int, ...]:
+def _by_group(drawn: GraphProblem, wanted: Sequence[int]) -> tuple[int, ...]:
+    """Return the assignment of each group to its wanted device, or if it may not run there, to a GPU or its first choice."""
     found = [0] * len(drawn.problem.tasks)
-    for number, (tasks, group) in enumerate(zip(drawn.problem.groups, drawn.groups, strict=True)):
-        wanted = choose(number)
-        device = wanted if wanted in group.choices else _usual(group.choices, drawn)
+    for tasks, group, own in zip(drawn.problem.groups, drawn.groups, wanted, strict=True):
+        # TensorFlow too prefers a GPU (3.4)
+        usual = next((choice for choice in group.choices if drawn.problem.devices[choice].pays), group.choices[0])
+        device = own if own in group.choices else usual
         for task in tasks:
             found[task] = device
     return tuple(found)
-
-
-def _usual(choices: Sequence[int], drawn: GraphProblem) -> int:
-    """Return a GPU if one is allowed, as TensorFlow prefers it, else the first choice."""
-    return next((choice for choice in choices if drawn.problem.devices[choice].pays), choices[0])

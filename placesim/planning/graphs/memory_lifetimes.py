@@ -41,6 +41,10 @@ class StepTasks(NamedTuple):
     def end(self) -> int:
         return self.first + len(self.executions)
 
+    def first_runs(self) -> dict[int, int]:
+        """Return the moment of each task's first execution."""
+        return {task: self.first + n for n, tasks in reversed(list(enumerate(self.tasks))) for task in tasks}
+
 
 @dataclass
 class MemoryLifetimes:
@@ -91,7 +95,7 @@ def add_scratch(
     only_on: frozenset[int],
 ) -> None:
     """Add the temporary memory of tasks on the devices `only_on`, beyond the `known` part that exists on all devices."""
-    runs = {task: step.first + n for step in steps for n, tasks in reversed(list(enumerate(step.tasks))) for task in tasks}
+    runs = {task: moment for step in steps for task, moment in step.first_runs().items()}
     for task, found in sizes.items():
         more = found - known.get(task, Counter())
         if more and task in runs:
@@ -114,13 +118,7 @@ class _Finder:
         self._steps = steps
         self._firsts = [step.first for step in steps]
         self._found = MemoryLifetimes()
-        self._first_runs: list[dict[int, int]] = []
-        for step in steps:
-            runs: dict[int, int] = {}
-            for number, tasks in enumerate(step.tasks):
-                for task in tasks:
-                    runs.setdefault(task, step.first + number)
-            self._first_runs.append(runs)
+        self._first_runs = [step.first_runs() for step in steps]
         self._reads: dict[Buffer, list[tuple[str, int]]] = {}
         for buffer, node, moment in recorder.reads:
             self._reads.setdefault(buffer, []).append((node, moment))

@@ -31,7 +31,9 @@ def annotate(file: GraphFile, planned: Mapping[str, str], device_set: DeviceSet,
     """
     asked: dict[str, str] = {}
     for number in range(MAX_ROUNDS):
-        placement = _place(assign_devices(file, asked), device_set, soft=soft)
+        placement = SessionPlacer(device_set, soft).place(assign_devices(file, asked).graph)
+        if placement.error is not None:
+            raise placement.error
         wrong = [name for name in find_misplaced_nodes(placement, planned) if name in file.graph.ids]
         if not wrong:
             return asked
@@ -41,21 +43,17 @@ def annotate(file: GraphFile, planned: Mapping[str, str], device_set: DeviceSet,
     raise InternalError(f"{wrong[0]} cannot be placed on {planned[wrong[0]]}, its planned device")
 
 
-def _place(file: GraphFile, device_set: DeviceSet, *, soft: bool) -> Placement:
-    placement = SessionPlacer(device_set, soft).place(file.graph)
-    if placement.error is not None:
-        raise placement.error
-    return placement
-
-
 def find_misplaced_nodes(placement: Placement, planned: Mapping[str, str]) -> list[str]:
     """Return the planned nodes that are on another device, in the graph's order."""
-    found = []
-    for node, device in zip(placement.graph.nodes, placement.devices, strict=True):
-        wanted = planned.get(node.name)
-        if wanted is not None and (device is None or device.name != wanted):
-            found.append(node.name)
-    return found
+    where = devices_by_name(placement)
+    names = (node.name for node in placement.graph.nodes)
+    return [name for name in names if name in planned and where.get(name) != planned[name]]
+
+
+def devices_by_name(placement: Placement) -> dict[str, str]:
+    """Return the device of each placed node, by name."""
+    places = zip(placement.graph.nodes, placement.devices, strict=True)
+    return {node.name: device.name for node, device in places if device is not None}
 
 
 def _leaders(placement: Placement, wrong: Sequence[str]) -> list[str]:

@@ -145,10 +145,7 @@ class PlanStudy:
     def before(self) -> SimulatedPlacement | None:
         """The graph's current placement if it runs and is not the plan; else the best of the others."""
         runs = [placed for placed in self.placements if placed.study is not None]
-        for label in (ANNOTATED, DEFAULT):
-            own = next((placed for placed in runs if placed.label == label), None)
-            if own is not None:
-                break
+        own = next((placed for label in (ANNOTATED, DEFAULT) for placed in runs if placed.label == label), None)
         if own is not None and own is not self.plan:
             return own
         others = (placed for placed in runs if placed is not self.plan)

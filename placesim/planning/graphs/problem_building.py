@@ -17,7 +17,6 @@ from placesim.graph.graph import Graph
 from placesim.graph.node_patterns import matcher
 from placesim.machine.inventory import Device as RealDevice
 from placesim.machine.inventory import DeviceSet
-from placesim.machine.timelines.bandwidth_sharing import byte_seconds, route_latency
 from placesim.ops.categories import CONSTANTS, VARIABLES
 from placesim.placement.colocation import ColocationGraph
 from placesim.placement.grouping import build_groups
@@ -473,10 +472,7 @@ class _ProblemBuilder:
         choices: Sequence[tuple[int, frozenset[int]]],
     ) -> Iterable[ProblemTask]:
         """Yield the tasks with infinite times on the devices that their groups may not use; see `_choice_kinds`."""
-        of_task = [0] * len(tasks)
-        for number, group in enumerate(groups):
-            for member in group:
-                of_task[member] = number
+        of_task = {member: number for number, group in enumerate(groups) for member in group}
         for number, task in enumerate(tasks):
             allowed = movable[of_task[number]].choices
             allowing = [(kind, members <= set(allowed)) for kind, members in choices]
@@ -498,10 +494,8 @@ class _ProblemBuilder:
     def _ways(self) -> tuple[tuple[DeviceLink, ...], ...]:
         """Return the transfer times between all devices, with each transfer alone on its route."""
         layout = self._layout()
-        return tuple(
-            tuple(DeviceLink(route_latency(links, layout.links), byte_seconds(links, layout.links)) for links, _ in row)
-            for row in layout.routes
-        )
+        devices = range(len(self._devices))
+        return tuple(tuple(layout.way(source, target) for target in devices) for source in devices)
 
     def _layout(self) -> MachineLayout:
         places, machine = self._places, self._machine

@@ -12,7 +12,7 @@ from placesim.machine.device_names import DeviceName, format_spec, parse_runtime
 from placesim.machine.inventory import DeviceSet
 from placesim.placement.placer import Placement
 from placesim.placement.session_placer import SessionPlacer
-from placesim.planning.graphs.plan_annotations import find_misplaced_nodes
+from placesim.planning.graphs.plan_annotations import devices_by_name, find_misplaced_nodes
 
 _ROUNDS = 6
 _MAX_DEPTH = 64
@@ -39,8 +39,7 @@ def text_by_name(text: str, base: GraphFile, planned: Placement, *, soft: bool) 
 
     Raise UneditableText if the text cannot be changed, and GraphFileError if it is invalid.
     """
-    places = zip(planned.graph.nodes, planned.devices, strict=True)
-    where = {node.name: device.name for node, device in places if device is not None and node.name in base.graph.ids}
+    where = {name: device for name, device in devices_by_name(planned).items() if name in base.graph.ids}
     words = {device.name: request_text(request(device.name, planned.device_set)) for device in planned.device_set.devices}
     moved: set[str] = set()
     written = text

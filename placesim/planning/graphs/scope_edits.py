@@ -32,7 +32,7 @@ from placesim.machine.device_names import ANY, DeviceName, enclose, parse_python
 from placesim.machine.inventory import DeviceSet
 from placesim.placement.placer import Placement
 from placesim.placement.session_placer import SessionPlacer
-from placesim.planning.graphs.plan_annotations import find_misplaced_nodes
+from placesim.planning.graphs.plan_annotations import devices_by_name, find_misplaced_nodes
 from placesim.planning.graphs.problem_building import possible_devices
 from placesim.planning.graphs.requests_by_name import request, request_text
 
@@ -107,7 +107,6 @@ class _ScopeEditor:
         self._device_set = device_set
         self._soft = soft
         self._file = base.graph.file
-        self._wraps = True
         self._specs = {device.name: request(device.name, device_set) for device in device_set.devices}
         self._graph = self._read(text)
         own = self._place(base.graph)
@@ -118,8 +117,8 @@ class _ScopeEditor:
         # the placement of initializer groups does not matter, and follows from the variables
         initializers = EditableText(text).initializers
         waits = {node.name for node in self._graph.nodes if node.location in initializers}
-        self._target = {name: device for name, device in _devices(planned).items() if name not in waits}
-        self._default = _devices(own) if own.error is None and soft else None
+        self._target = {name: device for name, device in devices_by_name(planned).items() if name not in waits}
+        self._default = devices_by_name(own) if own.error is None and soft else None
         self._choices = _choices(own) if self._default is not None else {}
         self._members: dict[int, list[str]] = {}
         for node in self._graph.nodes:
@@ -143,14 +142,9 @@ class _ScopeEditor:
         for _ in range(_ROUNDS):
             edited = self._edited()
             wrong = self._wrong(self._place(self._read(edited)))
-            if wrong is None:
-                if self._default is None:
-                    return None
-                self._default = None
-                continue
-            if not wrong:
+            if wrong == []:
                 return edited
-            if not self._require(wrong):
+            if wrong is None or not self._require(wrong):
                 if self._default is None:
                     return None
                 self._default = None
@@ -191,7 +185,7 @@ class _ScopeEditor:
         for _ in range(_ROUNDS):
             texts = EditableText(self._text)
             rules = _Rules(self._target, self._held, frozenset(self._required), self._default, self._choices, self._specs)
-            choice = _Choice(texts, self._graph, rules, wraps=self._wraps)
+            choice = _Choice(texts, self._graph, rules)
             clashes = choice.settle()
             if not clashes:
                 return wrap_runs(texts.with_devices(choice.devices), choice.runs)
@@ -212,11 +206,10 @@ class _Clash(NamedTuple):
 class _Choice:
     """Chooses the entries that request devices, and the runs of entries that get a new scope with a request."""
 
-    def __init__(self, texts: EditableText, graph: Graph, rules: _Rules, *, wraps: bool) -> None:
+    def __init__(self, texts: EditableText, graph: Graph, rules: _Rules) -> None:
         self._texts = texts
         self._rules = rules
         self._nodes = graph.nodes
-        self._wraps = wraps
         self._next = 0
         self._times: Counter[int] = Counter()
         self._scopes_of: dict[int, list[NodeEntry]] = {}
@@ -312,7 +305,7 @@ class _Choice:
 
     def _wrapping(self, entries: list[NodeEntry], copies: Sequence[_Copy]) -> list[str]:
         """Return the possible devices of a new scope around entries of a list; the first is ABSENT, for no scope."""
-        if not self._wraps or any(copy.context is None for copy in copies) or not self._texts.can_wrap(entries):
+        if any(copy.context is None for copy in copies) or not self._texts.can_wrap(entries):
             return [ABSENT]
         return [ABSENT, *map(self._word, sorted({device for copy in copies for use in copy.uses for device in use.wanted}))]
 
@@ -403,7 +396,7 @@ class _Choice:
         if asked is None or _follows(node):
             return True
         target = rules.target[node.name]
-        is_exact = all(mine is None or mine == own for mine, own in zip(rules.specs[target], asked, strict=True))
+        is_exact = rules.specs[target].matches(asked)
         held = rules.held.get(node.name)
         if held is not None:
             return is_exact or asked == held
@@ -453,7 +446,7 @@ def _within(own: str | None, context: _Context) -> _Context:
 def _fits(asked: DeviceName, device: str) -> bool:
     full = parse_runtime_name(device)
     assert full is not None
-    return all(mine is None or mine == own for mine, own in zip(asked, full, strict=True))
+    return asked.matches(full)
 
 
 def _follows(node: Node) -> bool:
@@ -506,12 +499,4 @@ def _choices(placement: Placement) -> dict[str, frozenset[str]]:
         name: frozenset(devices[number].name for number in group.choices)
         for group in possible_devices(placement)
         for name in group.nodes
-    }
-
-
-def _devices(placement: Placement) -> dict[str, str]:
-    return {
-        node.name: device.name
-        for node, device in zip(placement.graph.nodes, placement.devices, strict=True)
-        if device is not None
     }

@@ -70,13 +70,13 @@ def _fill(problem: PlanningProblem) -> list[int] | None:
     If parts must be contiguous, all groups go to one device.
     """
     loads, left = [0.0] * len(problem.devices), [device.capacity for device in problem.devices]
-    found = [0] * len(problem.tasks)
     if problem.needs_contiguous:
         whole = ([device] * len(problem.tasks) for device in range(len(loads)))
         fitting = [
             devices for devices in whole if can_run_all(problem, devices) and not find_overfull_devices(problem, devices)
         ]
         return min(fitting, key=lambda devices: load_plan(problem, devices).value, default=None)
+    found = [0] * len(problem.groups)
     for group in sorted(range(len(problem.groups)), key=lambda group: -problem.held[group]):
         held, seconds = problem.held[group], problem.group_seconds[group]
         rooms = [n for n in range(len(loads)) if held <= left[n] and problem.can_run(group, n)]
@@ -85,9 +85,8 @@ def _fill(problem: PlanningProblem) -> list[int] | None:
         device = min(rooms, key=lambda n: loads[n] + seconds[problem.devices[n].kind])
         loads[device] += seconds[problem.devices[device].kind]
         left[device] -= held
-        for task in problem.groups[group]:
-            found[task] = device
-    return found
+        found[group] = device
+    return [found[group] for group in problem.group_of]
 
 
 class _Round:

@@ -239,9 +239,7 @@ class _Pass:
                 if self.foresees:
                     self._move_early(task, device)
                 continue
-            elif kind == _BEGUN:
-                pass
-            else:
+            elif kind == _MOVED:
                 self._moved(task, device)
                 continue
             for reader in readers[task]:
@@ -517,20 +515,17 @@ class _Passes:
         before = self._best.devices if self._best else ()
         found = self._machine.run(self._units[number], weights, self._search.random, before, pinned, self._is_late)
         self._search.spend(1)
-        if found is None:
-            if not pinned:
-                self._tried.append((math.inf, number, weights))
-            return
-        model, devices = found
-        if model > self._least[bool(pinned)] * (WORSE_PINNED if pinned else WORSE):
-            if not pinned:
-                self._tried.append((model, number, weights))
-            return
-        self._least[bool(pinned)] = min(model, self._least[bool(pinned)])
-        plan = self._measured.plan(devices)
+        plan, value = None, math.inf
+        if found is not None:
+            value, devices = found
+            least = self._least[bool(pinned)]
+            if value <= least * (WORSE_PINNED if pinned else WORSE):
+                self._least[bool(pinned)] = min(value, least)
+                plan = self._measured.plan(devices)
+                value = plan.value
         if not pinned:
-            self._tried.append((plan.value, number, weights))
-        if self._best is None or plan.value < self._best.value:
+            self._tried.append((value, number, weights))
+        if plan is not None and (self._best is None or plan.value < self._best.value):
             self._best = plan
             self._good.append(weights)
             yield plan

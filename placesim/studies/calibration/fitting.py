@@ -6,7 +6,7 @@ Each group's figures are fitted by least squares of relative errors; none is neg
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from statistics import quantiles
 from typing import Any, NamedTuple
 
@@ -96,7 +96,8 @@ def _not_negative(matrix: Numbers, wanted: Numbers) -> tuple[float, Numbers]:
     width = matrix.shape[1]
     best: tuple[float, Numbers] = (float(wanted @ wanted), np.zeros(width))
     square, side = matrix.T @ matrix, matrix.T @ wanted
-    for columns in map(list, _subsets(width)):
+    subsets = (itertools.combinations(range(width), count) for count in range(1, width + 1))
+    for columns in map(list, itertools.chain.from_iterable(subsets)):
         try:
             found = np.linalg.solve(square[np.ix_(columns, columns)], side[columns])
         except np.linalg.LinAlgError:  # two columns are linearly dependent
@@ -109,11 +110,6 @@ def _not_negative(matrix: Numbers, wanted: Numbers) -> tuple[float, Numbers]:
             full[columns] = found
             best = left, full
     return best
-
-
-def _subsets(width: int) -> Iterator[tuple[int, ...]]:
-    for count in range(1, width + 1):
-        yield from itertools.combinations(range(width), count)
 
 
 def fit_families(samples: Sequence[Sample], profile: HostProfile) -> dict[str, MeasuredFigure]:

@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from placesim.core.process.workers import Process
 from placesim.runtime.cluster.connection_settings import Connection
 from placesim.studies.sweeping.processes import ProcessCount
 from placesim.studies.sweeping.row_simulation import SweepJob
@@ -32,11 +31,7 @@ def spread_processes(connection: Connection, job: SweepJob, most: int | None = N
 
     with open_cluster(connection) as cluster:
         asking = RemoteProcessPool(cluster, "placesim.studies.sweeping.worker", make_portable_job(job), answers_once=True)
-
-        def open_there(told: SweepJob) -> Process:
-            return asking.open()
-
-        yield ProcessCount(most or _AHEAD * sum(offer.threads for offer in cluster.offers), open_there)
+        yield ProcessCount(most or _AHEAD * sum(offer.threads for offer in cluster.offers), lambda told: asking.open())
 
 
 def make_portable_job(job: SweepJob) -> SweepJob:

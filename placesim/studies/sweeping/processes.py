@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Generator, Sequence
 from contextlib import suppress
 from queue import SimpleQueue
@@ -64,11 +63,6 @@ def run_combinations(
         crew.end()
 
 
-def number_of_processors() -> int:
-    """Return the number of processors that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 class _ProcessThreads:
     """Threads that each control a process. The queue `done` gets an outcome for each combination."""
 
@@ -99,7 +93,9 @@ class _ProcessThreads:
             values = self._combinations[index]
             try:
                 process = process or self._open()
-                outcome = _ask(process, values)
+                process.tell(values)
+                outcome = process.answer()
+                assert isinstance(outcome, RowOutcome)
             except UnavailableError as error:  # the cluster has no more room for processes
                 self.done.put(error)
                 return
@@ -130,13 +126,6 @@ class _ProcessThreads:
         with self._lock:
             self._processes.discard(process)
         process.close()
-
-
-def _ask(process: Process, values: tuple[Value, ...]) -> RowOutcome:
-    process.tell(values)
-    found = process.answer()
-    assert isinstance(found, RowOutcome)
-    return found
 
 
 def _lost(values: tuple[Value, ...], process: Process | None, error: Exception) -> RowOutcome:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
+from itertools import chain
 from typing import NamedTuple
 
 from placesim.core.errors import PlacesimError
@@ -77,10 +78,7 @@ class SweepRun:
     def in_order(self, hands: ProcessCount) -> Iterator[SweepRow]:
         """Yield each row when it and all rows before it are finished."""
         at = 0
-        for _ in self.run(hands):
+        for _ in chain(self.run(hands), [None]):  # the last turn yields rows that were known from the start
             while at in self.rows:
                 yield self.rows[at]
                 at += 1
-        while at in self.rows:
-            yield self.rows[at]
-            at += 1

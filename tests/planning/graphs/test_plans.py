@@ -8,12 +8,14 @@ from typing import Any
 import pytest
 
 from placesim.core.errors import UsageError
+from placesim.formats.device_annotations import assign_devices
 from placesim.formats.sources.loading import LoadedGraph, load
 from placesim.machine.options import SimulationOptions, make_options
 from placesim.placement.session_placer import SessionPlacer
+from placesim.planning.graphs.plan_annotations import clear_requests
 from placesim.planning.graphs.plan_comparison import Aim, PlanMeasure, PlanStudy
 from placesim.planning.portfolio import Effort
-from placesim.studies.plan_study import study_plan, write_planned_file
+from placesim.studies.plan_study import study_plan
 from placesim.studies.simulation.simulation import SimulationStage, simulate
 from placesim.studies.time_study import study_time
 from tests.planning.graphs.networks import first_layers, recorded_graph
@@ -38,7 +40,8 @@ def check_places(
     """The law: what is written is placed as planned, and its step takes what the plan says."""
     if study.plan is None or study.plan.study is None:
         return
-    file = write_planned_file(loaded, study, free)
+    assert loaded.file is not None
+    file = assign_devices(clear_requests(loaded.file, free), study.asked)
     report = simulate(loaded, made, SimulationStage.PARTITIONED)
     devices = report.prepared[-1].placement
     placed = SessionPlacer(devices.device_set, devices.groups.soft).place(file.graph)
