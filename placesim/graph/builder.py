@@ -76,7 +76,8 @@ class ScopedGraphBuilder:
         self.registry = registry
         self.variables: dict[int, VariableNodes] = {}
         self.prefix = ""
-        self._names_in_use: dict[str, int] = {}
+        self.names_in_use: dict[str, int] = {}
+        """Lower-case full names of nodes and scopes, with the number of requests for each."""
         self._device = ANY
         self._device_text = ""
         self._device_texts: dict[str | None, str] = {}
@@ -227,18 +228,13 @@ class ScopedGraphBuilder:
 
     # --- names ------------------------------------------------------------------------------------------------------
 
-    @property
-    def names_in_use(self) -> dict[str, int]:
-        """Return the lower-case full names of nodes and scopes, with the number of requests for each."""
-        return self._names_in_use
-
     def unique_name(self, name: str) -> str:
         """Return the full name that a node or scope of this name gets, and mark it as used (2.3.2)."""
         full = self.prefix + name
         key = full.lower()
         if key == full:
             key = full
-        in_use = self._names_in_use
+        in_use = self.names_in_use
         count = in_use.get(key, 0)
         in_use[key] = count + 1
         if not count:
@@ -292,7 +288,7 @@ class ScopedGraphBuilder:
 
     def note_name(self, full_name: str) -> None:
         """Mark a full name as used."""
-        self._names_in_use.setdefault(full_name.lower(), 1)
+        self.names_in_use.setdefault(full_name.lower(), 1)
 
     # --- nodes ------------------------------------------------------------------------------------------------------
 
@@ -352,7 +348,7 @@ class ScopedGraphBuilder:
     ) -> Node:
         """Add a node like `add`, with a name that `claim_name` returned."""
         self._location = location
-        operands = self._operands(inputs)
+        operands = list(map(self._operand, inputs))
         if all(operand.__class__ is Operand for operand in operands):
             known = tuple(operand[0] for operand in operands), tuple(operand[1] for operand in operands)
             return self.add_resolved(op, full_name, *known, self.intern(op, attrs), controls, location)
@@ -381,7 +377,7 @@ class ScopedGraphBuilder:
         key = (op, id(attrs), slots, *[all_nodes[i].signature for i in nodes])
         found = self._bindings.get(key)
         if found is None:
-            binding = self._bind(op, full_name, self._operands(list(map(TensorRef, nodes, slots))), attrs)
+            binding = self._bind(op, full_name, list(map(self.operand, nodes, slots)), attrs)
             given = self.intern(op, binding.attrs)
             found = self._bindings[key] = (given, self._signature(op, given), attrs)
         return self._append(full_name, found[0], found[1], nodes, slots, controls, location, device)
@@ -406,9 +402,6 @@ class ScopedGraphBuilder:
 
     def _signature(self, op: str, attrs: Attrs) -> Signature:
         return self.graph.signatures.signature(op, attrs)
-
-    def _operands(self, inputs: Sequence[Input]) -> list[Operand | VariableNodes | Any]:
-        return [self._operand(item) for item in inputs]
 
     def _operand(self, item: Input) -> Any:
         if isinstance(item, Node):
@@ -439,8 +432,8 @@ class ScopedGraphBuilder:
     @contextmanager
     def attempt(self) -> Iterator[None]:
         """Remove the nodes and names added inside if the block raises."""
-        added, names = len(self.graph), self._names_in_use
-        self._names_in_use = layer = _NamesOver(names)
+        added, names = len(self.graph), self.names_in_use
+        self.names_in_use = layer = _NamesOver(names)
         try:
             yield
         except BaseException:
@@ -449,7 +442,7 @@ class ScopedGraphBuilder:
         else:
             names.update(layer)
         finally:
-            self._names_in_use = names
+            self.names_in_use = names
 
     def _forget_from(self, count: int) -> None:
         for node in self.graph.nodes[count:]:
@@ -510,7 +503,7 @@ class ScopedGraphBuilder:
         if self._colocation or self._class_attr or True in signature.input_is_ref:
             device, attrs = self._colocate(signature, attrs, nodes, device)
         if self._controllers:
-            controls = self._add_scope_controls(nodes, controls)
+            controls = (*controls, *self.scope_controls(nodes))
         if len(controls) > 1:
             controls = tuple(sorted(dict.fromkeys(controls), key=lambda i: graph.nodes[i].name))
         all_nodes = graph.nodes
@@ -553,9 +546,6 @@ class ScopedGraphBuilder:
         if labels:
             attrs = self.intern(signature.op, {**attrs, "_class": labels})
         return device, attrs
-
-    def _add_scope_controls(self, nodes: tuple[int, ...], controls: tuple[int, ...]) -> tuple[int, ...]:
-        return (*controls, *self.scope_controls(nodes))
 
     def scope_controls(self, nodes: tuple[int, ...]) -> tuple[int, ...]:
         """Return the control inputs that the open scopes give a new node whose inputs are `nodes`.
