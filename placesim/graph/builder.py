@@ -196,12 +196,9 @@ class ScopedGraphBuilder:
 
         A name that ends in `/` enters exactly that scope, and an empty name enters the root.
         """
-        saved = self.prefix
-        self.prefix = self.open_scope(name)
-        try:
-            yield self.prefix
-        finally:
-            self.prefix = saved
+        prefix = self.open_scope(name)
+        with self._at_prefix(prefix):
+            yield prefix
 
     def open_scope(self, name: str | None) -> str:
         """Return the prefix that `name_scope` would give."""
@@ -239,6 +236,7 @@ class ScopedGraphBuilder:
         in_use[key] = count + 1
         if not count:
             return full
+        # requests are counted by lower-case name, so c, c, C give c, c_1, C_2 (2.3.2)
         base = key
         while key in in_use:
             key = f"{base}_{count}"
@@ -423,7 +421,7 @@ class ScopedGraphBuilder:
         if "Tout" not in attrs and (types := result_types(op, attrs, self.graph.functions)) is not None:
             attrs = {**attrs, "Tout": types}
         try:
-            with self._scope_of(full_name):
+            with self._at_prefix(full_name + "/"):
                 return bind(definition, attrs, operands, self._convert)
         except GraphBuildError:
             self._forget_from(added)
@@ -458,9 +456,9 @@ class ScopedGraphBuilder:
         return definition
 
     @contextmanager
-    def _scope_of(self, full_name: str) -> Iterator[None]:
+    def _at_prefix(self, prefix: str) -> Iterator[None]:
         saved = self.prefix
-        self.prefix = full_name + "/"
+        self.prefix = prefix
         try:
             yield
         finally:
@@ -481,6 +479,7 @@ class ScopedGraphBuilder:
     def _read(self, variable: VariableNodes) -> int:
         if variable.kind == "ref":
             return variable.value
+        # a read made by a conversion requests no device, even inside a device scope (12.2)
         with self.colocate_with((), ignore_existing=True):
             handle = TensorRef(variable.node, 0)
             return self.add("ReadVariableOp", [handle], attrs={"dtype": variable.dtype}, location=self._location).id
@@ -537,6 +536,7 @@ class ScopedGraphBuilder:
         """
         ref_inputs = [node for node, is_ref in zip(nodes, signature.input_is_ref, strict=True) if is_ref]
         stack = [*reversed(ref_inputs), *self._colocation]
+        # a scope for a reference input hides the enclosing devices, like any colocation scope (2.2.1, 2.2.9)
         device = "" if ref_inputs else device
         labels = self._class_attr if "_class" not in attrs else None
         if stack:
