@@ -51,6 +51,8 @@ class PlacesimError(Exception):
 
     code: ClassVar[str] = ""
     exit_code: ClassVar[int] = 2
+    known_as: ClassVar[str] = ""
+    """Name of the class for TensorFlow's users, if it differs from the name here."""
 
     def __init__(
         self, message: str, *, node: str | None = None, location: Location | None = None, device: str | None = None
@@ -71,7 +73,7 @@ class PlacesimError(Exception):
     @property
     def type_name(self) -> str:
         """Return the name of the class as TensorFlow's users know it."""
-        return type(self).__name__
+        return self.known_as or type(self).__name__
 
     def __str__(self) -> str:
         return self.message
@@ -92,11 +94,7 @@ class Interruption(PlacesimError):
     """Ctrl-C, reported like an error so that the report keeps the results up to that moment."""
 
     exit_code = 130
-
-    @property
-    def type_name(self) -> str:
-        """Return the name shown in reports."""
-        return "Interrupted"
+    known_as = "Interrupted"
 
 
 class GraphFileError(PlacesimError):
@@ -120,38 +118,27 @@ class GraphBuildError(PlacesimError, ValueError):
     """ValueError that TensorFlow's Python raises while a graph is built."""
 
     exit_code = 1
-
-    @property
-    def type_name(self) -> str:
-        return "ValueError"
+    known_as = "ValueError"
 
 
 class RequestError(PlacesimError, ValueError):
     """ValueError that TensorFlow's Python raises for an invalid fetch or feed."""
 
-    @property
-    def type_name(self) -> str:
-        return "ValueError"
+    known_as = "ValueError"
 
 
 class SessionUsageError(PlacesimError, RuntimeError):
     """RuntimeError that TensorFlow's Python raises for a misused session."""
 
     exit_code = 1
-
-    @property
-    def type_name(self) -> str:
-        return "RuntimeError"
+    known_as = "RuntimeError"
 
 
 class DefectError(PlacesimError):
     """A bug in placesim, and the place in the code that detected it; no graph should cause it."""
 
     exit_code = 70  # EX_SOFTWARE of sysexits.h
-
-    @property
-    def type_name(self) -> str:
-        return "InternalError"
+    known_as = "InternalError"
 
 
 class OpError(PlacesimError):

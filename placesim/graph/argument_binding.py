@@ -55,9 +55,7 @@ class InputError(GraphBuildError):
 class InputTypeError(InputError):
     """An invalid input for which TensorFlow's Python raises TypeError."""
 
-    @property
-    def type_name(self) -> str:
-        return "TypeError"
+    known_as = "TypeError"
 
 
 class AttrError(GraphBuildError):
@@ -101,19 +99,15 @@ class _Binder:
         self.inferred_from: dict[str, str] = {}
 
     def bind(self) -> OpBinding:
-        self._check_given()
+        for name, value in self.attrs.items():
+            if name in self.definition.attrs:
+                self._check_attr(self.definition.attrs[name], value)
         counts = self._counts()
         operands: list[Operand] = []
         for arg, count in zip(self.definition.inputs, counts, strict=True):
             operands += self._bind_arg(arg, len(operands), count)
         self._check_complete()
         return OpBinding(tuple(operands), self._without_defaults())
-
-    def _check_given(self) -> None:
-        for name, value in self.attrs.items():
-            attr = self.definition.attrs.get(name)
-            if attr is not None:
-                self._check_attr(attr, value)
 
     def _check_attr(self, attr: AttrDef, value: AttrValue) -> None:
         op, is_list = self.definition.name, attr.type.startswith("list(")

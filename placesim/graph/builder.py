@@ -76,7 +76,8 @@ class ScopedGraphBuilder:
         self.registry = registry
         self.variables: dict[int, VariableNodes] = {}
         self.prefix = ""
-        self._names_in_use: dict[str, int] = {}
+        self.names_in_use: dict[str, int] = {}
+        """Lower-case full names of nodes and scopes, with the number of requests for each."""
         self._device = ANY
         self._device_text = ""
         self._device_texts: dict[str | None, str] = {}
@@ -195,12 +196,9 @@ class ScopedGraphBuilder:
 
         A name that ends in `/` enters exactly that scope, and an empty name enters the root.
         """
-        saved = self.prefix
-        self.prefix = self.open_scope(name)
-        try:
-            yield self.prefix
-        finally:
-            self.prefix = saved
+        prefix = self.open_scope(name)
+        with self._at_prefix(prefix):
+            yield prefix
 
     def open_scope(self, name: str | None) -> str:
         """Return the prefix that `name_scope` would give."""
@@ -227,22 +225,18 @@ class ScopedGraphBuilder:
 
     # --- names ------------------------------------------------------------------------------------------------------
 
-    @property
-    def names_in_use(self) -> dict[str, int]:
-        """Return the lower-case full names of nodes and scopes, with the number of requests for each."""
-        return self._names_in_use
-
     def unique_name(self, name: str) -> str:
         """Return the full name that a node or scope of this name gets, and mark it as used (2.3.2)."""
         full = self.prefix + name
         key = full.lower()
         if key == full:
             key = full
-        in_use = self._names_in_use
+        in_use = self.names_in_use
         count = in_use.get(key, 0)
         in_use[key] = count + 1
         if not count:
             return full
+        # requests are counted by lower-case name, so c, c, C give c, c_1, C_2 (2.3.2)
         base = key
         while key in in_use:
             key = f"{base}_{count}"
@@ -292,7 +286,7 @@ class ScopedGraphBuilder:
 
     def note_name(self, full_name: str) -> None:
         """Mark a full name as used."""
-        self._names_in_use.setdefault(full_name.lower(), 1)
+        self.names_in_use.setdefault(full_name.lower(), 1)
 
     # --- nodes ------------------------------------------------------------------------------------------------------
 
@@ -352,7 +346,7 @@ class ScopedGraphBuilder:
     ) -> Node:
         """Add a node like `add`, with a name that `claim_name` returned."""
         self._location = location
-        operands = self._operands(inputs)
+        operands = list(map(self._operand, inputs))
         if all(operand.__class__ is Operand for operand in operands):
             known = tuple(operand[0] for operand in operands), tuple(operand[1] for operand in operands)
             return self.add_resolved(op, full_name, *known, self.intern(op, attrs), controls, location)
@@ -381,7 +375,7 @@ class ScopedGraphBuilder:
         key = (op, id(attrs), slots, *[all_nodes[i].signature for i in nodes])
         found = self._bindings.get(key)
         if found is None:
-            binding = self._bind(op, full_name, self._operands(list(map(TensorRef, nodes, slots))), attrs)
+            binding = self._bind(op, full_name, list(map(self.operand, nodes, slots)), attrs)
             given = self.intern(op, binding.attrs)
             found = self._bindings[key] = (given, self._signature(op, given), attrs)
         return self._append(full_name, found[0], found[1], nodes, slots, controls, location, device)
@@ -407,9 +401,6 @@ class ScopedGraphBuilder:
     def _signature(self, op: str, attrs: Attrs) -> Signature:
         return self.graph.signatures.signature(op, attrs)
 
-    def _operands(self, inputs: Sequence[Input]) -> list[Operand | VariableNodes | Any]:
-        return [self._operand(item) for item in inputs]
-
     def _operand(self, item: Input) -> Any:
         if isinstance(item, Node):
             return self.operand(item.id, 0)
@@ -430,7 +421,7 @@ class ScopedGraphBuilder:
         if "Tout" not in attrs and (types := result_types(op, attrs, self.graph.functions)) is not None:
             attrs = {**attrs, "Tout": types}
         try:
-            with self._scope_of(full_name):
+            with self._at_prefix(full_name + "/"):
                 return bind(definition, attrs, operands, self._convert)
         except GraphBuildError:
             self._forget_from(added)
@@ -439,8 +430,8 @@ class ScopedGraphBuilder:
     @contextmanager
     def attempt(self) -> Iterator[None]:
         """Remove the nodes and names added inside if the block raises."""
-        added, names = len(self.graph), self._names_in_use
-        self._names_in_use = layer = _NamesOver(names)
+        added, names = len(self.graph), self.names_in_use
+        self.names_in_use = layer = _NamesOver(names)
         try:
             yield
         except BaseException:
@@ -449,7 +440,7 @@ class ScopedGraphBuilder:
         else:
             names.update(layer)
         finally:
-            self._names_in_use = names
+            self.names_in_use = names
 
     def _forget_from(self, count: int) -> None:
         for node in self.graph.nodes[count:]:
@@ -465,9 +456,9 @@ class ScopedGraphBuilder:
         return definition
 
     @contextmanager
-    def _scope_of(self, full_name: str) -> Iterator[None]:
+    def _at_prefix(self, prefix: str) -> Iterator[None]:
         saved = self.prefix
-        self.prefix = full_name + "/"
+        self.prefix = prefix
         try:
             yield
         finally:
@@ -488,6 +479,7 @@ class ScopedGraphBuilder:
     def _read(self, variable: VariableNodes) -> int:
         if variable.kind == "ref":
             return variable.value
+        # a read made by a conversion requests no device, even inside a device scope (12.2)
         with self.colocate_with((), ignore_existing=True):
             handle = TensorRef(variable.node, 0)
             return self.add("ReadVariableOp", [handle], attrs={"dtype": variable.dtype}, location=self._location).id
@@ -510,7 +502,7 @@ class ScopedGraphBuilder:
         if self._colocation or self._class_attr or True in signature.input_is_ref:
             device, attrs = self._colocate(signature, attrs, nodes, device)
         if self._controllers:
-            controls = self._add_scope_controls(nodes, controls)
+            controls = (*controls, *self.scope_controls(nodes))
         if len(controls) > 1:
             controls = tuple(sorted(dict.fromkeys(controls), key=lambda i: graph.nodes[i].name))
         all_nodes = graph.nodes
@@ -544,6 +536,7 @@ class ScopedGraphBuilder:
         """
         ref_inputs = [node for node, is_ref in zip(nodes, signature.input_is_ref, strict=True) if is_ref]
         stack = [*reversed(ref_inputs), *self._colocation]
+        # a scope for a reference input hides the enclosing devices, like any colocation scope (2.2.1, 2.2.9)
         device = "" if ref_inputs else device
         labels = self._class_attr if "_class" not in attrs else None
         if stack:
@@ -553,9 +546,6 @@ class ScopedGraphBuilder:
         if labels:
             attrs = self.intern(signature.op, {**attrs, "_class": labels})
         return device, attrs
-
-    def _add_scope_controls(self, nodes: tuple[int, ...], controls: tuple[int, ...]) -> tuple[int, ...]:
-        return (*controls, *self.scope_controls(nodes))
 
     def scope_controls(self, nodes: tuple[int, ...]) -> tuple[int, ...]:
         """Return the control inputs that the open scopes give a new node whose inputs are `nodes`.

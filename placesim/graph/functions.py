@@ -233,8 +233,7 @@ class _TensorNames:
         return tuple(data)
 
     def _controls(self, node: NodeDef, start: int) -> Iterator[str]:
-        for index in range(start, len(node.inputs)):
-            text = node.inputs[index]
+        for index, text in enumerate(node.inputs[start:], start):
             if not text.startswith("^"):
                 raise _body_error(f"Expected input[{index}] == '{text}' to be a control input.", node)
             yield self.resolve(text)

@@ -18,7 +18,7 @@ from placesim.core.errors import Location
 from placesim.core.releases import CURRENT
 from placesim.ops.attributes import Attrs, AttrValue, as_held_by_kernel
 from placesim.ops.categories import MERGES, NEXT_ITERATIONS
-from placesim.ops.definitions import ArgDef, OpDef
+from placesim.ops.definitions import OpDef
 from placesim.ops.registry import Registry, load_registry
 
 COLUMNS = 4096
@@ -212,12 +212,11 @@ class SignatureTable:
                 deciding[name] = attrs[name]
             elif name in definition.attrs and definition.attrs[name].has_default:
                 deciding[name] = definition.attrs[name].default
-        inputs, outputs = (_arg_types(args, deciding) for args in (definition.inputs, definition.outputs))
+        inputs, outputs = (
+            [(dtype, arg.is_ref) for arg in args for dtype in arg.dtypes(deciding)]
+            for args in (definition.inputs, definition.outputs)
+        )
         return Signature(op, definition, deciding, inputs, outputs)
-
-
-def _arg_types(args: Sequence[ArgDef], attrs: Attrs) -> list[tuple[DataType, bool]]:
-    return [(dtype, arg.is_ref) for arg in args for dtype in arg.dtypes(attrs)]
 
 
 def _function_types(args: Sequence[FunctionArg], attrs: Attrs) -> list[tuple[DataType, bool]]:
@@ -398,12 +397,9 @@ class Graph:
         return True
 
     def _inputs_to_wait_for(self, node: Node) -> int:
-        if self._is_loop_merge(node):
-            return 1 + len(node.control_inputs)
-        return len(node.input_nodes) + len(node.control_inputs)
-
-    def _is_loop_merge(self, node: Node) -> bool:
-        return node.op in MERGES and any(self.nodes[i].op in NEXT_ITERATIONS for i in node.input_nodes)
+        # a Merge of a loop does not wait for the next iteration, which depends on it (6.5.2)
+        is_loop_merge = node.op in MERGES and any(self.nodes[i].op in NEXT_ITERATIONS for i in node.input_nodes)
+        return (1 if is_loop_merge else len(node.input_nodes)) + len(node.control_inputs)
 
     def is_back_edge(self, source: int, node: Node) -> bool:
         """Whether an input closes a loop: from a `NextIteration` into a `Merge`."""

@@ -102,6 +102,7 @@ def _add_parts(
         if is_constant and kind == "ref":
             value = builder.constant(tensor, name="initial_value")
         elif value is None:
+            # the initial value is made before the variable and requests no device (12.1.2)
             with builder.device(None), builder.name_scope("Initializer"):
                 if is_constant:
                     value = builder.constant(tensor, name="initial_value")
@@ -257,6 +258,7 @@ def add_global_initializer(builder: ScopedGraphBuilder, name: str = "init", loca
         if len(by_device) == 1:
             ((device, targets),) = by_device.items()
             return _add_group(builder, device, targets, scope, location)
+        # the order of the groups is that of the device names, not of the variables (12.1.3)
         groups = [_add_group(builder, device, targets, None, location) for device, targets in sorted(by_device.items())]
         with builder.control_dependencies(groups):
             return builder.add("NoOp", name=scope, location=location)

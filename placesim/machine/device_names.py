@@ -175,6 +175,9 @@ def _python_int(text: str) -> int:
         raise GraphBuildError(str(error)) from None
 
 
+_TYPE_FIELD = DeviceName._fields.index("type")
+
+
 def merge_specs(target: DeviceName, other: DeviceName, soft: bool = False, override: bool = False) -> DeviceName:
     """Return `target` merged with `other` (1.4.7).
 
@@ -183,39 +186,20 @@ def merge_specs(target: DeviceName, other: DeviceName, soft: bool = False, overr
     """
     if target == other or other == ANY:
         return target
-    job, replica, task, kind, index = target
-    if None not in (job, other.job) and job != other.job:
-        raise MergeConflict(_conflict("jobs", DeviceName(job, replica, task, kind, index), other))
-    job = other.job if job is None else job
-    if None not in (replica, other.replica) and replica != other.replica:
-        raise MergeConflict(_conflict("replicas", DeviceName(job, replica, task, kind, index), other))
-    replica = other.replica if replica is None else replica
-    if None not in (task, other.task) and task != other.task:
-        raise MergeConflict(_conflict("tasks", DeviceName(job, replica, task, kind, index), other))
-    task = other.task if task is None else task
-    if other.type is not None:
-        if kind is not None and kind != other.type:
-            if override:
-                kind = other.type
-            elif soft:
-                return DeviceName(job, replica, task)
-            else:
-                raise MergeConflict(_conflict("types", DeviceName(job, replica, task, kind, index), other))
-        kind = other.type
-    if other.id is not None:
-        if index is not None and index != other.id:
-            if override:
-                index = other.id
-            elif soft:
-                return DeviceName(job, replica, task, kind)
-            else:
-                raise MergeConflict(_conflict("ids", DeviceName(job, replica, task, kind, index), other))
-        index = other.id
-    return DeviceName(job, replica, task, kind, index)
-
-
-def _conflict(plural: str, target: DeviceName, other: DeviceName) -> str:
-    return f"Cannot merge devices with incompatible {plural}: '{target}' and '{other}'"
+    merged = list(target)
+    for at, plural in enumerate(("jobs", "replicas", "tasks", "types", "ids")):
+        mine, theirs = merged[at], other[at]
+        can_give_way = at >= _TYPE_FIELD
+        if theirs is None or mine == theirs:
+            continue
+        if mine is None or (can_give_way and override):
+            merged[at] = theirs
+        elif can_give_way and soft:
+            return DeviceName(*merged[:at])  # type: ignore[arg-type]
+        else:
+            so_far = DeviceName(*merged)  # type: ignore[arg-type]
+            raise MergeConflict(f"Cannot merge devices with incompatible {plural}: '{so_far}' and '{other}'")
+    return DeviceName(*merged)  # type: ignore[arg-type]
 
 
 def enclose(inner: DeviceName, outer: DeviceName) -> DeviceName:

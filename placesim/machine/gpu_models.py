@@ -27,7 +27,6 @@ from typing import Any, Literal, NamedTuple, cast
 from placesim.core.suggestions import SIMILAR_AMONG_FEW, did_you_mean
 
 MIB = 1 << 20
-GIB = 1 << 30
 T = 10**12
 G = 10**9
 MemoryKind = Literal["stacked", "planar", "checked"]

@@ -177,13 +177,15 @@ class SimulationOptions:
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """`shape` by name.  Raise UsageError for an invalid shape."""
         given = self.shape.items() if isinstance(self.shape, Mapping) else map(_split_shape, self.shape)
-        return {name: _dims(name, dims) for name, dims in given}
+        expected = "dimensions of 0 or more"
+        return {name: tuple(_whole_number(dim, MAX_DIM, f"shape of {name}", expected) for dim in dims) for name, dims in given}
 
     @property
     def loop_counts(self) -> dict[str, int]:
         """`iterations` by name.  Raise UsageError for an invalid number."""
         given = self.iterations.items() if isinstance(self.iterations, Mapping) else map(_split_count, self.iterations)
-        return {name: _count(name, count) for name, count in given}
+        expected = f"a number from 0 to {MAX_ITERATIONS}"
+        return {name: _whole_number(count, MAX_ITERATIONS, f"iterations of {name}", expected) for name, count in given}
 
 
 class OptionValues(TypedDict, total=False):
@@ -313,35 +315,24 @@ def _check_saving(options: SimulationOptions) -> None:
 
 
 def _split_shape(text: str) -> tuple[str, Sequence[Any]]:
-    name, found, dims = text.rpartition("=")
-    if not found or not name:
+    name, _, dims = text.rpartition("=")
+    if not name:
         raise UsageError(f"wrong shape: got '{text}', expected NAME=1,2,3")
     return name, dims.split(",") if dims else ()
 
 
 def _split_count(text: str) -> tuple[str, Any]:
-    name, found, count = text.rpartition("=")
-    if not found or not name:
+    name, _, count = text.rpartition("=")
+    if not name:
         raise UsageError(f"wrong iterations: got '{text}', expected NAME=N")
     return name, count
 
 
-def _count(name: str, given: Any) -> int:
+def _whole_number(given: Any, most: int, option: str, expected: str) -> int:
     text = str(given).strip()
-    if isinstance(given, bool) or not (text.isascii() and text.isdecimal() and len(text) < 20) or int(text) > MAX_ITERATIONS:
-        raise UsageError(f"wrong iterations of {name}: got '{text}', expected a number from 0 to {MAX_ITERATIONS}")
+    if not (text.isascii() and text.isdecimal() and len(text) < 20) or int(text) > most:
+        raise UsageError(f"wrong {option}: got '{text}', expected {expected}")
     return int(text)
-
-
-def _dims(name: str, dims: Sequence[Any]) -> tuple[int, ...]:
-    found = []
-    for dim in dims:
-        is_number = isinstance(dim, int) and not isinstance(dim, bool)
-        text = str(dim).strip()
-        if not (is_number or (text.isascii() and text.isdecimal() and len(text) < 20)) or not 0 <= int(text) <= MAX_DIM:
-            raise UsageError(f"wrong shape of {name}: got '{text}', expected dimensions of 0 or more")
-        found.append(int(text))
-    return tuple(found)
 
 
 def check_named(what: str, given: str, known: Sequence[str]) -> None:

@@ -181,13 +181,9 @@ def _tie(groups: ColocationGraph, call: Node, nodes: Sequence[_OutsideMember]) -
         if other.reader is not None:
             join_edge(groups, nodes[0].node, other.reader, Cause.FUNCTION, call.name)
         else:
-            _join(groups, nodes[0].node, other.node, call)
-
-
-def _join(groups: ColocationGraph, x: int, y: int, call: Node) -> None:
-    conflict = groups.join(x, y, Cause.FUNCTION, call.name)
-    if conflict is not None:
-        raise InvalidArgumentError(conflict_message(groups, conflict), node=groups.graph.nodes[y].name)
+            conflict = groups.join(nodes[0].node, other.node, Cause.FUNCTION, call.name)
+            if conflict is not None:
+                raise InvalidArgumentError(conflict_message(groups, conflict), node=groups.graph.nodes[other.node].name)
 
 
 def _limit(groups: ColocationGraph, node_id: int, inside: Constraints) -> None:

@@ -5,6 +5,7 @@ This is TensorFlow's `NcclReplacePass`, which runs on the placed graph before th
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -70,9 +71,10 @@ class _Replacement:
         op: str,
         attrs: dict[str, object],
         device: Device | None,
-        data: list[tuple[EditableNode, int]] | None = None,
+        data: Sequence[tuple[EditableNode, int]] = (),
+        control: Iterable[EditableNode] = (),
     ) -> EditableNode:
-        node = self.edited.add(name, op, attrs, "", data or ())
+        node = self.edited.add(name, op, attrs, "", data, control)
         self.devices[id(node)] = device
         return node
 
@@ -98,8 +100,8 @@ class _Replacement:
             "reduction": node.attrs["reduction"],
             "num_devices": len(node.data),
             "shared_name": node.name,
+            "T": node.attrs["T"],
         }
-        attrs["T"] = node.attrs["T"]
         kept = next((source for source, _ in node.data if self._device(source) is own), None)
         if kept is None:
             raise InvalidArgumentError("No input tensor uses the same device as the NcclReduce op", node=node.name)
@@ -107,18 +109,13 @@ class _Replacement:
         sources.remove(kept)
         ends = self._take_out(node)
         for number, source in enumerate(sources, 1):
-            send = self._add(f"{node.name}Send_{number}", "_NcclReduceSend", attrs, self._device(source), [(source, 0)])
-            self._wait(send, control)
+            device = self._device(source)
+            send = self._add(f"{node.name}Send_{number}", "_NcclReduceSend", attrs, device, [(source, 0)], control)
             for end in ends:
                 self.edited.control(send, end.node)
-        receive = self._add(f"{node.name}Recv", "_NcclReduceRecv", attrs, own, [(kept, 0)])
-        self._wait(receive, control)
+        receive = self._add(f"{node.name}Recv", "_NcclReduceRecv", attrs, own, [(kept, 0)], control)
         for end in ends:
             self._connect(receive, 0, end)
-
-    def _wait(self, node: EditableNode, control: list[EditableNode]) -> None:
-        for source in control:
-            self.edited.control(source, node)
 
     # --- broadcasts
 
@@ -139,8 +136,7 @@ class _Replacement:
                 self._connect(*source, end)
             return
         attrs: dict[str, object] = {"num_devices": len(by_device), "shared_name": node.name, "T": node.attrs["T"]}
-        send = self._add(f"{node.name}Send", "_NcclBroadcastSend", attrs, own, [source])
-        self._wait(send, control)
+        send = self._add(f"{node.name}Send", "_NcclBroadcastSend", attrs, own, [source], control)
         own_name = own.name if own else ""
         for end in by_device.get(own_name, ()):
             if end.slot >= 0:
@@ -160,16 +156,14 @@ class _Replacement:
         shape: Shape = node.attrs["shape"]
         prefix = f"{source[0].name}/Shape"
         is_known = shape.dims is not None and all(dim >= 0 for dim in shape.dims)
-        shared = None if is_known else self._add_shape(prefix, node, source)
+        shape_attrs: dict[str, object] = {"out_type": INT32, "T": node.attrs["T"]}
+        shared = None if is_known else self._add(prefix, "Shape", shape_attrs, self._device(node), [source])
         for name, ends in sorted(by_device.items(), key=lambda pair: self.first_use[pair[0]]):
             device = self.placed.device_set.by_name[name]
             known = shared or self._add_known_shape(f"{prefix}{numbers[name]}", shape, device)
             receive = self._add(f"{node.name}Recv_{numbers[name]}", "_NcclBroadcastRecv", attrs, device, [(known, 0)])
             for end in ends:
                 self._connect(receive, 0, end)
-
-    def _add_shape(self, name: str, node: EditableNode, source: tuple[EditableNode, int]) -> EditableNode:
-        return self._add(name, "Shape", {"out_type": INT32, "T": node.attrs["T"]}, self._device(node), [source])
 
     def _add_known_shape(self, name: str, shape: Shape, device: Device) -> EditableNode:
         value = TensorValue(INT32, np.array(shape.dims, np.int32))

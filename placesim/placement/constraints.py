@@ -131,7 +131,9 @@ def merge_constraints(mine: Constraints, theirs: Constraints, soft: bool, type_o
     if assigned != ANY or resource != ANY:
         requested = requested.specialised_by(assigned).specialised_by(resource)
     types = intersect_types(mine.types, theirs.types, type_order)
-    result = _shared((requested, assigned, resource), types, mine, theirs)
+    specs = requested, assigned, resource
+    equal = (found for found in (mine, theirs) if found.types == types and found.specs == specs)
+    result = next(equal, None) or Constraints(*specs, types)
     theirs.merged = (mine, result)
     return result
 
@@ -163,14 +165,6 @@ class TieConflict(Exception):  # never reaches users: it becomes TensorFlow's me
         super().__init__(kind)
         self.kind = kind
         self.ends = (one, two)
-
-
-def _shared(specs: tuple[DeviceName, DeviceName, DeviceName], types: SupportedTypes, *known: Constraints) -> Constraints:
-    """Return an equal known object, else a new one."""
-    for found in known:
-        if found.types == types and found.specs == specs:
-            return found
-    return Constraints(*specs, types)
 
 
 def intersect_types(target: SupportedTypes, other: SupportedTypes, type_order: Sequence[str]) -> SupportedTypes:

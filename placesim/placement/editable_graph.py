@@ -107,11 +107,17 @@ class EditableGraph:
     def control_readers(self, node: EditableNode) -> list[EditableNode]:
         return [reader for reader, position in node.readers if position < 0]
 
+    def replace(self, node: EditableNode, outputs: Sequence[tuple[EditableNode, int]], executed: EditableNode) -> None:
+        """Let the readers of a node read these outputs, and its control readers wait for `executed`. Remove the node."""
+        for reader, position in self.data_readers(node):
+            self.reconnect(reader, position, *outputs[reader.data[position][1]])
+        for reader in self.control_readers(node):
+            self.control(executed, reader)
+        self.remove(node)
+
     def remove(self, node: EditableNode) -> None:
         """Remove a node with its edges; its outgoing data edges must be removed first."""
-        for source, _ in node.data:
-            source.readers = [(n, p) for n, p in source.readers if n is not node]
-        for source in node.control:
+        for source in (*(source for source, _ in node.data), *node.control):
             source.readers = [(n, p) for n, p in source.readers if n is not node]
         for reader in self.control_readers(node):
             del reader.control[node]

@@ -313,11 +313,12 @@ class _Finder:
         self._taken.update(prefix + scope for scope in _scopes_under({node.name for node in calling}, graph))
         for node in calling:
             device = placement.devices[node.id]
-            for attr, function in called_functions(node) if device is not None else ():
-                homes = () if device is None else tuple(_homes(placement, node, attr, function, device.name))
-                name = "" if device is None else device.name
-                caller = prefix + node.name
-                yield _Call(path_of_body(caller, function.name), caller, node, function, name, homes, depth)
+            if device is None:
+                continue
+            caller = prefix + node.name
+            for attr, function in called_functions(node):
+                homes = tuple(_homes(placement, node, attr, function, device.name))
+                yield _Call(path_of_body(caller, function.name), caller, node, function, device.name, homes, depth)
 
 
 def calls_bodies(node: Node) -> bool:

@@ -70,11 +70,8 @@ def lower_functional_ops(edited: EditableGraph) -> None:
 
 
 def _lower(edited: EditableGraph, node: EditableNode, keep_fetchable: bool) -> None:
-    if node.op in IFS:
-        branches = [node.attrs["else_branch"], node.attrs["then_branch"]]
-        _Conditional(edited, node, branches).lower(keep_fetchable)
-    elif node.op in CASES:
-        _Conditional(edited, node, list(node.attrs["branches"])).lower(keep_fetchable)
+    if node.op in IFS or node.op in CASES:
+        _Conditional(edited, node).lower(keep_fetchable)
     elif node.op in WHILES:
         _Loop(edited, node).lower(keep_fetchable)
 
@@ -89,17 +86,18 @@ class _Conditional:
     `If` has two branches in the order else, then.  Its names and the order of its new nodes differ from those of `Case`.
     """
 
-    def __init__(self, edited: EditableGraph, node: EditableNode, branches: Sequence[FunctionName]) -> None:
+    def __init__(self, edited: EditableGraph, node: EditableNode) -> None:
         self.edited = edited
         self.node = node
-        self.branches = branches
         self.is_if = node.op in IFS
+        attrs = node.attrs
+        self.branches = [attrs["else_branch"], attrs["then_branch"]] if self.is_if else list(attrs["branches"])
         self.selector = node.data[0]
         if self.is_if:
             then_name, else_name = self._name("then"), self._name("else")
             self.call_names = [else_name, then_name]
         else:
-            self.call_names = [self._name(f"branch{i}") for i in range(len(branches))]
+            self.call_names = [self._name(f"branch{i}") for i in range(len(self.branches))]
 
     def _name(self, infix: str) -> str:
         return self.edited.new_name(f"{self.node.name}/{infix}")
@@ -133,10 +131,7 @@ class _Conditional:
             slot = reader.data[position][1]
             if slot >= count:
                 raise missing_output(node.name, IDENTITY_N if count else "NoOp", count, slot)
-            edited.reconnect(reader, position, merges[slot], 0)
-        for reader in edited.control_readers(node):
-            edited.control(executed, reader)
-        edited.remove(node)
+        edited.replace(node, outputs, executed)
 
     def _merged(self, nodes: Sequence[EditableNode]) -> list[EditableNode]:
         """Return the branches in the order in which they are merged: for `If`, then comes before else."""
@@ -243,11 +238,7 @@ class _Loop:
             attrs = {"T": output_dtype(body, i, "NextIteration")}
             following = self._add("next_iteration", "NextIteration", attrs, merges[i].device, [(body, i)], [body])
             edited.reconnect(merges[i], 1, following, 0)
-        for reader, position in edited.data_readers(node):
-            edited.reconnect(reader, position, *outputs[reader.data[position][1]])
-        for reader in edited.control_readers(node):
-            edited.control(executed, reader)
-        edited.remove(node)
+        edited.replace(node, outputs, executed)
 
     def _add_enters(self) -> list[EditableNode]:
         node = self.node
@@ -332,18 +323,13 @@ class _Inlining:
         if entry is not None:
             for identity in inputs:
                 edited.control(entry, identity)
-        outputs = self._outputs(copies)
+        outputs: list[Output] = [(output, 0) for output in self._outputs(copies)]
         leaving = self._no_op("output_control_node", [copies[i] for i in self.body.control_results])
         # without side effects in the body, the call's readers could run before the nodes that the call waits for
         if not leaving.control and entry is not None:
             edited.control(entry, leaving)
-        for reader, position in edited.data_readers(caller):
-            edited.reconnect(reader, position, outputs[reader.data[position][1]], 0)
-        for reader in edited.control_readers(caller):
-            edited.control(leaving, reader)
-        fetchable: list[Output] = [(output, 0) for output in outputs] if keep_fetchable else []
-        _add_substitute(edited, caller, fetchable, [leaving])
-        edited.remove(caller)
+        edited.replace(caller, outputs, leaving)
+        _add_substitute(edited, caller, outputs if keep_fetchable else [], [leaving])
 
     def _no_op(self, infix: str, control: Sequence[EditableNode]) -> EditableNode:
         name = self.edited.new_name(f"Func/{self.caller.name}/{infix}")
@@ -395,7 +381,7 @@ class _Inlining:
         if not self.rules.keeps_labels_of_bodies:
             attrs.pop("_class", None)
         elif isinstance(attrs.get("_class"), tuple):
-            attrs["_class"] = tuple(map(self._label, attrs["_class"], [inputs] * len(attrs["_class"])))
+            attrs["_class"] = tuple(self._label(label, inputs) for label in attrs["_class"])
         return attrs
 
     def _label(self, label: str, inputs: Sequence[EditableNode]) -> str:

@@ -57,7 +57,7 @@ def replace_parallel_concats(edited: EditableGraph) -> None:
             for i, source in enumerate(node.data)
         ]
         identity = edited.add(node.name, "Identity", {"T": dtype}, node.device, [(start, 0)], updates)
-        _replace(edited, node, identity)
+        edited.replace(node, [(identity, 0)], identity)
 
 
 def replace_accumulations(edited: EditableGraph) -> None:
@@ -65,9 +65,10 @@ def replace_accumulations(edited: EditableGraph) -> None:
     for node in [n for n in edited.nodes if n.op == "AccumulateNV2" and not n.removed]:
         if _is_in_loop(node):
             attrs = {"N": node.attrs["N"], "T": node.attrs["T"]}
-            _replace(edited, node, edited.add(node.name, "AddN", attrs, node.device, node.data, node.control))
+            made = edited.add(node.name, "AddN", attrs, node.device, node.data, node.control)
         else:
-            _replace(edited, node, _accumulate(edited, node))
+            made = _accumulate(edited, node)
+        edited.replace(node, [(made, 0)], made)
 
 
 def _accumulate(edited: EditableGraph, node: EditableNode) -> EditableNode:
@@ -104,15 +105,6 @@ def _is_in_loop(node: EditableNode) -> bool:
                 seen.add(id(source))
                 waiting.append(source)
     return False
-
-
-def _replace(edited: EditableGraph, node: EditableNode, other: EditableNode) -> None:
-    """Make all readers of a node read the first output of another, and remove the node."""
-    for reader, position in edited.data_readers(node):
-        edited.reconnect(reader, position, other, 0)
-    for reader in edited.control_readers(node):
-        edited.control(other, reader)
-    edited.remove(node)
 
 
 def isolate_resource_calls(edited: EditableGraph) -> None:

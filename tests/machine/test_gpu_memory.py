@@ -16,10 +16,11 @@ from placesim.core.errors import (
     UsageError,
 )
 from placesim.machine.gpu_memory import GpuLogLine, GpuProcess, gpu_memory_limit, visible_gpus
-from placesim.machine.gpu_models import GIB, GPU_MODELS, MIB, GpuModel
+from placesim.machine.gpu_models import GPU_MODELS, MIB, GpuModel
 from placesim.machine.gpu_options import DeviceOptions, GpuEnvironment, GpuOptions, VirtualDevices
 from placesim.machine.inventory import MAX_DEVICES, Device, TaskInventory, build_devices
 
+GIB = 1 << 30
 K20M = GPU_MODELS["Tesla K20m"]
 P4 = GPU_MODELS["Tesla P4"]
 V = VirtualDevices

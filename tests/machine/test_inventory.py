@@ -9,10 +9,11 @@ import pytest
 from placesim.core.errors import NotFoundError
 from placesim.machine.device_names import ANY, DeviceName, parse_python_spec
 from placesim.machine.gpu_memory import describe_gpu
-from placesim.machine.gpu_models import DEFAULT_MODEL, GIB, GPU_MODELS
+from placesim.machine.gpu_models import DEFAULT_MODEL, GPU_MODELS
 from placesim.machine.gpu_options import DeviceOptions, GpuOptions
 from placesim.machine.inventory import CPU_MEMORY_BYTES, DeviceSet, TaskInventory, build_devices
 
+GIB = 1 << 30
 LOCAL = "/job:localhost/replica:0/task:0/device:"
 WORKER = DeviceName("worker", 0, 0)
 CLUSTER = (TaskInventory(cpu=1, gpu=2, job="worker", tasks=2), TaskInventory(job="ps"))

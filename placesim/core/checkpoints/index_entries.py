@@ -113,11 +113,8 @@ def _shape(name: str, fields: Fields) -> tuple[int, ...]:
 
 
 def _region(name: str, fields: Fields, rank: int) -> Region:
-    extents = tuple(_extent(parse(part)) for part in messages(fields, 1))
+    parts = map(parse, messages(fields, 1))
+    extents = tuple(Extent(number(part, 1), number(part, 2) if has_number(part, 2) else FULL) for part in parts)
     if len(extents) != rank or any(extent.start < 0 or extent.length < FULL for extent in extents):
         raise DataLossError(f"Invalid slice of tensor {name}")
     return extents
-
-
-def _extent(fields: Fields) -> Extent:
-    return Extent(number(fields, 1), number(fields, 2) if has_number(fields, 2) else FULL)

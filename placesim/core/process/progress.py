@@ -61,12 +61,8 @@ def watch_progress(watcher: ProgressWatcher) -> Iterator[None]:
         _current.reset(token)
 
 
-def _uncounted() -> tuple[int, int | None]:
-    return 0, None
-
-
 @contextmanager
-def report_stage(what: str, look: Look = _uncounted) -> Iterator[None]:
+def report_stage(what: str, look: Look = lambda: (0, None)) -> Iterator[None]:
     """Register a stage of work that takes a noticeable time; it lasts until the block ends."""
     watcher = _current.get()
     if watcher is None:

@@ -170,9 +170,11 @@ class _Loop:
                     if free[place] == room[place]:
                         since[place] = now
                     free[place] -= 1
-                    if crowded[place] is not None:
+                    cores = crowded[place]
+                    if cores is not None:
                         starts[phase] = now
-                        self._share_cores(place, phase)
+                        cores.begin(now, phase, seconds[phase], plan.asked[phase])
+                        self._watch_cores(place, cores)
                         continue
                 starts[phase] = now
                 heappush(events, (now + seconds[phase], phase))
@@ -230,13 +232,6 @@ class _Loop:
         if cores is not None:
             self._watch_cores(place, cores)
 
-    def _share_cores(self, place: int, phase: int) -> None:
-        """Start a phase on cores that may be oversubscribed."""
-        cores = self.crowded[place]
-        assert cores is not None
-        cores.begin(self.now, phase, self.plan.seconds[phase], self.plan.asked[phase])
-        self._watch_cores(place, cores)
-
     def _watch_cores(self, place: int, cores: _CrowdedCores) -> None:
         time = cores.end_of_first()
         if time != cores.next_end:
@@ -248,8 +243,7 @@ class _Loop:
         """Send a ready transfer, or queue it at its streams until all are free."""
         streams = self.plan.streams[phase]
         if all(self.free[stream] and not self.queues[stream] for stream in streams):
-            self._take(streams)
-            self._send(phase)
+            self._send(phase, streams)
             return
         self.queued_at[phase] = self.now
         for stream in streams:
@@ -267,17 +261,14 @@ class _Loop:
         if self.queued_at.pop(phase) < self.now:
             last = [self.ended_last[stream] for stream in streams]
             self.waited_for[phase] = max([before for before in last if before != NOWHERE], key=self.ends.__getitem__)
-        self._take(streams)
-        self._send(phase)
+        self._send(phase, streams)
         return True
 
-    def _take(self, streams: Sequence[int]) -> None:
-        """Reserve all streams of a transfer."""
+    def _send(self, phase: int, streams: Sequence[int]) -> None:
+        """Reserve the streams of a transfer, and start it."""
         for stream in streams:
             self.free[stream] = 0
             self.since[stream] = self.now
-
-    def _send(self, phase: int) -> None:
         self.starts[phase] = self.now
         seconds = self.plan.seconds[phase]
         if seconds != SHARED:

@@ -53,10 +53,10 @@ class Scopes:
 
     def unique_name(self, name: str, mark_as_used: bool = True) -> str:
         """The name that an op or scope would get here."""
-        used = self.builder._names_in_use
+        used = self.builder.names_in_use
         before = dict(used) if not mark_as_used else used
         found = self.builder.unique_name(name)
-        self.builder._names_in_use = before
+        self.builder.names_in_use = before
         return found
 
     _name_stack = property(get_name_scope)
