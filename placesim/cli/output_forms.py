@@ -155,7 +155,7 @@ def check_page_file(option: str, path: str | None) -> None:
 
 def _unknown_ending(option: str, path: str, forms: Sequence[Form[Any]]) -> UsageError:
     known = ", ".join(f"{form.endings[0]} ({form.name})" for form in forms if form.endings)
-    also = ", or any other with --format" if len(forms) > 1 else ""
+    also = ", or --format with any other extension" if len(forms) > 1 else ""
     return UsageError(f"cannot infer a format from {path} in {option}: got no known extension, expected one of {known}{also}")
 
 
