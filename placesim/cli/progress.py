@@ -99,8 +99,7 @@ class TerminalProgress:
         """Draw a bar for each counter: the completed count, and the total if known.
 
         Each counter divides one unit of the counter before it, as minutes divide an hour. So together they give the completed
-        share of the whole. `began`
-        is the start time; by default, it is when something was first shown.
+        share of the whole. `began` is the start time; by default, it is when something was first shown.
         """
         if not self._is_shown:
             return

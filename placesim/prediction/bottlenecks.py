@@ -24,8 +24,8 @@ SIMULATED_TASKS = 1_000_000
 class _Candidate(NamedTuple):
     """A part of the step whose time is set to 0, to see how much faster the step would be.
 
-    `on_path` is its time on the critical path and `in_all` its total time, in seconds.  `free` returns the
-    step's plan with this part's time set to 0.
+    `on_path` is its time on the critical path and `in_all` its total time, in seconds.  `free` returns the step's plan with
+    this part's time set to 0.
     """
 
     kind: str
