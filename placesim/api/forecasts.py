@@ -28,9 +28,9 @@ Number = TypeVar("Number", int, float)
 def simulate(source: Source, *, steps: int | None = None, **options: Unpack[OptionValues]) -> TimeReport:
     """Predict the time of a graph's steps on the machine.
 
-    `steps` repeats the last step that many times. No kernel is computed, so all sizes must be known: `shape` and `batch` set
-    those of placeholders. Raises the errors of the command line. If a device runs out of memory, the exception's `report` has
-    the times without memory limits.
+    `steps` repeats the last step that many times. No kernel is executed, so all sizes must be known: `shape` and `batch` set
+    those of placeholders. Raises the same errors as `placesim simulate`. If a device runs out of memory, the exception's
+    `report` has the times without memory limits.
     """
     from placesim.report.time_report import TimeReport
     from placesim.studies.time_study import study_time
@@ -113,8 +113,8 @@ def plan(
     same plan. It uses `jobs` processes, which run on the Dask cluster at the address `scheduler` if that is given. They do not
     import the caller's script. With `page`, the report has an HTML page.
 
-    Raises the errors of the command line. These include ResourceExhaustedError if nothing fits, with remedies in its `report`,
-    and UsageError for an invalid value.
+    Raises the same errors as `placesim plan`. These include ResourceExhaustedError if nothing fits, with remedies in its
+    `report`, and UsageError for an invalid value.
     """
     from placesim.core.errors import ResourceExhaustedError
     from placesim.planning.graphs.plan_comparison import Aim, PlanMeasure

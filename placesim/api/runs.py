@@ -46,7 +46,7 @@ def run(
 
     With `engine="dask"`, it runs on workers of a Dask cluster. These are the workers of a `scheduler`, assigned to devices by
     `worker` (`DEVICE=ADDRESS`, or a mapping), or new ones on this machine. Options are named like the command line's flags.
-    Raises the errors of the command line; the exception's `report` has the results up to the error.
+    Raises the same errors as `placesim run`; the exception's `report` has the results up to the error.
     """
     chosen = make_options(options)
     bindings = worker.items() if isinstance(worker, Mapping) else ()

@@ -99,8 +99,8 @@ source_options = together(
         "--layer-assignment",
         metavar="RULES",
         default="",
-        help="Devices of an ONNX model's layers: 'gpu:1(encoder); cpu(=head)' matches names that begin with encoder, and "
-        "the name head.",
+        help="Devices of an ONNX model's layers: 'gpu:1(encoder); cpu(=head)' puts names that begin with encoder on GPU 1, "
+        "and the name head on the CPU.",
     ),
     source_option(
         "--allow-unknown",
@@ -111,7 +111,8 @@ source_options = together(
     source_option(
         "--until",
         type=Word(UNTIL),
-        help="Stop a Python script before its first step, or at its end (default: first-run); its arguments follow `--`.",
+        help="Stop a Python script before its first step, or at its end (default: first-run). Arguments of the script "
+        "follow `--`.",
     ),
 )
 """Options for reading a source, and for changing its device requests."""

@@ -153,9 +153,14 @@ def check_page_file(option: str, path: str | None) -> None:
         raise _unknown_ending(option, path, pages)
 
 
+def _ending_and_name(form: Form[Any]) -> str:
+    ending: str = form.endings[0]
+    return ending if ending == f".{form.name}" else f"{ending} ({form.name})"
+
+
 def _unknown_ending(option: str, path: str, forms: Sequence[Form[Any]]) -> UsageError:
-    known = ", ".join(f"{form.endings[0]} ({form.name})" for form in forms if form.endings)
-    also = ", or any other with --format" if len(forms) > 1 else ""
+    known = ", ".join(_ending_and_name(form) for form in forms if form.endings)
+    also = ", or --format with any other extension" if len(forms) > 1 else ""
     return UsageError(f"cannot infer a format from {path} in {option}: got no known extension, expected one of {known}{also}")
 
 

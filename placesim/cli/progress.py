@@ -98,8 +98,8 @@ class TerminalProgress:
     def show(self, counts: Mapping[str, tuple[int, int | None]], began: float | None = None) -> None:
         """Draw a bar for each counter: the completed count, and the total if known.
 
-        Each counter covers one unit of the counter before it, so together they give the completed share of the whole. `began`
-        is the start time; by default, it is when something was first shown.
+        Each counter divides one unit of the counter before it, as minutes divide an hour. So together they give the completed
+        share of the whole. `began` is the start time; by default, it is when something was first shown.
         """
         if not self._is_shown:
             return
@@ -202,7 +202,7 @@ def write_beside_bar() -> Iterator[None]:
 
 
 def _share(counts: Sequence[tuple[int, int | None]]) -> float:
-    """Return the completed share, from 0 to 1, of counts that each cover one unit of the previous count."""
+    """Return the completed share, from 0 to 1. Each count divides one unit of the count before it."""
     share, part = 0.0, 1.0
     for done, total in counts:
         part /= total or 1

@@ -129,9 +129,9 @@ class ReportWriter:
         if self._filters:
             from placesim.report.log_filter import find_unmatched_patterns
 
-            expected = "a node's name or id, a pattern or a scope that ends in '/'"
+            expected = "a node's name or id, a pattern, or a scope that ends in '/'"
             for pattern in find_unmatched_patterns(report, self._filters):
-                complain(f"no node matches --log-filter: got '{pattern}', expected {expected}\n")
+                complain(f"no node matches '{pattern}' in --log-filter: expected {expected}\n")
         if report.annotations is not None and self._format.tells_annotations:
             complain(_annotations_line(report.annotations))
         for message in report.warnings:

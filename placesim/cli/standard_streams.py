@@ -94,7 +94,7 @@ def settle_output() -> None:
 
 
 def check_lost_output(error: OSError) -> None:
-    """Handle an error of standard output. Does nothing more if its reader has gone.
+    """Handle an error of writing to standard output. Ignores the error if the reader of the pipe has gone.
 
     Raises UsageError for a failed write, and any other error again.
     """

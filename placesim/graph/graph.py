@@ -406,8 +406,8 @@ class Graph:
         return node.op in MERGES and self.nodes[source].op in NEXT_ITERATIONS
 
     def in_order(self, order: Sequence[int]) -> Graph:
-        """Return the graph with only the nodes of `order`, renumbered: node `order[i]` becomes i. `order` must have their
-        inputs.
+        """Return the graph with only the nodes of `order`, renumbered: node `order[i]` becomes i. `order` must also
+        have all inputs of these nodes.
         """
         if order == range(len(self)):
             return self

@@ -176,7 +176,7 @@ class _Group:
         return _Group(self.kind, self.scope(), [holder for part in parts for holder in part.members], True)
 
     def parts(self) -> list[_Group]:
-        """Return the child scopes and single buffers of the common scope."""
+        """Return the parts of the scope that all buffers share: its child scopes, and its own buffers."""
         start = len(scope) + 1 if (scope := self.scope()) else 0
         found: dict[tuple[str, int], list[Holder]] = {}
         for number, holder in enumerate(self.members):

@@ -126,7 +126,7 @@ class Snapshot:
         return NO_BODIES if self.live is None else self.live.bodies
 
     def matcher(self, patterns: Sequence[str]) -> Callable[[PlacedNode], bool]:
-        """Return a function that says whether a node matches a pattern: by name, by id, or by path before lowering."""
+        """Return a function that says whether a node's name, id, or path before its function was lowered matches a pattern."""
         bodies = self.bodies
         meant = [found for pattern in patterns for found in dict.fromkeys((pattern, bodies.standing_for(pattern)))]
         matches = matcher(meant, self.handles)

@@ -89,7 +89,7 @@ def checked(row: Any, kinds: Kinds, at: str) -> dict[str, Any]:
 
 
 def checked_rows(document: Mapping[str, Any], part: str, kinds: Kinds) -> list[dict[str, Any]]:
-    """Return the checked rows of a part that is a list. Raises WrongPartError."""
+    """Check the rows of a part that must be a list, and return them. Raises WrongPartError for a wrong part or row."""
     rows = document.get(part)
     if not isinstance(rows, list):
         raise refusal(part, rows, "a list")

@@ -72,10 +72,11 @@ class HostProfile:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class HostModel:
-    """A host: its cores, and the float32 operations and bytes of memory per second of all cores together; 0 is unknown.
+    """A host: its number of cores, and the float32 operations and memory bytes per second that all cores together reach.
 
-    `rates` are operations per second by other types.  `dispatch` and `launch` are the seconds to start a node and a GPU kernel.
-    `inter_op_threads` is the number of nodes that run at once unless a config sets it; 0 means one per core.
+    A value of 0 means unknown. `rates` are operations per second by other types.  `dispatch` and `launch` are the seconds to
+    start a node and a GPU kernel. `inter_op_threads` is the number of nodes that run at once unless a config sets it; 0 means
+    one per core.
     """
 
     name: str = ""

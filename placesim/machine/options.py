@@ -306,9 +306,9 @@ def _check_saving(options: SimulationOptions) -> None:
     if not options.is_saved:
         return
     if options.checkpoint is None:
-        purpose = "restart from" if options.restart else "write"
+        option = "--restart" if options.restart else "--checkpoint-every"
         expected = "--checkpoint (in Python: `checkpoint`) with a prefix of file names, such as out/model"
-        raise UsageError(f"no checkpoint to {purpose}: got no prefix, expected {expected}")
+        raise UsageError(f"{option} needs a prefix for checkpoints: got none, expected {expected}")
     if Path(options.checkpoint).is_dir() or not Path(options.checkpoint).name:
         name = Path(options.checkpoint) / "model"
         raise UsageError(f"checkpoint prefix is a directory: got {options.checkpoint}, expected a prefix such as {name}")

@@ -61,7 +61,7 @@ def join_edge(groups: ColocationGraph, source: int, node: Node, cause: Cause, de
 
 
 def tying_slots(signature: Signature, ties_datasets: bool = True) -> tuple[tuple[int, bool], ...]:
-    """Return the inputs through which a node may join its source, each with whether this holds only for datasets."""
+    """Return the inputs whose source may join the node's colocation group; the flag says that only a dataset joins."""
     tied = () if signature.op in FREE_OF_RESOURCES else signature.tied_inputs
     if not ties_datasets or VARIANT not in signature.input_dtypes or not is_dataset_op(signature.definition):
         return tuple((slot, False) for slot in tied)

@@ -15,7 +15,7 @@ from placesim.placement.input_checks import check_edges, check_new_inputs
 
 
 class EditableGraph:
-    """The nodes of a graph in the order of their runtime ids, which can be changed.
+    """A graph that can be changed: its nodes, in the order of their runtime ids.
 
     `origin` is the origin that new nodes get (`Graph.origins`).
     """

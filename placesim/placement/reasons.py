@@ -109,7 +109,7 @@ class Reasons:
 
     @cached_property
     def _placed_first(self) -> dict[int, int]:
-        """Member of each group whose device the others took: the first non-generator or assigned member, else the first."""
+        """For each group, the member that was placed first: the first assigned or non-generator one, else the first of all."""
         nodes, assigned = self._groups.graph.nodes, self._groups.assigned
 
         def leader(members: tuple[int, ...]) -> int:

@@ -91,9 +91,9 @@ def peak_plan(problem: PlanningProblem, devices: Sequence[int]) -> Plan:
 def least_peak(problem: PlanningProblem) -> float:
     """Return a lower bound of the highest peak of any assignment.
 
-    Each piece of memory is on some device at every moment, at best spread evenly over the devices that may hold it.  With more
-    pieces than devices, two pieces share a device; with more than twice as many, three do, and so on.  A task's device holds
-    everything that the task reads and makes.
+    At every moment each piece of memory is on some device; at best the sum of all pieces is spread evenly over the devices that
+    may hold them.  With more pieces than devices, two pieces share a device; with more than twice as many, three do, and so
+    on.  A task's device holds everything that the task reads and makes.
     """
     tensors = problem.tensors
     moments = sorted({moment for tensor in tensors for moment in (tensor.made, *(at for _, at in tensor.reads))}) or [0]

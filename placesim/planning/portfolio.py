@@ -40,7 +40,7 @@ _GRACE = 0.5
 
 
 class PlanResult(NamedTuple):
-    """Result of a search: the best plan (None if none was found), the bound, the method that found the plan, and its time."""
+    """Result of a search: the best plan (or None), the bound, the method that found the plan, and the time of the search."""
 
     plan: Plan | None
     bound: Bound

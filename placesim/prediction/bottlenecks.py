@@ -1,4 +1,4 @@
-"""Bottlenecks of a step, found by repeating its simulation with single parts that take no time."""
+"""Bottlenecks of a step, found by simulating it again and again, each time with one part set to take no time."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ SIMULATED_TASKS = 1_000_000
 
 
 class _Candidate(NamedTuple):
-    """A part of the step to try without its time.
+    """A part of the step whose time is set to 0, to see how much faster the step would be.
 
-    `on_path` is its time on the critical path and `in_all` its total time, in seconds.  `free` returns the plan in which it
-    takes no time.
+    `on_path` is its time on the critical path and `in_all` its total time, in seconds.  `free` returns the step's plan with
+    this part's time set to 0.
     """
 
     kind: str

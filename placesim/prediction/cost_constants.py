@@ -61,9 +61,10 @@ class StepsConstants(NamedTuple):
     """Constants for recurrent cells.
 
     - `step_seconds`: overhead of a time step.
-    - `efficiency`: share of the peak rate of a step's product; it is halved at a batch of `half_batch`.
-    - `loaded_bytes_per_clock`: bytes of weights loaded per unit and clock.
-    - `product_share`: time of the product of all inputs, relative to its time at the peak rate.
+    - `efficiency`: share of the peak rate that a step's product reaches with a large batch; with a batch of `half_batch`, it
+      reaches half of this share.
+    - `loaded_bytes_per_clock`: bytes of weights that each multiprocessor loads per clock.
+    - `product_share`: time of the one product for the inputs of all time steps, divided by its time at the peak rate.
     """
 
     start_seconds: float

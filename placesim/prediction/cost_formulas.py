@@ -56,7 +56,7 @@ class Prediction(NamedTuple):
 
 
 class ProcessorFigures(NamedTuple):
-    """Figures of a processor that the formulas read; in a fit, each is a column.
+    """Figures of a processor that the formulas read; to fit constants, each is an array with one value per measurement.
 
     `rate` is in operations per second at the clock that the board sustains.  `bandwidth` is the bytes per second that copying
     reaches.

@@ -42,7 +42,7 @@ TO_GPU, FROM_GPU, BETWEEN_GPUS, BY_NETWORK = "MEMCPYHtoD", "MEMCPYDtoH", "MEMCPY
 
 
 class StepTrace(NamedTuple):
-    """Data of a trace: step `number`'s executions, their costs and times, the critical path, and the memory in use."""
+    """Data for the trace of step `number`: its executions, their costs and times, the critical path, and the memory in use."""
 
     number: int
     step: Sequence[Execution]

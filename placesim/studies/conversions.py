@@ -36,7 +36,7 @@ class Content(NamedTuple):
 
 
 def _is_as_python_builds(file: GraphFile) -> bool:
-    """Whether the shape functions accept all nodes, so that the graph can be written in the form that Python would build."""
+    """Whether the shape functions accept all nodes, so that the graph can be written as TensorFlow's Python would build it."""
     from placesim.runtime.shapes.shape_check import check_shapes
 
     try:

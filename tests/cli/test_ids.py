@@ -75,7 +75,7 @@ def test_a_filter_that_no_node_meets_is_said(shell: Shell, graph: str) -> None:
     ended = shell("place", graph, "--log-filter", "scaled", "--log-filter", "tower/")
     assert ended.code == 0
     assert ended.complaint == (
-        "no node matches --log-filter: got 'tower/', expected a node's name or id, a pattern or a scope that ends in '/'\n"
+        "no node matches 'tower/' in --log-filter: expected a node's name or id, a pattern, or a scope that ends in '/'\n"
     )
 
 

@@ -75,7 +75,7 @@ def test_the_short_version(shell: Shell) -> None:
 def test_quiet_leaves_warnings_out_but_not_errors(shell: Shell) -> None:
     shell.write("soft.yaml", SOFT)
     loud = shell("place", "soft.yaml", "--log-filter", "nothing")
-    assert "no node matches --log-filter" in loud.complaint
+    assert "no node matches 'nothing' in --log-filter" in loud.complaint
     for arguments in (("-q", "place", "soft.yaml"), ("place", "soft.yaml", "--quiet")):
         ended = shell(*arguments, "--log-filter", "nothing")
         assert ended == (loud.code, loud.output, "")

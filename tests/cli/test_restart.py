@@ -138,8 +138,14 @@ def test_the_python_api(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
-        (["--restart"], "no checkpoint to restart from: got no prefix, expected --checkpoint (in Python: `checkpoint`) with a"),
-        (["--checkpoint-every", "2"], "no checkpoint to write: got no prefix, expected --checkpoint (in Python: `checkpoint`)"),
+        (
+            ["--restart"],
+            "--restart needs a prefix for checkpoints: got none, expected --checkpoint (in Python: `checkpoint`) with a",
+        ),
+        (
+            ["--checkpoint-every", "2"],
+            "--checkpoint-every needs a prefix for checkpoints: got none, expected --checkpoint (in Python: `checkpoint`)",
+        ),
         (["--checkpoint-every", "0", "--checkpoint", "x"], "checkpoint_every out of range: got 0"),
         (["--checkpoint-every", "1", "--checkpoint", "."], "checkpoint prefix is a directory: got ., expected"),
         (["--checkpoint-every", "1", "--checkpoint", "x", "--checkpoint-keep", "-1"], "checkpoint_keep out of range: got -1"),

@@ -20,7 +20,7 @@ def test_an_unknown_ending_is_an_error_and_writes_nothing(shell: Shell, command:
     found = shell(command, graph, *axes, "--output", "x.htm1")
     assert (found.code, found.output) == (2, "")
     assert "cannot infer a format from x.htm1 in --output: got no known extension, expected one of " in found.complaint
-    assert ".html (html)" in found.complaint
+    assert " .html" in found.complaint
     assert not (shell.directory / "x.htm1").exists()
 
 
@@ -38,7 +38,7 @@ def test_a_page_of_steps_has_a_pages_ending(shell: Shell, arguments: tuple[str, 
     shell.write("g.yaml", GRAPH)
     found = shell(*arguments, "--html", "x.svg")
     assert (found.code, found.output) == (2, "")
-    assert "cannot infer a format from x.svg in --html: got no known extension, expected one of .html (html)" in found.complaint
+    assert "cannot infer a format from x.svg in --html: got no known extension, expected one of .html" in found.complaint
 
 
 @pytest.mark.parametrize("command", ["show", "memory", "simulate"])

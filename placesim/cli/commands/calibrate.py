@@ -14,7 +14,10 @@ EXITS = {0: "measured", 2: "options are wrong, or the file can't be written"}
 @command("calibrate", exits=EXITS)
 @output_option("Write to a file.")
 @option(
-    "--quick", is_flag=True, help="Measure for a few seconds only: a trial, too inexact for predictions.", folder_values="none"
+    "--quick",
+    is_flag=True,
+    help="Measure for a few seconds only, to try the command; too inexact for predictions.",
+    folder_values="none",
 )
 def calibrate_command(output: str | None, quick: bool) -> int:
     """Measure this machine's speed, for `simulate --profile`.

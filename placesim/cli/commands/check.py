@@ -116,8 +116,8 @@ def check_command(graphs: tuple[str, ...], policy: str | None, rules: tuple[str,
     """Check placements against a policy; print violations as FILE:LINE:COL: rule: message.
 
     GRAPH is any graph that `run` reads, a report written by `--format json`, or a .jsonl file with one such report per line.
-    All graphs are checked, even if one cannot be read; the exit code is the highest of all.  Without a policy or a rule, the
-    command checks only that the graph can be placed.
+    All graphs are checked, even if one cannot be read; the exit code is the highest of the graphs' exit codes.  Without a
+    policy or a rule, the command checks only that the graph can be placed.
 
     \b
     A policy:
@@ -150,7 +150,7 @@ def check_command(graphs: tuple[str, ...], policy: str | None, rules: tuple[str,
         write(describe_rules())
         return 0
     if not graphs:
-        raise click.UsageError("missing argument GRAPH: got none, expected a graph file")
+        raise click.UsageError("missing argument GRAPH: expected a graph file")
     if graphs.count("-") > 1:
         raise click.UsageError("standard input used twice: got - for several graphs, expected it once")
     target = take_target(FORMS, values)

@@ -42,7 +42,7 @@ _FORMS = tuple(Form(name, convert_graph, ENDINGS[name]) for name in FORMS)
     "--scopes",
     "nodes",
     flag_value="scopes",
-    help="Write YAML with scopes and variables, even if attrs that have their default value are then left out.",
+    help="Write YAML with scopes and variables; this may omit attrs that have their default value.",
 )
 @option(
     "--partitioned",
@@ -76,7 +76,7 @@ def convert_command(
     from placesim.cli.progress import show_stages
 
     if out is None and partitioned is None:
-        raise UsageError("missing argument OUT: got none, expected an output file, or --partitioned DIR")
+        raise UsageError("missing argument OUT: expected an output file, or --partitioned DIR")
     form = _form(out, form)
     options = in_shell(given(values))
     loaded = load_graph(graph, options)

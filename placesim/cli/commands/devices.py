@@ -49,7 +49,7 @@ def devices_command(graph: str | None, form: str, log_creation: bool, gpu_models
     those in TensorFlow's guides; a model that is not in the guides starts at bus 05.  Each further GPU gets the next bus.
 
     With --scheduler, list the workers of a Dask cluster instead: address, name, host, threads, memory in bytes, and the
-    versions of placesim, Python and numpy, which must be the same on all workers and here.
+    versions of placesim, Python and numpy, which must be the same on all workers and on this computer.
 
     \b
     Examples:

@@ -92,7 +92,11 @@ def _side_options(side: str) -> Iterator[Callable[[Command], Command]]:
 @together(*_side_options("a"), *_side_options("b"))
 @graph_options
 @memory_option("Show peak memory per device (default: only if cheap to compute).")
-@report_option("--time/--no-time", default=None, help="Show step times, and slower nodes (default: only if cheap to compute).")
+@report_option(
+    "--time/--no-time",
+    default=None,
+    help="Show step times, and what became slower or faster (default: only if cheap to compute).",
+)
 @size_options("memory and time")
 @form_option(FORMS, "Output format (default: text).")
 @table_option("nodes", "transfers", "memory", "time", "errors")

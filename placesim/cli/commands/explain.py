@@ -54,11 +54,11 @@ FORMS: tuple[Form[Any], ...] = (
 def explain_command(graph: str, nodes: tuple[str, ...], edits: int, cost: bool | None, **values: Any) -> int:
     """Explain why nodes are on their devices, and which edits would move them.
 
-    GRAPH is any graph that `run` reads, or a report written by `--format json`.  A report has the requested devices, but not
-    the reasons for the placement.  A PATTERN is a shell pattern for names (`tower_0/*`), or a name scope that ends in `/`.
-    Without NODE or PATTERN, each node gets one line.  If the graph can't be placed, the command shows the conflicting
-    annotations and the edits that resolve the conflict.  Every suggested edit was tested by placing the edited graph.  Costs
-    are predicted from shapes, for each device with a kernel.
+    GRAPH is any graph that `run` reads, or a report written by `--format json`.  For a report, the command shows the requested
+    devices, but not the reasons for the placement.  A PATTERN is a shell pattern for names (`tower_0/*`), or a name scope that
+    ends in `/`. Without NODE or PATTERN, each node gets one line.  If the graph can't be placed, the command shows the
+    conflicting annotations and the edits that resolve the conflict.  Every suggested edit was tested by placing the edited
+    graph.  The cost of a node is predicted from its shapes, for each device that has a kernel for it.
 
     \b
     Examples:

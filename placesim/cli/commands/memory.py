@@ -107,7 +107,8 @@ def memory_command(graph: str, batch: int | str | None, execute: bool, top: int,
 
     GRAPH is any graph that `run` reads.  The steps are simulated without computing values, so all sizes must be known: set
     unknown ones with `--batch` or `--shape`.  A terminal shows a memory curve per device and the largest tensors at its
-    peak.  In a pipe, each line is one fact, with columns separated by tabs.  `html` is a single page that needs no network.
+    peak.  In a pipe, each line is one fact, with columns separated by tabs.  With `--format html`, the report is a single page
+    that needs no network.
 
     \b
     Examples:

@@ -20,7 +20,7 @@ def place_command(graphs: tuple[str, ...], form: str, summary: bool, log_filters
     """Place graphs without executing them, and print the device mapping and the log.
 
     GRAPH is any graph that `run` reads, or a .jsonl file in which each line is a graph as JSON.  All graphs are placed, even
-    if one fails; the exit code is the highest of all.
+    if one fails; the exit code is the highest of the graphs' exit codes.
 
     \b
     Examples:

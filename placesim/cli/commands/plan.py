@@ -112,8 +112,8 @@ EXITS = {
     "--apart",
     multiple=True,
     metavar="PATTERN",
-    help="Keep all colocation groups with nodes that match PATTERN, a name, a scope/ or a pattern, on different devices "
-    "(repeatable).",
+    help="Put the colocation groups that have a node matching PATTERN on different devices. PATTERN: a name, a scope/ or a "
+    "pattern (repeatable).",
     completes="nodes",
 )
 @own_option(
@@ -128,7 +128,12 @@ EXITS = {
     "exact; for memory: anneal or exact.",
     completes="methods",
 )
-@own_option("--explain", "explains", is_flag=True, help="Show the gain of each moved group.")
+@own_option(
+    "--explain",
+    "explains",
+    is_flag=True,
+    help="Show the loss of each moved group: how much worse the plan would be without this move.",
+)
 @own_option(
     "--seconds",
     type=click.FloatRange(0, 86400, min_open=True),
@@ -171,14 +176,14 @@ def plan_command(
     html: str | None,
     **values: Any,
 ) -> int:
-    """Search for the best placement of a graph, and bound how good any placement could be.
+    """Search for the best placement of a graph, and compute a bound that no placement can beat.
 
     The best placement has the shortest step, or the best value of --objective.
 
     GRAPH is any graph that `run` reads.  A plan respects kernels, colocation groups, memory limits and requested devices
     (unless freed).  It is simulated and compared with other placements: TensorFlow's placement with and without the graph's
-    device requests, all nodes on one device, and round robin.  In the output graph, as few nodes request a device as
-    TensorFlow needs to reproduce the plan.
+    device requests, all nodes on one device, and round robin.  In the output graph, only those nodes request a device whose
+    request TensorFlow needs to reproduce the plan.
 
     \b
     Examples:

@@ -75,7 +75,7 @@ if TYPE_CHECKING:
 @machine_option(
     "--no-memory-limit",
     is_flag=True,
-    help="Let simulated devices exceed their memory, which is still counted; --memory-limit is about this computer.",
+    help="Let simulated devices use more memory than they have, and count it; --memory-limit is about this computer.",
     folder_values="none",
 )
 @machine_option("--no-fusion", is_flag=True, help="Execute every op separately, without fusion.")
@@ -102,7 +102,7 @@ if TYPE_CHECKING:
     type=Word(ENGINES),
     default=ENGINES[0],
     show_default=True,
-    help="local: execute in this process; dask: on Dask workers, which are started on this computer without --scheduler.",
+    help="local: execute in this process; dask: on Dask workers; without --scheduler, they are started on this computer.",
 )
 @scheduler_options
 @worker_options

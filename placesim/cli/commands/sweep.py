@@ -102,7 +102,8 @@ def _axis(name: str, text: str, completes: str = "") -> Callable[[Command], Comm
     "sets",
     multiple=True,
     metavar="KEY=LIST",
-    help="Values of another option, named without the leading dashes, e.g. soft-placement=true,false (repeatable).",
+    help="Values of another option, without its dashes: soft-placement=true,false; for --link: link:A-B=1GB/s,2GB/s "
+    "(repeatable).",
     completes="sweep keys",
     folder_values="none",
 )
@@ -113,7 +114,7 @@ def _axis(name: str, text: str, completes: str = "") -> Callable[[Command], Comm
     "--jobs",
     type=click.IntRange(1),
     metavar="N",
-    help="Number of processes (default: one per core, or per free slot of the cluster).",
+    help="Number of processes (default: one per CPU core; on a cluster, twice as many as its workers have threads).",
     folder_values="none",
 )
 @option(
@@ -151,10 +152,10 @@ def sweep_command(
 ) -> int:
     """Simulate a graph under every combination of options, and compare the step times.
 
-    LIST has items separated by commas, which may be ranges: 1..8, 8..64/8 (in steps of 8), 1..64*2 (doubled).  Each combination
-    is a row: step time, examples per second, peak memory, whether it fits, transfers and bottleneck; a combination that fails
-    is a row with its error.  `html` is a single page that needs no network.  Rows that the `--output` file (csv,
-    json or html) has from an earlier run are kept, and not simulated again.
+    LIST is a list of values and ranges, separated by commas: 1..8, 8..64/8 (in steps of 8), 1..64*2 (doubled).  Each
+    combination is a row: step time, examples per second, peak memory, whether it fits, transfers and bottleneck; a combination
+    that fails is a row with its error.  With `--format html`, the report is a single page that needs no network.  Rows that the
+    `--output` file (csv, json or html) has from an earlier run are kept, and not simulated again.
 
     \b
     Examples:

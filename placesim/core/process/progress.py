@@ -13,7 +13,7 @@ Look = Callable[[], tuple[int, int | None]]
 
 
 class ProgressStage(NamedTuple):
-    """A stage of work, running since `began` (of `time.monotonic`)."""
+    """A stage of work that began at `began`, a time of `time.monotonic()`."""
 
     what: str
     look: Look

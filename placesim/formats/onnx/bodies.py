@@ -304,9 +304,10 @@ class _Trial(NamedTuple):
 
 
 def _learned(node: OnnxNode, first: Sequence[Value], turn: Turn, is_counted: bool) -> tuple[list[Any], _Trial]:
-    """Return types that fit the carried values of all iterations, and facts about the iterations.
+    """Return types that the carried values of a loop fit in every iteration, and known facts about the iterations.
 
-    The body is read into temporary graphs until the types do not change. `is_counted` says that the condition is true at first.
+    The body is read into temporary graphs until the types do not change. `is_counted` says that the condition is known to be
+    true before the first iteration.
     """
     kinds = [type_of(node, value) for value in first]
     is_deep = getattr(node.reading, "trials", 0) >= _MOST_NESTED_TRIALS

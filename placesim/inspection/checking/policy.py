@@ -141,7 +141,9 @@ class _RuleReader:
         elif isinstance(entry, str):
             name, told, place = entry, None, position
         else:
-            self._problems.add(position, f"wrong rule: got {spell(entry)}, expected a rule name, or {{NAME: PARAMETERS}}")
+            self._problems.add(
+                position, f"wrong rule: got {spell(entry)}, expected a rule name, or a mapping with the name as its only key"
+            )
             return None
         rule = RULES.get(name) if isinstance(name, str) else None
         if rule is None:

@@ -69,7 +69,7 @@ def _unmatched(snapshot: Snapshot, values: Values) -> Iterator[Breach]:
 
 
 def _unmet_devices(snapshot: Snapshot, rule: PolicyRule, values: Values) -> Iterator[Breach]:
-    """Yield violations for limits on devices that the machine lacks, unless the rule requires a device."""
+    """Yield a violation for each device of an optional parameter, and each device type, that the machine lacks."""
     specs = {device.name: device.spec for device in snapshot.devices}
     known = list_words(short_names(list(specs)), MAX_NAMED) or "none"
     for parameter in rule.parameters:

@@ -28,7 +28,7 @@ class DumpLine(NamedTuple):
 
 
 def failure_lines(pool: Pool, num_bytes: int, rounded_bytes: int, operation_name: str) -> Iterator[DumpLine]:
-    """Yield the lines logged when an allocation of `num_bytes` fails: the request, the dump and the picture."""
+    """Yield the lines logged when an allocation of `num_bytes` fails: the request, the dump, and a picture of the memory."""
     yield _warning(
         502,
         f"Allocator ({pool.name}) ran out of memory trying to allocate {human_readable_bytes(num_bytes)} "

@@ -246,9 +246,9 @@ class SharedLinks:
         self._change(route)
 
     def _end(self, time: float, route: _Route) -> None:
-        """End the first transfers of a route.
+        """End those transfers of a route that finish first.
 
-        The moved amount is set to the exact amount at which the transfers end, so that rounding errors do not accumulate.
+        `moved` is set to exactly the amount at which they end, so that rounding errors do not accumulate.
         """
         self._now = time
         due = route.due
@@ -340,7 +340,7 @@ class SharedLinks:
 
 
 def transfer_ends(links: Sequence[Link], flows: Sequence[Flow]) -> list[float]:
-    """Return the end of each flow in seconds.  Raise InvalidArgumentError as `SharedLinks` does."""
+    """Return the time in seconds at which each flow ends.  Raise InvalidArgumentError as `SharedLinks` does."""
     shared = SharedLinks(links)
     for number in sorted(range(len(flows)), key=lambda number: flows[number].start):
         start, num_bytes, route = flows[number]

@@ -96,7 +96,7 @@ class _Choice:
         self._least: dict[tuple[str, str | None], tuple[int, str | None]] = {}
 
     def cost(self, path: str, scope: _Scope, given: str | None) -> int:
-        """Return the number of rows for a scope and its contents if a row around it requests the device `given`."""
+        """Return the least number of rows for a scope and its contents, if an enclosing scope requests the device `given`."""
         found = self._least.get((path, given))
         if found is None:
             options = [(self._inside(path, scope, given), given)]

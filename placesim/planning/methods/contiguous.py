@@ -1,7 +1,8 @@
 """Contiguous splits of a pipeline, by dynamic programming over an order of the groups.
 
 A device's part is contiguous if no path leaves it and comes back. In a training graph only forward tasks count; backward tasks
-follow their groups. Segments of an order are contiguous parts, and the best segments of an order are found.
+follow their groups. Each segment of an order is a contiguous part. For a given order, this module finds the best division into
+segments.
 """
 
 from __future__ import annotations

@@ -368,7 +368,7 @@ class _Makespan:
                 self.model.add(waits[moved]).only_enforce_if(on[target], source_on[device])
 
     def _share_devices(self) -> None:
-        """Let streams run one task at a time, and devices without a layout as many as they have slots."""
+        """Limit the tasks that run at the same time: one per stream, or one per slot of a device if there is no layout."""
         problem, layout = self.problem, self.problem.layout
         places: dict[int, list[int]] = {}
         for device in self._devices:

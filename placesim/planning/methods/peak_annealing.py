@@ -24,7 +24,7 @@ def anneal(problem: PlanningProblem, search: Search) -> Iterator[Plan]:
 
 
 def anneal_peaks(problem: PlanningProblem, search: Search) -> Iterator[Plan]:
-    """Yield better plans from rounds of annealing, which start from the best plan, each longer than the previous one."""
+    """Yield better plans. Each round of annealing starts from the best plan, and is longer than the round before."""
     best = search.start or _first(problem)
     if best is None:
         return

@@ -140,7 +140,7 @@ TABLES = (
 
 
 def plan_tables(study: PlanStudy) -> dict[str, Any]:
-    """Return the JSON object, with the device requests as rows."""
+    """Return the JSON object of a plan, with the device requests as a list of rows."""
     return plan_document(study) | {"asked": [{"node": node, "device": device} for node, device in study.asked.items()]}
 
 

@@ -123,7 +123,8 @@ class WorkerClock:
 class MeasurementCollector:
     """Adds the workers' measurements to those of the client.
 
-    `homes` has the worker's address of each device, and `names` the name of each worker's process in traces, by address.
+    `homes` maps each device to the address of its worker. `names` maps the address of each worker to the name of its process in
+    traces.
     """
 
     def __init__(self, measurements: Measurements, homes: Mapping[str, str], names: Mapping[str, str]) -> None:

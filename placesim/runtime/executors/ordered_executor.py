@@ -84,7 +84,7 @@ class Executor:
         return self._accounted
 
     def _without_folded(self, steps: list[Step]) -> list[Step]:
-        """Return the steps without those of folded nodes, whose values the stores have from the beginning."""
+        """Return the steps except those of folded nodes: their values are in the stores from the beginning."""
         folded = fold(self.programs)
         if folded is None:
             return steps

@@ -157,7 +157,7 @@ class Instruction:
 
 
 def direct_compute(instruction: Instruction) -> Callable[[Sequence[Any]], Sequence[Any]]:
-    """Return a function like `instruction.compute` that uses the kernel's direct form, if there is one, for small outputs."""
+    """Return a function like `instruction.compute`. For small values it calls the kernel's `direct`, if there is one."""
     function, allocation, compute = instruction.kernel.direct, instruction.allocation, instruction.compute
     if function is None or any(instruction.reads_ref) or instruction.output_count != 1 or len(instruction.inputs) not in (1, 2):
         return compute

@@ -159,7 +159,7 @@ class Measurements:
         return kernel._replace(compute=measured, direct=None)
 
     def ways_of(self, programs: Sequence[Program]) -> dict[Hashable, int]:
-        """Return the path number of each transfer between programs, by the key of its send and receive."""
+        """Map the key of each send and receive between programs to the number of the transfer's path."""
         known = self._ways.get(id(programs[0]))
         if known is not None:
             return known[1]

@@ -53,7 +53,7 @@ def open_machine(
     """Open the machine of a session with this config.
 
     `cluster` has pairs of a job and its number of tasks. The config's `device_count` selects devices of the machine, unless
-    `puts_counts_aside`. Raises TensorFlow's errors when it creates the devices.
+    `puts_counts_aside`. Raises the errors that TensorFlow raises when it creates devices.
     """
     from placesim.runtime.sessions.visible_devices import build_device_set
 

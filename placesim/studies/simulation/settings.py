@@ -156,9 +156,10 @@ def build_steps(
 ) -> tuple[GraphStep, ...]:
     """Return the steps of the file, overridden by `fetch` and `feed`.
 
-    `one_by_one` keeps individual feeds of repetitions. `fetch` replaces all steps that fetch a tensor by one step with the last
-    step's feeds. Steps that only run targets, such as initializers, come before this step. `feed` applies to every step, and
-    replaces feeds of the same tensor. `fetch` and `feed` also accept names from a model's signature.
+    With `one_by_one`, a step that runs several times with different feeds becomes one step per repetition. If `fetch` is given,
+    one step with the feeds of the last step replaces all steps that fetch a tensor. Steps that only run targets, such as
+    initializers, come before this step. `feed` applies to every step, and replaces feeds of the same tensor. `fetch` and `feed`
+    also accept names from a model's signature.
     """
     from placesim.formats.graph_file.sections.overrides import read_feeds
     from placesim.graph.session_steps import GraphStep

@@ -36,8 +36,8 @@ def checkpoints_iterator(
 ) -> Iterator[str]:
     """`tf.train.checkpoints_iterator`: path of each new checkpoint in a directory.
 
-    It ends after `timeout` seconds without a new checkpoint.  If `timeout_fn` is given, it ends instead if that function
-    returns true, which is called after each checkpoint and each timeout.
+    It ends after `timeout` seconds without a new checkpoint.  If `timeout_fn` is given, the iterator ends only when this
+    function returns true.  The function is called after each checkpoint and each timeout.
     """
     last: str | None = None
     while True:

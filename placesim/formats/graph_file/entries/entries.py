@@ -124,7 +124,7 @@ class Entries:
             pass
 
     def _take_raw(self, entry: dict[Any, Any]) -> None:
-        """Read a NodeDef among the entries, which scopes do not affect."""
+        """Read an entry that is a NodeDef. Scopes do not affect it."""
         if entry["raw"] is not True:
             message = f"wrong type of 'raw': got {spell(entry['raw'])}, expected true or false"
             self._problems.add(value_position(entry, "raw"), message)

@@ -1,7 +1,7 @@
 """Makers of the nodes that `gradients`, `train`, `cond` and `while` expand to.
 
-The package `tf1` creates these nodes, which this package may not import. `placesim/__init__.py` therefore passes the makers to
-`hand_over_makers`.
+The package `tf1` creates these nodes, but this package may not import `tf1`. `placesim/__init__.py` therefore passes the makers
+to `hand_over_makers`.
 """
 
 from __future__ import annotations

@@ -63,7 +63,7 @@ class ScopeEntries:
         return self._copied <= MAX_EXPANSION
 
     def _refuse_copies(self, entry: Any) -> None:
-        message = f"too many copies of scopes: got more than {MAX_EXPANSION} entries, expected fewer"
+        message = f"too many copies of scopes: got more than {MAX_EXPANSION:,} entries, expected at most that many"
         self._problems.add(own_position(entry), message)
 
     @contextmanager

@@ -502,10 +502,18 @@ class _TreeReader:
             _refuse(self._file, position, f"unknown alias: got '*{event.anchor}', expected an anchor above it")
         value = self._anchors[event.anchor]
         if id(value) in self._unfinished:
-            _refuse(self._file, position, f"recursive alias: got '*{event.anchor}' inside its own anchor, expected it outside")
+            _refuse(
+                self._file,
+                position,
+                f"recursive alias: got '*{event.anchor}' inside its own anchor, expected it after the end of '&{event.anchor}'",
+            )
         self._expansion += self._size(value)
         if self._expansion > MAX_EXPANSION:
-            _refuse(self._file, position, f"aliases expand too far: got more than {MAX_EXPANSION} entries, expected fewer")
+            _refuse(
+                self._file,
+                position,
+                f"aliases expand too far: got more than {MAX_EXPANSION:,} entries, expected at most that many",
+            )
         return value
 
     def _size(self, value: Any) -> int:

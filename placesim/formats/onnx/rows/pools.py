@@ -227,7 +227,7 @@ def _max_with_places(node: OnnxNode, images: Tensor, windows: Sequence[AxisWindo
 
 
 def _picked(node: OnnxNode, tensor: Tensor, chosen: Tensor, axis: int) -> Tensor:
-    """Return a tensor without an axis, along which `chosen` has the index of the element to keep."""
+    """Remove an axis of a tensor: keep one element along the axis for each position. `chosen` has the indices to keep."""
     rank = node.known_rank(node[0]) + 1
     last = [other for other in range(rank) if other != axis] + [axis]
     rows = node.emit("Transpose", tensor, np.array(last, np.int32)) if last[-2] != axis - 1 or axis != rank - 1 else tensor

@@ -197,8 +197,8 @@ def map_format_axes(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 def permute_format_vector(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """DataFormatVecPermute: reorder the rows of `[rank]` or `[rank, 2]` from the source to the destination format.
 
-    The rows may also be only those of the spatial dimensions. Raises InvalidArgumentError for other shapes, and for a format
-    without 4 or 5 letters.
+    The input may also have rows for the spatial dimensions only. Raises InvalidArgumentError for other shapes, and for a format
+    that does not have 4 or 5 letters.
     """
     (tensor,) = inputs
     source, target = _check_formats(attrs)

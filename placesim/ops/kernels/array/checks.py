@@ -56,7 +56,7 @@ def check_condition(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 
 
 def check_numerics(inputs: Sequence[Tensor], attrs: Attrs, has_signs: bool = False) -> Sequence[Tensor]:
-    """CheckNumerics: returns the input. Raises InvalidArgumentError for Inf (V2: with its sign) or NaN, and names them."""
+    """CheckNumerics: returns the input. Raises InvalidArgumentError that names Inf (V2: with its sign) and NaN if present."""
     (tensor,) = inputs
     if not np.isfinite(tensor).all():
         infinities = (("-Inf", tensor == -np.inf), ("+Inf", tensor == np.inf)) if has_signs else (("Inf", np.isinf(tensor)),)

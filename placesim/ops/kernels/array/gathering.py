@@ -31,7 +31,7 @@ from placesim.ops.kernels.shapes import (
 
 
 def gather(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """Gather: `params[indices]`, of shape `indices.shape + params.shape[1:]`. Raises as `gather_slices`."""
+    """Gather: `params[indices]`, of shape `indices.shape + params.shape[1:]`. Raises the same errors as `gather_slices`."""
     return (gather_slices(inputs[0], inputs[1]),)
 
 

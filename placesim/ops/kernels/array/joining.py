@@ -50,12 +50,12 @@ MAX_TILED_RANK = 7
 
 
 def concat(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """Concat: the first input is the axis. Raises as `concatenate_tensors`."""
+    """Concat: the first input is the axis. Raises the same errors as `concatenate_tensors`."""
     return (concatenate_tensors(inputs[1:], inputs[0], "concat_dim"),)
 
 
 def concat_v2(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """ConcatV2: the last input is the axis. Raises as `concatenate_tensors`."""
+    """ConcatV2: the last input is the axis. Raises the same errors as `concatenate_tensors`."""
     return (concatenate_tensors(inputs[:-1], inputs[-1], "axis"),)
 
 

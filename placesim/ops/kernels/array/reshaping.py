@@ -44,7 +44,7 @@ MAX_NUMPY_RANK = 64
 def reshape(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """Reshape: (tensor, sizes `[rank]`) -> the tensor with this shape.
 
-    Raises as `requested_shape`, and UnimplementedError for a shape that numpy cannot hold.
+    Raises the same errors as `requested_shape`, and UnimplementedError for a shape that numpy cannot hold.
     """
     tensor, sizes = inputs
     shape = requested_shape(tensor.shape, sizes)
@@ -176,13 +176,13 @@ def permutation(rank: int, perm: Tensor) -> tuple[int, ...]:
 
 
 def transpose(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """Transpose: axis i of the output is axis `perm[i]` of the input. Raises as `permutation`."""
+    """Transpose: axis i of the output is axis `perm[i]` of the input. Raises the same errors as `permutation`."""
     tensor, perm = inputs
     return (tensor.transpose(permutation(tensor.ndim, perm)),)
 
 
 def transpose_conjugate(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """ConjugateTranspose: the transposed input with conjugate elements. Raises as `permutation`."""
+    """ConjugateTranspose: the transposed input with conjugate elements. Raises the same errors as `permutation`."""
     (transposed,) = transpose(inputs, attrs)
     return (np.conj(transposed) if attrs["T"].is_complex else transposed,)
 
@@ -286,7 +286,7 @@ def count_dimensions(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]
 
 
 def reshape_quantized(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """QuantizedReshape: the reshaped input, and the two scalar limits. Raises as `reshape`."""
+    """QuantizedReshape: the reshaped input, and the two scalar limits. Raises the same errors as `reshape`."""
     return (*reshape(inputs[:2], attrs), *inputs[2:])
 
 

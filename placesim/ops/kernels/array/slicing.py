@@ -211,7 +211,7 @@ def assign_strided_slice(tensor: Tensor, spec: StridedSlice, value: Tensor) -> N
 
 
 def strided_slice(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """StridedSlice: (tensor, begin, end, strides) -> the slice. Raises as `parse_strided_slice`."""
+    """StridedSlice: (tensor, begin, end, strides) -> the slice. Raises the same errors as `parse_strided_slice`."""
     tensor, begin, end, strides = inputs
     return (take_strided_slice(tensor, parse_strided_slice(tensor.shape, begin, end, strides, attrs)),)
 

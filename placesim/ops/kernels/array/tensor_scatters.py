@@ -100,7 +100,10 @@ def _check_tensor_scatter(tensor: Tensor, indices: Tensor, updates: Tensor) -> N
 
 
 def add_without_alias(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """ScatterNdNonAliasingAdd: a copy of the input with `updates[i]` added at `indices[i]`. Raises as `scatter_slices`."""
+    """ScatterNdNonAliasingAdd: a copy of the input with `updates[i]` added at `indices[i]`.
+
+    Raises the same errors as `scatter_slices`.
+    """
     tensor, indices, updates = inputs
     ignore_bad = ignores_bad_indices(attrs)
     result = np.array(tensor, order="C")  # a transposed layout would be scattered into a copy

@@ -398,7 +398,7 @@ def _complete_from_diagonal(dims: Dims, diagonal: Dims, own: int) -> Dims:
 def band_part_memory(memory: KernelMemory) -> None:
     """If the band is the whole matrix, the output shares the input's buffer; else it reuses the buffer if possible.
 
-    A number is the whole matrix if it is negative, or equal to the number of rows or columns.
+    `num_lower` or `num_upper` covers the whole side of the matrix if it is negative, or equal to the number of rows or columns.
     """
     matrices = memory.inputs[0]
     lower, upper = int(memory.value(1)), int(memory.value(2))

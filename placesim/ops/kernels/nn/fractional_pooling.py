@@ -188,7 +188,7 @@ def pool_max_gradient(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor
 
 
 def _largest_cells(value: Tensor, output: Tensor, sequences: Sequence[Tensor], overlapping: bool) -> Tensor:
-    """Position in the flattened input of each window's first largest cell, shaped as the output.
+    """For each window, the position in the flattened input of the first cell with the largest value. Has the output's shape.
 
     Raises InvalidArgumentError if the largest cell differs from the output, as it does for a window that begins with NaN.
     """

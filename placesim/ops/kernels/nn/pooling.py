@@ -105,7 +105,10 @@ def pool_2d(dims: Sequence[int], attrs: Attrs) -> PoolWindows:
 
 
 def pool_3d(dims: Sequence[int], attrs: Attrs) -> PoolWindows:
-    """The windows over an input of shape `dims`, `[batch, planes, rows, columns, channels]`. Raises as `windows_of`."""
+    """The windows over an input of shape `dims`, `[batch, planes, rows, columns, channels]`.
+
+    Raises the same errors as `windows_of`.
+    """
     layout = layout_of("NDHWC", 3)
     sizes, strides = layout.pick(attrs["ksize"]), layout.pick(attrs["strides"])
     return PoolWindows(windows_of(layout.pick(dims), sizes, strides, (1, 1, 1), attrs["padding"]))

@@ -161,7 +161,7 @@ def windows_of(
     padding: str,
     explicit: Sequence[tuple[int, int]] = (),
 ) -> tuple[SpatialWindow, ...]:
-    """The windows along each spatial axis, from one entry of each argument per axis. Raises as `window_of`."""
+    """The windows along each spatial axis, from one entry of each argument per axis. Raises the same errors as `window_of`."""
     pairs = explicit or [(0, 0)] * len(sizes)
     rows = zip(sizes, kernels, strides, dilations, pairs, strict=True)
     return tuple(window_of(size, kernel, stride, rate, padding, pair) for size, kernel, stride, rate, pair in rows)

@@ -140,7 +140,7 @@ def _check_open(barrier: Barrier, count: int) -> None:
 
 
 def _insert_one(barrier: Barrier, component: int, key: bytes, value: Any, position: int) -> bool:
-    """Set one component of one element; return whether its key is new. Raises as `insert`."""
+    """Set one component of one element; return whether its key is new. Raises the same errors as `insert`."""
     shown = key.decode(errors="replace")
     is_new = key not in barrier.incomplete
     if is_new and barrier.closed:

@@ -53,7 +53,7 @@ def read_bytes(files: FileAccess, name: str) -> bytes:
 
 
 def write_bytes(files: FileAccess, name: str, data: bytes) -> None:
-    """Write a whole file, and create missing directories.  Raises as `read_bytes`."""
+    """Write a whole file, and create missing directories.  Raises the same errors as `read_bytes`."""
     path = _located(files.writable, name)
     try:
         write_whole(path, data, makes_folders=True)
@@ -62,7 +62,7 @@ def write_bytes(files: FileAccess, name: str, data: bytes) -> None:
 
 
 def append_bytes(files: FileAccess, name: str, data: bytes) -> None:
-    """Append to a file, creating it if needed.  Raises as `read_bytes`."""
+    """Append to a file, creating it if needed.  Raises the same errors as `read_bytes`."""
     path = _located(files.writable, name)
     try:
         with path.open("ab") as file:

@@ -179,7 +179,7 @@ def read(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequenc
 def read_up_to(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
     """(reader, queue, number) -> keys and values of at most so many next records of one file, both `[records]`.
 
-    Raises as `read`, and InvalidArgumentError for a number that is not a scalar.
+    Raises the same errors as `read`, and InvalidArgumentError for a number that is not a scalar.
     """
     # TensorFlow crashes
     if np.size(inputs[2]) != 1:
