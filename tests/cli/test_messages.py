@@ -72,7 +72,7 @@ SAID = {
     "a brace in a text without quotes": (
         "nodes:\n  - {op: NoOp, name: tower_{i}}\n",
         [
-            "GraphFileError: g.yaml:2:28: not valid YAML in the mapping in { } that begins on line 2:"
+            "GraphFileError: g.yaml:2:28: not valid YAML in the {...} mapping that begins on line 2:"
             " got '{', expected ',' or '}'",
             "  close each { and [, and quote strings that contain any of {}[],",
         ],
