@@ -82,7 +82,7 @@ FILES = {
         2,
         ("g.yaml:3:9: ", "'totla'", "did you mean 'total'?"),
     ),
-    "a billion laughs": BadFile(LAUGHS + "nodes: *i\n", 2, ("g.yaml:", "10000000")),
+    "a billion laughs": BadFile(LAUGHS + "nodes: *i\n", 2, ("g.yaml:", "10,000,000")),
     "a Python tag": BadFile("nodes: !!python/object/apply:os.system [true]\n", 2, ("g.yaml:1:8: ", "python")),
     "a 101-deep nest": BadFile(NEST, 2, ("g.yaml:1:", "100")),
     "too large a constant": BadFile(
@@ -110,7 +110,7 @@ FILES = {
         "nodes:\n  - {variable: v, shape: [2]}\nfetch: [v/read]\n",
         1,
         ("FailedPreconditionError: Attempting to use uninitialized value v",),
-        ("node v/read (defined at g.yaml:2) on /job:localhost/replica:0/task:0/device:CPU:0", "initializer"),
+        ("node v/read (defined at g.yaml:2), on /job:localhost/replica:0/task:0/device:CPU:0", "initializer"),
     ),
 }
 

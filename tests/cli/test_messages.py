@@ -140,7 +140,7 @@ SAID = {
         "nodes:\n  - {variable: w, shape: [2]}\nfetch: [w]\n",
         [
             "FailedPreconditionError: Attempting to use uninitialized value w",
-            "  node _retval_w_0_0 on /job:localhost/replica:0/task:0/device:CPU:0",
+            "  node _retval_w_0_0, on /job:localhost/replica:0/task:0/device:CPU:0",
             "  run the initializer of node w (defined at g.yaml:2) in a step before this one",
         ],
     ),
