@@ -106,7 +106,7 @@ def devices(
     """List the devices of a simulated machine in the order of `session.list_devices()`.
 
     With `graph`, the machine and `config` of the graph determine the devices. `tensorflow` is the release, and `log` receives
-    its log messages. Raises the errors that TensorFlow raises when it creates such a session.
+    its log messages. Raises the errors that TensorFlow raises when it creates a session on this machine.
     """
     given = {"environment": environment or {}, "process": process}
     options = make_options(

@@ -114,7 +114,7 @@ class Command(click.Command):
     ) -> click.Context:
         """Make a context with defaults from settings files and the environment.
 
-        Raises UsageError, with the place, for an invalid default.
+        Raises UsageError for an invalid default; the message names the file or the variable.
         """
         if parent is None or info_name is None or not isinstance(parent.command, click.Group) or _HELP & set(args):
             return super().make_context(info_name, args, parent, **extra)

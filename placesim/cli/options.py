@@ -111,8 +111,8 @@ source_options = together(
     source_option(
         "--until",
         type=Word(UNTIL),
-        help="Stop a Python script before its first step, or at its end (default: first-run). Arguments of the script "
-        "follow `--`.",
+        help="first-run: stop a Python script before its first step; end: run it to its end (default: first-run). Arguments of "
+        "the script follow `--`.",
     ),
 )
 """Options for reading a source, and for changing its device requests."""
@@ -225,9 +225,7 @@ def top_option(default: int, what: str) -> Callable[[Command], Command]:
     return report_option("--top", type=click.IntRange(1), metavar="N", default=default, show_default=True, help=text)
 
 
-steps_option = own_option(
-    "--steps", type=click.IntRange(1, MAX_STEPS), metavar="N", help="Number of times to run the last step."
-)
+steps_option = own_option("--steps", type=click.IntRange(1, MAX_STEPS), metavar="N", help="Run the last step N times.")
 profile_option = machine_option(
     "--profile",
     multiple=True,

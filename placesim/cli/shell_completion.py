@@ -73,7 +73,7 @@ class _Bash(BashComplete):
         return words[1:], self._begun
 
     def format_completion(self, item: CompletionItem[Any]) -> str:
-        """Return `TYPE,VALUE`. VALUE begins after the last character at which bash split the word."""
+        """Return `TYPE,VALUE`. VALUE is the part after the last `:` or `=`, where bash has split the word."""
         if item.type != "plain":
             return f"{item.type},{item.value}"
         begun = self._begun.partition("=")[2] if self._begun.startswith("-") and "=" in self._begun else self._begun

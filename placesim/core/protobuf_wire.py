@@ -131,7 +131,7 @@ def take_run(data: bytes | memoryview, number: int, position: int, end: int, spa
 
 
 def last_message(data: bytes | memoryview, number: int, start: int = 0, end: int | None = None) -> Field | None:
-    """Return the last field `number` that holds bytes; None if there is none. Raises WireError."""
+    """Return the content of the last field with this number that holds bytes, or None. Raises WireError."""
     found = None
     for field in fields(data, start, end):
         if field.number == number and field.wire_type == BYTES:

@@ -291,7 +291,7 @@ class Graph:
         device: str = "",
         location: int = 0,
     ) -> Node:
-        """Append a node; its name must be new. Inputs are ids, also of nodes that are added later (in loops)."""
+        """Append a node; its name must be new. Inputs are node ids; in loops, their nodes may be added later."""
         signature = self.signatures.signature(op, attrs)
         node_id = len(self.nodes)
         node = Node(node_id, name, signature, attrs, input_nodes, input_slots, control_inputs, device, location)
@@ -435,7 +435,7 @@ class Graph:
         return graph
 
     def emptied(self) -> Graph:
-        """Return a graph without nodes that shares everything else with this one."""
+        """Return a graph that has no nodes, but shares everything else with this one."""
         graph = Graph(self.registry, self.functions, self.file)
         graph.functions = self.functions
         graph.signatures = self.signatures

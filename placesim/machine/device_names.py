@@ -140,7 +140,7 @@ def _int(digits: str | None) -> int | None:
 
 @lru_cache(maxsize=65536)
 def parse_python_spec(text: str) -> DeviceName:
-    """Parse a string like `tf.device` (1.3).  Raise GraphBuildError with TensorFlow's message for an invalid string."""
+    """Parse a string like `tf.device` (1.3).  Raises GraphBuildError with TensorFlow's message for an invalid string."""
     fields: dict[str, str | int | None] = {}
     for piece in text.split("/"):
         parts = piece.split(":")
@@ -181,7 +181,7 @@ _TYPE_FIELD = DeviceName._fields.index("type")
 def merge_specs(target: DeviceName, other: DeviceName, soft: bool = False, override: bool = False) -> DeviceName:
     """Return `target` merged with `other` (1.4.7).
 
-    `soft` drops a conflicting type or id; `override` takes it from `other` (1.4.8).  Raise MergeConflict with TensorFlow's
+    `soft` drops a conflicting type or id; `override` takes it from `other` (1.4.8).  Raises MergeConflict with TensorFlow's
     text, which shows the target as merged so far.
     """
     if target == other or other == ANY:

@@ -120,7 +120,7 @@ def gpu_memory_limit(
 ) -> int:
     """Return the bytes that TensorFlow's allocator takes of a whole, unused GPU (10.3.2, 10.3.3).
 
-    Raise InternalError if the options request more memory than the GPU has, and the GPU does not support unified memory.
+    Raises InternalError if the options request more memory than the GPU has, and the GPU does not support unified memory.
     """
     options, environment = options or GpuOptions(), environment or GpuEnvironment()
     available = total = model.memory
@@ -167,7 +167,7 @@ def _requested_reserves(options: GpuOptions, environment: GpuEnvironment, log: C
 def visible_gpus(visible_device_list: str, count: int) -> tuple[int, ...]:
     """Return the platform ids of `GPU:0`, `GPU:1`, ... (10.1.1).
 
-    Raise InvalidArgumentError if an entry is no number, names a GPU that does not exist, or is repeated (10.1.2).
+    Raises InvalidArgumentError if an entry is no number, names a GPU that does not exist, or is repeated (10.1.2).
     """
     if not visible_device_list:
         return tuple(range(count))
@@ -313,8 +313,8 @@ def make_gpus(
 ) -> list[tuple[str, GpuMemory]]:
     """Return the full names and settings of a task's GPUs in a session with these options.
 
-    `count` is the number of GPUs that the driver reports; with 0, the options are not checked. Raise the errors that TensorFlow
-    raises when it makes a session.
+    `count` is the number of GPUs that the driver reports; with 0, the options are not checked. Raises the errors that
+    TensorFlow raises when it makes a session.
     """
     if not count:
         return []

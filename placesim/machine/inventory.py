@@ -162,7 +162,7 @@ def build_devices(
 
     `process` holds the allocator settings of earlier sessions and receives new ones; None is a new process.  `log` receives
     TensorFlow's log lines, also those before an error.
-    Raise NotFoundError if a task has no CPU.  For invalid `gpu_options`, raise the error of TensorFlow's session, with the
+    Raises NotFoundError if a task has no CPU.  For invalid `gpu_options`, raises the error of TensorFlow's session, with the
     location of `gpu_options` in the file.
     """
     options, process = options or DeviceOptions(), process or GpuProcess()

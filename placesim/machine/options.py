@@ -120,7 +120,7 @@ class SimulationOptions:
 
     @property
     def release(self) -> Release:
-        """TensorFlow release named by `tensorflow` (default: the newest). Raise UsageError for an unknown release."""
+        """TensorFlow release named by `tensorflow` (default: the newest). Raises UsageError for an unknown release."""
         return CURRENT if self.tensorflow is None else find_release(self.tensorflow)
 
     @property
@@ -157,14 +157,14 @@ class SimulationOptions:
 
     @property
     def device_patterns(self) -> tuple[tuple[str, str], ...]:
-        """`device` as pairs of pattern and device, in the given order.  Raise UsageError for a text without `=`."""
+        """`device` as pairs of pattern and device, in the given order.  Raises UsageError for a text without `=`."""
         if isinstance(self.device, Mapping):
             return tuple(self.device.items())
         return tuple(map(_device_pattern, self.device))
 
     @property
     def unknown_devices(self) -> tuple[str, ...]:
-        """`allow_unknown` as a tuple of TensorFlow's device types.  Raise UsageError for an unknown type."""
+        """`allow_unknown` as a tuple of TensorFlow's device types.  Raises UsageError for an unknown type."""
         given = self.allow_unknown.split(",") if isinstance(self.allow_unknown, str) else self.allow_unknown
         found = tuple(str(word).strip().upper() for word in given if str(word).strip())
         for word in found:
@@ -175,14 +175,14 @@ class SimulationOptions:
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        """`shape` by name.  Raise UsageError for an invalid shape."""
+        """`shape` by name.  Raises UsageError for an invalid shape."""
         given = self.shape.items() if isinstance(self.shape, Mapping) else map(_split_shape, self.shape)
         expected = "dimensions of 0 or more"
         return {name: tuple(_whole_number(dim, MAX_DIM, f"shape of {name}", expected) for dim in dims) for name, dims in given}
 
     @property
     def loop_counts(self) -> dict[str, int]:
-        """`iterations` by name.  Raise UsageError for an invalid number."""
+        """Return the iterations of each loop, by name.  Raises UsageError for an invalid number."""
         given = self.iterations.items() if isinstance(self.iterations, Mapping) else map(_split_count, self.iterations)
         expected = f"a number from 0 to {MAX_ITERATIONS}"
         return {name: _whole_number(count, MAX_ITERATIONS, f"iterations of {name}", expected) for name, count in given}
@@ -259,7 +259,7 @@ def with_options(function: Function) -> Function:
 
 
 def make_options(values: Mapping[str, Any]) -> SimulationOptions:
-    """Make checked options from values by name.  Raise UsageError for an invalid name or value."""
+    """Make checked options from values by name.  Raises UsageError for an invalid name or value."""
     known = [option.name for option in fields(SimulationOptions)]
     for name in values:
         if name not in known:

@@ -56,7 +56,7 @@ def machine(**values: Unpack[OptionValues]) -> Iterator[Machine]:
 def current_machine() -> Machine:
     """Return the machine of the innermost `machine` context, else the machine that environment variables describe.
 
-    Raise UsageError for invalid variables.
+    Raises UsageError for invalid variables.
     """
     found = _entered[-1] if _entered else _environment_machine()
     if not _overriding:

@@ -67,7 +67,7 @@ class _Reader(NamedTuple):
 def find_deep_calls(graph: Graph, order: Sequence[int]) -> dict[int, Node]:
     """Return the calls whose function returns a resource, by runtime id.
 
-    Raise InvalidArgumentError for an unknown function.
+    Raises InvalidArgumentError for an unknown function.
     """
     if not any(signature.op in CALLS for signature in graph.signatures.all()):
         return {}
@@ -78,7 +78,7 @@ def find_deep_calls(graph: Graph, order: Sequence[int]) -> dict[int, Node]:
 def join_deep_calls(groups: ColocationGraph, calls: dict[int, Node], stack: tuple[CallFrame, ...], build: Build) -> None:
     """Join and limit the nodes around each call as its function's body requires; `stack` is the chain of calls to this graph.
 
-    Raise UnimplementedError if a function calls itself, and InvalidArgumentError if body and graph contradict each other.
+    Raises UnimplementedError if a function calls itself, and InvalidArgumentError if body and graph contradict each other.
     Errors of grouping the body are raised too.
     """
     if not calls:
@@ -100,7 +100,7 @@ def io_groups(groups: ColocationGraph, call: Node, stack: tuple[CallFrame, ...],
 
     A function is grouped once for all its calls.  The chain of calls does not matter, since a recursive function cannot be
     grouped.
-    Raise UnimplementedError if a function calls itself, and InvalidArgumentError for an unknown function.  Errors of grouping
+    Raises UnimplementedError if a function calls itself, and InvalidArgumentError for an unknown function.  Errors of grouping
     the body are raised too.
     """
     called: FunctionName = call.attrs["f"]

@@ -24,7 +24,7 @@ COLLECTIVES = ("NcclBroadcast", "NcclReduce")
 def replace_collectives(placed: Placement) -> PlacedGraph:
     """Replace the collectives of a placed graph.  Return the same object if it has none.
 
-    Raise InvalidArgumentError if no input of a reduction is on the reduction's device.
+    Raises InvalidArgumentError if no input of a reduction is on the reduction's device.
     """
     if not any(node.op in COLLECTIVES for node in placed.graph.nodes):
         return placed

@@ -169,7 +169,7 @@ class ColocationGraph:
     def tie(self, source: int, node_id: int, cause: Cause, detail: str | int) -> GroupConflict | None:
         """Join the group of a node with the group of its source. Return the conflict, or None on success (5.6).
 
-        A conflicting request of the node's group is overridden.  Raise TieConflict if assigned devices or devices of resources
+        A conflicting request of the node's group is overridden.  Raises TieConflict if assigned devices or devices of resources
         conflict.
         """
         source_root, root = self.root(source), self.root(node_id)
@@ -215,7 +215,7 @@ class ColocationGraph:
     def limit(self, node_id: int, requested: DeviceName, resource: DeviceName, types: SupportedTypes) -> None:
         """Apply the constraints of a function's body to a node's group; types that leave no device are ignored (5.8).
 
-        Raise MergeConflict if the devices contradict each other.
+        Raises MergeConflict if the devices contradict each other.
         """
         root = self.root(node_id)
         mine = self.constraints[root]
@@ -225,7 +225,7 @@ class ColocationGraph:
         self.constraints[root] = Constraints(wanted, mine.assigned, generated, common or mine.types)
 
     def candidates(self, node_id: int) -> Constraints:
-        """Return the constraints of a node's group with its candidates (6.1).  Raise NoCandidates if there are none."""
+        """Return the constraints of a node's group with its candidates (6.1).  Raises NoCandidates if there are none."""
         root = self.root(node_id)
         found = self.constraints[root]
         if found.candidates:

@@ -12,9 +12,9 @@ from placesim.placement.group_messages import conflict_message
 
 
 def join_labels(groups: ColocationGraph) -> None:
-    """Join each node, by runtime id, with the first node that mentioned the same label or has the label as its name.
+    """In the order of runtime ids, join each node with the first node that has the same label, or is named like it.
 
-    Raise InvalidArgumentError for a label that cannot be satisfied; with soft placement, it is ignored.
+    Raises InvalidArgumentError for a label that cannot be satisfied; with soft placement, it is ignored.
     """
     nodes = groups.graph.nodes
     labelled = {i: class_labels(nodes[i].attrs["_class"]) for i in groups.order if "_class" in nodes[i].attrs}

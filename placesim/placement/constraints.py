@@ -119,7 +119,7 @@ class Constraints:
 def merge_constraints(mine: Constraints, theirs: Constraints, soft: bool, type_order: Sequence[str]) -> Constraints:
     """Return the constraints of two groups that are joined; `types` is empty if the groups have no common type.
 
-    Raise MergeConflict if their devices contradict each other (5.4).
+    Raises MergeConflict if their devices contradict each other (5.4).
     """
     if mine is theirs:
         return mine
@@ -141,7 +141,7 @@ def merge_constraints(mine: Constraints, theirs: Constraints, soft: bool, type_o
 def tie_constraints(mine: Constraints, theirs: Constraints, nested: bool = False) -> Constraints:
     """Return the constraints with which a group joins its source's group: a conflicting request is overridden (5.6).
 
-    With `nested`, two devices conflict if neither is a specification of the other.  Raise TieConflict for conflicting assigned
+    With `nested`, two devices conflict if neither is a specification of the other.  Raises TieConflict for conflicting assigned
     devices or devices of resources.
     """
     if mine.tied is not None and mine.tied[0] is theirs:

@@ -17,7 +17,7 @@ from placesim.placement.group_messages import conflict_message, incompatible_edg
 def join_edges(groups: ColocationGraph, passed_over: Container[int]) -> None:
     """Join each node, by runtime id, with the source of each of its reference and resource edges.
 
-    Nodes in `passed_over` are skipped.  Raise InvalidArgumentError if the two ends of an edge are incompatible.
+    Nodes in `passed_over` are skipped.  Raises InvalidArgumentError if the two ends of an edge are incompatible.
     """
     # 1.15 does not join datasets along edges (13.6)
     ties_datasets = groups.graph.registry.rules.ties_datasets
@@ -45,7 +45,7 @@ def join_edges(groups: ColocationGraph, passed_over: Container[int]) -> None:
 def join_edge(groups: ColocationGraph, source: int, node: Node, cause: Cause, detail: str | int) -> None:
     """Join a node with its source; a conflicting request of the node is dropped, even without soft placement.
 
-    Raise InvalidArgumentError if the two ends are incompatible.
+    Raises InvalidArgumentError if the two ends are incompatible.
     """
     try:
         conflict = groups.tie(source, node.id, cause, detail)

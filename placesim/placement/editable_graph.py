@@ -71,7 +71,7 @@ class EditableGraph:
         control: Iterable[EditableNode] = (),
         location: int = 0,
     ) -> EditableNode:
-        """Append a node that reads these outputs.  Raise InvalidArgumentError if it cannot read them."""
+        """Append a node that reads these outputs.  Raises InvalidArgumentError if it cannot read them."""
         node = self._append(name, op, attrs, device, location)
         check_new_inputs(self.base, name, node.signature, data)
         for source, slot in data:
@@ -126,7 +126,7 @@ class EditableGraph:
     def finish(self) -> Graph:
         """Return the rewritten graph; its nodes are in the order of their runtime ids.
 
-        Raise InvalidArgumentError if a node reads a tensor of a wrong type.
+        Raises InvalidArgumentError if a node reads a tensor of a wrong type.
         """
         kept = [node for node in self.nodes if not node.removed]
         check_edges(kept)

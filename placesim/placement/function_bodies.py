@@ -70,7 +70,7 @@ def place_body(
 ) -> PlacedBody:
     """Place the body of a function of the graph's library for a call on `device`; `homes` are the devices of its arguments.
 
-    TensorFlow's errors while placing are part of the result.  Raise InvalidArgumentError for an unknown function, and the
+    TensorFlow's errors while placing are part of the result.  Raises InvalidArgumentError for an unknown function, and the
     errors of `instantiate`.
     """
     body = instantiate(graph, find_function(graph, function.name), dict(function.attrs))

@@ -14,7 +14,7 @@ def build_groups(groups: ColocationGraph, stack: tuple[CallFrame, ...] = ()) -> 
     """Apply all grouping steps; `stack` is the chain of calls that leads to this graph if it is a function's body.
 
     The order determines which conflict is reported and which request is kept: an edge overrides a request that would conflict
-    with a label. Raise OpError with TensorFlow's message if constraints contradict each other; earlier joins remain.
+    with a label. Raises OpError with TensorFlow's message if constraints contradict each other; earlier joins remain.
     """
     calls = find_deep_calls(groups.graph, groups.order)
     groups.own.fill(groups.constraints)

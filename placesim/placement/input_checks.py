@@ -14,7 +14,7 @@ from placesim.placement.editable_node import EditableNode
 
 
 def output_dtype(source: EditableNode, slot: int, reader_op: str) -> DataType:
-    """Return the type of a node's output.  Raise InvalidArgumentError if a new `reader_op` would read an output that is
+    """Return the type of a node's output.  Raises InvalidArgumentError if a new `reader_op` would read an output that is
     missing.
     """
     problem = _slot_problem(source, slot, reader_op)

@@ -39,7 +39,7 @@ def is_lowered(node: Node | EditableNode) -> bool:
 def lower_functional_ops(edited: EditableGraph) -> None:
     """Replace every marked node, including those that a replacement adds.
 
-    A mark on an op that cannot be lowered is ignored.  Raise InvalidArgumentError for an unknown function, and for a function
+    A mark on an op that cannot be lowered is ignored.  Raises InvalidArgumentError for an unknown function, and for a function
     that does not fit the node. The message is TensorFlow's, except where TensorFlow crashes: if a node reads an output that no
     branch has.
     """

@@ -49,7 +49,7 @@ class NodeConstraints:
     def fill(self, constraints: list[Constraints]) -> None:
         """Set every node's own constraints.
 
-        Raise OpError for the first node, by runtime id, that has no kernel (4.4), an invalid request or an unknown assigned
+        Raises OpError for the first node, by runtime id, that has no kernel (4.4), an invalid request or an unknown assigned
         device (5.3).  The constraints of the nodes before it are then already set.
         """
         nodes, templates, assigned = self.graph.nodes, self._templates, self.assigned

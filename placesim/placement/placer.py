@@ -57,7 +57,7 @@ class Placement(PlacedGraph):
         return log_lines(self.groups)
 
     def reason(self, node_id: int) -> Reason:
-        """Return the reason for a node's device.  Raise KeyError if an error came before the node was examined."""
+        """Return the reason for a node's device.  Raises KeyError if an error came before the node was examined."""
         return self.reasons.explain(node_id, self.devices[node_id], DeviceChoice(self.choices[node_id]))
 
 
@@ -82,7 +82,7 @@ def place_graph(
     """Place a graph.  A TensorFlow error is part of the result, with the nodes placed before it.
 
     `assigned` has the full device names of nodes that are already placed (9.5).  `default_device` is preferred wherever
-    possible (3.7); for a function's body, it is the device of its call.  Raise KeyError if there is no such device.
+    possible (3.7); for a function's body, it is the device of its call.  Raises KeyError if there is no such device.
     """
     order = graph.runtime_order()
     preferred = devices.by_name[default_device] if default_device else None

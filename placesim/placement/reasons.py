@@ -64,7 +64,7 @@ class Reasons:
         self._groups = groups
 
     def explain(self, node_id: int, device: Device | None, choice: DeviceChoice) -> Reason:
-        """Return the reason for a node's device.  Raise KeyError if an error came before its constraints were known."""
+        """Return the reason for a node's device.  Raises KeyError if an error came before its constraints were known."""
         groups = self._groups
         node, root = groups.graph.nodes[node_id], groups.root(node_id)
         held = groups.constraints[root]

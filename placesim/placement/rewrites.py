@@ -27,7 +27,7 @@ from placesim.placement.lowering import is_lowered, lower_functional_ops
 def rewrite(graph: Graph) -> Graph:
     """Rewrite a graph as TensorFlow does before placement.  Return the same object if nothing changes.
 
-    Raise InvalidArgumentError for an unknown function, and for a function that does not fit its call.
+    Raises InvalidArgumentError for an unknown function, and for a function that does not fit its call.
     """
     ops = {signature.op for signature in graph.signatures.all()}
     wants_lowering = any(is_lowered(node) for node in graph.nodes) if ops & LOWERED else False
@@ -121,7 +121,7 @@ def isolate_resource_calls(edited: EditableGraph) -> None:
 def isolate_calls_in(graph: Graph) -> Graph:
     """Isolate the calls that return a resource.  Return the same object if there are none.
 
-    Raise InvalidArgumentError for an unknown function.
+    Raises InvalidArgumentError for an unknown function.
     """
     if not any(node.op in CALLS for node in graph.nodes):
         return graph
@@ -131,7 +131,7 @@ def isolate_calls_in(graph: Graph) -> Graph:
 
 
 def returns_resource(graph: Graph, node: Node | EditableNode) -> bool:
-    """Return whether a call's function returns a resource.  Raise InvalidArgumentError for an unknown function."""
+    """Return whether a call's function returns a resource.  Raises InvalidArgumentError for an unknown function."""
     called = node.attrs["f"]
     attrs = dict(called.attrs)
     outputs = find_function(graph, called.name, node.name).outputs

@@ -59,7 +59,7 @@ class PlanResult(NamedTuple):
 
 
 def open_here() -> Process:
-    """Start a process for a lane on this machine.  Raise UnavailableError if that fails."""
+    """Start a process for a lane on this machine.  Raises UnavailableError if that fails."""
     try:
         return Worker("placesim.planning.worker")
     except OSError as error:
@@ -185,7 +185,7 @@ def plan_problem(
     """Return the best plan found within the effort, no worse than `start`. The search calls `tell` with each better plan or
     bound.
 
-    Raise the errors of `PlanningProblem.check` and `check_method`.
+    Raises the errors of `PlanningProblem.check` and `check_method`.
     """
     problem.check()
     check_method(effort.method, problem)

@@ -19,7 +19,7 @@ from placesim.runtime.cluster.connection_settings import Connection
 def spread(effort: Effort, connection: Connection) -> Iterator[Effort]:
     """Yield the effort with a function that opens processes: on the connection's cluster, else on this machine.
 
-    Raise the errors of `open_cluster`.
+    Raises the errors of `open_cluster`.
     """
     if connection.scheduler is None and effort.needs_no_process:
         yield effort

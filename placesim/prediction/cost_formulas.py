@@ -74,7 +74,7 @@ class ProcessorFigures(NamedTuple):
 def predict(work: Work, processor: Processor, launch_seconds: float = 0.0) -> Prediction:
     """Return the predicted time of `work` on `processor` with its interval; `launch_seconds` come before and are included.
 
-    Raise InvalidArgumentError if the processor has no rate for the work's arithmetic.
+    Raises InvalidArgumentError if the processor has no rate for the work's arithmetic.
     """
     family = work_family(work, processor)
     seconds = kernel_seconds(work, processor, family)

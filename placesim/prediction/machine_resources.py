@@ -191,7 +191,7 @@ class SimulatedMachine:
         """Return the route from the memory of one device to that of another.
 
         `from_host` and `to_host` are set if the tensor is in host memory at that end, although the device may be a GPU.
-        Raise GraphFileError if the links of the inventory do not connect the two.
+        Raises GraphFileError if the links of the inventory do not connect the two.
         """
         source = None if from_host else sender.gpu
         target = None if to_host else receiver.gpu

@@ -246,7 +246,7 @@ def _shapes(execution: Execution) -> NodeShapes:
 
 
 def _bounds(kernel: PlacedKernel, shapes: NodeShapes, place: DevicePlace) -> tuple[float, float, float]:
-    """Return the seconds of the operations, of the bytes, and of the overhead that does not depend on sizes."""
+    """Return the seconds for the operations, for moving the bytes, and for the overhead that does not depend on sizes."""
     launch = place.host.dispatch if kernel.placed.resource == place.cores else kernel.placed.launch
     if kernel.work is None:
         return 0.0, 0.0, launch

@@ -74,9 +74,9 @@ class Processor:
                 raise InvalidArgumentError(f"{self.name}: got {what} {value:g}, expected a value above 0")
 
     def rate(self, arithmetic: Arithmetic) -> float:
-        """Return the peak operations per second of an arithmetic.
+        """Return the peak operations per second for a kind of arithmetic.
 
-        Raise InvalidArgumentError, which names the kinds of arithmetic with a rate and the nearest, if it has none.
+        Raises InvalidArgumentError if it has no rate. The message lists the kinds with a rate, and the nearest in width.
         """
         found = self.rates.get(arithmetic, 0.0)
         if not 0 < found < _NO_LIMIT:

@@ -66,7 +66,7 @@ class StepCosts:
         self._compute_streams = {place.gpu.compute for place in machine.places.values() if place.gpu is not None}
 
     def placed(self, step: Sequence[Execution]) -> list[ExecutionCost]:
-        """Return the cost of each execution.  Raise NoFiguresError if a GPU's rate for a node is unknown."""
+        """Return the cost of each execution.  Raises NoFiguresError if a GPU's rate for a node is unknown."""
         found: list[ExecutionCost] = []
         for execution in step:
             found.append(self._end_of_call(execution, found) if execution.site is None else self._placed(execution, step))
@@ -129,7 +129,7 @@ class StepCosts:
     def kernel_on(self, place: DevicePlace, site: Site, shapes: NodeShapes, output_on_host: Sequence[bool]) -> PlacedKernel:
         """Return the cost of a node with these shapes on the device of `place`.
 
-        Raise NoFiguresError, which names the node, if the device has no rate for the node's arithmetic.
+        Raises NoFiguresError, which names the node, if the device has no rate for the node's arithmetic.
         """
         # outputs in host memory are computed on the host, except those that describe a tensor on the GPU
         on_host = place.gpu is None or (any(output_on_host) and all(output_on_host))

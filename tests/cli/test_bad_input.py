@@ -110,7 +110,7 @@ FILES = {
         "nodes:\n  - {variable: v, shape: [2]}\nfetch: [v/read]\n",
         1,
         ("FailedPreconditionError: Attempting to use uninitialized value v",),
-        ("node v/read (defined at g.yaml:2) on /job:localhost/replica:0/task:0/device:CPU:0", "initializer"),
+        ("node v/read (defined at g.yaml:2), on /job:localhost/replica:0/task:0/device:CPU:0", "initializer"),
     ),
 }
 

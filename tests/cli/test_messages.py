@@ -72,7 +72,7 @@ SAID = {
     "a brace in a text without quotes": (
         "nodes:\n  - {op: NoOp, name: tower_{i}}\n",
         [
-            "GraphFileError: g.yaml:2:28: not valid YAML in the mapping in { } that begins on line 2:"
+            "GraphFileError: g.yaml:2:28: not valid YAML in the {...} mapping that begins on line 2:"
             " got '{', expected ',' or '}'",
             "  close each { and [, and quote strings that contain any of {}[],",
         ],
@@ -140,7 +140,7 @@ SAID = {
         "nodes:\n  - {variable: w, shape: [2]}\nfetch: [w]\n",
         [
             "FailedPreconditionError: Attempting to use uninitialized value w",
-            "  node _retval_w_0_0 on /job:localhost/replica:0/task:0/device:CPU:0",
+            "  node _retval_w_0_0, on /job:localhost/replica:0/task:0/device:CPU:0",
             "  run the initializer of node w (defined at g.yaml:2) in a step before this one",
         ],
     ),

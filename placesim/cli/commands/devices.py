@@ -39,7 +39,9 @@ EXITS = {
 @simulated_release_option
 @scheduler_options
 @table_format_option
-@own_option("--log-creation", is_flag=True, help="Print TensorFlow's log line for each created GPU instead.")
+@own_option(
+    "--log-creation", is_flag=True, help="Instead of the list, print TensorFlow's log line for each GPU device that it creates."
+)
 @own_option("--gpu-models", is_flag=True, help="List the known GPU models instead.")
 def devices_command(graph: str | None, form: str, log_creation: bool, gpu_models: bool, **values: Any) -> int:
     """List the devices of a simulated machine, one per line, CPUs first.

@@ -42,8 +42,8 @@ SCHEMAS: Mapping[str, Callable[[], dict[str, Any]]] = {"graph": _graph_schema, "
 def manual_command(topic: str | None, section: tuple[str, ...], schema: str | None) -> int:
     """Read the manual: the list of topics, a page, or a section.
 
-    SECTION is the number of a section or rule, such as 7.2c in the output of `explain`, or part of a heading.  The output in a
-    pipe is Markdown.
+    SECTION is the number of a section or rule, such as 7.2c in the output of `explain`, or part of a heading.
+    In a pipe, the output is Markdown.
 
     \b
     Examples:

@@ -95,7 +95,7 @@ class _Batch(click.ParamType):  # type: ignore[type-arg]  # generic only from cl
 @own_option(
     "--dump", "dumps", is_flag=True, help="Print TensorFlow's dump of each allocator at its peak, or when it ran out of memory."
 )
-@top_option(TOP, "tensors and other holders of memory to list for each device")
+@top_option(TOP, "tensors and other memory users to list for each device")
 @graph_options
 @file_access_options
 @form_option(FORMS, "Output format (default: text).")
@@ -106,9 +106,9 @@ def memory_command(graph: str, batch: int | str | None, execute: bool, top: int,
     """Report the memory that each device needs during a graph's steps, and whether it fits.
 
     GRAPH is any graph that `run` reads.  The steps are simulated without computing values, so all sizes must be known: set
-    unknown ones with `--batch` or `--shape`.  A terminal shows a memory curve per device and the largest tensors at its
-    peak.  In a pipe, each line is one fact, with columns separated by tabs.  With `--format html`, the report is a single page
-    that needs no network.
+    unknown ones with `--batch` or `--shape`.  In a terminal, the report shows a memory curve per device and the largest
+    tensors at its peak.  In a pipe, each line is one fact, with columns separated by tabs.  With `--format html`, the report is
+    a single page that needs no network.
 
     \b
     Examples:

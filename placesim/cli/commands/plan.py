@@ -97,7 +97,7 @@ EXITS = {
     "--free",
     multiple=True,
     metavar="PATTERN",
-    help="Nodes that may leave the device they request: a name, a scope/ or a pattern (repeatable).",
+    help="Let these nodes leave the device they request. PATTERN: a name, a scope/ or a shell pattern (repeatable).",
     completes="nodes",
 )
 @own_option("--free-all", is_flag=True, help="Let all nodes leave the device they request.")
@@ -106,7 +106,7 @@ EXITS = {
     type=Word(OBJECTIVES),
     default=OBJECTIVES[0],
     show_default=True,
-    help="Quantity to minimise: the time of a step, the load of the busiest device (if steps overlap), or peak memory.",
+    help="latency: shortest step; throughput: lowest load of the busiest device, if steps overlap; memory: lowest memory peak.",
 )
 @own_option(
     "--apart",
@@ -124,7 +124,7 @@ EXITS = {
     default=AUTO,
     show_default=True,
     metavar="NAME",
-    help="The only method to use; for latency: list, dispatch, move or exact; for throughput: cut, closed-sets, anneal or "
+    help="Use only this method; for latency: list, dispatch, move or exact; for throughput: cut, closed-sets, anneal or "
     "exact; for memory: anneal or exact.",
     completes="methods",
 )

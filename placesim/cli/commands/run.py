@@ -65,7 +65,9 @@ if TYPE_CHECKING:
     folder_values="none",
 )
 @file_access_options
-@report_option("--log-creation", is_flag=True, help="Print TensorFlow's log line for each created GPU to standard error.")
+@report_option(
+    "--log-creation", is_flag=True, help="Print TensorFlow's log line for each GPU device that it creates, on standard error."
+)
 @machine_option(
     "--memory-limit",
     metavar="BYTES",
@@ -75,7 +77,7 @@ if TYPE_CHECKING:
 @machine_option(
     "--no-memory-limit",
     is_flag=True,
-    help="Let simulated devices use more memory than they have, and count it; --memory-limit is about this computer.",
+    help="Let simulated devices use more memory than they have, and count it; --memory-limit, for this computer, still holds.",
     folder_values="none",
 )
 @machine_option("--no-fusion", is_flag=True, help="Execute every op separately, without fusion.")
@@ -92,7 +94,7 @@ if TYPE_CHECKING:
     "--checkpoint-every",
     type=int,
     metavar="N",
-    help="Save variables and other state every N steps and after the last, as PREFIX-STEP (see --checkpoint).",
+    help="Save variables and other state every N steps and after the last, as PREFIX-STEP, with --checkpoint PREFIX.",
 )
 @checkpoint_option("--checkpoint-keep", type=int, metavar="N", help="Number of checkpoints to keep; 0: all (default: 5).")
 @checkpoint_option("--restart", is_flag=True, help="Continue from the newest checkpoint.")
@@ -102,7 +104,8 @@ if TYPE_CHECKING:
     type=Word(ENGINES),
     default=ENGINES[0],
     show_default=True,
-    help="local: execute in this process; dask: on Dask workers; without --scheduler, they are started on this computer.",
+    help="local: execute in this process; dask: execute on Dask workers, which placesim starts on this computer unless "
+    "--scheduler is given.",
 )
 @scheduler_options
 @worker_options

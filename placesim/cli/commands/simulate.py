@@ -99,8 +99,8 @@ def simulate_command(graph: str, execute: bool, steps: int | None, top: int, tra
     GRAPH is any graph that `run` reads.  The steps are simulated without computing values, so all sizes must be known: set
     unknown ones with `--batch` or `--shape`.  A loop whose number of iterations is unknown runs once, and an undecided
     conditional counts as its most expensive branch.  The time of a node depends on its shapes and its device.  Transfers on a
-    link share its bandwidth.  The report names what limits the step.  With `--format html` it is a single page that needs no
-    network: a timeline of each device, down to single nodes.
+    link share its bandwidth.  The report names what limits the step.  With `--format html`, it is a single page that needs no
+    network and shows a timeline of each device, down to single nodes.
 
     \b
     Examples:

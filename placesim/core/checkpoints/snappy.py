@@ -1,4 +1,4 @@
-"""Decompressor of Snappy's raw format, in which blocks of a table may be stored.  Source: snappy's `format_description.txt`."""
+"""Decompressor of Snappy's raw format, for the index of a checkpoint.  Source: snappy's `format_description.txt`."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ class SavedTensor(NamedTuple):
 def write_bundle(prefix: str, tensors: Sequence[SavedTensor], locate: Locate = Path) -> None:
     """Write a checkpoint with one data file. Raises InvalidArgumentError if two tensors have the same name.
 
-    Both files appear only when both are complete, so that a reader never sees half a checkpoint.
+    The index and the data file appear only when both are complete, so that a reader never sees half a checkpoint.
     """
     entries: dict[bytes, TensorEntry] = {}
     data, target = locate(data_path(prefix, 0, 1)), locate(index_path(prefix))

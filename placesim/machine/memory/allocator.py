@@ -123,7 +123,7 @@ class BfcAllocator:
         - freed_by: with a timing counter, use only chunks that were freed up to this count; 0 allows all.
         - operation_name: the node for the log.
 
-        Raise InvalidArgumentError for a negative size.
+        Raises InvalidArgumentError for a negative size.
         """
         if num_bytes > 0 and self.timing_counter is None:
             rounded = rounded_up(num_bytes)
@@ -145,7 +145,7 @@ class BfcAllocator:
     def deallocate(self, chunk: Chunk | None) -> None:
         """Free a chunk that `allocate` returned; None is ignored.
 
-        Raise DefectError for a chunk that is not in use.
+        Raises DefectError for a chunk that is not in use.
         """
         if chunk is None:
             return

@@ -58,7 +58,7 @@ class TimingCounter:
 def max_waste_bytes(name: str, memory_limit: int, fraction: float) -> int:
     """Return the largest excess of a chunk over the requested size, in bytes.
 
-    Raise InvalidArgumentError for a fraction of the limit that is less than one byte.
+    Raises InvalidArgumentError for a fraction of the limit that is less than one byte.
     """
     if not fraction > 0:
         return DEFAULT_MAX_WASTE_BYTES

@@ -60,7 +60,7 @@ class DeviceSource:
     def allocate(self, size: int, owner: str) -> Buffer:
         """Allocate a buffer with one reference.
 
-        Raise OutOfMemory if there is no room, and InvalidArgumentError for an impossible size.
+        Raises OutOfMemory if there is no room, and InvalidArgumentError for an impossible size.
         """
         raise NotImplementedError
 

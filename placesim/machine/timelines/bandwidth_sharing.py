@@ -156,7 +156,7 @@ class SharedLinks:
     def begin(self, time: float, transfer: int, num_bytes: float, route: Sequence[int]) -> None:
         """Begin a transfer at `time`, which may not be before the last simulated change; `transfer` is its number, 0 or more.
 
-        Raise InvalidArgumentError for a link that does not exist, a time that is past, or a size that is not finite or below 0.
+        Raises InvalidArgumentError for an unknown link, a time that is past, or a size that is not finite or below 0.
         """
         check_bytes(transfer, num_bytes)
         if not self._now <= time < math.inf:
@@ -340,7 +340,7 @@ class SharedLinks:
 
 
 def transfer_ends(links: Sequence[Link], flows: Sequence[Flow]) -> list[float]:
-    """Return the time in seconds at which each flow ends.  Raise InvalidArgumentError as `SharedLinks` does."""
+    """Return the time in seconds at which each flow ends.  Raises InvalidArgumentError as `SharedLinks` does."""
     shared = SharedLinks(links)
     for number in sorted(range(len(flows)), key=lambda number: flows[number].start):
         start, num_bytes, route = flows[number]

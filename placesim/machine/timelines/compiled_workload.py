@@ -169,7 +169,7 @@ class WorkloadPlan:
 def make_plan(
     tasks: Sequence[Task | LinkTransfer], resources: Sequence[Resource] = (), links: Sequence[Link] = ()
 ) -> WorkloadPlan:
-    """Compile a workload.  Raise InvalidArgumentError for invalid figures and cyclic tasks."""
+    """Compile a workload.  Raises InvalidArgumentError for invalid figures and cyclic tasks."""
     check_links(links)
     hosts = [_checked_host(number, resources) for number in range(len(resources))]
     # the negative places NOWHERE and SENT have no host
@@ -259,7 +259,7 @@ def _streams(number: int, transfer: LinkTransfer, resources: Sequence[Resource])
 def _checked_host(number: int, resources: Sequence[Resource]) -> int:
     """Return the number of the `Cores` that launch a resource's tasks; NOWHERE if there are none.
 
-    Raise InvalidArgumentError if the figures or the host of the resource are invalid.
+    Raises InvalidArgumentError if the figures or the host of the resource are invalid.
     """
     resource = resources[number]
     if isinstance(resource, Cores):
@@ -275,7 +275,7 @@ def _checked_host(number: int, resources: Sequence[Resource]) -> int:
 
 
 def _order(tasks: Sequence[Task | LinkTransfer]) -> list[int]:
-    """Return all tasks in topological order.  Raise InvalidArgumentError if there is a cycle."""
+    """Return all tasks in topological order.  Raises InvalidArgumentError if there is a cycle."""
     missing = [len(task.inputs) for task in tasks]
     consumers: list[list[int]] = [[] for _ in tasks]
     for number, task in enumerate(tasks):

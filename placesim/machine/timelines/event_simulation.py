@@ -27,13 +27,13 @@ LINKS = -1
 def simulate(
     tasks: Sequence[Task | LinkTransfer], resources: Sequence[Resource] = (), links: Sequence[Link] = ()
 ) -> WorkloadTimeline:
-    """Simulate a workload and return its timeline.  Raise InvalidArgumentError for invalid figures and cyclic tasks."""
+    """Simulate a workload and return its timeline.  Raises InvalidArgumentError for invalid figures and cyclic tasks."""
     with collector_paused():
         return simulate_plan(make_plan(tasks, resources, links))
 
 
 def simulate_plan(plan: WorkloadPlan) -> WorkloadTimeline:
-    """Simulate a plan and return its timeline.  Raise InvalidArgumentError for invalid link figures and sizes."""
+    """Simulate a plan and return its timeline.  Raises InvalidArgumentError for invalid link figures and sizes."""
     with collector_paused():
         loop = _Loop(plan)
         with report_stage("simulating", loop.look):
@@ -42,7 +42,7 @@ def simulate_plan(plan: WorkloadPlan) -> WorkloadTimeline:
 
 
 def plan_seconds(plan: WorkloadPlan) -> float:
-    """Return the duration of a whole plan in seconds.  Raise InvalidArgumentError as `simulate_plan` does."""
+    """Return the duration of a whole plan in seconds.  Raises InvalidArgumentError as `simulate_plan` does."""
     with collector_paused():
         loop = _Loop(plan)
         with report_stage("simulating", loop.look):

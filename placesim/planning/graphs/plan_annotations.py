@@ -27,7 +27,7 @@ def annotate(file: GraphFile, planned: Mapping[str, str], device_set: DeviceSet,
     `planned` has full device names by node. Each round places the graph and requests the device of one node of each misplaced
     group, until all nodes are as planned.
 
-    Raise InternalError if the placer never follows the plan, and TensorFlow's error if it rejects the graph.
+    Raises InternalError if the placer never follows the plan, and TensorFlow's error if it rejects the graph.
     """
     asked: dict[str, str] = {}
     for number in range(MAX_ROUNDS):

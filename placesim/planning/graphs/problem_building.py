@@ -513,7 +513,7 @@ class _ProblemBuilder:
 def keep_apart(drawn: GraphProblem, patterns: Sequence[str], handles: Mapping[str, Sequence[str]]) -> GraphProblem:
     """Forbid groups with nodes that match the same pattern to share a device.
 
-    `handles` are the ids of nodes in the graph file.  Raise UsageError for a pattern without matches.
+    `handles` are the ids of nodes in the graph file.  Raises UsageError for a pattern without matches.
     """
     rows = []
     for pattern in patterns:

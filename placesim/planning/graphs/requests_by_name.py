@@ -37,7 +37,7 @@ def request_text(spec: DeviceName) -> str:
 def text_by_name(text: str, base: GraphFile, planned: Placement, *, soft: bool) -> str | None:
     """Return the text of a graph file with a `placement` key that yields `planned`; None if that is not possible.
 
-    Raise UneditableText if the text cannot be changed, and GraphFileError if it is invalid.
+    Raises UneditableText if the text cannot be changed, and GraphFileError if it is invalid.
     """
     where = {name: device for name, device in devices_by_name(planned).items() if name in base.graph.ids}
     words = {device.name: request_text(request(device.name, planned.device_set)) for device in planned.device_set.devices}

@@ -71,9 +71,10 @@ class _Copy(NamedTuple):
 
 @dataclass(eq=False, slots=True)
 class _Use:
-    """One use of an entry; an alias or a list of devices uses an entry several times.
+    """One use of an entry. YAML aliases, or a list of devices of a scope around it, use an entry several times.
 
-    `nodes` are those that the entry itself makes.  `copies` are the uses of a scope's contents, one for each device of a list.
+    `nodes` are those that the entry itself makes.  `copies` has the uses of a scope's entries for each device
+    of its list.
     """
 
     entry: NodeEntry
@@ -165,7 +166,7 @@ class _ScopeEditor:
     # --- graphs
 
     def _read(self, text: str) -> Graph:
-        """Return the graph of a text.  Raise UneditableText if it differs from the planned one."""
+        """Return the graph of a text.  Raises UneditableText if it differs from the planned one."""
         graph = read_graph_file(text, self._file, self._base.graph.registry).graph
         if _differ(graph, self._base.graph):
             raise UneditableText
@@ -415,7 +416,7 @@ class _Choice:
 def _literals(clash: _Clash) -> Literals:
     """Return the literal inputs of an entry whose nodes go to several devices.
 
-    Raise UneditableText unless all of them are literals.
+    Raises UneditableText unless all of them are literals.
     """
     if len(clash.uses) != 1 or clash.entry.op is None:
         raise UneditableText

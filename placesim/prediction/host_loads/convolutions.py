@@ -67,7 +67,7 @@ class ConvolutionSizes(NamedTuple):
 
 
 def convolution_of(node: NodeShapes, direction: Direction) -> ConvolutionSizes:
-    """Return the sizes of a node's convolution.  Raise InvalidArgumentError for windows that don't fit."""
+    """Return the sizes of a node's convolution.  Raises InvalidArgumentError for windows that don't fit."""
     images, filters, results = node.convolution(direction)
     spatial = len(filters) - 2
     layout = layout_of(node.attrs.get("data_format", "NHWC"), spatial)

@@ -46,7 +46,7 @@ _HINTS = (
         "entries of one list, and keys of one mapping, must start in the same column",
     ),
     (
-        r"not valid YAML in the (list|mapping) in [\[{]",
+        r"not valid YAML in the [\[{]",
         "close each { and [, and quote strings that contain any of {}[],",
     ),
     (
@@ -103,7 +103,7 @@ def _message_lines(error: PlacesimError, locate: Locate) -> Iterator[str]:
     message = _without_tail(error.message)
     yield from _lines(replace_tags(message, lambda name: _place(name, locate)))
     if error.node is not None and isinstance(error, OpError) and node_tag(error.node) not in message:
-        yield _place(error.node, locate) + (f" on {error.device}" if error.device else "")
+        yield _place(error.node, locate) + (f", on {error.device}" if error.device else "")
     elif error.location is not None and error.node is None:
         yield f"at {error.location}"
 

@@ -119,8 +119,8 @@ def simulate(
     Interrupted.
 
     With `tells_memory`, the outcome includes device memory, and a `recorder` records the executions of each step. `guesses`
-    provide unknown values in a dry run. `measurements` record times and memory. `opened` creates sessions that run elsewhere.
-    `tell` receives messages about checkpoints.
+    provide unknown values in a dry run. `measurements` record times and memory. `opened`, if given, creates
+    the sessions, such as those of a Dask cluster. `tell` receives messages about checkpoints.
     """
     simulation = _Simulation(
         loaded=loaded,

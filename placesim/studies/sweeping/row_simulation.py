@@ -1,4 +1,4 @@
-"""Simulation of a combination of settings as a row of a sweep; a failure also gives a row."""
+"""Simulate one combination of settings, and make it a row of a sweep, even if it fails."""
 
 from __future__ import annotations
 

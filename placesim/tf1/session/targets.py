@@ -24,12 +24,12 @@ def register_target(prefix: str, find: FindTarget, reset: Callable[[str, Any], N
 
 
 def find_target(target: str, config: Config, machine: Machine) -> Any:
-    """Machine of a target.  Raises NotFoundError for an unknown one."""
+    """Return the machine of a session target.  Raises NotFoundError for an unknown target."""
     return _of(_finders, target)(target, config, machine)
 
 
 def reset_target(target: str, containers: object) -> None:
-    """Drop the resources of a remote target.  Raises NotFoundError for an unknown one."""
+    """Drop the resources of a remote target.  Raises NotFoundError for an unknown target."""
     if target:
         _of(_resets, target)(target, containers)
 

@@ -1,6 +1,6 @@
 """`tf.train.Server`: a task of a cluster, all of whose tasks are simulated in this process.
 
-All sessions of a cluster share its variables and queues, on any of its servers.
+All sessions of a cluster share its variables and queues, whichever of its servers they connect to.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ _Texts = list[tuple[Any, Any, str]]
 
 
 class Level(NamedTuple):
-    """The graph around a body, while the body's entries are read. `around` is the graph around this one, if any."""
+    """The enclosing graph of a body whose entries are being read. `around` is the next enclosing graph, if any."""
 
     names: ScopedNames
     functions: FunctionMaker

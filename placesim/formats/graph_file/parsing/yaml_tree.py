@@ -256,8 +256,8 @@ def _error_position(error: yaml.YAMLError, text: str) -> int:
 
 _NOT_FOUND = "did not find expected "
 _CONTEXTS = {
-    "while parsing a flow sequence": "list in [ ]",
-    "while parsing a flow mapping": "mapping in { }",
+    "while parsing a flow sequence": "[...] list",
+    "while parsing a flow mapping": "{...} mapping",
     "while parsing a block collection": "list",
     "while parsing a block mapping": "mapping",
     "while scanning a quoted scalar": "quoted text",

@@ -201,7 +201,7 @@ def tile(node: OnnxNode) -> Tensor:
 
 
 def expand(node: OnnxNode) -> Tensor:
-    """BroadcastTo; BroadcastArgs for its shape, unless that is known."""
+    """BroadcastTo; if the result's shape is unknown, BroadcastArgs computes it."""
     x, wanted = node[0], node[1]
     own, sizes = node.shape(x), node.content(wanted)
     if own is not None and sizes is not None and None not in own:

@@ -88,7 +88,7 @@ def _check_coordinates(indices: Tensor, dims: Tensor) -> None:
 
 
 def _summarize(dims: Tensor) -> str:
-    """Return the first three numbers."""
+    """Return the first three dimensions as text, for an error message."""
     return " ".join(map(str, dims[:3].tolist())) + "..." * (len(dims) > 3)
 
 

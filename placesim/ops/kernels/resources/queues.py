@@ -236,7 +236,7 @@ def enqueue_many(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) ->
 
 
 def slice_batch(queue: Queue, values: Sequence[Any]) -> list[Element]:
-    """The elements of a batch of values `[n, ...]`."""
+    """Return the `n` elements of a batch, whose values are `[n, ...]`."""
     return list(zip(*map(slices, values, queue.dtypes), strict=True))
 
 

@@ -38,7 +38,7 @@ def _count(counts: Tensor) -> Tensor:
 
 
 def _check_shapes(context: ShapeContext) -> Dims:
-    """Return the shape of a row of the data; a number of segments, if given, must be a scalar."""
+    """Check the inputs' shapes, and return the shape of a row of the data."""
     data = with_rank_at_least(context.shapes[0], 1)
     indices, segment_ids = with_rank(context.shapes[1], 1), with_rank(context.shapes[2], 1)
     check_scalars(context, 3)
