@@ -106,7 +106,7 @@ def test_an_error_names_its_node_once() -> None:
     )
     assert format_error(error, lambda name: Location("g.yaml", 3, 5)) == (
         "FailedPreconditionError: Attempting to use uninitialized value v\n"
-        f"  node v/read (defined at g.yaml:3) on {CPU}\n"
+        f"  node v/read (defined at g.yaml:3), on {CPU}\n"
         "  run the initializer of node v (defined at g.yaml:3) in a step before this one\n"
     )
 
