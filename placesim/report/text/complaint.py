@@ -46,7 +46,7 @@ _HINTS = (
         "entries of one list, and keys of one mapping, must start in the same column",
     ),
     (
-        r"not valid YAML in the [\[{]",
+        r"not valid YAML in (the|a) [\[{]",
         "close each { and [, and quote strings that contain any of {}[],",
     ),
     (

@@ -261,8 +261,9 @@ _CONTEXTS = {
     "while parsing a block collection": "list",
     "while parsing a block mapping": "mapping",
     "while scanning a quoted scalar": "quoted text",
+    "while parsing a quoted scalar": "quoted text",
 }
-"""Names of the parser's contexts."""
+"""Names of the parser's contexts that begin at the context's mark; other contexts tell users nothing."""
 _EXPECTED = {
     "did not find expected key": "a key",
     "did not find expected '-' indicator": "'-'",
@@ -270,6 +271,7 @@ _EXPECTED = {
     "did not find expected <document start>": "the end of the file",
     "did not find expected alphabetic or numeric character": "a letter or a digit",
     "found unexpected end of stream": "a quote that closes it",
+    "found unknown escape character": "an escape of YAML such as \\n, or \\\\ for a backslash",
     "found character that cannot start any token": "quotes around a text that begins with it",
     "mapping values are not allowed in this context": "one key and one value, or quotes around a text with ': '",
 }
@@ -291,8 +293,10 @@ def _error_message(error: yaml.YAMLError, text: str, first_line: Callable[[Any],
     got = "" if error.problem_mark is None else _marked_text(error.problem_mark, text)
     if got == "'\t'":
         return "not valid YAML: got a tab, expected spaces as indentation"
-    place = f" {error.context}" if error.context else ""
-    if error.context in _CONTEXTS and error.context_mark is not None:
+    place = ""
+    if error.context == "while parsing a flow node":  # its mark is where a value is missing
+        place = " in a [...] list or {...} mapping"
+    elif error.context in _CONTEXTS and error.context_mark is not None:
         place = f" in the {_CONTEXTS[error.context]} that begins on line {first_line(error.context_mark) + 1}"
     expected = _EXPECTED.get(problem, problem.removeprefix(_NOT_FOUND) if problem.startswith(_NOT_FOUND) else "")
     return f"not valid YAML{place}: {f'got {got}, expected {expected}' if got and expected else problem}"
