@@ -400,6 +400,16 @@ def shape_of_first_value(context: ShapeContext) -> Sequence[Dims]:
     return (vector_shape_value(context, 0),)
 
 
+def infer_from_sizes(context: ShapeContext, index: int, rank: int) -> Sequence[Dims]:
+    """Return the shape that the value of input `index` gives, which must have this rank."""
+    return (with_rank(vector_shape_value(context, index), rank),)
+
+
+def infer_as_input(context: ShapeContext, index: int, rank: int) -> Sequence[Dims]:
+    """Return the shape of input `index`, which must have this rank."""
+    return (with_rank(context.shapes[index], rank),)
+
+
 def scalar_dim(context: ShapeContext, index: int) -> int:
     """Return the dimension that a scalar input gives, -1 if unknown. Raises ShapeError for a negative number."""
     value = context.scalar_value(index)

@@ -141,7 +141,7 @@ def skip(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Element
     if count < 0:
         return _derived(source, lambda: iter(()), 0)
     total = max(source.cardinality - count, 0) if source.cardinality >= 0 else source.cardinality
-    return _derived(source, lambda: _ShardIterator(source.start(), count, 1), total)
+    return _derived(source, lambda: _StepIterator(source.start(), count, 1), total)
 
 
 def shard(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ElementSequence:
@@ -158,10 +158,10 @@ def shard(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Elemen
     total = source.cardinality
     if total >= 0:
         total = total // count + (index < total % count)
-    return _derived(source, lambda: _ShardIterator(source.start(), index, count), total)
+    return _derived(source, lambda: _StepIterator(source.start(), index, count), total)
 
 
-class _ShardIterator(Iterator[Element]):
+class _StepIterator(Iterator[Element]):
     """Every `step`-th element of an iteration, from number `first` on."""
 
     def __init__(self, source: Iterator[Element], first: int, step: int) -> None:

@@ -42,19 +42,6 @@ def _captured(inputs: Sequence[Any], attrs: Attrs, before: int = 1) -> tuple[Seq
     return inputs[before:end], inputs[end:]
 
 
-def _unless_out_of_range(call: Call, element: Element, keeps_count: bool) -> Element:
-    """Return a function's results for an element.
-
-    If it raises OutOfRangeError, the iteration ends; with `keeps_count`, InvalidArgumentError is raised instead.
-    """
-    try:
-        return tuple(call(element))
-    except OutOfRangeError as error:
-        if keeps_count:
-            raise InvalidArgumentError(f"Function invocation produced OutOfRangeError: {error.message}") from None
-        raise StopIteration from None
-
-
 # --- map ------------------------------------------------------------------------------------------------------------
 
 
@@ -217,7 +204,10 @@ def _processors() -> int:
 
 
 class _ScanIterator(Iterator[Element]):
-    """The results of a function of state and element, which also returns the next state; the state may be empty."""
+    """The results of a function of state and element, which also returns the next state; the state may be empty.
+
+    If the function raises OutOfRangeError, the iteration ends; with `keeps_count`, InvalidArgumentError is raised instead.
+    """
 
     def __init__(self, source: Iterator[Element], call: Call, state: Element, keeps_count: bool) -> None:
         self._source = source
@@ -227,7 +217,12 @@ class _ScanIterator(Iterator[Element]):
 
     def __next__(self) -> Element:
         element = next(self._source)
-        found = _unless_out_of_range(self._call, (*self._state, *element), self._keeps_count)
+        try:
+            found = tuple(self._call((*self._state, *element)))
+        except OutOfRangeError as error:
+            if self._keeps_count:
+                raise InvalidArgumentError(f"Function invocation produced OutOfRangeError: {error.message}") from None
+            raise StopIteration from None
         width = len(self._state)
         self._state = found[:width]
         return found[width:]

@@ -16,12 +16,12 @@ from placesim.core.errors import InvalidArgumentError, OutOfRangeError
 from placesim.ops.attributes import Attrs
 from placesim.ops.kernels.image.resizing import infer_size
 from placesim.ops.kernels.kernel import Kernel, Table, Tensor, elements, per_element
-from placesim.ops.kernels.nn.convolution_gradients import infer_from_sizes
 from placesim.ops.kernels.shapes import (
     Dims,
     ShapeContext,
     ShapeError,
     format_dims,
+    infer_from_sizes,
     merge_dim,
     with_rank,
     with_rank_at_least,

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from placesim.ops.kernels.kernel import Tensor
-from placesim.ops.kernels.math.lazy_special import special
 
 Factor = Callable[[Tensor, Tensor], Tensor]
 
@@ -22,18 +21,24 @@ RESCALE_ABOVE = 2.0**60
 
 def regularized_lower_gamma(a: Tensor, x: Tensor) -> Any:
     """Return P(a, x), broadcast: 0 at x = 0 for any a, else NaN outside a > 0, x > 0."""
+    from scipy import special
+
     inside = np.where((x < 0) | ~(a > 0), x.dtype.type(np.nan), special.gammainc(a, x))
     return np.where((x == 0) | ((a == np.inf) & (x > 0)), x.dtype.type(0), inside)
 
 
 def regularized_upper_gamma(a: Tensor, x: Tensor) -> Any:
     """Return Q(a, x), broadcast: NaN outside a > 0, x >= 0."""
+    from scipy import special
+
     inside = np.where((x < 0) | ~(a > 0), x.dtype.type(np.nan), special.gammaincc(a, x))
     return np.where((x == np.inf) & (a > 0), x.dtype.type(0), inside)
 
 
 def differentiate_lower_gamma(a: Tensor, x: Tensor) -> Any:
     """Return the derivative of P(a, x) by a, broadcast: 0 at x = 0 for any a, else NaN outside a > 0, x > 0."""
+    from scipy import special
+
     a, x = np.broadcast_arrays(a, x)
     inside = (a > 0) & (x > 0)
     finite = np.isfinite(a) & np.isfinite(x)
@@ -79,6 +84,8 @@ def _by_method(a: Tensor, x: Tensor, usual: Tensor, series_factor: Factor, fract
 
 def _differentiate_series(a: Tensor, x: Tensor) -> Tensor:
     """Return d log P / da * S for P(a, x) = x**a e**-x / gamma(a + 1) * S, S = 1 + x / (a + 1) + x**2 / (a + 1)(a + 2) + .."""
+    from scipy import special
+
     term, total = np.ones_like(x), np.ones_like(x)
     term_by_a, total_by_a = np.zeros_like(x), np.zeros_like(x)
     for k in range(1, MAX_TERMS):
@@ -95,6 +102,8 @@ def _differentiate_series(a: Tensor, x: Tensor) -> Tensor:
 
 def _differentiate_fraction(a: Tensor, x: Tensor) -> Tensor:
     """Return d log Q / da * F with Q(a, x) = x**a e**-x / gamma(a) * F, F = 1 / (x + 1 - a - 1 (1 - a) / (x + 3 - a - ...))."""
+    from scipy import special
+
     # the last two convergents p / q, with the derivatives of p and q by a
     p, p_by_a, q, q_by_a = np.ones_like(x), np.zeros_like(x), x + 1 - a, -np.ones_like(x)
     p_before, p_before_by_a, q_before, q_before_by_a = (np.zeros_like(x), np.zeros_like(x), np.ones_like(x), np.zeros_like(x))

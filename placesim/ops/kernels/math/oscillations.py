@@ -13,7 +13,6 @@ import numpy as np
 
 from placesim.ops.kernels.broadcasting import unary
 from placesim.ops.kernels.kernel import Table, Tensor
-from placesim.ops.kernels.math.lazy_special import special
 from placesim.ops.kernels.precision import widened
 
 BESSEL_ANGLE_FROM = 2.0
@@ -28,6 +27,8 @@ def bessel_first(order: int) -> Callable[..., Any]:
     """Return J of order 0 or 1, a function of a tensor of any shape; J0 is even, J1 odd."""
 
     def compute(x: Tensor) -> Any:
+        from scipy import special
+
         exact = (special.j0, special.j1)[order](x)
         if x.dtype == np.float64:
             return exact
@@ -42,6 +43,8 @@ def bessel_second(order: int) -> Callable[..., Any]:
     """Return Y of order 0 or 1, a function of a tensor of any shape: minus infinity for negative x, NaN for infinity."""
 
     def compute(x: Tensor) -> Any:
+        from scipy import special
+
         exact = (special.y0, special.y1)[order](x)
         if order and x.dtype == np.float32:  # the kernel multiplies infinity by zero
             exact = np.where(x == 0, np.float32(np.nan), exact)
@@ -54,6 +57,8 @@ def bessel_second(order: int) -> Callable[..., Any]:
 
 def _wave(order: int, x: Tensor, turn: Callable[[Tensor], Tensor]) -> Any:
     """Return J (`turn` is cosine) or Y (sine) for x > 0: amplitude times `turn` of x plus a phase, added in float."""
+    from scipy import special
+
     wide = np.where((x > 0) & np.isfinite(x), x, 1.0).astype(float)
     j, y = (special.j0, special.j1)[order](wide), (special.y0, special.y1)[order](wide)
     # the phase is the angle less x; the kernel rounds their sum to float
@@ -66,6 +71,8 @@ def bessel_third(name: str) -> Callable[..., Any]:
     """Return K of order 0 or 1, perhaps scaled by exp(x), a function of a tensor of any shape: infinity for negative x."""
 
     def compute(x: Tensor) -> Any:
+        from scipy import special
+
         found = np.where(x < 0, x.dtype.type(np.inf), getattr(special, name)(x))
         if x.dtype == np.float32:
             # if x / 2 is no normal number, the kernel takes the logarithm of zero, and multiplies it by zero in K1
@@ -80,6 +87,8 @@ def fresnel(part: int) -> Callable[..., Any]:
     """Return the integral of the sine (part 0) or cosine (part 1) of pi t**2 / 2 from 0 to x, for a tensor x of any shape."""
 
     def compute(x: Tensor) -> Any:
+        from scipy import special
+
         exact = special.fresnel(x)[part]
         if x.dtype == np.float64:
             # here too the kernel returns the limit
@@ -92,6 +101,8 @@ def fresnel(part: int) -> Callable[..., Any]:
 
 def _fresnel_wave(x: Tensor) -> tuple[Tensor, Tensor]:
     """Return both integrals as 1/2 plus an oscillation, with its angle rounded to float."""
+    from scipy import special
+
     wide = np.abs(x).astype(float)
     sine, cosine = special.fresnel(wide)
     exact = np.pi / 2 * wide * wide

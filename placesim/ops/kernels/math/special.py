@@ -18,7 +18,6 @@ from placesim.ops.kernels.math.incomplete_gamma import (
     regularized_lower_gamma,
     regularized_upper_gamma,
 )
-from placesim.ops.kernels.math.lazy_special import special
 from placesim.ops.kernels.precision import widened
 from placesim.ops.kernels.shapes import Dims, ShapeContext, format_dims, merge
 from placesim.ops.process.denormals import is_denormal
@@ -43,6 +42,8 @@ def of_scipy(name: str) -> Callable[..., Any]:
     """Return a function of scipy.special, which is imported at the first call."""
 
     def compute(*inputs: Tensor) -> Any:
+        from scipy import special
+
         return getattr(special, name)(*inputs)
 
     return widened(compute)
@@ -50,6 +51,8 @@ def of_scipy(name: str) -> Callable[..., Any]:
 
 def digamma(x: Tensor) -> Any:
     """Return the logarithmic derivative of gamma, any shape; NaN at its poles."""
+    from scipy import special
+
     return np.where((x <= 0) & (x == np.floor(x)), x.dtype.type(np.nan), special.psi(x))
 
 
@@ -57,6 +60,8 @@ def error_function(x: Tensor) -> Any:
     """Return erf, any shape; the double kernel gives NaN for infinite x."""
     if x.dtype == np.float32:
         return _single_error_function(x)
+    from scipy import special
+
     return np.where(np.isinf(x), np.nan, special.erf(x))
 
 
@@ -82,6 +87,8 @@ def polynomial(coefficients: Sequence[float], x: Tensor) -> Tensor:
 
 def log_gamma(x: Tensor) -> Any:
     """Return the logarithm of gamma's absolute value, any shape; infinity at minus infinity, as in C."""
+    from scipy import special
+
     found = np.where(np.isinf(x), x.dtype.type(np.inf), special.gammaln(x))
     return np.where(is_denormal(x), -_log_of_denormals(x), found)
 
@@ -96,6 +103,8 @@ def exponential_integral(x: Tensor) -> Any:
 
     It is infinite if exp(x) is, because TensorFlow's kernel multiplies by exp(x).
     """
+    from scipy import special
+
     with np.errstate(over="ignore"):
         found = np.where(np.isinf(np.exp(x)), x.dtype.type(np.inf), special.expi(x))
     if x.dtype == np.float32:
@@ -106,6 +115,8 @@ def exponential_integral(x: Tensor) -> Any:
 
 def dilogarithm(x: Tensor) -> Any:
     """Return Spence's integral of log(t) / (1 - t) from 1 to x; NaN for negative x, and if 1 / x is no normal number."""
+    from scipy import special
+
     return np.where(_has_no_reciprocal(x), x.dtype.type(np.nan), special.spence(x))
 
 
@@ -116,6 +127,8 @@ def _has_no_reciprocal(x: Tensor) -> Any:
 
 def dawson(x: Tensor) -> Any:
     """Return Dawson's integral, any shape; far from 0 TensorFlow's kernel loses the sign of x."""
+    from scipy import special
+
     found = special.dawsn(x) + x.dtype.type(0)  # of -0 the kernel gives 0
     return np.where(x <= -DAWSON_LIMIT_FROM, -found, found)
 
@@ -124,6 +137,8 @@ def bessel_modified(name: str) -> Callable[..., Any]:
     """Return I of order 0 or 1, a function of a tensor of any shape; its value is infinite if exp(|x|) is."""
 
     def compute(x: Tensor) -> Any:
+        from scipy import special
+
         with np.errstate(over="ignore", invalid="ignore"):
             found = getattr(special, name)(x)
             return np.where(np.isinf(np.exp(np.abs(x))) & ~np.isnan(found), np.copysign(np.inf, found).astype(x.dtype), found)
@@ -136,6 +151,8 @@ def zeta(x: Tensor, q: Tensor) -> Any:
 
     At its poles, at whole q <= 0, it is infinite for even x and else NaN.
     """
+    from scipy import special
+
     is_signed_pole = (x > 1) & np.isfinite(x) & (np.fmod(x, 2) != 0) & (q <= 0) & (q == np.floor(q))
     values = np.where((x == np.inf) & (q > 1), x.dtype.type(0), special.zeta(x, q))
     return np.where(is_signed_pole | np.isnan(x), x.dtype.type(np.nan), values)
@@ -143,6 +160,8 @@ def zeta(x: Tensor, q: Tensor) -> Any:
 
 def polygamma(n: Tensor, x: Tensor) -> Any:
     """Return the n-th derivative of digamma, broadcast; NaN unless n is a natural number."""
+    from scipy import special
+
     # as in Eigen, from zeta, which has no value for n = 0
     sign = np.power(n.dtype.type(-1), n + 1)
     value = sign * special.gamma(n + 1) * zeta(n + 1, x)
@@ -154,6 +173,8 @@ def polygamma(n: Tensor, x: Tensor) -> Any:
 
 def _betainc(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
     """Return the incomplete beta integral, NaN outside a, b > 0, 0 <= x <= 1. Raises InvalidArgumentError for bad shapes."""
+    from scipy import special
+
     names = ("a", "b", "x")
     # TensorFlow compares the pairs in this order
     for one, two in ((0, 1), (0, 2), (1, 2)):

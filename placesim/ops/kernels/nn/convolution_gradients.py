@@ -25,7 +25,7 @@ from placesim.ops.kernels.nn.windows import (
     window_of,
 )
 from placesim.ops.kernels.shape_operands import shape_of_values, shape_of_vector
-from placesim.ops.kernels.shapes import Dims, ShapeContext, ShapeError, merge_dim, with_rank
+from placesim.ops.kernels.shapes import Dims, ShapeContext, ShapeError, infer_as_input, infer_from_sizes, merge_dim, with_rank
 
 # --- gradients ------------------------------------------------------------------------------------------------------
 
@@ -208,17 +208,6 @@ def infer_input_gradient_2d(context: ShapeContext) -> Sequence[Dims]:
     if len(sizes) == 2:
         return (arrange(batch, sizes, filters[2], layout),)
     raise ShapeError(f"Conv2DBackpropInput requires input_sizes to contain 4 values or 2 values, but got: {len(sizes)}")
-
-
-def infer_from_sizes(context: ShapeContext, index: int, rank: int) -> Sequence[Dims]:
-    """Static shape of a gradient whose shape is the value of input `index`."""
-    with_rank(context.shapes[index], 1)
-    return (with_rank(context.shape_value(index), rank),)
-
-
-def infer_as_input(context: ShapeContext, index: int, rank: int) -> Sequence[Dims]:
-    """Static shape of a gradient shaped as input `index`."""
-    return (with_rank(context.shapes[index], rank),)
 
 
 def input_gradient_flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs) -> int:

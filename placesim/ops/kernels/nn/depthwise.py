@@ -22,7 +22,6 @@ from placesim.ops.kernels.blocks.work_parts import shares
 from placesim.ops.kernels.cost_model import CostModel
 from placesim.ops.kernels.kernel import Kernel, Table, Tensor, Trait, elements
 from placesim.ops.kernels.memory_rules import KernelMemory, TensorMemory, item_size
-from placesim.ops.kernels.nn.convolution_gradients import infer_from_sizes
 from placesim.ops.kernels.nn.patches import WindowBlock, padded_region, whole
 from placesim.ops.kernels.nn.windows import (
     UNSTRIDED,
@@ -36,11 +35,13 @@ from placesim.ops.kernels.nn.windows import (
     explicit_pairs,
     layout_of,
     static_windows,
+    tap_flops,
+    tap_gradient_flops,
     tap_slices,
     windows_of,
 )
 from placesim.ops.kernels.precision import is_narrow, packet_size
-from placesim.ops.kernels.shapes import Dims, ShapeContext, ShapeError, merge_dim, multiply_dims, with_rank
+from placesim.ops.kernels.shapes import Dims, ShapeContext, ShapeError, infer_from_sizes, merge_dim, multiply_dims, with_rank
 from placesim.ops.process.intra_op_threads import spread
 
 BLOCK_BYTES = 1 << 20
@@ -358,16 +359,6 @@ def infer_depthwise(context: ShapeContext) -> Sequence[Dims]:
     return (arrange(dims[0], outputs, multiply_dims(depth, filters[3]), layout),)
 
 
-def forward_flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs) -> int:
-    """Two operations for each element of the output and each tap."""
-    return 2 * elements(outputs[0]) * elements((inputs[1] or ())[:2])
-
-
-def input_gradient_flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs) -> int:
-    """Two operations for each element of the output's gradient and each tap."""
-    return 2 * elements(inputs[2]) * elements((inputs[1] or ())[:2])
-
-
 def filter_gradient_flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs) -> int:
     """Two operations for each element of the output's gradient and each tap of the filter's gradient."""
     return 2 * elements(inputs[2]) * elements((outputs[0] or ())[:2])
@@ -414,7 +405,7 @@ TABLE: Table = {
     "DepthwiseConv2dNative": Kernel(
         convolve_depthwise,
         infer_depthwise,
-        forward_flops,
+        tap_flops,
         memory=depthwise_memory,
         traits=Trait.NEW_MEMORY,
         cost=CostModel("depthwise"),
@@ -422,7 +413,7 @@ TABLE: Table = {
     "DepthwiseConv2dNativeBackpropInput": Kernel(
         convolve_depthwise_back,
         partial(infer_from_sizes, index=0, rank=4),
-        input_gradient_flops,
+        tap_gradient_flops,
         memory=partial(depthwise_memory, is_gradient=True),
         cost=CostModel("depthwise input gradient"),
     ),

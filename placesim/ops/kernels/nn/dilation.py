@@ -12,8 +12,16 @@ import numpy as np
 from placesim.core.errors import InvalidArgumentError, UnimplementedError
 from placesim.ops.attributes import Attrs
 from placesim.ops.kernels.kernel import Kernel, Table, Tensor
-from placesim.ops.kernels.nn.depthwise import forward_flops, input_gradient_flops
-from placesim.ops.kernels.nn.windows import SpatialWindow, check_entries, check_filter, check_image, tap_slices, window_of
+from placesim.ops.kernels.nn.windows import (
+    SpatialWindow,
+    check_entries,
+    check_filter,
+    check_image,
+    tap_flops,
+    tap_gradient_flops,
+    tap_slices,
+    window_of,
+)
 from placesim.ops.kernels.precision import lowest
 from placesim.ops.kernels.shapes import Dims, ShapeContext, ShapeError, as_second, format_dims, merge_dim, unchanged, with_rank
 
@@ -144,7 +152,7 @@ def infer_dilation(context: ShapeContext) -> Sequence[Dims]:
 
 
 TABLE: Table = {
-    "Dilation2D": Kernel(dilate, infer_dilation, forward_flops),
-    "Dilation2DBackpropInput": Kernel(dilate_back, unchanged, input_gradient_flops),
-    "Dilation2DBackpropFilter": Kernel(dilate_filter, as_second, input_gradient_flops),
+    "Dilation2D": Kernel(dilate, infer_dilation, tap_flops),
+    "Dilation2DBackpropInput": Kernel(dilate_back, unchanged, tap_gradient_flops),
+    "Dilation2DBackpropFilter": Kernel(dilate_filter, as_second, tap_gradient_flops),
 }

@@ -18,11 +18,10 @@ from placesim.core.errors import InvalidArgumentError, UnimplementedError
 from placesim.ops.attributes import Attrs, TensorValue, format_float, format_tensor
 from placesim.ops.kernels.kernel import Kernel, KernelContext, Table, Tensor, per_element
 from placesim.ops.kernels.memory_rules import KernelMemory
-from placesim.ops.kernels.nn.convolution_gradients import infer_as_input
 from placesim.ops.kernels.nn.pooling_gradients import max_pool_gradient_memory
 from placesim.ops.kernels.philox import WordStream, reserve
 from placesim.ops.kernels.precision import lowest
-from placesim.ops.kernels.shapes import Dims, ShapeContext, ShapeError, format_dims, with_rank
+from placesim.ops.kernels.shapes import Dims, ShapeContext, ShapeError, format_dims, infer_as_input, with_rank
 
 SAME = "tensor_out_dup is not the same as tensor_out"
 

@@ -14,7 +14,6 @@ from placesim.ops.attributes import Attrs
 from placesim.ops.kernels.cost_model import CostModel
 from placesim.ops.kernels.kernel import Compute, Kernel, Table, Tensor, elements
 from placesim.ops.kernels.memory_rules import KernelMemory, MemoryRule, forwards
-from placesim.ops.kernels.nn.convolution_gradients import infer_as_input, infer_from_sizes
 from placesim.ops.kernels.nn.pooling import (
     check_3d,
     check_batch,
@@ -31,7 +30,7 @@ from placesim.ops.kernels.nn.pooling import (
 from placesim.ops.kernels.nn.pools import PoolWindows, spread_max, spread_max_to_equals, spread_mean, take_at_max
 from placesim.ops.kernels.nn.windows import SpatialWindow, check_padding, layout_of
 from placesim.ops.kernels.precision import wide_dtype
-from placesim.ops.kernels.shapes import Dims, format_dims
+from placesim.ops.kernels.shapes import Dims, format_dims, infer_as_input, infer_from_sizes
 
 # --- average pooling ------------------------------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from placesim.core.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
-from placesim.ops.kernels.kernel import Tensor
+from placesim.ops.kernels.kernel import Tensor, elements
 from placesim.ops.kernels.shapes import Dims, ShapeError, add_dims, divide_dim, format_dims, multiply_dims, subtract_dims
 
 UNSTRIDED = "Current implementation does not yet support strides in the batch and depth dimensions."
@@ -257,3 +257,16 @@ def arrange(batch: int, spatial: Sequence[int], channels: int, layout: TensorLay
         inner = (layout.vector,) if layout.vector > 1 else ()
         return (batch, channels if channels < 0 else channels // layout.vector, *spatial, *inner)
     return (batch, *spatial, channels)
+
+
+# --- costs ----------------------------------------------------------------------------------------------------------
+
+
+def tap_flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs) -> int:
+    """Two operations for each element of the output and each tap."""
+    return 2 * elements(outputs[0]) * elements((inputs[1] or ())[:2])
+
+
+def tap_gradient_flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs) -> int:
+    """Two operations for each element of the output's gradient and each tap."""
+    return 2 * elements(inputs[2]) * elements((inputs[1] or ())[:2])

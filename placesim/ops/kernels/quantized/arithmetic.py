@@ -145,7 +145,7 @@ def _with_product_range(
 ) -> Sequence[Tensor]:
     """Return whole numbers as int32 that wrap, and the range of a product of these operands."""
     one, two = (step_size(*found, source) for found, source in zip(ranges, sources, strict=True))
-    return _with_range(product.astype(np.int64).astype(np.int32), product_range(one, two, target))
+    return _with_range(product.astype(np.int64, copy=False).astype(np.int32), product_range(one, two, target))
 
 
 def _centred(value: Tensor, found: Range, source: DataType) -> Tensor:

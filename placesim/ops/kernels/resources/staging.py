@@ -301,11 +301,9 @@ def clear_memory(memory: KernelMemory) -> None:
     memory.store(ITSELF).clear()
 
 
-def _on_map(
-    kind: str, compute: Callable[..., Sequence[Any]], shape: ShapeFunction, may_wait: bool = True, **options: Any
-) -> Kernel:
+def _on_map(kind: str, compute: Callable[..., Sequence[Any]], shape: ShapeFunction, may_wait: bool = True) -> Kernel:
     """Kernel of an op on a `Map` or an `OrderedMap`."""
-    return Kernel(partial(compute, kind=kind, **options), shape, needs_context=True, may_wait=may_wait)
+    return Kernel(partial(compute, kind=kind), shape, needs_context=True, may_wait=may_wait)
 
 
 TABLE: Table = {
@@ -316,14 +314,14 @@ TABLE: Table = {
     "StageClear": Kernel(clear_stage, no_outputs, needs_context=True, memory=clear_memory),
     "MapStage": _on_map("Map", put_in_map, no_outputs),
     "MapUnstage": _on_map("Map", take_from_map, infer_unknown_outputs),
-    "MapPeek": _on_map("Map", take_from_map, infer_unknown_outputs, stays=True),
+    "MapPeek": _on_map("Map", partial(take_from_map, stays=True), infer_unknown_outputs),
     "MapUnstageNoKey": _on_map("Map", take_any_from_map, _infer_key_and_values),
     "MapSize": _on_map("Map", tell_map_size, scalar, may_wait=False),
     "MapIncompleteSize": _on_map("Map", tell_incomplete_map_size, scalar, may_wait=False),
     "MapClear": _on_map("Map", clear_map, no_outputs, may_wait=False),
     "OrderedMapStage": _on_map("OrderedMap", put_in_map, no_outputs),
     "OrderedMapUnstage": _on_map("OrderedMap", take_from_map, infer_unknown_outputs),
-    "OrderedMapPeek": _on_map("OrderedMap", take_from_map, infer_unknown_outputs, stays=True),
+    "OrderedMapPeek": _on_map("OrderedMap", partial(take_from_map, stays=True), infer_unknown_outputs),
     "OrderedMapUnstageNoKey": _on_map("OrderedMap", take_any_from_map, _infer_key_and_values),
     "OrderedMapSize": _on_map("OrderedMap", tell_map_size, scalar, may_wait=False),
     "OrderedMapIncompleteSize": _on_map("OrderedMap", tell_incomplete_map_size, scalar, may_wait=False),

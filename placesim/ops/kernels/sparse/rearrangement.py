@@ -365,7 +365,8 @@ untracked_parts_memory = leaves_untracked(0, 1)
 
 def split_memory(memory: KernelMemory) -> None:
     """TensorFlow's SparseTensor class makes each piece's coordinates and values outside the device's allocator."""
-    leaves_untracked(*range(len(memory.outputs) * 2 // 3))(memory)
+    for output in range(len(memory.outputs) * 2 // 3):
+        memory.leave_untracked(output)
 
 
 def reorder_memory(memory: KernelMemory) -> None:

@@ -19,7 +19,7 @@ from placesim.core.protobuf_wire import WireError, field_values
 from placesim.core.tensor_fields import packed_numbers
 from placesim.ops.attributes import Attrs
 from placesim.ops.kernels.kernel import Kernel, Table, Tensor
-from placesim.ops.kernels.memory_rules import KernelMemory, leaves_untracked
+from placesim.ops.kernels.memory_rules import KernelMemory
 from placesim.ops.kernels.shape_operands import shape_text
 from placesim.ops.kernels.shapes import (
     Dims,
@@ -511,7 +511,8 @@ def _infer_tensors(context: ShapeContext, batch: Dims, sparse: int) -> tuple[Dim
 
 def examples_memory(memory: KernelMemory) -> None:
     """The outputs are in host memory outside the allocator, on any device."""
-    leaves_untracked(*range(len(memory.outputs)))(memory)
+    for output in range(len(memory.outputs)):
+        memory.leave_untracked(output)
 
 
 def examples_v2_memory(memory: KernelMemory) -> None:

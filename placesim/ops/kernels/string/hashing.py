@@ -12,7 +12,7 @@ import numpy as np
 
 from placesim.core.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
-from placesim.ops.farmhash import MASK, fingerprint64
+from placesim.ops.farmhash import MASK, fingerprint64, read_word, shift_mix
 from placesim.ops.kernels.kernel import Kernel, Table, Tensor
 from placesim.ops.kernels.shapes import unchanged
 
@@ -21,18 +21,9 @@ MURMUR_MULTIPLIER, MURMUR_SEED = 0xC6A4A7935BD1E995, 0xDECAFCAFFE
 Pair = tuple[int, int]
 
 
-def _word(data: bytes, at: int) -> int:
-    return int.from_bytes(data[at : at + 8], "little")
-
-
 def _rotate_left(value: int, bits: int) -> int:
     value &= MASK
     return (value << bits | value >> (64 - bits)) & MASK
-
-
-def _shift_mix(value: int) -> int:
-    value &= MASK
-    return value ^ value >> 47
 
 
 def sip_hash(data: bytes, key: Pair) -> int:
@@ -41,7 +32,7 @@ def sip_hash(data: bytes, key: Pair) -> int:
     whole = len(data) & ~7
     # the last byte of the last word is the length modulo 256
     last = data[whole:].ljust(7, b"\0") + bytes([len(data) & 0xFF])
-    for word in (*(_word(data, at) for at in range(0, whole, 8)), int.from_bytes(last, "little")):
+    for word in (*(read_word(data, at) for at in range(0, whole, 8)), int.from_bytes(last, "little")):
         state[3] ^= word
         _sip_rounds(state, 2)
         state[0] ^= word
@@ -66,12 +57,12 @@ def murmur_hash64(data: bytes, seed: int = MURMUR_SEED) -> int:
     whole = len(data) & ~7
     found = seed ^ (len(data) * MURMUR_MULTIPLIER & MASK)
     for at in range(0, whole, 8):
-        mixed = _shift_mix(_word(data, at) * MURMUR_MULTIPLIER) * MURMUR_MULTIPLIER & MASK
+        mixed = shift_mix(read_word(data, at) * MURMUR_MULTIPLIER) * MURMUR_MULTIPLIER & MASK
         found = (found ^ mixed) * MURMUR_MULTIPLIER & MASK
     if len(data) > whole:
         # an incomplete last word is padded with zeros
-        found = (found ^ _word(data, whole)) * MURMUR_MULTIPLIER & MASK
-    return _shift_mix(_shift_mix(found) * MURMUR_MULTIPLIER)
+        found = (found ^ read_word(data, whole)) * MURMUR_MULTIPLIER & MASK
+    return shift_mix(shift_mix(found) * MURMUR_MULTIPLIER)
 
 
 def _buckets(values: Tensor, attrs: Attrs, hash_value: Callable[[Any], int]) -> Sequence[Tensor]:
