@@ -78,8 +78,8 @@ def sweep(
     run = SweepRun(SweepJob(kept_source(source, chosen), source_name(source), keys, dict(options), steps, examples), axes)
 
     def found() -> Iterator[dict[str, Any]]:
-        with spread_processes(Connection(scheduler), run.job, jobs) as hands:
-            for row in run.in_order(hands):
+        with spread_processes(Connection(scheduler), run.job, jobs) as processes:
+            for row in run.in_order(processes):
                 yield row_document(keys, row)
 
     return found()

@@ -281,7 +281,7 @@ def read_rules(rules: Sequence[Rule], policy: str | PurePath | Mapping[str, Any]
     if isinstance(policy, Mapping):
         uses = policy_from_tree(dict(policy))
     else:
-        uses = () if policy is None else read_policy(read_bytes(Path(policy), "policy"), str(policy))
+        uses = () if policy is None else read_policy(read_bytes(str(policy), "policy"), str(policy))
     of_rules = (
         read_rule(rule) if isinstance(rule, str) else policy_from_tree({"rules": [rule]}, "<rule>")[0]._replace(location=None)
         for rule in rules

@@ -24,9 +24,9 @@ class Form(NamedTuple, Generic[Writer]):
     endings: tuple[str, ...] = ()
 
 
-def form_option(forms: Sequence[Form[Any]], help: str, default: str | None = None) -> Callable[[Any], Any]:
+def form_option(forms: Sequence[Form[Any]], help: str) -> Callable[[Any], Any]:
     """Return the option `--format`, whose values are a command's formats."""
-    return report_option("--format", "form", type=Word([form.name for form in forms]), default=default, help=help)
+    return report_option("--format", "form", type=Word([form.name for form in forms]), help=help)
 
 
 TABLE_FORMS = ("csv", "markdown")

@@ -8,7 +8,6 @@ from typing import Any
 from placesim.core.styled_text import StyledText, join_texts
 from placesim.inspection.explaining.inquiry import ExplainedError, ExplainedNode, inquire, select_nodes
 from placesim.inspection.snapshot import PlacedNode, ReportedError, Snapshot
-from placesim.report.document import json_text
 from placesim.report.readings import Reading, counted, plain_document
 from placesim.report.text.explanation import (
     explained_document,
@@ -96,10 +95,6 @@ class ExplainReport(Reading):
             if self._is_live
             else recorded_document(self._recorded, self._failure)
         )
-
-    def json(self) -> Iterator[str]:
-        """Yield one line of JSON in pieces."""
-        return json_text(self.pieces())
 
     def document(self) -> dict[str, Any]:
         """Return the JSON object as plain values: `nodes`, the `groups` of these nodes, and the `error`."""

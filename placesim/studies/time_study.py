@@ -60,7 +60,8 @@ def study_time(
     walked, error = walks.settled(is_executed=is_executed)
     for text in walked.guesses.warnings():
         warn(text)
-    return walks.study(name, walked, error, tells_helps=tells_helps, is_traced=is_traced)
+    machine = walks.machine(walked.outcome)
+    return walks.study(name, walked, machine, error, tells_helps=tells_helps, is_traced=is_traced)
 
 
 @collector_paused()
@@ -70,7 +71,8 @@ def study_dry_run(
     """Return the results of `study_time` and `dry_run_steps`, from the same dry run if devices have enough memory."""
     walks = _StepDryRuns(loaded, options, None)
     walked, error = walks.settled(is_executed=False)
-    return walks.study(name, walked, error, is_traced=is_traced), walks.steps(walked)
+    steps = walks.steps(walked)
+    return walks.study(name, walked, steps.machine, error, is_traced=is_traced), steps
 
 
 class _StepDryRuns:
@@ -132,10 +134,17 @@ class _StepDryRuns:
             raise NoFiguresError(lack.message) from None
 
     def study(
-        self, name: str, walked: DryRun, error: PlacesimError | None, *, tells_helps: bool = False, is_traced: bool = False
+        self,
+        name: str,
+        walked: DryRun,
+        machine: SimulatedMachine,
+        error: PlacesimError | None,
+        *,
+        tells_helps: bool = False,
+        is_traced: bool = False,
     ) -> TimeStudy:
         """Return the predicted times of the steps of a dry run or an execution."""
-        recorded, machine = _by_step(walked.recorder, self.repeats), self.machine(walked.outcome)
+        recorded = _by_step(walked.recorder, self.repeats)
         memory = _memory(walked.outcome, walked.recorder)
         study = study_steps(name, recorded, machine, memory, error, tells_helps=tells_helps, is_traced=is_traced)
         return replace(study, assumptions=(*study.assumptions, *walked.guesses.sentences()))

@@ -244,9 +244,9 @@ READERS: Mapping[str, Callable[[Any, str], Any]] = {
 }
 
 
-def describe_rules(rules: Sequence[PolicyRule] = tuple(RULES.values())) -> str:
+def describe_rules() -> str:
     """Describe every rule and its parameters, for `check --rules`."""
-    return "\n".join(_described(rule) for rule in rules)
+    return "\n".join(map(_described, RULES.values()))
 
 
 def _described(rule: PolicyRule) -> str:

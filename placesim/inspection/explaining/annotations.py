@@ -7,7 +7,6 @@ device of a variable to all nodes that the variable expands to.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from copy import copy
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cached_property
@@ -295,7 +294,17 @@ def _parsed(device: str) -> DeviceName:
 
 def copy_node(node: Node) -> Node:
     """Return a copy of a node that shares its attrs and inputs."""
-    return copy(node)
+    return Node(
+        node.id,
+        node.name,
+        node.signature,
+        node.attrs,
+        node.input_nodes,
+        node.input_slots,
+        node.control_inputs,
+        node.device,
+        node.location,
+    )  # several times as fast as copy.copy, and edits of a scope copy all of its nodes
 
 
 def replace_nodes(graph: Graph, replaced: Iterable[Node]) -> Graph:

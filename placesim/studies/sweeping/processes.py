@@ -41,19 +41,19 @@ class ProcessCount(NamedTuple):
 
 
 def run_combinations(
-    job: SweepJob, combinations: Sequence[tuple[Value, ...]], hands: ProcessCount
+    job: SweepJob, combinations: Sequence[tuple[Value, ...]], processes: ProcessCount
 ) -> Generator[NumberedOutcome]:
     """Yield each combination's outcome when it is finished. With one local process, combinations run here, in order.
 
     Closing the iterator, or an interrupt, ends the processes. Raises UnavailableError if a cluster is lost.
     """
-    if hands.open is open_here and (hands.number <= 1 or len(combinations) <= 1):
+    if processes.open is open_here and (processes.number <= 1 or len(combinations) <= 1):
         for index, values in enumerate(combinations):
             yield NumberedOutcome(index, simulate_row(job, values))
         return
-    crew = _ProcessThreads(job, combinations, hands.open)
+    crew = _ProcessThreads(job, combinations, processes.open)
     try:
-        crew.start(min(hands.number, len(combinations)))
+        crew.start(min(processes.number, len(combinations)))
         for _ in combinations:
             done = crew.done.get()
             if isinstance(done, UnavailableError):

@@ -41,13 +41,13 @@ class SweepRun:
         """Finished rows in the order of the combinations."""
         return [self.rows[index] for index in sorted(self.rows)]
 
-    def run(self, hands: ProcessCount) -> Iterator[SweepProgress]:
+    def run(self, processes: ProcessCount) -> Iterator[SweepProgress]:
         """Simulate the missing rows, and yield the progress after each.
 
         If all combinations fail with the same error of the options or the graph, this error is raised at the end.
         """
         missing = [index for index in range(len(self.combinations)) if index not in self.rows]
-        with closing(run_combinations(self.job, [self.combinations[index] for index in missing], hands)) as found:
+        with closing(run_combinations(self.job, [self.combinations[index] for index in missing], processes)) as found:
             for number, outcome in found:
                 self.rows[missing[number]] = outcome.row
                 self.simulated += 1
@@ -75,10 +75,10 @@ class SweepRun:
         """Return 0 if all rows fit, 70 if a row revealed a bug, else 1."""
         return self._defect or int(any(row.error is not None for row in self.rows.values()))
 
-    def in_order(self, hands: ProcessCount) -> Iterator[SweepRow]:
+    def in_order(self, processes: ProcessCount) -> Iterator[SweepRow]:
         """Yield each row when it and all rows before it are finished."""
         at = 0
-        for _ in chain(self.run(hands), [None]):  # the last turn yields rows that were known from the start
+        for _ in chain(self.run(processes), [None]):  # the last turn yields rows that were known from the start
             while at in self.rows:
                 yield self.rows[at]
                 at += 1

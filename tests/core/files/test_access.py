@@ -10,7 +10,7 @@ import socket
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -183,14 +183,19 @@ def test_a_link_to_be_listed_is_no_way_out(folders: tuple[Path, Path]) -> None:
         machine.run("MatchingFiles", scalar(own / "*" / "*"))
 
 
-@cache
-def _nodes(path: Path) -> list[ast.AST]:
-    return list(ast.walk(ast.parse(path.read_text())))
+class Uses(NamedTuple):
+    """The modules that a file imports, and the functions that it calls."""
+
+    modules: set[str]
+    calls: list[str]
 
 
 @cache
-def _calls(path: Path) -> list[str]:
-    return [ast.unparse(node.func) for node in _nodes(path) if isinstance(node, ast.Call)]
+def _uses(path: Path) -> Uses:
+    nodes = list(ast.walk(ast.parse(path.read_text())))
+    modules = {name.name for node in nodes if isinstance(node, ast.Import) for name in node.names}
+    modules |= {node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)}
+    return Uses(modules, [ast.unparse(node.func) for node in nodes if isinstance(node, ast.Call)])
 
 
 @pytest.mark.slow
@@ -211,7 +216,7 @@ def test_kernels_open_files_in_one_module() -> None:
         if path.name not in own and path.parent.name not in ("cluster", "dask"):
             found = [
                 call
-                for call in _calls(path)
+                for call in _uses(path).calls
                 if call.rpartition(".")[2] in opening and call not in ("read_bytes", "write_bytes", "_pillow().open")
             ]
             assert not found, path
@@ -230,10 +235,9 @@ def test_no_op_starts_a_program_or_opens_a_connection() -> None:
     paths = [path for folder in folders for path in folder.rglob("*.py") if path.parent.name not in ("cluster", "dask")]
     assert len(paths) > 200
     for path in paths:
-        modules = {name.name for node in _nodes(path) if isinstance(node, ast.Import) for name in node.names}
-        modules |= {node.module or "" for node in _nodes(path) if isinstance(node, ast.ImportFrom)}
-        assert not {module.partition(".")[0] for module in modules} & STARTING, path
-        assert not [call for call in _calls(path) if STARTED.fullmatch(call)], path
+        uses = _uses(path)
+        assert not {module.partition(".")[0] for module in uses.modules} & STARTING, path
+        assert not [call for call in uses.calls if STARTED.fullmatch(call)], path
 
 
 # --- a whole run ------------------------------------------------------------------------------------------------------
