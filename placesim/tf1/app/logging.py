@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging as _logging
 import sys
-from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from placesim.tf1.graphs.tensor_likes import TensorLike
@@ -38,12 +38,7 @@ def log(level: int, msg: object, *args: Any, **kwargs: Any) -> None:
     get_logger().log(level, msg, *args, **kwargs)
 
 
-def _log_at(level: int) -> Callable[..., None]:
-    """Make the function that writes messages of a level."""
-    return lambda msg, *args, **kwargs: log(level, msg, *args, **kwargs)
-
-
-debug, info, warn, error, fatal = map(_log_at, (DEBUG, INFO, WARN, ERROR, FATAL))
+debug, info, warn, error, fatal = (partial(log, level) for level in (DEBUG, INFO, WARN, ERROR, FATAL))
 warning, vlog, TaskLevelStatusMessage = warn, log, error
 
 

@@ -139,8 +139,7 @@ def _multiplied(pairs: list[Any], factors: Mapping[Any, Any]) -> list[Any]:
     for gradient, variable in pairs:
         factor = next((one for key, one in factors.items() if key is variable or key == variable.name), None)
         if gradient is not None and factor is not None:
-            factor = tf.cast(tf.constant(factor, dtype=tf.float32), gradient.dtype)
-            gradient = with_values(gradient, functools.partial(times, factor))
+            gradient = with_values(gradient, functools.partial(times, tf.constant(factor, dtype=tf.float32)))
         found.append((gradient, variable))
     return found
 

@@ -85,6 +85,13 @@ class CondContext(ControlFlowContext):
                 op._add_control_input(self.pivot.op)
         self._make_known(op.outputs)
 
+    def _make_known(self, tensors: Sequence[Tensor]) -> None:
+        """Add tensors to the known ones of this context and of all contexts around it."""
+        context: ControlFlowContext | None = self
+        while context is not None:
+            context.known.update(tensors)
+            context = context.outer
+
     def build(self, function: Callable[[], Any]) -> tuple[Any, list[Tensor]]:
         """Call the branch's function; return its result, and the tensors of the result for the Merges."""
         summaries = self.summaries()

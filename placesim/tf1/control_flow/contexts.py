@@ -6,7 +6,7 @@ A Switch or an Enter makes an inner tensor after the op that needs it, and so fo
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Protocol
 
@@ -124,13 +124,6 @@ class ControlFlowContext:
             op._remove_all_control_inputs()
             op._add_control_inputs(inner)
         return inner, outer
-
-    def _make_known(self, tensors: Iterable[Tensor]) -> None:
-        """Add tensors to the known ones of this context and of all contexts around it."""
-        context: ControlFlowContext | None = self
-        while context is not None:
-            context.known.update(tensors)
-            context = context.outer
 
     def summaries(self) -> list[Any]:
         """The summaries of `tf.summary` that were made so far."""

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any
 
+from placesim.tf1.control_flow.contexts import ControlFlowContext, loop_of
 from placesim.tf1.control_flow.loops import WhileContext
 from placesim.tf1.control_flow.switching import LOOP_EXITS, SWITCHES, switch_colocated
 from placesim.tf1.gradients.conditions import zeros_like_output
@@ -45,9 +46,9 @@ class LoopGradients:
                 between[tensor.op] = None
                 ops.append(tensor.op)
 
-    def _state_around(self, context: Any) -> GradLoopState | None:
-        """The innermost loop that is `context` or around it."""
-        loop = None if context is None else context.while_context
+    def _state_around(self, context: ControlFlowContext | None) -> GradLoopState | None:
+        """State of the innermost loop that is `context` or around it."""
+        loop: Any = loop_of(context)
         return None if loop is None else self._states.get(loop)
 
     def inside(self, op: Operation, before: bool) -> AbstractContextManager[None]:

@@ -38,8 +38,16 @@ class Dense(Layer):
             raise ValueError(f"{wanted} Received: units={units}")
         self.activation, self.use_bias = activation, use_bias
         bias_initializer = tf.zeros_initializer() if bias_initializer is None else bias_initializer
-        self._kernel_options: Any = (kernel_initializer, kernel_regularizer, True, kernel_constraint)
-        self._bias_options: Any = (bias_initializer, bias_regularizer, True, bias_constraint)
+        self._kernel_options: dict[str, Any] = {
+            "initializer": kernel_initializer,
+            "regularizer": kernel_regularizer,
+            "constraint": kernel_constraint,
+        }
+        self._bias_options: dict[str, Any] = {
+            "initializer": bias_initializer,
+            "regularizer": bias_regularizer,
+            "constraint": bias_constraint,
+        }
         self.kernel: Any = None
         self.bias: Any = None
         self.input_spec = InputSpec(min_ndim=2)
@@ -55,9 +63,9 @@ class Dense(Layer):
             wanted = "The last dimension of the inputs to a Dense layer should be defined. Found None."
             raise ValueError(f"{wanted} Full input shape received: {shape}")
         self.input_spec = InputSpec(min_ndim=2, axes={-1: last})
-        self.kernel = self.add_weight("kernel", [last, self.units], dtype, *self._kernel_options)
+        self.kernel = self.add_weight("kernel", [last, self.units], dtype, **self._kernel_options)
         if self.use_bias:
-            self.bias = self.add_weight("bias", [self.units], dtype, *self._bias_options)
+            self.bias = self.add_weight("bias", [self.units], dtype, **self._bias_options)
 
     def call(self, inputs: Any, *args: object, **kwargs: object) -> Any:
         rank = inputs.shape.ndims

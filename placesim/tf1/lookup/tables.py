@@ -202,7 +202,7 @@ class _MutableTable(_Table):
 
     def remove(self, keys: TensorLike, name: str | None = None) -> Operation:
         """Make an op that removes keys.  Raises TypeError for keys of another type."""
-        found = _checked_keys(keys, self._key_dtype)
+        found = _checked_keys(tf.convert_to_tensor(keys), self._key_dtype)
         with tf.name_scope(name, f"{self._name}_lookup_table_remove", (self._handle, found, self._default_value)):
             return gen("LookupTableRemoveV2")(self._handle, found)  # type: ignore[no-any-return]
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.ops.generated_functions import gen
+from placesim.tf1.ops.signatures import snake_case
 from placesim.tf1.random.seeds import get_seed
 
 
@@ -29,6 +30,7 @@ def _sampler(op: str) -> Callable[..., Any]:
     ) -> Any:
         return _drawn(op, true_classes, num_true, num_sampled, unique, seed, name, range_max=range_max)
 
+    sample.__name__ = sample.__qualname__ = snake_case(op)
     return sample
 
 

@@ -125,9 +125,16 @@ def embedding_attention_decoder(
     with tf.variable_scope(scope or "embedding_attention_decoder", dtype=dtype):
         embedding = tf.get_variable("embedding", [num_symbols, embedding_size])
         loop = next_embedding(embedding, output_projection, update_embedding_for_previous) if feed_previous else None
-        embedded = [tf.nn.embedding_lookup(embedding, symbols) for symbols in decoder_inputs]
-        attention: dict[str, Any] = {"num_heads": num_heads, "initial_state_attention": initial_state_attention}
-        return attention_decoder(embedded, initial_state, attention_states, cell, output_size, loop_function=loop, **attention)
+        return attention_decoder(
+            [tf.nn.embedding_lookup(embedding, symbols) for symbols in decoder_inputs],
+            initial_state,
+            attention_states,
+            cell,
+            output_size=output_size,
+            num_heads=num_heads,
+            loop_function=loop,
+            initial_state_attention=initial_state_attention,
+        )
 
 
 def embedding_attention_seq2seq(
@@ -156,8 +163,16 @@ def embedding_attention_seq2seq(
         return fed_or_given(
             feed_previous,
             lambda feeds: embedding_attention_decoder(
-                *(decoder_inputs, state, states, cell, num_decoder_symbols, embedding_size),
-                *(num_heads, output_size, output_projection, feeds),
+                decoder_inputs,
+                state,
+                states,
+                cell,
+                num_decoder_symbols,
+                embedding_size,
+                num_heads=num_heads,
+                output_size=output_size,
+                output_projection=output_projection,
+                feed_previous=feeds,
                 initial_state_attention=initial_state_attention,
             ),
         )

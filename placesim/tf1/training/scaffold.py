@@ -94,19 +94,14 @@ class Scaffold:
         return None if function is None else lambda session: function(self, session)
 
     _saver: Any
-    # the read-only properties that are made below
-    init_op: Any
-    ready_op: Any
-    ready_for_local_init_op: Any
-    local_init_op: Any
-    local_init_feed_dict: Any
-    summary_op: Any
-    saver: Any
-    init_feed_dict: Any
-
-
-for _name in _GIVEN:
-    setattr(Scaffold, _name, property(attrgetter("_" + _name)))
+    init_op = property(attrgetter("_init_op"))
+    ready_op = property(attrgetter("_ready_op"))
+    ready_for_local_init_op = property(attrgetter("_ready_for_local_init_op"))
+    local_init_op = property(attrgetter("_local_init_op"))
+    local_init_feed_dict = property(attrgetter("_local_init_feed_dict"))
+    summary_op = property(attrgetter("_summary_op"))
+    saver = property(attrgetter("_saver"))
+    init_feed_dict = property(attrgetter("_init_feed_dict"))
 
 
 def _init_op() -> Any:

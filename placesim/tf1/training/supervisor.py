@@ -115,22 +115,37 @@ class Supervisor:
             local_init_run_options=self._local_init_run_options,
         )
 
-    # --- read-only properties, which are made at the module's end
+    # --- read-only properties
 
-    is_chief: bool
-    session_manager: SessionManager
-    coord: Coordinator
-    init_op: Any
-    init_feed_dict: Any
-    ready_op: Any
-    ready_for_local_init_op: Any
-    summary_writer: Any
-    summary_op: Any
-    save_summaries_secs: float
-    global_step: Any
-    saver: Any
-    save_model_secs: float
-    save_path: Any
+    init_op = property(attrgetter("_init_op"))
+    init_feed_dict = property(attrgetter("_init_feed_dict"))
+    ready_op = property(attrgetter("_ready_op"))
+    ready_for_local_init_op = property(attrgetter("_ready_for_local_init_op"))
+    summary_writer = property(attrgetter("_summary_writer"))
+    summary_op = property(attrgetter("_summary_op"))
+    global_step = property(attrgetter("_global_step"))
+    saver = property(attrgetter("_saver"))
+    save_path = property(attrgetter("_save_path"))
+
+    @property
+    def is_chief(self) -> bool:
+        return self._is_chief
+
+    @property
+    def session_manager(self) -> SessionManager:
+        return self._session_manager
+
+    @property
+    def coord(self) -> Coordinator:
+        return self._coord
+
+    @property
+    def save_summaries_secs(self) -> float:
+        return self._save_summaries_secs
+
+    @property
+    def save_model_secs(self) -> float:
+        return self._save_model_secs
 
     # --- sessions
 
@@ -320,11 +335,3 @@ class Supervisor:
 
 def _local_init_op() -> Any:
     return tf.group(tf.local_variables_initializer(), initializing.tables_initializer())
-
-
-_PROPERTIES = (
-    *("is_chief", "session_manager", "coord", "init_op", "init_feed_dict", "ready_op", "ready_for_local_init_op"),
-    *("summary_writer", "summary_op", "save_summaries_secs", "global_step", "saver", "save_model_secs", "save_path"),
-)
-for _name in _PROPERTIES:
-    setattr(Supervisor, _name, property(attrgetter("_" + _name)))

@@ -31,17 +31,18 @@ def assign(ref: Any, value: Any, validate_shape: object = None, use_locking: obj
     return ref.assign(value, name=name)
 
 
-def _changing(op: str, method: str) -> Callable[..., Any]:
-    def change(ref: Any, value: Any, use_locking: object = None, name: str | None = None) -> Any:
-        if _is_reference(ref):
-            return gen(op)(ref, value, use_locking=use_locking, name=name)
-        return getattr(ref, method)(value)
-
-    return change
+def assign_add(ref: Any, value: Any, use_locking: object = None, name: str | None = None) -> Any:
+    """Add a value.  Return the reference, or the resource variable after the addition."""
+    if _is_reference(ref):
+        return gen("AssignAdd")(ref, value, use_locking=use_locking, name=name)
+    return ref.assign_add(value)
 
 
-assign_add = _changing("AssignAdd", "assign_add")
-assign_sub = _changing("AssignSub", "assign_sub")
+def assign_sub(ref: Any, value: Any, use_locking: object = None, name: str | None = None) -> Any:
+    """Subtract a value.  Return the reference, or the resource variable after the subtraction."""
+    if _is_reference(ref):
+        return gen("AssignSub")(ref, value, use_locking=use_locking, name=name)
+    return ref.assign_sub(value)
 
 
 def _scatter(op: str, locking: bool) -> Callable[..., Any]:

@@ -60,21 +60,6 @@ def slices(shape: list[int], parts: Sequence[int]) -> Iterator[tuple[list[int], 
         offset[axis] += shard[axis]
 
 
-def _changing(method: str) -> Callable[..., list[Any]]:
-    """Method that changes each shard by its part of a value, or by its entry of a list of values."""
-
-    def change(
-        self: PartitionedVariable,
-        value: TensorLike,
-        use_locking: bool = False,
-        name: str | None = None,
-        read_value: bool = True,
-    ) -> list[Any]:
-        return self._each(method, value, use_locking, name, read_value)
-
-    return change
-
-
 class PartitionedVariable:
     """The shards of one variable.  Each use as a tensor makes a new concatenation of them."""
 
@@ -118,11 +103,23 @@ class PartitionedVariable:
             with tf.name_scope(None):
                 return tf.identity(whole, name=self.name)
 
-    assign = _changing("assign")
+    def assign(
+        self, value: TensorLike, use_locking: bool = False, name: str | None = None, read_value: bool = True
+    ) -> list[Any]:
+        return self._each("assign", value, use_locking, name, read_value)
 
-    assign_add, assign_sub = _changing("assign_add"), _changing("assign_sub")
+    def assign_add(
+        self, value: TensorLike, use_locking: bool = False, name: str | None = None, read_value: bool = True
+    ) -> list[Any]:
+        return self._each("assign_add", value, use_locking, name, read_value)
+
+    def assign_sub(
+        self, value: TensorLike, use_locking: bool = False, name: str | None = None, read_value: bool = True
+    ) -> list[Any]:
+        return self._each("assign_sub", value, use_locking, name, read_value)
 
     def _each(self, method: str, value: TensorLike, use_locking: bool, name: str | None, read_value: bool) -> list[Any]:
+        """Change each shard by its part of a value, or by its entry of a list of values."""
         if isinstance(value, (list, PartitionedVariable)):
             values = list(value)
         else:

@@ -248,13 +248,14 @@ def find_imported(variable: Any, definition: VariableDef, import_scope: str | No
     """
     graph = variable.graph = tf.get_default_graph()
     prefix = f"{import_scope.rstrip('/')}/" if import_scope else ""
+    found = graph.as_graph_element(prefix + definition.variable_name)
     initial = definition.initial_value_name
     variable.initializer = graph.as_graph_element(prefix + definition.initializer_name)
     variable.initial_value = graph.as_graph_element(prefix + initial) if initial else None
+    snapshot = graph.as_graph_element(prefix + definition.snapshot_name)
     variable._save_slice_info = definition.save_slice_info_def
     set_roles(variable, definition.variable_name, definition.trainable, None, None, None)
-    found = graph.as_graph_element(prefix + definition.variable_name)
-    return found, graph.as_graph_element(prefix + definition.snapshot_name)
+    return found, snapshot
 
 
 def part_masks(part: Tensor) -> dict[str, Any]:

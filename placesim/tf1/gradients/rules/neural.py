@@ -146,18 +146,22 @@ def _is_zero(tensor: Tensor) -> bool:
     return value is not None and not value.any()
 
 
-def _sparse_softmax_cross_entropy(op: Operation, loss_grad: Tensor, backprop_grad: Tensor) -> list[Any]:
+def _logits_gradient(op: Operation, loss_grad: Tensor, backprop_grad: Tensor) -> Any:
     logits, backprop = op.inputs[0], op.outputs[1]
     grad = _broadcast_mul(loss_grad, backprop)
     if backprop_grad is not None and not _is_zero(backprop_grad):
         softmax = gen("Softmax")(logits)
         product = tf.matmul(tf.expand_dims(backprop_grad, 1), tf.expand_dims(softmax, 2))
         grad += (backprop_grad - tf.squeeze(product, axis=1)) * softmax
-    return [grad, None]
+    return grad
+
+
+def _sparse_softmax_cross_entropy(op: Operation, loss_grad: Tensor, backprop_grad: Tensor) -> list[Any]:
+    return [_logits_gradient(op, loss_grad, backprop_grad), None]
 
 
 def _softmax_cross_entropy(op: Operation, loss_grad: Tensor, backprop_grad: Tensor) -> list[Any]:
-    logits_grad, _ = _sparse_softmax_cross_entropy(op, loss_grad, backprop_grad)
+    logits_grad = _logits_gradient(op, loss_grad, backprop_grad)
     return [logits_grad, _broadcast_mul(loss_grad, -gen("LogSoftmax")(op.inputs[0]))]
 
 
