@@ -76,6 +76,9 @@ class StepsConstants(NamedTuple):
     sharpness: float
 
 
+Constants = TiledConstants | StreamConstants | RowsConstants | StepsConstants
+
+
 class Spread(NamedTuple):
     """10th and 90th percentile of the ratio of measured to predicted time, for measurements that the fit did not use."""
 

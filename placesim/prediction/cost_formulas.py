@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from placesim.prediction.cost_constants import RowsConstants, StepsConstants, StreamConstants, TiledConstants
+from placesim.prediction.cost_constants import Constants, RowsConstants, StepsConstants, StreamConstants, TiledConstants
 from placesim.prediction.fitted_constants import (
     BANDWIDTH_SHARE,
     ROWS,
@@ -116,7 +116,7 @@ def rearranged_passes(work: Product, processor: Processor) -> float:
     return TF32_REARRANGED_PASSES if work.arithmetic == "tf32" and processor.has_wide_tensor_cores else REARRANGED_PASSES
 
 
-def _formula(work: Work, family: str) -> tuple[Callable[..., float], Any]:
+def _formula(work: Work, family: str) -> tuple[Callable[..., float], Constants]:
     """Return the formula for this shape of work, and the family's constants for it."""
     if isinstance(work, Product):
         return tiled_seconds, TILED[family]
@@ -129,8 +129,8 @@ def start_seconds(work: Work, processor: Processor) -> float:
     """Return the part of a kernel's seconds on the device that does not depend on sizes."""
     if processor.memory == "processor" and not isinstance(work, Product):
         return 0.0
-    seconds: float = _formula(work, work_family(work, processor))[1].start_seconds
-    return seconds
+    _, constants = _formula(work, work_family(work, processor))
+    return constants.start_seconds
 
 
 def machine_of(work: Work, processor: Processor) -> ProcessorFigures:

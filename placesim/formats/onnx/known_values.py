@@ -123,7 +123,7 @@ def _divide(node: OnnxNode, one: Array, other: Array) -> Array:
     def each(a: Any, b: Any) -> Any:
         if a is None or b is None:
             return None
-        return a / b if isinstance(a, float) else abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
+        return a / b if isinstance(a, float) or isinstance(b, float) else abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
 
     return np.asarray(np.frompyfunc(each, 2, 1)(one.astype(object), other.astype(object)), object)
 

@@ -184,7 +184,10 @@ class Ledger:
 
     def variable(self, variable: VariableResource) -> VariableMemory:
         """Return the memory of a variable."""
-        return self._variables.setdefault(variable, VariableMemory())
+        found = self._variables.get(variable)
+        if found is None:
+            found = self._variables[variable] = VariableMemory()
+        return found
 
     def adopt(self, states: Mapping[str, DeviceState]) -> None:
         """Allocate memory for variables whose values come from a file."""

@@ -182,10 +182,10 @@ def _finish_all(finish: Finish, value: Tensor, done: int) -> None:
 
 def _applied(follower: Follower, value: Tensor, operand: Any) -> Apply | None:
     """Return a function that computes a follower's op in place; None if its output would have another shape or type."""
-    op, flat, channels = follower.instruction.node.op, value.reshape(-1), value.shape[-1]
+    op, flat = follower.instruction.node.op, value.reshape(-1)
     in_place: Any = follower.instruction.kernel.in_place
     if op == "Softmax":
-        return lambda part: in_place(rows := flat[part].reshape(-1, channels), out=rows)
+        return _along_rows(in_place, flat, value.shape[-1])
     if follower.operand is None:
         return lambda part: in_place(flat[part], out=flat[part])
     if not isinstance(operand, np.ndarray | np.generic) or operand.dtype != value.dtype or operand.ndim > value.ndim:
@@ -202,6 +202,14 @@ def _applied(follower: Follower, value: Tensor, operand: Any) -> Apply | None:
     if operand.size == value.shape[-1] and operand.shape[-1:] == value.shape[-1:]:
         return _with_row(in_place, flat, operand.reshape(-1), is_first)
     return None
+
+
+def _along_rows(function: Callable[..., object], flat: Tensor, channels: int) -> Apply:
+    def apply(part: slice) -> None:
+        rows = flat[part].reshape(-1, channels)
+        function(rows, out=rows)
+
+    return apply
 
 
 def _with_row(ufunc: np.ufunc, flat: Tensor, row: Tensor, is_first: bool) -> Apply:

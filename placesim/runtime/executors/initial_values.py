@@ -11,7 +11,7 @@ import numpy as np
 from placesim.ops.kernels.device_resources import VARIABLE_OPS, VariableResource
 from placesim.placement.placer import Placement
 from placesim.runtime.executors.program import DeviceState
-from placesim.runtime.executors.reads_after_update import variable_handle
+from placesim.runtime.executors.variable_handles import variable_handle
 
 
 def set_initial_values(values: Mapping[str, Any], placement: Placement, states: Mapping[str, DeviceState]) -> None:

@@ -14,8 +14,9 @@ import numpy as np
 
 from placesim.graph.graph import Graph, Node
 from placesim.ops.categories import REF_VARIABLES
-from placesim.ops.kernels.device_resources import VARIABLE_OPS, ResourceHandle, ResourceManager
+from placesim.ops.kernels.device_resources import ResourceHandle, ResourceManager
 from placesim.ops.kernels.kernel import Kernel
+from placesim.runtime.executors.variable_handles import variable_handle
 
 LateReads = Mapping[int, Mapping[int, ResourceHandle]]
 """Variables whose values a node reads again when it runs, by node and input position."""
@@ -43,13 +44,6 @@ def find_late_reads(graph: Graph, device: str) -> LateReads:
                 if source in reads:
                     found.setdefault(late.id, {})[position] = handle
     return found
-
-
-def variable_handle(node: Node, device: str) -> ResourceHandle:
-    """Return the handle under which a device keeps the variable that a node makes."""
-    attrs = node.attrs
-    name, container = attrs.get("shared_name") or node.name, attrs.get("container") or "localhost"
-    return ResourceHandle(device, container, name, VARIABLE_OPS[node.op], attrs["dtype"])
 
 
 def _after(updates: Sequence[Node], readers: Mapping[int, Sequence[Node]]) -> list[Node]:

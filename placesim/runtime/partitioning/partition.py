@@ -240,8 +240,10 @@ class _Partitioner:
         recv = _PartNode(self.names.new(source.name), recv_op, {"tensor_type": dtype, **attrs}, dst, [], dst.name)
         out.append(send)
         into.append(recv)
-        name, ends = f"{tensor}:{max(slot, 0)}", (send.name, send_op, recv.name, recv_op)
-        self.transfers.append(Transfer(name, src.name, dst.name, *ends, source.name, slot))
+        name = f"{tensor}:{max(slot, 0)}"
+        self.transfers.append(
+            Transfer(name, src.name, dst.name, send.name, send_op, recv.name, recv_op, producer=source.name, slot=slot)
+        )
         if is_local:
             recv.inputs.append("^" + send.name)
         elif merge is not None:
@@ -287,7 +289,10 @@ class _Partitioner:
         """Add a control loop on each device of a loop except the device of its condition; it repeats as often as the loop."""
         frames = find_frames(self.graph)
         conditions = {f.name: node for node in self.graph.nodes if node.op == "LoopCond" and (f := frames[node.id])}
-        extended = self.graph.in_order(list(range(len(self.graph))))  # a copy: its nodes get more control inputs
+        extended = self.graph.emptied()  # a copy with own nodes, which get more control inputs
+        for node in self.graph.nodes:
+            inputs = node.input_nodes, node.input_slots, node.control_inputs
+            extended.add(node.name, node.op, node.attrs, *inputs, node.device, node.location)
         loops: dict[tuple[str, str], _ControlLoop] = {}
         crossings: list[tuple[int, tuple[str, str]]] = []
         for node in list(extended.nodes):

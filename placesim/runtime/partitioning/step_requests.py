@@ -18,7 +18,6 @@ from placesim.core.suggestions import near_words
 from placesim.graph.graph import Graph, Node, TensorRef, split_tensor_name
 from placesim.graph.session_steps import Feed, Fetch, FileFeed, GeneratedFeed
 from placesim.ops.categories import PLACEHOLDERS
-from placesim.ops.kernels.shapes import Dims
 from placesim.ops.process.memory_limit import AllocationRefusal, check_room, out_of_memory
 
 _MOST_SHOWN = 80
@@ -291,12 +290,12 @@ def _check_shape(graph: Graph, feed: Feed, node_id: int, slot: int, array: np.nd
         raise _refuse(graph, feed.location, f"Cannot feed {what}")
 
 
-def declared_dims(node: Node) -> Dims:
+def declared_dims(node: Node) -> tuple[int, ...] | None:
     """Return the shape that a placeholder declares; None if it declares none."""
     return getattr(node.attrs.get("shape"), "dims", None)
 
 
-def _static_dims(graph: Graph, node_id: int, slot: int) -> Dims:
+def _static_dims(graph: Graph, node_id: int, slot: int) -> tuple[int, ...] | None:
     """Return the known dimensions of a fed tensor; None if its rank is unknown."""
     node = graph.nodes[node_id]
     if node.op in PLACEHOLDERS and not slot:

@@ -12,7 +12,7 @@ from placesim.graph.graph import Graph
 from placesim.ops.kernels.device_resources import VARIABLE_OPS, ResourceHandle, ResourceManager
 from placesim.placement.placer import Placement
 from placesim.runtime.executors.program import DeviceState
-from placesim.runtime.executors.reads_after_update import variable_handle
+from placesim.runtime.executors.variable_handles import variable_handle
 from placesim.runtime.saving.saved_values import NamedTensor, Packer, UnsavableError, file_name, unpack
 
 Tensor = np.ndarray[Any, Any]

@@ -107,5 +107,6 @@ def _transfer_rows(step: PreparedStep, shapes: GraphShapes | None) -> Iterator[T
         return
     from placesim.runtime.partitioning.transfer_sizes import transfer_sizes
 
-    for transfer, size in zip(step.partitions.transfers, transfer_sizes(step, shapes), strict=True):
-        yield TransferRow(*transfer[:3], size, *transfer[3:7])
+    for found, size in zip(step.partitions.transfers, transfer_sizes(step, shapes), strict=True):
+        ends = found.send, found.send_op, found.recv, found.recv_op
+        yield TransferRow(found.tensor, found.src, found.dst, size, *ends)

@@ -17,7 +17,7 @@ from placesim.ops.kernels import has_trait
 from placesim.ops.kernels.device_resources import REF_VARIABLE_TYPE, VARIABLE_OPS, ResourceHandle
 from placesim.ops.kernels.kernel import Trait
 from placesim.runtime.executors.program import DeviceState
-from placesim.runtime.executors.reads_after_update import variable_handle
+from placesim.runtime.executors.variable_handles import variable_handle
 from placesim.runtime.partitioning.pruning import ClientGraph
 
 ARRAYS = (np.ndarray, np.generic)

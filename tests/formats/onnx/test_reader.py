@@ -359,3 +359,20 @@ def test_weights_are_not_read_beyond_what_their_shape_asks_for(tmp_path: Path) -
 def test_a_cast_of_the_model_itself_wraps() -> None:
     proto = model([node("Cast", "x", "y", to=6)], [], [info("y", [1], "INT32")], tensor("x", np.array([(1 << 40) + 5])))
     assert run(proto)["y"].tolist() == [5]
+
+
+def test_a_known_size_beside_an_unknown_one_is_divided_as_the_model_says() -> None:
+    nodes = [
+        node("Shape", "x", "sizes"),
+        node("Cast", "sizes", "real", to=1),
+        node("Div", "real two", "half"),
+        node("Ceil", "half", "up"),
+        node("Cast", "up", "rounded", to=7),
+        node("Gather", "rounded last", "count"),
+        node("ConstantOfShape", "count", "zeros"),
+        node("Split", "zeros", "a b", axis=0, num_outputs=2),
+    ]
+    numbers = tensor("two", np.array([2], np.float32)), tensor("last", np.array([1]))
+    proto = model(nodes, [info("x", ["n", 21])], [info("a", None), info("b", None)], *numbers)
+    found = run(proto, {"x": np.zeros((4, 21), np.float32)})
+    assert [found[name].shape for name in "ab"] == [(6,), (5,)]
