@@ -21,6 +21,8 @@ VARIABLE_TYPE = "N10tensorflow3VarE"
 """TensorFlow's name for the type of a resource variable."""
 VARIABLE_OPS = {"VarHandleOp": VARIABLE_TYPE, "VariableV2": REF_VARIABLE_TYPE, "Variable": REF_VARIABLE_TYPE}
 """Ops that create a variable, and the type of the resource that holds it."""
+DEFAULT_CONTAINER = "localhost"
+"""Container of a resource whose container is empty."""
 
 
 class VariableResource:

@@ -17,14 +17,14 @@ from placesim.core.errors import InvalidArgumentError, NotFoundError
 from placesim.core.protobuf_wire import message_field, number_field
 from placesim.ops.attributes import Attrs
 from placesim.ops.kernels.abstract_tensor import Sketch, as_array, stacked
-from placesim.ops.kernels.device_resources import TYPE_HASHES, ResourceHandle, VariableResource
+from placesim.ops.kernels.device_resources import DEFAULT_CONTAINER, TYPE_HASHES, ResourceHandle, VariableResource
 from placesim.ops.kernels.kernel import Compute, Kernel, KernelContext, Table
 from placesim.ops.kernels.memory_rules import MemoryRule
 from placesim.ops.kernels.shapes import Dims, ShapeContext, ShapeFunction, format_dims, scalar, with_rank, with_value
 from placesim.ops.kernels.string_tensors import flat_strings, string_array
 
-DEFAULT_CONTAINER, STEP_CONTAINER = "localhost", "__per_step_0"
-"""Container of a resource whose container is empty, and container of resources that last for one step."""
+STEP_CONTAINER = "__per_step_0"
+"""Container of resources that last for one step."""
 VALID_CONTAINER = re.compile(r"[A-Za-z0-9.][A-Za-z0-9\-./]*")
 
 Finder = Callable[[Any, KernelContext], Any]

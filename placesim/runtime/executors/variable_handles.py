@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from placesim.graph.graph import Node
-from placesim.ops.kernels.device_resources import VARIABLE_OPS, ResourceHandle
-from placesim.ops.kernels.named_resources import DEFAULT_CONTAINER
+from placesim.ops.kernels.device_resources import DEFAULT_CONTAINER, VARIABLE_OPS, ResourceHandle
 
 
 def variable_handle(node: Node, device: str) -> ResourceHandle:

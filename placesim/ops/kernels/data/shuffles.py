@@ -24,9 +24,9 @@ from placesim.ops.kernels.data.values import (
     scalar_argument,
     signature,
 )
-from placesim.ops.kernels.device_resources import ResourceHandle
+from placesim.ops.kernels.device_resources import DEFAULT_CONTAINER, ResourceHandle
 from placesim.ops.kernels.kernel import Compute, Kernel, KernelContext, Table
-from placesim.ops.kernels.named_resources import DEFAULT_CONTAINER, make_anonymous
+from placesim.ops.kernels.named_resources import make_anonymous
 from placesim.ops.kernels.philox import WordStream, seeded_philox
 from placesim.ops.kernels.shapes import Dims, ShapeContext, no_outputs, scalar
 

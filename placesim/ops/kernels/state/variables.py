@@ -17,10 +17,16 @@ from placesim.core.errors import FailedPreconditionError, InvalidArgumentError, 
 from placesim.ops.attributes import Attrs, Shape
 from placesim.ops.kernels.abstract_tensor import own_copy
 from placesim.ops.kernels.cost_model import COPY, DISPATCH, VIEW
-from placesim.ops.kernels.device_resources import REF_VARIABLE_TYPE, VARIABLE_TYPE, ResourceHandle, VariableResource, check_kind
+from placesim.ops.kernels.device_resources import (
+    DEFAULT_CONTAINER,
+    REF_VARIABLE_TYPE,
+    VARIABLE_TYPE,
+    ResourceHandle,
+    VariableResource,
+    check_kind,
+)
 from placesim.ops.kernels.kernel import Kernel, KernelContext, Table, Tensor, Trait, one_per_output, per_element, zeros
 from placesim.ops.kernels.memory_rules import ITSELF, KernelMemory, writes_variables
-from placesim.ops.kernels.named_resources import DEFAULT_CONTAINER
 from placesim.ops.kernels.shapes import (
     Dims,
     HandleShape,
