@@ -67,7 +67,9 @@ class DefaultOrigin(NamedTuple):
 
     def wrong(self, key: str, said: str) -> UsageError:
         """Return the error for an invalid value."""
-        return UsageError(f"wrong {self.name}: {said}" if self.file is None else f"{self.place}: wrong value of {key}: {said}")
+        return UsageError(
+            f"wrong {self.name}: {said}" if self.file is None else f"{self.place}: wrong value of '{key}': {said}"
+        )
 
 
 class Words(NamedTuple):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Literal
 
@@ -53,12 +53,16 @@ class Option(click.Option):
 
 
 class Word(click.ParamType):  # type: ignore[type-arg]  # generic only from click 8.2 on
-    """A parameter type for one of a few words. The error for any other word suggests the most similar one."""
+    """A parameter type for one of a few words. The error for any other word suggests the most similar one.
+
+    `renamed` maps old words to new ones. An old word is replaced, and a warning gives the new one.
+    """
 
     name = "word"
 
-    def __init__(self, words: Sequence[str]) -> None:
+    def __init__(self, words: Sequence[str], renamed: Mapping[str, str] | None = None) -> None:
         self.words = tuple(words)
+        self.renamed = renamed or {}
 
     def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
         """Return the words, for the help."""
@@ -66,6 +70,11 @@ class Word(click.ParamType):  # type: ignore[type-arg]  # generic only from clic
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """Return the word. Raises click.BadParameter, with the most similar word, for any other."""
+        if value in self.renamed:
+            from placesim.cli.output import complain
+
+            complain(f"Warning: '{value}' is now '{self.renamed[value]}'\n")
+            return self.renamed[value]
         if value not in self.words:
             from placesim.core.suggestions import SIMILAR_AMONG_FEW, did_you_mean
 

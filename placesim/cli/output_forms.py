@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
@@ -45,13 +45,13 @@ def document_forms(tables: Callable[..., Tables]) -> tuple[Form[Any], ...]:
     return Form("json", tables, (".json",)), *table_forms(tables)
 
 
-def table_option(*names: str, more: str = "") -> Callable[[Any], Any]:
+def table_option(*names: str, renamed: Mapping[str, str] | None = None) -> Callable[[Any], Any]:
     """Return the option `--table`, which selects one of a report's tables; CSV writes the first by default.
 
-    `more` is added to the help.
+    `renamed` maps old names to new ones.
     """
-    text = f"Write only this table as csv or markdown (default: {names[0]} for csv, all for markdown){more}."
-    return report_option("--table", type=Word(names), help=text)
+    text = f"Write only this table as csv or markdown (default: {names[0]} for csv, all for markdown)."
+    return report_option("--table", type=Word(names, renamed), help=text)
 
 
 def find_form(forms: Iterable[Form[Writer]], name: str) -> Form[Writer]:

@@ -137,6 +137,12 @@ def test_what_is_no_table(shell: Shell, words: list[str], complaint: str) -> Non
     assert complaint in ended.complaint
 
 
+def test_a_renamed_table_has_its_old_name(shell: Shell) -> None:
+    new, old = (shell("simulate", SMALL, "--format", "csv", "--table", name) for name in ("speedups", "helps"))
+    assert (old.code, old.output) == (new.code, new.output)
+    assert old.complaint == f"Warning: 'helps' is now 'speedups'\n{new.complaint}"
+
+
 def test_every_table_command_is_tried() -> None:
     """Whatever offers csv offers markdown, and is tried here or prints plain rows."""
     for name in ("run", "place", *REPORTS, "ops", "devices", "sweep"):

@@ -16,14 +16,14 @@ SHELLS = ("bash", "zsh", "fish")
 
 
 @command("completion", exits={0: EXITS[0], 2: "the shell is not known, or a file can't be written"})
-@click.argument("shell", type=Word(SHELLS), required=False)
+@click.argument("shell", metavar="[SHELL]", type=Word(SHELLS), required=False)
 @option("--install", is_flag=True, help="Install the script for the shell instead of printing it.", folder_values="none")
 def completion_command(shell: str | None, install: bool) -> int:
     """Print or install the shell completion script.
 
     It completes commands, options and their values, files, GPU models, rules, manual topics and ops, and the nodes,
-    signatures and devices of a graph named earlier on the line.  The default shell is that of $SHELL.  For bash and zsh,
-    --install also adds one line to ~/.bashrc or ~/.zshrc.
+    signatures and devices of a graph named earlier on the line.  SHELL is bash, zsh or fish (default: the shell in $SHELL).
+    For bash and zsh, --install also adds one line to ~/.bashrc or ~/.zshrc.
 
     \b
     Examples:

@@ -87,7 +87,7 @@ EXITS = {
 @file_access_options
 @form_option(FORMS, "Output format (default: text).")
 @table_option(
-    *("nodes", "steps", "bounds", "devices", "links", "transfers", "critical-path", "helps"), more="; helps: possible speedups"
+    *("nodes", "steps", "bounds", "devices", "links", "transfers", "critical-path", "speedups"), renamed={"helps": "speedups"}
 )
 @output_option()
 @open_option

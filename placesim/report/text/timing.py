@@ -128,7 +128,7 @@ TABLES = (
     TableSpec("links", ("links",), ("name", "bandwidth", "latency", "bytes", "busy", "busy_seconds")),
     TableSpec("transfers", ("transfers",), ("tensor", "sender", "receiver", "bytes", "start", "end"), by="bytes"),
     TableSpec("critical-path", ("critical_path",), PathPart._fields),
-    TableSpec("helps", ("helps",), (*Speedup._fields, "share")),
+    TableSpec("speedups", ("helps",), (*Speedup._fields, "share")),
 )
 """Tables of the JSON object."""
 

@@ -149,14 +149,14 @@ def _read(key: str, text: str, most: int) -> Iterable[Value]:
         return _numbers(key, text, most)
     if key in _FLAGS:
         if text.lower() not in _WORDS:
-            raise UsageError(f"wrong value of {key}: got '{text}', expected true or false")
+            raise UsageError(f"wrong value of '{key}': got '{text}', expected true or false")
         return (_WORDS[text.lower()],)
     if key == "gpu-model":
         return (find_gpu_model(text).name,)
     if key.startswith("shape:"):
         dims = text.split("x") if text not in ("", "[]") else []
         if not all(dim.isascii() and dim.isdecimal() and len(dim) < 20 for dim in dims):
-            raise UsageError(f"wrong value of {key}: got '{text}', expected dimensions such as 16x224x224x3, or []")
+            raise UsageError(f"wrong value of '{key}': got '{text}', expected dimensions such as 16x224x224x3, or []")
         return ("x".join(dims) or "[]",)
     if key.startswith("link:"):
         from placesim.formats.graph_file.sections.overrides import parse_links
@@ -171,7 +171,7 @@ def _numbers(key: str, text: str, most: int) -> Sequence[int]:
     if found is None:
         if not _NUMBER.fullmatch(text):
             raise UsageError(
-                f"wrong value of {key}: got '{text}', expected a whole number, or a range such as 1..8, 8..64/8 or 1..64*2"
+                f"wrong value of '{key}': got '{text}', expected a whole number, or a range such as 1..8, 8..64/8 or 1..64*2"
             )
         numbers: Sequence[int] = (int(text),)
     else:
