@@ -11,7 +11,19 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from placesim.cli.option_types import FILE_ACCESS, GENERAL, GROUPS, MACHINE, OWN, PLACEMENT, SIZES, SOURCE, Option, Word
+from placesim.cli.option_types import (
+    FILE_ACCESS,
+    GENERAL,
+    GROUPS,
+    MACHINE,
+    OWN,
+    PLACEMENT,
+    SIZES,
+    SOURCE,
+    WARNINGS,
+    Option,
+    Word,
+)
 
 _SETTING = (MACHINE, SOURCE, SIZES, PLACEMENT, FILE_ACCESS)
 """Groups of options that define a graph and its placement. They mean the same in every command that has them."""
@@ -135,7 +147,8 @@ class Command(click.Command):
                 raise
             raise values[param.name].misfit(error) from error
         if not settings.quiet:
-            self._warn((*found.ignored, *unknown_variables(self, info_name, parent.command.list_commands(parent))))
+            unknown = unknown_variables(self, info_name, parent.command.list_commands(parent))
+            self._warn((*found.ignored, *unknown, *context.meta.get(WARNINGS, ())))
         return context
 
     def _warn(self, sentences: Iterable[str]) -> None:

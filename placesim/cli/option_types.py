@@ -52,6 +52,10 @@ class Option(click.Option):
         self.group = group
 
 
+WARNINGS = "placesim.warnings"
+"""The key of a context's warnings, which `Command` prints once all options are known."""
+
+
 class Word(click.ParamType):  # type: ignore[type-arg]  # generic only from click 8.2 on
     """A parameter type for one of a few words. The error for any other word suggests the most similar one.
 
@@ -71,9 +75,8 @@ class Word(click.ParamType):  # type: ignore[type-arg]  # generic only from clic
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """Return the word. Raises click.BadParameter, with the most similar word, for any other."""
         if value in self.renamed:
-            from placesim.cli.output import complain
-
-            complain(f"Warning: '{value}' is now '{self.renamed[value]}'\n")
+            if ctx is not None:
+                ctx.meta.setdefault(WARNINGS, []).append(f"'{value}' is now '{self.renamed[value]}'")
             return self.renamed[value]
         if value not in self.words:
             from placesim.core.suggestions import SIMILAR_AMONG_FEW, did_you_mean
