@@ -6,7 +6,7 @@ For graphs, times are in seconds and sizes in bytes. Published problems have oth
 from __future__ import annotations
 
 import math
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
@@ -179,12 +179,12 @@ class PlanningProblem:
 
     @cached_property
     def order(self) -> tuple[int, ...]:
-        """Tasks in topological order; empty if there is a cycle."""
+        """Tasks in the order in which an executor runs them: the first that is ready comes first. Empty if there is a cycle."""
         waiting = [len(sources) for sources in self.inputs]
-        ready = [task for task, count in enumerate(waiting) if not count]
+        ready = deque(task for task, count in enumerate(waiting) if not count)
         found = []
         while ready:
-            task = ready.pop()
+            task = ready.popleft()
             found.append(task)
             for reader in self.readers[task]:
                 waiting[reader] -= 1

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Mapping, Sequence
 from heapq import heappop, heappush
 
 from placesim.machine.timelines.compiled_workload import WorkloadPlan as SimulatedPlan
@@ -86,11 +87,18 @@ class PrioritySchedules:
 
 
 class SimulatedSchedule:
-    """Simulates assignments on the machine of the problem's layout: tasks, launches and transfers."""
+    """Simulates assignments on the machine of the problem's layout: tasks, launches and transfers.
+
+    Tasks and transfers that are ready at one moment run in the order of TensorFlow's executors, as in a simulated graph: first
+    the tasks without inputs, device by device, then whatever became ready first. An output is sent once to each other device,
+    and a receive has its own turn before its readers.
+    """
 
     def __init__(self, problem: PlanningProblem) -> None:
         self.problem = problem
         self._kinds = [device.kind for device in problem.devices]
+        self._waiting = [len(sources) for sources in problem.inputs]
+        self._roots = [task for task, count in enumerate(self._waiting) if not count]
 
     def seconds(self, devices: Sequence[int]) -> float:
         """Return the end of the last task in seconds."""
@@ -104,37 +112,56 @@ class SimulatedSchedule:
 
     def _plan(self, devices: Sequence[int]) -> tuple[SimulatedPlan, list[int]]:
         """Return the compiled simulation of an assignment, and each task's number in the simulation."""
-        problem, layout, kinds = self.problem, self.problem.layout, self._kinds
+        problem, layout = self.problem, self.problem.layout
         assert layout is not None
         work: list[SimulatedTask | LinkTransfer] = []
         numbers = [0] * len(problem.tasks)
         arrived: dict[tuple[int, int], int] = {}
-        for task in problem.order:
-            own, kind = devices[task], kinds[devices[task]]
-            inputs = []
-            for source in problem.inputs[task]:
-                sender = devices[source]
-                if sender == own:
-                    inputs.append(numbers[source])
-                    continue
-                moved = arrived.get((source, own))
-                if moved is None:
-                    links, streams = layout.routes[sender][own]
-                    moved = arrived[source, own] = len(work)
-                    work.append(LinkTransfer(problem.tasks[source].makes, links, (numbers[source],), streams))
-                inputs.append(moved)
-            numbers[task] = len(work)
-            row = problem.tasks[task]
-            work.append(
-                SimulatedTask(
-                    row.seconds[kind],
-                    layout.places[own],
-                    tuple(inputs),
-                    row.launches[kind] if row.launches else 0.0,
-                    row.cores[kind] if row.cores else 1,
-                )
-            )
+        waiting, readers = self._waiting[:], problem.readers
+        turns = {device: turn for turn, device in enumerate(dict.fromkeys(devices))}
+        # a task, or the sender and receiver of its output: first the send has its turn, then the receive
+        ready: deque[tuple[int, int, bool]] = deque()
+        for task in sorted(self._roots, key=lambda task: turns[devices[task]]):
+            ready.append((task, devices[task], False))
+        while ready:
+            task, device, is_received = ready.popleft()
+            row, own = problem.tasks[task], devices[task]
+            if device == own:
+                numbers[task] = len(work)
+                work.append(self._task(task, own, numbers, arrived, devices))
+            elif not is_received:
+                links, streams = layout.routes[own][device]
+                arrived[task, device] = len(work)
+                work.append(LinkTransfer(row.makes, links, (numbers[task],), streams))
+                ready.append((task, device, True))
+                continue
+            sent = {own}
+            for reader in readers[task]:
+                other = devices[reader]
+                if other == device:
+                    waiting[reader] -= 1
+                    if not waiting[reader]:
+                        ready.append((reader, other, False))
+                elif device == own and other not in sent:
+                    sent.add(other)
+                    ready.append((task, other, False))
         return make_plan(work, layout.resources, layout.links), numbers
+
+    def _task(
+        self,
+        task: int,
+        own: int,
+        numbers: Sequence[int],
+        arrived: Mapping[tuple[int, int], int],
+        devices: Sequence[int],
+    ) -> SimulatedTask:
+        """Return the work of a task on its device `own`; inputs from other devices have arrived by transfers."""
+        row, kind = self.problem.tasks[task], self._kinds[own]
+        sources = self.problem.inputs[task]
+        inputs = tuple(numbers[source] if devices[source] == own else arrived[source, own] for source in sources)
+        launch, cores = row.launches[kind] if row.launches else 0.0, row.cores[kind] if row.cores else 1
+        assert self.problem.layout is not None
+        return SimulatedTask(row.seconds[kind], self.problem.layout.places[own], inputs, launch, cores)
 
 
 def assignments(problem: PlanningProblem) -> FirstComeSchedule | SimulatedSchedule:

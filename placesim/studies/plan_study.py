@@ -13,6 +13,7 @@ from placesim.core.errors import PlacesimError, ResourceExhaustedError, UsageErr
 from placesim.formats.device_annotations import assign_devices, clear_devices
 from placesim.placement.lowering import is_lowered
 from placesim.planning.bounds import Bound, best_bound
+from placesim.planning.graphs.all_placements import MAX_ASSIGNMENTS, assignments_below, count_assignments
 from placesim.planning.graphs.assignments import assignment_of, planned_devices
 from placesim.planning.graphs.baselines import named_baselines
 from placesim.planning.graphs.moved_groups import find_moves
@@ -37,8 +38,8 @@ from placesim.planning.graphs.plan_comparison import (
     is_gpu,
 )
 from placesim.planning.graphs.problem_building import GraphProblem, ProblemRequest, build_problem, keep_apart
-from placesim.planning.portfolio import OPTIMAL, Effort, PlanResult
-from placesim.planning.problem import are_apart
+from placesim.planning.portfolio import AUTO, OPTIMAL, Effort, PlanResult
+from placesim.planning.problem import Plan, are_apart
 from placesim.report.text.amounts import readable_size
 from placesim.studies.memory_study import study_memory
 from placesim.studies.time_study import dry_run_steps, study_dry_run, study_time
@@ -59,6 +60,12 @@ REPAIRS, REPAIR_SHARE = 4, 0.25
 """Maximum number of repeated searches if a plan's simulated peak is above a limit, and the effort of each as a share."""
 LEAST_SHARE = 1 / 3
 """Minimum share of the effort's seconds that is spent on the search."""
+SEARCH_SHARE = 0.9
+"""Share of the remaining seconds for the search itself; the rest is for simulating what it found."""
+ENUMERATION_SHARE = 0.5
+"""Maximum share of the effort's seconds for trying all placements of a small problem."""
+EXHAUSTIVE = "exhaustive"
+"""Method of a plan that was found by trying all placements."""
 MORE_GPUS = (2, 4, 8)
 """Multiples of the number of GPUs that are tried if no plan fits."""
 QUICK = Effort(evaluations=50, jobs=1)
@@ -149,6 +156,7 @@ class _Planner:
         self._loaded = loaded
         self._file = _file(loaded)
         self._base = clear_requests(self._file, free)
+        self._deadline = math.inf
 
     def _changed(self, file: GraphFile) -> LoadedGraph:
         """Return the loaded graph with the nodes and requests of `file`."""
@@ -156,6 +164,7 @@ class _Planner:
 
     def study(self) -> PlanStudy:
         began = time.monotonic()
+        self._deadline = began + self._effort.seconds
         drawn, walked = self._draw()
         known = list({candidate.devices: candidate for candidate in reversed(list(self._known(drawn)))}.values())[::-1]
         # the placement of the dry run is one of the placements, and is not simulated again
@@ -168,19 +177,22 @@ class _Planner:
         own_bound = self._bound(drawn)
         planned = PlanResult(None, own_bound, "", 0.0)
         candidates = [candidate for candidate in known if candidate.devices in shown]
-        # the time for building and simulating counts as search time, as long as some time for a search remains
-        left = max(self._effort.seconds * LEAST_SHARE, self._effort.seconds - (time.monotonic() - began))
-        searched, effort = drawn, replace(self._effort, seconds=left)
-        found: Sequence[Candidate] = ()
+        searched, found = drawn, list[Candidate]()
         others: list[SimulatedPlacement] = []
         less_room = ""
         try:
-            for _ in range(1 + REPAIRS if drawn.problem.movable else 0):
+            if self._can_try_all(drawn):
+                own_bound = max(own_bound, self._try_all(drawn, candidates, shown, began), key=lambda bound: bound.value)
+            # the time for building and simulating counts as search time, as long as some time for a search remains
+            left = max(self._effort.seconds * LEAST_SHARE, self._deadline - time.monotonic())
+            effort = replace(self._effort, seconds=left * SEARCH_SHARE)
+            is_proven = any(self._value(drawn, devices, placed) <= own_bound.value for devices, placed in shown.items())
+            for _ in range(1 + REPAIRS if drawn.problem.movable and not is_proven else 0):
                 found, planned = search_plans(
                     searched, [candidate.devices for candidate in known], effort, own_bound, self._aim, self._tell
                 )
                 self._simulate_found(found, less_room, candidates, shown, drawn)
-                over = [shown[candidate.devices] for candidate in found]
+                over = [shown[candidate.devices] for candidate in found if candidate.devices in shown]
                 if not over or any(placed.fits for placed in over) or planned.is_interrupted:
                     break
                 # memory use in the search is an estimate: search again, with a limit lowered by the missing bytes
@@ -197,6 +209,49 @@ class _Planner:
         if self._aim.sought is not PlanMeasure.MEMORY and has_room_for_all(searched.problem):
             bound = max(bound, planned.bound, key=lambda known: known.value)
         return self._chosen(drawn, candidates, shown, others, bound, planned.is_interrupted)
+
+    def _value(self, drawn: GraphProblem, devices: tuple[int, ...], placed: SimulatedPlacement) -> float:
+        """Return the objective's value of a placement; infinite if it cannot be the plan."""
+        can_be = placed.fits and meets_constraints(drawn, devices, self._aim)
+        return placed.value(self._aim.sought) if can_be else math.inf
+
+    def _can_try_all(self, drawn: GraphProblem) -> bool:
+        is_free = self._aim.sought is PlanMeasure.LATENCY and self._effort.method == AUTO and bool(drawn.problem.movable)
+        return is_free and count_assignments(drawn.problem) <= MAX_ASSIGNMENTS
+
+    def _try_all(
+        self,
+        drawn: GraphProblem,
+        candidates: list[Candidate],
+        shown: dict[tuple[int, ...], SimulatedPlacement],
+        began: float,
+    ) -> Bound:
+        """Simulate placements in the order of their lower bounds, until the next bound is no less than the best value.
+
+        Add the better ones to the candidates. Return the lower bound that this proves, even if the effort ends earlier.
+        """
+        effort, tried = self._effort, 0
+        best = min((self._value(drawn, devices, placed) for devices, placed in shown.items()), default=math.inf)
+        proven = best
+        for bound, devices in assignments_below(drawn.problem, best):
+            is_spent = tried == effort.evaluations or time.monotonic() - began > ENUMERATION_SHARE * effort.seconds
+            if bound >= best * (1 - OPTIMAL) or is_spent:
+                proven = min(bound, best) if is_spent else best
+                break
+            if devices in shown:
+                continue
+            tried += 1
+            candidate = Candidate(PLANNED, devices, EXHAUSTIVE)
+            placed = self._simulated(candidate, drawn)
+            value = self._value(drawn, devices, placed)
+            if value < best:
+                proven = best = value
+                shown[devices] = placed
+                candidates.append(candidate)
+                self._tell(
+                    PlanResult(Plan(value, devices), Bound(bound, "all placements"), EXHAUSTIVE, time.monotonic() - began)
+                )
+        return Bound(proven if math.isfinite(proven) else 0.0, "all other placements are slower")
 
     def _chosen(
         self,
@@ -243,8 +298,11 @@ class _Planner:
         shown: dict[tuple[int, ...], SimulatedPlacement],
         drawn: GraphProblem,
     ) -> None:
-        """Simulate found plans and add them to the candidates."""
-        for candidate in found:
+        """Simulate found plans and add them to the candidates; after the first ones, only while the effort lasts."""
+        is_counted = self._effort.evaluations is not None and self._aim.sought is not PlanMeasure.MEMORY
+        for number, candidate in enumerate(found):
+            if number >= SIMULATED and (is_counted or time.monotonic() > self._deadline):
+                break
             if candidate.devices not in shown:
                 is_first = candidates[-1].label != PLANNED + less_room
                 label = PLANNED + (less_room if is_first else f"{less_room}, alternative")

@@ -116,7 +116,7 @@ def test_what_a_problem_derives_from_its_tasks() -> None:
     problem = PlanningProblem(Objective.LOAD, tasks, ((), (0,), (0,), (1, 2)), ((0, 1), (2,), (3,)), devices, apart=((0, 2),))
     assert problem.readers == ((1, 2), (3,), (3,), ())
     assert problem.group_of == (0, 0, 1, 2)
-    assert problem.order == (0, 2, 1, 3)
+    assert problem.order == (0, 1, 2, 3)
     assert problem.held == (3, 3, 0.5)
     assert problem.group_seconds == ((4, math.inf), (math.inf, 5), (7, 1))
     assert problem.kinds == ((0, 2), (1,))

@@ -8,12 +8,10 @@ from placesim.planning.graphs.problem_building import GraphProblem
 
 
 def round_robin(drawn: GraphProblem) -> tuple[int, ...]:
-    """Return the assignment of each group to the next GPU in turn or, without GPUs, to the next device."""
+    """Return the assignment of each group, in graph order, to the next GPU in turn or, without GPUs, to the next device."""
     paying = [number for number, device in enumerate(drawn.problem.devices) if device.pays]
     turn = paying or list(range(len(drawn.problem.devices)))
-    first = {task: place for place, task in enumerate(drawn.problem.order)}
-    ranked = sorted(range(len(drawn.groups)), key=lambda group: min(first[task] for task in drawn.problem.groups[group]))
-    movable = [group for group in ranked if drawn.groups[group].nodes]
+    movable = [number for number, group in enumerate(drawn.groups) if group.nodes]
     of_group = {group: turn[place % len(turn)] for place, group in enumerate(movable)}
     return _by_group(drawn, [of_group.get(number, turn[0]) for number in range(len(drawn.groups))])
 

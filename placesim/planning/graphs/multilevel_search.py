@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from placesim.planning.bounds import Bound
 from placesim.planning.coarsening import coarsen_levels, identity_problem
-from placesim.planning.graphs.plan_comparison import PLANNED, Aim, PlanMeasure, SimulatedPlacement
+from placesim.planning.graphs.plan_comparison import PLANNED, Aim, SimulatedPlacement
 from placesim.planning.graphs.problem_building import GraphProblem, relax_capacities
 from placesim.planning.loads import is_contiguous
 from placesim.planning.objectives import measure
@@ -21,11 +21,11 @@ MOST_TASKS = 600
 REFINED_TASKS = 20_000
 """Maximum number of tasks for improving a plan of clusters task by task."""
 SIMULATED = 2
-"""Maximum number of found plans that are simulated as graphs; those with the best value in the problem come first."""
-PEAK_TASKS, MORE_PEAKS = 600, 10
-"""Maximum number of tasks of a memory problem for which more plans are simulated, and the number of these plans.
+"""Number of found plans that are always simulated as graphs; those with the best value in the problem come first."""
+FINALIST_TASKS, MAX_FINALISTS = 600, 10
+"""Maximum number of tasks of a problem for which more plans are simulated, and the maximum number of these plans.
 
-Transfers change the order in which devices run nodes, and so the peaks.
+A problem leaves out transfers between a GPU and its host memory, and estimates peaks.
 """
 _LESS = 0.97
 
@@ -70,9 +70,9 @@ def search_plans(
         if is_fine and start is not None and (begin is None or start.value < begin.value):
             begin = start
         better: list[tuple[int, ...]] = []
-        told = _reporter(tell, better if aim.sought is PlanMeasure.MEMORY else None, None if is_fine else bound)
+        told = _reporter(tell, better, None if is_fine else bound)
         planned = plan_problem(level.problem, share_effort(effort, 1 / len(stages)), told, begin)
-        found += [Candidate(PLANNED, level.expand(devices), planned.method) for devices in better[: -1 - MORE_PEAKS : -1]]
+        found += [Candidate(PLANNED, level.expand(devices), planned.method) for devices in better[: -1 - MAX_FINALISTS : -1]]
         if planned.plan is not None:
             best = level.expand(planned.plan.devices)
             found.append(Candidate(PLANNED, best, planned.method))
@@ -83,24 +83,22 @@ def search_plans(
     # the finest level comes last and often is the best; simulation of the whole problem selects among the others
     if len(found) > 1:
         values = {candidate.devices: measured.plan(candidate.devices).value for candidate in found}
-        is_peak = aim.sought is PlanMeasure.MEMORY and len(drawn.problem.tasks) <= PEAK_TASKS
+        is_small = len(drawn.problem.tasks) <= FINALIST_TASKS
         distinct = {candidate.devices: candidate for candidate in found}.values()
-        found = sorted(distinct, key=lambda candidate: values[candidate.devices])[: MORE_PEAKS if is_peak else SIMULATED]
+        found = sorted(distinct, key=lambda candidate: values[candidate.devices])[: MAX_FINALISTS if is_small else SIMULATED]
     return found, planned._replace(bound=bound)
 
 
 def _reporter(
-    tell: Callable[[PlanResult], None], better: list[tuple[int, ...]] | None, bound: Bound | None
+    tell: Callable[[PlanResult], None], better: list[tuple[int, ...]], bound: Bound | None
 ) -> Callable[[PlanResult], None]:
-    """Return a function that reports each better plan to `tell`.
+    """Return a function that reports each better plan to `tell`, and adds the plan's devices to `better`.
 
-    If `better` is a list, the function also adds the plan's devices to it, because plans of equal value in the problem can
-    differ when they are simulated as graphs. If `bound` is given, it replaces the plan's bound: a bound for clusters does not
-    hold for plans that divide clusters.
+    If `bound` is given, it replaces the plan's bound: a bound for clusters does not hold for plans that divide clusters.
     """
 
     def told(planned: PlanResult) -> None:
-        if better is not None and planned.plan is not None:
+        if planned.plan is not None:
             better.append(planned.plan.devices)
         tell(planned if bound is None else planned._replace(bound=bound))
 

@@ -167,7 +167,20 @@ class _ProblemBuilder:
             self._steps = [find_nodes(*pair) for pair in walked]
         found, self._numbers_of = merge_steps(self._steps)
         self._nodes, self._inputs, self._controls, _ = found
-        self._task_of = found.joined()
+        self._task_of = self._in_graph_order(found.joined())
+
+    def _in_graph_order(self, labels: Sequence[int]) -> list[int]:
+        """Return the task of each node, given its label, with tasks numbered in the order of the graph's nodes.
+
+        Executors begin in this order. A node of a function's body follows the node that was executed before it.
+        """
+        ids, last = self._prepared.client.graph.ids, -1
+        first: dict[int, int] = {}
+        for node, label in zip(self._nodes, labels, strict=True):
+            last = ids.get(node.name, last) if node.is_own else last
+            first[label] = min(last, first.get(label, last))
+        numbers = {label: number for number, label in enumerate(sorted(first, key=first.__getitem__))}
+        return [numbers[label] for label in labels]
 
     def draw(self) -> GraphProblem:
         """Return the problem."""

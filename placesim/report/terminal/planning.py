@@ -64,7 +64,9 @@ def _head(study: PlanStudy) -> Iterator[Text]:
         return
     head = Text(f"{_WHAT[study.sought]} ").append(readable_value(study.sought, study.value), "bold")
     before = study.before
-    if before is not None and before is not study.plan:
+    if before is not None and before is not study.plan and not before.fits:
+        head.append(f" ({escape_line(study.plan.label)}); {escape_line(before.label)} runs out of memory")
+    elif before is not None and before is not study.plan:
         was = before.value(study.sought)
         head.append(
             f" ({escape_line(study.plan.label)}), {readable_value(study.sought, was)} before ({escape_line(before.label)})"
@@ -73,6 +75,10 @@ def _head(study: PlanStudy) -> Iterator[Text]:
             head.append(f": {1 - study.value / was:.0%} less", "green")
         if study.sought is PlanMeasure.LATENCY and _is_unsure(before, study.plan):
             head.append("; the intervals overlap, so the difference may not be real", "dim")
+    if study.sought is PlanMeasure.MEMORY:
+        head.append(f"; a step takes {readable_value(PlanMeasure.LATENCY, study.plan.seconds)}")
+        if before is not None and before.fits:
+            head.append(f", {readable_value(PlanMeasure.LATENCY, before.seconds)} before")
     yield head
     if study.is_optimal:
         yield Text(f"optimal, by the lower bound: {study.bound.why}")

@@ -1,0 +1,105 @@
+"""All placements of small graphs: the search measures what is simulated, bounds hold, and the plan is the best of all."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+
+from placesim.formats.device_annotations import assign_devices
+from placesim.formats.sources.loading import load
+from placesim.machine.options import make_options
+from placesim.planning.graphs.all_placements import assignments_below, count_assignments, makespan_bounds
+from placesim.planning.graphs.assignments import planned_devices
+from placesim.planning.graphs.plan_annotations import annotate
+from placesim.planning.graphs.plan_comparison import PlanMeasure
+from placesim.planning.graphs.problem_building import GraphProblem, ProblemRequest, build_problem
+from placesim.planning.objectives import measure
+from placesim.planning.portfolio import Effort
+from placesim.studies.plan_study import study_plan
+from placesim.studies.time_study import dry_run_steps, study_time
+
+OPTIONS = make_options({})
+MODEL = "Tesla V100-SXM2-16GB"
+
+
+def random_graph(seed: int) -> dict[str, Any]:
+    """Five to eight nodes of one size on one or two GPUs."""
+    draw = random.Random(seed)
+    size = draw.choice([256, 512, 1024, 2048])
+    nodes: list[dict[str, Any]] = []
+    for number in range(draw.randint(5, 8)):
+        name, inputs = f"n{number}", [f"n{draw.randrange(number)}" for _ in range(2)] if number else []
+        op = draw.choice(["MatMul", "MatMul", "AddV2", "Tanh", "Placeholder"]) if number else "Placeholder"
+        match op:
+            case "Placeholder":
+                nodes.append({"op": op, "name": name, "dtype": "float32", "shape": [size, size]})
+            case "Tanh":
+                nodes.append({"op": op, "name": name, "inputs": inputs[:1]})
+            case _:
+                nodes.append({"op": op, "name": name, "inputs": inputs})
+    read = {name for node in nodes for name in node.get("inputs", ())}
+    fetch = [node["name"] for node in nodes if node["name"] not in read]
+    return {"devices": {"cpu": 1, "gpu": {"count": draw.randint(1, 2), "model": MODEL}}, "nodes": nodes, "fetch": fetch}
+
+
+class _Small:
+    """A small graph with its planning problem, and the step time of any assignment."""
+
+    def __init__(self, seed: int) -> None:
+        self.loaded = load(random_graph(seed), None, OPTIONS)
+        assert self.loaded.file is not None
+        self.file = self.loaded.file
+        walked = dry_run_steps(self.loaded, OPTIONS)
+        request = ProblemRequest(PlanMeasure.LATENCY)
+        self.drawn: GraphProblem = build_problem(
+            self.file.graph, walked.prepared[-1], walked.steps[-1], walked.machine, request
+        )
+
+    def assignments(self) -> list[tuple[int, ...]]:
+        problem = self.drawn.problem
+        every = product(*(sorted(homes) for homes in problem.homes))
+        return [tuple(chosen[group] for group in problem.group_of) for chosen in every]
+
+    def simulated(self, devices: tuple[int, ...]) -> float:
+        drawn = self.drawn
+        asked = annotate(self.file, planned_devices(drawn, devices), drawn.device_set, soft=drawn.is_soft)
+        loaded = replace(self.loaded, file=assign_devices(self.file, asked))
+        return study_time(loaded, OPTIONS, "g").step.seconds
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_the_search_measures_what_is_simulated_and_no_bound_is_above_it(seed: int) -> None:
+    small = _Small(seed)
+    problem = small.drawn.problem
+    found = small.assignments()
+    assert len(found) == count_assignments(problem)
+    chosen = random.Random(seed).sample(found, min(len(found), 12))
+    seconds = [small.simulated(devices) for devices in chosen]
+    assert [measure(problem).plan(devices).value for devices in chosen] == pytest.approx(seconds, rel=1e-12)
+    bounds = makespan_bounds(problem, np.array(chosen).T)
+    assert all(bound <= time * (1 + 1e-12) for bound, time in zip(bounds, seconds, strict=True))
+    assert max(bounds / seconds) > 0.5
+
+
+@pytest.mark.parametrize("seed", [2, 3, 5, 6])
+def test_the_plan_of_a_small_graph_is_the_best_of_all_placements(seed: int) -> None:
+    small = _Small(seed)
+    best = min(map(measure(small.drawn.problem).plan, small.assignments()), key=lambda plan: plan.value)
+    study = study_plan(small.loaded, OPTIONS, "g", Effort(evaluations=2000, jobs=1))
+    assert study.is_optimal
+    assert study.value == pytest.approx(best.value, rel=1e-6)
+    assert study.value == pytest.approx(small.simulated(best.devices), rel=1e-6)
+
+
+def test_assignments_come_in_the_order_of_their_bounds() -> None:
+    problem = _Small(0).drawn.problem
+    bounds = makespan_bounds(problem, np.array(_Small(0).assignments()).T)
+    limit = float(np.median(bounds))
+    rows = list(assignments_below(problem, limit))
+    assert [bound for bound, _ in rows] == sorted(bound for bound in bounds if bound < limit)
+    assert len({devices for _, devices in rows}) == len(rows)
