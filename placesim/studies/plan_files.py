@@ -106,7 +106,6 @@ def _own_text(
 ) -> str | None:
     """Return the text of a graph file with the plan's requests; None if the file has no text or can't express them."""
     from placesim.formats.graph_file.reader import read_graph_file
-    from placesim.formats.graph_file.writing.raw_writer import devices_document
     from placesim.formats.graph_file.writing.text_edits import EditableText, UneditableText
     from placesim.planning.graphs.requests_by_name import text_by_name
     from placesim.planning.graphs.scope_edits import annotated_text
@@ -115,7 +114,7 @@ def _own_text(
     if loaded.text is None or own is None or own.is_raw:
         return None
     try:
-        machine = None if base.inventory in (own.inventory, None) else devices_document(base.inventory)
+        machine = None if base.inventory in (own.inventory, None) else _machine_document(base)
         text = EditableText(loaded.text).with_machine(machine, _config_changes(own.config, base.config))
         text = EditableText(text).with_files(dict(zip(_files(own), _files(base), strict=True)))
         written = annotated_text(text, base, study.asked, placed.device_set, soft=placed.groups.soft)
@@ -127,8 +126,15 @@ def _own_text(
         _check(_placed(loaded, options, again), study)
     except (UneditableText, PlacesimError):
         return None
-    is_same = again.inventory == base.inventory and again.config == base.config and _files(again) == _files(base)
-    return written if is_same else None
+    is_same = again.config == base.config and _files(again) == _files(base)
+    return written if is_same and _machine_document(again) == _machine_document(base) else None
+
+
+def _machine_document(file: GraphFile) -> Any:
+    """Return the value of `devices` in a document, which two equal machines have in common."""
+    from placesim.formats.graph_file.writing.raw_writer import devices_document
+
+    return None if file.inventory is None else devices_document(file.inventory)
 
 
 def _config_changes(own: Config, planned: Config) -> dict[str, Any]:

@@ -47,6 +47,21 @@ LONG = FREE.replace("fetch: [sum]", f"{_CHAIN}fetch: [sum, t11]")
 FEW = ("--evaluations", "300", "--jobs", "1")
 
 
+@pytest.mark.parametrize("machine", [(), ("--gpu-model", "Tesla T4")])
+@pytest.mark.parametrize("name", ["planned.yaml", "planned.json"])
+def test_a_written_plan_has_the_host_of_the_graph_and_takes_the_planned_time(
+    shell: Shell, name: str, machine: tuple[str, ...]
+) -> None:
+    graph = shell.write(
+        "g.yaml", FREE.replace("devices: {", "devices: {host: {cores: 2, flops: 3.0e+10, rates: {float64: 1.0e+9}}, ")
+    )
+    ended = shell("plan", graph, *FEW, *machine, "--output", name)
+    assert ended.code == 0
+    planned = rows(ended.output, "plan")[0][1]
+    assert rows(shell("simulate", name).output, "time")[0][0] == planned
+    assert rows(shell("simulate", shell.write("other.yaml", FREE), *machine).output, "time")[0][0] != planned
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["planned.yaml", "planned.json", "planned.pb", "planned.pbtxt"])
 def test_what_is_written_is_placed_as_planned(shell: Shell, name: str) -> None:

@@ -152,43 +152,49 @@ def _family(families: dict[Any, Any], key: str, problems: FileProblems) -> Measu
 # --- writing ----------------------------------------------------------------------------------------------------------
 
 
+def host_document(host: HostModel) -> dict[str, Any]:
+    """Return the value of `host` in a document, without unknown values."""
+    fields = ("name", "cores", "flops", "bandwidth", "rates", "dispatch", "launch", "inter_op_threads")
+    written = {key: value for key in fields if (value := getattr(host, key))}
+    if host.profile is not None:
+        written["profile"] = _profile_document(host.profile)
+    return written
+
+
+def _profile_document(profile: HostProfile) -> dict[str, Any]:
+    spreads = profile.spreads
+    return {
+        "version": PROFILE_VERSION,
+        "about": dict(profile.about),
+        "caches": list(profile.caches),
+        "seconds": {key: {"seconds": value, "spread": spreads.get(key, 0.0)} for key, value in profile.seconds.items()},
+        "families": {
+            key: {"factor": factor, "low": low, "high": high} for key, (factor, low, high) in profile.families.items()
+        },
+    }
+
+
 def host_text(host: HostModel) -> str:
     """Return the YAML text of an inventory with only this host; numbers have four significant digits."""
-    return "\n".join(_lines(host)) + "\n"
+    return "\n".join(["devices:", "  host:", *_block(host_document(host), "    ")]) + "\n"
 
 
-def _lines(host: HostModel) -> Iterator[str]:
-    yield "devices:"
-    yield "  host:"
-    yield f"    name: {json.dumps(host.name)}"
-    yield f"    cores: {host.cores}"
-    for key in ("flops", "bandwidth", "dispatch", "launch"):
-        if value := getattr(host, key):
-            yield f"    {key}: {_digits(value)}"
-    if host.rates:
-        yield f"    rates: {_flow(host.rates)}"
-    yield f"    inter_op_threads: {host.inter_op_threads}"
-    if host.profile is not None:
-        yield "    profile:"
-        yield from (f"      {line}" for line in _profile_lines(host.profile))
+def _block(tree: Mapping[str, Any], indent: str) -> Iterator[str]:
+    """Yield the lines of a mapping; a mapping that holds only numbers stands on one line."""
+    for key, value in tree.items():
+        if isinstance(value, Mapping) and not all(isinstance(entry, int | float) for entry in value.values()):
+            yield f"{indent}{key}:"
+            yield from _block(value, indent + "  ")
+        else:
+            yield f"{indent}{key}: {_flow(value)}"
 
 
-def _profile_lines(profile: HostProfile) -> Iterator[str]:
-    yield f"version: {PROFILE_VERSION}"
-    yield "about:" if profile.about else "about: {}"
-    yield from (f"  {key}: {json.dumps(text)}" for key, text in profile.about.items())
-    yield f"caches: [{', '.join(map(_digits, profile.caches))}]"
-    yield "seconds:"
-    for key, value in profile.seconds.items():
-        yield f"  {key}: {_flow({'seconds': value, 'spread': profile.spreads.get(key, 0.0)})}"
-    yield "families:"
-    for key, (factor, low, high) in profile.families.items():
-        yield f"  {key}: {_flow({'factor': factor, 'low': low, 'high': high})}"
-
-
-def _flow(values: Mapping[str, float]) -> str:
-    return "{" + ", ".join(f"{key}: {_digits(value)}" for key, value in values.items()) + "}"
-
-
-def _digits(value: float) -> str:
-    return f"{value:.4g}"
+def _flow(value: Any) -> str:
+    match value:
+        case float():
+            return f"{value:.4g}"
+        case Mapping():
+            return "{" + ", ".join(f"{key}: {_flow(entry)}" for key, entry in value.items()) + "}"
+        case list():
+            return "[" + ", ".join(map(_flow, value)) + "]"
+    return json.dumps(value)

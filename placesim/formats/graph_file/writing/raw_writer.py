@@ -15,6 +15,7 @@ import yaml
 
 from placesim.core.dtypes import BOOL, FLOAT, STRING, DataType, OpenType
 from placesim.core.releases import CURRENT
+from placesim.formats.graph_file.sections.hosts import host_document
 from placesim.formats.graph_file.sections.links import link_document
 from placesim.graph.constants import make_constant
 from placesim.graph.graph import FunctionArg, Graph, LibraryFunction, Node, NodeDef, split_tensor_name
@@ -248,7 +249,9 @@ def _counts(entry: TaskInventory) -> dict[str, Any]:
         written["gpu"] = {"count": entry.gpu, "model": _model(entry.gpu_model)}
     if entry.xla_cpu is not None:
         written["xla_cpu"] = entry.xla_cpu
-    return written | ({"xla_gpu": entry.xla_gpu} if entry.xla_gpu else {})
+    if entry.xla_gpu:
+        written["xla_gpu"] = entry.xla_gpu
+    return written if entry.host is None else {**written, "host": host_document(entry.host)}
 
 
 def _model(model: GpuModel) -> Any:
