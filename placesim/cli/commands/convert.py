@@ -42,7 +42,7 @@ _FORMS = tuple(Form(name, convert_graph, ENDINGS[name]) for name in FORMS)
     "--scopes",
     "nodes",
     flag_value="scopes",
-    help="Write YAML with scopes and variables; this may omit attrs that have their default value.",
+    help="Write YAML with scopes and variables, also for a GraphDef; attrs with their default value may be left out.",
 )
 @option(
     "--partitioned",

@@ -77,7 +77,7 @@ if TYPE_CHECKING:
 @machine_option(
     "--no-memory-limit",
     is_flag=True,
-    help="Let simulated devices use more memory than they have, and count it; --memory-limit, for this computer, still holds.",
+    help="Do not enforce the memory limits of simulated devices; --memory-limit, for this computer, still holds.",
     folder_values="none",
 )
 @machine_option("--no-fusion", is_flag=True, help="Execute every op separately, without fusion.")
@@ -94,7 +94,7 @@ if TYPE_CHECKING:
     "--checkpoint-every",
     type=int,
     metavar="N",
-    help="Save variables and other state every N steps and after the last, as PREFIX-STEP, with --checkpoint PREFIX.",
+    help="Save variables and other state as PREFIX-STEP every N steps and after the last step; requires --checkpoint PREFIX.",
 )
 @checkpoint_option("--checkpoint-keep", type=int, metavar="N", help="Number of checkpoints to keep; 0: all (default: 5).")
 @checkpoint_option("--restart", is_flag=True, help="Continue from the newest checkpoint.")

@@ -173,9 +173,10 @@ def _cost_here(found: NodeCostEstimate) -> Iterator[str]:
         parts = (
             f"{_part(here.compute)} for {found.operations:,} operations",
             f"{_part(here.memory)} for {found.bytes:,} bytes",
-            f"launch {readable_seconds(here.launch)}",
+            f"start {readable_seconds(here.launch - here.launch_on_host)}",
         )
-        yield f"{here.family} on {here.processor}: {', '.join(parts)}"
+        on_host = f"; launch on the host {readable_seconds(here.launch_on_host)}" if here.launch_on_host else ""
+        yield f"{here.family} kernel on {here.processor}: {', '.join(parts)}{on_host}"
     elif found.calls:
         yield "nodes of the functions it calls are counted separately"
     if here.transfers:
