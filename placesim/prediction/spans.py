@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from placesim.machine.timelines.timeline import WorkloadTimeline
@@ -141,12 +141,16 @@ def step_spans(trace: StepTrace) -> StepSpans:
                 bytes=cost.num_bytes,
             )
         )
-    path = tuple(
+    return StepSpans(lanes.groups, tuple(found), _path_spans(trace, numbers))
+
+
+def _path_spans(trace: StepTrace, numbers: Mapping[int, int]) -> tuple[PathSpan, ...]:
+    """Return the critical path; `numbers` has the spans of tasks."""
+    return tuple(
         PathSpan(numbers[part.task], part.is_launch, part.wait.value)
         for part in trace.path
         if part.task in numbers and part.end > part.start
     )
-    return StepSpans(lanes.groups, tuple(found), path)
 
 
 def _is_shown(execution: Execution, cost: ExecutionCost) -> bool:
