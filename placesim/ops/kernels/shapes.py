@@ -372,10 +372,10 @@ def unchanged_with_scalars(context: ShapeContext) -> Sequence[Dims]:
 
 
 def build_infer_fixed(ranks: Sequence[int | None], *outputs: Dims) -> ShapeFunction:
-    """Return a shape function for inputs that must have these ranks (None: any), and outputs that have these shapes."""
+    """Return a shape function for first inputs that must have these ranks (None: any), and outputs that have these shapes."""
 
     def infer(context: ShapeContext) -> Sequence[Dims]:
-        for dims, rank in zip(context.shapes, ranks, strict=True):
+        for dims, rank in zip(context.shapes, ranks, strict=False):
             if rank is not None:
                 with_rank(dims, rank)
         return outputs
