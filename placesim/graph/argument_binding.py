@@ -111,6 +111,7 @@ class _Binder:
 
     def _check_attr(self, attr: AttrDef, value: AttrValue) -> None:
         op, is_list = self.definition.name, attr.type.startswith("list(")
+        # a count of a billion would be spelled out as a billion types
         if attr.type == "int" and value > MAX_TENSORS and self._counts_tensors(attr.name):
             message = f"Attr '{attr.name}' of '{op}' Op passed a number that is more than {MAX_TENSORS} tensors."
             raise AttrError(message, attr.name)
@@ -145,6 +146,7 @@ class _Binder:
             if n is None
         }
         total, settled = len(self.inputs), sum(n or 0 for n in known)
+        # two lists of unknown length cannot be told apart in a flat list of inputs
         if len(unknown) > 1:
             attr = next(iter(unknown))
             op = self.definition.name
@@ -191,9 +193,11 @@ class _Binder:
         return [operand]
 
     def _tensor(self, item: Any, arg: ArgDef, name: str, dtype: DataType | None, index: int) -> Operand:
+        # a tensor is never converted: its type is checked by the caller
         if isinstance(item, Operand):
             return item
         if isinstance(item, VariableNodes):
+            # an op that changes a variable takes the variable itself, all others its value
             if arg.is_ref or dtype is RESOURCE:
                 is_ref = item.kind == "ref"
                 return Operand(item.node, 0, item.dtype if is_ref else RESOURCE, is_ref)
@@ -202,11 +206,13 @@ class _Binder:
             raise InputTypeError(self._not_mutable(arg), index)
         if isinstance(dtype, OpenType):
             raise InputError(f"literal of an open type: got one of type '{dtype.attr}', expected a tensor", index)
+        # TensorFlow's Python tries the default type of the attr first, and falls back to the literal's own
         preferred = self.definition.attrs[arg.type_attr].default if arg.type_attr in self.definition.attrs else None
         try:
             return self.convert(item, name, dtype, preferred if isinstance(preferred, DataType) else None)
         except GraphBuildError as error:
             own = None if dtype is None else _own_type(item)
+            # TensorFlow's Python converts again without a type, only to name that type in a TypeError
             if dtype is None or own is None or own is dtype or arg.number_attr or arg.type_list_attr:
                 raise InputError(error.message, index) from None
             raise InputTypeError(self._type_conflict(arg, own, dtype), index) from None
@@ -244,12 +250,14 @@ class _Binder:
             message = f"List argument '{arg.name}' to '{op}' Op with length {len(items)} shorter than minimum length {minimum}."
             raise AttrError(message, number)
         wanted = arg.dtype if arg.type_attr is None else self.attrs.get(arg.type_attr)
+        # literals in a list take the type of the first tensor, wherever it stands
         dtype = wanted or next((item.dtype for item in items if isinstance(item, Operand | VariableNodes)), None)
         operands: list[Operand] = []
         for i, item in enumerate(items):
             operands.append(self._tensor(item, arg, f"{arg.name}_{i}", dtype, first + i))
             dtype = dtype or operands[0].dtype
             self._check_ref(arg, operands[-1], first + i)
+        # all are converted before types are compared, since the message lists the types of all
         odd = next((i for i, operand in enumerate(operands) if operand.dtype is not dtype), None)
         if odd is not None:
             raise InputTypeError(self._list_conflict(arg, operands, wanted), first + odd)
@@ -312,8 +320,10 @@ def _own_type(item: Any) -> DataType | None:
 
 
 def _is_default(attr: AttrDef | None, value: AttrValue) -> bool:
+    # 1, True and 1.0 are equal in Python, but different attrs
     if attr is None or not attr.has_default or type(attr.default) is not type(value):
         return False
+    # arrays compare element by element
     return attr.type not in ("tensor", "list(tensor)") and bool(attr.default == value)
 
 

@@ -111,11 +111,14 @@ class ScopedGraphBuilder:
         spec = parse_python_spec(device) if isinstance(device, str) else device
         saved = self._device_scopes
         if spec is None:
+            # None ends the walk: outer scopes no longer count (2.1.2)
             self._set_device(ANY)
         elif not isinstance(spec, DeviceName):
+            # from here on scopes must be walked for each node, since the function sees the inner device (2.1.2)
             outer = self._device_functions or ((self._device,) if self._device != ANY else ())
             self._set_device(ANY, (spec, *outer))
         elif self._device_functions:
+            # a scope without fields is skipped (2.1.2)
             self._set_device(ANY, self._device_functions if spec == ANY else (spec, *self._device_functions))
         else:
             self._set_device(enclose(spec, self._device))
@@ -143,6 +146,7 @@ class ScopedGraphBuilder:
         self._colocation = ids[::-1] + (() if ignore_existing else self._colocation)
         if ids or ignore_existing:
             self._hidden_devices = (*self._hidden_devices, self._device_scopes)
+            # a colocation scope starts with an empty device stack (2.2.1)
             self._set_device(ANY)
         try:
             yield
@@ -161,6 +165,7 @@ class ScopedGraphBuilder:
         Does nothing if a device scope is open inside these colocation scopes.
         """
         saved = self._device_scopes
+        # a device scope inside the colocation scope still counts
         if depth < len(self._hidden_devices) and self._device == ANY and not self._device_functions:
             self._device_scopes = self._hidden_devices[depth]
         try:
@@ -202,9 +207,11 @@ class ScopedGraphBuilder:
 
     def open_scope(self, name: str | None) -> str:
         """Return the prefix that `name_scope` would give."""
+        # the empty name and None lead to the root (2.3.3)
         if not name:
             return ""
         self.check_scope_name(name)
+        # a trailing slash re-enters exactly this scope (2.3.3)
         return name if name[-1] == "/" else self.unique_name(name) + "/"
 
     @contextmanager
@@ -229,6 +236,7 @@ class ScopedGraphBuilder:
         """Return the full name that a node or scope of this name gets, and mark it as used (2.3.2)."""
         full = self.prefix + name
         key = full.lower()
+        # one string object instead of two equal ones, a million times
         if key == full:
             key = full
         in_use = self.names_in_use
@@ -241,11 +249,13 @@ class ScopedGraphBuilder:
         while key in in_use:
             key = f"{base}_{count}"
             count += 1
+        # the numbered name counts as requested as well, so that c_1 asked for later becomes c_1_1 (2.3.2)
         in_use[key] = 1
         return f"{full}_{count - 1}"
 
     def check_scope_name(self, name: str) -> None:
         """Raise GraphBuildError with TensorFlow's message if a name is invalid for a scope, and therefore for an op (2.3.4)."""
+        # inside a scope, a name may begin with an underscore (2.3.4)
         if self.prefix:
             if not _SCOPE_NAME.fullmatch(name):
                 message = (
@@ -263,6 +273,7 @@ class ScopedGraphBuilder:
         """
         if op != "Const":
             self.check_scope_name(name)
+        # TensorFlow checks the full name here, not its last part
         elif not _OP_NAME.fullmatch(self.prefix + name):
             accepted = f"Accepted names conform to Regex /re.compile({_OP_PATTERN!r})/"
             raise GraphBuildError(f"`{self.prefix + name}` is not a valid node name. {accepted}")
@@ -279,6 +290,7 @@ class ScopedGraphBuilder:
         if name[-1:] != "/":
             return self.unique_name(name)
         exact = name[:-1]
+        # an exact name is not made unique (2.3.1)
         if exact in self.graph.ids:
             raise GraphBuildError(f"Duplicate node name in graph: '{exact}'")
         self.note_name(exact)
@@ -350,6 +362,7 @@ class ScopedGraphBuilder:
         if all(operand.__class__ is Operand for operand in operands):
             known = tuple(operand[0] for operand in operands), tuple(operand[1] for operand in operands)
             return self.add_resolved(op, full_name, *known, self.intern(op, attrs), controls, location)
+        # a literal becomes a Const first, so its node precedes this one (2.3.5)
         binding = self._bind(op, full_name, operands, attrs)
         nodes = tuple(operand.node for operand in binding.operands)
         slots = tuple(operand.slot for operand in binding.operands)
@@ -418,12 +431,15 @@ class ScopedGraphBuilder:
     def _bind(self, op: str, full_name: str, operands: Sequence[Any], attrs: Attrs) -> OpBinding:
         definition = self._definition(op)
         added = len(self.graph)
+        # `Tout` does not follow from the inputs, but from the function's results
         if "Tout" not in attrs and (types := result_types(op, attrs, self.graph.functions)) is not None:
             attrs = {**attrs, "Tout": types}
         try:
+            # constants of literals are named after the op and the argument (2.3.5)
             with self._at_prefix(full_name + "/"):
                 return bind(definition, attrs, operands, self._convert)
         except GraphBuildError:
+            # graph
             self._forget_from(added)
             raise
 
@@ -477,6 +493,7 @@ class ScopedGraphBuilder:
         return self.operand(self.constant(tensor, name=arg_name).id, 0)
 
     def _read(self, variable: VariableNodes) -> int:
+        # a reference variable has one read, which all conversions share (12.1)
         if variable.kind == "ref":
             return variable.value
         # a read made by a conversion requests no device, even inside a device scope (12.2)
@@ -498,12 +515,14 @@ class ScopedGraphBuilder:
         device: str | None = "",
     ) -> Node:
         graph = self.graph
+        # the innermost request is the node's own, which scopes only complete (2.1.8)
         device = self._device_text if device == "" else self.device_text(device)
         if self._colocation or self._class_attr or True in signature.input_is_ref:
             device, attrs = self._colocate(signature, attrs, nodes, device)
         if self._controllers:
             controls = (*controls, *self.scope_controls(nodes))
         if len(controls) > 1:
+            # TensorFlow sorts control inputs by name when it writes a NodeDef
             controls = tuple(sorted(dict.fromkeys(controls), key=lambda i: graph.nodes[i].name))
         all_nodes = graph.nodes
         node_id = len(all_nodes)
@@ -514,17 +533,20 @@ class ScopedGraphBuilder:
             self.on_node(node)
         for controller in self._controllers:
             controller.members.add(node_id)
+        # an op with reference inputs is in a colocation scope, whose device stack is empty (2.2.9)
         if self._device_functions and True not in signature.input_is_ref:
             self._ask_device_functions(node)
         return node
 
     def _ask_device_functions(self, node: Node) -> None:
         """Set the device that the functions of the enclosing scopes return; the device of a colocated node has priority."""
+        # a function sees only the device from scopes inside its own (2.1.2)
         colocated, node.device = node.device, ""
         for scope in self._device_functions:
             if isinstance(scope, DeviceName):
                 node.device = format_spec(enclose(parse_python_spec(node.device), scope))
             else:
+                # the returned text replaces the device; it is not merged with it (2.1.2)
                 node.device = scope(node)
         if self._colocation:
             node.device = colocated or node.device
@@ -538,9 +560,11 @@ class ScopedGraphBuilder:
         stack = [*reversed(ref_inputs), *self._colocation]
         # a scope for a reference input hides the enclosing devices, like any colocation scope (2.2.1, 2.2.9)
         device = "" if ref_inputs else device
+        # initial values carry the label of a variable that does not exist yet (12.1.2)
         labels = self._class_attr if "_class" not in attrs else None
         if stack:
             groups = [self.graph.nodes[i] for i in stack]
+            # the innermost op with a device wins, not the innermost op (2.2.2)
             device = next((node.device for node in groups if node.device), device)
             labels = tuple(sorted({label for node in groups for label in colocation_groups(node)}))
         if labels:
@@ -554,6 +578,7 @@ class ScopedGraphBuilder:
         """
         found: list[int] = []
         for controller in self._controllers:
+            # an input from inside the scope implies the wait
             if controller.members.isdisjoint(nodes):
                 found += [i for i in controller.inputs if i not in nodes]
         return tuple(found)
@@ -573,4 +598,5 @@ def colocation_groups(node: Node) -> tuple[str, ...]:
     """Return a node's own `loc:@` labels, or the implicit label of its name (2.2.3)."""
     labels = node.attrs.get("_class", ())
     own = tuple(label for label in labels if str(label).startswith("loc:@")) if isinstance(labels, tuple) else ()
+    # groups are flattened: a node names the labels of the node it follows, not its name (2.2.3)
     return own or ("loc:@" + node.name,)

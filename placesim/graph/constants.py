@@ -31,6 +31,7 @@ def make_constant(value: Any, dtype: DataType | None = None, shape: Sequence[int
     If the value has too few elements for `shape`, its last element is repeated. A complex number is given as a pair. Raises
     GraphBuildError.
     """
+    # by far the most frequent literal; larger numbers take the long way, which handles overflow
     if value.__class__ is float and not shape and (dtype is FLOAT or dtype is None) and -3e38 < value < 3e38:
         return TensorValue(FLOAT, np.array(value, _SINGLE))
     if shape is not None:
@@ -56,6 +57,7 @@ def _convert_array(array: np.ndarray[Any, Any], dtype: DataType | None) -> np.nd
     own = dtype_of(array)
     if dtype is None or dtype is own:
         return _encoded(array) if own is STRING else array
+    # an array may lose precision, but not change its kind (a float does not become an integer)
     if own is STRING or dtype is STRING or not np.can_cast(array.dtype, dtype.numpy, "same_kind"):
         raise GraphBuildError(f"Expected {dtype.python_name}, but got an array of type {own.python_name}.")
     return array.astype(dtype.numpy)
@@ -79,6 +81,7 @@ def _fit(array: np.ndarray[Any, Any], shape: tuple[int, ...]) -> np.ndarray[Any,
         raise GraphBuildError(f"no value for a tensor: got an empty list, expected a value for shape {list(shape)}")
     last = array.reshape(-1)[-1:]
     if array.size == 1 and size > _VIEW_ELEMENTS:
+        # a view of one element: a large constant of equal elements takes no memory
         return np.broadcast_to(last.reshape(()), shape)
     filled = np.empty(size, array.dtype)
     filled[: array.size] = array.reshape(-1)
@@ -102,6 +105,7 @@ def _convert_literal(value: Any, dtype: DataType | None) -> np.ndarray[Any, Any]
         array = np.empty(len(flat), object)
         array[:] = flat
     else:
+        # a number out of float32's range becomes infinite, as in TensorFlow
         with np.errstate(over="ignore"):
             array = np.array(flat, dtype.numpy)
     return array.reshape(shape)
@@ -137,7 +141,9 @@ def _flatten(value: Any, shape: tuple[int, ...], axis: int, flat: list[Any]) -> 
 def _infer(flat: list[Any]) -> DataType:
     kinds = set(map(type, flat))
     if kinds <= {float, int}:
+        # Python's float is a double, but TensorFlow's default is float32
         return INT32 if kinds == {int} else FLOAT
+    # a bool is an int in Python; TensorFlow refuses to mix them
     if kinds == {bool}:
         return BOOL
     if kinds <= {str, bytes}:

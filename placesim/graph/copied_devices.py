@@ -20,6 +20,7 @@ def colocated_copies(graph: Graph, named: Container[str]) -> dict[str, str]:
         labels = node.attrs.get("_class") if node.device and node.name not in named else None
         for label in labels if isinstance(labels, tuple) else ():
             holder = label.removeprefix(_LABEL) if isinstance(label, str) else ""
+            # another device in the same group was requested for its own sake
             if holder in named and graph.node(holder).device == node.device:
                 found[node.name] = holder
                 break

@@ -72,6 +72,7 @@ class _Writer:
         return f"{self._names[ref.node]}:{places[ref.slot]}"
 
     def node(self, node: Node) -> NodeDef:
+        # TensorFlow sorts control inputs by name
         controls = sorted(f"^{self._arguments.get(i) or self._names[i]}" for i in node.control_inputs)
         inputs = (*map(self.text, node.inputs), *controls)
         full = {name: _closed(node, name, value) for name, value in self._graph.full_attrs(node).items()}

@@ -68,6 +68,7 @@ def instantiate(graph: Graph, function: LibraryFunction, attrs: Attrs) -> Functi
         if node.name in seen:
             raise InvalidArgumentError(f"Node '{node.name}' is not unique")
         seen.add(node.name)
+    # nodes that run in every call, although no result needs them
     controls = [names.resolve(f"^{name}")[1:] for name in function.control_outputs.values()]
     made = Graph(graph.registry, graph.functions, graph.file)
     made.functions = graph.functions

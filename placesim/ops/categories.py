@@ -3,8 +3,6 @@
 A rule that depends on op definitions (stateful ops, reference types, output types) needs no set.
 """
 
-from __future__ import annotations
-
 # --- control flow ---------------------------------------------------------------------------------------------------
 
 SWITCHES = ("Switch", "RefSwitch")

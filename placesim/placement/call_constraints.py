@@ -46,6 +46,7 @@ class IoGroup(NamedTuple):
     outputs: tuple[int, ...]
 
 
+# nested calls multiply these lines, and a graph of a few functions could fill the memory with its log
 MAX_BODY_LOG_LINES = 1 << 16
 """Maximum number of log lines from bodies in a graph; each call repeats the lines of its function and of nested calls."""
 
@@ -117,9 +118,11 @@ def _group_body(groups: ColocationGraph, call: Node, stack: tuple[CallFrame, ...
     body = instantiate(graph, find_function(graph, called.name), dict(called.attrs))
     isolated = isolate_calls_in(body.graph)
     caller = stack[-1].called if stack else ""
+    # TensorFlow looks at the chain of calls by function name, so a recursion through other attrs is one too (5.8)
     if called.name in {name for frame in stack for name in (frame.caller, frame.called)}:
         raise UnimplementedError(_recursion(stack, call, called.name), node=call.name)
     order = isolated.runtime_order()
+    # the same devices and soft placement as outside; bodies are shared, since nested calls repeat functions (5.8)
     inside = ColocationGraph(isolated, order, groups.devices, groups.soft, default_device=groups.default_device)
     inside.bodies = groups.bodies
     build(inside, (*stack, CallFrame(call.name, caller, called.name)))
@@ -168,6 +171,7 @@ class _OutsideMember(NamedTuple):
 def _attached(found: Sequence[IoGroup], call: Node, readers: Sequence[_Reader]) -> list[list[_OutsideMember]]:
     """Return for each group of the body the nodes outside: first the nodes that feed its arguments, then the readers."""
     group_of_output = {output: number for number, group in enumerate(found) for output in group.outputs}
+    # inputs come first: the first member is the one with which all others are joined (5.8)
     attached = [[_OutsideMember(call.input_nodes[i], None) for i in group.inputs] for group in found]
     for node, slot in readers:
         reads_resource = node.signature.input_dtypes[slot] is RESOURCE
@@ -178,6 +182,7 @@ def _attached(found: Sequence[IoGroup], call: Node, readers: Sequence[_Reader]) 
 
 def _tie(groups: ColocationGraph, call: Node, nodes: Sequence[_OutsideMember]) -> None:
     for other in nodes[1:]:
+        # an edge into a resource input overrides a conflicting request; a plain join fails (5.6, 5.8)
         if other.reader is not None:
             join_edge(groups, nodes[0].node, other.reader, Cause.FUNCTION, call.name)
         else:

@@ -24,6 +24,7 @@ class CandidateSearch:
         There are no devices if no step helps.
         """
         possible = self._filter(self._devices.matching(found.requested), found.types)
+        # without any request there is nothing that soft placement could drop (6.1.1)
         if possible or not self._soft or not found.requested.has_details:
             return possible, SoftStep.NONE
         return self._find_softly(found)
@@ -33,13 +34,17 @@ class CandidateSearch:
         if not devices:
             return devices
         priorities = dict(types)
+        # a composite device has no kernels of its own: it is kept for any op (5.6)
         kept = [device for device in devices if device.type in priorities or device.type == COMPOSITE]
+        # `devices` already has the other keys of the order, and this sort is stable (3.6a)
         if any(priority for _, priority in types):
             highest = max(priorities.values())
             kept.sort(key=lambda device: -priorities.get(device.type, highest))
+        # the default device precedes even devices whose kernel has a higher priority (3.7)
         if self._default_device is not None:
             kept.sort(key=lambda device: device != self._default_device)
         possible = tuple(kept)
+        # one shared tuple for all groups without restrictions
         return devices if possible == devices else possible
 
     def _find_softly(self, found: Constraints) -> tuple[tuple[Device, ...], SoftStep]:

@@ -102,6 +102,7 @@ class _Replacement:
             "shared_name": node.name,
             "T": node.attrs["T"],
         }
+        # the first input on this device stays; all others send theirs
         kept = next((source for source, _ in node.data if self._device(source) is own), None)
         if kept is None:
             raise InvalidArgumentError("No input tensor uses the same device as the NcclReduce op", node=node.name)
@@ -127,7 +128,9 @@ class _Replacement:
         own, source = self._device(node), node.data[0]
         by_device: dict[str, list[_End]] = {}
         for reader, slot in node.readers:
+            # a control edge needs no tensor, so it counts as an edge on the broadcast's own device
             device = own if slot < 0 else self._device(reader)
+            # TensorFlow pushes each edge to the front of a list, which reverses their order
             by_device.setdefault(device.name if device else "", []).insert(0, _End(reader, slot))
         control = list(node.control)
         self._take_out(node)

@@ -133,7 +133,9 @@ class ColocationGraph:
         self.default_device = default_device
         self.own = NodeConstraints(graph, order, devices, self._local_address(), self.assigned)
         self.parent = list(range(count))
+        # union by rank, as in TensorFlow: a soft merge depends on which group is merged into which (1.4.7, 5.4.2)
         self.rank = bytearray(count)
+        # most nodes are alone: the placer then needs neither the forest nor `fix`
         self.is_grouped = bytearray(count)
         self.constraints: list[Constraints] = [None] * count  # type: ignore[list-item]
         self.unions: list[tuple[int, int, Cause, str | int]] = []
@@ -144,6 +146,7 @@ class ColocationGraph:
         self._search = CandidateSearch(devices, soft, default_device)
 
     def _local_address(self) -> DeviceName:
+        # without a client device, TensorFlow takes the task of the default device as local (`LocalAddressSpec`)
         if self.devices.local == ANY and self.default_device is not None:
             return self.default_device.spec.address_space
         return self.devices.local
@@ -154,6 +157,7 @@ class ColocationGraph:
         """Return the root of a node's group."""
         parent = self.parent
         while parent[node_id] != node_id:
+            # path halving keeps the trees flat without recursion
             parent[node_id] = parent[parent[node_id]]
             node_id = parent[node_id]
         return node_id
@@ -162,6 +166,7 @@ class ColocationGraph:
         """Join two groups.  Return the conflict, or None on success (5.4)."""
         root_x, root_y = self.root(x), self.root(y)
         conflict = self._unite(x, y, root_x, root_y) if root_x != root_y else None
+        # a union that changed nothing is kept too: it explains why the nodes share a device
         if conflict is None:
             self.unions.append((x, y, cause, detail))
         return conflict
@@ -175,12 +180,14 @@ class ColocationGraph:
         source_root, root = self.root(source), self.root(node_id)
         if source_root != root:
             theirs, mine = self.constraints[source_root], self.constraints[root]
+            # the edge is skipped: no join, and no conflict either (5.6.1)
             if is_from_composite(theirs, mine):
                 return None
             # 1.15 merges two requests only if one is a specification of the other (13.5)
             left = tie_constraints(mine, theirs, self.graph.registry.rules.ties_nested_devices)
             if left is not mine:
                 override = self.overridden[node_id] = OverriddenRequest(source, mine.requested, theirs.requested)
+                # TensorFlow logs this as INFO, even if the join fails afterwards (5.6.2)
                 self.notes.append((node_id, override))
                 self.constraints[root] = left
             conflict = self._unite(source, node_id, source_root, root)
@@ -191,6 +198,7 @@ class ColocationGraph:
 
     def _unite(self, x: int, y: int, root_x: int, root_y: int) -> GroupConflict | None:
         rank = self.rank
+        # on a tie the group of x wins (5.4.2)
         winner, loser = (root_y, root_x) if rank[root_x] < rank[root_y] else (root_x, root_y)
         mine = self.constraints[winner]
         try:
@@ -219,9 +227,11 @@ class ColocationGraph:
         """
         root = self.root(node_id)
         mine = self.constraints[root]
+        # only the request is merged softly: devices of resources must agree (5.8)
         wanted = merge_specs(mine.requested, requested, self.soft)
         generated = merge_specs(mine.resource, resource)
         common = intersect_types(mine.types, types, self.devices.types)
+        # an empty intersection is silently not applied (5.8)
         self.constraints[root] = Constraints(wanted, mine.assigned, generated, common or mine.types)
 
     def candidates(self, node_id: int) -> Constraints:
@@ -234,6 +244,7 @@ class ColocationGraph:
         if not possible:
             raise NoCandidates(node_id)
         if step == SoftStep.WITHOUT_RESOURCE:
+            # a warning of TensorFlow's log: a resource leaves its requested device (7.2c ii)
             self.notes.append(MovedGroup(root, found, possible))
             found = self.constraints[root] = found.with_types(found.types)  # not shared, so that each moved group is noted
         found.candidates, found.soft_step = possible, step

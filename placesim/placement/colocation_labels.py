@@ -40,6 +40,7 @@ def _join_label(groups: ColocationGraph, node: Node, label: str, holder: int) ->
     conflict = groups.join(node.id, holder, Cause.LABEL, label)
     if conflict is None:
         return
+    # before 1.13 such a conflict was an error with soft placement too (5.7)
     if not groups.soft:
         raise node_error(groups.graph, node, conflict_message(groups, conflict))
     groups.ignored.setdefault(node.id, []).append(IgnoredLabel(label, conflict))
@@ -48,7 +49,9 @@ def _join_label(groups: ColocationGraph, node: Node, label: str, holder: int) ->
 @lru_cache(maxsize=4096)
 def class_labels(value: AttrValue) -> tuple[str, ...]:
     """Return the node names in a `_class` attr, without `loc:@`; none if it is not a list (2.2.7)."""
+    # TensorFlow logs an error for a single string, and goes on without it (2.2.7)
     if not isinstance(value, tuple):
         return ()
+    # labels are bytes on the wire, and need not be UTF-8
     labels = (label.decode(errors="replace") if isinstance(label, bytes) else str(label) for label in value)
     return tuple(label[5:] for label in labels if label.startswith("loc:@"))

@@ -98,11 +98,14 @@ class Constraints:
 
     def _fix(self, device: Device) -> Constraints:
         spec = device.spec
+        # after soft placement the chosen device may contradict the request and the resource: it replaces both (6.4)
         resource = merge_specs(self.resource, spec, override=True)
         requested = merge_specs(self.requested, spec, override=True)
+        # the assigned device is merged hard, because no member may leave its device (6.4)
         made = Constraints(requested, merge_specs(self.assigned, spec), resource, self.types, self)
         if device.type == COMPOSITE or any(device.type == device_type for device_type, _ in self.types):
             made.candidates = (device,)
+        # fixing the group again, for its next member, changes nothing
         made.fixed = {device.name: made}
         return made
 
@@ -123,12 +126,15 @@ def merge_constraints(mine: Constraints, theirs: Constraints, soft: bool, type_o
     """
     if mine is theirs:
         return mine
+    # graphs repeat the same pairs thousands of times, and shared results keep later comparisons cheap
     if theirs.merged is not None and theirs.merged[0] is mine:
         return theirs.merged[1]
+    # TensorFlow's order: the first conflict determines the message (5.4.3)
     assigned = merge_specs(mine.assigned, theirs.assigned)
     resource = merge_specs(mine.resource, theirs.resource)
     requested = merge_specs(mine.requested, theirs.requested, soft)
     if assigned != ANY or resource != ANY:
+        # the search for devices looks at the request alone, so it must imply the other two (5.1)
         requested = requested.specialised_by(assigned).specialised_by(resource)
     types = intersect_types(mine.types, theirs.types, type_order)
     specs = requested, assigned, resource
@@ -146,12 +152,14 @@ def tie_constraints(mine: Constraints, theirs: Constraints, nested: bool = False
     """
     if mine.tied is not None and mine.tied[0] is theirs:
         return mine.tied[1]
+    # 1.15 asks that one device be a specification of the other (13.5)
     agree = DeviceName.is_nested_with if nested else DeviceName.is_compatible_with
     for kind, one, two in (("assigned", theirs.assigned, mine.assigned), ("resource", theirs.resource, mine.resource)):
         if not agree(one, two):
             raise TieConflict(kind, one, two)
     result = mine
     if not agree(mine.requested, theirs.requested):
+        # the source wins even without soft placement: a variable's request overrides that of an op that refers to it (5.6.2)
         requested = theirs.requested.specialised_by(mine.assigned).specialised_by(mine.resource)
         result = Constraints(requested, mine.assigned, mine.resource, mine.types)
     mine.tied = (theirs, result)
@@ -173,12 +181,14 @@ def intersect_types(target: SupportedTypes, other: SupportedTypes, type_order: S
         return target
     mine = sort_types([pair for pair in target if any(pair[0] == t for t, _ in other)], type_order)
     theirs = sort_types([pair for pair in other if any(pair[0] == t for t, _ in target)], type_order)
+    # priorities of zero express no preference, so the other side decides (5.5)
     if not any(priority for _, priority in theirs):
         return mine
     if not any(priority for _, priority in mine):
         return theirs
     if [t for t, _ in mine] == [t for t, _ in theirs]:
         return mine
+    # both sides have a preference, and they disagree: neither counts (5.5)
     return sort_types([(t, 0) for t, _ in mine], type_order)
 
 
@@ -205,6 +215,7 @@ def soften(found: Constraints, step: SoftStep) -> SpecFields:
     """
     job, replica, task, kind, index = found.requested
     fixed, resource = found.assigned, ANY if step == SoftStep.WITHOUT_RESOURCE else found.resource
+    # job, replica and task stay: soft placement never leaves the task (7.3)
     if fixed.type is None and resource.type is None:
         kind = None
     if fixed.id is None and resource.id is None:

@@ -17,4 +17,5 @@ def is_dataset_op(definition: OpDef | None) -> bool:
     """
     if definition is None or len(definition.outputs) != 1 or definition.outputs[0].dtype is not VARIANT:
         return False
+    # TensorFlow goes by the name alone, with or without a version (`MapDatasetV2`)
     return _DATASET_NAME.fullmatch(definition.name) is not None

@@ -29,8 +29,10 @@ def join_edges(groups: ColocationGraph, passed_over: Container[int]) -> None:
         node = nodes[node_id]
         for slot, needs_dataset in slots_of.get(node.signature, ()):
             source = nodes[node.input_nodes[slot]]
+            # a call that returns resources is not constrained itself; its body constrains the nodes around it (5.8)
             if passed_over and (source.id in passed_over or node_id in passed_over):
                 continue
+            # of variants, only datasets are tied: lists and optionals may be copied between devices (5.6)
             if needs_dataset and not is_dataset_op(source.signature.definition):
                 continue
             if graph.is_back_edge(source.id, node):
@@ -50,6 +52,7 @@ def join_edge(groups: ColocationGraph, source: int, node: Node, cause: Cause, de
     try:
         conflict = groups.tie(source, node.id, cause, detail)
     except TieConflict as ends:
+        # soft placement does not help here (5.6.2)
         raise incompatible_edge(groups, source, node, ends) from None
     if conflict is not None:
         raise node_error(
@@ -62,6 +65,7 @@ def join_edge(groups: ColocationGraph, source: int, node: Node, cause: Cause, de
 
 def tying_slots(signature: Signature, ties_datasets: bool = True) -> tuple[tuple[int, bool], ...]:
     """Return the inputs whose source may join the node's colocation group; the flag says that only a dataset joins."""
+    # calls and datasets only pass a resource on, so they may be on another device (5.6)
     tied = () if signature.op in FREE_OF_RESOURCES else signature.tied_inputs
     if not ties_datasets or VARIANT not in signature.input_dtypes or not is_dataset_op(signature.definition):
         return tuple((slot, False) for slot in tied)

@@ -37,6 +37,7 @@ class EditableGraph:
                 self.control(made[i], copy)
 
     def _append(self, name: str, op: str, attrs: Attrs, device: str, location: int) -> EditableNode:
+        # ids 0 and 1 are source and sink (6.5.1)
         node = EditableNode(name, op, attrs, device, self.base.signatures.signature(op, attrs), len(self.nodes) + 2)
         node.location = location
         node.origin = self.origin
@@ -58,6 +59,7 @@ class EditableGraph:
     def new_name(self, prefix: str) -> str:
         """Return a new name with this prefix and a number; all new names of the graph are numbered consecutively."""
         name = f"{prefix}/_{self._name_count}"
+        # TensorFlow's `Graph::NewName` has one counter for all prefixes
         self._name_count += 1
         return name
 
@@ -86,6 +88,7 @@ class EditableGraph:
 
     def control(self, source: EditableNode, node: EditableNode) -> None:
         """Add a control edge unless it exists."""
+        # TensorFlow's `AddControlEdge` also refuses a second control edge between two nodes
         if source not in node.control:
             node.control[source] = None
             source.readers.append((node, -1))
@@ -143,6 +146,7 @@ class EditableGraph:
                 node.device,
                 node.location,
             )
+        # removed nodes leave gaps, and error texts show these ids (5.3d)
         graph.runtime_ids = [node.runtime_id for node in kept]
         graph.origins = {node.name: node.origin for node in kept if node.origin and node.origin.path != f"{node.name}/"}
         return graph

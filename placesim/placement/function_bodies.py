@@ -41,6 +41,7 @@ class Instantiation(IntEnum):
 
 def instantiation_of(node: Node) -> Instantiation:
     """Return the way in which the functions that a node calls are instantiated."""
+    # such a body runs whole where the call is, whatever its nodes request (9.8c)
     if node.op in SINGLE_DEVICE_CALLS or node.signature.definition is None:
         return Instantiation.SINGLE_DEVICE
     return Instantiation.WITHOUT_DEFAULT_DEVICE if node.op in WITHOUT_DEFAULT_DEVICE else Instantiation.MULTI_DEVICE
@@ -77,9 +78,11 @@ def place_body(
     if how is Instantiation.SINGLE_DEVICE:
         return PlacedBody(body, _on_one_device(body.graph, device, devices, soft))
     nodes = body.graph.nodes
+    # arguments arrive on known devices, so they are placed before all other nodes (9.8a)
     assigned = {nodes[node_id].name: home for node_id, home in zip(body.args, homes, strict=True)}
     if how is Instantiation.WITHOUT_DEFAULT_DEVICE:
         results = (nodes[node_id] for node_id in body.results)
+        # ReduceDataset wants its results back on its own device, except resources (9.8b)
         assigned |= {node.name: device for node in results if node.signature.input_dtypes[0] is not RESOURCE}
     default = None if how is Instantiation.WITHOUT_DEFAULT_DEVICE else device
     placement = SessionPlacer(devices, soft, default).place(body.graph, assigned)
@@ -262,6 +265,7 @@ class _Finder:
     def _look_into(self, call: _Call) -> CalledBody | None:
         """Add the body of a call and return it; None if it is already known or nested too deep."""
         how = instantiation_of(call.node)
+        # TensorFlow instantiates a function once for equal calls (9.8)
         key = (call.function.key, how, call.device, call.homes)
         first = self._known.get(key)
         if first is not None:
@@ -326,6 +330,7 @@ def calls_bodies(node: Node) -> bool:
     definition = node.signature.definition
     if definition is None or node.op in CALLS or node.op in SINGLE_DEVICE_CALLS:
         return True
+    # of other ops with function attrs it is not known where they run their functions
     return "Dataset" in node.op and any(attr.type in _FUNCTION_TYPES for attr in definition.attrs.values())
 
 
@@ -355,10 +360,12 @@ def _homes(placement: Placement, node: Node, attr: str, function: FunctionName, 
     found = placement.graph.functions.get(function.name)
     count = 0 if found is None else len(found.inputs)
     given = _captured(node, attr) if node.op not in CALLS else range(len(node.input_nodes))
+    # the first arguments of a dataset's function are the elements, which no input of the node holds
     positions = [None] * (count - len(given)) + list(given)
     for position in positions[:count]:
         source = None if position is None else placement.devices[node.input_nodes[position]]
         is_resource = position is not None and node.signature.input_dtypes[position] is RESOURCE
+        # a resource cannot be copied: it stays where it is (9.8a)
         yield source.name if is_resource and source is not None else device
 
 

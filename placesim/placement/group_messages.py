@@ -48,6 +48,7 @@ def no_candidates(groups: ColocationGraph, node_id: int) -> OpError:
 def _no_candidates(groups: ColocationGraph, node: Node, found: Constraints, root: int) -> str:
     own = parse_runtime_name(node.device)
     unsatisfied = f"Could not satisfy explicit device specification '{node.device}'"
+    # without any request there is none to blame (6.1.1)
     if not found.requested.has_details:
         types = ", ".join(dtype.name for dtype in node.signature.input_dtypes)
         return (
@@ -55,6 +56,7 @@ def _no_candidates(groups: ColocationGraph, node: Node, found: Constraints, root
             f"Operation was {node.op} and inputs were [{types}].\n{group_text(groups, root)}"
         )
     if own != found.requested:
+        # here in creation order, in the next text sorted by name (6.1.4)
         available = ", ".join(device.name for device in groups.devices.devices)
         return (
             f"{unsatisfied} because the node {colocation_tag(node.name)} was colocated with a group of nodes that "
@@ -120,6 +122,7 @@ def group_text(groups: ColocationGraph, root: int, held: Constraints | None = No
     ones.
     """
     members = groups.members(root)
+    # each op's own types, not the group's, with a space after each (5.10)
     types = {node.op: "".join(f"{t} " for t, _ in groups.own.types(node)) for node in members}
     text = "\nColocation Debug Info:\nColocation group had the following types and supported devices: \n"
     text += f"Root {(held or groups.constraints[root]).describe()}\n"

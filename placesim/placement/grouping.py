@@ -16,6 +16,7 @@ def build_groups(groups: ColocationGraph, stack: tuple[CallFrame, ...] = ()) -> 
     The order determines which conflict is reported and which request is kept: an edge overrides a request that would conflict
     with a label. Raises OpError with TensorFlow's message if constraints contradict each other; earlier joins remain.
     """
+    # TensorFlow isolates these calls before it places, so it reports an unknown function first (5.8)
     calls = find_deep_calls(groups.graph, groups.order)
     groups.own.fill(groups.constraints)
     join_edges(groups, calls)

@@ -48,6 +48,7 @@ def _host_only_nodes(groups: ColocationGraph) -> Iterator[int]:
         if all(device_type == "CPU" for device_type, _ in found.types):
             continue
         is_free = node.op in WITHOUT_HOST_MEMORY or node.signature.definition is None
+        # a full type restricts only kernels that do not declare host memory for the variant
         if held[node_id] or (reads_typed and is_free and found.assigned == ANY):
             yield node_id
 
@@ -62,6 +63,7 @@ def _makes_host_only(node: Node) -> bool:
 def _holds_host_only(graph: Graph, node: Node, held: dict[int, bool | None]) -> bool | None:
     """Return whether the tensor lists that a node reads have host-only elements; None if there is no list."""
     sources = _variant_sources(graph, node)
+    # chains of list ops are long, and each link would walk the whole chain again
     if len(sources) == 1 and sources[0] in held and _element_dtype(node) is None:
         return held[sources[0]]
     result: bool | None = None
@@ -74,6 +76,7 @@ def _holds_host_only(graph: Graph, node: Node, held: dict[int, bool | None]) -> 
         current = graph.nodes[node_id]
         element = _element_dtype(current)
         if element is not None:
+            # among several lists, the last visited one decides
             result = element in (STRING, RESOURCE)
         if result is None:
             waiting += [i for i in _variant_sources(graph, current) if i not in visited]

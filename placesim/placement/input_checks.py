@@ -64,6 +64,7 @@ def _build_problem(graph: Graph, name: str, signature: Signature, given: Sequenc
         for arg, got, dtype in zip(_argument_names(signature, graph), given, wanted, strict=False)
         if got is not dtype
     ]
+    # TensorFlow's NodeDefBuilder collects one line for each surplus input
     problems += [f"More Input() calls than the {len(definition.inputs)} input_args"] * (len(given) - len(wanted))
     if len(given) < len(wanted):
         problems.append(f"{len(given)} inputs specified of {len(definition.inputs)} inputs in Op")

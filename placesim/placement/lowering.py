@@ -53,8 +53,10 @@ def lower_functional_ops(edited: EditableGraph) -> None:
                 f"functions expand too far: got more than {MOST_LOWERED} nodes from bodies, at {node_tag(node.name)}"
             )
         position += 1
+        # TensorFlow leaves nodes that XLA or a TPU will compile as functions
         if node.removed or node.attrs.get("_tpu_replicate") or node.attrs.get("_xla_compile_id"):
             continue
+        # an op that is not registered is a call: its type is the function's name (4.3)
         is_call = node.op in CALLS or node.signature.definition is None
         if is_lowered(node):
             edited.origin = Origin(f"{(node.origin.path if node.origin else node.name).removesuffix('/')}/")
@@ -64,6 +66,7 @@ def lower_functional_ops(edited: EditableGraph) -> None:
             elif node.attrs.get(SWITCH_MERGE):
                 _lower(edited, node, keep_fetchable)
         except OpError as error:
+            # a node of an inlined body has no line of its own, so the line of the outermost call stands for it
             error.location = error.location or edited.location(node)
             raise
     edited.origin = None
@@ -91,10 +94,12 @@ class _Conditional:
         self.node = node
         self.is_if = node.op in IFS
         attrs = node.attrs
+        # the output of Switch for false is 0, so else comes first
         self.branches = [attrs["else_branch"], attrs["then_branch"]] if self.is_if else list(attrs["branches"])
         self.selector = node.data[0]
         if self.is_if:
             then_name, else_name = self._name("then"), self._name("else")
+            # TensorFlow names the then branch first, and the numbers in names show it
             self.call_names = [else_name, then_name]
         else:
             self.call_names = [self._name(f"branch{i}") for i in range(len(self.branches))]
@@ -112,6 +117,7 @@ class _Conditional:
         switch = self._add_switch("switch_pred" if self.is_if else "branch_index", self.selector, node.device, {})
         pivots = self._add_pivots(switch)
         inputs = [
+            # the label lacks `loc:@`, as in TensorFlow's `LowerIfOp`, so the placer ignores it
             self._add_switch(source.name, (source, slot), source.device, {"_class": (source.name,)})
             for source, slot in node.data[1:]
         ]
@@ -124,8 +130,10 @@ class _Conditional:
             for i in range(count)
         ]
         pivot_outputs = [(pivot, 0) for pivot in self._merged(pivots)]
+        # nodes that wait for the conditional wait for this merge, and so also for a branch without outputs
         executed = self._add_merge("branch_executed", pivot_outputs, self._merged(calls))
         outputs = [(merge, 0) for merge in merges]
+        # in a body nobody fetches by name, so there a NoOp suffices as substitute
         _add_substitute(edited, node, outputs if keep_fetchable else [], [executed])
         for reader, position in edited.data_readers(node):
             slot = reader.data[position][1]
@@ -156,6 +164,7 @@ class _Conditional:
         # nodes are numbered in the order in which they are made, and TensorFlow makes the then branch first
         for i in reversed(numbers) if self.is_if else numbers:
             function = self.branches[i]
+            # an unknown function is reported with the name of the conditional
             find_function(self.edited.base, function.name, self.node.name)
             data = [(switch, i) for switch in inputs]
             attrs = _call_attrs(function)
@@ -225,10 +234,13 @@ class _Loop:
         inner = [(switches[i], 1) if i in switches else (enters[i], 0) for i in range(len(node.data))]
         body = edited.add(self.body_name, node.attrs["body"].name, _call_attrs(node.attrs["body"]), node.device, inner)
         first = switches[varying[0]]
+        # a node of the body without inputs would otherwise run outside the loop's frame
         control = self._add("loop_body_control", "Identity", {"T": _dtype(node, varying[0])}, node.device, [(first, 1)])
         edited.control(control, body)
         exits = {i: self._add("exit", "Exit", {"T": _dtype(node, i)}, switches[i].device, [(switches[i], 0)]) for i in varying}
+        # a resource does not change in a loop: its readers read the input
         outputs = [(exits[i], 0) if i in exits else node.data[i] for i in range(len(node.data))]
+        # control readers of the loop wait until it has ended, not for a single exit
         executed = self._add("LoopExecuted", "NoOp", {}, node.device, (), list(exits.values()))
         if keep_fetchable:
             _add_substitute(edited, node, outputs, [])
@@ -236,12 +248,14 @@ class _Loop:
             _add_substitute(edited, node, [], [executed])
         for i in varying:
             attrs = {"T": output_dtype(body, i, "NextIteration")}
+            # a body may have effects that no output depends on; the control edge makes the iteration wait for them
             following = self._add("next_iteration", "NextIteration", attrs, merges[i].device, [(body, i)], [body])
             edited.reconnect(merges[i], 1, following, 0)
         edited.replace(node, outputs, executed)
 
     def _add_enters(self) -> list[EditableNode]:
         node = self.node
+        # the op's default; the attr may be left out of a NodeDef
         iterations = node.attrs.get("parallel_iterations", 10)
         enters = []
         for i, (source, slot) in enumerate(node.data):
@@ -251,6 +265,7 @@ class _Loop:
             # in 1.15 the node for an input requests the loop's device (13.16)
             device = source.device if self.edited.base.registry.rules.loops_follow_inputs else node.device
             enters.append(self._add("enter", "Enter", attrs, device, [(source, slot)]))
+        # one NoOp in between, so that each Enter gets one control edge instead of one for each node waited for
         if node.control:
             incoming = self._add("LoopControlInputs", "NoOp", {}, node.device, (), list(node.control))
             for enter in enters:
@@ -285,6 +300,7 @@ def inline_call(edited: EditableGraph, caller: EditableNode, keep_fetchable: boo
     """
     called = caller.attrs["f"] if caller.op in CALLS else FunctionName(caller.op)
     function = find_function(edited.base, called.name, caller.name)
+    # TensorFlow then keeps the call, and runs the function at run time (9.8)
     if function.attrs.get("_noinline"):
         return
     body = instantiate(edited.base, function, {**dict(called.attrs), **caller.attrs})
@@ -339,6 +355,7 @@ class _Inlining:
         name = self.edited.new_name(f"Func/{self.caller.name}/{infix}")
         attrs: dict[str, Any] = {"T": data[0].output_dtype(data[1])}
         if self.rules.labels_ends_of_calls:
+            # the ends of a call are colocated with the tensor that they pass on
             attrs["_class"] = (f"loc:@{data[0].name}",)
         return self.edited.add(name, "Identity", attrs, device, [data], (), self.caller.location)
 
@@ -362,6 +379,7 @@ class _Inlining:
             if entry is not None and node.op != "_Arg" and (not has_inputs or (is_call and not node.control_inputs)):
                 edited.control(entry, copy)
         for position, node_id in enumerate(self.body.args):
+            # TensorFlow adds the arguments and then replaces them, so each has taken a number (6.5.1)
             copies[node_id].removed = True
             copies[node_id] = inputs[position]
         for node in graph.nodes:
@@ -376,6 +394,7 @@ class _Inlining:
     def _attrs(self, node: Node, inputs: Sequence[EditableNode]) -> dict[str, Any]:
         attrs = dict(node.attrs)
         if node.op in ENTERS:
+            # two calls of one function must not share a frame
             attrs["frame_name"] = f"{self.caller.name}/{attrs['frame_name']}"
         # in 1.15 the body's nodes lose their labels (13.15)
         if not self.rules.keeps_labels_of_bodies:
@@ -407,6 +426,7 @@ class _Inlining:
         for node_id in self.body.results:
             result = copies[node_id]
             identity = self._identity("output", result.data[0], "")
+            # a control input of `_Retval` would be lost with the node
             for source in result.control:
                 self.edited.control(source, identity)
             self.edited.remove(result)

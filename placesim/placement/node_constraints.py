@@ -74,6 +74,7 @@ class NodeConstraints:
 
     def _kernel_types(self, node: Node) -> SupportedTypes:
         signature = node.signature
+        # a function's name: every type is supported (4.3)
         if signature.definition is None:
             return tuple((device_type, 0) for device_type in self.devices.types)
         found = []
@@ -81,17 +82,20 @@ class NodeConstraints:
             kernel = find_kernel(self.graph.registry, signature.op, device_type, signature.attrs, node.name)
             if kernel is not None:
                 found.append((device_type, kernel.priority))
+        # stable, so types of equal priority keep the order of the device set (4.3)
         return tuple(sorted(found, key=lambda pair: -pair[1]))
 
     def _remote_types(self, node: Node) -> SupportedTypes:
         """Return the types for an op without any local kernel, which is accepted for a remote task that may have one (4.3)."""
         spec = parse_runtime_name(node.device)
+        # a remote task may have other kernels, but not other attr constraints for a kernel that is known here (4.3)
         if spec is None or not spec.in_different_address_space(self.local) or self._has_unfit_kernel(node):
             return ()
         return ((spec.type, 0),) if spec.type else tuple((device_type, 0) for device_type in self.devices.types)
 
     def _has_unfit_kernel(self, node: Node) -> bool:
         """Return whether a kernel was rejected only because of the node's attrs."""
+        # a kernel with another label is never considered, so it does not count as unfit (4.2a)
         label = node.signature.attrs.get("_kernel") or ""
         types = self.devices.types
         return any(
@@ -101,18 +105,22 @@ class NodeConstraints:
         )
 
     def _requested(self, node: Node, template: _Template) -> Constraints:
+        # the requested device decides this, which is not part of the signature
         types = template.types or self._remote_types(node)
+        # the kernel is checked before the device text, so this error precedes that of a malformed device (5.3c, 5.3d)
         if not types:
             self._raise_no_kernel(node)
         spec = parse_runtime_name(node.device) if node.device else ANY
         if spec is None:
             text = format_debug_node(self.graph, node, self._runtime_id(node))
             raise node_error(self.graph, node, f"Malformed device specification '{node.device}' in node: {text}")
+        # the request of a node that makes a resource binds all that use the resource (5.3d)
         return Constraints(spec, ANY, spec if template.makes_resource else ANY, types)
 
     def _raise_no_kernel(self, node: Node) -> None:
         attrs = self.graph.full_attrs(node)
         definition = node.signature.definition
+        # attr errors surface only here, where no kernel was found (4.3)
         is_checked = self.graph.registry.rules.checks_attrs_without_kernel
         message = _definition_problem(definition, attrs, node) if definition is not None and is_checked else None
         if message is None:
@@ -121,6 +129,7 @@ class NodeConstraints:
 
     def _runtime_id(self, node: Node) -> int:
         ids = self.graph.runtime_ids
+        # ids 0 and 1 are source and sink (6.5.1)
         return ids[node.id] if ids else 2 + list(self.order).index(node.id)
 
     def _assigned(self, node: Node) -> Constraints:
@@ -137,6 +146,7 @@ class NodeConstraints:
                 _unknown_assigned_device(name, self.devices, self.graph.registry.rules.share_cluster_devices),
                 InternalError,
             )
+        # a composite device supports what its members support
         if device.type != COMPOSITE and all(device.type != device_type for device_type, _ in types):
             message = f"Assigned device '{name}' does not have registered OpKernel support for {node.op}"
             raise node_error(self.graph, node, message, InternalError)

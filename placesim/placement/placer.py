@@ -90,6 +90,7 @@ def place_graph(
     placer = _Placer(graph, order, groups)
     error = None
     try:
+        # TensorFlow finds this before any node is looked at (6.2)
         if not devices.devices:
             raise FailedPreconditionError("No devices are registered")
         with collector_paused(), report_stage("placing nodes", lambda: (len(placer.log), len(graph))):
@@ -177,12 +178,15 @@ class _Placer:
         for node_id in self.order:
             kind = kinds[node_id]
             if assigned and node_id in assigned:
+                # an assigned generator is placed in pass 1 too, so that it moves up in the log (9.5)
                 self._choose(node_id, groups.devices.by_name[str(parse_runtime_name(assigned[node_id]))], DeviceChoice.ASSIGNED)
             elif kind == _GENERATOR:
+                # pass 2 places these after their consumers, so a log usually ends with constants (6.2)
                 generators.append(node_id)
             elif kind or is_grouped[node_id]:
                 self._place_ordinary(nodes[node_id], kind)
             else:
+                # a node on its own: neither heuristic nor group can change the first candidate
                 found = constraints[node_id]
                 chosen[node_id] = (found.candidates or groups.candidates(node_id).candidates)[0]
                 log.append(node_id)
@@ -190,6 +194,7 @@ class _Placer:
 
     def _place_ordinary(self, node: Node, kind: int) -> None:
         found = self.groups.candidates(node.id)
+        # `origin` is set once a member of the group has a device; the group then has no other candidate (6.4)
         if kind and found.origin is None:
             # A generator has no device yet, so a Shape does not follow its Placeholder (6.3 B1).
             followed = self.chosen[(*node.input_nodes, *node.control_inputs)[0]]
@@ -201,10 +206,12 @@ class _Placer:
 
     def _place_generators(self, generators: Sequence[int], kinds: bytearray) -> None:
         """Place each generator with its consumers, if all are on one device that supports it (6.3 A)."""
+        # before pass 2 begins: generators that others wait for have no device yet (6.3 A)
         followed = self._common_consumer_devices(kinds)
         for node_id in generators:
             found = self.groups.candidates(node_id)
             device = followed.get(node_id)
+            # a heuristic may only pick one of the candidates: constraints have priority (6.3)
             if device is not None and found.origin is None and found.allows(device):
                 self._choose(node_id, device, DeviceChoice.GENERATOR_FOLLOWS_CONSUMERS)
             else:
@@ -227,6 +234,7 @@ class _Placer:
             for i in node.input_nodes:
                 if kinds[i] == _GENERATOR and found.setdefault(i, device) is not device:
                     found[i] = None
+            # control edges count as much as data edges (6.3 A)
             for i in node.control_inputs:
                 if kinds[i] == _GENERATOR and found.setdefault(i, device) is not device:
                     found[i] = None

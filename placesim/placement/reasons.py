@@ -71,6 +71,7 @@ class Reasons:
         if held is None:
             raise KeyError(node.name)
         members = groups.groups.get(root, ())
+        # placing the first member replaced the constraints by its device (6.4)
         before: Constraints = held.origin or held
         return Reason(
             node=node_id,
@@ -93,6 +94,7 @@ class Reasons:
 
     def _followed(self, node: Node, root: int, choice: DeviceChoice) -> int | None:
         if choice in (DeviceChoice.METADATA_FOLLOWS_INPUT, DeviceChoice.IDENTITY_FOLLOWS_INPUT):
+            # TensorFlow follows the first in-edge, which may be a control edge (6.3 B1)
             return (*node.input_nodes, *node.control_inputs)[0]
         leader = self._placed_first.get(root)
         if leader not in (None, node.id):
@@ -113,6 +115,7 @@ class Reasons:
         nodes, assigned = self._groups.graph.nodes, self._groups.assigned
 
         def leader(members: tuple[int, ...]) -> int:
+            # generators are placed in pass 2, if they are not assigned (6.2)
             ordinary = (i for i in members if i in assigned or not nodes[i].signature.is_generator)
             return next(ordinary, members[0])
 

@@ -31,9 +31,11 @@ def rewrite(graph: Graph) -> Graph:
     """
     ops = {signature.op for signature in graph.signatures.all()}
     wants_lowering = any(is_lowered(node) for node in graph.nodes) if ops & LOWERED else False
+    # most graphs have nothing to rewrite, and keep their nodes
     wants_isolation = bool(ops & set(CALLS)) and bool(graph.functions)
     if not (wants_lowering or wants_isolation or ops & {"ParallelConcat", "AccumulateNV2"}):
         return graph
+    # one editable graph for all rewrites, since they share the counter of new names
     edited = EditableGraph(graph)
     replace_accumulations(edited)
     lower_functional_ops(edited)
@@ -49,6 +51,7 @@ def replace_parallel_concats(edited: EditableGraph) -> None:
     for node in [n for n in edited.nodes if n.op == "ParallelConcat" and not n.removed]:
         dtype, prefix = node.attrs["T"], f"{node.name}/Internal"
         start_attrs = {"shape": node.attrs["shape"], "dtype": dtype}
+        # only the start waits for control inputs: all other new nodes follow it
         start = edited.add(edited.new_name(prefix), "_ParallelConcatStart", start_attrs, node.device, (), node.control)
         updates = [
             edited.add(
@@ -56,6 +59,7 @@ def replace_parallel_concats(edited: EditableGraph) -> None:
             )
             for i, source in enumerate(node.data)
         ]
+        # the identity has the old name, which may be fetched, and waits for all updates
         identity = edited.add(node.name, "Identity", {"T": dtype}, node.device, [(start, 0)], updates)
         edited.replace(node, [(identity, 0)], identity)
 
@@ -78,9 +82,11 @@ def _accumulate(edited: EditableGraph, node: EditableNode) -> EditableNode:
     def add(op: str, attrs: dict[str, object], data: list[tuple[EditableNode, int]]) -> EditableNode:
         return edited.add(edited.new_name(f"{node.name}/Internal"), op, attrs, device, data)
 
+    # the shape is that of an empty tensor: the assignment below gives the real one, since it does not validate
     variable = add("TemporaryVariable", {"shape": Shape((0,)), "dtype": dtype, "var_name": accumulator}, [])
     shape = add("Shape", {"T": dtype, "out_type": INT32}, [node.data[0]])
     zero = add("Const", {"dtype": dtype, "value": TensorValue(dtype, np.zeros((), dtype.numpy))}, [])
+    # zeros of the first input's shape, which may be unknown until the step
     fill = add("Fill", {"T": dtype, "index_type": INT32}, [(shape, 0), (zero, 0)])
     initial = add("Assign", {"T": dtype, "validate_shape": False, "use_locking": True}, [(variable, 0), (fill, 0)])
     sums = [add("AssignAdd", {"T": dtype, "use_locking": True}, [(initial, 0), source]) for source in node.data]
@@ -98,6 +104,7 @@ def _is_in_loop(node: EditableNode) -> bool:
         if current.op in ENTERS:
             # Iterations that never overlap can share one temporary variable.
             return int(current.attrs.get("parallel_iterations", 10)) != 1
+        # beyond an Exit the search would enter a loop that has ended
         if current.op in EXITS:
             continue
         for source in (*(s for s, _ in current.data), *current.control):
@@ -160,6 +167,7 @@ def _add_identity(edited: EditableGraph, name: str, source: EditableNode, slot: 
 
 def _unique(candidate: str, names: set[str]) -> str:
     found, counter = candidate, 0
+    # `_0` comes first, unlike the names of Python's graphs, which begin with `_1` (5.8, 2.3.2)
     while found in names:
         found, counter = f"{candidate}_{counter}", counter + 1
     names.add(found)

@@ -33,7 +33,9 @@ class SessionPlacer:
     def place_rewritten(self, graph: Graph, assigned: Mapping[str, str] | None = None) -> Placement:
         """Place a graph that `rewrite` has already processed. A second `rewrite` would apply some rewrites twice."""
         self._remember_stateful()
+        # a remembered device has priority: a stateful op never moves (9.5)
         named = {**(assigned or {}), **self._stateful}
+        # a pruned graph lacks some of them (9.4)
         known = {graph.ids[name]: device for name, device in named.items() if name in graph.ids}
         placement = place_graph(graph, self._devices, self._soft, known, self._default_device)
         # Most graphs are placed once, so stateful nodes are only collected before the next placement.  A failed placement is
@@ -45,6 +47,7 @@ class SessionPlacer:
         if self._last is None:
             return
         for node, device in zip(self._last.graph.nodes, self._last.devices, strict=False):  # the graph may have grown since
+            # by TensorFlow's flag of the op: Assign is not stateful, and may move (9.5)
             if node.signature.is_stateful and device is not None:
                 self._stateful[node.name] = device.name
         self._last = None

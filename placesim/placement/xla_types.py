@@ -15,6 +15,7 @@ def exclude_xla_types(groups: ColocationGraph) -> None:
     constraints, parent = groups.constraints, groups.parent
     known: dict[Constraints, Constraints] = {}  # keeps shared constraints shared
     for node_id in groups.order:
+        # only the constraints of a root count (5.1)
         if parent[node_id] == node_id:
             found = constraints[node_id]
             constraints[node_id] = known.get(found) or known.setdefault(found, without_xla_types(found))
@@ -22,6 +23,7 @@ def exclude_xla_types(groups: ColocationGraph) -> None:
 
 def without_xla_types(found: Constraints) -> Constraints:
     """Return the constraints without XLA's device types, unless one is requested or no other type remains."""
+    # such a request is only met if XLA's types stay (5.11)
     if any(spec.type == COMPOSITE or spec.type in XLA_TYPES for spec in found.specs):
         return found
     types = tuple(pair for pair in found.types if pair[0] not in XLA_TYPES)

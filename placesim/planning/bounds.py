@@ -114,33 +114,17 @@ def _solved_relaxation(
     Return None if HiGHS finds no solution. `seconds` is `[groups, kinds]`, infinite if the kind cannot run the group. `held`
     has the memory of each group.
     """
+    # these imports take longer than all others of a search
+    from scipy.optimize import linprog
+    from scipy.sparse import coo_array, csr_array, vstack
+
     count, kinds = seconds.shape
     can = np.isfinite(seconds)
     scale = float(np.where(can, seconds, 0).max()) or 1.0
     # variables: the share of each group on each kind, then the load
     size = count * kinds + 1
-    rows: list[int] = []
-    columns: list[int] = []
-    values: list[float] = []
-    limits: list[float] = []
-    load_rows: list[int] = []
-    for kind in range(kinds):
-        load_rows.append(len(limits))
-        at = np.arange(count) * kinds + kind
-        rows += [len(limits)] * (count + 1)
-        columns += [*at, size - 1]
-        values += [*np.where(can[:, kind], seconds[:, kind], 0) / scale, -slots[kind]]
-        limits.append(0.0)
-        if np.isfinite(capacity[kind]) and capacity[kind] > 0:
-            rows += [len(limits)] * count
-            columns += [*at]
-            values += [*held / capacity[kind]]
-            limits.append(1.0)
-    # these imports take longer than all others of a search
-    from scipy.optimize import linprog
-    from scipy.sparse import coo_array, csr_array, vstack
-
-    upper = coo_array((values, (rows, columns)), (len(limits), size))
+    values, places, limits, load_rows = _relaxed_limits(np.where(can, seconds, 0) / scale, slots, capacity, held)
+    upper = coo_array((values, places), (len(limits), size))
     whole = coo_array((np.ones(count * kinds), (np.repeat(np.arange(count), kinds), np.arange(count * kinds))), (count, size))
     highest: list[tuple[float, float | None]] = [(0.0, 1.0 if allowed else 0.0) for allowed in can.ravel()]
     highest.append((0.0, None))
@@ -152,6 +136,31 @@ def _solved_relaxation(
         return None
     value = max(0.0, _certain(found, cost, csr_array(vstack([upper, whole])), [*limits, *np.ones(count)], highest)) * scale
     return value, -np.minimum(found.ineqlin.marginals, 0)[load_rows]
+
+
+def _relaxed_limits(
+    seconds: np.ndarray, slots: Sequence[float], capacity: np.ndarray, held: np.ndarray
+) -> tuple[list[float], tuple[list[int], list[int]], list[float], list[int]]:
+    """Return the constraints of the relaxation: entries, their (rows, columns), a limit for each row, and the rows of loads."""
+    count, kinds = seconds.shape
+    rows: list[int] = []
+    columns: list[int] = []
+    values: list[float] = []
+    limits: list[float] = []
+    load_rows: list[int] = []
+    for kind in range(kinds):
+        load_rows.append(len(limits))
+        at = np.arange(count) * kinds + kind
+        rows += [len(limits)] * (count + 1)
+        columns += [*at, count * kinds]
+        values += [*seconds[:, kind], -slots[kind]]
+        limits.append(0.0)
+        if np.isfinite(capacity[kind]) and capacity[kind] > 0:
+            rows += [len(limits)] * count
+            columns += [*at]
+            values += [*held / capacity[kind]]
+            limits.append(1.0)
+    return values, (rows, columns), limits, load_rows
 
 
 def window_bound(problem: PlanningProblem, windows: Windows, prices: Mapping[int, float]) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from placesim.machine.timelines.timeline import WorkloadTimeline
@@ -96,57 +96,62 @@ class StepSpans(NamedTuple):
 
 def step_spans(trace: StepTrace) -> StepSpans:
     """Return the spans of a step in execution order, with their lanes and the critical path."""
-    step, placed, machine, timeline = trace.step, trace.placed, trace.machine, trace.timeline
-    lanes = _Lanes(machine)
-    shown = [n for n, (execution, cost) in enumerate(zip(step, placed, strict=True)) if _is_shown(execution, cost)]
+    lanes = _Lanes(trace.machine)
+    pairs = zip(trace.step, trace.placed, strict=True)
+    shown = [number for number, (execution, cost) in enumerate(pairs) if _is_shown(execution, cost)]
     numbers = {task: number for number, task in enumerate(shown)}
-    causes = _Causes(step, timeline, numbers)
-    found = []
-    for task in shown:
-        execution, cost = step[task], placed[task]
-        site = execution.site
-        assert site is not None
-        name, op, device, sender = site.name, site.instruction.node.op, site.program.state.device.name, ""
-        if cost.route is not None:
-            sender, device, name = transfer_ends(execution)
-            op, on = "", lanes.of_route(cost.route.streams, device)
-        else:
-            on = (lanes.numbers[cost.resource],)
-        start, end = timeline.starts[task], timeline.ends[task]
-        launch = start, start
-        if cost.launch and timeline.launch_starts:
-            launch = timeline.launch_starts[task], timeline.launch_ends[task]
-        seconds, low, high = cost.predicted if cost.route is None else (end - start,) * 3
-        found.append(
-            StepSpan(
-                name=name,
-                op=op,
-                device=device,
-                lanes=on,
-                host_lane=lanes.numbers[machine.places[device].cores],
-                start=start,
-                end=end,
-                seconds=seconds,
-                low=low,
-                high=high,
-                is_uncertain=cost.is_assumed,
-                launch_start=launch[0],
-                launch_end=launch[1],
-                begin=causes.of(task),
-                launch=causes.of(task + len(step)) if launch[1] > launch[0] else NO_CAUSE,
-                inputs=causes.inputs(task),
-                taken=execution.inputs,
-                made=execution.outputs,
-                sender=sender,
-                bytes=cost.num_bytes,
-            )
-        )
-    path = tuple(
+    causes = _Causes(trace.step, trace.timeline, numbers)
+    found = tuple(_span(trace, task, lanes, causes) for task in shown)
+    return StepSpans(lanes.groups, found, _path_spans(trace, numbers))
+
+
+def _span(trace: StepTrace, task: int, lanes: _Lanes, causes: _Causes) -> StepSpan:
+    """Return the span of one execution: a node that ran, or a transfer."""
+    timeline, execution, cost = trace.timeline, trace.step[task], trace.placed[task]
+    site = execution.site
+    assert site is not None
+    name, op, device, sender = site.name, site.instruction.node.op, site.program.state.device.name, ""
+    if cost.route is not None:
+        sender, device, name = transfer_ends(execution)
+        op, on = "", lanes.of_route(cost.route.streams, device)
+    else:
+        on = (lanes.numbers[cost.resource],)
+    start, end = timeline.starts[task], timeline.ends[task]
+    launch = start, start
+    if cost.launch and timeline.launch_starts:
+        launch = timeline.launch_starts[task], timeline.launch_ends[task]
+    seconds, low, high = cost.predicted if cost.route is None else (end - start,) * 3
+    return StepSpan(
+        name=name,
+        op=op,
+        device=device,
+        lanes=on,
+        host_lane=lanes.numbers[trace.machine.places[device].cores],
+        start=start,
+        end=end,
+        seconds=seconds,
+        low=low,
+        high=high,
+        is_uncertain=cost.is_assumed,
+        launch_start=launch[0],
+        launch_end=launch[1],
+        begin=causes.of(task),
+        launch=causes.of(task + len(trace.step)) if launch[1] > launch[0] else NO_CAUSE,
+        inputs=causes.inputs(task),
+        taken=execution.inputs,
+        made=execution.outputs,
+        sender=sender,
+        bytes=cost.num_bytes,
+    )
+
+
+def _path_spans(trace: StepTrace, numbers: Mapping[int, int]) -> tuple[PathSpan, ...]:
+    """Return the critical path; `numbers` has the spans of tasks."""
+    return tuple(
         PathSpan(numbers[part.task], part.is_launch, part.wait.value)
         for part in trace.path
         if part.task in numbers and part.end > part.start
     )
-    return StepSpans(lanes.groups, tuple(found), path)
 
 
 def _is_shown(execution: Execution, cost: ExecutionCost) -> bool:

@@ -27,9 +27,14 @@ from placesim.core.errors import UsageError
 from placesim.runtime.cluster.connection_settings import ENGINES
 
 if TYPE_CHECKING:
+    from placesim.cli.progress import TerminalProgress
+    from placesim.cli.report_output import ReportWriter
+    from placesim.formats.sources.loading import LoadedGraph
+    from placesim.machine.options import SimulationOptions
     from placesim.runtime.cluster.connection_settings import Connection
     from placesim.runtime.cluster.device_assignment import DeviceMove
     from placesim.runtime.recording.kernel_timing import Measurements
+    from placesim.runtime.sessions.outcome import Outcome
     from placesim.runtime.sessions.session import GraphSession
 
 
@@ -167,12 +172,10 @@ def run_command(
         if is_live(graph, form, values, summary=summary, log_memory=log_memory, trace=trace):
             return run_live(graph, given(values), log_filters, log_creation=log_creation)
     from placesim.cli.graph_arguments import load_graph
-    from placesim.cli.output import complain, tell, write_creation
+    from placesim.cli.output import tell, write_creation
     from placesim.cli.progress import TerminalProgress
     from placesim.cli.report_output import ReportWriter
-    from placesim.core.escaping import escape_line
     from placesim.report.report import Report
-    from placesim.studies.simulation.simulation import SimulationStage, simulate
 
     options = in_shell(given(values))
     loaded = load_graph(graph, options)
@@ -182,27 +185,44 @@ def run_command(
         TerminalProgress() as progress,
         ReportWriter(form, None, summary, log_filters, progress, write_creation if log_creation else None) as writer,
     ):
-
-        def told(*counts: int) -> None:
-            writer.settle()
-            progress.update(*counts)
-
-        outcome = simulate(
-            loaded,
-            options,
-            SimulationStage.EXECUTED,
-            told,
-            writer,
-            tells_memory=summary,
-            measurements=measurements,
-            opened=opened,
-            tell=lambda line: complain(f"{escape_line(line)}\n"),
-        )
-        progress.close()
+        outcome = _execute(loaded, options, progress, writer, summary, measurements, opened)
         for line in outcome.memory_log if log_memory else ():
             tell(f"{line.severity} {line.file}:{line.line}] {line.text}\n")
         writer.finish(Report.of(outcome))
     return outcome.error.exit_code if outcome.error is not None else 0
+
+
+def _execute(
+    loaded: LoadedGraph,
+    options: SimulationOptions,
+    progress: TerminalProgress,
+    writer: ReportWriter,
+    tells_memory: bool,
+    measurements: Measurements | None,
+    opened: Callable[..., GraphSession] | None,
+) -> Outcome:
+    """Execute the steps of a graph; the writer receives the results of each."""
+    from placesim.cli.output import complain
+    from placesim.core.escaping import escape_line
+    from placesim.studies.simulation.simulation import SimulationStage, simulate
+
+    def told(*counts: int) -> None:
+        writer.settle()
+        progress.update(*counts)
+
+    outcome = simulate(
+        loaded,
+        options,
+        SimulationStage.EXECUTED,
+        told,
+        writer,
+        tells_memory=tells_memory,
+        measurements=measurements,
+        opened=opened,
+        tell=lambda line: complain(f"{escape_line(line)}\n"),
+    )
+    progress.close()
+    return outcome
 
 
 def _check_nothing_executed(values: Mapping[str, Any], **files: str | None) -> None:

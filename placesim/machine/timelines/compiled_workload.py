@@ -185,15 +185,8 @@ def make_plan(
             check_route(number, task.route, links)
             streams[number] = _streams(number, task, resources)
             continue
+        _check_task(number, task, resources)
         takes, place, _, launch, cores = task
-        if not (0 <= takes < math.inf and 0 <= launch < math.inf):
-            raise InvalidArgumentError(
-                f"task {number} takes {takes} s and {launch} s to launch: both must be finite, 0 or more"
-            )
-        if not NOWHERE <= place < len(resources):
-            raise InvalidArgumentError(f"task {number} is on resource {place}: there are {len(resources)}, numbered from 0")
-        if cores < 1:
-            raise InvalidArgumentError(f"task {number} asks for {cores} cores: it must be 1 or more")
         places[number], seconds[number] = place, takes
         if hosts[place] != NOWHERE:
             places[number + count], seconds[number + count] = hosts[place], launch
@@ -218,6 +211,17 @@ def make_plan(
     )
     plan.settle_transfers()
     return plan
+
+
+def _check_task(number: int, task: Task, resources: Sequence[Resource]) -> None:
+    """Raise InvalidArgumentError for invalid figures."""
+    takes, place, _, launch, cores = task
+    if not (0 <= takes < math.inf and 0 <= launch < math.inf):
+        raise InvalidArgumentError(f"task {number} takes {takes} s and {launch} s to launch: both must be finite, 0 or more")
+    if not NOWHERE <= place < len(resources):
+        raise InvalidArgumentError(f"task {number} is on resource {place}: there are {len(resources)}, numbered from 0")
+    if cores < 1:
+        raise InvalidArgumentError(f"task {number} asks for {cores} cores: it must be 1 or more")
 
 
 def _waits(

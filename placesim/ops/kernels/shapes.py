@@ -371,11 +371,16 @@ def unchanged_with_scalars(context: ShapeContext) -> Sequence[Dims]:
     return (context.shapes[0],)
 
 
-def two_vectors(context: ShapeContext) -> Sequence[Dims]:
-    """Return two vectors of unknown length; all inputs must be vectors."""
-    for dims in context.shapes:
-        with_rank(dims, 1)
-    return ((-1,), (-1,))
+def build_infer_fixed(ranks: Sequence[int | None], *outputs: Dims) -> ShapeFunction:
+    """Return a shape function for first inputs that must have these ranks (None: any), and outputs that have these shapes."""
+
+    def infer(context: ShapeContext) -> Sequence[Dims]:
+        for dims, rank in zip(context.shapes, ranks, strict=False):
+            if rank is not None:
+                with_rank(dims, rank)
+        return outputs
+
+    return infer
 
 
 def merged(context: ShapeContext) -> Sequence[Dims]:
@@ -405,9 +410,9 @@ def infer_from_sizes(context: ShapeContext, index: int, rank: int) -> Sequence[D
     return (with_rank(vector_shape_value(context, index), rank),)
 
 
-def infer_as_input(context: ShapeContext, index: int, rank: int) -> Sequence[Dims]:
-    """Return the shape of input `index`, which must have this rank."""
-    return (with_rank(context.shapes[index], rank),)
+def infer_as_input(context: ShapeContext, index: int, rank: int | None = None) -> Sequence[Dims]:
+    """Return the shape of input `index`, which must have this rank, if one is given."""
+    return (context.shapes[index] if rank is None else with_rank(context.shapes[index], rank),)
 
 
 def scalar_dim(context: ShapeContext, index: int) -> int:

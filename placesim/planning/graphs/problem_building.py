@@ -10,6 +10,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import NamedTuple
 
 from placesim.core.errors import UsageError
@@ -433,20 +434,11 @@ class _ProblemBuilder:
 
         Groups are merged if a task has nodes of several. Nodes that cannot be annotated keep their device.
         """
-        of_name: dict[str, int] = {}
         placed = possible_devices(self._prepared.placement)
-        for number, known in enumerate(placed):
-            of_name.update((name, number) for name in known.nodes)
+        of_name = {name: number for number, known in enumerate(placed) for name in known.nodes}
         parent: dict[tuple[str, int], tuple[str, int]] = {}
+        root = partial(_root, parent)
         callers: dict[int, int] = {}
-
-        def root(key: tuple[str, int]) -> tuple[str, int]:
-            parent.setdefault(key, key)
-            while parent[key] != key:
-                parent[key] = parent[parent[key]]
-                key = parent[key]
-            return key
-
         for task, rows in enumerate(members):
             for row in rows:
                 node = self._nodes[row]
@@ -541,6 +533,15 @@ def keep_apart(drawn: GraphProblem, patterns: Sequence[str], handles: Mapping[st
 def _calls(node: StepNode) -> bool:
     """Return whether a node calls functions, whose nodes are separate executions."""
     return any(execution.site is not None and execution.site.calls for execution in node.executions)
+
+
+def _root(parent: dict[tuple[str, int], tuple[str, int]], key: tuple[str, int]) -> tuple[str, int]:
+    """Return the representative of a key's set in a union-find forest, and shorten the path to it."""
+    parent.setdefault(key, key)
+    while parent[key] != key:
+        parent[key] = parent[parent[key]]
+        key = parent[key]
+    return key
 
 
 def _is_gradient(name: str) -> bool:

@@ -49,9 +49,7 @@ def anneal_moves(problem: PlanningProblem, search: Search) -> Iterator[Plan]:
                 search.skip()
                 continue
             moved, old, new = move
-            for one in moved:
-                for task in problem.groups[one]:
-                    devices[task] = new
+            _put(problem, moved, new, devices)
             found = measured.seconds(devices)
             search.spend(1)
             if found <= value or draw.random() < math.exp((value - found) / temperature):
@@ -64,10 +62,15 @@ def anneal_moves(problem: PlanningProblem, search: Search) -> Iterator[Plan]:
                     best = measured.plan(devices)
                     yield best
             else:
-                for one in moved:
-                    for task in problem.groups[one]:
-                        devices[task] = old
+                _put(problem, moved, old, devices)
         length *= 2
+
+
+def _put(problem: PlanningProblem, groups: Sequence[int], device: int, devices: list[int]) -> None:
+    """Set the device of all tasks of some groups."""
+    for group in groups:
+        for task in problem.groups[group]:
+            devices[task] = device
 
 
 def _draw_move(

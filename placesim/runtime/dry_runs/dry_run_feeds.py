@@ -97,7 +97,9 @@ def _open_shapes(
     for act, count in chosen[:MAX_NAMED]:
         way = "`--batch N` sets the first dimension of all"
         if act is not None:
-            way = f"`--shape {names[act]}={_example(missing[act])}` sets the shape of {names[act]}"
+            dims = missing[act]
+            example = "1,2,3" if dims is None else ",".join("N" if dim < 0 else str(dim) for dim in dims)
+            way = f"`--shape {names[act]}={example}` sets the shape of {names[act]}"
         resolved = (
             f"it resolves {count} of {len(causes)} unknown shapes" if count else "resolves more together with those above"
         )
@@ -112,10 +114,6 @@ def _open_shapes(
 
 def _dims(dims: Dims) -> str:
     return "of unknown rank" if dims is None else format_dims(dims)
-
-
-def _example(dims: Dims) -> str:
-    return "1,2,3" if dims is None else ",".join("N" if dim < 0 else str(dim) for dim in dims)
 
 
 def suggest_settlements(error: SketchedValueError, opened: Sequence[frozenset[str]] = ()) -> tuple[str, ...]:

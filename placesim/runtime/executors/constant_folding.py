@@ -87,6 +87,7 @@ class _ConstantFolder:
     def _may_follow(self, instruction: Instruction) -> bool:
         """Whether a node can be folded: it has no side effects, and always the same outputs for the same inputs."""
         if instruction.node.op in SENDS:
+            # a receive in another process cannot be folded here
             return instruction.key in self._receives
         return _is_pure(instruction)
 
@@ -107,6 +108,7 @@ class _ConstantFolder:
                 raise  # an error of the command, such as an interrupt, not of the node
             return False
         size = _bytes(outputs)
+        # a Fill or Tile would keep memory for the whole session that its inputs do not need
         if instruction.node.op != "Const" and size > LARGEST_BYTES and size > _bytes(given):
             return False
         store[instruction.outputs : instruction.outputs + instruction.output_count] = outputs
@@ -127,6 +129,7 @@ def _is_pure(instruction: Instruction) -> bool:
     signature = node.signature
     return (
         signature.definition is not None  # else the op is a function's name
+        # a random op gives other values in each step
         and not signature.is_stateful
         and instruction.output_count > 0
         and node.op not in CONTROL_FLOW

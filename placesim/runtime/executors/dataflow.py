@@ -142,6 +142,7 @@ class DataflowRun(Propagation):
     def _start(self, visit: Visit) -> None:
         node = visit.node
         kind = node.kind
+        # dead tensors are sent too: the receiver would wait forever otherwise
         if kind >= SEND:
             return self._send(visit) if kind == SEND else self._receive(visit)
         if visit.dead:
@@ -161,6 +162,7 @@ class DataflowRun(Propagation):
         """Finish a node in a branch that is not taken: its outputs are dead."""
         instruction = visit.node.instruction
         if visit.node.kind == RESULT:
+            # an error at the end of the step, after all other nodes have run
             self.dead_results.append(instruction.attrs["index"])
         self._drop(*visit.values)
         self._finish(visit, [DEAD] * instruction.output_count)
@@ -204,6 +206,7 @@ class DataflowRun(Propagation):
 
     def _fail(self, visit: Visit, error: BaseException) -> None:
         """Raise a node's error with the node's name and location; if the node has to wait, park it instead."""
+        # not an error: a queue is empty or full, and another node may change that
         if isinstance(error, KernelWait):
             self.parked.append(visit)
             return
@@ -278,6 +281,7 @@ class DataflowRun(Propagation):
 
     def _send(self, visit: Visit) -> None:
         value = DEAD if visit.dead else read_wanted(self._values(visit)[0], visit.node.instruction.reads_ref[0])
+        # the key has the iteration too, since a loop sends the same edge many times (8.8)
         key = self._key(visit)
         receiver = self.receivers.pop(key, None)
         if self.exchange is not None and not visit.dead:
@@ -299,6 +303,7 @@ class DataflowRun(Propagation):
             self.receivers[key] = visit
 
     def _deliver(self, visit: Visit, value: Any) -> None:
+        # a receive has no dead inputs; its tensor tells whether the branch was taken
         visit.dead = value is DEAD
         if self.exchange is not None:
             self.exchange.received(visit.node.instruction.key, self._key(visit))
@@ -330,6 +335,7 @@ def route_to_branch(node: FlowNode, selector: Any, data: Any) -> list[Any]:
         text = f"The second input must be a scalar, but it has shape {format_dims(selector.shape)}"
         raise blame_node(InvalidArgumentError(text), node)
     index = int(selector)
+    # TensorFlow's SwitchN takes the last output for an index out of range
     if instruction.node.op == "_SwitchN" and not 0 <= index < count:
         index = count - 1
     outputs: list[Any] = [DEAD] * count

@@ -89,6 +89,7 @@ class FlowNode:
         self.uses_scratch = not self.is_merge and program.state.device.type != "CPU"
         self.frame_name = str(node.attrs["frame_name"]) if self.is_enter else ""
         self.input_count = len(node.input_nodes)
+        # a Merge runs with its first live input, but after all control inputs
         self.waits = len(node.control_inputs) + (0 if self.is_merge else self.input_count)
         self.positions = [
             TensorMemory((), INT32, None, np.array(position, np.int32))

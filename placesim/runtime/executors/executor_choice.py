@@ -38,6 +38,7 @@ def build_executor(
     """
     kernels = load_kernels()
     programs = [build_program(part.graph, states[part.device.name], kernels, step_resources, call_function) for part in parts]
+    # a fixed order costs less per node, but knows neither branches nor waiting
     if needs_dataflow(programs) or (pool is not None and _has_parallel_work(programs)):
         from placesim.runtime.executors.dataflow_executor import DataflowExecutor
 

@@ -39,6 +39,7 @@ class FrameRun:
         self.iterations: dict[int, Iteration] = {0: Iteration(self, 0)}
         self.constants: list[tuple[FlowNode, Any]] = []
         self.exited: set[FlowNode] = set()
+        # a frame may not end before all its Enters have passed a value: the first iteration could end earlier
         self.pending_enters = wiring.enters[name]
 
 
@@ -95,10 +96,12 @@ class Propagation:
             target = next(iter(child.iterations.values()))
             if node.is_constant:
                 child.constants.append((node, outputs[0]))
+                # iterations may already have begun when a loop constant arrives
                 for other in list(child.iterations.values()):
                     self._activate_readers(node, other, outputs, is_dead)
                 self._clean_up(target)
                 return
+        # a dead NextIteration ends the loop, and a dead Exit is passed on when its frame ends
         elif is_dead:
             return
         elif node.is_exit:
@@ -146,11 +149,13 @@ class Propagation:
         if position < 0:
             visit.waits -= 1
         elif not is_live:
+            # the other input of such a Merge comes from a NextIteration, which never arrives in a dead loop
             visit.dead += node.input_count if is_enter else 1
         else:
             visit.values = [value, self._position(node, position)]
         if not visit.waits and (visit.is_taken or visit.dead >= node.input_count):
             visit.dead = not visit.is_taken
+            # a second live input comes too late: a Merge runs once in each iteration
             iteration.arrived[node.index] = None
             iteration.outstanding += 1
             self.ready.append(visit)
@@ -168,6 +173,7 @@ class Propagation:
         found = frame.iterations.get(following)
         if found is None:
             found = frame.iterations[following] = Iteration(frame, following)
+            # loop constants are alive in each iteration, although they entered once
             for node, value in frame.constants:
                 self._activate_readers(node, found, (value,), value is DEAD)
         return found
@@ -177,6 +183,7 @@ class Propagation:
         frame = iteration.frame
         while frame.parent is not None and not iteration.outstanding and not iteration.children:
             first = next(iter(frame.iterations), None)
+            # iterations end in order, since a later one may still get values from an earlier one
             if first != iteration.number or (frame.pending_enters and first == 0):
                 return
             del frame.iterations[first]
@@ -189,6 +196,7 @@ class Propagation:
             parent = frame.parent
             del parent.children[frame.name]
             self._drop(*(value for _, value in frame.constants))
+            # nodes after a loop that did not run must learn that they are dead
             for node in frame.wiring.exits.get(frame.name, ()):
                 if node not in frame.exited:
                     self._activate_readers(node, parent, [DEAD] * node.instruction.output_count, True)

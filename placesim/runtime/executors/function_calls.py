@@ -63,11 +63,14 @@ class FunctionCalls:
         Raises InvalidArgumentError for an unknown function or unsuitable arguments, and the errors of its nodes.
         """
         self._check_arguments(function, inputs)
+        # a resource stays where it is, and its device is part of the key of a body (9.8)
         homes = tuple(value.device if isinstance(value, ResourceHandle) else device for value in inputs)
         key = (function.key, how, device, homes)
         is_first = key not in self._idle
         idle = self._idle.setdefault(key, [])
+        # a running executor cannot run again: a recursive function gets one for each level
         found = idle.pop() if idle else self._place(how, function, device, homes)
+        # a second executor for a recursive call is no new instantiation, so it is not logged (9.8)
         if is_first and how is not Instantiation.SINGLE_DEVICE:
             self._log(found.placement)
         try:

@@ -47,6 +47,7 @@ class StepCompiler:
             return _argument(instruction, store, self._feeds)
         if op == "_Retval":
             return _result(instruction, store, self._results, dropped)
+        # such a step calls the numpy function itself; all others go through `compute`
         if instruction.kernel.direct is not None and not any(instruction.reads_ref) and instruction.output_count == 1:
             if len(instruction.inputs) == 2:
                 if few is not None:
@@ -128,6 +129,7 @@ def _binary(instruction: Instruction, store: list[Any], dropped: Sequence[int]) 
         try:
             store[out] = function(store[one], store[two])
         except (ValueError, TypeError, ArithmeticError):
+            # computed again from the start, so that the error is TensorFlow's
             (store[out],) = compute((store[one], store[two]))
 
     return _then_drop(step, store, dropped)

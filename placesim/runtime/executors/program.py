@@ -279,12 +279,15 @@ def build_program(
     Raises UnimplementedError for an op without a numpy kernel. Raises InvalidArgumentError if TensorFlow has no kernel for the
     op, or its kernel does not accept the attrs.
     """
+    # a node without outputs has a position too, so that no two nodes share one
     starts = [0, *accumulate(max(1, len(node.signature.output_dtypes)) for node in graph.nodes)]
     full: dict[tuple[int, int], tuple[Attrs, AllocationCheck | None, Kernel]] = {}
     instructions = []
+    # a dry run has no values that an update could change
     late = find_late_reads(graph, state.device.name) if state.guesses is None else {}
     for node in graph.nodes:
         own = _kernel_of(graph, node, kernels, state)
+        # graphs share mappings of attrs, so most nodes are prepared once for all of their kind
         alike = (id(node.signature), id(node.attrs))
         if alike not in full:
             full[alike] = _prepared(graph, node, own, state)
@@ -356,6 +359,7 @@ def _densified(graph: Graph, node: Node, attrs: dict[str, Any], state: DeviceSta
 def _reads(graph: Graph, node: Node) -> tuple[bool, ...]:
     wants_ref = node.signature.input_is_ref
     return tuple(
+        # the executor reads the variable for an op that wants a value (12.1)
         graph.nodes[i].signature.output_is_ref[slot] and not wants_ref[position]
         for position, (i, slot) in enumerate(zip(node.input_nodes, node.input_slots, strict=True))
     )
@@ -415,6 +419,7 @@ _FOUND: dict[int, dict[Any, Any]] = {}
 
 def blame(error: OpError, graph: Graph, node: Node, device: str) -> OpError:
     """Return an error with the node at the end of its text, as in TensorFlow, and with node, device and location as data."""
+    # a node of a function has been blamed already, and the caller adds nothing
     if error.node is not None:
         return error
     location: Location | None = graph.location(node)

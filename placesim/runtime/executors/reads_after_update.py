@@ -35,6 +35,7 @@ def find_late_reads(graph: Graph, device: str) -> LateReads:
     for variable in variables:
         users = readers.get(variable.id, ())
         reads = {node.id for node in users if node.op == "Identity" and variable.id in node.input_nodes}
+        # an op that returns the reference has changed the variable in place
         updates = [node for node in users if True in node.signature.input_is_ref and True in node.signature.output_is_ref]
         if not reads or not updates:
             continue
@@ -66,6 +67,7 @@ def read_late(kernel: Kernel, handles: Mapping[int, ResourceHandle], resources: 
         values = list(inputs)
         for position, handle in handles.items():
             now, before = getattr(resources.find(handle), "value", None), values[position]
+            # an assignment of another shape gives the variable new memory, and the old value stays
             if isinstance(now, _ARRAYS) and isinstance(before, _ARRAYS) and now.shape == before.shape:
                 values[position] = now
         return compute(values, *rest)

@@ -30,9 +30,11 @@ def schedule_nodes(graphs: Sequence[Graph]) -> list[tuple[int, int]]:
     for number, graph in enumerate(graphs):
         for node in graph.nodes:
             if node.op in RECEIVES:
+                # the receive waits for its send as for an input
                 waiting[number][node.id] += 1
                 receives[transfer_key(node)] = (number, node.id)
     consumers = [graph.consumers() for graph in graphs]
+    # first in, first out: the order of nodes decides which kernel fails first (`manual exactness`)
     ready = deque((p, i) for p, counts in enumerate(waiting) for i, count in enumerate(counts) if not count)
     order: list[tuple[int, int]] = []
     while ready:

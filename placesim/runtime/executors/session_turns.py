@@ -20,6 +20,7 @@ class Turns:
     """A lock that a step holds while it computes. Sessions that share resources share its `condition`."""
 
     def __init__(self, condition: threading.Condition | None = None) -> None:
+        # reentrant: a Python function in a graph may run another step of its session
         self._condition = threading.Condition(threading.RLock()) if condition is None else condition
         self._closed = False
         self._is_given_up = False

@@ -34,9 +34,11 @@ class ThreadPools:
                 raise InvalidArgumentError(f"Invalid inter_op_thread_pool: {index}")
             wanted = listed[index]
             return self._named_pool(wanted.global_name, wanted.num_threads or default_inter_op(config))
+        # TensorFlow 2 accepts -1 as well (11.6)
         if index not in (0, -1):
             raise InvalidArgumentError(f"Invalid inter_op_thread_pool: {index}")
         threads = default_inter_op(config)
+        # a negative number runs all ops in the thread that calls `run` (11.4)
         if threads < 0:
             return None
         if config.use_per_session_threads:
@@ -46,6 +48,7 @@ class ThreadPools:
         return self._shared
 
     def _named_pool(self, name: str, threads: int) -> ThreadPoolExecutor:
+        # a pool without a name belongs to this session alone
         if not name:
             return ThreadPoolExecutor(threads, "placesim-session")
         found = self._named.get(name)

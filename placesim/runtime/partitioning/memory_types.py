@@ -23,6 +23,7 @@ class MemoryTypes(NamedTuple):
 def memory_types(registry: Registry, signature: Signature, device_type: str) -> MemoryTypes:
     """Return the memory types of a node on a device type."""
     kernel = None
+    # a call has no memory types of its own: they follow from the types of its tensors (8.6)
     if signature.definition is not None and signature.op not in MEMORY_BY_TYPE:
         kernel = find_kernel(registry, signature.op, device_type, signature.attrs, signature.op)
     if kernel is None or signature.definition is None:
@@ -49,4 +50,5 @@ def _of_args(signature: Signature, args: Sequence[ArgDef], host: Sequence[str], 
 
 
 def _is_on_host(dtype: DataType, has_kernel: bool) -> bool:
+    # int32 counts as a shape or an index, which host code reads (8.6)
     return dtype in (STRING, RESOURCE) or (dtype is INT32 and not has_kernel)

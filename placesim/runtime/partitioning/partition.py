@@ -96,11 +96,13 @@ def partition(client: ClientGraph, device_set: DeviceSet) -> Partitions:
     tasks = {device.spec.address_space for device in device_set.devices}
     if len(tasks) <= 1:
         return _Partitioner(client.graph, client.devices, _Names("/_"), lambda device: device.name).run()
+    # the master cuts the graph by task, and each worker cuts its part by device
     between = _Partitioner(client.graph, client.devices, _Names("_S"), lambda device: device.name.rpartition("/device:")[0])
     whole = between.run()
     parts: list[Partition] = []
     transfers = list(whole.transfers)
     for part in whole.parts:
+        # a worker builds its part from NodeDefs, which numbers the nodes anew (6.5.2)
         graph = part.graph.in_order(part.graph.runtime_order())
         devices = [device_set.by_name[node.device] for node in graph.nodes]
         inner = _Partitioner(graph, devices, _Names("_G"), lambda device: device.name, True).run()
@@ -150,6 +152,7 @@ class _Partitioner:
         return Partitions(tuple(parts), tuple(self.transfers))
 
     def _nodes(self) -> Sequence[Node]:
+        # the master has already moved the nodes and added the loops
         if not self.has_control_loops:
             ops = {signature.op for signature in self.graph.signatures.all()}
             if ops & _MOVED:
@@ -172,6 +175,7 @@ class _Partitioner:
         device = self.devices[node.id]
         copy = _PartNode(node.name, node.op, node.attrs, device, [], device.name, node.location)  # type: ignore[arg-type]
         self.made.setdefault(own, []).append(copy)
+        # these control inputs belong on the receives of the node, not on the node (8.10)
         control_merges = [i for i in node.control_inputs if self._is_control_loop_merge(i)]
         cut_refs: list[_PartNode] = []
         plain: list[str] = []
@@ -181,8 +185,10 @@ class _Partitioner:
             if places[i] == own and (is_control or not self._crosses_memory(source, slot, node, position)):
                 copy.inputs.append(_input_text(source.name, slot, is_control))
                 if is_control or not source.signature.output_is_ref[slot]:
+                    # receives of references wait for these inputs (8.9)
                     plain.append(source.name)
                 continue
+            # a CPU has one kind of memory, so its readers share one receive
             on_host = device.type == "CPU" or (not is_control and self._memory_types(node).inputs[position])
             key = (i, slot, own, on_host)
             received = self._received.get(key)
@@ -192,11 +198,13 @@ class _Partitioner:
                 if not is_control and source.signature.output_is_ref[slot]:
                     cut_refs.append(recv)
                 else:
+                    # receives of references are not shared: each reader waits for its own inputs (8.3)
                     self._received[key] = received
                     plain.append(received)
             else:
                 plain.append(received)
             copy.inputs.append(_input_text(received, 0, is_control))
+        # a reference must not be read before the other inputs have arrived (8.9)
         for recv in cut_refs:
             recv.inputs += ["^" + name for name in plain]
         copy.inputs += ["^" + nodes[i].name for i in control_merges]
@@ -211,6 +219,7 @@ class _Partitioner:
 
     def _crosses_memory(self, source: Node, slot: int, node: Node, position: int) -> bool:
         """Whether an edge within one device connects host memory and device memory."""
+        # only a device with memory of its own needs a copy within itself (8.2)
         if self.devices[source.id] is not self.devices[node.id] or self.devices[node.id].type == "CPU":
             return False
         return self._memory_types(source).outputs[slot] != self._memory_types(node).inputs[position]
@@ -227,6 +236,7 @@ class _Partitioner:
         is_control = slot < 0
         tensor, dtype, send_on_host, recv_on_host = source.name, FLOAT, False, False
         if is_control:
+            # a control edge is sent as an empty tensor (8.4)
             tensor = self.names.new(self.graph.registry.rules.control_constant.format(node=source.name))
             out.append(_PartNode(tensor, "Const", dict(_EMPTY_CONST), src, ["^" + source.name], src.name))
         else:
@@ -245,6 +255,7 @@ class _Partitioner:
             Transfer(name, src.name, dst.name, send.name, send_op, recv.name, recv_op, producer=source.name, slot=slot)
         )
         if is_local:
+            # within a device nothing else ensures that the tensor is sent first (8.6)
             recv.inputs.append("^" + send.name)
         elif merge is not None:
             recv.inputs.append("^" + self.graph.nodes[merge].name)
@@ -256,8 +267,10 @@ class _Partitioner:
 
     def _transfer_attrs(self, source: Node, node: Node, src: Device, dst: Device) -> dict[str, Any]:
         return {
+            # TensorFlow uses the id of the edge; only its uniqueness matters (8.7)
             "tensor_name": f"edge_{len(self.transfers)}_{source.name}",
             "send_device": src.name,
+            # a session of one process never sees a device restart (8.7)
             "send_device_incarnation": 1,
             "recv_device": dst.name,
             "client_terminated": False,
@@ -281,6 +294,7 @@ class _Partitioner:
         for node_id in _depth_first(graph):
             node = graph.nodes[node_id]
             if node.op in SWITCHES or node.op in EXITS:
+                # devices of earlier nodes may have changed, so the order of the search matters (8.10)
                 devices[node.id] = devices[node.input_nodes[0]]
             elif node.op in _FOLLOWING_CONSUMER and node.id in readers:
                 devices[node.id] = devices[readers[node.id]]
@@ -298,10 +312,13 @@ class _Partitioner:
         for node in list(extended.nodes):
             for i in (*node.input_nodes, *node.control_inputs):
                 source = extended.nodes[i]
+                # only an edge between devices makes a device take part in a loop
                 if self.devices[i].name == self.devices[node.id].name:
                     continue
+                # the output of an Exit is already outside the loop
                 frame = frames[i].parent if source.op in EXITS and frames[i] else frames[i]  # type: ignore[union-attr]
                 own = frames[node.id]
+                # the input of an Enter is still outside the loop
                 inside = own.parent if node.op in ENTERS and own else own
                 if frame is None or frame != inside:
                     continue
@@ -309,11 +326,13 @@ class _Partitioner:
                 crossings.append((node.id, (frame.name, self.devices[node.id].name)))
         for (name, device), loop in loops.items():
             if self.devices[conditions[name].id].name != device:
+                # the Switch receives the loop's condition, in each iteration (8.10)
                 crossings.append((loop.switch, (name, device)))
         for node_id, key in crossings:
             node = extended.nodes[node_id]
             node.control_inputs = (*node.control_inputs, loops[key].merge)
         for loop in loops.values():
+            # the merge of the outer loop exists only now
             extended.nodes[loop.enter].input_nodes = (loop.outer,)
         self.graph = extended
 

@@ -47,6 +47,7 @@ def prune(
 
     Raises the errors of `replace_collectives`, and NotFoundError for a feed, fetch or target that it replaced.
     """
+    # TensorFlow's pass runs on the whole graph, before it is pruned
     placed = replace_collectives(placement)
     if placed is not placement:
         feeds = _renumbered(feeds, placement, placed, "FeedInputs: unable to find feed output {}")
@@ -87,9 +88,11 @@ def _prune(
 ) -> ClientGraph:
     graph = placed.graph
     client = placed.device_set.client
+    # the index in a name is that of the sorted list (8.11)
     by_name = sorted({graph.tensor_name_full(ref): ref for ref in feeds}.items())
     fetched = sorted({graph.tensor_name_full(ref): ref for ref in fetches}.items())
     fed = {ref: index for index, (_, ref) in enumerate(by_name)}
+    # a placeholder that is fed does not run, so nodes that wait for it wait for its `_Arg`
     fed_placeholders = {ref.node for ref in fed if graph.nodes[ref.node].op in UNFED_PLACEHOLDERS}
     needed = _needed(graph, fed, fed_placeholders, [ref for _, ref in fetched], targets)
     devices = placed.devices
@@ -113,6 +116,7 @@ def _prune(
         kept.append(devices[node_id])  # type: ignore[arg-type]
     for index, (_, ref) in enumerate(by_name):
         node = graph.nodes[ref.node]
+        # feeds arrive on the client device, whatever device the tensor has (8.11)
         name = f"_arg_{node.name}_{ref.slot}_{index}"
         result.add(name, "_Arg", {"T": node.signature.output_dtypes[ref.slot], "index": index}, device=client.name)
         kept.append(client)
@@ -144,6 +148,7 @@ def _needed(
     graph: Graph, fed: dict[TensorRef, int], fed_placeholders: set[int], fetches: Sequence[TensorRef], targets: Iterable[int]
 ) -> bytearray:
     needed = bytearray(len(graph))
+    # a fetched feed needs no node: its `_Retval` reads the `_Arg`
     waiting = deque(ref.node for ref in fetches if ref not in fed)
     waiting.extend(targets)
     while waiting:
@@ -170,6 +175,7 @@ def replicate_constants(client: ClientGraph, device_set: DeviceSet) -> ClientGra
     consumers = client.graph.consumers()
     copies: dict[int, list[str]] = {}
     for node in client.graph.nodes:
+        # on a GPU, a constant is sent as any other tensor (8.13)
         if node.op == "Const" and len(consumers[node.id]) > 1 and client.devices[node.id].type == "CPU":
             hosts = sorted({_host(client.devices[i]) for i in consumers[node.id]})
             if len(hosts) > 1 and _is_replicable(node, client, consumers[node.id]):
@@ -180,11 +186,13 @@ def replicate_constants(client: ClientGraph, device_set: DeviceSet) -> ClientGra
 def _is_replicable(node: Node, client: ClientGraph, consumers: Sequence[int]) -> bool:
     if node.attrs["value"].array.size > MAX_REPLICATED_ELEMENTS:
         return False
+    # a copy would not order the node that waits for the original
     return not any(node.id in client.graph.nodes[i].control_inputs for i in consumers)
 
 
 def _host(device: Device) -> str:
     """Return the CPU to which a constant is copied for a reader: the reader's own device, or the first CPU of its task."""
+    # the reader on a GPU gets it from the CPU of its task
     return device.name if device.type == "CPU" else device.name.rpartition("/device:")[0] + "/device:CPU:0"
 
 

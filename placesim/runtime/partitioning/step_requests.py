@@ -46,6 +46,7 @@ def resolve_fetch(graph: Graph, fetch: Fetch, bare_is_target: bool = False) -> R
     if node_id is None:
         raise _unknown(graph, fetch, name)
     outputs = len(graph.nodes[node_id].signature.output_dtypes)
+    # an op without outputs can only be a target, even if it is fetched
     if name == fetch.name and (bare_is_target or not outputs):
         return RequestedName(fetch.label or fetch.name, node_id, None)
     if slot >= outputs:
@@ -229,6 +230,7 @@ def generate(generated: GeneratedFeed, dtype: DataType) -> np.ndarray[Any, Any]:
         made = rng.random(shape) * (high - low) + low
     else:
         made = {"zeros": np.zeros, "ones": np.ones}[generated.kind](shape)
+    # drawn as doubles and rounded, so that all floating types get the same numbers
     return np.asarray(made).astype(dtype.numpy)
 
 

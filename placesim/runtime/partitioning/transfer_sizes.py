@@ -19,6 +19,7 @@ def transfer_sizes(step: PreparedStep, written: GraphShapes | None = None) -> li
     `written` has the inferred shapes of the whole graph, if the caller has them. They are used if they hold in the step too.
     """
     graph, client = step.placement.graph, step.client
+    # an `_Arg` has no static shape: it gets that of the placeholder that it replaces
     fed = GraphShapes(client.graph, [_declared_shape(graph, feed) for feed in client.feeds])
     shared = [written] if written is not None and _hold_in_step(written, graph, client) else []
     return [_size((*shared, fed), transfer.producer, transfer.slot) for transfer in step.partitions.transfers]

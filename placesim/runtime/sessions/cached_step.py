@@ -61,5 +61,6 @@ class CachedStep:
         """Return the type of a fetched tensor; a lowered op has the types of its functions, not those that it declares."""
         node, placed = graph.nodes[tensor.node], self.step.placement.graph
         if node.name in placed.ids:  # a node that a feed replaces may be missing
+            # lowering replaces an If or While by an IdentityN whose types may differ
             node = placed.node(node.name)
         return node.signature.output_dtypes[tensor.slot]

@@ -59,7 +59,8 @@ def _filled(word: str, shape: Any, dtype: DTypeLike, name: str | None, value_of:
 
 def _small_constant(value: TensorLike, shape: Any, kind: dtypes.DType, name: str) -> Tensor | None:
     """A Const of equal elements; None if there are too many, or if the shape is no list of numbers."""
-    if any(isinstance(dim, Tensor) or hasattr(dim, "_as_graph_element") for dim in _iterable(shape)):
+    dims = shape if isinstance(shape, list | tuple) else ()
+    if any(isinstance(dim, Tensor) or hasattr(dim, "_as_graph_element") for dim in dims):
         return None
     try:
         if np.prod(np.array([dimension_value(dim) for dim in shape], np.float64)) < _CONST_ELEMENTS:
@@ -67,10 +68,6 @@ def _small_constant(value: TensorLike, shape: Any, kind: dtypes.DType, name: str
     except TypeError:
         pass  # the shape is one number, or the value has another type
     return None
-
-
-def _iterable(shape: ShapeLike) -> Any:
-    return shape if isinstance(shape, list | tuple) else ()
 
 
 def _zero(kind: dtypes.DType) -> Any:

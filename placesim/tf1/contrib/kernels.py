@@ -227,16 +227,18 @@ def separable_convolution2d(
             weights = parameter(
                 "depthwise_weights", shape, inputs.dtype, weights_initializer, *common, weights_regularizer, "weights"
             )
-            height, width = two_element_tuple(stride)
-            strides = [1, 1, height, width] if layout == "channels_first" else [1, height, width, 1]
-            outputs = tf.nn.depthwise_conv2d(
-                inputs, weights, strides, padding, rate=two_element_tuple(rate), data_format=data_format
-            )
+            outputs = _depthwise(inputs, weights, stride, padding, rate, data_format)
             if normalizer_fn is None and biases_initializer is not None:
                 size = depth_multiplier * channels
                 biases = parameter("biases", size, inputs.dtype, biases_initializer, *common, biases_regularizer)
                 outputs = tf.nn.bias_add(outputs, biases, data_format=data_format)
         return finished(outputs, normalizer_fn, normalizer_params, activation_fn, outputs_collections, opened.name)
+
+
+def _depthwise(inputs: Any, weights: Any, stride: PerDimension, padding: str, rate: TensorLike, data_format: str) -> Any:
+    height, width = two_element_tuple(stride)
+    strides = [1, 1, height, width] if data_format == "NCHW" else [1, height, width, 1]
+    return tf.nn.depthwise_conv2d(inputs, weights, strides, padding, rate=two_element_tuple(rate), data_format=data_format)
 
 
 separable_conv2d = separable_convolution2d

@@ -95,14 +95,7 @@ def train(
 
     Raises ValueError, and NotImplementedError for `sync_optimizer` and `trace_every_n_steps`.
     """
-    if train_op is None:
-        raise ValueError("train_op cannot be None.")
-    if logdir is None and summary_op not in (_DEFAULT, None):
-        raise ValueError("Cannot provide summary_op because logdir=None")
-    if sync_optimizer is not None or trace_every_n_steps is not None:
-        from placesim.tf1.importing.missing_names import not_there
-
-        raise not_there("contrib.slim.learning.train with sync_optimizer or trace_every_n_steps", "without them it is")
+    _check_train(train_op, logdir, summary_op, sync_optimizer, trace_every_n_steps)
     graph = graph or tf.get_default_graph()
     with graph.as_default():
         if global_step is None:
@@ -137,6 +130,18 @@ def train(
         if logdir and supervisor.is_chief:
             saver.save(session, os.path.join(logdir, "model.ckpt"), global_step=global_step)
     return loss
+
+
+def _check_train(train_op: Any, logdir: str | None, summary_op: object, *not_supported: object) -> None:
+    """Raise ValueError, or NotImplementedError for an argument that is not supported."""
+    if train_op is None:
+        raise ValueError("train_op cannot be None.")
+    if logdir is None and summary_op not in (_DEFAULT, None):
+        raise ValueError("Cannot provide summary_op because logdir=None")
+    if any(argument is not None for argument in not_supported):
+        from placesim.tf1.importing.missing_names import not_there
+
+        raise not_there("contrib.slim.learning.train with sync_optimizer or trace_every_n_steps", "without them it is")
 
 
 def _init_ops(init_op: object, ready_op: object, local_init_op: object) -> dict[str, Any]:

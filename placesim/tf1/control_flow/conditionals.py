@@ -37,6 +37,7 @@ class CondContext(ControlFlowContext):
         self.known.add(pred)
         self.inside[pred] = pred
         self.known.add(pivot)
+        # the pivot was made before the branch, but runs only if the branch is taken
         pivot.op._control_flow_context = self
 
     @property
@@ -53,10 +54,12 @@ class CondContext(ControlFlowContext):
             return self.inside.get(tensor, tensor)
         self.known.add(tensor)
         found = self._outside(tensor)
+        # the Switch must not wait for a control scope inside the branch
         with outside(self.graph):
             passed = switch_colocated(found, self.pred)[self.branch]
             if self.outer is not None:
                 self.outer.add_inner_op(passed.op)
+        # a tensor of a branch that is not taken has no value
         self.graph.prevent_fetching(passed.op)
         self.graph.prevent_feeding(passed)
         passed.op._control_flow_context = self
@@ -77,10 +80,12 @@ class CondContext(ControlFlowContext):
         if op.node.input_nodes:
             self._replace_inputs(op)
             self._drop_outer_controls(op)
+            # the body of a called function may have ops without inputs, which would run even if the branch is not taken
             if op.node.signature.definition is None or op.type == "SymbolicGradient":
                 op._add_control_input(self.pivot.op)
         else:
             self._drop_outer_controls(op)
+            # an op without inputs would run even if the branch is not taken
             if not any(is_in(control, self) for control in op.control_inputs):
                 op._add_control_input(self.pivot.op)
         self._make_known(op.outputs)
@@ -94,6 +99,7 @@ class CondContext(ControlFlowContext):
 
     def build(self, function: Callable[[], Any]) -> tuple[Any, list[Tensor]]:
         """Call the branch's function; return its result, and the tensors of the result for the Merges."""
+        # summaries of a branch must not be merged outside it, so its results wait for them
         summaries = self.summaries()
         original = function()
         added = self.take_summaries(len(summaries))
@@ -111,6 +117,7 @@ class CondContext(ControlFlowContext):
         if isinstance(value, IndexedSlices | SparseTensor):
             return nest.with_components(value, [self._outgoing(tensor) for tensor in nest.components(value)])
         if isinstance(value, TensorArray):
+            # of an array, only the flow is a value of the branch: both branches use one handle
             return self._outgoing(value.flow)
         return self._outgoing(convert_to_tensor(value))
 
@@ -153,6 +160,7 @@ def cond(
         return branches.cond(pred, true_fn, false_fn, name)
     with name_scope(name, "cond", [pred]):
         if isinstance(pred, bool):
+            # raised inside the scope, so that the name `cond` is taken
             raise TypeError("'pred' must not be a Python bool.")
         return _build(convert_to_tensor(pred), true_fn, false_fn, strict)
 
@@ -169,6 +177,7 @@ def _one_of(new: str, given: object, old: str, other: object) -> Any:
 
 def _build(given: Tensor, true_fn: Callable[[], Any], false_fn: Callable[[], Any], strict: bool) -> Any:
     graph = get_default_graph()
+    # TensorFlow switches the predicate by itself, to get a pivot for each branch
     when_false, when_true = gen("Switch")(given, given)
     pivots = (gen("Identity")(when_true, name="switch_t"), gen("Identity")(when_false, name="switch_f"))
     pred = gen("Identity")(given, name="pred_id")
@@ -185,6 +194,7 @@ def _build(given: Tensor, true_fn: Callable[[], Any], false_fn: Callable[[], Any
         contexts.append(context)
         originals.append(original)
         results.append(flat)
+    # a list of one result is unpacked before structures are compared, so `[x]` and `x` agree
     if not strict:
         originals = [_unpacked(original) for original in originals]
     nest.assert_same_structure(originals[0], originals[1])
@@ -194,7 +204,9 @@ def _build(given: Tensor, true_fn: Callable[[], Any], false_fn: Callable[[], Any
                 "Outputs of 'true_fn' and 'false_fn' must have the same type(s). Received "
                 f"{one.dtype.name} from 'true_fn' and {other.dtype.name} from 'false_fn'."
             )
+    # output 1 of a Merge is its input's number: 0 for false, 1 for true
     merges = [merge([other, one]) for one, other in zip(*results, strict=True)]
+    # a MetaGraph has the contexts inside another one nested in it
     if contexts[0].outer is None:
         for context in contexts:
             graph.add_to_collection(GraphKeys.COND_CONTEXT, context)
@@ -223,6 +235,7 @@ def case(
         if default is None:
             preds, actions, default = _last_as_default(preds, actions)
         function = default
+        # the first true predicate wins, so its conditional is the outermost
         for pred, action in reversed(list(zip(preds, actions, strict=True))):
             function = partial(cond, pred, action, function, strict)
         if not exclusive:
@@ -235,6 +248,7 @@ def _checked_pairs(pairs: object) -> list[tuple[Any, Any]]:
     if not isinstance(pairs, list | tuple | dict):
         raise TypeError(f"'pred_fn_pairs' must be a list, tuple, or dict. Received: {type(pairs)}")
     if isinstance(pairs, Mapping):
+        # a dict had no order in Python 2, so TensorFlow sorts by name
         pairs = sorted(pairs.items(), key=lambda item: item[0].name)
     for pair in pairs:
         if not isinstance(pair, tuple) or len(pair) != 2:
@@ -312,6 +326,7 @@ def _indexed_functions(given: object, default: Any) -> list[Callable[[], Any]]:
     pairs: Any = given.items() if isinstance(given, Mapping) else given
     if all(callable(each) for each in pairs):
         pairs = enumerate(pairs)
+    # also pairs may be given in any order, and their keys must be 0, 1, ...
     pairs = sorted(pairs)
     for key, function in pairs:
         if not isinstance(key, int):

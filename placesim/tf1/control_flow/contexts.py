@@ -30,6 +30,7 @@ class ControlFlowContext:
         self.outer: ControlFlowContext | None = self.graph._control_flow_context
         self.known: set[Tensor] = set()
         self.inside: dict[Tensor, Tensor] = {}
+        # a stack, because gradients enter the contexts of forward ops again
         self._saved: list[ControlFlowContext | None] = []
 
     # --- entering and leaving ---------------------------------------------------------------------------------------
@@ -88,6 +89,7 @@ class ControlFlowContext:
     def take(self, op: Operation) -> None:
         """Add an op to this context, and forbid feeding and fetching it."""
         self._take(op)
+        # only the Exit of an outermost loop has one value for a whole step
         if self.outer is not None or op.type not in LOOP_EXITS:
             self.graph.prevent_fetching(op)
             for tensor in op.outputs:
@@ -112,6 +114,7 @@ class ControlFlowContext:
 
     def _drop_outer_controls(self, op: Operation) -> tuple[list[Operation], list[Operation]]:
         """Remove an op's control inputs from outside the loop.  Returns the kept and the removed ones."""
+        # a branch outside any loop runs once, so its control inputs may come from anywhere
         loop = self.while_context
         controls = op.control_inputs
         if loop is None:
@@ -162,6 +165,7 @@ class LoopGradient(Protocol):
 
 def output_context(op: Operation) -> ControlFlowContext | None:
     """The context of an op's outputs: the op's own, but for a loop's Exit the one around the loop."""
+    # an Exit belongs to its loop, but its output is already outside it
     context: ControlFlowContext | None = op._control_flow_context
     return context.outer if context is not None and op.type in LOOP_EXITS else context
 
@@ -200,6 +204,7 @@ def check_inputs(op: Operation) -> None:
     for tensor in op.inputs:
         own = output_context(tensor.op)
         inner = loop_of(own)
+        # an op may read tensors of the loops around it, but not of a loop that has ended
         if inner is None or own is context or op.type in PASSING or _encloses(inner, loop):
             continue
         if inner.grad_state is not None or (loop is not None and loop.grad_state is not None):

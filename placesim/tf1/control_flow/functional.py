@@ -24,6 +24,7 @@ def _cached_variables() -> Iterator[None]:
     scope = get_variable_scope()
     sets = scope.caching_device is None
     if sets:
+        # a variable would be copied again in each iteration
         scope.set_caching_device(lambda op: op.device)
     try:
         yield
@@ -41,6 +42,7 @@ def _length(elems: list[Tensor]) -> Any:
         raise ValueError("Elements in elems must be 1+ dimensional Tensors, not scalars")
     for elem in elems:
         if elem.shape.rank is not None and elem.shape.as_list()[0] is not None:
+            # a known length is a number in the graph: the loop then has a constant limit
             return elem.shape.as_list()[0]
     return shape(elems[0])[0]
 
@@ -58,6 +60,7 @@ def _unstacked(elems: list[Tensor], length: Any, knows_shape: bool) -> list[Tens
 def _stacked(arrays: list[TensorArray], length: object) -> list[Tensor]:
     found = [array.stack() for array in arrays]
     for tensor in found:
+        # stacking does not tell the number of elements
         tensor.set_shape(TensorShape([length if isinstance(length, int) else None]).concatenate(tensor.shape[1:]))
     return found
 
@@ -76,12 +79,14 @@ def map_fn(
     """`tf.map_fn`: results of a function for each element, as tensors.  Raises TypeError if it is not callable."""
     if not callable(fn):
         raise TypeError(f"The provided function {getattr(fn, '__name__', fn)} is not callable. fn must be callable.")
+    # `dtype` is the older name of the argument
     dtype = fn_output_signature if dtype is None else dtype
     with name_scope(name, "map", nest.flatten(elems)), _cached_variables():
         flat = _converted(elems)
         types = [elem.dtype for elem in flat] if dtype is None else nest.flatten(dtype)
         length = _length(flat)
         sources = _unstacked(flat, length, knows_shape=False)
+        # made before the arrays of results, as in TensorFlow: the order of nodes is the order of the log (6.5.3)
         first = constant(0)
         results = [TensorArray(kind, size=length, dynamic_size=False, infer_shape=infer_shape) for kind in types]
 
@@ -203,6 +208,7 @@ def _folded(
     with name_scope(None, name, nest.flatten(elems)), _cached_variables():
         flat = _converted(elems)
         length = _length(flat)
+        # unlike in `map_fn`, each array is filled before the next is made
         sources = [_unstacked([elem], length, knows_shape=False)[0] for elem in flat]
 
         def element(i: object) -> Any:
@@ -210,6 +216,7 @@ def _folded(
 
         begin: Any
         if initializer is not None:
+            # backwards, TensorFlow passes the length on without making a new constant
             begin, start = length if backwards else constant(0), initializer
         elif backwards:
             begin = length - 1

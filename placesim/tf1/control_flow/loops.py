@@ -44,6 +44,7 @@ class WhileContext(LoopContext):
         grad_state: LoopGradient | None = None,
     ) -> None:
         super().__init__()
+        # only graphs with loops pay for the check
         self.graph.check_inputs = check_inputs
         self._name = self.graph.unique_name(name)
         self.maximum_iterations = maximum_iterations
@@ -77,12 +78,14 @@ class WhileContext(LoopContext):
         if tensor in self.known or tensor.op._control_flow_context is self:
             return self.inside.get(tensor, tensor)
         self.known.add(tensor)
+        # a gradient loop needs the value of each forward iteration, not that of the last one
         recorded = self._recorded(tensor)
         if recorded is not None:
             self.inside[tensor] = recorded
             return recorded
         found = tensor if self.outer is None else self.outer.add_value(tensor)
         with outside(self.graph):
+            # a loop constant: its value is the same in all iterations
             entered = enter(found, self._name, True, self.parallel_iterations)
             self.graph.prevent_feeding(entered)
             if self.outer is not None:
@@ -106,6 +109,7 @@ class WhileContext(LoopContext):
         """Assign Enter ops to the loop, with the control dependencies of the scopes around it."""
         for entered in enters:
             source = entered.op.inputs[0].op
+            # the loop was entered outside its control scopes, so its Enters get their control inputs here
             scope_controls = map(self.graph.operation, self.graph.builder.scope_controls((source.node.id,)))
             controls = [op for op in scope_controls if self._may_wait_for(op)]
             entered.op._control_flow_context = self
@@ -146,10 +150,12 @@ class WhileContext(LoopContext):
         if op.node.input_nodes:
             self._replace_inputs(op)
             _, dropped = self._drop_outer_controls(op)
+            # an op that depends on loop constants alone would also run in the iteration in which the loop ends
             if self._is_free(op):
                 self._wait_for_pivot(op)
         else:
             kept, dropped = self._drop_outer_controls(op)
+            # without a control input from inside, nothing would place the op in an iteration
             if not kept:
                 self._wait_for_pivot(op)
         self.known.update(op.outputs)
@@ -171,6 +177,7 @@ class WhileContext(LoopContext):
     def _wait_inside_for(self, outer: Sequence[Operation], op: Operation) -> None:
         """Replace control edges into the loop by edges from an Identity of the outer op's output inside it."""
         with outside(self.graph), self.entered():
+            # a control edge cannot cross into a frame, but a tensor can
             copies = [gen("Identity")(control.outputs[0]).op for control in outer if control.outputs]
         op._add_control_inputs(copies)
 
@@ -204,11 +211,14 @@ class WhileContext(LoopContext):
         self._tie_to_outer_loop()
         self._settle_enters(self.enters)
         self.known.update(self.enters)
+        # the second input is a stand-in until the body has made the next iteration's value
         merges = [merge([entered, entered]) for entered in self.enters]
+        # ops of the condition that need nothing wait for the first variable
         self.pivot_for_pred = merges[0]
         condition = convert_to_tensor(pred(*pack_with_flows(loop_vars, merges)))
         self.condition = gen("LoopCond")(condition, name="LoopCond")
         switches = [switch_colocated(merged, self.condition) for merged in merges]
+        # an Identity for each: TensorFlow's ops of the body never read a Switch directly
         inner = [pass_on(when_true) for _, when_true in switches]
         self.pivot_for_body = inner[0]
         packed = pack_with_flows(loop_vars, inner)
@@ -226,6 +236,7 @@ class WhileContext(LoopContext):
         given = [convert_to_tensor(_tensor_of(leaf)) for leaf in nest.flatten(result, expand_composites=True)]
         for merged, tensor in zip(merges, given, strict=True):
             self._close(merged, tensor)
+        # made last, so that Exits follow the body in the log
         self.exits = [leave(when_false) for when_false, _ in switches]
         return result, self.exits
 
@@ -235,10 +246,12 @@ class WhileContext(LoopContext):
             pivot, outer = outer.pivot, outer.outer
         if pivot is not None:
             for entered in self.enters:
+                # otherwise an inner loop over outer constants alone would start once, not in each outer iteration
                 if is_loop_constant(entered.op.inputs[0].op):
                     entered.op._add_control_input(pivot.op)
 
     def _set_invariants(self, values: Sequence[Tensor], invariants: object) -> None:
+        # an Enter keeps the static shape of its input, unless the script gives an invariant
         if invariants is None:
             return
         shapes = [as_shape(item) for item in nest.flatten(invariants)]
@@ -260,6 +273,7 @@ class WhileContext(LoopContext):
                 "after one iteration. To allow the shape to vary across iterations, use the `shape_invariants` argument of "
                 "tf.while_loop to specify a less-specific shape."
             )
+        # the back edge replaces the stand-in
         merged.op._update_input(1, following)
 
     def add_inner_op(self, op: Operation) -> None:
@@ -291,6 +305,7 @@ def while_loop(
         raise TypeError("'cond' must be callable.")
     if not callable(body):
         raise TypeError("'body' must be callable.")
+    # TensorFlow raises TypeError here, not ValueError
     if parallel_iterations < 1:
         raise TypeError("'parallel_iterations' must be a positive integer.")
     if is_version_2():
@@ -313,6 +328,7 @@ def while_loop(
         if context.outer is None:
             graph.add_to_collection(GraphKeys.WHILE_CONTEXT, context)
         result = context.build(cond, body, loop_vars, shape_invariants, return_same_structure or counted)
+        # the counter stays hidden from the caller
         return result[1] if counted else result
 
 
@@ -327,8 +343,10 @@ def _counted(
     maximum: Tensor, cond: Callable[..., Any], body: Callable[..., Any], loop_vars: Any, invariants: Any, keeps_structure: bool
 ) -> tuple[Any, Any, Any, Any]:
     """Add an iteration counter to a loop as its first variable."""
+    # the limit's type decides: a limit of int64 needs such a counter
     counter = constant(0, maximum.dtype, name="iteration_counter")
     logical_and = gen("LogicalAnd")
+    # a single variable is nested once less, as TensorFlow does it
     is_alone = len(loop_vars) == 1 and not keeps_structure
     unpack: Callable[[Any], tuple[Any, ...]] = (lambda value: (value,)) if is_alone else tuple
 

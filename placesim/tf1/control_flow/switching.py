@@ -20,6 +20,7 @@ def _of(op: str, tensor: Tensor) -> Callable[..., Tensor]:
 
 def switch_colocated(tensor: Tensor, pred: Tensor) -> tuple[Tensor, Tensor]:
     """Make a Switch colocated with its input.  Returns its outputs for false and for true."""
+    # a Switch only forwards, so it stays with its data (8.10)
     with get_default_graph().colocate_with(tensor, ignore_existing=True):
         when_false, when_true = _of("Switch", tensor)(tensor, pred, name="Switch")
     return when_false, when_true
@@ -27,6 +28,7 @@ def switch_colocated(tensor: Tensor, pred: Tensor) -> tuple[Tensor, Tensor]:
 
 def merge(tensors: list[Tensor]) -> Tensor:
     """Make a Merge, whose output is the first available input."""
+    # a mix of references and values gives a value
     op = "RefMerge" if all(tensor._is_ref for tensor in tensors) else "Merge"
     found: Tensor = gen(op)(tensors, name="Merge")[0]
     return found

@@ -57,10 +57,12 @@ class TensorArray:
         self._handle: Tensor
         self._flow: Tensor
         with name_scope(name, "TensorArray", [handle, size, flow]) as scope:
+            # an array around an existing handle makes no op, except a flow if none is given
             if handle is not None:
                 self._handle = handle
                 self._flow = constant_flow() if flow is None else flow
                 return
+            # None is kept apart from True only to refuse it together with a handle
             clears = True if clear_after_read is None else clear_after_read
             graph = get_default_graph()
             with ExitStack() as scopes:
@@ -91,8 +93,10 @@ class TensorArray:
         self._dynamic_size = bool(dynamic_size)
         self._size = size
         self._dtype = dtypes.as_dtype(dtype).base_dtype
+        # a given element shape is always checked
         self._infers_shape = infer_shape or element_shape is not None
         self._is_colocated = colocates
+        # shared by the copies that writes return: all are one array
         self._contents = _Contents(TensorShape(element_shape))
 
     @staticmethod
@@ -168,6 +172,7 @@ class TensorArray:
         graph = get_default_graph()
         with name_scope(name, "TensorArrayGrad", [self._handle]), graph.colocate_with(self._handle):
             handle, _ = gen("TensorArrayGradV3")(handle=self._handle, source=source, flow_in=flow, name=name)
+            # the gradient array must exist before anything is written to it
             with graph.control_dependencies([handle]):
                 after = gen("Identity")(flow, name="gradient_flow")
             found = TensorArray(
@@ -253,6 +258,7 @@ class TensorArray:
         )
         if rest is not None:
             length = None
+            # otherwise elements may differ in length, so their number tells nothing
             if self._infers_shape:
                 count = constant_value(self.size())
                 first = known.as_list()[0]
@@ -291,6 +297,7 @@ class TensorArray:
 
     def size(self, name: str | None = None) -> Tensor:
         """Number of elements."""
+        # the number is known, so TensorFlow makes no op for it
         if not self._dynamic_size and self._size is not None:
             return convert_to_tensor(self._size, dtypes.int32)
         found: Tensor = gen("TensorArraySizeV3")(handle=self._handle, flow_in=self._flow, name=name)
@@ -304,6 +311,7 @@ class TensorArray:
 
 def constant_flow() -> Tensor:
     """The flow of an array that was made from a handle alone."""
+    # a flow is a float without a meaning: only its edges count
     return convert_to_tensor(0.0, dtypes.float32)
 
 

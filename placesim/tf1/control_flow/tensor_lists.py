@@ -19,6 +19,7 @@ def element_shape_argument(shape: TensorShape) -> Any:
     """Shape argument of list ops: -1 for an unknown rank, a new Const for a scalar."""
     if shape.rank is None:
         return -1
+    # a Python list, which the op turns into a Const of its own
     sizes = [-1 if size is None else size for size in shape.as_list()]
     return sizes or constant([], dtypes.int32)
 
@@ -44,6 +45,7 @@ class TensorListArray(TensorArray):
             raise ValueError("Argument `size` must be provided if argument `flow` is not provided.")
         if flow is not None and size is not None:
             raise ValueError("Cannot provide both `flow` and `size` arguments at the same time.")
+        # a list is a value and lives where it is made, so nothing is colocated with it
         self._describe(dtype, size, dynamic_size, infer_shape, element_shape, colocates=False)
         with name_scope(name, "TensorArrayV2", [size, flow]) as scope:
             if flow is not None:
@@ -99,6 +101,7 @@ class TensorListArray(TensorArray):
 
     def concat(self, name: str | None = None) -> Tensor:
         known = self.element_shape
+        # elements may differ in their first dimension
         shape = TensorShape(None if known.rank is None else [None, *known.as_list()[1:]])
         found: Tensor = gen("TensorListConcatV2")(
             self._flow, element_shape_argument(shape), constant([], dtypes.int64), self._dtype, name=name
@@ -126,6 +129,7 @@ class TensorListArray(TensorArray):
         return found
 
     def close(self, name: str | None = None) -> Operation:
+        # a list is freed with its last reader
         found: Operation = gen("NoOp")(name=name)
         return found
 

@@ -9,6 +9,7 @@ def is_version_2() -> bool:
     """`tf.control_flow_v2_enabled`."""
     from placesim.tf1.graphs.graph import get_default_graph
 
+    # graphs of functions always have version 2, whatever the script chose
     return _is_version_2 or get_default_graph().control_flow_is_version_2
 
 

@@ -1,7 +1,5 @@
 """Names of flags, files, logging, tests and `py_func`."""
 
-from __future__ import annotations
-
 _LOGGING = (
     "DEBUG INFO WARN ERROR FATAL debug info warn warning error fatal log vlog log_if log_every_n log_first_n get_verbosity "
     "set_verbosity flush get_logger TaskLevelStatusMessage"

@@ -1,7 +1,5 @@
 """Sorting, strings, images, assertions."""
 
-from __future__ import annotations
-
 ROWS = {
     "example_parsing": (
         "FixedLenFeature io.FixedLenFeature FixedLenSequenceFeature io.FixedLenSequenceFeature VarLenFeature io.VarLenFeature "

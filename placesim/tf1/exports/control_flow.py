@@ -1,7 +1,5 @@
 """Conditionals, loops, TensorArrays."""
 
-from __future__ import annotations
-
 ROWS = {
     "control_flow.conditionals": "cond case switch_case Assert debugging.Assert",
     "control_flow.loops": "while_loop",

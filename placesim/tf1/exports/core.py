@@ -1,7 +1,5 @@
 """Graphs, names, devices, types, shapes and conversion."""
 
-from __future__ import annotations
-
 ROWS = {
     "graphs.graph": "Graph get_default_graph reset_default_graph",
     "graphs.tensor": "Tensor Operation",

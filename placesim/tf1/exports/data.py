@@ -1,7 +1,5 @@
 """Datasets and their iterators; specs of values."""
 
-from __future__ import annotations
-
 _EXPERIMENTAL = (
     "data.experimental.shuffle_and_repeat data.experimental.map_and_batch data.experimental.unbatch "
     "data.experimental.ignore_errors data.experimental.enumerate_dataset data.experimental.parallel_interleave "

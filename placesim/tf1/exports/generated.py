@@ -1,7 +1,5 @@
 """Public names that TensorFlow exports straight from an op's generated function: `NAME=OP`."""
 
-from __future__ import annotations
-
 OPS = """
 acosh=Acosh approx_top_k=ApproxTopK arg_max=ArgMax arg_min=ArgMin as_string=AsString asin=Asin asinh=Asinh atan=Atan
 atan2=Atan2 atanh=Atanh audio.decode_wav=DecodeWav audio.encode_wav=EncodeWav batch_to_space_nd=BatchToSpaceND

@@ -1,7 +1,5 @@
 """Gradients."""
 
-from __future__ import annotations
-
 ROWS = {
     "gradients.backward": "gradients UnconnectedGradients",
     "gradients.aggregation": "AggregationMethod",

@@ -1,7 +1,5 @@
 """GraphDefs and MetaGraphDefs: importing, exporting, parts of them."""
 
-from __future__ import annotations
-
 ROWS = {
     "graph_defs.importer": "import_graph_def graph_util.import_graph_def=import_graph_def",
     "graph_defs.meta_graph_importer": "train.import_meta_graph",

@@ -1,7 +1,5 @@
 """Linear algebra."""
 
-from __future__ import annotations
-
 ROWS = {
     "linear_algebra.factorizations": (
         "linalg.adjoint linalg.triangular_solve=matrix_triangular_solve matrix_triangular_solve "

@@ -1,7 +1,5 @@
 """Tables from keys to values."""
 
-from __future__ import annotations
-
 ROWS = {
     "lookup.initializers": (
         "lookup.KeyValueTensorInitializer lookup.TextFileInitializer lookup.TextFileIndex "

@@ -1,7 +1,5 @@
 """Losses."""
 
-from __future__ import annotations
-
 _NAMES = (
     *("Reduction", "absolute_difference", "add_loss", "compute_weighted_loss", "cosine_distance", "get_losses"),
     *("get_regularization_loss", "get_regularization_losses", "get_total_loss", "hinge_loss", "huber_loss", "log_loss"),

@@ -1,7 +1,5 @@
 """Arithmetic, reductions, arrays and random numbers."""
 
-from __future__ import annotations
-
 _BESSEL = "i0 i0e i1 i1e j0 j1 k0 k0e k1 k1e y0 y1"
 _SPECIAL = (
     *(f"math.bessel_{name}" for name in ["i0", "i0e", "i1", "i1e"]),

@@ -1,7 +1,5 @@
 """Neural networks."""
 
-from __future__ import annotations
-
 ROWS = {
     "nn.activations": (
         "nn.relu6 nn.leaky_relu nn.crelu nn.swish nn.silu=swish nn.softmax math.softmax nn.log_softmax math.log_softmax "

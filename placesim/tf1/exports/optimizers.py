@@ -1,7 +1,5 @@
 """Optimizers."""
 
-from __future__ import annotations
-
 _KINDS = "GradientDescent Momentum RMSProp Adagrad Adadelta Adam"
 _PROXIMAL = "Ftrl ProximalGradientDescent ProximalAdagrad AdagradDA"
 KINDS = (*_KINDS.split(), *_PROXIMAL.split())

@@ -1,7 +1,5 @@
 """Random tensors, clipping."""
 
-from __future__ import annotations
-
 ROWS = {
     "distributions": "distributions.Normal distributions.kl_divergence",
     "random.stateless": (

@@ -1,7 +1,5 @@
 """Savers and checkpoints."""
 
-from __future__ import annotations
-
 ROWS = {
     "saving.saver": "train.Saver",
     "saving.states": (

@@ -1,7 +1,5 @@
 """Sessions, their configs and statistics, the machine's devices, and errors."""
 
-from __future__ import annotations
-
 ROWS = {
     "session.sessions": "Session InteractiveSession",
     "session.stacks": "get_default_session",

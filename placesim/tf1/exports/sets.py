@@ -1,7 +1,5 @@
 """Sets, and composite tensors."""
 
-from __future__ import annotations
-
 ROWS = {
     "sets": (
         "sets.set_size sets.size=set_size sets.set_intersection sets.intersection=set_intersection sets.set_union "

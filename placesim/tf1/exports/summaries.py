@@ -1,7 +1,5 @@
 """Summaries and the files they are written to."""
 
-from __future__ import annotations
-
 ROWS = {
     "summaries": (
         "summary.scalar summary.histogram summary.image summary.audio summary.text summary.tensor_summary summary.merge "

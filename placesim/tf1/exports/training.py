@@ -1,7 +1,5 @@
 """Clusters, queues and training."""
 
-from __future__ import annotations
-
 ROWS = {
     "training.cluster_spec": "train.ClusterSpec train.replica_device_setter",
     "queues.queues": (

@@ -1,7 +1,5 @@
 """Variables, variable scopes and initializers."""
 
-from __future__ import annotations
-
 _INITIALIZERS = (
     ("constant", "Constant"),
     ("glorot_normal", "GlorotNormal"),

@@ -27,7 +27,7 @@ def order_effects(body: FunctionGraph, first: int, returned: Iterable[Tensor]) -
     writers: dict[Tensor | None, Operation] = {}
     readers: dict[Tensor, list[Operation]] = {}
     for op in body._operations[first:]:
-        if not _has_effects(op):
+        if not op._is_stateful or op.type in _FREE:
             continue
         must_run.append(op)
         waits: dict[Operation, None] = {}
@@ -71,7 +71,3 @@ def _order_access(
     if writer is not None and not since:
         waits[writer] = None
     writers[resource] = op
-
-
-def _has_effects(op: Operation) -> bool:
-    return op._is_stateful and op.type not in _FREE

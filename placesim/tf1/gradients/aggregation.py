@@ -31,6 +31,7 @@ def aggregate(grads: Sequence[Any], op: Operation, method: int) -> Any:
     """Sum of the gradients that one output of `op` received; None if it received none."""
     if len(grads) < 2:
         return grads[0] if grads else None
+    # slices cannot be added: they are concatenated, whatever the method
     if any(isinstance(grad, IndexedSlices) for grad in grads):
         return sum_slices(grads)
     if method == AggregationMethod.ADD_N:
@@ -45,6 +46,7 @@ def _sum_by_device(grads: Sequence[Tensor]) -> Any:
     for grad in grads:
         on_device.setdefault(grad.device, []).append(grad)
     sums = []
+    # sorted by device, so that the order of nodes does not depend on that of the gradients
     for _, tensors in sorted(on_device.items(), key=itemgetter(0)):
         with get_default_graph().colocate_with(tensors[0].op, ignore_existing=True):
             sums.append(tf.add_n(tensors))

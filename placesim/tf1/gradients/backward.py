@@ -75,6 +75,7 @@ def gradients(
 
 def _differentiated(value: Any) -> Any:
     """Tensor to differentiate with respect to: the handle of a resource variable, else the value itself."""
+    # a resource variable is read by many ops, and its handle receives the gradients of all
     return value.handle if getattr(value, "handle", None) is not None and not isinstance(value, Tensor) else value
 
 
@@ -101,12 +102,14 @@ def gradient_function(op: Operation) -> GradientFunction | None:
 
     None for an op that is not differentiable.  Raises LookupError for an op without gradient function.
     """
+    # a Const or a variable ends the way back without an error
     if not op.inputs:
         return None
     if op._gradient_function is not None:
         own: GradientFunction = op._gradient_function
         return own
     try:
+        # `gradient_override_map` leaves the name of a registered gradient here
         named = op.get_attr("_gradient_op_type")
     except ValueError:
         return lookup(op.type)
@@ -169,6 +172,7 @@ class _Walk:
                 continue
             reached.add(op)
             for output in op.outputs:
+                # integers end the way: an x behind them gets no gradient
                 if is_trainable(output):
                     queue.extend(self._consumers(output))
         return reached
@@ -204,9 +208,11 @@ class _Walk:
         while queue:
             op = queue.popleft()
             if op in reached:
+                # visited once: TensorFlow's `_PendingCount` clears the mark in the same way
                 reached.discard(op)
                 between[op] = None
                 queue.extend(tensor.op for tensor in self._inputs(op))
+        # before counting, since loops add their exits to the ops between
         self._make_loops(between)
         for op in between:
             for tensor in self._inputs(op):
@@ -233,6 +239,7 @@ class _Walk:
         targets = [y.op for y in ys]
         reachable = self._count_pending(targets)
         for y, grad in zip(ys, seeds, strict=True):
+            # a y that occurs twice receives two gradients, which are summed
             self._receive(y.values if isinstance(y, IndexedSlices) else y, grad)
         started = dict.fromkeys(op for op in targets if self.pending[op] == 0 and op in reachable)
         self.queue.extend(started)
@@ -242,6 +249,7 @@ class _Walk:
                     self._receive(output, self.loops.zeros_of_exit(output))
                     self.queue.append(output.op)
         stop_ops = {x.op for x in self.stops}
+        # behind an x nothing is differentiated, unless the way leads on to another x
         stop_ops |= {x.op for x in self.xs if not any(self.pending[tensor.op] > 0 for tensor in self._inputs(x.op))}
         while self.queue:
             op = self.queue.popleft()
@@ -256,6 +264,7 @@ class _Walk:
             out_grads = self._aggregated(op)
         function = None
         has_gradients = any(grad is not None and grad != [] for grad in out_grads)
+        # a function needs no registered gradient: the runtime differentiates its body
         calls = op.type in op.graph.functions
         if has_gradients and op not in stop_ops:
             try:
@@ -279,6 +288,7 @@ class _Walk:
 
     def _differentiate(self, op: Operation, function: GradientFunction | None, out_grads: list[Any]) -> list[Any]:
         for index, grad in enumerate(out_grads):
+            # a gradient function takes a tensor for each output; integers stay None
             if (grad is None or grad == []) and (function is None or is_trainable(op.outputs[index])):
                 out_grads[index] = self._zeros(op, index)
         with name_scope(op.name + "_grad"), gradient_of(op):
@@ -288,6 +298,7 @@ class _Walk:
                 raise ValueError(
                     f"Num gradients {len(in_grads)} generated for op {op.node_def} do not match num inputs {len(op.inputs)}"
                 )
+            # all gradients of an op must be there before one of them is used
             if self.gate and sum(grad is not None for grad in in_grads) > 1:
                 with self.graph.device(None), self.graph.colocate_with(None, ignore_existing=True):
                     in_grads = gated(in_grads)
@@ -306,6 +317,7 @@ class _Walk:
             self.pending[source] -= 1
             ready = self.pending[source] == 0
             if self.loops is not None and not ready:
+                # a loop's Switch waits for its own next iteration, so it would never be ready
                 ready = self.pending[source] > 0 and self.loops.is_loop_switch(source)
             if not ready:
                 continue
@@ -345,6 +357,7 @@ class _Walk:
             raise ValueError(f"Invalid `aggregation_method` specified {self.method}. Accepted values are [0, 1, 2].")
         for index, grads in enumerate(lists):
             if isinstance(grads, list):
+                # written back: `found` reads the sums of the xs here
                 lists[index] = aggregate([grad for grad in grads if grad is not None], op, self.method) if grads else None
         return list(lists)
 

@@ -39,6 +39,7 @@ def same_static_shapes(x: Tensor, y: Tensor, grad: Tensor) -> bool:
 
 def reductions(x: Tensor, y: Tensor) -> tuple[GradientReduction, GradientReduction]:
     """Reductions for the gradients of a broadcast op's two inputs.  Only the sums are made later, by `of`."""
+    # made even if the static shapes suffice, as TensorFlow does
     x_shape, y_shape = tf.shape(x), tf.shape(y)
     static = _static_axes(_sizes(x), _sizes(y))
     if static is None:
@@ -69,6 +70,7 @@ def _static_axes(
     padded_x = [1] * (rank - len(x)) + list(x)
     padded_y = [1] * (rank - len(y)) + list(y)
     for axis, (of_x, of_y) in enumerate(zip(padded_x, padded_y, strict=True)):
+        # two unknown dimensions may differ at run time
         if of_x == of_y and of_x is not None:
             continue
         if of_x == 1:
@@ -77,4 +79,5 @@ def _static_axes(
             axes[1].append(axis)
         else:
             return None
+    # a lower rank needs the reshape even if no dimension was broadcast
     return (axes[0], bool(axes[0]) or len(x) < rank), (axes[1], bool(axes[1]) or len(y) < rank)

@@ -18,6 +18,7 @@ def is_trainable(tensor: Tensor) -> bool:
         from placesim.tf1.functions.variants import element_type
 
         held = element_type(tensor)
+        # a list whose elements are unknown may have gradients
         return held is None or dtypes.of(held).name in _TRAINABLE
     return name in _TRAINABLE
 
@@ -34,6 +35,7 @@ NO_GRADIENT = (
 def check_seed(y: Tensor, grad: Tensor) -> None:
     """Raise TypeError if the type of a given gradient does not suit its y."""
     of_y, given = y.dtype, grad.dtype
+    # an integer y passes this check: it simply receives no gradient
     if of_y.is_floating or of_y.is_integer:
         suits, kind, expected = given.is_floating or given.is_integer, "real or integer-valued", "real or integer"
     elif of_y.is_complex:
@@ -53,6 +55,7 @@ def check_shape(op: Operation, index: int, tensor: Tensor, grad: Tensor) -> None
     if not isinstance(grad, Tensor) or tensor.dtype.base_dtype.name == "resource":
         return
     try:
+        # this merges both shapes: the gradient may know more than the tensor
         grad.set_shape(tensor.shape)
     except ValueError:
         raise ValueError(

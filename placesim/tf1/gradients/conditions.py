@@ -20,10 +20,12 @@ def zeros_like_output(op: Operation, index: int) -> Any:
     is_resource = output.dtype.base_dtype.name == "resource"
     dtype = held_type(output) if is_resource else output.dtype.base_dtype
     context = op._get_control_flow_context()
+    # only the output of a Switch may be dead, so only its zeros need the branch
     if context is None or op.type not in SWITCHES:
         if is_resource:
             return tf.zeros(gen("VariableShape")(output), dtype)
         if not op.graph.is_turn:
+            # without `optimize` a known shape makes a ZerosLike as well, as in TensorFlow
             return tf.zeros_like(output, optimize=False)
         # The body of a loop would push the tensor on a list for its gradient: a shape is smaller.
         sizes = output.sizes
@@ -31,6 +33,7 @@ def zeros_like_output(op: Operation, index: int) -> Any:
             return tf.constant(0, dtype, sizes)
         return tf.zeros(gen("Shape")(output), dtype)
     switched = gen("Switch")(op.inputs[0], context.pred)[1 - context.branch]
+    # the zeros exist only if the other branch was taken, where the Merge expects them
     pivot = tf.identity(switched)
     if is_resource:
         with control_dependencies([pivot]):

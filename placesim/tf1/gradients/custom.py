@@ -60,6 +60,7 @@ def _in_graph(f: Callable[..., Any], args: tuple[Any, ...]) -> Any:
     result, grad_fn = f(*nest.pack_sequence_as(args, inputs))
     results = [convert_to_tensor(leaf) for leaf in nest.flatten(result)]
     for tensor in results:
+        # TensorFlow makes these nodes, and reads them nowhere
         tf.identity(tensor)
 
     def gradient(op: Operation, *grads: object) -> list[Any]:
@@ -68,10 +69,12 @@ def _in_graph(f: Callable[..., Any], args: tuple[Any, ...]) -> Any:
             raise ValueError(
                 f"custom_gradient function expected to return {len(inputs)} gradients, but returned {len(found)} instead."
             )
+        # the way back must not enter the function itself
         return [*([None] * len(results)), *found]
 
     registry.register(name, gradient)
     with get_default_graph().gradient_override_map({"IdentityN": name}):
+        # the arguments take part, so that the way from the results leads to them
         outputs = gen("IdentityN")([*results, *inputs])
     return nest.pack_sequence_as(result, outputs[: len(results)])
 

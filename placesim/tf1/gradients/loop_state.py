@@ -80,6 +80,7 @@ class GradLoopState:
         self.switches: dict[Operation, Tensor] = {}
         """Switch of the forward loop -> Merge of the gradient loop, its gradient."""
         self._barriers: dict[str, Operation] = {}
+        # the counter of an inner loop runs in the outer forward loop
         outer_forward = outer.forward_context if outer is not None else forward.outer
         with within(outer_forward):
             count, self.next_index = self._count_forward(forward, outer)
@@ -131,6 +132,7 @@ class GradLoopState:
         if name not in self._barriers:
             with control_dependencies(None):
                 made = self._barriers[name] = gen("ControlTrigger")(name=name)
+            # made without control inputs, outside any context, and then put into the loop
             made._set_control_flow_context(loop)
             following.op._add_control_input(made)
             if loop is self.backward_loop and loop.outer is not None:
@@ -157,6 +159,7 @@ class GradLoopState:
         current = get_default_graph()._control_flow_context
         with control_dependencies(None):
             with within(current), colocate_with(value):
+                # a stack without limit: the number of iterations is unknown
                 limit = constant(-1, "int32")
                 stack = gen("StackV2")(max_size=limit, elem_type=value.dtype.base_dtype, name="f_acc")
             entered = self.forward_context.add_value(stack)
@@ -171,6 +174,7 @@ class GradLoopState:
                 pushed.op._set_control_flow_context(home)
             later = self._pushes_done if in_branch else self.next_index.op
             later._add_control_input(pushed.op)
+            # one push after another, so that pops find the values in reverse order
             pushed.op._add_control_input(self.next_index.op.inputs[0].op)
         return stack  # type: ignore[no-any-return]
 
@@ -183,7 +187,9 @@ class GradLoopState:
                 side = 1 - branch.branch if dead_branch else branch.branch
                 stack = switch_colocated(stack, self._condition(branch.pred))[side]
             popped = gen("StackPopV2")(stack, value.dtype.base_dtype)
+            # a stack does not know the shapes of its values
             popped.set_shape(value.shape)
+        # one iteration at a time needs no barrier
         if self.backward_loop.parallel_iterations > 1:
             self._pops_done._add_control_input(popped.op)
         return popped  # type: ignore[no-any-return]
@@ -211,6 +217,7 @@ class GradLoopState:
             if state.outer is None:
                 return self.backward_loop.add_value(source)  # type: ignore[no-any-return]
             state = state.outer
+        # a constant is made again, which is cheaper than a stack
         if source.op.type == "Const":
             return constant(constant_value(source), dtype=source.dtype)
         self.backward_loop.leave()
@@ -236,6 +243,7 @@ class GradLoopState:
         loop.enter()
         merged = _add_variable(loop, start, "b_acc", merge_name="b_acc")
         when_false, when_true = gen("Switch")(merged, loop.condition)
+        # a sum, since the same value entered all iterations
         merged.op._update_input(1, gen("NextIteration")(tf.add(when_true, grad)))
         return add_exit(loop, when_false, "b_acc")
 
@@ -258,6 +266,7 @@ class GradLoopState:
         loop.leave()
         with within(loop.outer):
             if has_known_shape(values):
+                # one row of zeros at index 0: concatenation needs a first value
                 first = constant(0, values.dtype, shape=[1, *values.shape.as_list()[1:]], name="b_acc")
             else:
                 rest = _shape_of(op.inputs[0])[1:]
@@ -272,6 +281,7 @@ class GradLoopState:
         loop.enter()
         loop.known.update(starts)
         entered = [_enter(start, loop, "b_acc", keeps_shape=False) for start in starts]
+        # the number of slices grows with each iteration
         entered[0].set_shape([None])
         if first.shape.rank is not None:
             entered[1].set_shape([None, *first.shape.as_list()[1:]])
@@ -309,6 +319,7 @@ def _shape_of(value: Tensor) -> Any:
 def _enter_of(tensor: Tensor) -> Operation:
     """Op that makes a tensor, looking through Identity and Switch ops."""
     op = tensor.op
+    # these pass a loop invariant on unchanged
     while op.type in ("Identity", "RefIdentity", "Switch", "RefSwitch"):
         op = op.inputs[0].op
     return op

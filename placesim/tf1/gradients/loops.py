@@ -38,6 +38,7 @@ class LoopGradients:
     def _add(self, op: Operation, between: dict[Operation, None], ops: list[Operation]) -> None:
         loop: Any = op._control_flow_context
         loop = loop.while_context
+        # the exits of one loop share its gradient loop
         if loop is None or loop in self._states:
             return
         state = self._states[loop] = GradLoopState(loop, self._state_around(loop.outer))
@@ -87,6 +88,7 @@ class LoopGradients:
         assert state is not None
         state.ready_exits.append(tensor)
         state.exits_awaited -= 1
+        # the gradient loop has one start for all variables, so all exits begin together
         if state.exits_awaited:
             return []
         used: list[Tensor] = []
@@ -111,6 +113,7 @@ class LoopGradients:
 
     def zeros_like_output(self, op: Operation, index: int) -> Any:
         """Zeros for an op's output that received no gradient; None for a loop's Switch."""
+        # its gradient is a Merge, whose missing input is set when the loop is closed
         if self.is_loop_switch(op):
             return None
         is_dead = op.type in SWITCHES
@@ -144,6 +147,7 @@ class LoopGradients:
         for state in self._states.values():
             loop = state.backward_loop
             for merged in state.switches.values():
+                # the second input is still the stand-in if the body's gradient never reached the Switch
                 if merged.op.inputs[0] is not merged.op.inputs[1]:
                     continue
                 if has_known_shape(merged):

@@ -74,6 +74,7 @@ def built_in() -> Mapping[str, GradientFunction]:
 
 def register(name: str, function: GradientFunction | None) -> None:
     """Register a script's gradient function, None for "not differentiable".  Raises KeyError if the name is taken."""
+    # a script cannot replace a gradient, only name another with `gradient_override_map`
     if name in _registered or name in NOT_DIFFERENTIABLE or name in built_in():
         raise KeyError(f"Registering two gradient with name '{name}'!")
     _registered[name] = function
@@ -83,6 +84,7 @@ def lookup(name: str) -> GradientFunction | None:
     """Gradient function of an op or registered name, None if not differentiable.  Raises LookupError for an unknown name."""
     if name in _registered:
         return _registered[name]
+    # unlike an op without entry, which is an error
     if name in NOT_DIFFERENTIABLE:
         return None
     try:

@@ -28,6 +28,7 @@ def hessians(
     }
     found = []
     for first, x in zip(gradients(ys, xs, **settings), xs, strict=True):
+        # each element of the gradient is differentiated by itself
         flat = tf.reshape(first, [-1])
         count = tf.size(flat)
         variables = [tf.constant(0, tf.int32), tf.TensorArray(x.dtype, count)]

@@ -7,8 +7,7 @@ from typing import Any
 
 
 def __getattr__(name: str) -> Any:
-    from placesim.formats.tensorflow.messages import MESSAGES, message_class
-    from placesim.formats.tensorflow.session_messages import SESSION_MESSAGES
+    from placesim.formats.tensorflow.messages import MESSAGES, SESSION_MESSAGES, message_class
 
     if name not in MESSAGES and name not in SESSION_MESSAGES:
         raise AttributeError(f"module '{__name__}' has no attribute '{name}'")

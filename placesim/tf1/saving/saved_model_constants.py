@@ -1,7 +1,5 @@
 """Names in SavedModels: `tf.saved_model.constants`, `signature_constants` and `tag_constants`."""
 
-from __future__ import annotations
-
 ASSETS_DIRECTORY = "assets"
 ASSETS_KEY = "saved_model_assets"
 DEBUG_DIRECTORY = "debug"

@@ -46,6 +46,7 @@ class ClusterSpec:
                     raise TypeError(f"Task index must be an integer, got {index!r}")
                 if not isinstance(address, str | bytes):
                     raise TypeError(f"Task address {address!r} must be bytes or unicode")
+        # sorted like TensorFlow's ClusterDef: equal clusters have equal text
         self._jobs = {name: dict(sorted(self._jobs[name].items())) for name in sorted(self._jobs)}
 
     def __bool__(self) -> bool:
@@ -119,6 +120,7 @@ def replica_device_setter(
     if cluster is not None:
         spec = cluster if isinstance(cluster, ClusterSpec) else ClusterSpec(cluster)
         job = DeviceSpec.from_string(ps_device).job
+        # a cluster without parameter servers needs no device function
         if job is None or job not in spec.jobs or not spec.num_tasks(job):
             return None
         ps_tasks = spec.num_tasks(job)
@@ -132,14 +134,17 @@ def replica_device_setter(
     ps, worker = DeviceSpec.from_string(ps_device or ""), DeviceSpec.from_string(worker_device or "")
 
     def choose(op: Any) -> str:
+        # the older behaviour: a device of the scope wins as a whole
         if not merge_devices and op.device:
             return op.device  # type: ignore[no-any-return]
         current = DeviceSpec.from_string(op.device or "")
         chosen = worker
         if ps_device and (op.type if hasattr(op, "type") else op.op) in ops:
             chosen = ps
+            # a variable with another job keeps it, and takes no turn
             if ps.job and (not current.job or current.job == ps.job):
                 chosen = ps.replace(task=strategy(op))
+        # the fields that the op requests win over those of the setter
         return chosen.make_merged_spec(current).to_string()
 
     return choose

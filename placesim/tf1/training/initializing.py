@@ -33,6 +33,7 @@ def initialize_resources(resources: Sequence[Any], name: str = "init") -> Any:
 def report_uninitialized_resources(resources: Sequence[Any] | None = None, name: str = "report_uninitialized_resources") -> Any:
     """Names of the resources that are not initialized."""
     asked = shared_resources() + local_resources() if resources is None else list(resources)
+    # names of resources are strings, which only the host holds (8.6)
     with tf.name_scope(name), tf.device("/cpu:0"):
         if not asked:
             return tf.constant([], dtype=tf.string)

@@ -28,16 +28,19 @@ class _MonitoredBase:
         self._graph_was_finalized = tf.get_default_graph().finalized
         self._hooks = hooks or []
         for hook in self._hooks:
+            # hooks may add nodes, so this comes before the scaffold finalizes the graph
             hook.begin()
         self._creator = session_creator or ChiefSessionCreator()
         self._patience_seconds = stop_grace_period_secs
         self._raw: Any = None
         self._coord: Coordinator | None = None
+        # hooks see a new session after a task was lost, so `_make` calls them again
         self._sess: Any = RecoverableSession(self._make) if should_recover else self._make()
 
     def _make(self) -> Any:
         """Layers around a new session, which is passed to the hooks."""
         self._raw = self._creator.create_session()
+        # the end of data must reach the caller as an exception, not end the threads quietly
         self._coord = Coordinator(clean_stop_exception_types=[])
         if tf.get_collection(tf.GraphKeys.QUEUE_RUNNERS):
             start_queue_runners(sess=self._raw, coord=self._coord)
@@ -80,6 +83,7 @@ class _MonitoredBase:
 
     def _close(self, failure: object) -> None:
         try:
+            # hooks do not see the end of a session that failed
             if failure is None and self._raw is not None:
                 for hook in self._hooks:
                     hook.end(self._raw)
@@ -90,6 +94,7 @@ class _MonitoredBase:
                 self._sess.close()
             finally:
                 self._sess = self._raw = self._coord = None
+                # a script may build on after training
                 if not self._graph_was_finalized:
                     tf.get_default_graph()._unsafe_unfinalize()
 
@@ -97,6 +102,7 @@ class _MonitoredBase:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> bool:
+        # the end of the data ends training without an error
         if kind in (errors.OutOfRangeError, StopIteration):
             kind = None
         self._close(kind)
@@ -159,6 +165,7 @@ def MonitoredTrainingSession(  # noqa: N802 (TensorFlow's name)
     save_graph_def: bool = True,
 ) -> MonitoredSession:
     """MonitoredSession for training; that of the chief saves checkpoints and summaries if a directory is given."""
+    # naming one of both intervals turns the other one's default off
     summary_steps, summary_secs = _settled(save_summaries_steps, save_summaries_secs, (100, None))
     saving_steps, saving_secs = _settled(save_checkpoint_steps, save_checkpoint_secs, (None, 600))
     scaffold = scaffold or Scaffold()

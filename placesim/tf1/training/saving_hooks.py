@@ -58,6 +58,7 @@ class CheckpointSaverHook(SessionRunHook):
         self._path = os.path.join(checkpoint_dir, checkpoint_basename)
         self._timer = SecondOrStepTimer(save_secs, save_steps)
         self._listeners = listeners or []
+        # a TPU loop would count several steps in one run
         self._steps_per_run = 1
         self._save_graph_def = save_graph_def
 
@@ -76,6 +77,7 @@ class CheckpointSaverHook(SessionRunHook):
         graph = tf.get_default_graph()
         if self._save_graph_def:
             tf.train.write_graph(graph.as_graph_def(add_shapes=True), self._folder, "graph.pbtxt")
+        # here and not in `begin`: later hooks may still have added nodes then
         add_graphs(self._writer, graph, self._found_saver())
         self._save(session, step)
         self._timer.update_last_triggered_step(step)
@@ -99,6 +101,7 @@ class CheckpointSaverHook(SessionRunHook):
         if not watching.computes_steps():
             return
         step = read_step(session, self._step)
+        # the last step may have been saved already
         if step != self._timer.last_triggered_step():
             self._save(session, step)
         for listener in self._listeners:
@@ -196,6 +199,7 @@ class SummarySaverHook(SessionRunHook):
         if not self._writer:
             return
         step = run_values.results["global_step"]
+        # the value fetched with the step may be older than the update in the same step
         if self._next_step is None or self._is_due:
             step = read_step(run_context.session, self._step)
         if self._next_step is None:

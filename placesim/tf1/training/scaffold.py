@@ -37,6 +37,7 @@ class Scaffold:
         copy_from_scaffold: Scaffold | None = None,
         local_init_feed_dict: object = None,
     ) -> None:
+        # the constructor's arguments by name; nothing else is in scope yet
         given = {name: value for name, value in locals().items() if name in _GIVEN}
         copied: Any = copy_from_scaffold
         if copied is not None:
@@ -56,6 +57,7 @@ class Scaffold:
         if self._saver is None:
             self._saver = saver_of_graph()
         self._saver.build()
+        # hooks of a running session could otherwise add nodes unnoticed
         tf.get_default_graph().finalize()
         tf.logging.info("Graph was finalized.")
         return self
@@ -138,6 +140,7 @@ def saver_of_graph() -> Any:
         )
     if found:
         return found[0]
+    # one file for each task, so that no task gathers the variables of all
     saver = tf.train.Saver(sharded=True, allow_empty=True)
     tf.add_to_collection(GraphKeys.SAVERS, saver)
     return saver

@@ -92,11 +92,13 @@ class Server:
             raise errors.InternalError(None, None, f'Job "{job}" was not defined in cluster')
         if index not in spec.task_indices(job):
             raise errors.InternalError(None, None, f'Task {index} was not defined in job "{job}"')
+        # port 0 asks for any free port
         port = int(spec.task_address(job, index).rpartition(":")[2] or 0) or next(_free_ports)
         self._target = f"{_SCHEME}localhost:{port}"
         if self._target in _running:
             raise errors.UnknownError(None, None, "Could not start gRPC server")
         _running.add(self._target)
+        # two clusters on free ports look alike, but are two
         cluster = next((known for known in _clusters if known.spec == spec and not _has_free_port(spec)), None)
         if cluster is None:
             cluster = _Cluster(spec)
@@ -170,6 +172,7 @@ def _definition(given: object, job_name: Any, task_index: object, protocol: obje
         found.cluster.CopyFrom(spec.as_cluster_def())
         found.job_name, found.task_index, found.protocol = job_name, task_index, protocol or "grpc"
     if config is not None:
+        # a given config adds to that of the ServerDef
         found.default_session_config.MergeFrom(config)
     return found
 

@@ -116,6 +116,7 @@ class HookedSession(_Layer):
             raise RuntimeError("Run called even after should_stop requested.")
         asked: dict[Any, Any] = {"caller": fetches}
         context = SessionRunContext(SessionRunArgs(fetches, feed_dict), session=self._inner)
+        # hooks may set options even if the caller has none
         options = message_class("RunOptions")() if options is None else options
         feeds = self._ask_hooks(context, asked, feed_dict, options)
         metadata = message_class("RunMetadata")() if run_metadata is None else run_metadata
@@ -155,6 +156,7 @@ def _check_feeds(first: FeedDict, second: FeedDict, message: str) -> None:
 
 def _join_options(options: Any, more: Any) -> None:
     for name in ("trace_level", "timeout_in_ms", "inter_op_thread_pool"):
+        # the larger of both: the higher level of tracing, the longer timeout
         setattr(options, name, max(getattr(options, name), getattr(more, name)))
     options.output_partition_graphs = options.output_partition_graphs or more.output_partition_graphs
 
@@ -167,6 +169,7 @@ class CoordinatedSession(_Layer):
         self._coord, self._patience_seconds = coord, patience_seconds
 
     def _wants_end(self) -> bool:
+        # asking whether to stop is where the exception of a thread reaches the caller
         self._coord.raise_requested_exception()
         return self._coord.should_stop()
 
@@ -190,6 +193,7 @@ class CoordinatedSession(_Layer):
             try:
                 self._coord.raise_requested_exception()
             except Exception as raised:
+                # a thread's error is the cause: the step only saw a closed queue
                 if raised is not error:
                     raise raised from None
             raise

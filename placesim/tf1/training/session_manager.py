@@ -67,6 +67,7 @@ class SessionManager:
                 session.run(init_op, feed_dict=init_feed_dict)
             if init_fn:
                 init_fn(session)
+        # local variables are in no checkpoint, so they are initialized after restoring too
         for check, what in ((self._run_local_init, "make model ready for local_init."), (self._readiness, "make model ready.")):
             missing = check(session)
             if missing is not None:
@@ -117,9 +118,11 @@ class SessionManager:
                 not_ready = self._readiness(session)
                 if not_ready is None:
                     return session
+            # try again at once with a new session
             if self._initialize_here(session):
                 continue
             session.close()
+            # TensorFlow gives up if the next wait would exceed the limit
             if limit - (time.monotonic() - began) < self._wait_secs:
                 raise errors.DeadlineExceededError(None, None, f"Session was not ready after waiting {int(limit)} secs.")
             tf.logging.info(
@@ -169,6 +172,7 @@ class SessionManager:
             waited += self._wait_secs
             state = tf.train.get_checkpoint_state(folder)
         saver.restore(session, state.model_checkpoint_path)
+        # so that old files count for `max_to_keep`
         saver.recover_last_checkpoints(state.all_model_checkpoint_paths)
         return session, True
 
@@ -195,6 +199,7 @@ def missing_of(ready_op: object, session: RunningSession, doubt: str) -> str | N
     try:
         found = run_own(session, ready_op, None)
     except errors.FailedPreconditionError as error:
+        # the report itself may read an uninitialized variable, which means not ready
         if "uninitialized" not in str(error):
             tf.logging.warning("%s : error %s", doubt, error)
             raise

@@ -45,6 +45,7 @@ class SecondOrStepTimer:
 
     def should_trigger_for_step(self, step: int) -> bool:
         """Whether to trigger at a step: always at the first step, never twice at the same step."""
+        # the first step always triggers: a run of any length leaves something behind
         if self._last_step is None:
             return True
         if self._last_step == step:
@@ -120,6 +121,7 @@ class LoggingTensorHook(SessionRunHook):
 
     def _log(self, values: Any) -> None:
         seconds = None if self._timer is None else self._timer.update_last_triggered_step(self._count)[0]
+        # as TensorFlow does: 0.0001 and not 1e-04
         with np.printoptions(suppress=True):
             if self._formatter:
                 tf.logging.info(self._formatter(values))
@@ -158,6 +160,7 @@ class StopAtStepHook(SessionRunHook):
     def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:
         """Request a stop at the last step; the step is read again, since the first read may precede its update."""
         assert self._last_step is not None
+        # another read costs a step, so it happens only near the end
         if run_values.results + 1 >= self._last_step and read_step(run_context.session, self._step) >= self._last_step:
             run_context.request_stop()
 

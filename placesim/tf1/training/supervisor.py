@@ -75,6 +75,7 @@ class Supervisor:
             self._logdir = logdir
             self._save_path = os.path.join(logdir, checkpoint_basename) if logdir else None
             if not is_chief:
+                # only the chief writes files
                 self._save_path = None
                 self._summary_writer: Any = None
                 self._check_devices()
@@ -85,6 +86,7 @@ class Supervisor:
             self._graph_added = False
         self._session_manager = session_manager or self._new_manager()
         self._session_manager.initializes_here(self._init_op)
+        # threads will use the graph from here on
         self._graph.finalize()
 
     def _given(self, value: TensorLike, collection: str, make: Callable[[], Any] | None) -> Any:
@@ -95,6 +97,7 @@ class Supervisor:
         if found:
             return found[0]
         made = make() if make is not None else None
+        # a global step is in its collection already
         if made is not None and collection != GraphKeys.GLOBAL_STEP:
             self._graph.add_to_collection(collection, made)
         return made
@@ -167,6 +170,7 @@ class Supervisor:
                 # A thread may wait for something that happens only when another thread ends.
                 self.stop(close_summary_writer=close_summary_writer)
             finally:
+                # the error of the block matters, not that of closing
                 with contextlib.suppress(Exception):
                     self._session.close()
 
@@ -179,6 +183,7 @@ class Supervisor:
         start_standard_services: bool = True,
     ) -> Any:
         """Session with a ready model, which the chief initializes or restores, and the others wait for."""
+        # a supervisor may manage several sessions, one after another
         self._coord.clear_stop()
         if self._summary_writer:
             self._summary_writer.reopen()
@@ -211,6 +216,7 @@ class Supervisor:
     def _write_graph(self) -> None:
         if self._logdir:
             tf.train.write_graph(self._graph.as_graph_def(add_shapes=True), self._logdir, "graph.pbtxt")
+        # each writer gets the graph once
         if self._summary_writer and not self._graph_added:
             add_graphs(self._summary_writer, self._graph, self._saver)
             self._graph_added = True

@@ -135,8 +135,10 @@ def capture_outer(
         if reader is None:
             return OuterVariable(outside, item)
         if item.kind == "resource":
+            # a body captures the handle of a resource variable, and reads the variable inside (12.2)
             inside = prefix if as_handle else prefix + "ReadVariableOp/"
             return item._replace(node=functions.capture(outside, TensorRef(item.node, 0), inside))
+        # a reference cannot enter a function, so the body gets the value that `v/read` gives (12.1)
         item = TensorRef(item.value, 0)
     outside.builder.operand(*item)
     if not reader:
@@ -242,6 +244,7 @@ class BodyEntries:
         if len(self._problems) > before or waits:
             raise self._refused(entry, bound, waits)
         cond = self._writer(tree, "cond", None, bound)
+        # the results of a body are found in it by the names of the loop variables
         body = self._writer(tree, "body", [(variables, key, key) for key in bound], bound)
         position = own_position(entry)
         results = self._built(

@@ -220,6 +220,7 @@ class FunctionEntries:
         """Return the function that a mapping under `functions` describes; None if it is invalid, after a report."""
         before = len(self._problems)
         arguments = self._arguments(tree)
+        # a FunctionDef needs the types of the results of functions that it calls
         called = {each: self._library[each] for each in find_called_names(tree.get("nodes")) if each in self._library}
         builder = _body_builder(self._registry, called, self._problems.file, self.last_number)
         builder.leaves_marks = self._leaves_marks

@@ -58,6 +58,7 @@ class Loops:
         if known is None or any(item is WRONG for item in new.items):
             raise EntryBreak
         self._references.forget(waits)
+        # the input from before the loop stands in for the one that does not exist yet, as in TensorFlow's Python
         node = add_resolved(self._builder, new, [item if isinstance(item, Operand) else known for item in new.items])
         for index, item in enumerate(new.items):
             if isinstance(item, UnresolvedName):

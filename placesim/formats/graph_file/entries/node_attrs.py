@@ -39,6 +39,7 @@ def _string(value: Any) -> str | bytes:
 
 
 def _float(value: Any) -> float:
+    # JSON has no such numbers
     if isinstance(value, str) and value in ("nan", "inf", "-inf"):
         return float(value)
     return number_value(value, "an attr")
@@ -199,7 +200,9 @@ class AttrReader:
         if definition is None:
             called = self._functions.get(op)
             typed = called is not None and any(name == arg.type_attr for arg in (*called.inputs, *called.outputs))
+            # the attrs of a call are the types that its function leaves open
             return AttrDef(name, "type") if typed else None
+        # TensorFlow keeps any attr that begins with an underscore
         if name in definition.attrs or name.startswith("_") or self._is_raw:
             return definition.attrs.get(name)
         known = tuple(definition.attrs)

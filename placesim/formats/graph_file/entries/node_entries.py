@@ -167,6 +167,7 @@ class NodeEntries:
         with ExitStack() as scopes:
             if "colocate_with" in entry:
                 enter_colocation(scopes, builder, references.colocated(entry, full, waits))
+            # like the result of a device function, a text is not merged with the devices of inner scopes (2.1.4)
             if is_device_text(device):
                 scopes.enter_context(builder.device(make_device_function(device["text"])))
                 device = ""
@@ -179,6 +180,7 @@ class NodeEntries:
             if attrs is None:
                 raise EntryBreak
             new = NewNode(op, full, inputs.items, attrs, inputs.controls, position, device)
+            # only a Merge may read a node further down: the back edge of a loop
             if op in MERGES and waits and all(any(wait is item for item in new.items) for wait in waits):
                 return self._loops.add_merge(new, waits)
             if waits or any(item is WRONG for item in new.items):
@@ -195,6 +197,7 @@ class NodeEntries:
         if all(item.__class__ is Operand for item in new.items):
             return add_resolved(builder, new, new.items)
         with ExitStack() as scopes:
+            # constants made for literals get the entry's device too, as inside a scope (2.3.5)
             if new.device != "":
                 scopes.enter_context(builder.device(new.device))
             return builder.add_named(new.op, new.full_name, new.items, new.attrs, new.controls, new.position).id

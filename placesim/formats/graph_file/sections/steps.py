@@ -131,7 +131,8 @@ class StepReader:
             return value
         if isinstance(value, dict) and not {"bytes", "tensor"} & set(value):
             return _made_value(value)
-        if isinstance(value, str) and self._is_of_numbers(name) and value.endswith((".npy", ".npz", ".csv", ".txt")):
+        is_file_name = isinstance(value, str) and value.endswith((".npy", ".npz", ".csv", ".txt"))
+        if is_file_name and self._dtype(name) not in (None, STRING):
             expected = f"expected {{file: {value.removeprefix('@')}}} to read that file"
             raise InvalidValue(f"wrong feed: got the string {spell(value)}, {expected}")
         value = literal(value)
@@ -141,9 +142,6 @@ class StepReader:
             return make_constant(value, self._dtype(name)).array
         except GraphBuildError as error:
             raise InvalidValue(error.message) from None
-
-    def _is_of_numbers(self, tensor: str) -> bool:
-        return self._dtype(tensor) not in (None, STRING)
 
     def _dtype(self, tensor: str) -> DataType | None:
         """Return the type of a tensor; None if there is no such tensor."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from placesim.ops.kernels.shapes import (
     Dims,
     ShapeContext,
     ShapeError,
+    infer_as_input,
     merge,
     merge_dim,
     replace_dim,
@@ -202,10 +204,6 @@ def _infer_roll(context: ShapeContext) -> Sequence[Dims]:
     return (dims,)
 
 
-def _infer_vector(context: ShapeContext) -> Sequence[Dims]:
-    return (with_rank(context.shapes[0], 1),)
-
-
 def reverse_memory(memory: KernelMemory) -> None:
     """Scalars are forwarded; all other tensors are copied, even along axes that are not reversed."""
     if not memory.inputs[0].dims:
@@ -217,5 +215,5 @@ TABLE: Table = {
     "ReverseV2": Kernel(reverse_v2, _infer_reverse_v2, memory=reverse_memory),
     "ReverseSequence": Kernel(reverse_sequence, _infer_reverse_sequence),
     "Roll": Kernel(roll, _infer_roll, traits=Trait.TAKES_OBJECTS),
-    "InvertPermutation": Kernel(invert_permutation, _infer_vector),
+    "InvertPermutation": Kernel(invert_permutation, partial(infer_as_input, index=0, rank=1)),
 }

@@ -15,7 +15,7 @@ from placesim.core.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.ops.kernels.kernel import Kernel, Table, Tensor, elements
 from placesim.ops.kernels.memory_rules import allocates
-from placesim.ops.kernels.shapes import Dims, ShapeContext, ShapeError, two_vectors, unknown_dims, with_rank
+from placesim.ops.kernels.shapes import Dims, ShapeContext, ShapeError, build_infer_fixed, unknown_dims, with_rank
 
 
 def first_appearances(keys: Tensor) -> tuple[Tensor, Tensor]:
@@ -149,5 +149,5 @@ TABLE: Table = {
     "UniqueWithCountsV2": Kernel(
         partial(unique, outputs=3, has_axis=True), _infer_unique_with_counts_v2, memory=allocates(1, 0, 2)
     ),
-    "ListDiff": Kernel(list_difference, two_vectors),
+    "ListDiff": Kernel(list_difference, build_infer_fixed((1, 1), (-1,), (-1,))),
 }

@@ -13,7 +13,7 @@ from placesim.ops.kernels.data.values import as_dataset
 from placesim.ops.kernels.kernel import Kernel, KernelContext, Table
 from placesim.ops.kernels.partial_shapes import is_compatible
 from placesim.ops.kernels.resources.table_initialization import find_initializable
-from placesim.ops.kernels.shapes import Dims, ShapeContext, format_dims, with_rank
+from placesim.ops.kernels.shapes import build_infer_fixed, format_dims
 
 
 def initialize_from_dataset(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
@@ -40,10 +40,4 @@ def _scalar(value: Any) -> Any:
     return value.item() if isinstance(value, np.ndarray | np.generic) else value
 
 
-def _infer_initialize(context: ShapeContext) -> Sequence[Dims]:
-    with_rank(context.shapes[0], 0)
-    with_rank(context.shapes[1], 0)
-    return ()
-
-
-TABLE: Table = {"InitializeTableFromDataset": Kernel(initialize_from_dataset, _infer_initialize, needs_context=True)}
+TABLE: Table = {"InitializeTableFromDataset": Kernel(initialize_from_dataset, build_infer_fixed((0, 0)), needs_context=True)}

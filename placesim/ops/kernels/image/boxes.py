@@ -21,6 +21,7 @@ from placesim.ops.kernels.shapes import (
     ShapeContext,
     ShapeError,
     format_dims,
+    infer_as_input,
     infer_from_sizes,
     merge_dim,
     with_rank,
@@ -335,10 +336,6 @@ def _infer_crops(context: ShapeContext) -> tuple[Dims]:
     return ((count, *infer_size(context, 3), image[3]),)
 
 
-def _infer_crops_grad_boxes(context: ShapeContext) -> tuple[Dims]:
-    return (context.shapes[2],)
-
-
 def _infer_outlines(context: ShapeContext) -> tuple[Dims]:
     images = with_rank(context.shapes[0], 4)
     if images[3] >= 0 and images[3] not in (1, 3, 4):
@@ -360,7 +357,7 @@ def _crop_flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs) -
 TABLE: Table = {
     "CropAndResize": Kernel(compute_crops, _infer_crops, _crop_flops),
     "CropAndResizeGradImage": Kernel(compute_crops_grad_image, partial(infer_from_sizes, index=3, rank=4), per_element(0, 9)),
-    "CropAndResizeGradBoxes": Kernel(compute_crops_grad_boxes, _infer_crops_grad_boxes, per_element(0, 9)),
+    "CropAndResizeGradBoxes": Kernel(compute_crops_grad_boxes, partial(infer_as_input, index=2), per_element(0, 9)),
     "DrawBoundingBoxes": Kernel(compute_outlines, _infer_outlines),
     "DrawBoundingBoxesV2": Kernel(compute_outlines, _infer_colored_outlines),
 }

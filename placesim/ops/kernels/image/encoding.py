@@ -21,7 +21,15 @@ from placesim.core.errors import InternalError, InvalidArgumentError, Unimplemen
 from placesim.ops.attributes import Attrs
 from placesim.ops.kernels.kernel import Kernel, Table, Tensor
 from placesim.ops.kernels.shape_operands import shape_text
-from placesim.ops.kernels.shapes import Dims, ShapeContext, ShapeError, scalar, with_rank, with_rank_at_least, with_value
+from placesim.ops.kernels.shapes import (
+    Dims,
+    ShapeContext,
+    ShapeError,
+    build_infer_fixed,
+    with_rank,
+    with_rank_at_least,
+    with_value,
+)
 from placesim.ops.kernels.string_tensors import flat_strings, raw, string_array
 from placesim.ops.process.memory_limit import AllocationRefusal, current_memory
 
@@ -358,19 +366,9 @@ def _infer_cropped(context: ShapeContext) -> Sequence[Dims]:
     return ((rows, columns, context.attrs["channels"] or -1),)
 
 
-def _infer_jpeg_shape(context: ShapeContext) -> Sequence[Dims]:
-    with_rank(context.shapes[0], 0)
-    return ((3,),)
-
-
 def _infer_png_files(context: ShapeContext) -> Sequence[Dims]:
     dims = with_rank_at_least(context.shapes[0], 3)
     return (None if dims is None else dims[:-3],)
-
-
-def _infer_jpeg_file(context: ShapeContext) -> Sequence[Dims]:
-    with_rank(context.shapes[0], 3)
-    return scalar(context)
 
 
 TABLE: Table = {
@@ -378,8 +376,8 @@ TABLE: Table = {
     "DecodeJpeg": Kernel(decode, _infer_decoded),
     "DecodeImage": Kernel(decode, _infer_decoded),
     "DecodeAndCropJpeg": Kernel(decode_and_crop, _infer_cropped),
-    "ExtractJpegShape": Kernel(tell_jpeg_shape, _infer_jpeg_shape),
+    "ExtractJpegShape": Kernel(tell_jpeg_shape, build_infer_fixed((0,), (3,))),
     "EncodePng": Kernel(encode_png, _infer_png_files),
-    "EncodeJpeg": Kernel(encode_jpeg, _infer_jpeg_file),
-    "EncodeJpegVariableQuality": Kernel(encode_jpeg_of_quality, _infer_jpeg_file),
+    "EncodeJpeg": Kernel(encode_jpeg, build_infer_fixed((3,), ())),
+    "EncodeJpegVariableQuality": Kernel(encode_jpeg_of_quality, build_infer_fixed((3, None), ())),
 }

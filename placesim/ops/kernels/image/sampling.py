@@ -36,10 +36,6 @@ def _box(x: Tensor) -> Tensor:
     return np.where(x < 0.5, 1, np.where(x == 0.5, 0.5, 0))
 
 
-def _triangle(x: Tensor) -> Tensor:
-    return np.where(x < 1, 1 - x, 0)
-
-
 def _keys_cubic(x: Tensor) -> Tensor:
     far = ((-0.5 * x + 2.5) * x - 4) * x + 2
     near = (1.5 * x - 2.5) * x * x + 1
@@ -59,7 +55,7 @@ SAMPLING_KERNELS: dict[str, tuple[SamplingKernel, float]] = {
     "lanczos5": (partial(_lanczos, 5.0), 5.0),
     "gaussian": (_gaussian, GAUSSIAN_RADIUS),
     "box": (_box, 1.0),
-    "triangle": (_triangle, 1.0),
+    "triangle": (lambda x: np.where(x < 1, 1 - x, 0), 1.0),
     "keyscubic": (_keys_cubic, 2.0),
     "mitchellcubic": (_mitchell_cubic, 2.0),
 }

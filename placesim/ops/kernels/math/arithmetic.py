@@ -74,10 +74,6 @@ def _floored_remainder(x: Tensor, y: Tensor) -> Any:
     return np.where((remainder != 0) & ((y < 0) != (remainder < 0)), remainder + y, remainder)
 
 
-def _truncated_real_quotient(x: Tensor, y: Tensor) -> Any:
-    return np.trunc(np.divide(x, y))
-
-
 def _checked(on_integers: Division, on_reals: Division) -> Division:
     """Return a division of integers or reals that raises InvalidArgumentError for an integer divisor of zero."""
 
@@ -273,7 +269,7 @@ TABLE: Table = {
     "Div": binary(_checked(truncated_quotient, divide), Passes(divided=1)),
     "RealDiv": binary(divide, Passes(divided=1)),
     "FloorDiv": binary(_checked(np.floor_divide, _floored_quotient), Passes(divided=3)),
-    "TruncateDiv": binary(_unchecked(truncated_quotient, _truncated_real_quotient), Passes(divided=3)),
+    "TruncateDiv": binary(_unchecked(truncated_quotient, lambda x, y: np.trunc(np.divide(x, y))), Passes(divided=3)),
     "DivNoNan": binary(divide_or_zero, Passes(divided=1)),
     "Mod": binary(_checked(np.fmod, np.fmod), Passes(divided=3)),
     "FloorMod": binary(_checked(np.remainder, widened(_floored_remainder)), Passes(divided=3)),

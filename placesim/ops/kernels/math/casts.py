@@ -50,7 +50,7 @@ def cast(x: Tensor, target: np.dtype[Any]) -> Tensor:
         x = x.real
     if target.kind == "b":
         return np.asarray(x != 0)
-    if _is_small_integer(target):
+    if target.name in ("int4", "uint4", "int2", "uint2"):
         return np.asarray(cast(x, np.dtype(np.int8))).astype(target)
     if target.kind in "iu" and is_floating(x.dtype):
         whole = truncate_to_integer(x, target)
@@ -58,10 +58,6 @@ def cast(x: Tensor, target: np.dtype[Any]) -> Tensor:
     if is_floating(target) and target.itemsize <= 2 and x.dtype.itemsize > 2:  # C++ converts by way of float
         return x.astype(np.float32).astype(target)
     return x.astype(target)
-
-
-def _is_small_integer(dtype: np.dtype[Any]) -> bool:
-    return dtype.name in ("int4", "uint4", "int2", "uint2")
 
 
 def truncate_to_integer(x: Tensor, target: np.dtype[Any]) -> Tensor:

@@ -77,14 +77,6 @@ def _complex_from_parts(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]
 # --- gradients, from a function's output `y` and its gradient `dy` --------------------------------------------------
 
 
-def _tanh_gradient(y: Tensor, dy: Tensor) -> Any:
-    return dy * (1 - y * y)
-
-
-def _sigmoid_gradient(y: Tensor, dy: Tensor) -> Any:
-    return dy * (1 - y) * y
-
-
 def _root_gradient(y: Tensor, dy: Tensor) -> Any:
     # a gradient of zero stays zero, even if y is 0 and the quotient NaN
     return choose(dy == 0, dy, dy / 2 / np.conj(y))
@@ -166,8 +158,8 @@ TABLE: Table = {
     "Conj": unary(np.conj),
     "ComplexAbs": Kernel(_complex_abs, unchanged, one_per_output),
     "Complex": Kernel(_complex_from_parts, broadcasted),
-    "TanhGrad": gradient(_tanh_gradient, Passes(plain=3)),
-    "SigmoidGrad": gradient(_sigmoid_gradient, Passes(plain=3)),
+    "TanhGrad": gradient(lambda y, dy: dy * (1 - y * y), Passes(plain=3)),
+    "SigmoidGrad": gradient(lambda y, dy: dy * (1 - y) * y, Passes(plain=3)),
     "SqrtGrad": gradient(_root_gradient),
     "RsqrtGrad": gradient(_reciprocal_root_gradient),
     "ReciprocalGrad": gradient(_reciprocal_gradient),

@@ -51,10 +51,6 @@ def _running_sum(x: Tensor) -> Tensor:
     return np.add.accumulate(x, 0, dtype=x.dtype)
 
 
-def _running_product(x: Tensor) -> Tensor:
-    return np.multiply.accumulate(x, 0, dtype=x.dtype)
-
-
 def _running_log_sum(x: Tensor) -> Tensor:
     """Return the logarithm of the running sum of exponentials."""
     wide = x.astype(wide_dtype(x.dtype))
@@ -77,6 +73,6 @@ def _log_sum(running: Tensor, x: Tensor) -> Any:
 
 TABLE: Table = {
     "Cumsum": scan(_running_sum, identity=0),
-    "Cumprod": scan(_running_product, identity=1),
+    "Cumprod": scan(lambda x: np.multiply.accumulate(x, 0, dtype=x.dtype), identity=1),
     "CumulativeLogsumexp": scan(_running_log_sum, identity=-np.inf),
 }

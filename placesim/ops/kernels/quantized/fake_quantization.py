@@ -162,10 +162,6 @@ def _build_quantize_gradient(rank: int) -> Callable[[Sequence[Tensor], Attrs], S
 # --- shape functions ------------------------------------------------------------------------------------------------
 
 
-def _last_dim(dims: Dims) -> Dims:
-    return (-1,) if dims is None else dims[-1:]
-
-
 def _infer_channels(context: ShapeContext) -> Sequence[Dims]:
     value = with_rank_at_least(context.shapes[0], 1)
     bounds = [with_rank(dims, 1) for dims in context.shapes[1:]]
@@ -184,7 +180,7 @@ def _infer_channels_gradient(context: ShapeContext) -> Sequence[Dims]:
     # only this shape function has a limit of rank 4
     value = with_rank_at_most(with_rank_at_least(context.shapes[0], 1), 4)
     value = merge(value, context.shapes[1])
-    bound = merge(with_rank(context.shapes[2], 1), _last_dim(value))
+    bound = merge(with_rank(context.shapes[2], 1), (-1,) if value is None else value[-1:])
     bound = merge(context.shapes[3], bound)
     return value, bound, bound
 

@@ -25,7 +25,14 @@ from placesim.ops.kernels.random.shapes import (
     scalar_input,
 )
 from placesim.ops.kernels.shape_operands import shape_text
-from placesim.ops.kernels.shapes import Dims, ShapeContext, check_scalars, vector_shape_value, with_rank, with_rank_at_most
+from placesim.ops.kernels.shapes import (
+    Dims,
+    ShapeContext,
+    build_infer_fixed,
+    vector_shape_value,
+    with_rank,
+    with_rank_at_most,
+)
 
 STATE_SIZE = 3
 
@@ -165,16 +172,6 @@ def _infer_binomial(context: ShapeContext) -> Sequence[Dims]:
     return (vector_shape_value(context, 2),)
 
 
-def _infer_skip(context: ShapeContext) -> Sequence[Dims]:
-    check_scalars(context)
-    return ()
-
-
-def _infer_read_and_skip(context: ShapeContext) -> Sequence[Dims]:
-    _infer_skip(context)
-    return ((STATE_SIZE,),)
-
-
 TABLE: Table = {
     "StatefulUniform": _drawing(lambda parameters: uniform),
     "StatefulStandardNormalV2": _drawing(lambda parameters: normal),
@@ -183,6 +180,6 @@ TABLE: Table = {
     "StatefulUniformInt": _drawing(integers_within),
     "StatefulStandardNormal": Kernel(tagged_normal, build_infer_spelled(1), one_per_output, needs_context=True),
     "StatefulRandomBinomial": Kernel(binomial, _infer_binomial, one_per_output, needs_context=True),
-    "RngSkip": Kernel(skip, _infer_skip, needs_context=True),
-    "RngReadAndSkip": Kernel(read_and_skip, _infer_read_and_skip, needs_context=True),
+    "RngSkip": Kernel(skip, build_infer_fixed((0, 0, 0)), needs_context=True),
+    "RngReadAndSkip": Kernel(read_and_skip, build_infer_fixed((0, 0, 0), (STATE_SIZE,)), needs_context=True),
 }

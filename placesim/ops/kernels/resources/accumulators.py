@@ -20,7 +20,7 @@ from placesim.ops.kernels.kernel import KernelContext, KernelWait, Table, Tensor
 from placesim.ops.kernels.named_resources import build_finder, check_signature, infer_two_strings, makers, name_resource, users
 from placesim.ops.kernels.partial_shapes import is_compatible, show_partial
 from placesim.ops.kernels.shape_operands import shape_text
-from placesim.ops.kernels.shapes import Dims, ShapeContext, scalar, with_rank
+from placesim.ops.kernels.shapes import Dims, build_infer_fixed, scalar
 
 RESOURCE_TYPE = "N10tensorflow26ConditionalAccumulatorBaseE"
 
@@ -199,22 +199,15 @@ def set_global_step(inputs: Sequence[Any], attrs: Attrs, context: KernelContext)
 # --- shape functions ------------------------------------------------------------------------------------------------
 
 
-def infer_given(context: ShapeContext) -> Sequence[Dims]:
-    """Static shapes of an op without outputs, whose second input is a scalar step."""
-    with_rank(context.shapes[1], 0)
-    return ()
-
-
-def _infer_taken(context: ShapeContext) -> Sequence[Dims]:
-    with_rank(context.shapes[1], 0)
-    return (None,)
-
+infer_given = build_infer_fixed((None, 0))
+"""The shape function of an op without outputs, whose second input is a scalar step."""
+_INFER_TAKEN = build_infer_fixed((None, 0), None)
 
 TABLE: Table = {
     **makers("ConditionalAccumulator", "ResourceConditionalAccumulator", build_maker(DenseGradients), infer_two_strings),
     **users("AccumulatorApplyGradient", "ResourceAccumulatorApplyGradient", apply_gradient, infer_given, infer_given),
     **users(
-        "AccumulatorTakeGradient", "ResourceAccumulatorTakeGradient", take_gradient, _infer_taken, _infer_taken, may_wait=True
+        "AccumulatorTakeGradient", "ResourceAccumulatorTakeGradient", take_gradient, _INFER_TAKEN, _INFER_TAKEN, may_wait=True
     ),
     **users("AccumulatorNumAccumulated", "ResourceAccumulatorNumAccumulated", count_gradients, scalar, scalar),
     **users("AccumulatorSetGlobalStep", "ResourceAccumulatorSetGlobalStep", set_global_step, infer_given, infer_given),

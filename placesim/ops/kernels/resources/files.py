@@ -13,7 +13,7 @@ from placesim.ops.attributes import Attrs
 from placesim.ops.kernels.kernel import Kernel, KernelContext, Table
 from placesim.ops.kernels.resources.file_access import file_name, matching_paths, read_bytes, write_bytes
 from placesim.ops.kernels.shape_operands import shape_text
-from placesim.ops.kernels.shapes import Dims, ShapeContext, with_rank, with_rank_at_most
+from placesim.ops.kernels.shapes import Dims, ShapeContext, build_infer_fixed, with_rank_at_most
 from placesim.ops.kernels.string_tensors import flat_strings, string_array
 
 
@@ -49,28 +49,13 @@ def find_files(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> S
 # --- shape functions ------------------------------------------------------------------------------------------------
 
 
-def _check_scalars(context: ShapeContext) -> None:
-    for dims in context.shapes:
-        with_rank(dims, 0)
-
-
-def _infer_contents(context: ShapeContext) -> Sequence[Dims]:
-    _check_scalars(context)
-    return ((),)
-
-
-def _infer_write(context: ShapeContext) -> Sequence[Dims]:
-    _check_scalars(context)
-    return ()
-
-
 def _infer_names(context: ShapeContext) -> Sequence[Dims]:
     with_rank_at_most(context.shapes[0], 1)
     return ((-1,),)
 
 
 TABLE: Table = {
-    "ReadFile": Kernel(read_file, _infer_contents, needs_context=True),
-    "WriteFile": Kernel(write_file, _infer_write, needs_context=True),
+    "ReadFile": Kernel(read_file, build_infer_fixed((0,), ()), needs_context=True),
+    "WriteFile": Kernel(write_file, build_infer_fixed((0, 0)), needs_context=True),
     "MatchingFiles": Kernel(find_files, _infer_names, needs_context=True),
 }

@@ -32,6 +32,7 @@ from placesim.ops.kernels.shapes import (
     Dims,
     HandleShape,
     ShapeContext,
+    build_infer_fixed,
     concatenate,
     format_dims,
     merge_dim,
@@ -223,21 +224,6 @@ def _infer_export_by_strings(context: ShapeContext) -> Sequence[Dims]:
     return (-1,), None
 
 
-def _infer_export(context: ShapeContext) -> Sequence[Dims]:
-    check_scalar_handle(context)
-    return None, None
-
-
-def _infer_size(context: ShapeContext) -> Sequence[Dims]:
-    check_scalar_handle(context)
-    return ((),)
-
-
-def _infer_insert(context: ShapeContext) -> Sequence[Dims]:
-    check_scalar_handle(context)
-    return ()
-
-
 def _infer_remove(context: ShapeContext) -> Sequence[Dims]:
     check_scalar_handle(context)
     with_rank_at_least(context.shapes[1], 1)
@@ -271,9 +257,9 @@ TABLE: KernelTable = {
         partial(make_anonymous_table, make=_dense), _infer_dense_handle, needs_context=True
     ),
     **users("LookupTableFind", "LookupTableFindV2", find, _infer_find_by_strings, _infer_find),
-    **users("LookupTableInsert", "LookupTableInsertV2", insert, infer_takes_two_strings, _infer_insert),
+    **users("LookupTableInsert", "LookupTableInsertV2", insert, infer_takes_two_strings, build_infer_fixed((0, None, None))),
     "LookupTableRemoveV2": Kernel(remove, _infer_remove, needs_context=True),
     **users("LookupTableImport", "LookupTableImportV2", import_pairs, infer_takes_two_strings, _infer_import),
-    **users("LookupTableExport", "LookupTableExportV2", export, _infer_export_by_strings, _infer_export),
-    **users("LookupTableSize", "LookupTableSizeV2", tell_size, infer_scalar_of_two_strings, _infer_size),
+    **users("LookupTableExport", "LookupTableExportV2", export, _infer_export_by_strings, build_infer_fixed((0,), None, None)),
+    **users("LookupTableSize", "LookupTableSizeV2", tell_size, infer_scalar_of_two_strings, build_infer_fixed((0,), ())),
 }

@@ -17,7 +17,7 @@ from placesim.ops.kernels.kernel import Kernel, KernelContext, Table, Tensor
 from placesim.ops.kernels.named_resources import both_forms, check_signature, infer_two_strings
 from placesim.ops.kernels.resources.accumulators import await_gradients, build_maker, find_accumulator, give, infer_given
 from placesim.ops.kernels.shape_operands import shape_text
-from placesim.ops.kernels.shapes import Dims, ShapeContext, with_rank
+from placesim.ops.kernels.shapes import Dims, build_infer_fixed
 from placesim.ops.kernels.sparse.tensors import walk_together
 
 
@@ -124,13 +124,10 @@ def take_gradient(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -
     return await_gradients(accumulator, inputs, context)
 
 
-def _infer_taken(context: ShapeContext) -> Sequence[Dims]:
-    with_rank(context.shapes[1], 0)
-    return (None,) * 3
-
-
 TABLE: Table = {
     "SparseConditionalAccumulator": Kernel(both_forms(build_maker(SparseGradients))[0], infer_two_strings, needs_context=True),
     "SparseAccumulatorApplyGradient": Kernel(apply_gradient, infer_given, needs_context=True),
-    "SparseAccumulatorTakeGradient": Kernel(take_gradient, _infer_taken, needs_context=True, may_wait=True),
+    "SparseAccumulatorTakeGradient": Kernel(
+        take_gradient, build_infer_fixed((None, 0), None, None, None), needs_context=True, may_wait=True
+    ),
 }

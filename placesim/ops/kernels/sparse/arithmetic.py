@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from placesim.ops.attributes import Attrs
 from placesim.ops.kernels.integers import truncated_quotient
 from placesim.ops.kernels.kernel import Kernel, Table, Tensor, elements, per_element
 from placesim.ops.kernels.memory_rules import KernelMemory, item_size
-from placesim.ops.kernels.shapes import Dims, ShapeContext, format_dims, merge_dim, with_rank
+from placesim.ops.kernels.shapes import Dims, ShapeContext, build_infer_fixed, format_dims, infer_as_input, merge_dim, with_rank
 from placesim.ops.kernels.sparse.tensors import (
     check_parts,
     check_rank,
@@ -137,7 +138,7 @@ def _build_combine_sparse(function: Callable[[Tensor, Tensor], Tensor]) -> Kerne
         rows, in_a, in_b = merge_rows(a_indices, b_indices)
         return rows, function(gather_or_zero(a_values, in_a), gather_or_zero(b_values, in_b))
 
-    return Kernel(compute, _infer_combine_sparse, per_element(1))
+    return Kernel(compute, build_infer_fixed((2, 1, 1) * 2, (-1, -1), (-1,)), per_element(1))
 
 
 def add_to_dense(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
@@ -325,16 +326,6 @@ def softmax_sparse(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 # --- shape functions ------------------------------------------------------------------------------------------------
 
 
-def _infer_combine_sparse(context: ShapeContext) -> Sequence[Dims]:
-    for dims, rank in zip(context.shapes, (2, 1, 1) * 2, strict=True):
-        with_rank(dims, rank)
-    return (-1, -1), (-1,)
-
-
-def _infer_dense_operand(context: ShapeContext) -> Sequence[Dims]:
-    return (context.shapes[3],)
-
-
 def _infer_multiply_with_dense(context: ShapeContext) -> Sequence[Dims]:
     part_dims(context)
     a = with_rank(context.shape_value(2), 2)
@@ -410,7 +401,7 @@ TABLE: Table = {
     "SparseSoftmax": Kernel(softmax_sparse, _infer_softmax, per_element(1, 3), memory=softmax_sparse_memory),
     "SparseSparseMaximum": _build_combine_sparse(np.maximum),
     "SparseSparseMinimum": _build_combine_sparse(np.minimum),
-    "SparseTensorDenseAdd": Kernel(add_to_dense, _infer_dense_operand, per_element(1)),
+    "SparseTensorDenseAdd": Kernel(add_to_dense, partial(infer_as_input, index=3), per_element(1)),
     "SparseTensorDenseMatMul": Kernel(
         multiply_with_dense, _infer_multiply_with_dense, _multiply_with_dense_flops, memory=multiply_with_dense_memory
     ),

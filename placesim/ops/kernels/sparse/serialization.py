@@ -13,8 +13,8 @@ from placesim.core.tensor_fields import serialise_tensor
 from placesim.ops.attributes import Attrs
 from placesim.ops.kernels.kernel import Kernel, Table, Tensor
 from placesim.ops.kernels.memory_rules import leaves_untracked
-from placesim.ops.kernels.shapes import Dims, ShapeContext, format_dims
-from placesim.ops.kernels.sparse.tensors import check_indices, check_rank, make_sparse_tensor, part_dims
+from placesim.ops.kernels.shapes import build_infer_fixed, format_dims
+from placesim.ops.kernels.sparse.tensors import check_indices, check_rank, make_sparse_tensor
 from placesim.ops.process.memory_limit import check_elements, check_room
 
 
@@ -92,23 +92,9 @@ def _pack(rows: Sequence[Sequence[bytes | Tensor]]) -> Tensor:
     return packed
 
 
-def _infer_serialize(context: ShapeContext) -> Sequence[Dims]:
-    part_dims(context)
-    return ((3,),)
-
-
-def _infer_serialize_many(context: ShapeContext) -> Sequence[Dims]:
-    part_dims(context)
-    return ((-1, 3),)
-
-
-def _infer_deserialize(context: ShapeContext) -> Sequence[Dims]:
-    return (-1, -1), (-1,), (-1,)
-
-
 TABLE: Table = {
-    "DeserializeSparse": Kernel(deserialize, _infer_deserialize),
-    "SerializeManySparse": Kernel(serialize_many, _infer_serialize_many),
+    "DeserializeSparse": Kernel(deserialize, build_infer_fixed((None,), (-1, -1), (-1,), (-1,))),
+    "SerializeManySparse": Kernel(serialize_many, build_infer_fixed((2, 1, 1), (-1, 3))),
     # unlike SerializeManySparse it does not use the device's allocator
-    "SerializeSparse": Kernel(serialize, _infer_serialize, memory=leaves_untracked(0)),
+    "SerializeSparse": Kernel(serialize, build_infer_fixed((2, 1, 1), (3,)), memory=leaves_untracked(0)),
 }

@@ -21,7 +21,16 @@ from placesim.ops.attributes import Attrs
 from placesim.ops.kernels.file_errors import file_error
 from placesim.ops.kernels.kernel import Kernel, KernelContext, Table, Tensor
 from placesim.ops.kernels.shape_operands import shape_text
-from placesim.ops.kernels.shapes import Dims, ShapeContext, ShapeError, format_dims, merge, with_rank, with_value
+from placesim.ops.kernels.shapes import (
+    Dims,
+    ShapeContext,
+    ShapeError,
+    build_infer_fixed,
+    format_dims,
+    merge,
+    with_rank,
+    with_value,
+)
 from placesim.ops.kernels.string_tensors import flat_strings
 
 
@@ -173,14 +182,8 @@ def _spec_shape(text: str) -> Dims:
         raise ShapeError(error.message) from None
 
 
-def _infer_merged(context: ShapeContext) -> Sequence[Dims]:
-    with_rank(context.shapes[0], 1)
-    with_rank(context.shapes[1], 0)
-    return ()
-
-
 TABLE: Table = {
     "SaveV2": Kernel(save, _infer_saved, needs_context=True),
     "RestoreV2": Kernel(restore, _infer_restored, needs_context=True),
-    "MergeV2Checkpoints": Kernel(merge_checkpoints, _infer_merged, needs_context=True),
+    "MergeV2Checkpoints": Kernel(merge_checkpoints, build_infer_fixed((1, 0)), needs_context=True),
 }

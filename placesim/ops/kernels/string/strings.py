@@ -20,7 +20,7 @@ from placesim.ops.kernels.shapes import (
     ShapeContext,
     ShapeError,
     broadcast,
-    check_scalars,
+    build_infer_fixed,
     format_dims,
     merge,
     rank_of,
@@ -263,11 +263,6 @@ def infer_substring(context: ShapeContext) -> Sequence[Dims]:
     return (broadcast(value, position),)
 
 
-def _infer_sharded(context: ShapeContext) -> Sequence[Dims]:
-    check_scalars(context)
-    return ((),)
-
-
 # --- memory ---------------------------------------------------------------------------------------------------------
 
 
@@ -289,6 +284,6 @@ TABLE: Table = {
     "StringUpper": Kernel(change_case(bytes.upper, str.upper), unchanged),
     "StringStrip": Kernel(strip, unchanged),
     "Substr": Kernel(substring, infer_substring, memory=substring_memory),
-    "ShardedFilename": Kernel(sharded_filename, _infer_sharded),
-    "ShardedFilespec": Kernel(sharded_filespec, _infer_sharded),
+    "ShardedFilename": Kernel(sharded_filename, build_infer_fixed((0, 0, 0), ())),
+    "ShardedFilespec": Kernel(sharded_filespec, build_infer_fixed((0, 0), ())),
 }

@@ -41,6 +41,7 @@ def _tile(op: Operation, grad: Tensor) -> list[Any]:
     input_shape = tf.shape(x, out_type=multiples.dtype)
     # [m0, s0, m1, s1, ...]: every other dimension is a repetition, and is summed.
     split_shape = tf.reshape(tf.transpose(tf.stack([multiples, input_shape])), [-1])
+    # the even positions are the repetitions
     repetitions = tf.range(0, tf.size(split_shape), 2)
     if isinstance(grad, IndexedSlices):
         rows = tf.cast(input_shape[0], grad.indices.dtype)
@@ -86,6 +87,7 @@ def _known(tensor: Tensor) -> Any:
 
 def _strided_slice(op: Operation, grad: Tensor) -> list[Any]:
     x, begin, end, strides = op.inputs
+    # StridedSliceGrad wants shape and bounds of one type
     shape = tf.shape(x, out_type=begin.dtype)
     # Constant bounds become new constants beside the gradient, instead of tensors read from the forward pass.
     bounds = [_known(tensor) for tensor in (shape, begin, end, strides)]
@@ -236,6 +238,7 @@ def _scatter_extreme(op: Operation, grad: Tensor) -> list[Any]:
     output = op.outputs[0]
     of_x = tf.cast(tf.equal(x, output), x.dtype)
     of_updates = tf.cast(tf.equal(updates, tf.gather_nd(output, indices)), x.dtype)
+    # equal values share the gradient
     counts = of_x + tf.scatter_nd(indices, of_updates, tf.shape(x))
     x_grad = grad * of_x / counts
     return [x_grad, None, tf.gather_nd(grad / counts, indices) * of_updates]

@@ -21,6 +21,7 @@ def _conjugates(op: Operation) -> tuple[Any, Any]:
 
 def _add(op: Operation, grad: Tensor) -> list[Any]:
     x, y = op.inputs
+    # equal shapes need no sums, which saves several nodes
     return [grad, grad] if same_static_shapes(x, y, grad) else reduced(x, y, grad, grad)
 
 
@@ -90,6 +91,7 @@ def _chosen(compare: Callable[[Any, Any], Any]) -> GradientFunction:
 
 def _squared_difference(op: Operation, grad: Tensor) -> list[Any]:
     x, y = op.inputs
+    # the factor is computed late, so that its memory is not held during the forward pass
     with control_dependencies([grad]):
         x_grad = tf.scalar_mul(2.0, grad) * (x - y)
     negated = -x_grad
@@ -204,6 +206,7 @@ GRADIENTS: dict[str, GradientFunction] = {
     "Cross": _cross,
     "Div": _quotient(tf.divide),
     "DivNoNan": _quotient(tf.div_no_nan),
+    # constant almost everywhere
     "FloorDiv": lambda op, grad: [None, None],
     "FloorMod": _remainder,
     "Igamma": _IGAMMA,

@@ -39,6 +39,7 @@ class _BranchGradient(FunctionGraph):
 
     def capture(self, tensor: Tensor, name: str | None = None) -> Tensor:
         forward = self.forward
+        # arguments and results of the branch are tensors outside it, which the gradient reads directly
         if tensor.graph is not forward or tensor in forward.inputs or tensor in forward.outputs:
             return super().capture(tensor, name)
         found = self._inside.get(tensor)
@@ -47,6 +48,7 @@ class _BranchGradient(FunctionGraph):
         return found
 
     def _brought_in(self, tensor: Tensor, name: str | None) -> Tensor:
+        # a constant is made again: no optional, and no further output of the forward op
         if tensor.op.type == "Const":
             return constant(tensor.op.node.attrs["value"].array, tensor.dtype)
         if tensor.dtype.name == "resource":

@@ -64,6 +64,7 @@ def call_gradient(called: CalledFunction, op: Operation, *grads: Any) -> list[An
     extend_op(op, attrs, known[count:])
     for slot, tensor in enumerate(known):
         op.graph.shapes.settle(op.node.id, tensor.sizes, slot)
+    # reversed, so that a tensor that is returned twice is read at its first output
     after = {tensor: op.outputs[i] for i, tensor in reversed(list(enumerate(known)))}
     captures = [after.get(tensor, tensor) for tensor in back.captures]
     concrete = type(called)(back)

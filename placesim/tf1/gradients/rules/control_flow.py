@@ -79,6 +79,7 @@ def _switch(op: Operation, *grads: object) -> list[Any]:
         state.switches[op] = found = gen("Merge")([grads[0], grads[0]], name="b_switch")[0]
         return [found, None]
     if isinstance(context, CondContext):
+        # a Merge with a missing input would wait forever
         if grads[1 - context.branch] is None:
             if op.inputs[0].dtype.base_dtype.name == "resource":
                 return [gen("Merge")([grads[context.branch]] * 2, name="cond_resource_grad")[0], None]
@@ -116,6 +117,7 @@ def _exit(op: Any, grad: Tensor) -> Any:
     if not loop.back_prop:
         return None
     if op._control_flow_context.grad_state is not None:
+        # TensorFlow's limit for loops of version 1
         raise TypeError("Second-order gradient for while loops not supported.")
     parts = [grad] if not isinstance(grad, IndexedSlices) else [grad.values, grad.indices, grad.dense_shape]
     loop.known.update(part for part in parts if part is not None)
@@ -137,6 +139,7 @@ def _enter(op: Operation, grad: Tensor) -> Any:
     loop = _grad_loop()
     if loop is None or not getattr(loop, "back_prop", True) or getattr(loop, "grad_state", None) is None:
         return grad
+    # an invariant was read in each iteration, so its gradient is the sum of all
     if op.get_attr("is_constant"):
         return loop.grad_state.sum_up(op, grad)
     return add_exit(loop, grad)

@@ -73,6 +73,7 @@ class _TurnGradient(TurnGraph):
         return found
 
     def _brought_in(self, tensor: Tensor, name: str) -> Tensor:
+        # such a tensor is the same in all iterations, and needs no list
         if tensor.graph is not self._forward or self._is_unchanged(tensor):
             return self._kept(tensor, name)
         if tensor.op.type == "Const":
@@ -142,6 +143,7 @@ def _loop_gradient(op: Operation, *grads: Tensor | IndexedSlices | None) -> list
             grads[:count], forward.outputs[:count], op.inputs[:count], op.outputs[:count], strict=True
         )
     ]
+    # lists that an earlier gradient has added are no variables of the script
     seeds += [None] * (len(op.outputs) - count)
     chosen = [i for i, seed in enumerate(seeds) if seed is not None]
     back, entering_back = _turn_gradient(op, cond_body, forward, chosen, [seeds[i] for i in chosen])
@@ -199,6 +201,7 @@ def _backwards(
     inputs = [*entering, *captured]
     cond_back = FunctionGraph(gradient_name(cond_body))
     arguments: list[Any] = [cond_back.placeholder_of(tensor, None) for tensor in inputs]
+    # as many iterations as the forward loop had
     build(cond_back, lambda: arguments[0] < arguments[2], orders_effects=True)
     sizes = [tensor.sizes for tensor in back.outputs]
     made = loop_op(inputs, cond_back, back, sizes, op.node.attrs.get("parallel_iterations", 10), f"{op.name}_grad")

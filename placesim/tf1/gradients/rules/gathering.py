@@ -26,6 +26,7 @@ def _rows(grad: Tensor, indices: Tensor, table_shape: Tensor, is_resource: bool 
 
 def _gather(op: Operation, grad: Tensor) -> list[Any]:
     table, indices = op.inputs
+    # the shape of a table on a parameter server is read there, without moving the table
     with colocate_with(table):
         table_shape = tf.shape(table)
     return [_rows(grad, indices, table_shape), None]
@@ -39,6 +40,7 @@ def _gather_along_axis(op: Any, grad: Tensor) -> list[Any]:
     known_axis = constant_value(axis)
     if batch_dims < 0:
         batch_dims += indices.shape.rank
+    # only whole rows can be slices
     if known_axis is not None and known_axis == 0:
         return [_rows(grad, indices, table_shape), None, None]
     tf.expand_dims(tf.size(indices), 0)  # TensorFlow makes these nodes, and reads them nowhere

@@ -39,6 +39,7 @@ def _axis_here(grad: Tensor, axis: Tensor) -> Any:
 
 
 def _concat_parts(grad: Tensor, axis: Tensor, values: Sequence[Any]) -> list[Any]:
+    # TensorFlow makes no nodes for a degenerate concat
     if len(values) == 1:
         return [grad]
     if isinstance(grad, IndexedSlices):
@@ -59,6 +60,7 @@ def _concat_slices(grad: IndexedSlices, axis: Tensor, values: Sequence[Any]) -> 
     known = constant_value(axis)
     if known is None:
         raise ValueError("Can only compute IndexedSlices gradient with statically-known concat_dim")
+    # the numbers of the slices' rows need the axis from the front
     if known < 0:
         rank = constant_value(tf.rank(values[0]))
         if rank is None:

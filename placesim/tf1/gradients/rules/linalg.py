@@ -21,6 +21,7 @@ tf = namespace("")
 
 def _matmul(op: Operation, grad: Tensor) -> list[Any]:
     turned_a, turned_b = op.get_attr("transpose_a"), op.get_attr("transpose_b")
+    # of real tensors, `conj` makes no node
     a, b = tf.conj(op.inputs[0]), tf.conj(op.inputs[1])
     multiply = gen("MatMul")
     if not turned_a:
@@ -104,6 +105,7 @@ def _sparse_matmul(op: Operation, grad: Tensor) -> list[Any]:
 
 def _einsum(op: Operation, grad: Tensor) -> list[Any]:
     equation = text_of(op.get_attr("equation"))
+    # one letter for all broadcast dimensions, so that labels can be counted
     ellipsis = next(label for label in string.ascii_letters if label not in equation)
     left, output = equation.replace("...", ellipsis).split("->")
     sums = _EinsteinSums(ellipsis)
@@ -283,6 +285,7 @@ def _qr(op: Any, q_grad: Tensor, r_grad: Tensor) -> Any:
 
 
 def _safe_reciprocal(x: Tensor) -> Any:
+    # equal eigenvalues give 0 instead of infinity
     return x * tf.reciprocal(x * x + 1e-20)
 
 
@@ -299,6 +302,7 @@ def _self_adjoint_eig(op: Operation, values_grad: Tensor, vectors_grad: Tensor) 
             _, vectors = tf.linalg.eigh(op.inputs[0])
             result = tf.matmul(vectors, tf.matmul(tf.matrix_diag(values_grad), vectors, adjoint_b=True))
         result = tf.matrix_band_part(result + tf.linalg.adjoint(result), -1, 0)
+        # only the lower triangle of the matrix is read, so its gradient is lower too
         return _halved_diagonal(result)
 
 

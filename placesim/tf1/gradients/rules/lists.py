@@ -18,6 +18,7 @@ def _push_back(op: Operation, grad: Tensor) -> list[Any]:
 
 
 def _pop_back(op: Operation, list_grad: Tensor, grad: Tensor) -> list[Any]:
+    # after the last pop nothing else reads the list, so its gradient begins empty
     if list_grad is None:
         shape = gen("TensorListElementShape")(op.outputs[0], "int32")
         list_grad = gen("EmptyTensorList")(shape, -1, op.get_attr("element_dtype"))

@@ -98,6 +98,7 @@ def _fused_batch_norm(version: int) -> GradientFunction:
         epsilon = op.get_attr("epsilon")
         data_format = text_of(op.get_attr("data_format"))
         training = op.get_attr("is_training")
+        # the batch's own statistics, or the given ones
         saved = [op.outputs[3], op.outputs[4]] if training else [op.inputs[3], op.inputs[4]]
         reserved = [op.outputs[5]] if version == 3 else []
         # For inference, the kernels take only channels last.
@@ -149,6 +150,7 @@ def _is_zero(tensor: Tensor) -> bool:
 def _logits_gradient(op: Operation, loss_grad: Tensor, backprop_grad: Tensor) -> Any:
     logits, backprop = op.inputs[0], op.outputs[1]
     grad = _broadcast_mul(loss_grad, backprop)
+    # only second derivatives reach the second output, so these nodes are rare
     if backprop_grad is not None and not _is_zero(backprop_grad):
         softmax = gen("Softmax")(logits)
         product = tf.matmul(tf.expand_dims(backprop_grad, 1), tf.expand_dims(softmax, 2))

@@ -38,6 +38,7 @@ def _sum(op: Any, grad: Tensor) -> list[Any]:
     if sizes is not None and known is not None:
         rank = len(sizes)
         if np.array_equal(known, np.arange(rank)):
+            # a sum over all axes, the usual loss, needs no nodes for the shape
             grad = tf.reshape(grad, [1] * rank)
             return [tf.tile(grad, tf.shape(x) if None in sizes else constant(sizes, dtype="int32")), None]
         if None not in sizes:
@@ -75,6 +76,7 @@ def _mean(op: Any, grad: Tensor) -> list[Any]:
     spread = _sum(op, grad)[0]
     x, output = op.inputs[0], op.outputs[0]
     if x.shape.is_fully_defined() and output.shape.is_fully_defined():
+        # an empty output must not divide by zero
         factor = x.shape.num_elements() // max(output.shape.num_elements(), 1)
         divisor = constant(factor, dtype=spread.dtype)
     else:
@@ -108,6 +110,7 @@ def _product(op: Operation, grad: Tensor) -> list[Any]:
     if not op.get_attr("keep_dims"):
         grad = tf.reshape(grad, kept_dims_shape(input_shape, axes))
     grad = tf.broadcast_to(grad, input_shape)
+    # TensorFlow keeps index arithmetic on the host
     with device("/cpu:0"):
         rank = tf.rank(x)
         flat_axes = (flat_axes + rank) % rank
@@ -147,6 +150,7 @@ def _cumulative_product(op: Operation, grad: Tensor) -> list[Any]:
     exclusive, reverse = op.get_attr("exclusive"), op.get_attr("reverse")
     product = tf.cumprod(x, axis, exclusive=exclusive, reverse=reverse)
     spread = tf.cumsum(product * grad, axis, exclusive=exclusive, reverse=not reverse)
+    # TensorFlow accepts a wrong gradient for zeros in x here
     return [tf.div_no_nan(spread, x), None]
 
 

@@ -77,6 +77,7 @@ def _unsorted_rows(
     """Rows of `values` by segment, zero for negative segments; with the mask and the clipped ids."""
     if ids_or_zero is None:
         ids_or_zero = tf.maximum(ids, tf.zeros_like(ids))
+    # a Gather refuses a negative id, so it reads row 0, which is masked below
     rows = tf.gather(values, ids_or_zero)
     if known is None:
         known = tf.greater_equal(ids, 0)

@@ -19,6 +19,7 @@ def _source(grad: Tensor) -> str:
     places = [index for index, part in enumerate(parts) if part.startswith("gradients")]
     if not places:
         raise ValueError(f"Expected op/tensor name to start with gradients (excluding scope), got: {grad.name}")
+    # two calls of `tf.gradients` must not add into the same array
     return "/".join(parts[: places[-1] + 1])
 
 
