@@ -45,15 +45,13 @@ def pytest_collection() -> Generator[None, object, object]:
 
 def pytest_collection_finish() -> None:
     """Leave what was collected to no collector of garbage, which looks for it more seldom than in a short process."""
-    gc.collect()
     gc.freeze()
     gc.set_threshold(GARBAGE)
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_sessionfinish() -> None:
-    """Look for garbage once and leave the rest alone; pytest looks five times when it ends."""
-    gc.collect()
+    """Leave alone what is left; pytest looks for garbage five times when it ends."""
     gc.freeze()
 
 
