@@ -19,7 +19,7 @@ from tests.processes import set_surroundings
 SHARED = ("browser", "cluster")
 """Marks of tests that one worker runs, since they share slow processes; whoever uses the fixture of that name has the mark."""
 
-GARBAGE = 3_000_000
+GARBAGE = 10_000_000
 """The collector of garbage looks at new objects when there are so many: a test's graph is gone before, most often."""
 
 # hypothesis measures no time: neither how long an example takes nor how long it takes to make one
