@@ -19,7 +19,7 @@ from tests.processes import set_surroundings
 SHARED = ("browser", "cluster")
 """Marks of tests that one worker runs, since they share slow processes; whoever uses the fixture of that name has the mark."""
 
-GARBAGE = 3_000_000
+GARBAGE = 10_000_000
 """The collector of garbage looks at new objects when there are so many: a test's graph is gone before, most often."""
 
 # hypothesis measures no time: neither how long an example takes nor how long it takes to make one
@@ -45,15 +45,13 @@ def pytest_collection() -> Generator[None, object, object]:
 
 def pytest_collection_finish() -> None:
     """Leave what was collected to no collector of garbage, which looks for it more seldom than in a short process."""
-    gc.collect()
     gc.freeze()
     gc.set_threshold(GARBAGE)
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_sessionfinish() -> None:
-    """Look for garbage once and leave the rest alone; pytest looks five times when it ends."""
-    gc.collect()
+    """Leave alone what is left; pytest looks for garbage five times when it ends."""
     gc.freeze()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,9 @@ from placesim.cli.group import placesim as group
 from placesim.cli.manual_pages import find_sections, read_page, topics
 from tests.documents import (
     DOCUMENTS,
+    ON_A_TERMINAL,
     PICTURES,
+    TERMINAL,
     blocks,
     commands,
     draw_picture,
@@ -32,6 +35,7 @@ from tests.documents import (
 from tests.processes import ROOT
 
 README = (ROOT / "README.md").read_text()
+SHOWN_ON_A_TERMINAL = [path for path in DOCUMENTS if path.stem in ON_A_TERMINAL]
 
 
 def page_name(path: Path) -> str:
@@ -46,13 +50,35 @@ def tokens_of(text: str) -> list[Token]:
 every_document = pytest.mark.parametrize("document", DOCUMENTS, ids=page_name)
 
 
+@cache
+def lines_of_both() -> frozenset[str]:
+    """The commands that both documents of a terminal show; they read the repository's graphs alone."""
+    readme, first_steps = ({command.line for command in commands(path.read_text())} for path in SHOWN_ON_A_TERMINAL)
+    return frozenset(line for line in readme & first_steps if re.match(r"placesim (simulate|plan) graphs/", line))
+
+
+@cache
+def run_for_both(line: str) -> tuple[int, str]:
+    return run(line, ROOT, TERMINAL)
+
+
 @pytest.mark.slow(8)
-@every_document
+@pytest.mark.parametrize(
+    "document",
+    [
+        pytest.param(
+            path, id=page_name(path), marks=[pytest.mark.xdist_group("terminal")] if path in SHOWN_ON_A_TERMINAL else []
+        )
+        for path in DOCUMENTS
+    ],
+)
 def test_the_commands_print_what_is_shown(document: Path, tmp_path: Path) -> None:
     text = document.read_text()
     make_place(tmp_path, text)
     for command in commands(text):
-        code, output = run(command.line, tmp_path, surroundings_of(document))
+        is_in_both = document in SHOWN_ON_A_TERMINAL and command.line in lines_of_both()
+        ended = run_for_both(command.line) if is_in_both else run(command.line, tmp_path, surroundings_of(document))
+        code, output = ended
         assert is_shown(output, command.output), (command.line, output)
         assert "a bug in placesim" not in output, command.line
         error = re.match(r"(?:.*\n)*?(\w+Error): ", output)

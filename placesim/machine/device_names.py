@@ -30,11 +30,23 @@ class DeviceName(NamedTuple):
 
     def matches(self, full: DeviceName) -> bool:
         """Return whether every field that is set here has the same value in `full` (1.4.2)."""
-        return all(mine is None or mine == theirs for mine, theirs in zip(self, full, strict=True))
+        return (
+            (self.type is None or self.type == full.type)
+            and (self.id is None or self.id == full.id)
+            and (self.task is None or self.task == full.task)
+            and (self.job is None or self.job == full.job)
+            and (self.replica is None or self.replica == full.replica)
+        )
 
     def is_compatible_with(self, other: DeviceName) -> bool:
         """Return whether no field is set in both names with different values (1.4.4)."""
-        return self == other or all(a is None or b is None or a == b for a, b in zip(self, other, strict=True))
+        return (
+            (self.type is None or other.type is None or self.type == other.type)
+            and (self.id is None or other.id is None or self.id == other.id)
+            and (self.task is None or other.task is None or self.task == other.task)
+            and (self.job is None or other.job is None or self.job == other.job)
+            and (self.replica is None or other.replica is None or self.replica == other.replica)
+        )
 
     def is_nested_with(self, other: DeviceName) -> bool:
         """Return whether one name sets every field that the other sets, to the same values, in either direction (1.4.3)."""

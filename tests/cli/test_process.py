@@ -96,6 +96,20 @@ def test_a_script_whose_prints_nobody_reads_any_more(tmp_path: Path) -> None:
     assert run_shell(f"placesim run {quote(str(script))} | cat")[2].startswith("BrokenPipeError: [Errno 32] mine\n")
 
 
+ONE_AFTER_ANOTHER = """
+import sys
+from placesim.cli import main
+words = []
+for word in sys.argv[1:]:
+    if word == ";":
+        print("ended with", main(words))
+        words = []
+    else:
+        words.append(word)
+"""
+"""Runs commands, each of which ends with a `;`."""
+
+
 @pytest.mark.parametrize(
     "environment",
     [{"PYTHONIOENCODING": "ascii"}, {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}],
@@ -104,20 +118,26 @@ def test_a_script_whose_prints_nobody_reads_any_more(tmp_path: Path) -> None:
 def test_an_encoding_that_lacks_characters(environment: dict[str, str], tmp_path: Path) -> None:
     graph = tmp_path / "é\N{GRINNING FACE}.json"
     graph.write_text('{"nodes": [{"op": "Const", "name": "a", "value": "é\N{GRINNING FACE}"}]}', encoding="utf-8")
-    for options in ("run '{}'", "run '{}' --format json", "place '{}' '{}' --format json", "place '{0}' '{0}nosuch'"):
-        code, output, complaint = run_shell(
-            "placesim " + options.replace("{}", str(graph)).replace("{0}", str(graph)), environment=environment
-        )
-        assert code == (2 if "nosuch" in options else 0)
-        assert output.isascii()
-        assert complaint.isascii()
-        assert "defect" not in complaint
-        if "json" in options:
-            documents = list(map(json.loads, output.splitlines()))
-            assert [row["value"] for row in documents[0]["results"]] in ([], ["é\N{GRINNING FACE}"])
-    shown = run_shell("placesim show graphs/towers.yaml --gpu 4", environment={"FORCE_COLOR": "1"} | environment).output
-    assert shown.isascii()
-    assert "\\u" not in shown
+    name = str(graph)
+    commands = (
+        ["run", name],
+        ["run", name, "--format", "json"],
+        ["place", name, name, "--format", "json"],
+        ["place", name, f"{name}nosuch"],
+        ["show", "graphs/towers.yaml", "--gpu", "4", "--color", "always"],
+    )
+    words = [word for command in commands for word in (*command, ";")]
+    ended = run_process((sys.executable, "-c", ONE_AFTER_ANOTHER, *words), environment=environment, check=True)
+    assert ended.output.isascii()
+    assert ended.complaint.isascii()
+    assert "defect" not in ended.complaint
+    outputs = re.split(r"ended with (\d+)\n", ended.output)
+    assert outputs[1::2] == ["0", "0", "0", "2", "0"]
+    outputs = outputs[:-1:2]
+    for output in outputs[1:3]:
+        documents = list(map(json.loads, output.splitlines()))
+        assert [row["value"] for row in documents[0]["results"]] in ([], ["é\N{GRINNING FACE}"])
+    assert "\\u" not in outputs[-1]
 
 
 def test_interrupting_ends_with_130() -> None:

@@ -155,7 +155,7 @@ def test_a_script_sees_the_machine_that_is_asked_for(tmp_path: Path) -> None:
 )
 def test_a_script_that_fails(tmp_path: Path, text: str, code: int, complaint: str) -> None:
     (tmp_path / "bad.py").write_text(text)
-    ended = run_warm(tmp_path, "place", "bad.py", "--timeout", "4" if "time" in text else "50")
+    ended = run_warm(tmp_path, "place", "bad.py", "--timeout", "1" if "time" in text else "50")
     assert (ended.code, ended.output) == (code, "")
     assert ended.complaint.startswith(complaint)
     assert "Traceback" not in ended.complaint

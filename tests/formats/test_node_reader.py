@@ -12,6 +12,7 @@ import pytest
 
 from placesim.core.dtypes import FLOAT as FLOAT32
 from placesim.core.protobuf_wire import BYTES, WireError, message_field, number_field
+from placesim.formats.tensorflow import node_parts
 from placesim.formats.tensorflow.messages import message_class
 from placesim.formats.tensorflow.node_def import NodeReader, NodeWriter
 from placesim.graph.graph import NodeDef
@@ -118,13 +119,14 @@ def test_what_is_read_beside_it_changes_nothing() -> None:
 
 
 @pytest.mark.slow
-def test_a_run_ends_with_its_bytes() -> None:
+def test_a_run_ends_with_its_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nodes that are larger than a run, and those around them."""
-    large = _constant("large", np.zeros(1 << 19, np.float32))
-    small = [_constant(f"n{i}", np.float32(i)) for i in range(30_000)]
-    nodes = [*small[:20_000], large, large, *small[20_000:], large]
+    monkeypatch.setattr(node_parts, "_RUN_BYTES", 1 << 16)
+    large = _constant("large", np.zeros(1 << 15, np.float32))
+    small = [_constant(f"n{i}", np.float32(i)) for i in range(3_000)]
+    nodes = [*small[:2_000], large, large, *small[2_000:], large]
     names = [shown[0].name for shown in _read_all(NodeReader(), nodes)]
-    assert names == [*(f"n{i}" for i in range(20_000)), "large", "large", *(f"n{i}" for i in range(20_000, 30_000)), "large"]
+    assert names == [*(f"n{i}" for i in range(2_000)), "large", "large", *(f"n{i}" for i in range(2_000, 3_000)), "large"]
 
 
 def _constant(name: str, value: Any) -> bytes:

@@ -15,6 +15,7 @@ import pytest
 
 import placesim.tf1 as tf
 from placesim.tf1 import errors
+from placesim.tf1.training import session_layers
 
 
 @pytest.fixture(autouse=True)
@@ -227,7 +228,9 @@ def test_what_follows_an_update_sees_it() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("aggregated", "runs"), [(1, 6), (2, 11)])
-def test_replicas_are_synchronized(aggregated: int, runs: int) -> None:
+def test_replicas_are_synchronized(aggregated: int, runs: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    # the thread that fills the queue of tokens ends with the session only
+    monkeypatch.setattr(session_layers, "_PATIENCE_SECONDS", 0.1)
     w = tf.get_variable("w", [2], initializer=tf.ones_initializer())
     step = tf.train.get_or_create_global_step()
     sync = tf.train.SyncReplicasOptimizer(tf.train.GradientDescentOptimizer(0.1), aggregated, aggregated)

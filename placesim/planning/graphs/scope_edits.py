@@ -221,6 +221,7 @@ class _Choice:
         self.runs: list[EntryRun] = []
         self._waiting: dict[int, list[_Copy]] = {}
         self._known: dict[tuple[int, _Context], float] = {}
+        self._known_misplaced: dict[tuple[int, _Context], int] = {}
 
     # --- which entry makes which nodes
 
@@ -362,7 +363,7 @@ class _Choice:
         for use, context in uses:
             inner = self._inner(entry, context, own)
             if entry.children is None:
-                cost += _NEVER * sum(not self._accepts(node, inner[0]) for node in use.nodes)
+                cost += _NEVER * self._misplaced(use, inner[0])
             else:
                 cost += math.fsum(map(self._below, use.copies, inner))
         return cost
@@ -390,6 +391,14 @@ class _Choice:
         if entry.is_colocated:
             context = None
         return [_within(text, context) for text in own] if isinstance(own, list) else [_within(own, context)]
+
+    def _misplaced(self, use: _Use, asked: _Context) -> int:
+        """Return the number of nodes of an entry that this request misplaces."""
+        key = id(use), asked
+        found = self._known_misplaced.get(key)
+        if found is None:
+            found = self._known_misplaced[key] = sum(not self._accepts(node, asked) for node in use.nodes)
+        return found
 
     def _accepts(self, node: Node, asked: _Context) -> bool:
         """Return whether a node with this request is placed as planned, as far as known."""

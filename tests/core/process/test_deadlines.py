@@ -42,7 +42,7 @@ def test_a_loop_is_interrupted() -> None:
             raise
 
     with pytest.raises(DeadlineExceededError, match="Timed out waiting for notification"):
-        run_within(0.5, work)
+        run_within(0.2, work)
     assert ended.wait(60)
 
 
@@ -61,7 +61,7 @@ def test_code_that_takes_exceptions_for_its_own_is_interrupted() -> None:
             ended.set()
 
     with pytest.raises(DeadlineExceededError):
-        run_within(0.5, work)
+        run_within(0.2, work)
     assert ended.wait(60)
 
 
@@ -71,10 +71,10 @@ def test_code_that_does_not_return_to_python_is_left_to_itself() -> None:
 
     def sleep() -> None:
         sleeping.set()
-        time.sleep(2)
+        time.sleep(1)
 
     with pytest.raises(DeadlineExceededError):
-        run_within(0.5, sleep)
+        run_within(0.2, sleep)
     assert sleeping.is_set()
 
 
@@ -89,5 +89,5 @@ def test_a_limit_around_a_limit_ends_both() -> None:
             ended.set()
 
     with pytest.raises(DeadlineExceededError):
-        run_within(0.5, lambda: run_within(60, inner))
+        run_within(0.2, lambda: run_within(60, inner))
     assert ended.wait(60)

@@ -22,19 +22,20 @@ POLICY_SCHEMA = jsonschema.Draft202012Validator(policy_schema())
 NODES: list[Any] = [{"op": "Const", "name": "a", "value": 1.0}]
 
 
-def shown(language: str = "yaml") -> list[Any]:
+def shown() -> list[Any]:
     """What is shown in the manual as YAML and is a mapping."""
     found = []
     for path in DOCUMENTS:
         for block in blocks(path.read_text()):
-            if block.language == language:
-                tree = yaml.safe_load(block.text)
+            if block.language == "yaml":
+                tree = yaml.load(block.text, Loader=yaml.CSafeLoader)
                 found += [pytest.param(tree, id=path.stem)] if isinstance(tree, dict) else []
     return found
 
 
-EXAMPLES = [case for case in shown() if "nodes" in case.values[0]]
-POLICIES = [case for case in shown() if "rules" in case.values[0]]
+SHOWN = shown()
+EXAMPLES = [case for case in SHOWN if "nodes" in case.values[0]]
+POLICIES = [case for case in SHOWN if "rules" in case.values[0]]
 GRAPHS = sorted((ROOT / "graphs").glob("*.yaml"))
 
 

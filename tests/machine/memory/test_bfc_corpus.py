@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import sys
 from functools import cache
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -98,6 +99,8 @@ def test_forms_are_told_apart_by_what_a_case_holds(keys: str, name: str | None) 
 
 @pytest.mark.slow
 def test_the_command_says_what_agrees(tmp_path: Path) -> None:
+    some = tmp_path / "some.jsonl"
+    some.write_text("".join(f"{line.rstrip()}\n" for line in islice(recorded_lines(), 40)))
     other = tmp_path / "other.jsonl"
     other.write_text('{"id": "x"}\n')
     changed = tmp_path / "changed.jsonl"
@@ -109,7 +112,7 @@ def test_the_command_says_what_agrees(tmp_path: Path) -> None:
         assert not complaint
         return code, output
 
-    assert run(FILE) == (0, f"{FILE} (bfc): 482 / 482 agreed\n")
+    assert run(some) == (0, f"{some} (bfc): 40 / 40 agreed\n")
     code, out = run(changed, other)
     assert code == 1
     assert f"{changed} (bfc): 0 / 1 agreed" in out

@@ -188,7 +188,7 @@ def test_bodies_that_are_lowered_are_not_planned(name: str) -> None:
 @pytest.mark.parametrize("name", ["cifar10-towers.yaml", "alexnet.yaml"])
 @pytest.mark.parametrize("sought", [PlanMeasure.THROUGHPUT, PlanMeasure.MEMORY])
 def test_loads_and_peaks_are_no_worse_than_those_of_any_plain_placement(name: str, sought: PlanMeasure) -> None:
-    effort = Effort(evaluations=400, jobs=1)
+    effort = Effort(evaluations=100, jobs=1)
     study = plan(GRAPHS / name, effort=effort, aim=Aim(sought), gpu=2, gpu_model="Tesla V100-SXM2-16GB", soft_placement=True)
     assert study.plan is not None
     assert 0 < study.bound.value <= study.value
@@ -197,7 +197,7 @@ def test_loads_and_peaks_are_no_worse_than_those_of_any_plain_placement(name: st
 @pytest.mark.slow
 def test_what_each_move_gains_is_told_where_it_is_asked_for() -> None:
     for sought in PlanMeasure:
-        study = plan(TWO_TOWERS, effort=Effort(evaluations=1200, jobs=1), aim=Aim(sought, explains=True))
+        study = plan(TWO_TOWERS, effort=Effort(evaluations=200, jobs=1), aim=Aim(sought, explains=True))
         assert all(move.loss is not None for move in study.moves)
     silent = plan(TWO_TOWERS, effort=Effort(evaluations=400, jobs=1))
     assert silent.moves

@@ -63,7 +63,7 @@ def test_threads_of_dask_begin_no_steps(cluster: Any) -> None:
 
 
 def test_workers_are_too_few(cluster: Any) -> None:
-    connection = Connection(cluster.scheduler_address, seconds=2)
+    connection = Connection(cluster.scheduler_address, seconds=0.3)
     with pytest.raises(UnavailableError, match="too few workers: got 2 for 3"), open_cluster(connection, [PS, W0, W1]):
         pass
     with open_cluster(Connection(cluster.scheduler_address), [PS, W0, W1], is_soft=True) as joined:
@@ -142,13 +142,13 @@ def listening(kind: str, cluster: Any) -> Iterator[str]:
         ("web", "the server there is not Dask"),
         ("nowhere", "no scheduler at tcp://no.such.host.invalid:8786: "),
         ("silent", "the server there is not Dask, or hangs"),
-        ("closed", "nothing listens there (waited 0.5 s)"),
+        ("closed", "nothing listens there (waited 0.2 s)"),
     ],
 )
 def test_no_scheduler(kind: str, sentence: str, cluster: Any) -> None:
     with listening(kind, cluster) as address:
         # what answers is given time to
-        seconds = 5 if kind == "worker" else 0.5
+        seconds = 5 if kind == "worker" else 0.2
         with pytest.raises(UnavailableError) as caught, open_cluster(Connection(address, seconds=seconds)):
             pass
         assert sentence in str(caught.value)
@@ -222,15 +222,19 @@ def test_bindings_need_a_cluster() -> None:
         pass
 
 
+FORGET = "for name in [name for name in sys.modules if name.partition('.')[0] == 'placesim']:\n    del sys.modules[name]\n"
+"""Python that makes a worker import placesim again, which it has from the process that forked it."""
+
+
 def test_workers_of_other_versions(tmp_path: Path, shell: Shell) -> None:
     """Started by Dask's own commands: one has another placesim, one has none."""
     other = tmp_path / "other" / "placesim"
     other.mkdir(parents=True)
     (other / "__init__.py").write_text('__version__ = "0.9"\n')
+    preload = tmp_path / "preload.py"
+    preload.write_text(f"import sys\nsys.path.insert(0, {str(other.parent)!r})\n{FORGET}")
     with DaskCommands(tmp_path) as commands:
-        commands.worker(
-            "--no-nanny", "--name", "old", PYTHONPATH=os.pathsep.join([str(other.parent), os.environ["PYTHONPATH"]])
-        )
+        commands.worker("--name", "old", "--preload", str(preload))
         with (
             pytest.raises(
                 PlacesimError, match=r"versions of placesim differ: got 0\.9 at worker .*, expected 1\.0\.0, the version here"
@@ -247,25 +251,24 @@ def test_workers_of_other_versions(tmp_path: Path, shell: Shell) -> None:
 def test_a_worker_without_placesim_is_left_out(tmp_path: Path, shell: Shell) -> None:
     """It joins before, during or after the run, and is as it was; alone it is an error."""
     pytest.importorskip("distributed", reason="of the extra `dask`")
-    (tmp_path / "none").mkdir()
     # a finder that hides the package, however it is installed
-    (tmp_path / "none/sitecustomize.py").write_text(
+    hidden = tmp_path / "hidden.py"
+    hidden.write_text(
         "import sys\n"
         "class Hidden:\n"
         "    def find_spec(self, name, path=None, target=None):\n"
         "        if name.partition('.')[0] == 'placesim':\n"
         "            raise ModuleNotFoundError(name, name=name)\n"
-        "sys.meta_path.insert(0, Hidden())\n"
+        "sys.meta_path.insert(0, Hidden())\n" + FORGET
     )
     graph = shell.write(
         "g.yaml", "nodes:\n  - {op: Const, name: a, value: 2.0}\n  - {op: Neg, name: b, inputs: [a]}\nfetch: [b]\n"
     )
-    hidden = os.pathsep.join([str(tmp_path / "none"), os.environ["PYTHONPATH"]])
     with DaskCommands(tmp_path) as commands:
-        foreign = commands.worker("--no-nanny", "--name", "foreign", PYTHONPATH=hidden)
+        foreign = commands.worker("--name", "foreign", "--preload", str(hidden))
         run = ("run", graph, "--engine", "dask", "--scheduler", commands.address, "--scheduler-timeout", "30")
         assert "versions of placesim differ: got none at worker" in shell(*run).complaint
-        commands.worker("--no-nanny", "--name", "own")
+        commands.worker("--name", "own")
         assert until(lambda: len(shell("devices", "--scheduler", commands.address).output.splitlines()) == 2)
         for command in (run, ("sweep", graph, "--gpu", "0,1", "--scheduler", commands.address)):
             ended = shell(*command)
@@ -280,7 +283,7 @@ def test_a_worker_without_placesim_is_left_out(tmp_path: Path, shell: Shell) -> 
         with open_cluster(Connection(commands.address)) as cluster:
             job = SweepJob(graph, graph, ("gpu",), {})
             asking = RemoteProcessPool(cluster, "placesim.studies.sweeping.worker", make_portable_job(job), answers_once=True)
-            late = commands.worker("--no-nanny", "--name", "late", PYTHONPATH=hidden)
+            late = commands.worker("--name", "late", "--preload", str(hidden))
             assert until(lambda: workers() == 2)
             # as if Dask had chosen the new worker for the first rows
             own = [offer.address for offer in cluster.offers]
@@ -290,7 +293,7 @@ def test_a_worker_without_placesim_is_left_out(tmp_path: Path, shell: Shell) -> 
             found = list(run_combinations(job, [(0,), (1,)], ProcessCount(2, lambda job: asking.open())))
             assert [outcome.row.error for _, outcome in found] == [None, None]
             assert asking.workers == own
-        assert late.poll() is None
+        assert late.is_alive()
         assert shell(*run).complaint.count("is left out") == 1
 
 
@@ -315,7 +318,7 @@ def test_tls(certificates: Path, tmp_path: Path, shell: Shell) -> None:
     files = [str(certificates / name) for name in ("ca.pem", "cert.pem", "key.pem")]
     options = [word for pair in zip(("--tls-ca-file", "--tls-cert", "--tls-key"), files, strict=True) for word in pair]
     with DaskCommands(tmp_path, *options, scheme="tls") as commands:
-        commands.worker("--no-nanny", "--name", "safe")
+        commands.worker("--name", "safe")
         assert commands.address.startswith("tls://")
         with open_cluster(Connection(commands.address, seconds=60, tls=Tls(*files)), [PS]) as cluster:
             assert cluster.homes[PS].startswith("tls://")

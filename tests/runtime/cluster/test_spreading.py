@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import signal
-import subprocess
 import time
 from collections.abc import Iterator
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 import pytest
@@ -27,15 +27,15 @@ from tests.runtime.cluster.commands import DaskCommands
 psutil = pytest.importorskip("psutil", reason="of the extra `dask`")
 pytestmark = pytest.mark.cluster
 MANY = "1..3000"
-PLAN = ("plan", str(ROOT / "graphs" / "data-parallel.yaml"), "--free-all", "--soft-placement", "--evaluations", "30")
+PLAN = ("plan", str(ROOT / "graphs" / "data-parallel.yaml"), "--free-all", "--soft-placement", "--evaluations", "10")
 
 
 @pytest.fixture(scope="module")
 def dask(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaskCommands]:
     """Two workers whose folder is not the tests' own."""
     with DaskCommands(tmp_path_factory.mktemp("dask")) as commands:
-        commands.worker("--no-nanny")
-        commands.worker("--no-nanny")
+        commands.worker()
+        commands.worker()
         with open_cluster(
             Connection(commands.address, seconds=60), [f"/job:a/replica:0/task:{task}/device:CPU:0" for task in range(2)]
         ):
@@ -47,7 +47,7 @@ def graph(shell: Shell) -> str:
     return shell.write("g.yaml", GRAPH)
 
 
-def processes_of(*workers: subprocess.Popen[bytes]) -> list[int]:
+def processes_of(*workers: BaseProcess) -> list[int]:
     """What workers have started."""
     return [child.pid for worker in workers for child in psutil.Process(worker.pid).children(recursive=True)]
 
@@ -80,19 +80,19 @@ def test_what_is_finished_is_not_simulated_again(dask: DaskCommands, shell: Shel
 
 
 def test_a_worker_is_lost(dask: DaskCommands, shell: Shell, graph: str) -> None:
-    extra = dask.worker("--no-nanny")
+    extra = dask.worker()
     with open_cluster(
         Connection(dask.address, seconds=60), [f"/job:a/replica:0/task:{task}/device:CPU:0" for task in range(3)]
     ):
         pass
-    arguments = ("sweep", graph, "--batch", "1..60")
+    arguments = ("sweep", graph, "--batch", "1..30")
     with start(*arguments, "--scheduler", dask.address, cwd=".") as process:
         assert until(lambda: bool(processes_of(extra)))
         extra.kill()
         output, complaint = process.communicate(timeout=60)
     assert (process.returncode, complaint) == (0, b"")
     assert output.decode() == shell(*arguments, "--jobs", "1").output
-    extra.wait()
+    extra.join()
     dask.workers.remove(extra)
 
 
@@ -125,7 +125,7 @@ def test_a_process_that_ends_is_a_row(dask: DaskCommands, graph: str) -> None:
 def test_a_plan_is_what_one_machine_finds(dask: DaskCommands, shell: Shell) -> None:
     there = shell(*PLAN, "--scheduler", dask.address)
     assert there.code == 0
-    assert there == shell(*PLAN)
+    assert there == shell(*PLAN, "--jobs", "1")  # any number of processes finds the same
     assert until(lambda: not processes_of(*dask.workers))
 
 
@@ -142,6 +142,7 @@ def test_a_plan_that_is_interrupted_leaves_nothing(dask: DaskCommands) -> None:
 
 def test_what_a_cluster_may_lose(tmp_path: Path, shell: Shell, graph: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("placesim.runtime.cluster.remote_process.ALONE_SECONDS", 0.5)
+    monkeypatch.setattr("placesim.runtime.cluster.remote_process._LOOK_SECONDS", 0.1)
     with DaskCommands(tmp_path) as commands:
         arguments = ("sweep", graph, "--batch", MANY, "--scheduler", commands.address)
         # it has no workers yet
@@ -149,7 +150,7 @@ def test_what_a_cluster_may_lose(tmp_path: Path, shell: Shell, graph: str, monke
         assert (ended.code, ended.output) == (1, "")
         assert "no workers on the cluster at" in ended.complaint
         # the last one is lost
-        worker = commands.worker("--no-nanny")
+        worker = commands.worker()
         with open_cluster(Connection(commands.address, seconds=60)) as cluster:
             asking = RemoteProcessPool(
                 cluster,
@@ -163,7 +164,7 @@ def test_what_a_cluster_may_lose(tmp_path: Path, shell: Shell, graph: str, monke
             with pytest.raises(UnavailableError, match="no worker is left on the cluster at"):
                 process.answer()
         # the scheduler is
-        commands.worker("--no-nanny")
+        commands.worker()
         with start(*arguments, "--scheduler-timeout", "60", "--output", "x.csv", cwd=".") as sweep:
             assert until(lambda: Path("x.csv").exists())
             commands.scheduler.kill()
@@ -183,7 +184,7 @@ def test_from_python(dask: DaskCommands, graph: str) -> None:
     assert until(lambda: not processes_of(*dask.workers))
     source = ROOT / "graphs" / "data-parallel.yaml"
     there, here = (
-        placesim.plan(source, free="*", soft_placement=True, evaluations=30, scheduler=address)
-        for address in (dask.address, None)
+        placesim.plan(source, free="*", soft_placement=True, evaluations=10, **options)
+        for options in ({"scheduler": dask.address}, {"jobs": 1})
     )
     assert str(there) == str(here)

@@ -29,7 +29,7 @@ def dask(tmp_path: Path) -> Iterator[DaskCommands]:
     pytest.importorskip("distributed", reason="of the extra `dask`")
     with DaskCommands(tmp_path) as found:
         for name in ("a", "b"):
-            found.worker("--no-nanny", "--name", name)
+            found.worker("--name", name)
         yield found
 
 
@@ -101,7 +101,7 @@ WHERE = ("--worker", "/gpu:0=a", "--worker", "/cpu:0=b")
 
 def test_a_worker_that_is_killed_between_steps(dask: DaskCommands, shell: Shell) -> None:
     """At most the steps since the last checkpoint are lost; the rest comes out as in an undisturbed run, wherever."""
-    graph = write_training(shell.directory, 120)
+    graph = write_training(shell.directory, 80)
     whole = shell("run", graph).output
     printed = killed(shell, graph, dask.address, dask.workers[0].kill, *WHERE)
     done = printed.count("train:") + 1
@@ -113,13 +113,13 @@ def test_a_worker_that_is_killed_between_steps(dask: DaskCommands, shell: Shell)
     # on the worker that is left
     first, ended = restarted(shell, graph, dask.address, "--soft-placement")
     assert done - 2 <= first <= done
-    assert ended.output.count("train:") == 121 - first
+    assert ended.output.count("train:") == 81 - first
     assert whole.endswith(ended.output)
     # and on one that comes back under the name, at another address
     (shell.directory / "out" / "checkpoint").write_text(
         state.splitlines()[-1].replace("all_model_checkpoint_paths", "model_checkpoint_path")
     )
-    dask.worker("--no-nanny", "--name", "a")
+    dask.worker("--name", "a")
     assert until(lambda: shell("devices", "--scheduler", dask.address).output.count("tcp://") >= 2, 60)
     assert restarted(shell, graph, dask.address, *WHERE)[1].output == ended.output
 

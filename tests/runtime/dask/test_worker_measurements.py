@@ -176,7 +176,8 @@ def test_a_report_needs_what_draws_it(shell: Shell, monkeypatch: pytest.MonkeyPa
     from placesim.runtime.cluster import performance_report
 
     monkeypatch.setattr(performance_report, "_can_draw", lambda: False)
-    ended = shell("run", CLUSTER, "--engine", "dask", "--report", str(shell.directory / "r.html"))
+    graph = str(ROOT / "graphs" / "logging.yaml")  # needs only one worker
+    ended = shell("run", graph, "--engine", "dask", "--report", str(shell.directory / "r.html"))
     assert ended.code == 2
     assert ended.complaint == "UsageError: --report needs Bokeh: `pip install 'placesim[report]'`\n"
 
