@@ -111,7 +111,9 @@ def test_soft_placement_says_what_it_gave_up() -> None:
     proof = inquiry(ROOT / "graphs" / "towers.yaml", gpu=1, soft_placement=True).explain("MatMul_1")
     assert proof is not None
     assert (proof.device, proof.requested) == (GPU, "/device:GPU:3")
-    assert proof.soft_steps == ("no device with a kernel matches /device:GPU:3; type and id dropped: any device (7.2c i)",)
+    assert proof.soft_steps == (
+        "no device with a kernel matches /device:GPU:3; without type and id, the request matches any device (7.2c i)",
+    )
 
 
 def test_soft_merges_and_ignored_labels_are_told() -> None:

@@ -83,7 +83,7 @@ def _head(study: PlanStudy) -> Iterator[Text]:
     if study.is_optimal:
         yield Text(f"optimal, by the lower bound: {study.bound.why}")
     else:
-        yield Text(f"lower bound {readable_value(study.sought, study.bound.value)} ({study.gap:.0%} below the plan): {study.bound.why}")
+        yield Text(f"lower bound {readable_value(study.sought, study.bound.value)} ({study.gap:.0%} below): {study.bound.why}")
     if study.is_interrupted:
         yield Text("search interrupted; this is the best plan so far", "yellow")
 
