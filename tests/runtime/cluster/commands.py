@@ -72,8 +72,10 @@ class DaskCommands:
 
     def close(self) -> None:
         for process in self._processes:
+            process.kill()  # one that has just been forked leads no group yet
             with suppress(ProcessLookupError):
-                os.killpg(process.ident or 0, signal.SIGKILL)
+                if process.pid is not None:
+                    os.killpg(process.pid, signal.SIGKILL)
         for process in self._processes:
             process.join()
 
