@@ -73,7 +73,7 @@ def unknown_model() -> Any:
     """A node of another's domain between two that are known."""
     from onnx import helper
 
-    nodes = [node("Relu", "x", "a"), node("FusedConv", "a", "y", name="conv", domain="com.microsoft"), node("Relu", "y", "z")]
+    nodes = [node("Relu", "x", "a"), node("MoE", "a", "y", name="conv", domain="com.microsoft"), node("Relu", "y", "z")]
     found = model(nodes, [info("x", [2])], [info("z", [2])])
     found.opset_import.append(helper.make_opsetid("com.microsoft", 1))
     return found
@@ -84,14 +84,14 @@ def test_an_op_that_nothing_knows_is_placed_where_it_is_told() -> None:
     found.graph.value_info.append(info("y", [2]))
     data = found.SerializeToString()
     log = placesim.place(io.BytesIO(data), gpu=1, allow_unknown="cpu").text()
-    assert "conv/FusedConv: (ComMicrosoft>FusedConv): /job:localhost/replica:0/task:0/device:CPU:0" in log
+    assert "conv/MoE: (ComMicrosoft>MoE): /job:localhost/replica:0/task:0/device:CPU:0" in log
     log = placesim.place(io.BytesIO(data), gpu=1, allow_unknown=["cpu", "gpu"]).text()
-    assert "conv/FusedConv: (ComMicrosoft>FusedConv): /job:localhost/replica:0/task:0/device:GPU:0" in log
+    assert "conv/MoE: (ComMicrosoft>MoE): /job:localhost/replica:0/task:0/device:GPU:0" in log
 
 
 def test_an_op_that_nothing_knows_needs_types_of_its_outputs() -> None:
     data = unknown_model().SerializeToString()
-    with pytest.raises(GraphFileError, match=r"unsupported ONNX op 'com.microsoft::FusedConv'.*--allow-unknown"):
+    with pytest.raises(GraphFileError, match=r"unsupported ONNX op 'com.microsoft::MoE'.*--allow-unknown"):
         placesim.place(io.BytesIO(data))
     with pytest.raises(GraphFileError, match="unknown type of output 'y': expected it in the model's 'value_info'"):
         placesim.place(io.BytesIO(data), allow_unknown="cpu")
@@ -129,6 +129,16 @@ def test_weights_may_lie_beside_the_model(tmp_path: Path) -> None:
     path.write_bytes(weights_beside("weights.bin", offset="4", length="1600").SerializeToString())
     report = placesim.run(path, feed={"x": np.ones(400, np.float32)})
     np.testing.assert_array_equal(report.results["y"], weights + 1)
+
+
+def test_weights_that_say_they_are_in_the_model_are_there() -> None:
+    """As `onnx.save` writes the weights of a model whose weights were elsewhere."""
+    from onnx import TensorProto
+
+    weights = np.arange(400, dtype=np.float32)
+    found = model([node("Add", "x w", "y")], [info("x", [400])], [info("y", [400])], tensor("w", weights))
+    found.graph.initializer[0].data_location = TensorProto.DEFAULT
+    np.testing.assert_array_equal(run(found, {"x": np.ones(400, np.float32)})["y"], weights + 1)
 
 
 @pytest.mark.parametrize(
