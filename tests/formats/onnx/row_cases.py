@@ -124,6 +124,7 @@ CASES = {
     "normal: volumes of one image": RowCase("InstanceNormalization", [_array(2, 3, 4, 2, 2), _array(3), _array(3)]),
     "normal: windows of even size": RowCase("LRN", [_array(6, 6, 2, 2)], {"size": 4, "alpha": 0.5}),
 }
+_rows = np.sin(np.arange(40, dtype=np.float32).reshape(2, 20))
 CASES |= {
     "resize: lines by scales": RowCase(
         "Resize", [_array(1, 2, 4, 5), None, np.array([1, 1, 2, 2], np.float32)], {"mode": "linear"}, known=(2,)
@@ -168,6 +169,7 @@ CASES |= {
     "einsum: a diagonal": RowCase("Einsum", [_array(2, 3, 3)], {"equation": "bii->bi"}),
     "dft: cut off": RowCase("DFT", [_array(2, 9, 1), np.array(6)], {"onesided": 1, "axis": 1}, 17),
     "stft: windows": RowCase("STFT", [_array(2, 20, 1), np.array(4), _array(8)], {"onesided": 1}, 17, known=(1,)),
+    "stft: rows of real numbers": RowCase("STFT", [_rows, np.array(4), None, np.array(8)], {"onesided": 1}, 17, known=(1, 3)),
     "lstm: both ways, of several lengths, with peepholes": RowCase(
         "LSTM",
         [

@@ -152,9 +152,14 @@ def _fitted(node: OnnxNode, tensor: Tensor, length: Value, rank: int) -> Tensor:
 
 
 def stft(node: OnnxNode) -> Tensor:
-    """GatherV2 of the frames, Mul by the window, RFFT or FFT, Real and Imag. The signal is `[batch, length, 1 or 2]`."""
+    """GatherV2 of the frames, Mul by the window, RFFT or FFT, Real and Imag.
+
+    The signal is `[batch, length, 1 or 2]`, or `[batch, length]` of real numbers.
+    """
     signal, window = node[0], node.input(2)
     own, fold = node.dtype(signal), ConstantFolder(node)
+    if node.rank(signal) == 2:
+        signal = node.apply("Unsqueeze", signal, [2])
     parts = _parts_of(node, signal)
     step = _scalar(fold, node[1])
     if node.input(3) is not None:
@@ -171,7 +176,7 @@ def stft(node: OnnxNode) -> Tensor:
     if window is not None:
         frames = [node.emit("Mul", frame, node.cast(window, node.dtype(frame))) for frame in frames]
     made = _transformed(node, frames, fold("Reshape", length, int32([1])), 3, False, bool(node.attr("onesided", 1)))
-    return node.emit("Pack", [node.cast(part, own) for part in made], axis=-1)
+    return node.know_shape(node.emit("Pack", [node.cast(part, own) for part in made], axis=-1), (None, None, None, 2))
 
 
 def _scalar(fold: ConstantFolder, tensor: Tensor) -> Value:
@@ -227,7 +232,7 @@ def col2im(node: OnnxNode) -> Tensor:
 
 
 def image_decoder(node: OnnxNode) -> Tensor:
-    """ReduceJoin of the bytes to a string, and DecodeImage of JPEG, PNG, GIF or BMP; ReverseV2 for BGR."""
+    """ReduceJoin of the bytes to a string, and DecodeImage of JPEG, PNG, BMP or WebP; ReverseV2 for BGR."""
     channels = {"RGB": 3, "BGR": 3, "Grayscale": 1}.get(node.attr("pixel_format", "RGB"))
     if channels is None:
         raise UnsupportedNodeError(f"no such pixel_format: got '{node.attr('pixel_format')}', expected RGB, BGR or Grayscale")
