@@ -132,11 +132,13 @@ class GraphReader:
         value = self.by_ref[ref] = Value(ref, kind, tensor.array)
         return value
 
-    def add_initializer(self, name: str, tensor: TensorValue) -> None:
-        """Add a Const with an initializer's name."""
+    def add_initializer(self, name: str, tensor: TensorValue, is_known: bool = True) -> None:
+        """Add a Const with an initializer's name. Nothing but its type is known if its file is missing."""
         full = self.builder.claim_name("Const", scope_name(name, "Const"))
         made = self.builder.add_constant(full, tensor, {}, (), 0)
-        self.define(name, self.know(TensorRef(made.id, 0), tensor))
+        value = self.know(TensorRef(made.id, 0), tensor)
+        value.known = value.known if is_known else None
+        self.define(name, value)
 
     def has_kernel(self, op: str, attrs: Mapping[str, DataType]) -> bool:
         """Whether an op is defined, and has a kernel on a CPU, for these types."""

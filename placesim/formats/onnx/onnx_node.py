@@ -207,7 +207,7 @@ class OnnxNode:
     def apply(self, op: str, *inputs: Any, **attrs: Any) -> TensorRef:
         """Add a node of an ONNX op, and return its first output, whose shape is then known as for a node of a model.
 
-        Inputs are tensors, constants (lists and numbers are `int64`), and None for an omitted input.
+        Inputs are tensors, arrays, `int64` numbers and lists of them, and None for an omitted input.
         """
         return self.apply_all(op, 1, *inputs, **attrs)[0]
 
@@ -218,7 +218,7 @@ class OnnxNode:
 
     def _operand(self, given: Any) -> Value:
         if not isinstance(given, TensorRef):
-            given = self.constant(np.asarray(given))
+            given = self.constant(np.asarray(given, np.int64 if isinstance(given, list) else None))
         known = self.reading.by_ref.get(given)
         if known is not None and known.type is not None:
             return known

@@ -131,6 +131,32 @@ def test_weights_may_lie_beside_the_model(tmp_path: Path) -> None:
     np.testing.assert_array_equal(report.results["y"], weights + 1)
 
 
+def test_without_their_file_weights_only_stop_a_run(tmp_path: Path) -> None:
+    path = tmp_path / "model.onnx"
+    path.write_bytes(weights_beside("missing.bin").SerializeToString())
+    log = placesim.place(path, gpu=1).text()
+    assert "w: (Const): /job:localhost/replica:0/task:0/device:GPU:0" in log
+    assert placesim.simulate(path, gpu=1).text()
+    message = "model.onnx: cannot read the weights file 'missing.bin': No such file"
+    with pytest.raises(GraphFileError, match=message):
+        placesim.run(path, feed={"x": np.ones(400, np.float32)})
+
+
+def test_a_sequence_is_fed_member_by_member() -> None:
+    from onnx import TensorProto, helper
+
+    given = helper.make_tensor_sequence_value_info("x", TensorProto.FLOAT, None)
+    found = model([node("SequenceInsert", "x w", "y")], [given], [], tensor("w", np.zeros(1, np.float32)))
+    found.graph.output.append(helper.make_tensor_sequence_value_info("y", TensorProto.FLOAT, None))
+    data = found.SerializeToString()
+    parts = [np.arange(size, dtype=np.float32) for size in (3, 2)]
+    results = placesim.run(io.BytesIO(data), feed={f"x[{index}]": part for index, part in enumerate(parts)}).results
+    assert [result.name for result in results] == ["y[0]", "y[1]", "y[2]"]
+    for expected, result in zip([*parts, np.zeros(1)], results, strict=True):
+        np.testing.assert_array_equal(result.value, expected)
+    assert [result.name for result in placesim.run(io.BytesIO(data), feed={"x": None}).results] == ["y[0]"]
+
+
 def test_weights_that_say_they_are_in_the_model_are_there() -> None:
     """As `onnx.save` writes the weights of a model whose weights were elsewhere."""
     from onnx import TensorProto
@@ -148,7 +174,6 @@ def test_weights_that_say_they_are_in_the_model_are_there() -> None:
         ("/etc/passwd", {}, "expected a file beside the model"),
         ("link", {}, "expected a file beside the model"),
         ("", {}, "expected a file beside the model"),
-        ("missing.bin", {}, "cannot read the weights file 'missing.bin': No such file"),
         ("short.bin", {}, "wrong size of a tensor's content: got 3 bytes, expected 1600 for float of shape [400]"),
         ("short.bin", {"offset": "4", "length": "1600"}, "weights file 'short.bin' too short: got 3 bytes, expected 1604"),
         ("short.bin", {"offset": "-1"}, "wrong offset of a tensor's content: got '-1'"),

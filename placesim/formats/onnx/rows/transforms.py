@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 
@@ -179,6 +180,36 @@ def stft(node: OnnxNode) -> Tensor:
     return node.know_shape(node.emit("Pack", [node.cast(part, own) for part in made], axis=-1), (None, None, None, 2))
 
 
+def mel_weight_matrix(node: OnnxNode) -> Tensor:
+    """Edges of the mel bins by Range, Log and Exp, Floor of their places, then RealDiv and SelectV2 for the triangles."""
+    bins, length, rate, *edges = (node.apply("Cast", node.apply("Reshape", node[index], []), to=11) for index in range(5))
+    real = partial(np.array, dtype=np.float64)
+    low, high = (
+        node.apply(
+            "Mul", node.apply("Log", node.apply("Add", node.apply("Div", edge, real(700)), real(1))), real(2595 / np.log(10))
+        )
+        for edge in edges
+    )
+    count = node.apply("Add", bins, real(2))
+    step = node.apply("Div", node.apply("Sub", high, low), count)
+    mels = node.apply("Add", node.apply("Mul", node.apply("Range", real(0), count, real(1)), step), low)
+    hertz = node.apply(
+        "Mul", node.apply("Sub", node.apply("Exp", node.apply("Mul", mels, real(np.log(10) / 2595))), real(1)), real(700)
+    )
+    places = node.apply("Floor", node.apply("Div", node.apply("Mul", hertz, node.apply("Add", length, real(1))), rate))
+    start, centre, end = (node.apply("Slice", places, [first], [stop]) for first, stop in ((0, -2), (1, -1), (2, 1 << 31)))
+    rows = node.apply("Add", node.apply("Floor", node.apply("Div", length, real(2))), real(1))
+    row = node.apply("Unsqueeze", node.apply("Range", real(0), rows, real(1)), [1])
+    rise, fall = node.apply("Sub", centre, start), node.apply("Sub", end, centre)
+    upwards = node.apply("Div", node.apply("Sub", row, start), node.apply("Max", rise, real(1)))
+    upwards = node.apply("Where", node.apply("Equal", rise, real(0)), real(1), upwards)
+    up = node.apply("And", node.apply("GreaterOrEqual", row, start), node.apply("LessOrEqual", row, centre))
+    down = node.apply("And", node.apply("GreaterOrEqual", row, centre), node.apply("Less", row, end))
+    downwards = node.apply("Div", node.apply("Sub", end, row), node.apply("Max", fall, real(1)))
+    made = node.apply("Where", down, downwards, node.apply("Where", up, upwards, real(0)))
+    return node.apply("Cast", made, to=node.attr("output_datatype", 1))
+
+
 def _scalar(fold: ConstantFolder, tensor: Tensor) -> Value:
     return fold.narrow(fold("Reshape", fold.value(tensor), np.zeros(0, np.int32)), "length")
 
@@ -248,5 +279,6 @@ ROWS: Rows = {
     ("DFT", 17, 20): dft,
     ("Einsum", 12, 28): einsum,
     ("ImageDecoder", 20): image_decoder,
+    ("MelWeightMatrix", 17): mel_weight_matrix,
     ("STFT", 17): stft,
 }

@@ -1,8 +1,8 @@
 """Decoding of PNG, JPEG, BMP and WebP images, and encoding of PNG and JPEG images.
 
-PNG, BMP and WebP are exact.  Pillow's libjpeg decodes JPEG with its accurate inverse transform, as TensorFlow does with `dct_method`
-INTEGER_ACCURATE.  TensorFlow's default is faster, and differs by up to three levels.  `fancy_upscaling` is always on.  Encoded
-bytes differ from TensorFlow's.  Decoding, and encoding to JPEG, need the extra `placesim[images]`.
+PNG, BMP and WebP are exact.  Pillow's libjpeg decodes JPEG with its accurate inverse transform, as TensorFlow does with
+`dct_method` INTEGER_ACCURATE.  TensorFlow's default is faster, and differs by up to three levels.  `fancy_upscaling` is always
+on.  Encoded bytes differ from TensorFlow's.  Decoding, and encoding to JPEG, need the extra `placesim[images]`.
 """
 
 from __future__ import annotations
