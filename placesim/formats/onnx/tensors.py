@@ -26,9 +26,9 @@ Message = Any
 class MissingFileError(GraphBuildError):
     """An external data file that does not exist."""
 
-    def __init__(self, message: str, location: str) -> None:
+    def __init__(self, message: str, file: str) -> None:
         super().__init__(message)
-        self.location = location
+        self.file = file
 
 
 class TensorReader:
@@ -81,7 +81,7 @@ class TensorReader:
         try:
             return self.read(tensor), True
         except MissingFileError as error:
-            self.missing[error.location] = error.message
+            self.missing[error.file] = error.message
             dtype = dtype_of(tensor.data_type)
             return TensorValue(dtype, np.broadcast_to(np.zeros((), dtype.numpy), tuple(tensor.dims))), False
 

@@ -259,7 +259,7 @@ def proto_of(case: RowCase) -> Any:
     made_node = node(case.op, names, " ".join(outputs), domain=case.domain, **case.attrs)
     made = model([made_node], infos, [], *known, opset=case.opset)
     if case.domain:
-        made.opset_import.append(helper.make_opsetid(case.domain, 1))
+        made.opset_import.append(helper.make_opsetid(case.domain, 3 if case.domain == "ai.onnx.ml" else 1))
     made.graph.output.extend(_output_infos(made, [name for name in outputs if name != "_"]))
     return made
 
@@ -295,9 +295,10 @@ def _reference(case: RowCase) -> list[Any]:
 
 def all_cases() -> dict[str, RowCase]:
     """The cases of ONNX's ops, and of others'."""
+    from tests.formats.onnx.learning_cases import LEARNING_CASES
     from tests.formats.onnx.runtime_cases import RUNTIME_CASES
 
-    return {**CASES, **RUNTIME_CASES}
+    return {**CASES, **RUNTIME_CASES, **LEARNING_CASES}
 
 
 def main() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 from tests.formats.onnx.row_cases import RowCase
 
 RNG = np.random.default_rng(5)
-case: Any = partial(RowCase, domain="com.microsoft", opset=17)
+case: Callable[..., RowCase] = partial(RowCase, domain="com.microsoft", opset=17)
 
 
 def real(*shape: int) -> Any:

@@ -191,8 +191,8 @@ def group_query_attention(node: OnnxNode) -> Outputs:
     if (window := node.attr("local_window_size", -1)) > 0:
         allowed.append(node.apply("Greater", places, node.apply("Sub", own, window)))
     repeated = np.repeat(np.arange(groups), heads // groups)
-    of_heads = (each if heads == groups else node.apply("Gather", each, repeated, axis=1) for each in (key, value))
-    return [_attended(node, query, *of_heads, [node.input(10)], allowed), key, value]
+    keys, values = (each if heads == groups else node.apply("Gather", each, repeated, axis=1) for each in (key, value))
+    return [_attended(node, query, keys, values, [node.input(10)], allowed), key, value]
 
 
 def _grouped(node: OnnxNode, heads: int, groups: int) -> list[Tensor]:

@@ -18,6 +18,9 @@ _ACTIVATIONS = {
 }
 """Activations of fused ops, with the attributes that their parameters become."""
 
+WINDOWS = ("auto_pad", "dilations", "group", "kernel_shape", "pads", "strides")
+"""Attributes of convolutions."""
+
 
 def _activated(node: OnnxNode, tensor: Tensor, parameters: Sequence[float]) -> Tensor:
     """Return a tensor after the node's activation, if it has one."""
@@ -31,8 +34,7 @@ def _activated(node: OnnxNode, tensor: Tensor, parameters: Sequence[float]) -> T
 
 def fused_conv(node: OnnxNode) -> Tensor:
     """Conv, Add of a fourth input, and the activation."""
-    names = ("auto_pad", "dilations", "group", "kernel_shape", "pads", "strides")
-    made = node.apply("Conv", node[0], node[1], node.input(2), **{name: node.attr(name) for name in names})
+    made = node.apply("Conv", node[0], node[1], node.input(2), **{name: node.attr(name) for name in WINDOWS})
     addend = node.input(3)
     made = made if addend is None else node.apply("Add", made, addend)
     return _activated(node, made, node.attr("activation_params", ()))
@@ -90,11 +92,10 @@ def _skip_normalization(op: str) -> Row:
         total = node.apply("Add", node[0], node[1])
         bias = node.input(4 if is_centred else 3)
         total = total if bias is None else node.apply("Add", total, bias)
+        epsilon = node.attr("epsilon", 1e-12)
         if is_centred:
-            made = node.apply_all(op, 3, total, node[2], node.input(3), epsilon=node.attr("epsilon", 1e-12))
-        else:
-            made = [node.apply(op, total, node[2], epsilon=node.attr("epsilon", 1e-12)), None, None]
-        return [*made, total]
+            return [*node.apply_all(op, 3, total, node[2], node.input(3), epsilon=epsilon), total]
+        return [node.apply(op, total, node[2], epsilon=epsilon), None, None, total]
 
     return describe_row(row, f"AddV2 of the input, the skip and the bias, then as {op}.")
 
@@ -119,19 +120,20 @@ def embed_layer_normalization(node: OnnxNode) -> Outputs:
     return [made, None if lengths is None else node.cast(lengths, INT32), total]
 
 
-def _early_normalization(op: str) -> Row:
-    """Return the row of a normalization that ONNX Runtime had before ONNX."""
+def as_onnx(op: str, *attrs: str) -> Row:
+    """Return the row of an op that is ONNX's `op`, with these attributes."""
 
     def row(node: OnnxNode) -> Outputs:
-        attrs = {name: node.attr(name) for name in ("axis", "epsilon", "stash_type")}
-        return node.apply_all(op, node.outputs, *node.inputs, **attrs)
+        if node.attr("channels_last", 0):
+            raise UnsupportedNodeError("unsupported attribute: got channels_last 1, expected 0")
+        return node.apply_all(op, node.outputs, *node.inputs, **{name: node.attr(name) for name in attrs})
 
-    return describe_row(row, f"As {op} of a later version of ONNX.")
+    return describe_row(row, f"As ONNX's {op}.")
 
 
 ROWS: Rows = {
-    ("LayerNormalization", 1): _early_normalization("LayerNormalization"),
-    ("SimplifiedLayerNormalization", 1): _early_normalization("RMSNormalization"),
+    ("LayerNormalization", 1): as_onnx("LayerNormalization", "axis", "epsilon", "stash_type"),
+    ("SimplifiedLayerNormalization", 1): as_onnx("RMSNormalization", "axis", "epsilon", "stash_type"),
     ("com.microsoft::BiasGelu", 1): _gelu("none"),
     ("com.microsoft::EmbedLayerNormalization", 1): embed_layer_normalization,
     ("com.microsoft::FastGelu", 1): _gelu("tanh"),

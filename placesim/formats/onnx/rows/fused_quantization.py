@@ -9,7 +9,7 @@ import numpy as np
 from placesim.core.dtypes import UINT8
 from placesim.formats.onnx.folding import int32
 from placesim.formats.onnx.onnx_node import OnnxNode, Row, Rows, Tensor, UnsupportedNodeError, describe_row
-from placesim.formats.onnx.rows.quantization import dequantize_linear, qlinear_conv, quantize_linear
+from placesim.formats.onnx.rows.fused import WINDOWS, as_onnx
 
 
 def _dequantized(node: OnnxNode, index: int) -> Tensor:
@@ -161,15 +161,15 @@ def _unpacked(node: OnnxNode, packed: Tensor, bits: int, shape: tuple[int, int])
 
 ROWS: Rows = {
     **{(f"com.microsoft::{name}", 1): _in_real_numbers(real) for name, real in _REAL_OPS.items()},
-    ("com.microsoft::DequantizeLinear", 1): dequantize_linear,
+    ("com.microsoft::DequantizeLinear", 1): as_onnx("DequantizeLinear", "axis"),
     ("com.microsoft::DynamicQuantizeMatMul", 1): dynamic_quantize_matmul,
     ("com.microsoft::MatMulIntegerToFloat", 1): matmul_integer_to_float,
     ("com.microsoft::MatMulNBits", 1): matmul_n_bits,
     ("com.microsoft::QGemm", 1): qgemm,
     ("com.microsoft::QLinearConcat", 1): qlinear_concat,
-    ("com.microsoft::QLinearConv", 1): qlinear_conv,
+    ("com.microsoft::QLinearConv", 1): as_onnx("QLinearConv", *WINDOWS),
     ("com.microsoft::QLinearReduceMean", 1): qlinear_reduce_mean,
     ("com.microsoft::QLinearSoftmax", 1): qlinear_softmax,
     ("com.microsoft::QLinearWhere", 1): qlinear_where,
-    ("com.microsoft::QuantizeLinear", 1): quantize_linear,
+    ("com.microsoft::QuantizeLinear", 1): as_onnx("QuantizeLinear", "axis"),
 }

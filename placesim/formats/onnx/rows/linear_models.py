@@ -191,6 +191,12 @@ def one_minus(node: OnnxNode, tensor: Tensor) -> Tensor:
     return node.apply("Sub", node.like(1, tensor), tensor)
 
 
+def two_probabilities(node: OnnxNode, score: Tensor) -> Tensor:
+    """Return the scores of two classes from that of the second one."""
+    second = node.apply("Sigmoid", score) if node.attr("post_transform", "NONE") == "LOGISTIC" else score
+    return both_columns(node, one_minus(node, second), second)
+
+
 def _products(node: OnnxNode, count: int) -> Tensor:
     """Return `[rows, count]` products of the input with the node's coefficients, and the intercepts added."""
     weights = floats(node, "coefficients").reshape(count, -1)
@@ -209,7 +215,7 @@ def linear_classifier(node: OnnxNode) -> Outputs:
     if count > 1:
         return [labelled(node, node.apply("ArgMax", scores, axis=1, keepdims=0)), transformed(node, scores)]
     chosen = label_if(node, node.apply("Greater", scores, node.like(0, scores)))
-    return [chosen, both_columns(node, one_minus(node, scores), scores)]
+    return [chosen, two_probabilities(node, scores)]
 
 
 def zip_map(node: OnnxNode) -> Value:

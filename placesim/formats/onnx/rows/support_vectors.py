@@ -18,6 +18,7 @@ from placesim.formats.onnx.rows.linear_models import (
     one_minus,
     rows_of,
     transformed,
+    two_probabilities,
 )
 from placesim.formats.onnx.values import Value
 
@@ -77,8 +78,9 @@ def svm_classifier(node: OnnxNode) -> Outputs:
         return [voted, transformed(node, _joined(node, _pair_probabilities(node, scores), classes, pairs))]
     if classes > 2:
         return [voted, transformed(node, scores)]
-    first = node.apply("Neg", scores) if node.attr("post_transform", "NONE") == "NONE" else one_minus(node, scores)
-    return [voted, both_columns(node, first, scores)]
+    if node.attr("post_transform", "NONE") == "NONE":
+        return [voted, both_columns(node, node.apply("Neg", scores), scores)]
+    return [voted, two_probabilities(node, scores)]
 
 
 def _linear(node: OnnxNode, classes: int) -> Outputs:

@@ -69,10 +69,10 @@ def _forest(node: OnnxNode, leaves: str, targets: int) -> _Forest:
     places = {key: place for place, key in enumerate(keys)}
     comparisons = [_comparison(mode) for mode in node.attr("nodes_modes")]
     own = np.arange(len(keys))
-    following = [
+    if_true, if_false = (
         np.array([places[tree, number] if comparison else place for place, ((tree, _), number, comparison) in enumerate(rows)])
         for rows in (zip(keys, node.attr(f"nodes_{name}nodeids"), comparisons, strict=True) for name in ("true", "false"))
-    ]
+    )
     splits = _numbers(node, "nodes_values")
     weights = np.full((len(keys), targets), np.nan, splits.dtype)
     given = zip(
@@ -84,12 +84,10 @@ def _forest(node: OnnxNode, leaves: str, targets: int) -> _Forest:
         _add_weight(weights, places[tree, number], target, weight)
     tracks = np.array(node.attr("nodes_missing_value_tracks_true") or np.zeros(len(keys)), bool)
     has_parent = np.zeros(len(keys), bool)
-    for successors in following:
+    for successors in (if_true, if_false):
         has_parent[successors[successors != own]] = True
-    features = np.array(node.attr("nodes_featureids"))
-    return _Forest(
-        own[~has_parent], features, splits, comparisons, *following, tracks, weights, np.zeros((len(keys), 0), splits.dtype)
-    )
+    features, no_sets = np.array(node.attr("nodes_featureids")), np.zeros((len(keys), 0), splits.dtype)
+    return _Forest(own[~has_parent], features, splits, comparisons, if_true, if_false, tracks, weights, no_sets)
 
 
 def _add_weight(weights: _Array, place: int, target: int, weight: float) -> None:
@@ -102,20 +100,21 @@ def _tensor_forest(node: OnnxNode) -> _Forest:
     features, leaves = np.array(node.attr("nodes_featureids")), np.array(node.attr("leaf_targetids"))
     inner, count = len(features), len(features) + len(leaves)
     own = np.arange(inner, count)
-    following = [
+    if_true, if_false = (
         np.concatenate([np.array(node.attr(f"nodes_{name}nodeids")) + inner * np.array(node.attr(f"nodes_{name}leafs")), own])
         for name in ("true", "false")
-    ]
+    )
     weights = np.full((count, node.attr("n_targets", 1)), np.nan, splits.dtype)
     weights[own, leaves] = np.asarray(node.attr("leaf_weights").array)
     comparisons: list[str | None] = [list(_MODES.values())[mode] for mode in node.attr("nodes_modes").array.tolist()]
     tracks = np.zeros(count, bool)
     tracks[:inner] = node.attr("nodes_missing_value_tracks_true") or False
-    filled = [np.concatenate([each, np.zeros(len(leaves), each.dtype)]) for each in (features, splits)]
+    features, splits = (np.concatenate([each, np.zeros(len(leaves), each.dtype)]) for each in (features, splits))
     sets = node.attr("membership_values")
     members = _sets(np.zeros(0, splits.dtype) if sets is None else np.asarray(sets.array), comparisons, count)
     roots = np.array(node.attr("tree_roots"))
-    return _Forest(roots, *filled, [*comparisons, *[None] * len(leaves)], *following, tracks, weights, members)
+    comparisons += [None] * len(leaves)
+    return _Forest(roots, features, splits, comparisons, if_true, if_false, tracks, weights, members)
 
 
 def _sets(values: _Array, comparisons: list[str | None], count: int) -> _Array:
@@ -220,7 +219,7 @@ def tree_ensemble_classifier(node: OnnxNode) -> Outputs:
 
 def _of_two(node: OnnxNode, forest: _Forest, scores: Tensor, base: _Array) -> Outputs:
     """Return labels and scores of two classes, of which the leaves may have weights for one only."""
-    has_weights = (~np.isnan(forest.weights)).any(0)
+    has_weights = np.asarray((~np.isnan(forest.weights)).any(0))
     is_positive = bool((np.nan_to_num(forest.weights) >= 0).all())
     limit = 0.5 if is_positive and has_weights.sum() == 1 else 0.0
     column = 1 if has_weights[1] or base.size == 2 else 0
@@ -234,10 +233,7 @@ def _of_two(node: OnnxNode, forest: _Forest, scores: Tensor, base: _Array) -> Ou
     score = node.same_shape(node.cast(score, FLOAT), score)
     if is_positive:
         return [chosen, both_columns(node, one_minus(node, score), score)]
-    if node.attr("post_transform", "NONE") == "LOGISTIC":
-        return [chosen, both_columns(node, *(node.apply("Sigmoid", each) for each in (node.apply("Neg", score), score)))]
-    size = node.apply("Abs", score)
-    return [chosen, both_columns(node, node.apply("Neg", size), size)]
+    return [chosen, transformed(node, both_columns(node, node.apply("Neg", score), score))]
 
 
 ROWS: Rows = {
