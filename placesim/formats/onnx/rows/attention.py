@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from placesim.core.dtypes import BOOL, INT64
+from placesim.formats.onnx.folding import MOST_KNOWN
 from placesim.formats.onnx.onnx_node import OnnxNode, Outputs, Rows, Tensor, UnsupportedNodeError
 
 
@@ -172,6 +173,8 @@ def group_query_attention(node: OnnxNode) -> Outputs:
     if node.attr("smooth_softmax", -1) > 0 or node.has_output(3):
         raise UnsupportedNodeError("unsupported: got smooth_softmax or an output output_qk, expected neither")
     heads, groups = node.attr("num_heads"), node.attr("kv_num_heads")
+    if not 0 < groups <= heads <= MOST_KNOWN or heads % groups:
+        raise UnsupportedNodeError(f"wrong number of heads: got {heads} for {groups} of keys, expected a multiple")
     query, key, value = _grouped(node, heads, groups)
     ends = node.apply("Add", node.apply("Reshape", node.cast(node[5], INT64), [-1, 1]), 1)  # `[batch, 1]`
     length = _length(node, query)

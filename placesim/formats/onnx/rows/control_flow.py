@@ -43,6 +43,8 @@ def _graph(node: OnnxNode, name: str) -> Any:
 
 _MOST_UNROLLED = 64
 """Maximum number of iterations of a loop that is read iteration by iteration, chosen for placesim."""
+_MOST_NODES = 10_000
+"""Number of nodes of the graph from which on no loop is read so, since loops within loops would multiply the nodes."""
 
 
 def _loop(node: OnnxNode) -> Outputs:
@@ -67,6 +69,8 @@ def _loop(node: OnnxNode) -> Outputs:
 
 def _known_count(node: OnnxNode, first: Sequence[Value]) -> int:
     """Return the number of iterations of a loop that may be read one by one; 0 if it may not, or carries no known sequence."""
+    if getattr(node.reading, "trials", 0) or len(node.reading.builder.graph) > _MOST_NODES:
+        return 0
     limit, condition = (node.content(node.input(index)) for index in (0, 1))
     count = 0 if limit is None else int(limit.reshape(()))
     runs = node.input(1) is None or (condition is not None and bool(condition.all()))

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from placesim.core.dtypes import UINT8
-from placesim.formats.onnx.folding import int32
+from placesim.formats.onnx.folding import MOST_KNOWN, int32
 from placesim.formats.onnx.onnx_node import OnnxNode, Row, Rows, Tensor, UnsupportedNodeError, describe_row
 from placesim.formats.onnx.rows.fused import WINDOWS, as_onnx
 
@@ -132,6 +132,8 @@ def matmul_n_bits(node: OnnxNode) -> Tensor:
     rows, columns, block, bits = (node.attr(name, 4) for name in ("K", "N", "block_size", "bits"))
     if bits not in (2, 4, 8) or node.attr("weight_prepacked", 0):
         raise UnsupportedNodeError(f"unsupported weights: got {bits} bits or weight_prepacked, expected 2, 4 or 8 bits")
+    if not 0 < rows <= MOST_KNOWN:
+        raise UnsupportedNodeError(f"wrong K: got {rows}, expected a number from 1 to {MOST_KNOWN}")
     count = -(-rows // block)
     scales, zero, groups = node.emit("Reshape", node[2], int32([columns, count])), node.input(3), node.input(4)
     dtype = node.dtype(scales)

@@ -6,6 +6,7 @@ from itertools import combinations
 
 import numpy as np
 
+from placesim.core.dtypes import FLOAT
 from placesim.formats.onnx.bodies import IterationResult, repeat
 from placesim.formats.onnx.lists import tensor_value
 from placesim.formats.onnx.onnx_node import OnnxNode, Outputs, Rows, Tensor, UnsupportedNodeError, tensor_of
@@ -21,6 +22,7 @@ from placesim.formats.onnx.rows.linear_models import (
     two_probabilities,
 )
 from placesim.formats.onnx.values import Value
+from placesim.graph.constants import check_size
 
 _MOST_ITERATIONS = 100
 """Maximum number of iterations in which ONNX Runtime joins the probabilities of pairs."""
@@ -103,6 +105,7 @@ def _pair_weights(node: OnnxNode, sizes: tuple[int, ...], pairs: list[tuple[int,
     """
     rows = floats(node, "coefficients").reshape(len(sizes) - 1, -1)
     ends = np.cumsum(sizes)
+    check_size((int(ends[-1]), len(pairs)), FLOAT)
     made = np.zeros((int(ends[-1]), len(pairs)), np.float32)
     for column, (one, other) in enumerate(pairs):
         for own, row in ((one, other - 1), (other, one)):

@@ -10,6 +10,7 @@ from placesim.core.dtypes import DOUBLE, FLOAT
 from placesim.formats.onnx.folding import int32
 from placesim.formats.onnx.onnx_node import OnnxNode, Outputs, Rows, Tensor, UnsupportedNodeError
 from placesim.formats.onnx.rows.linear_models import both_columns, label_if, labelled, labels, one_minus, rows_of, transformed
+from placesim.graph.constants import check_size
 
 _Array = np.ndarray[Any, Any]
 _MODES = {
@@ -74,6 +75,7 @@ def _forest(node: OnnxNode, leaves: str, targets: int) -> _Forest:
         for rows in (zip(keys, node.attr(f"nodes_{name}nodeids"), comparisons, strict=True) for name in ("true", "false"))
     )
     splits = _numbers(node, "nodes_values")
+    check_size((len(keys), targets), DOUBLE)
     weights = np.full((len(keys), targets), np.nan, splits.dtype)
     given = zip(
         *(node.attr(f"{leaves}_{name}") for name in ("treeids", "nodeids", "ids")),
@@ -104,6 +106,7 @@ def _tensor_forest(node: OnnxNode) -> _Forest:
         np.concatenate([np.array(node.attr(f"nodes_{name}nodeids")) + inner * np.array(node.attr(f"nodes_{name}leafs")), own])
         for name in ("true", "false")
     )
+    check_size((count, node.attr("n_targets", 1)), DOUBLE)
     weights = np.full((count, node.attr("n_targets", 1)), np.nan, splits.dtype)
     weights[own, leaves] = np.asarray(node.attr("leaf_weights").array)
     comparisons: list[str | None] = [list(_MODES.values())[mode] for mode in node.attr("nodes_modes").array.tolist()]
@@ -122,6 +125,7 @@ def _sets(values: _Array, comparisons: list[str | None], count: int) -> _Array:
     ends = np.flatnonzero(np.isnan(values))
     parts = np.split(values, ends)
     sizes = [len(part) for part in parts]
+    check_size((count, max(sizes)), DOUBLE)
     made = np.full((count, max(sizes)), np.nan, values.dtype)
     for place, part in zip([at for at, each in enumerate(comparisons) if each == "Any"], parts, strict=False):
         made[place, : len(part)] = part
