@@ -83,18 +83,18 @@ def _composition_lines() -> Iterator[str]:
 
 
 def _ops_without_rows() -> tuple[list[str], list[str]]:
-    """ONNX's own ops that have no row: those with a composition, and those without."""
+    """The ops of ONNX that have no row: those with a composition, and those without."""
     from onnx import defs
 
     from placesim.formats.onnx.families import rows
 
     newest = {}
     for schema in defs.get_all_schemas():
-        if schema.domain == "" and not schema.deprecated:
-            newest[schema.name] = schema
-    left = [schema for name, schema in sorted(newest.items()) if ("", name) not in rows()]
-    composed = [schema.name for schema in left if schema.has_function or schema.has_context_dependent_function]
-    return composed, [schema.name for schema in left if schema.name not in composed]
+        if schema.domain in ("", "ai.onnx.ml") and not schema.deprecated:
+            newest[schema.domain, schema.name] = schema
+    left = {"::".join(filter(None, key)): schema for key, schema in sorted(newest.items()) if key not in rows()}
+    composed = [name for name, schema in left.items() if schema.has_function or schema.has_context_dependent_function]
+    return composed, [name for name in left if name not in composed]
 
 
 def _wrapped(names: list[str]) -> Iterator[str]:
