@@ -125,6 +125,9 @@ def _read_graph(
                 refs, value = model_input(reading, given.name, given.type, members)
                 inputs |= refs
                 reading.define(given.name, value)
+    may_lack = {given.name for given in graph.input if given.type.WhichOneof("value") in ("sequence_type", "optional_type")}
+    for name in [name for name in members if name not in may_lack]:
+        problems.add(0, f"wrong feed of {spell(name)}: expected the name of an input that is a sequence or an optional")
     for index, tensor in enumerate(graph.initializer):
         with _problem_reporter(problems, index, f"initializer '{tensor.name}'"):
             reading.add_initializer(tensor.name, *reading.model.tensors.read_weights(tensor))

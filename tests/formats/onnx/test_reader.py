@@ -155,6 +155,9 @@ def test_a_sequence_is_fed_member_by_member() -> None:
     for expected, result in zip([*parts, np.zeros(1)], results, strict=True):
         np.testing.assert_array_equal(result.value, expected)
     assert [result.name for result in placesim.run(io.BytesIO(data), feed={"x": None}).results] == ["y[0]"]
+    for feed in ({"z": None}, {"w[0]": parts[0]}):
+        with pytest.raises(GraphFileError, match=r"wrong feed of '[zw]': expected the name of an input that is a sequence"):
+            placesim.run(io.BytesIO(data), feed=feed)
 
 
 def test_weights_that_say_they_are_in_the_model_are_there() -> None:
