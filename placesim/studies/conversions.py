@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, NamedTuple
 
 from placesim.core.errors import GraphFileError, UsageError
@@ -14,6 +14,7 @@ from placesim.ops.categories import FUNCTION_ENDS
 
 if TYPE_CHECKING:
     from placesim.formats.onnx.reader import OnnxFile
+    from placesim.formats.sources.loading import LoadedGraph
     from placesim.graph.session_steps import GraphFile
     from placesim.runtime.sessions.outcome import Outcome
 
@@ -116,9 +117,26 @@ def convert_graph(file: GraphFile, form: str, nodes: str = NODES[0], model: Onnx
     """
     if form == "onnx":
         return onnx_content(file, model)
+    check_weights(model)
     written = yaml_content(file, nodes) if form == "yaml" else Content(WRITERS[form](file), ())
     lost = find_losses(file, form)
     return written._replace(notes=(*written.notes, *((f"not in {form}: {', '.join(lost)}",) if lost else ())))
+
+
+def check_weights(model: OnnxFile | None) -> None:
+    """Raise GraphFileError for an ONNX model whose weights lie in a missing file, since other formats hold the weights."""
+    if model is not None and model.missing:
+        raise GraphFileError(tuple(model.missing))
+
+
+def weights_left_behind(loaded: LoadedGraph, path: Path) -> str:
+    """Return a note about files of weights that an ONNX model written to `path` lacks beside it; empty if it lacks none."""
+    files = loaded.onnx.tensor_files if loaded.onnx is not None and path.suffix.lower() in ENDINGS["onnx"] else ()
+    names = [file.relative_to(loaded.directory) for file in files]
+    left = [f"'{name}'" for name, file in zip(names, files, strict=True) if not (path.parent / name).exists() and file.exists()]
+    if not left:
+        return ""
+    return f"not in onnx: weights in {', '.join(left)} beside the input; copy these files to '{path.parent}'"
 
 
 def onnx_content(file: GraphFile, model: OnnxFile | None) -> Content:

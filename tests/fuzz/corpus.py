@@ -62,6 +62,9 @@ def tensorflow_files() -> dict[str, bytes]:
 
 @cache
 def onnx_files() -> tuple[bytes, ...]:
-    """Models that PyTorch wrote, those that are small."""
-    found = (path.read_bytes() for path in sorted((DATA / "onnx").glob("*.onnx")))
+    """Models that PyTorch, ONNX Runtime and skl2onnx wrote, those that are small, and the cases of single nodes."""
+    from tests.formats.onnx.row_cases import all_cases, proto_of
+
+    paths = (path for folder in ("onnx", "onnx-sklearn") for path in sorted((DATA / folder).glob("*.onnx")))
+    found = [path.read_bytes() for path in paths] + [proto_of(case).SerializeToString() for case in all_cases().values()]
     return tuple(content for content in found if len(content) <= 5 * _MAX_CHARACTERS)

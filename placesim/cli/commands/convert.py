@@ -19,9 +19,11 @@ from placesim.studies.conversions import (
     FORMS,
     NODES,
     build_placed_file,
+    check_weights,
     convert_graph,
     find_file_form,
     partition_files,
+    weights_left_behind,
 )
 
 if TYPE_CHECKING:
@@ -84,6 +86,8 @@ def convert_command(
         raise loaded.error or UsageError(f"no graph in {graph}")
     file = loaded.file
     written: dict[Path, Iterable[bytes]] = {}
+    if partitioned is not None:
+        check_weights(loaded.onnx)
     if placed or partitioned is not None:
         outcome = _placed(loaded, options, is_partitioned=partitioned is not None)
         if partitioned is not None:
@@ -107,7 +111,8 @@ def convert_command(
         write_files(written, makes_folders=True)
     if out == "-":
         _print(content.pieces, form)
-    for note in content.notes:
+    left = "" if out == "-" or form != "onnx" else weights_left_behind(loaded, Path(out))
+    for note in (*content.notes, *([left] if left else [])):
         complain(f"{note}\n")
     return 0
 

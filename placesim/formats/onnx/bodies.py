@@ -142,7 +142,7 @@ def read_body(reading: GraphReader, graph: Any, arguments: Sequence[Value] = ())
     for given, value in zip(graph.input, arguments, strict=False):
         reading.names[given.name] = value
     for tensor in graph.initializer:
-        reading.add_initializer(tensor.name, reading.model.tensors.read(tensor))
+        reading.add_initializer(tensor.name, *reading.model.tensors.read_weights(tensor))
     reading.read_nodes(graph.node)
     found = [reading.lookup(wanted.name) for wanted in graph.output]
     if None in found:
@@ -150,12 +150,12 @@ def read_body(reading: GraphReader, graph: Any, arguments: Sequence[Value] = ())
     return cast("list[Value]", found)
 
 
-def inline_body(node: OnnxNode, graph: Any) -> list[Value]:
+def inline_body(node: OnnxNode, graph: Any, arguments: Sequence[Value] = ()) -> list[Value]:
     """Add a body's nodes to the graph of its node, and return the results."""
     outer = reader_of(node)
     inner = GraphReader(outer.model, outer.builder, outer, outer.opsets, outer.given_attrs, outer.depth + 1)
     inner.left_out, inner.maker = outer.left_out, outer.maker
-    return read_body(inner, graph)
+    return read_body(inner, graph, arguments)
 
 
 def conditional(node: OnnxNode, pred: TensorRef, then: Any, otherwise: Any) -> list[Value]:
@@ -337,6 +337,11 @@ def _learned(node: OnnxNode, first: Sequence[Value], turn: Turn, is_counted: boo
         is_counted = is_counted and not ends
         types = wider if trial + 2 < _MOST_TRIALS else [_without_shape(kind) for kind in kinds]
     return types, _Trial(is_counted, gathered)
+
+
+def ends_by_count(node: OnnxNode, first: Sequence[Value], turn: Turn) -> bool:
+    """Whether the condition of a loop is true after each iteration, so that only their number ends it."""
+    return _learned(node, first, turn, True)[1].is_counted
 
 
 def _holds(value: Value) -> bool:

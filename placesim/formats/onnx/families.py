@@ -6,13 +6,17 @@ from functools import cache
 
 from placesim.formats.onnx.onnx_node import Row
 from placesim.formats.onnx.rows import (
+    attention,
     casts,
     comparisons,
     constants,
     control_flow,
     convolutions,
     elementwise,
+    fused,
+    fused_quantization,
     gathering,
+    linear_models,
     matrices,
     normalizations,
     pools,
@@ -26,13 +30,28 @@ from placesim.formats.onnx.rows import (
     sequences,
     shapes,
     strings,
+    support_vectors,
     transforms,
+    trees,
 )
 
 _FAMILIES = (
-    *(casts, comparisons, constants, control_flow, convolutions, elementwise, gathering, matrices),
-    *(normalizations, pools, quantization, random, recurrent, reductions, resizing, sampling, selections, sequences, shapes),
-    *(strings, transforms),
+    *(attention, casts, comparisons, constants, control_flow, convolutions, elementwise, fused, fused_quantization),
+    *(
+        gathering,
+        linear_models,
+        matrices,
+        normalizations,
+        pools,
+        quantization,
+        random,
+        recurrent,
+        reductions,
+        resizing,
+        sampling,
+        selections,
+    ),
+    *(sequences, shapes, strings, support_vectors, transforms, trees),
 )
 
 

@@ -26,6 +26,8 @@ from placesim.ops.attributes import TensorValue
 DEFAULT_DOMAINS = ("", "ai.onnx")
 MOST_NESTED = 50
 """Maximum depth of nested functions. ONNX does not allow a function to call itself."""
+_APPLIED_OPSET = 23
+"""Opset of the ONNX ops that rows apply."""
 _MOST_KNOWN = 4096
 """Maximum number of elements of a constant that is passed to type inference."""
 
@@ -130,11 +132,13 @@ class GraphReader:
         value = self.by_ref[ref] = Value(ref, kind, tensor.array)
         return value
 
-    def add_initializer(self, name: str, tensor: TensorValue) -> None:
-        """Add a Const with an initializer's name."""
+    def add_initializer(self, name: str, tensor: TensorValue, is_known: bool = True) -> None:
+        """Add a Const with an initializer's name. Nothing but its type is known if its file is missing."""
         full = self.builder.claim_name("Const", scope_name(name, "Const"))
         made = self.builder.add_constant(full, tensor, {}, (), 0)
-        self.define(name, self.know(TensorRef(made.id, 0), tensor))
+        value = self.know(TensorRef(made.id, 0), tensor)
+        value.known = value.known if is_known else None
+        self.define(name, value)
 
     def has_kernel(self, op: str, attrs: Mapping[str, DataType]) -> bool:
         """Whether an op is defined, and has a kernel on a CPU, for these types."""
@@ -222,7 +226,7 @@ class GraphReader:
         if function is not None:
             return self.expand(function, values, attrs)
         schema = self._schema(proto, domain)
-        since = schema.since_version if schema is not None else self.opsets.get(domain, 1)
+        since = 1 if schema is None else schema.since_version  # ONNX Runtime's own ops have one version
         resolved = self._resolved(proto, attrs)
         if schema is not None:
             check_node(schema, resolved, values, attrs)
@@ -282,7 +286,7 @@ class GraphReader:
     # --- ONNX's definitions -----------------------------------------------------------------------------------------
 
     def _schema(self, proto: Any, domain: str) -> Any:
-        """Return ONNX's definition of the op in the version that the model imports; None for an op of another domain."""
+        """Return ONNX's definition of the op in the version that the model imports; None if ONNX has none."""
         from onnx import defs
 
         version = self.opsets.get(domain)
@@ -356,9 +360,7 @@ class GraphReader:
         if self.depth >= MOST_NESTED:
             raise UnsupportedNodeError(f"recursive function '{function.name}': expected functions that do not call themselves")
         defaults = {attr.name: attr for attr in function.attribute_proto}
-        opsets = {**self.opsets, **opset_versions(function.opset_import)}
-        inner = GraphReader(self.model, self.builder, None, opsets, {**defaults, **attrs}, self.depth + 1)
-        inner.by_ref, inner.maker, inner.device = self.by_ref, self.maker, self.device
+        inner = self._within({**self.opsets, **opset_versions(function.opset_import)}, {**defaults, **attrs})
         for index, name in enumerate(function.input):
             value = values[index] if index < len(values) else None
             if value is not None:
@@ -368,6 +370,25 @@ class GraphReader:
         inner.left_out = {name for index, name in enumerate(function.input) if index >= len(values) or values[index] is None}
         inner.read_nodes(function.node)
         return [inner.names.get(name) for name in function.output]
+
+    def apply(self, op: str, inputs: Sequence[Value | None], attrs: Mapping[str, Any], outputs: int) -> list[Value | None]:
+        """Add a node of an ONNX op in the version of opset `_APPLIED_OPSET`, and return its outputs."""
+        from onnx import helper
+
+        given, made = ([f"{letter}{index}" for index in range(count)] for letter, count in (("x", len(inputs)), ("y", outputs)))
+        inner = self._within({"": _APPLIED_OPSET}, {})
+        inner.names.update(zip(given, inputs, strict=True))
+        names = ["" if value is None else name for name, value in zip(given, inputs, strict=True)]
+        inner.read_nodes(
+            [helper.make_node(op, names, made, **{name: attr for name, attr in attrs.items() if attr is not None})]
+        )
+        return [inner.names[name] for name in made]
+
+    def _within(self, opsets: Mapping[str, int], attrs: Mapping[str, Any]) -> GraphReader:
+        """Return a reader of a function's nodes into the same graph."""
+        inner = GraphReader(self.model, self.builder, None, opsets, attrs, self.depth + 1)
+        inner.by_ref, inner.maker, inner.device = self.by_ref, self.maker, self.device
+        return inner
 
     left_out: frozenset[str] | set[str] = frozenset()
     """Inputs of a function that its call omits. Its nodes then omit them too."""

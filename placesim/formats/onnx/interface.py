@@ -1,11 +1,14 @@
 """A model's inputs and outputs as tensors that can be fed and fetched.
 
-A sequence is fed as one tensor with its members along the first axis. It is fetched as separate members if their number is
-known, else as one tensor, for which the members must have one shape. An optional is fed with a value.
+A sequence is fed as one tensor with its members along the first axis, or member by member. It is fetched as separate members
+if their number is known, else as one tensor, for which the members must have one shape.
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 from placesim.core.dtypes import DataType
@@ -18,15 +21,39 @@ from placesim.formats.onnx.values import Value, dims_of
 from placesim.graph.graph import TensorRef
 from placesim.ops.attributes import UNKNOWN_RANK, Shape
 
+_MEMBER = re.compile(r"(.+)\[([0-9]{1,6})\]")
+"""Name of a sequence's member: `x[0]`."""
 
-def model_input(reading: GraphReader, name: str, kind: Any) -> tuple[TensorRef, Value]:
-    """Add an input as a Placeholder with its name, and return the Placeholder and the value. Raises UnsupportedNodeError."""
+
+def fed_members(feed: Mapping[str, Any]) -> dict[str, int]:
+    """Return the numbers of members of sequences that are fed member by member, as `x[0]` and `x[1]`.
+
+    A feed of None is an empty sequence, or an optional without content.
+    """
+    found = {name: 0 for name, value in feed.items() if value is None}
+    for match in filter(None, map(_MEMBER.fullmatch, feed)):
+        found[match[1]] = max(found.get(match[1], 0), int(match[2]) + 1)
+    return found
+
+
+def model_input(
+    reading: GraphReader, name: str, kind: Any, members: Mapping[str, int] = MappingProxyType({})
+) -> tuple[dict[str, TensorRef], Value]:
+    """Add an input as a Placeholder with its name, and return the Placeholder by name and the value.
+
+    `members` is that of `fed_members`: such a sequence has a Placeholder for each member. Raises UnsupportedNodeError.
+    """
     which = kind.WhichOneof("value")
     if which == "optional_type":
-        ref, content = model_input(reading, name, kind.optional_type.elem_type)
-        return ref, Value(None, kind, None, (content,))
+        if members.get(name) == 0:
+            return {}, Value(None, kind, None, ())
+        refs, content = model_input(reading, name, kind.optional_type.elem_type, members)
+        return refs, Value(None, kind, None, (content,))
     if which == "sequence_type":
-        return _sequence(reading, name, kind)
+        if name not in members:
+            return _sequence(reading, name, kind)
+        parts = [model_input(reading, f"{name}[{index}]", kind.sequence_type.elem_type) for index in range(members[name])]
+        return {key: ref for refs, _ in parts for key, ref in refs.items()}, Value(None, kind, None, tuple(v for _, v in parts))
     if which != "tensor_type":
         raise UnsupportedNodeError(f"unsupported input: got {which or 'no type'}, expected a tensor, a sequence or an optional")
     if not kind.tensor_type.elem_type:
@@ -35,7 +62,7 @@ def model_input(reading: GraphReader, name: str, kind: Any) -> tuple[TensorRef, 
     if dims is not None and any(dim is not None and dim < 0 for dim in dims):
         raise UnsupportedNodeError(f"wrong shape: got {list(dims)}, expected sizes from 0 on")
     ref = _placeholder(reading, name, dtype, UNKNOWN_RANK if dims is None else Shape(open_sizes(dims)))
-    return ref, Value(ref, kind)
+    return {name: ref}, Value(ref, kind)
 
 
 def _placeholder(reading: GraphReader, name: str, dtype: DataType, shape: Shape) -> TensorRef:
@@ -43,14 +70,14 @@ def _placeholder(reading: GraphReader, name: str, dtype: DataType, shape: Shape)
     return TensorRef(made.id, 0)
 
 
-def _sequence(reading: GraphReader, name: str, kind: Any) -> tuple[TensorRef, Value]:
+def _sequence(reading: GraphReader, name: str, kind: Any) -> tuple[dict[str, TensorRef], Value]:
     value = Value(None, kind)
     dtype, dims = element_dtype(value), dims_of(element_type(value))
     shape = UNKNOWN_RANK if dims is None else Shape((-1, *open_sizes(dims)))
     ref = _placeholder(reading, name, dtype, shape)
     with reading.builder.name_scope(scope_name(name, "Placeholder")):
         made = emitter_of(reading).emit("TensorListFromTensor", ref, shape_operand(dims), element_dtype=dtype)
-    return ref, Value(made, kind)
+    return {name: ref}, Value(made, kind)
 
 
 def model_outputs(reading: GraphReader, name: str, value: Value) -> dict[str, TensorRef]:

@@ -75,6 +75,9 @@ class NodeReading(Protocol):
     def composition(self, node: OnnxNode) -> Outputs:
         """Return the outputs of a node by ONNX's composition of its op. Raises UnsupportedNodeError if there is none."""
 
+    def apply(self, op: str, inputs: Sequence[Value | None], attrs: Mapping[str, Any], outputs: int) -> Sequence[Value | None]:
+        """Add a node of an ONNX op, and return its outputs. Raises UnsupportedNodeError."""
+
     def has_kernel(self, op: str, attrs: Mapping[str, DataType]) -> bool:
         """Whether an op is defined, and has a kernel on a CPU, for these types."""
 
@@ -200,6 +203,26 @@ class OnnxNode:
         """Add an op like `emit`, and return all outputs."""
         made = self.reading.builder.add(op, list(_flat(inputs)), name=name, attrs=attrs)
         return tuple(TensorRef(made.id, slot) for slot in range(len(made.signature.output_dtypes)))
+
+    def apply(self, op: str, *inputs: Any, **attrs: Any) -> TensorRef:
+        """Add a node of an ONNX op, and return its first output, whose shape is then known as for a node of a model.
+
+        Inputs are tensors, arrays, `int64` numbers and lists of them, and None for an omitted input.
+        """
+        return self.apply_all(op, 1, *inputs, **attrs)[0]
+
+    def apply_all(self, op: str, outputs: int, *inputs: Any, **attrs: Any) -> list[TensorRef]:
+        """Add a node like `apply`, and return this number of outputs."""
+        values = [None if given is None else self._operand(given) for given in inputs]
+        return [tensor_of(value) for value in self.reading.apply(op, values, attrs, outputs) if value is not None]
+
+    def _operand(self, given: Any) -> Value:
+        if not isinstance(given, TensorRef):
+            given = self.constant(np.asarray(given, np.int64 if isinstance(given, list) else None))
+        known = self.reading.by_ref.get(given)
+        if known is not None and known.type is not None:
+            return known
+        return Value(given, tensor_type(ONNX_NUMBER.get(self.dtype(given), 0), self.shape(given)))
 
     def constant(self, value: Any, dtype: DataType | None = None, name: str | None = None) -> TensorRef:
         """Add a Const of a literal, an array or a TensorValue, and record its content."""

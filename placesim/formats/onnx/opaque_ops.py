@@ -55,6 +55,6 @@ class OpaqueOps:
 
 
 def op_name(domain: str, op: str) -> str:
-    """Return an op's name in TensorFlow: `ComMicrosoft>FusedConv` for domain `com.microsoft`, `Onnx>X` for ONNX's own."""
+    """Return an op's name in TensorFlow: `ComMicrosoft>MoE` for domain `com.microsoft`, `Onnx>X` for ONNX's own."""
     words = [word[0].upper() + word[1:] for word in _NOT_ALLOWED.split(domain or "onnx") if word]
     return f"{''.join(words) or 'Other'}>{_NOT_ALLOWED.sub('_', op)}"

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePath
+from types import MappingProxyType
 from typing import Any
 
 from placesim.core.errors import GraphBuildError, GraphFileError, Location, Problem
@@ -38,7 +39,8 @@ class OnnxFile:
     """The content of an ONNX file.
 
     `inputs` and `outputs` map ONNX's names to tensors. `annotations` has the number of nodes that request each device. `made`
-    is that of `GraphReader`. `data` is the model's bytes, and `tensor_files` are other files with tensors.
+    is that of `GraphReader`. `data` is the model's bytes, and `tensor_files` are other files with tensors, and
+    `missing` has a problem for each of them that does not exist.
     """
 
     file: GraphFile
@@ -48,6 +50,7 @@ class OnnxFile:
     made: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     data: bytes = b""
     tensor_files: Sequence[Path] = ()
+    missing: Sequence[Problem] = ()
 
 
 def read_onnx(
@@ -57,6 +60,7 @@ def read_onnx(
     registry: Registry | None = None,
     unknown_devices: Sequence[str] = (),
     layers: Sequence[LayerRule] | None = (),
+    members: Mapping[str, int] = MappingProxyType({}),
 ) -> OnnxFile:
     """Read a ModelProto's bytes; large weights become views of them.
 
@@ -64,6 +68,8 @@ def read_onnx(
     `("CPU", "GPU")`, an unknown op can be placed on these device types.
 
     Nodes request the devices of the rules `layers`, else those of the model's annotations; with None, they request no device.
+    `members` has the numbers of members of sequences that are fed member by member.
+
     Raises GraphFileError with all problems, and UsageError if the package `onnx` is not installed.
     """
     try:
@@ -72,7 +78,7 @@ def read_onnx(
         raise GraphFileError((Problem(Location(name, 0, 0), f"invalid ONNX model: {error}"),)) from None
     with collector_paused():
         opaque_ops = OpaqueOps(registry or load_registry(), unknown_devices)
-        return replace(_read(parse_model(rest, name), views, name, directory, opaque_ops, layers), data=data)
+        return replace(_read(parse_model(rest, name), views, name, directory, opaque_ops, layers, members), data=data)
 
 
 def _read(
@@ -82,6 +88,7 @@ def _read(
     directory: Path | None,
     opaque_ops: OpaqueOps,
     layers: Sequence[LayerRule] | None,
+    members: Mapping[str, int],
 ) -> OnnxFile:
     problems = FileProblems(name, MAX_PROBLEMS)
     _check_model(proto, problems)
@@ -96,28 +103,34 @@ def _read(
             model.device_of = find_requested_devices(proto, layers)
     builder = ScopedGraphBuilder(opaque_ops.registry, {}, name)
     reading = GraphReader(model, builder)
-    inputs, outputs = _read_graph(reading, proto.graph, problems)
+    inputs, outputs = _read_graph(reading, proto.graph, problems, members)
     problems.raise_if_any()
     texts = {given: _text(builder, ref) for given, ref in outputs.items()}
     steps = (GraphStep(tuple(Fetch(tensor, label=given) for given, tensor in texts.items())),) if texts else None
     file = GraphFile(escape_line(PurePath(name).stem), builder.graph, steps=steps)
     fed = {given: _text(builder, ref) for given, ref in inputs.items()}
-    return OnnxFile(file, fed, texts, device_annotations(file), reading.made, tensor_files=model.tensors.files)
+    missing = [Problem(Location(name, 0, 0), text) for text in tensors.missing.values()]
+    return OnnxFile(file, fed, texts, device_annotations(file), reading.made, b"", tensors.files, missing)
 
 
-def _read_graph(reading: GraphReader, graph: Any, problems: FileProblems) -> tuple[dict[str, TensorRef], dict[str, TensorRef]]:
+def _read_graph(
+    reading: GraphReader, graph: Any, problems: FileProblems, members: Mapping[str, int]
+) -> tuple[dict[str, TensorRef], dict[str, TensorRef]]:
     """Add a graph's nodes, and return its inputs and outputs by name."""
     initializers = {tensor.name for tensor in graph.initializer}
     inputs: dict[str, TensorRef] = {}
     for index, given in enumerate(graph.input):
         if given.name not in initializers:
             with _problem_reporter(problems, index, f"input '{given.name}'"):
-                ref, value = model_input(reading, given.name, given.type)
-                inputs[given.name] = ref
+                refs, value = model_input(reading, given.name, given.type, members)
+                inputs |= refs
                 reading.define(given.name, value)
+    may_lack = {given.name for given in graph.input if given.type.WhichOneof("value") in ("sequence_type", "optional_type")}
+    for name in [name for name in members if name not in may_lack]:
+        problems.add(0, f"wrong feed of {spell(name)}: expected the name of an input that is a sequence or an optional")
     for index, tensor in enumerate(graph.initializer):
         with _problem_reporter(problems, index, f"initializer '{tensor.name}'"):
-            reading.add_initializer(tensor.name, reading.model.tensors.read(tensor))
+            reading.add_initializer(tensor.name, *reading.model.tensors.read_weights(tensor))
     for index, sparse in enumerate(graph.sparse_initializer):
         with _problem_reporter(problems, index, f"sparse initializer '{sparse.values.name}'"):
             check_names(sparse.values.name)

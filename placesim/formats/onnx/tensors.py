@@ -23,6 +23,14 @@ _PACKED = {"uint4": 4, "int4": 4, "float4_e2m1fn": 4, "uint2": 2, "int2": 2}
 Message = Any
 
 
+class MissingFileError(GraphBuildError):
+    """An external data file that does not exist."""
+
+    def __init__(self, message: str, file: str) -> None:
+        super().__init__(message)
+        self.file = file
+
+
 class TensorReader:
     """A reader of a model's tensors.
 
@@ -34,11 +42,13 @@ class TensorReader:
         self._views = views
         self._directory = directory
         self._parts: dict[tuple[str, int, int], bytes] = {}
+        self.missing: dict[str, str] = {}
+        """External data files that do not exist, with the problem of each."""
 
     @property
     def files(self) -> tuple[Path, ...]:
-        """Return the external data files that were read."""
-        names = dict.fromkeys(name for name, *_ in self._parts)
+        """Return the external data files, read or missing."""
+        names = dict.fromkeys([*(name for name, *_ in self._parts), *self.missing])
         return () if self._directory is None else tuple(self._directory / name for name in names)
 
     def read(self, tensor: Message) -> TensorValue:
@@ -62,6 +72,18 @@ class TensorReader:
             return TensorValue(dtype, np.asarray(numpy_helper.to_array(tensor)).astype(dtype.numpy, copy=False))
         except (ValueError, TypeError) as error:
             raise GraphBuildError(f"invalid tensor: {error}") from None
+
+    def read_weights(self, tensor: Message) -> tuple[TensorValue, bool]:
+        """Read a tensor that may lack its content; return it, and whether it has it. Raises the errors of `read`.
+
+        If its file does not exist, all elements are one zero in memory.
+        """
+        try:
+            return self.read(tensor), True
+        except MissingFileError as error:
+            self.missing[error.file] = error.message
+            dtype = dtype_of(tensor.data_type)
+            return TensorValue(dtype, np.broadcast_to(np.zeros((), dtype.numpy), tuple(tensor.dims))), False
 
     def read_sparse(self, tensor: Message) -> TensorValue:
         """Read a SparseTensorProto as a dense constant. Raises the errors of `read`.
@@ -112,7 +134,10 @@ class TensorReader:
                 self._parts[part] = read_part(path, start, end - start)
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or str(error)
-            raise GraphBuildError(f"cannot read the weights file '{location}': {reason}") from None
+            message = f"cannot read the weights file '{location}': {reason}"
+            raise (
+                MissingFileError(message, location) if isinstance(error, FileNotFoundError) else GraphBuildError(message)
+            ) from None
         return self._parts[part]
 
 

@@ -65,12 +65,14 @@ def _without(
 
 def _tensor(data: memoryview, start: int, end: int, views: list[memoryview]) -> list[bytes | memoryview]:
     pieces: list[bytes | memoryview] = []
+    lifted: list[bytes] = []
     kept_from = start
     for field in fields(data, start, end):
         if field.number in _CONTENT and field.wire_type == BYTES and field.end - field.value_start >= _LARGE_BYTES:
             entry = message_field(1, LIFTED.encode()) + message_field(2, str(len(views)).encode())
-            pieces += (data[kept_from : field.start], message_field(_EXTERNAL_DATA, entry), number_field(_DATA_LOCATION, 1))
+            lifted += (message_field(_EXTERNAL_DATA, entry), number_field(_DATA_LOCATION, 1))
+            pieces.append(data[kept_from : field.start])
             views.append(data[field.value_start : field.end])
             kept_from = field.end
-    pieces.append(data[kept_from:end])
-    return pieces
+    # last in the message, because the last `data_location` counts, and some writers add `DEFAULT` behind the content
+    return [*pieces, data[kept_from:end], *lifted]

@@ -6,7 +6,7 @@ A Python script, recognised by its name, runs in a separate process, and its gra
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from io import BytesIO
@@ -54,7 +54,8 @@ class LoadedGraph:
     is None for a graph file.
 
     `needs_fetch` says why nothing can run unless the user names a fetch. `text` is a graph file's text, None for other sources.
-    `signatures` has all signatures of a model, and `onnx` the content of an ONNX model.
+    `signatures` has all signatures of a model, and `onnx` the content of an ONNX model. `lacks` has problems that stop
+    computations only, such as missing files of weights.
     """
 
     file: GraphFile | None
@@ -68,6 +69,7 @@ class LoadedGraph:
     text: str | None = None
     signatures: Mapping[str, ModelSignature] = field(default_factory=dict)
     onnx: OnnxFile | None = None
+    lacks: Sequence[Problem] = ()
 
 
 def load(source: Source, name: str | None = None, options: SimulationOptions | None = None) -> LoadedGraph:
@@ -400,14 +402,18 @@ def _device_text(pattern: str, device: str) -> str:
 
 def _load_onnx(content: bytes, name: str, directory: Path, options: SimulationOptions) -> LoadedGraph:
     from placesim.formats.onnx.devices import layer_rules
+    from placesim.formats.onnx.interface import fed_members
     from placesim.formats.onnx.reader import read_onnx
 
     _check_options(options, "an ONNX model", "a TensorFlow model")
     if options.checkpoint is not None:
         raise UsageError("--checkpoint does not apply: got an ONNX model, expected a graph with variables")
     layers = None if options.clear_devices else layer_rules(options.layer_assignment)
-    found = read_onnx(content, name, directory, _registry_of(options), options.unknown_devices, layers)
-    return LoadedGraph(found.file, directory, None, found.inputs, found.outputs, found.annotations, onnx=found)
+    members = fed_members(options.feed)
+    found = read_onnx(content, name, directory, _registry_of(options), options.unknown_devices, layers, members)
+    return LoadedGraph(
+        found.file, directory, None, found.inputs, found.outputs, found.annotations, onnx=found, lacks=found.missing
+    )
 
 
 # --- TensorFlow's own files -----------------------------------------------------------------------------------------

@@ -174,7 +174,9 @@ def build_steps(
         steps = (*kept, GraphStep(tuple(fetch for name in names for fetch in _fetches(loaded, file.graph, name)), feeds))
     if not options.feed:
         return steps
-    given = read_feeds(file.graph, {loaded.inputs.get(name, name): value for name, value in options.feed.items()})
+    # an ONNX model has no tensor for a sequence or optional that is fed with None
+    named = {name: value for name, value in options.feed.items() if value is not None or loaded.onnx is None}
+    given = read_feeds(file.graph, {loaded.inputs.get(name, name): value for name, value in named.items()})
     replaced = {feed.tensor for feed in given}
     return tuple(replace(step, feeds=(*(feed for feed in step.feeds if feed.tensor not in replaced), *given)) for step in steps)
 

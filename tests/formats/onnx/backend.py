@@ -2,7 +2,7 @@
 
     python -m tests.formats.onnx.backend [--kind node] [--filter TEXT] [--verbose] [--every N]
 
-The tests come with the `onnx` package.  Those of training and of `ai.onnx.ml` are left out.
+The tests come with the `onnx` package.  Those of training are left out.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import placesim
 from placesim.core.errors import PlacesimError
 
 KINDS = ("simple", "pytorch-operator", "pytorch-converted", "node")
-LEFT_OUT = ("ai.onnx.ml", "ai.onnx.preview.training", "ai.onnx.training")
+LEFT_OUT = ("ai.onnx.preview.training", "ai.onnx.training")
 """Domains whose tests are not asked for."""
 TEST_SECONDS = 30
 ALL = slice(None)
@@ -88,16 +88,24 @@ def run_model(model: Any, inputs: Sequence[Any]) -> list[Any]:
     names = [
         given.name for given in model.graph.input if given.name not in initializers or len(inputs) == len(model.graph.input)
     ]
-    feeds = {name: _fed(item) for name, item in zip(names, inputs, strict=False) if item is not None}
+    kinds = {given.name: given.type for given in model.graph.input}
+    feeds: dict[str, Any] = {}
+    for name, item in zip(names, inputs, strict=False):
+        feeds |= _fed(name, item, kinds[name])
     report = placesim.run(io.BytesIO(model.SerializeToString()), feed=feeds, timeout=TEST_SECONDS)
     return [_output(report.results, wanted) for wanted in model.graph.output]
 
 
-def _fed(item: Any) -> Any:
-    """A sequence is fed along a first axis."""
+def _fed(name: str, item: Any, kind: Any) -> dict[str, Any]:
+    """A sequence is fed along a first axis if its members have one shape, else member by member."""
+    if item is None:
+        return {name: None} if kind.HasField("optional_type") else {}
     if not isinstance(item, list):
-        return _normal(item)
-    return np.stack([_normal(member) for member in item]) if item else np.zeros(0, np.float32)
+        return {name: _normal(item)}
+    members = [_normal(member) for member in item]
+    if len({member.shape for member in members}) == 1:
+        return {name: np.stack(members)}
+    return {f"{name}[{index}]": member for index, member in enumerate(members)} or {name: None}
 
 
 def _output(results: Any, wanted: Any) -> Any:

@@ -252,3 +252,19 @@ def test_bad_annotations_are_a_problem_of_the_file() -> None:
     proto = chain(configuration("two", "nothing"))
     with pytest.raises(PlacesimError, match="annotations of devices"):
         read_onnx(proto.SerializeToString(), "m.onnx")
+
+
+def test_weights_in_another_file_are_told_of_where_they_are_not(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "new").mkdir()
+    source = str(tmp_path / "model.onnx")
+    proto = onnx.load(ENCODER)
+    onnx.save(proto, source, save_as_external_data=True, location="weights.bin", size_threshold=256)
+    assert main(["convert", source, str(tmp_path / "beside.onnx"), "--placed", "--gpu", "1"]) == 0
+    assert capsys.readouterr().err == ""
+    assert main(["convert", source, str(tmp_path / "new" / "model.onnx"), "--placed", "--gpu", "1"]) == 0
+    folder = tmp_path / "new"
+    told = f"not in onnx: weights in 'weights.bin' beside the input; copy these files to '{folder}'\n"
+    assert capsys.readouterr().err == told
+    (tmp_path / "weights.bin").unlink()
+    assert main(["convert", source, str(folder / "model.pb")]) == 2
+    assert "cannot read the weights file 'weights.bin'" in capsys.readouterr().err

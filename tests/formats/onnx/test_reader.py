@@ -73,7 +73,7 @@ def unknown_model() -> Any:
     """A node of another's domain between two that are known."""
     from onnx import helper
 
-    nodes = [node("Relu", "x", "a"), node("FusedConv", "a", "y", name="conv", domain="com.microsoft"), node("Relu", "y", "z")]
+    nodes = [node("Relu", "x", "a"), node("MoE", "a", "y", name="conv", domain="com.microsoft"), node("Relu", "y", "z")]
     found = model(nodes, [info("x", [2])], [info("z", [2])])
     found.opset_import.append(helper.make_opsetid("com.microsoft", 1))
     return found
@@ -84,14 +84,14 @@ def test_an_op_that_nothing_knows_is_placed_where_it_is_told() -> None:
     found.graph.value_info.append(info("y", [2]))
     data = found.SerializeToString()
     log = placesim.place(io.BytesIO(data), gpu=1, allow_unknown="cpu").text()
-    assert "conv/FusedConv: (ComMicrosoft>FusedConv): /job:localhost/replica:0/task:0/device:CPU:0" in log
+    assert "conv/MoE: (ComMicrosoft>MoE): /job:localhost/replica:0/task:0/device:CPU:0" in log
     log = placesim.place(io.BytesIO(data), gpu=1, allow_unknown=["cpu", "gpu"]).text()
-    assert "conv/FusedConv: (ComMicrosoft>FusedConv): /job:localhost/replica:0/task:0/device:GPU:0" in log
+    assert "conv/MoE: (ComMicrosoft>MoE): /job:localhost/replica:0/task:0/device:GPU:0" in log
 
 
 def test_an_op_that_nothing_knows_needs_types_of_its_outputs() -> None:
     data = unknown_model().SerializeToString()
-    with pytest.raises(GraphFileError, match=r"unsupported ONNX op 'com.microsoft::FusedConv'.*--allow-unknown"):
+    with pytest.raises(GraphFileError, match=r"unsupported ONNX op 'com.microsoft::MoE'.*--allow-unknown"):
         placesim.place(io.BytesIO(data))
     with pytest.raises(GraphFileError, match="unknown type of output 'y': expected it in the model's 'value_info'"):
         placesim.place(io.BytesIO(data), allow_unknown="cpu")
@@ -131,6 +131,45 @@ def test_weights_may_lie_beside_the_model(tmp_path: Path) -> None:
     np.testing.assert_array_equal(report.results["y"], weights + 1)
 
 
+def test_without_their_file_weights_only_stop_a_run(tmp_path: Path) -> None:
+    path = tmp_path / "model.onnx"
+    path.write_bytes(weights_beside("missing.bin").SerializeToString())
+    log = placesim.place(path, gpu=1).text()
+    assert "w: (Const): /job:localhost/replica:0/task:0/device:GPU:0" in log
+    assert placesim.simulate(path, gpu=1).text()
+    message = "model.onnx: cannot read the weights file 'missing.bin': No such file"
+    with pytest.raises(GraphFileError, match=message):
+        placesim.run(path, feed={"x": np.ones(400, np.float32)})
+
+
+def test_a_sequence_is_fed_member_by_member() -> None:
+    from onnx import TensorProto, helper
+
+    given = helper.make_tensor_sequence_value_info("x", TensorProto.FLOAT, None)
+    found = model([node("SequenceInsert", "x w", "y")], [given], [], tensor("w", np.zeros(1, np.float32)))
+    found.graph.output.append(helper.make_tensor_sequence_value_info("y", TensorProto.FLOAT, None))
+    data = found.SerializeToString()
+    parts = [np.arange(size, dtype=np.float32) for size in (3, 2)]
+    results = placesim.run(io.BytesIO(data), feed={f"x[{index}]": part for index, part in enumerate(parts)}).results
+    assert [result.name for result in results] == ["y[0]", "y[1]", "y[2]"]
+    for expected, result in zip([*parts, np.zeros(1)], results, strict=True):
+        np.testing.assert_array_equal(result.value, expected)
+    assert [result.name for result in placesim.run(io.BytesIO(data), feed={"x": None}).results] == ["y[0]"]
+    for feed in ({"z": None}, {"w[0]": parts[0]}):
+        with pytest.raises(GraphFileError, match=r"wrong feed of '[zw]': expected the name of an input that is a sequence"):
+            placesim.run(io.BytesIO(data), feed=feed)
+
+
+def test_weights_that_say_they_are_in_the_model_are_there() -> None:
+    """As `onnx.save` writes the weights of a model whose weights were elsewhere."""
+    from onnx import TensorProto
+
+    weights = np.arange(400, dtype=np.float32)
+    found = model([node("Add", "x w", "y")], [info("x", [400])], [info("y", [400])], tensor("w", weights))
+    found.graph.initializer[0].data_location = TensorProto.DEFAULT
+    np.testing.assert_array_equal(run(found, {"x": np.ones(400, np.float32)})["y"], weights + 1)
+
+
 @pytest.mark.parametrize(
     ("location", "more", "message"),
     [
@@ -138,7 +177,6 @@ def test_weights_may_lie_beside_the_model(tmp_path: Path) -> None:
         ("/etc/passwd", {}, "expected a file beside the model"),
         ("link", {}, "expected a file beside the model"),
         ("", {}, "expected a file beside the model"),
-        ("missing.bin", {}, "cannot read the weights file 'missing.bin': No such file"),
         ("short.bin", {}, "wrong size of a tensor's content: got 3 bytes, expected 1600 for float of shape [400]"),
         ("short.bin", {"offset": "4", "length": "1600"}, "weights file 'short.bin' too short: got 3 bytes, expected 1604"),
         ("short.bin", {"offset": "-1"}, "wrong offset of a tensor's content: got '-1'"),

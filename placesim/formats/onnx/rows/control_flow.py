@@ -12,6 +12,7 @@ from placesim.formats.onnx.bodies import (
     IterationResult,
     brought_in,
     conditional,
+    ends_by_count,
     inline_body,
     read_body,
     reader_of,
@@ -40,8 +41,14 @@ def _graph(node: OnnxNode, name: str) -> Any:
     return found
 
 
+_MOST_UNROLLED = 64
+"""Maximum number of iterations of a loop that is read iteration by iteration, chosen for placesim."""
+_MOST_NODES = 10_000
+"""Number of nodes of the graph from which on no loop is read so, since loops within loops would multiply the nodes."""
+
+
 def _loop(node: OnnxNode) -> Outputs:
-    """A `tf.while_loop`."""
+    """A `tf.while_loop`; the ops of each iteration for a known number of iterations over known sequences."""
     graph = _graph(node, "body")
     if len(node.values) < 2:
         expected = "a trip count and a condition, even if empty"
@@ -53,8 +60,34 @@ def _loop(node: OnnxNode) -> Outputs:
         found = read_body(reader_of(body), graph, [number, flag, *carried])
         return IterationResult(found[0], found[1 : len(first) + 1], found[len(first) + 1 :])
 
+    known = _known_count(node, first)
+    if known and ends_by_count(node, first, turn):
+        return _unrolled(node, graph, first, known)
     made = repeat(node, count, goes_on, first, turn)
     return [*made.carried, *made.gathered]
+
+
+def _known_count(node: OnnxNode, first: Sequence[Value]) -> int:
+    """Return the number of iterations of a loop that may be read one by one; 0 if it may not, or carries no known sequence."""
+    if getattr(node.reading, "trials", 0) or len(node.reading.builder.graph) > _MOST_NODES:
+        return 0
+    limit, condition = (node.content(node.input(index)) for index in (0, 1))
+    count = 0 if limit is None else int(limit.reshape(()))
+    runs = node.input(1) is None or (condition is not None and bool(condition.all()))
+    return count if runs and count <= _MOST_UNROLLED and any(value.items is not None for value in first) else 0
+
+
+def _unrolled(node: OnnxNode, graph: Any, first: Sequence[Value], count: int) -> list[Value]:
+    """Return the results of the iterations of a loop one after another, so that the members of sequences stay known."""
+    carried: list[Value] = list(first)
+    gathered: list[list[Value]] = []
+    for index in range(count):
+        number, flag = (node.reading.by_ref[node.constant(known)] for known in (np.int64(index), np.bool_(True)))
+        found = inline_body(node, graph, [number, flag, *carried])
+        carried = found[1 : len(first) + 1]
+        gathered.append(found[len(first) + 1 :])
+    stacks = [[tensor_of(value) for value in each] for each in zip(*gathered, strict=True)]
+    return [*carried, *(Value(node.emit("Pack", each, axis=0)) for each in stacks)]
 
 
 def _scan(node: OnnxNode) -> Outputs:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from placesim.core.dtypes import INT32, INT64
+from placesim.core.dtypes import FLOAT, INT32, INT64
 from placesim.formats.onnx.bodies import IterationResult, brought_in, repeat
 from placesim.formats.onnx.folding import MOST_KNOWN, ConstantFolder, Value, int32
 from placesim.formats.onnx.lists import tensor_value
@@ -130,16 +130,27 @@ def _scaled(node: OnnxNode, x: Tensor, factor: float) -> Tensor:
 # --- layers ---------------------------------------------------------------------------------------------------------
 
 
-def _run(node: OnnxNode, gates: int, defaults: Sequence[str], step: Step, states: int = 1) -> list[Tensor]:
-    """Return Y of all directions, `[steps, directions, batch, cell]`, and the last states, `[directions, batch, cell]`."""
+def _run(
+    node: OnnxNode,
+    gates: int,
+    defaults: Sequence[str],
+    step: Step,
+    states: int = 1,
+    operands: Sequence[Tensor] | None = None,
+) -> list[Tensor]:
+    """Return Y of all directions, `[steps, directions, batch, cell]`, and the last states, `[directions, batch, cell]`.
+
+    `operands` are x, w and r of all directions, by default the first three inputs.
+    """
     direction = node.attr("direction", "forward")
     ways = {"forward": [False], "reverse": [True], "bidirectional": [False, True]}.get(direction)
     if ways is None:
         raise UnsupportedNodeError(f"no such direction: got '{direction}', expected forward, reverse or bidirectional")
     batch_first = bool(node.attr("layout", 0))
-    x = node.emit("Transpose", node[0], int32([1, 0, 2])) if batch_first else node[0]
+    given_x, w_of_all, r_of_all = operands or (node[0], node[1], node[2])
+    x = node.emit("Transpose", given_x, int32([1, 0, 2])) if batch_first else given_x
     firsts = [_first_states(node, x, index, len(ways), batch_first) for index in range(5, 5 + states)]
-    weights = [_of_directions(node, node.input(index), len(ways)) for index in (1, 2, 3, 7)]
+    weights = [_of_directions(node, each, len(ways)) for each in (w_of_all, r_of_all, node.input(3), node.input(7))]
     applied = _activations(node, defaults, len(ways))
     made = []
     for number, is_reverse in enumerate(ways):
@@ -150,7 +161,7 @@ def _run(node: OnnxNode, gates: int, defaults: Sequence[str], step: Step, states
         given, own_states = _reversed(node, x) if is_reverse else x, [first[number] for first in firsts]
         peepholes = peepholes if states == 2 else None
         layer = _Layer(given, w, r, wb, rb, own_states, node.input(4), peepholes, applied[number])
-        ran = _block_lstm(node, layer) if states == 2 and _is_plain(node) else _looped(node, layer, gates, step)
+        ran = _block_lstm(node, layer) if node.op == "LSTM" and _is_plain(node) else _looped(node, layer, gates, step)
         made.append(ran._replace(y=_reversed(node, ran.y)) if is_reverse else ran)
     y = node.emit("Pack", [ran.y for ran in made], axis=1)
     last = [node.emit("Pack", list(each), axis=0) for each in zip(*(ran.last for ran in made), strict=True)]
@@ -373,8 +384,42 @@ def lstm(node: OnnxNode) -> list[Tensor]:
     return _run(node, 4, ["Sigmoid", "Tanh", "Tanh"], _lstm_step(bool(node.attr("input_forget", 0))), 2)
 
 
+def quantized_lstm(node: OnnxNode) -> list[Tensor]:
+    """A `tf.while_loop` over the steps, as LSTM, of dequantized weights; DynamicQuantizeLinear rounds inputs and states.
+
+    The weights are `[directions, inputs, 4 * cell]` and `[directions, cell, 4 * cell]`, with a scale for each direction or for
+    each of its columns.
+    """
+    whole = _lstm_step(bool(node.attr("input_forget", 0)))
+
+    def step(body: OnnxNode, x: Tensor, states: list[Tensor], weights: _Weights) -> list[Tensor]:
+        h, c = states
+        return whole(body, x, [_in_bytes(body, body.know_shape(h, (None, _cell(node)))), c], weights)
+
+    operands = [_in_bytes(node, node[0]), *(_columns(node, index, scale) for index, scale in ((1, 8), (2, 10)))]
+    y, *last = _run(node, 4, ["Sigmoid", "Tanh", "Tanh"], step, 2, operands)
+    steps, batch, _ = node.shape(node[0]) or (None, None, None)
+    dims = ((node.shape(node[1]) or (None,))[0], batch, _cell(node))
+    return [node.know_shape(y, (steps, *dims)), *(node.know_shape(each, dims) for each in last)]
+
+
+def _in_bytes(node: OnnxNode, tensor: Tensor) -> Tensor:
+    """Return a tensor rounded to the 256 numbers of DynamicQuantizeLinear."""
+    return node.apply("DequantizeLinear", *node.apply_all("DynamicQuantizeLinear", 3, tensor))
+
+
+def _columns(node: OnnxNode, index: int, scale: int) -> Tensor:
+    """Return the quantized weights at an index as real numbers `[directions, 4 * cell, inputs]`."""
+    factors, points = (node.emit("ExpandDims", each, np.int32(-1)) for each in (node[scale], node.cast(node[scale + 1], FLOAT)))
+    if node.known_rank(node[scale]) == 1:
+        factors, points = (node.emit("ExpandDims", each, np.int32(-1)) for each in (factors, points))
+    turned = node.emit("Transpose", node.cast(node[index], FLOAT), int32([0, 2, 1]))
+    return node.emit("Mul", node.emit("Sub", turned, points), factors)
+
+
 ROWS: Rows = {
     ("GRU", 3, 7, 14, 22): gru,
     ("LSTM", 1, 7, 14, 22): lstm,
     ("RNN", 1, 7, 14, 22): rnn,
+    ("com.microsoft::DynamicQuantizeLSTM", 1): quantized_lstm,
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 
@@ -152,9 +153,14 @@ def _fitted(node: OnnxNode, tensor: Tensor, length: Value, rank: int) -> Tensor:
 
 
 def stft(node: OnnxNode) -> Tensor:
-    """GatherV2 of the frames, Mul by the window, RFFT or FFT, Real and Imag. The signal is `[batch, length, 1 or 2]`."""
+    """GatherV2 of the frames, Mul by the window, RFFT or FFT, Real and Imag.
+
+    The signal is `[batch, length, 1 or 2]`, or `[batch, length]` of real numbers.
+    """
     signal, window = node[0], node.input(2)
     own, fold = node.dtype(signal), ConstantFolder(node)
+    if node.rank(signal) == 2:
+        signal = node.apply("Unsqueeze", signal, [2])
     parts = _parts_of(node, signal)
     step = _scalar(fold, node[1])
     if node.input(3) is not None:
@@ -171,7 +177,37 @@ def stft(node: OnnxNode) -> Tensor:
     if window is not None:
         frames = [node.emit("Mul", frame, node.cast(window, node.dtype(frame))) for frame in frames]
     made = _transformed(node, frames, fold("Reshape", length, int32([1])), 3, False, bool(node.attr("onesided", 1)))
-    return node.emit("Pack", [node.cast(part, own) for part in made], axis=-1)
+    return node.know_shape(node.emit("Pack", [node.cast(part, own) for part in made], axis=-1), (None, None, None, 2))
+
+
+def mel_weight_matrix(node: OnnxNode) -> Tensor:
+    """Edges of the mel bins by Range, Log and Exp, Floor of their places, then RealDiv and SelectV2 for the triangles."""
+    bins, length, rate, *edges = (node.apply("Cast", node.apply("Reshape", node[index], []), to=11) for index in range(5))
+    real = partial(np.array, dtype=np.float64)
+    low, high = (
+        node.apply(
+            "Mul", node.apply("Log", node.apply("Add", node.apply("Div", edge, real(700)), real(1))), real(2595 / np.log(10))
+        )
+        for edge in edges
+    )
+    count = node.apply("Add", bins, real(2))
+    step = node.apply("Div", node.apply("Sub", high, low), count)
+    mels = node.apply("Add", node.apply("Mul", node.apply("Range", real(0), count, real(1)), step), low)
+    hertz = node.apply(
+        "Mul", node.apply("Sub", node.apply("Exp", node.apply("Mul", mels, real(np.log(10) / 2595))), real(1)), real(700)
+    )
+    places = node.apply("Floor", node.apply("Div", node.apply("Mul", hertz, node.apply("Add", length, real(1))), rate))
+    start, centre, end = (node.apply("Slice", places, [first], [stop]) for first, stop in ((0, -2), (1, -1), (2, 1 << 31)))
+    rows = node.apply("Add", node.apply("Floor", node.apply("Div", length, real(2))), real(1))
+    row = node.apply("Unsqueeze", node.apply("Range", real(0), rows, real(1)), [1])
+    rise, fall = node.apply("Sub", centre, start), node.apply("Sub", end, centre)
+    upwards = node.apply("Div", node.apply("Sub", row, start), node.apply("Max", rise, real(1)))
+    upwards = node.apply("Where", node.apply("Equal", rise, real(0)), real(1), upwards)
+    up = node.apply("And", node.apply("GreaterOrEqual", row, start), node.apply("LessOrEqual", row, centre))
+    down = node.apply("And", node.apply("GreaterOrEqual", row, centre), node.apply("Less", row, end))
+    downwards = node.apply("Div", node.apply("Sub", end, row), node.apply("Max", fall, real(1)))
+    made = node.apply("Where", down, downwards, node.apply("Where", up, upwards, real(0)))
+    return node.apply("Cast", made, to=node.attr("output_datatype", 1))
 
 
 def _scalar(fold: ConstantFolder, tensor: Tensor) -> Value:
@@ -227,7 +263,7 @@ def col2im(node: OnnxNode) -> Tensor:
 
 
 def image_decoder(node: OnnxNode) -> Tensor:
-    """ReduceJoin of the bytes to a string, and DecodeImage of JPEG, PNG, GIF or BMP; ReverseV2 for BGR."""
+    """ReduceJoin of the bytes to a string, and DecodeImage of JPEG, PNG, BMP or WebP; ReverseV2 for BGR."""
     channels = {"RGB": 3, "BGR": 3, "Grayscale": 1}.get(node.attr("pixel_format", "RGB"))
     if channels is None:
         raise UnsupportedNodeError(f"no such pixel_format: got '{node.attr('pixel_format')}', expected RGB, BGR or Grayscale")
@@ -243,5 +279,6 @@ ROWS: Rows = {
     ("DFT", 17, 20): dft,
     ("Einsum", 12, 28): einsum,
     ("ImageDecoder", 20): image_decoder,
+    ("MelWeightMatrix", 17): mel_weight_matrix,
     ("STFT", 17): stft,
 }

@@ -1,8 +1,8 @@
-"""Decoding and encoding of PNG and JPEG images.
+"""Decoding of PNG, JPEG, BMP and WebP images, and encoding of PNG and JPEG images.
 
-PNG is exact.  Pillow's libjpeg decodes JPEG with its accurate inverse transform, as TensorFlow does with `dct_method`
-INTEGER_ACCURATE.  TensorFlow's default is faster, and differs by up to three levels.  `fancy_upscaling` is always on.  Encoded
-bytes differ from TensorFlow's.  Decoding, and encoding to JPEG, need the extra `placesim[images]`.
+PNG, BMP and WebP are exact.  Pillow's libjpeg decodes JPEG with its accurate inverse transform, as TensorFlow does with
+`dct_method` INTEGER_ACCURATE.  TensorFlow's default is faster, and differs by up to three levels.  `fancy_upscaling` is always
+on.  Encoded bytes differ from TensorFlow's.  Decoding, and encoding to JPEG, need the extra `placesim[images]`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import numpy as np
 from placesim.core.dtypes import FLOAT, UINT8, UINT16, DataType
 from placesim.core.errors import InternalError, InvalidArgumentError, UnimplementedError
 from placesim.ops.attributes import Attrs
-from placesim.ops.kernels.kernel import Kernel, Table, Tensor
+from placesim.ops.kernels.kernel import Compute, Kernel, Table, Tensor
 from placesim.ops.kernels.shape_operands import shape_text
 from placesim.ops.kernels.shapes import (
     Dims,
@@ -34,7 +34,7 @@ from placesim.ops.kernels.string_tensors import flat_strings, raw, string_array
 from placesim.ops.process.memory_limit import AllocationRefusal, current_memory
 
 PNG_MAGIC, JPEG_MAGIC = b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff"
-OTHER_MAGICS = {"GIF": b"GIF8", "BMP": b"BM", "WebP": b"RIFF"}
+GIF_MAGIC, BMP_MAGIC, WEBP_MAGIC = b"GIF8", b"BM", (b"RIFF", b"WEBP")
 GRAY_WEIGHTS = (9798, 19235, 3735)
 """Weights of red, green and blue in libpng's gray, in units of 1 / 32768."""
 PNG_COLOURS = {1: 0, 2: 4, 3: 2, 4: 6}
@@ -70,11 +70,11 @@ def _open_image(data: bytes, form: str) -> Any:
 # --- decoding ---------------------------------------------------------------------------------------------------------
 
 
-def decode(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """DecodePng, DecodeJpeg, DecodeImage: a PNG or JPEG file's bytes, a scalar -> `[rows, columns, channels]`.
+def decode(inputs: Sequence[Tensor], attrs: Attrs, op: str = "DecodeImage") -> Sequence[Tensor]:
+    """DecodeImage and its kin: a PNG, JPEG, BMP or WebP file's bytes, a scalar -> `[rows, columns, channels]`.
 
-    Raises InvalidArgumentError for attrs out of range and invalid files, and UnimplementedError for other formats and without
-    Pillow.
+    WebP gives `[1, rows, columns, channels]` unless `expand_animations` is false. Raises InvalidArgumentError for attrs out of
+    range and invalid files, and UnimplementedError for GIF, animations, and without Pillow.
     """
     _check_attrs(attrs)
     dtype: DataType = attrs.get("dtype", UINT8)
@@ -83,10 +83,19 @@ def decode(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
         return (_scaled(_decode_jpeg(data, attrs, None), dtype, 256),)
     if data.startswith(PNG_MAGIC):
         return (_decode_png(data, attrs["channels"], dtype),)
-    for name, magic in OTHER_MAGICS.items():
-        if data.startswith(magic):
-            raise UnimplementedError(f"placesim does not decode {name} files")
+    if data.startswith(BMP_MAGIC):
+        return (_scaled(_decode_bmp(data, attrs["channels"], op), dtype, 256),)
+    if (data[:4], data[8:12]) == WEBP_MAGIC:
+        pixels = _decode_webp(data, attrs["channels"], dtype)
+        return (pixels[None] if attrs.get("expand_animations", True) else pixels,)
+    if data.startswith(GIF_MAGIC):
+        raise UnimplementedError("placesim does not decode GIF files")
     raise InvalidArgumentError(UNKNOWN_FORMAT)
+
+
+def _decode_as(op: str) -> Compute:
+    """Return `decode` for an op, which its errors name."""
+    return lambda inputs, attrs: decode(inputs, attrs, op)
 
 
 def decode_and_crop(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
@@ -196,6 +205,50 @@ def _decode_png(data: bytes, channels: int, dtype: DataType) -> Tensor:
     if found.dtype == np.uint16:
         return found if dtype is UINT16 else found.astype(np.float32) * np.float32(1 / 65535)
     return _scaled(found, dtype, 257)
+
+
+def _decode_bmp(data: bytes, channels: int, op: str) -> Tensor:
+    """The rows of a BMP file, which are padded to four bytes, and begin with the last one unless the height is negative."""
+    if channels not in (0, 3, 4):
+        raise InvalidArgumentError(f"`channels` must be 0, 3 or 4 for BMP, but got {channels}")
+    if op not in ("DecodeImage", "DecodeBmp"):
+        wanted = "Use `decode_bmp` or `decode_image` instead."
+        raise InvalidArgumentError(f"Trying to decode BMP format using a wrong op. {wanted} Op used: {op}")
+    if len(data) < 32:
+        wanted = "requires at least 32 bytes to find the header size, width, height, and bpp"
+        raise InvalidArgumentError(f"Incomplete bmp content, {wanted}, got {len(data)} bytes")
+    start, width, height = (int.from_bytes(data[at : at + 4], "little", signed=True) for at in (10, 18, 22))
+    found = int.from_bytes(data[28:30], "little") // 8
+    if width <= 0:
+        raise InvalidArgumentError("Width must be positive")
+    if height == 0:
+        raise InvalidArgumentError("Height must be nonzero")
+    if found not in (1, 3, 4):
+        raise InvalidArgumentError(f"Number of channels inherent in the image must be 1, 3 or 4, was {found}")
+    row = -(-found * width // 4) * 4
+    more = len(data) - start - row * abs(height)
+    if start < 0 or more:
+        expected = "Input size should match (header_size + row_size * abs_height)"
+        raise InvalidArgumentError(f"{expected} but they differ by {more}")
+    lines = np.frombuffer(data, np.uint8, row * abs(height), start).reshape(abs(height), row)[:, : width * found]
+    pixels = lines.reshape(abs(height), width, found)[:: -1 if height > 0 else 1]
+    return _with_channels(pixels[..., [2, 1, 0, 3][:found]] if found > 1 else pixels, channels, 255)
+
+
+def _decode_webp(data: bytes, channels: int, dtype: DataType) -> Tensor:
+    if dtype is not UINT8:
+        raise InvalidArgumentError("WebP only supports uint8 for dtype")
+    if channels not in (0, 3, 4):
+        raise InvalidArgumentError("WebP only supports 3 or 4 channels")
+    try:
+        image = _open_image(data, "WEBP")
+        if channels not in (0, len(image.getbands())):
+            raise InvalidArgumentError("Number of channels requested does not match input")
+        if getattr(image, "is_animated", False):
+            raise UnimplementedError("placesim does not decode animated WebP files")
+        return _as_array(image, image.mode)
+    except (OSError, ValueError, SyntaxError):
+        raise InvalidArgumentError("Failed to decode WebP image.") from None
 
 
 def _png_pixels(image: Any, colour: int, channels: int) -> Tensor:
@@ -358,6 +411,11 @@ def _infer_decoded(context: ShapeContext) -> Sequence[Dims]:
     return ((-1, -1, channels or -1),)
 
 
+def _infer_animation(context: ShapeContext) -> Sequence[Dims]:
+    with_rank(context.shapes[0], 0)
+    return ((-1, -1, -1, context.attrs["channels"] or -1),)
+
+
 def _infer_cropped(context: ShapeContext) -> Sequence[Dims]:
     with_rank(context.shapes[0], 0)
     with_value(with_rank(context.shapes[1], 1)[0], 4)
@@ -372,9 +430,8 @@ def _infer_png_files(context: ShapeContext) -> Sequence[Dims]:
 
 
 TABLE: Table = {
-    "DecodePng": Kernel(decode, _infer_decoded),
-    "DecodeJpeg": Kernel(decode, _infer_decoded),
-    "DecodeImage": Kernel(decode, _infer_decoded),
+    **{op: Kernel(_decode_as(op), _infer_decoded) for op in ("DecodePng", "DecodeJpeg", "DecodeImage", "DecodeBmp")},
+    "DecodeWebP": Kernel(_decode_as("DecodeWebP"), _infer_animation),
     "DecodeAndCropJpeg": Kernel(decode_and_crop, _infer_cropped),
     "ExtractJpegShape": Kernel(tell_jpeg_shape, build_infer_fixed((0,), (3,))),
     "EncodePng": Kernel(encode_png, _infer_png_files),
