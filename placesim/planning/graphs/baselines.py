@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 
 from placesim.planning.graphs.problem_building import GraphProblem
+from placesim.planning.schedules import heads, tails
 
 
 def round_robin(drawn: GraphProblem) -> tuple[int, ...]:
@@ -16,8 +18,29 @@ def round_robin(drawn: GraphProblem) -> tuple[int, ...]:
     return _by_group(drawn, [of_group.get(number, turn[0]) for number in range(len(drawn.groups))])
 
 
+def split_by_memory(drawn: GraphProblem, *, by_layers: bool) -> tuple[int, ...]:
+    """Return the assignment that fills one GPU after the other with equal shares of all memory, in execution order.
+
+    With `by_layers`, the order is that of layers: a node counts from the step's start or, like the gradients of a layer, from
+    its end, whichever is nearer. So a GPU gets the gradients of the layers whose outputs it holds.
+    """
+    problem = drawn.problem
+    paying = [number for number, device in enumerate(problem.devices) if device.pays]
+    turn = heads(problem, [1.0] * len(problem.tasks))
+    if by_layers:
+        turn = list(map(min, turn, tails(problem, [1.0] * len(problem.tasks))))
+    total, filled = math.fsum(problem.held), 0.0
+    chosen = [0] * len(drawn.groups)
+    for group in sorted(range(len(chosen)), key=lambda group: min(turn[task] for task in problem.groups[group])):
+        chosen[group] = paying[min(int(filled / total * len(paying)), len(paying) - 1)]
+        filled += problem.held[group]
+    return _by_group(drawn, chosen)
+
+
 def named_baselines(drawn: GraphProblem) -> Iterator[tuple[str, tuple[int, ...]]]:
-    """Yield labels with assignments: all groups on one device of each kind, and round robin."""
+    """Yield labels with assignments: all groups on one device of each kind, round robin, and the groups split among GPUs if
+    none has room for all.
+    """
     devices = drawn.problem.devices
     for kind in dict.fromkeys(device.kind for device in devices):
         first = next(number for number, device in enumerate(devices) if device.kind == kind)
@@ -27,6 +50,10 @@ def named_baselines(drawn: GraphProblem) -> Iterator[tuple[str, tuple[int, ...]]
         )
     if len(devices) > 1:
         yield "round robin", round_robin(drawn)
+    rooms = [device.capacity for device in devices if device.pays]
+    if len(rooms) > 1 and math.fsum(drawn.problem.held) > max(rooms):
+        yield "split by memory", split_by_memory(drawn, by_layers=False)
+        yield "split by layers", split_by_memory(drawn, by_layers=True)
 
 
 def _by_group(drawn: GraphProblem, wanted: Sequence[int]) -> tuple[int, ...]:
