@@ -53,7 +53,7 @@ def _open_image(data: bytes, form: str) -> Any:
     """Open an image without decoding its pixels.  Raises UnimplementedError for too many pixels, and Pillow's errors."""
     pillow = _pillow()
     try:
-        with warnings.catch_warnings(action="ignore"):  # Pillow warns of half as many pixels
+        with warnings.catch_warnings(action="ignore"):  # Pillow warns at half this number of pixels
             return _pillow().open(io.BytesIO(data), formats=(form,))
     except pillow.DecompressionBombError:
         raise UnimplementedError(f"placesim does not decode images of more than {2 * pillow.MAX_IMAGE_PIXELS} pixels") from None
@@ -65,8 +65,8 @@ def _open_image(data: bytes, form: str) -> Any:
 def decode(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """DecodePng, DecodeJpeg, DecodeImage: a PNG or JPEG file's bytes, a scalar -> `[rows, columns, channels]`.
 
-    Raises InvalidArgumentError for attrs out of range and invalid files, and UnimplementedError for other formats and without
-    Pillow.
+    Raises InvalidArgumentError for attrs out of range and invalid files, and UnimplementedError for other formats and if
+    Pillow is missing.
     """
     _check_attrs(attrs)
     dtype: DataType = attrs.get("dtype", UINT8)

@@ -23,7 +23,8 @@ from placesim.ops.kernels.shapes import Dims, format_dims, is_fully_defined
 def gather_elements(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
     """Return the tensors at `indices` `[n]`, stacked, `[n, ...]`.
 
-    Raises InvalidArgumentError for indices, shapes or a type that do not fit; UnimplementedError for none of unknown shape.
+    Raises InvalidArgumentError for indices, shapes or a type that do not fit; UnimplementedError for no indices and an unknown
+    shape.
     """
     return (_stack(find_array(inputs[0], context), attrs, lambda: indices_of(inputs[1])),)
 
@@ -67,7 +68,7 @@ def _stack(array: TensorArrayStore, attrs: Attrs, find_indices: Callable[[], Ite
 def concat_elements(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
     """Return all tensors, joined along their first dimension, `[sum of n, ...]`, and their lengths n, a vector.
 
-    Raises InvalidArgumentError for shapes or a type that do not fit; UnimplementedError for no tensors of unknown shape.
+    Raises InvalidArgumentError for shapes or a type that do not fit; UnimplementedError for no tensors and an unknown shape.
     """
     array = find_array(inputs[0], context)
     array.check_dtype(attrs["dtype"], "requested")

@@ -54,7 +54,7 @@ def differentiate_lower_gamma(a: Tensor, x: Tensor) -> Any:
 
 
 def differentiate_sample(alpha: Tensor, sample: Tensor) -> Any:
-    """Return the derivative of a gamma sample by its shape parameter, broadcast: 0 for a sample of 0, NaN outside a, x > 0.
+    """Return the derivative of a gamma sample by its shape parameter, broadcast: 0 for a sample of 0, NaN unless both are >= 0.
 
     Source: "Implicit reparameterization gradients" (Figurnov, Mohamed and Mnih, 2018), -(dP/da) / (dP/dx).
     """

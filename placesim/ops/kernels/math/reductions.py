@@ -131,7 +131,7 @@ def _euclidean_norm(x: Tensor, axes: Axes, keep: bool) -> Any:
 
 
 def extreme_index(find: Callable[..., Any], bound: Callable[..., Any], limit: Callable[[Any], Any]) -> Kernel:
-    """Return the table row of ArgMax or ArgMin: any shape without the axis that the second input names.
+    """Return the table row of ArgMax or ArgMin, whose result has the input's shape without the axis in the second input.
 
     The search starts at index 0 with the finite `limit`, and moves only to an element that beats it, so that NaN never wins.
     The kernel raises InvalidArgumentError for an invalid or empty axis, and for a rank above 7.

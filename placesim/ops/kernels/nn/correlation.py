@@ -35,7 +35,7 @@ WIDE_BLOCK_BYTES = 1 << 23
 TALL_BLOCK = 1 << 11
 """Minimum patches per block for the gradient of a larger filter, since each block adds a whole filter to the sum."""
 TALL_BLOCK_BYTES = 1 << 23
-"""Size of the patches of such a block, which all threads of an op share."""
+"""Size of the patches of a block with `TALL_BLOCK` patches or more, which all threads of an op share."""
 
 
 def half_product(left: Tensor, right: Tensor, rounds_products: bool = False) -> Tensor:

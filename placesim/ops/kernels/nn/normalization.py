@@ -177,8 +177,8 @@ def _check_lengths(named: Iterable[tuple[str, Tensor]], channels: int) -> None:
 def normalize_batch_back(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """FusedBatchNormGrad: (gradients of y, x, scale, mean, variance) -> gradients of (x, scale, offset), two empty tensors.
 
-    The shapes are those of `normalize_batch`. Raises InvalidArgumentError if they do not fit, and for channels second unless
-    training.
+    The shapes are those of `normalize_batch`. Raises InvalidArgumentError if they do not fit, and outside training for channels
+    in the second axis.
     """
     grads, tensor, scale, mean, variance = inputs[:5]
     channel = _check_normalized_back(inputs, attrs)

@@ -199,7 +199,7 @@ def check_filter(filters: Tensor, rank: int, depth: int) -> None:
 
 
 def check_padding(attrs: Attrs, layout: TensorLayout, error: type[InvalidArgumentError] = InvalidArgumentError) -> None:
-    """Raises this error if the attrs `padding` and `explicit_paddings` contradict each other or are invalid."""
+    """Raises `error` if the attrs `padding` and `explicit_paddings` contradict each other or are invalid."""
     # not every op has the second attr
     paddings: Sequence[int] = attrs.get("explicit_paddings", ())
     if attrs["padding"] != "EXPLICIT":
@@ -219,7 +219,7 @@ def check_padding(attrs: Attrs, layout: TensorLayout, error: type[InvalidArgumen
 
 
 def static_outputs(dim: int, kernel: int, stride: int, dilation: int, padding: str, explicit: tuple[int, int] = (0, 0)) -> int:
-    """The number of windows along an axis; the size (`dim`) or the kernel may be unknown (-1), and so the result.
+    """The number of windows along an axis, -1 if it depends on a size (`dim`) or kernel that is unknown (-1).
 
     Raises ShapeError for a stride or dilation below 1, or a window larger than the padded axis.
     """

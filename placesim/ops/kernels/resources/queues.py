@@ -68,7 +68,7 @@ def _capacity(attrs: Attrs) -> int:
 
 
 def _signature(kind: str, attrs: Attrs) -> tuple[tuple[DataType, ...], tuple[Dims, ...]]:
-    """The types and shapes of a queue's components; a priority queue's first is the priority."""
+    """The types and shapes of a queue's components; the first component of a priority queue is the priority."""
     dtypes, shapes = attrs["component_types"], tuple(shape.dims for shape in attrs["shapes"])
     if kind == "PriorityQueue":
         dtypes, shapes = (INT64, *dtypes), ((), *shapes) if shapes else ()
@@ -342,7 +342,7 @@ def dequeue_memory(memory: KernelMemory) -> None:
 
 
 def dequeue_batch_memory(memory: KernelMemory) -> None:
-    """The outputs are new, and the queue releases as many of its oldest elements."""
+    """The outputs are new buffers; the queue releases the dequeued number of elements, the oldest ones."""
     for output in range(len(memory.outputs)):
         memory.allocate(output)
     store = memory.store(0)

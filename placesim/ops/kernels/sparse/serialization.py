@@ -26,7 +26,7 @@ def serialize(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 
 
 def serialize_many(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """Return each row of the first dimension, a sparse tensor of one rank less, serialized, `[rows, 3]`.
+    """Serialize each row along the first dimension, a sparse tensor of one rank less; return strings or variants `[rows, 3]`.
 
     Raises InvalidArgumentError if the parts do not fit, the rank is below 2, or rows are not valid and in order.
     """

@@ -86,7 +86,7 @@ def _build_apply(name: str, rule: Rule) -> Callable[..., Sequence[Any]]:
     def apply(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
         named = training_values(rule, inputs, attrs, context)
         for check in rule.checks:
-            # one check reads an attr
+            # one of the checks also reads an attr
             check({**attrs, **named})
         index = np.asarray(named.pop("indices"))
         named["grad"] = _rows_of_gradient(named["grad"], np.shape(named["var"])[1:])

@@ -58,7 +58,7 @@ def _reduced_axes(axes: Tensor, rank: int) -> list[int]:
 
 
 def reduce_join(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
-    """Join strings of any shape along axes, of which the first one named varies fastest; remove the axes, or keep them with 1.
+    """Join strings of any shape along axes, of which the first one named varies fastest; remove the axes, or keep size 1.
 
     Raises OutOfRangeError for an axis out of range, InvalidArgumentError for one named twice.
     """
@@ -173,7 +173,7 @@ def _char_range(text: bytes, position: int, count: int) -> tuple[int, int] | Non
 
 
 def substring(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
-    """Return substrings; positions and lengths have one shape, which broadcasts with the strings'.
+    """Return substrings; positions and lengths have one shape, which broadcasts with the shape of the strings.
 
     Raises InvalidArgumentError for shapes and positions that do not fit, UnimplementedError for more than two dimensions.
     """
