@@ -418,7 +418,7 @@ class KernelMemory:
         self.outputs[output].buffer = temporary
 
     def forward_temporary(self, *inputs: int) -> None:
-        """Use the first of these inputs that may be overwritten as a temporary; else allocate one like the first input."""
+        """As a temporary, use the first of these inputs that may be overwritten; else allocate one like the first input."""
         for index in inputs:
             buffer = self.inputs[index].buffer
             if buffer is not None and buffer.is_sole and not self.inputs[index].is_ref:

@@ -38,7 +38,7 @@ def gather(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 def gather_v2(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """GatherV2: slices of `params` along a scalar `axis`, separately for each batch; see `gather_slices`.
 
-    Raises InvalidArgumentError for scalar params and an axis that is not a scalar, and as `gather_slices`.
+    Raises InvalidArgumentError for scalar params and an axis that is not a scalar, and the errors of `gather_slices`.
     """
     params, indices, axis = inputs
     if not params.ndim:

@@ -237,7 +237,7 @@ def strided_slice_grad(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tenso
 def update_strided_slice(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """TensorStridedSliceUpdate: a copy of the input with `value` in the slice. `value` may have extra leading dimensions of 1.
 
-    Raises InvalidArgumentError for a value that does not broadcast to the slice, and as `parse_strided_slice`.
+    Raises InvalidArgumentError for a value that does not broadcast to the slice, and the errors of `parse_strided_slice`.
     """
     tensor, begin, end, strides, value = inputs
     spec = parse_strided_slice(tensor.shape, begin, end, strides, attrs)

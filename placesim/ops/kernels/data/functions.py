@@ -265,7 +265,7 @@ def reduce(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Seque
 
 
 def take_single_element(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
-    """Return the single element of a dataset. Raises InvalidArgumentError if the dataset is empty or has more."""
+    """Return the single element of a dataset. Raises InvalidArgumentError if the dataset is empty or has more elements."""
     iteration = as_dataset(inputs[0]).start()
     found = next(iteration, None)
     if found is None:

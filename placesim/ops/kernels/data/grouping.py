@@ -36,7 +36,7 @@ Call = Callable[[Element], Sequence[Any]]
 
 
 class _GroupByWindowIterator(Iterator[Element]):
-    """The elements of the datasets that `reduce` makes of each full window of a key, and finally of the windows that are not full."""
+    """The elements of the datasets that `reduce` makes of each full window of a key, and finally of each smaller window."""
 
     def __init__(self, source: ElementSequence, key: Call, reduce: Call, size: Call) -> None:
         self._dataset = source

@@ -302,7 +302,7 @@ def encode_jpeg(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 def encode_jpeg_of_quality(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """(`[rows, columns, 1 or 3]` of 8 bits, a scalar quality) -> a JPEG file, a scalar.
 
-    Raises InvalidArgumentError and InternalError as `encode_jpeg`.
+    Raises the errors of `encode_jpeg`.
     """
     image = _check_image(inputs[0], "")
     if inputs[1].ndim:

@@ -272,7 +272,7 @@ def compute_resized_grad(inputs: Sequence[Tensor], attrs: Attrs, sampler: Sample
     """(gradients, images) -> gradients of the images.
 
     Gradients are added in the type of the images, and multiplied in that type or, with `multiply_in_float`, in float. Raises
-    InvalidArgumentError as `compute_resized`.
+    the errors of `compute_resized`.
     """
     grads, original = inputs
     _check_grads(grads, original, attrs)
@@ -332,7 +332,7 @@ def compute_scale_and_translate(inputs: Sequence[Tensor], attrs: Attrs) -> tuple
 def compute_scale_and_translate_grad(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
     """(gradients, images, scales, translations) -> the gradient with respect to the images.
 
-    Raises InvalidArgumentError as `compute_scale_and_translate`.
+    Raises the errors of `compute_scale_and_translate`.
     """
     grads, original = inputs[:2]
     find_sampling_kernel(attrs["kernel_type"])

@@ -137,7 +137,7 @@ def _write(matrix: Tensor, packed: Tensor, band: Band, align: str) -> None:
 
 
 def compute_matrix_diag(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
-    """Diagonals `[..., L]` or `[..., count, L]` -> matrices `[..., rows, columns]` with these diagonals, else with padding.
+    """Diagonals `[..., L]` or `[..., count, L]` -> matrices `[..., rows, columns]` with these diagonals and padding elsewhere.
 
     Raises InvalidArgumentError for a band, scalars or a size that do not fit the diagonals.
     """

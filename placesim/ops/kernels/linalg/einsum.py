@@ -100,7 +100,7 @@ def _missing_label_text(equation: str, label: str) -> str:
 
 
 def _reduce_operand(tensor: Tensor, labels: Labels, output: Labels, named: list[Labels]) -> tuple[Tensor, Labels]:
-    """(tensor, labels) with the diagonal of repeated labels, and summed over labels that only this tensor has."""
+    """Take the diagonal of repeated labels, and sum over labels that only this tensor has; return (tensor, labels)."""
     for label in dict.fromkeys(labels):
         # numpy puts the diagonal's axis last, so its label is last too
         while labels.count(label) > 1:

@@ -110,7 +110,7 @@ def _check_joinable(position: int, shape: tuple[int, ...], first: tuple[int, ...
 def scatter_elements(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
     """Write the rows of `value` `[n, ...]` at `indices` `[n]`, and return the flow.
 
-    Raises InvalidArgumentError for indices, a value or a type that do not fit, and as `TensorArrayStore.write` does.
+    Raises InvalidArgumentError for indices, a value or a type that do not fit, and the errors of `TensorArrayStore.write`.
     """
     handle, indices_tensor, value, flow = inputs
     array = find_array(handle, context)
@@ -129,7 +129,7 @@ def scatter_elements(inputs: Sequence[Any], attrs: Attrs, context: KernelContext
 def unpack_elements(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
     """Write the rows of `value` `[size, ...]` to the elements in order, and return the flow.
 
-    Raises InvalidArgumentError for a value or a type that does not fit, and as `TensorArrayStore.write` does.
+    Raises InvalidArgumentError for a value or a type that does not fit, and the errors of `TensorArrayStore.write`.
     """
     handle, value, flow = inputs
     array = find_array(handle, context)
@@ -154,7 +154,7 @@ def _check_rows(array: TensorArrayStore, attrs: Attrs, value: Any) -> None:
 def split_elements(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
     """Write pieces of `value` to the elements in order, and return the flow; `lengths` are sizes along its first dimension.
 
-    Raises InvalidArgumentError for lengths, a value or a type that do not fit, and as `TensorArrayStore.write` does.
+    Raises InvalidArgumentError for lengths, a value or a type that do not fit, and the errors of `TensorArrayStore.write`.
     """
     handle, value, lengths, flow = inputs
     array = find_array(handle, context)

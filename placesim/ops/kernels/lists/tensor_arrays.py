@@ -313,7 +313,7 @@ def _scalar_index(index: Any) -> int:
 
 
 def write_element(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """Write `value` at `index`, and return the flow. Raises InvalidArgumentError as `TensorArrayStore.write` does."""
+    """Write `value` at `index`, and return the flow. Raises the errors of `TensorArrayStore.write`."""
     handle, index_tensor, value, flow = inputs
     index = _scalar_index(index_tensor)
     array = find_array(handle, context)
@@ -323,7 +323,7 @@ def write_element(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -
 
 
 def read_element(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """Return the tensor at `index`. Raises InvalidArgumentError for a bad index, and as `TensorArrayStore.read` does."""
+    """Return the tensor at `index`. Raises InvalidArgumentError for a bad index, and the errors of `TensorArrayStore.read`."""
     handle, index_tensor, _ = inputs
     index = _scalar_index(index_tensor)
     array = find_array(handle, context)
@@ -359,7 +359,7 @@ def array_memory(memory: KernelMemory) -> None:
 
 
 def write_memory(memory: KernelMemory) -> None:
-    """The array holds the value's buffer; a second write to a gradient's element allocates their sum."""
+    """The array holds the value's buffer; a second write to a gradient's element allocates the sum of both."""
     store, place = memory.store(0), int(memory.value(1))
     if place not in store.held:
         memory.keep(0, [2], place)

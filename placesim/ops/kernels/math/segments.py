@@ -82,7 +82,7 @@ def _starts(ids: Tensor) -> Tensor:
 def segment(reduce: Reduce, default: int) -> Kernel:
     """Return the table row of a reduction by sorted ids: `data [n, ...]`, `ids [n]` -> `[last id + 1, ...]`.
 
-    An id without rows gives `default`. The kernel raises InvalidArgumentError for bad shapes, and ids negative or unsorted.
+    An id without rows gives `default`. The kernel raises InvalidArgumentError for bad shapes, and negative or unsorted ids.
     """
 
     def compute(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:

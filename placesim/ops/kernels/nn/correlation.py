@@ -29,7 +29,7 @@ ROUNDED_STEPS = 1 << 22
 LONG_BLOCK = 1 << 9
 """Minimum patches per block if there are more than two blocks, since each block reads the whole filter."""
 SMALL_FILTER = 1 << 16
-"""Maximum elements of a filter whose gradient each block sums separately."""
+"""Maximum elements of a filter for which each block has its own sum of the gradient."""
 WIDE_BLOCK_BYTES = 1 << 23
 """Size of a block of patches in `_add_as_planes`: larger blocks give longer runs."""
 TALL_BLOCK = 1 << 11

@@ -96,7 +96,7 @@ def normalize_batch(inputs: Sequence[Tensor], attrs: Attrs, has_reserve: bool = 
 
     x and y are `[batch, spatial..., channels]`, or `[batch, channels, spatial...]` if attr `data_format` says so. The others
     are `[channels]`. In training the third output is the unbiased variance, the fifth the biased variance of the batch. V3
-    (`has_reserve`) adds a scalar. Raises InvalidArgumentError if x has not rank 4 or 5, and for vectors of another length.
+    (`has_reserve`) adds a scalar. Raises InvalidArgumentError unless x has rank 4 or 5, and for vectors of another length.
     """
     tensor, scale, offset, mean, variance = inputs
     channel = _check_normalized(inputs, attrs)

@@ -146,7 +146,7 @@ def maximum_back(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 def maximum_back_back(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """MaxPoolGradGrad, MaxPoolGradGradV2: (input, output, gradients shaped as the input) -> gradients shaped as the output.
 
-    Raises InvalidArgumentError and UnimplementedError as `maximum_back`.
+    Raises the errors of `maximum_back`.
     """
     (tensor, output, grads), sized = take_sizes(inputs, attrs, 3)
     _check_gradient(tensor, output, grads, attrs, sized, ("MaxPoolingGradGradOp", "MaxPoolingGradGrad", "out_grad_backprop"))

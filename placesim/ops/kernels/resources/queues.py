@@ -224,7 +224,7 @@ def enqueue(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequ
 def enqueue_many(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
     """(queue, values `[n, ...]`) -> nothing: enqueue each slice; slices already enqueued stay if a later one fails.
 
-    Raises CancelledError and InvalidArgumentError as `enqueue`.
+    Raises the errors of `enqueue`.
     """
     check_timeout(attrs)
     queue = find_queue(inputs[0], context)
@@ -266,7 +266,7 @@ def dequeue_batch(inputs: Sequence[Any], attrs: Attrs, context: KernelContext, o
 
 
 def take_batch(queue: Queue, context: KernelContext, inputs: Sequence[Any], count: int, allow_fewer: bool) -> Sequence[Any]:
-    """Dequeue `count` elements, with each component stacked, `[count, ...]`; a padding queue pads them to the largest.
+    """Dequeue `count` elements, with each component stacked, `[count, ...]`; a padding queue pads components to the largest.
 
     Raises InvalidArgumentError for a queue without shapes, and OutOfRangeError if it is closed and has too few elements.
     """

@@ -57,7 +57,7 @@ def _encode_parts(indices: Tensor, values: Tensor, dims: Tensor, attrs: Attrs) -
 
 
 def deserialize(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """Return serialized sparse tensors `[..., 3]` as one, whose rank is higher by the number of dimensions before the last.
+    """Join serialized sparse tensors `[..., 3]` to one, whose rank is higher by the number of dimensions before the last.
 
     Raises InvalidArgumentError for another last dimension, and for values of another type; UnimplementedError for strings.
     """

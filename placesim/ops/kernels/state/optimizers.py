@@ -80,7 +80,7 @@ SIGNS: dict[str, tuple[str, Callable[[Any], bool]]] = {
 def scalar(name: str, called: str = "", colon: str = ": ") -> Check:
     """Return a check that raises InvalidArgumentError unless an input is a scalar.
 
-    Messages use `called` for the input's name, and differ in the colon.
+    Messages use `called` for the input's name, and put `colon` before the input's shape.
     """
 
     def check(inputs: Mapping[str, Tensor]) -> None:

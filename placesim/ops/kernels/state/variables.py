@@ -256,7 +256,7 @@ def _change(ufunc: np.ufunc, variable: VariableResource, update: Tensor) -> None
 
 
 def build_update(ufunc: np.ufunc) -> tuple[Kernel, Kernel]:
-    """Return the ref and the resource kernel that set a variable to `ufunc(value, update)`; both have one shape.
+    """Return the ref and the resource kernel that set a variable to `ufunc(value, update)`, tensors of one shape.
 
     They raise InvalidArgumentError if the shapes differ, and the errors of `value_of`.
     """

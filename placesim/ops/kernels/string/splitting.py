@@ -49,7 +49,7 @@ def _split_at_any(text: bytes, delimiters: bytes) -> list[bytes]:
 
 
 def split(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
-    """Split strings `[batch]` at any byte of a scalar delimiter, or without delimiter into bytes; return a sparse tensor.
+    """Split strings `[batch]` at any byte of a scalar delimiter, or into bytes if it is empty; return a sparse tensor.
 
     Raises InvalidArgumentError for inputs of other ranks.
     """
