@@ -16,7 +16,7 @@ have more outputs, is not moved.
 MERGES = ("Merge", "RefMerge")
 """Ops that run as soon as one input is live. In a loop, only these ops may be the target of an edge that leads back (6.5.2)."""
 ENTERS = ("Enter", "RefEnter")
-"""Ops that pass a value into the loop frame that their attr `frame_name` names."""
+"""Ops that pass a value into the loop frame named by their attr `frame_name`."""
 EXITS = ("Exit", "RefExit")
 """Ops that pass a value out of a loop's frame."""
 NEXT_ITERATIONS = ("NextIteration", "RefNextIteration")

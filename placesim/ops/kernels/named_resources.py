@@ -32,7 +32,7 @@ Finder = Callable[[Any, KernelContext], Any]
 
 
 def name_resource(attrs: Attrs, context: KernelContext, kind: str, by_node: bool = False) -> ResourceHandle:
-    """Return the handle of the resource that attrs `container` and `shared_name` name.
+    """Return the handle of the resource named by attrs `container` and `shared_name`.
 
     `kind` is the resource's C++ type. With `by_node`, an empty `shared_name` means the node's name, so that nodes with this
     name share the resource. Raises InvalidArgumentError for invalid names.

@@ -121,7 +121,7 @@ def _check_spec(begin: Tensor | None, end: Tensor | None, strides: Tensor) -> No
 def _dense_spec(
     shape: Sequence[int], begin: Tensor | None, end: Tensor | None, strides: Tensor, attrs: Attrs
 ) -> tuple[list[_Axis], list[int | None]]:
-    """(the slice of each input axis, the input axis of each result axis, None for a new axis)."""
+    """(the slice of each input axis; the input axis of each result axis, or None for a new axis)."""
     ellipsis, new_axis, shrink = attrs["ellipsis_mask"], attrs["new_axis_mask"], attrs["shrink_axis_mask"]
     if ellipsis & (ellipsis - 1) and ellipsis:
         raise InvalidArgumentError("Multiple ellipses in slice spec not allowed")
@@ -168,7 +168,7 @@ def _entry(entry: int, begin: Tensor | None, end: Tensor | None, strides: Tensor
 
 
 def _resolve(position: int, axis: _Axis, dim: int, is_known: bool) -> tuple[slice, int]:
-    """(the numpy slice of one axis, its length, -1 if unknown)."""
+    """(the numpy slice of one axis; its length, or -1 if unknown)."""
     begin, end, stride, shrink = axis
     if stride == 0:
         raise InvalidArgumentError(f"strides[{position}] must be non-zero")

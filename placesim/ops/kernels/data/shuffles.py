@@ -33,7 +33,7 @@ from placesim.ops.kernels.shapes import Dims, ShapeContext, no_outputs, scalar
 SEEDS_TYPE = "N10tensorflow4data20SeedGeneratorManagerE"
 CACHE_TYPE = "N10tensorflow4data18MemoryCacheManagerE"
 MAX_SLICES = 3
-"""Maximum number of epochs of which elements are in the buffer."""
+"""Maximum number of epochs that have elements in the buffer."""
 
 
 # --- seeds ----------------------------------------------------------------------------------------------------------

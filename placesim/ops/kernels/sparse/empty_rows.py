@@ -60,7 +60,7 @@ def _check_default(default: Tensor) -> None:
 
 
 def place_rows(indices: Tensor, values: Tensor, row_count: int, default: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Return coordinates `[filled, rank]` and values with every row, the empty rows `[rows]`, and each entry's new position.
+    """Return coordinates `[filled, rank]` and values of all rows, whether rows were empty, and each entry's new position.
 
     Raises InvalidArgumentError for a negative number of rows, and for a row out of range.
     """

@@ -1,4 +1,4 @@
-"""Scatter ops: update the rows of a variable that `indices` name.
+"""Scatter ops: update the rows of a variable at `indices`.
 
 The ref and the resource op of a combination (`COMBINATIONS`) have the same kernel.
 """
