@@ -88,7 +88,7 @@ class Placeholder(NamedTuple):
 
 
 def decode_attr_value(facts: Any, attr_type: str) -> AttrValue:
-    """Convert a value from the data file's JSON."""
+    """Convert an attr's value from the JSON of the data file."""
     if not isinstance(facts, dict):
         return facts
     if "list" in facts:
@@ -109,7 +109,7 @@ def decode_attr_value(facts: Any, attr_type: str) -> AttrValue:
 
 
 def type_values(allowed: Any) -> tuple[AttrValue, ...]:
-    """Return the allowed values of a kernel constraint in the data file: names of types, or `{"list": values}`."""
+    """Decode the values that a kernel constraint allows; in the data file they are names of types, or `{"list": values}`."""
     if isinstance(allowed, dict):
         return tuple(decode_attr_value(value, "") for value in allowed["list"])
     return tuple(map(parse_dtype, allowed))
@@ -228,7 +228,7 @@ def _format_element(value: Any, dtype: DataType) -> str:
 
 
 def names_functions(attrs: Attrs) -> bool:
-    """Whether a node names functions to call."""
+    """Whether an attr is a function, or a list with a function."""
     return any(
         isinstance(value, FunctionName) or (isinstance(value, tuple) and any(isinstance(v, FunctionName) for v in value))
         for value in attrs.values()

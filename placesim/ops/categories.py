@@ -12,9 +12,9 @@ The partitioner moves them to their input's device (8.10), and an executor leave
 have more outputs, is not moved.
 """
 MERGES = ("Merge", "RefMerge")
-"""Ops that are ready with their first live input. Only they may have an edge leading back to them, in a loop (6.5.2)."""
+"""Ops that run as soon as one input is live. In a loop, only these ops may be the target of an edge that leads back (6.5.2)."""
 ENTERS = ("Enter", "RefEnter")
-"""Ops that pass a value into the loop frame that their attr `frame_name` names."""
+"""Ops that pass a value into the loop frame named by their attr `frame_name`."""
 EXITS = ("Exit", "RefExit")
 """Ops that pass a value out of a loop's frame."""
 NEXT_ITERATIONS = ("NextIteration", "RefNextIteration")
@@ -29,7 +29,7 @@ CONTROL_FLOW = FORWARDING_CONTROL_FLOW | {"LoopCond"}
 CROSSES = frozenset(("RaggedCross", "SparseCross", "SparseCrossHashed", "SparseCrossV2"))
 """Ops with one kernel for all types.
 
-Sessions accept lists of types that the op definitions do not allow, as recorded; only `import_graph_def` checks the definition.
+Recordings show that sessions accept lists of types that the definitions do not allow; only `import_graph_def` checks them.
 """
 
 # --- functions ------------------------------------------------------------------------------------------------------
@@ -37,17 +37,17 @@ Sessions accept lists of types that the op definitions do not allow, as recorded
 CALLS = ("PartitionedCall", "StatefulPartitionedCall")
 """Ops that call the function in their attr `f`.
 
-They are inlined if marked for it, examined if they return a resource (5.8), and not restricted by variants in their tensors
-(5.12).
+A call is inlined if it is marked for inlining. The placer examines its function if it returns a resource (5.8). Variants among
+its tensors do not restrict its device (5.12).
 """
 IFS = ("If", "StatelessIf")
 """Ops that lowering replaces by a Switch for each input and a Merge for each output, before placement."""
 CASES = ("Case", "StatelessCase")
-"""Ops like `IFS`, with a branch for each number."""
+"""Ops like `IFS`, with any number of branches, chosen by a number."""
 WHILES = ("While", "StatelessWhile")
 """Ops that lowering replaces by a loop of Enter, Merge, Switch, NextIteration and Exit, before placement."""
 LOWERED = frozenset((*IFS, *CASES, *WHILES, *CALLS))
-"""Ops that lowering may replace, if a node is marked for it."""
+"""Ops that lowering replaces if their node is marked for it."""
 BRANCHES = (*IFS, "_If", *CASES)
 """Ops that call one of several functions, chosen by their first input."""
 LOOPS = (*WHILES, "_While", "For")
@@ -55,12 +55,12 @@ LOOPS = (*WHILES, "_While", "For")
 SINGLE_DEVICE_CALLS = frozenset((*BRANCHES, *LOOPS, "OneShotIterator"))
 """Ops whose functions, unless lowered, run entirely on the op's device, whatever their nodes request.
 
-The same holds for functions called by an op with their name (9.8).
+The same holds for an op that calls the function of the op's own name (9.8).
 """
 WITHOUT_DEFAULT_DEVICE = ("ReduceDataset",)
 """Calls that place only the arguments and results of their function on their own device.
 
-Other nodes without a request are placed as in a graph (9.8).
+The function's other nodes that request no device are placed as in a graph (9.8).
 """
 MEMORY_BY_TYPE = ("SymbolicGradient", *CALLS, "While")
 """Calls whose tensors are in host or device memory according to their types, not to the kernel registrations (8.6)."""
@@ -69,7 +69,7 @@ RUN_ATTRS = {
     **dict.fromkeys(IFS, "then_branch"),
     **dict.fromkeys(CASES, "branches"),
 }
-"""The attr with the called function, for calls whose attr `Tout` has the result types."""
+"""For each call op whose attr `Tout` has the result types: the name of the attr with the called function."""
 FUNCTION_ENDS = ("_Arg", "_Retval")
 """Ops for the arguments and results of a function's body, and for the feeds and fetches of a step (8.11)."""
 
@@ -88,11 +88,11 @@ OWNED_OUTPUTS = frozenset(("Const", "VarHandleOp"))
 ASSIGNMENTS = ("Assign", "AssignVariableOp")
 """Ops that set a variable, for instance to a restored tensor."""
 IDENTITIES = ("Identity", "RefIdentity")
-"""Ops that pass their input on; the placer may put them on its device (6.3 B2)."""
+"""Ops that pass their input on; the placer may put them on the input's device (6.3 B2)."""
 IDENTITIES_BY_SLOT = ("Identity", "IdentityN")
 """Ops that pass input i on as output i; a restored tensor may pass through them to its variable."""
 SHAPE_READERS = ("Shape", "Size", "Rank")
-"""Ops that need only the shape of their input; the placer puts them on its device, but not `ShapeN` (6.3 B1)."""
+"""Ops that need only the shape of their input; the placer puts them, but not `ShapeN`, on the input's device (6.3 B1)."""
 SHAPE_OPS = (*SHAPE_READERS, "ShapeN")
 """Ops that need only the shapes of their inputs."""
 JOINS = ("Pack", "Concat", "ConcatV2")
@@ -137,7 +137,7 @@ FREE_OF_RESOURCES = frozenset(
         "ParallelInterleaveDatasetV4",
     )
 )
-"""Ops that may be on another device than the resources they read: they only pass them to a function (5.6)."""
+"""Ops that may be on another device than the resources they read: they only pass the resources to a function (5.6)."""
 TENSOR_LISTS = frozenset(
     (
         *("EmptyTensorList", "TensorListReserve", "TensorListFromTensor", "TensorListGetItem", "TensorListSetItem"),

@@ -1,4 +1,4 @@
-"""Generator of `kernels/op-families.txt`, which lists the family with each op's kernel.
+"""Generator of `kernels/op-families.txt`, which lists the ops of each family of kernels.
 
 `python -m placesim.ops.compile_families` (a part of `make tables`) writes that file.
 """
@@ -13,7 +13,7 @@ from placesim.ops.kernels.op_families import PATH
 
 
 def op_families_text() -> str:
-    """Return lines of a family and some of its ops. A family is a module of `kernels/` that has a `TABLE`."""
+    """Return the file's text: lines with a family and some of its ops. A family is a module of `kernels/` with a `TABLE`."""
     prefix = f"{kernels.__name__}."
     lines = []
     for module in walk_packages(kernels.__path__, prefix):

@@ -36,7 +36,7 @@ def table_of(source: Path) -> Path:
 
 
 def compile_table(source: Path) -> bool:
-    """Write a source's table if it has changed; return whether it had. Raises GraphFileError if the source is invalid.
+    """Write a source's table if it has changed; return whether it was written. Raises GraphFileError for an invalid source.
 
     A table with the same contents is kept, since another version of zlib would write other bytes.
     """

@@ -10,7 +10,7 @@ from placesim.ops.attributes import Attrs, AttrValue, format_attr_value
 
 
 class ArgDef(NamedTuple):
-    """An input or output of an op: one tensor, `number_attr` tensors of one type, or one for each type of `type_list_attr`."""
+    """An input or output of an op: one tensor, `number_attr` tensors of one type, or one for each type in `type_list_attr`."""
 
     name: str
     dtype: DataType | None = None
@@ -41,8 +41,8 @@ class AttrDef(NamedTuple):
 class OpDef(NamedTuple):
     """The definition of an op: its arguments, attrs and flags.
 
-    `output_source` and `temporary_source` are lines of TensorFlow's source (`FILE:LINE`). Its log names them if the kernel
-    cannot allocate its first output, or a temporary tensor. They are None if no such failure was recorded.
+    `output_source` and `temporary_source` are lines of TensorFlow's source (`FILE:LINE`). TensorFlow's log names
+    them if the kernel cannot allocate its first output, or a temporary tensor. They are None if no such failure was recorded.
     """
 
     name: str

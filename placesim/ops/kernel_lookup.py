@@ -16,7 +16,7 @@ COMPILE_ONLY = ("XLA_CPU_JIT", "XLA_GPU_JIT", "XLA_TPU_JIT")
 def find_kernel(registry: Registry, op: str, device_type: str, attrs: Attrs, node: str) -> KernelDef | None:
     """Return the kernel with the highest priority that accepts the attrs, else a `DEFAULT` kernel, else None (4.2).
 
-    Raises InvalidArgumentError if two kernels match equally.
+    Raises InvalidArgumentError if two kernels that accept the attrs have the same priority.
     """
     label = attrs.get("_kernel", "")
     entries = registry.kernels(op)

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 class KernelTable(Mapping[str, "Kernel"]):
     """Every kernel by op.
 
-    `OP_FAMILIES` has the family of each op, and looking up an op imports only this family. Iterating, or looking up another op,
-    imports all families.
+    `OP_FAMILIES` has the family of each op, and looking up an op imports only this family. Iterating, or looking up an op
+    without a family, imports all families.
     """
 
     def __init__(self) -> None:
@@ -70,5 +70,5 @@ def has_trait(op: str, trait: Trait) -> bool:
 
 
 def cost_of(op: str) -> CostModel:
-    """Return the cost model of an op's kernel; an op that has none, such as a function's name, counts as elementwise."""
+    """Return the cost model of an op's kernel; an op without a kernel, such as a function's name, counts as elementwise."""
     return _KERNELS[op].cost if op in OP_FAMILIES else ELEMENTWISE

@@ -13,7 +13,7 @@ from placesim.core.errors import UsageError
 
 NOTHING: frozenset[str] = frozenset()
 UNTOLD = ""
-"""In a set of feeds, marks a value that no feed determines."""
+"""Stands in a set of feeds for "no feed determines this value"."""
 
 
 class SketchedValueError(UsageError):
@@ -49,7 +49,7 @@ class Sketch:
         self.known: np.ndarray[Any, Any] | None = None
 
     def with_shape(self, shape: tuple[int, ...]) -> Sketch:
-        """Return a sketch with another shape and no known elements, and otherwise the facts of this one."""
+        """Return a sketch like this one, but with another shape and without known elements."""
         found = Sketch.__new__(Sketch)
         found.shape, found.dtype, found.origin = shape, self.dtype, self.origin
         found.roots, found.opened_by, found.known = self.roots, self.opened_by, None
@@ -86,7 +86,7 @@ class Sketch:
 
 
 def own_copy(value: Any) -> Any:
-    """Return a copy of an array, or a sketch itself, as a sketch never changes."""
+    """Return a copy of an array; return a sketch itself, since a sketch never changes."""
     return value if isinstance(value, Sketch) else np.array(value)
 
 
@@ -102,7 +102,7 @@ def stacked(values: Sequence[Any]) -> Any:
 
 
 def joined(values: Sequence[Any]) -> Any:
-    """Concatenate tensors `[n, ...]`, with different n, along their first dimension."""
+    """Concatenate tensors `[n, ...]`, whose n may differ, along their first dimension."""
     first = _first_sketch(values)
     if first is None:
         return np.concatenate(values)

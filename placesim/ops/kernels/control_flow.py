@@ -41,7 +41,7 @@ def abort(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
 
 
 def merge_one(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
-    """Return the first input, of any shape, and its number 0: here all inputs are live, and the first one wins."""
+    """Return the first input, of any shape, and its number, 0: here all inputs are live, and Merge takes the first."""
     return (inputs[0], np.array(0, np.int32))
 
 

@@ -22,7 +22,7 @@ VARIABLE_TYPE = "N10tensorflow3VarE"
 VARIABLE_OPS = {"VarHandleOp": VARIABLE_TYPE, "VariableV2": REF_VARIABLE_TYPE, "Variable": REF_VARIABLE_TYPE}
 """Ops that create a variable, and the type of the resource that holds it."""
 DEFAULT_CONTAINER = "localhost"
-"""Container of a resource whose container is empty."""
+"""Container of a resource whose attr `container` is empty."""
 
 
 class VariableResource:
@@ -81,7 +81,7 @@ TYPE_HASHES = {
     "N10tensorflow5StackE": 11783358439878174618,
     "N10tensorflow11TensorArrayE": 17404284069006640434,
 }
-"""Hash codes of C++ types in TensorFlow 2.21's messages, as observed. Messages about other types show none."""
+"""Hash codes of C++ types in TensorFlow 2.21's messages, as observed. Messages about other types show no hash code."""
 
 
 def _with_hash(kind: str) -> str:
@@ -154,7 +154,7 @@ class ResourceManager:
         self.private_count = max(self.private_count, other.private_count)
 
     def put(self, handle: ResourceHandle, resource: Any) -> None:
-        """Keep a resource under a handle, replacing any other."""
+        """Keep a resource under a handle, in place of any earlier one."""
         self._containers.setdefault(handle.container, {})[handle.name, handle.type] = resource
 
     def named(self) -> Iterator[tuple[ResourceHandle, Any]]:

@@ -1,4 +1,4 @@
-"""Choice between the elements of two tensors, without a branch for each."""
+"""Choice between the elements of two tensors, without a branch for each element."""
 
 from __future__ import annotations
 

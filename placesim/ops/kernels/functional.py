@@ -83,7 +83,7 @@ def partitioned_call(inputs: Sequence[Any], attrs: Attrs, context: KernelContext
 
 
 def calling(name: str) -> Kernel:
-    """Return the kernel of an op whose name is a function's; its attrs instantiate the function."""
+    """Return the kernel of an op whose name is that of a function; the op's attrs instantiate the function."""
 
     def compute(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
         return _call(context, FunctionName(name, tuple(attrs.items())), inputs)
@@ -107,7 +107,7 @@ def conditional(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> 
 
 
 def case(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """Call the branch with the number `inputs[0]` on the other inputs; for a number out of range, call the last branch.
+    """Call branch number `inputs[0]` with the other inputs; for a number out of range, call the last branch.
 
     Raises InternalError outside a session, and InvalidArgumentError for a number that is not a scalar.
     """
@@ -119,7 +119,7 @@ def case(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequenc
 
 
 def loop(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """Call `body` on the loop variables as long as `cond` of them is true; return their last values.
+    """Call `body` on the loop variables as long as `cond`, called on them too, is true; return their last values.
 
     Raises InternalError outside a session, and InvalidArgumentError for a `cond` that does not return one tensor.
     """

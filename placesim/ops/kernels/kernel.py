@@ -86,7 +86,8 @@ Table = dict[str, Kernel]
 class KernelContext:
     """The context of a kernel with state.
 
-    `node_state` is the node's own state (such as a generator's position), kept from step to step. `resources` are the device's.
+    `node_state` is the node's own state (such as a generator's position), kept from step to step. `resources` has those of the
+    device.
     `step_resources` (stacks, tensor arrays) end with the step. `files` says which files the kernel may open.
     """
 

@@ -27,7 +27,7 @@ RESOURCE_BYTES = 200
 VARIANT_BYTES = 64
 """Size of a variant without its content."""
 ALIGNMENT = 64
-"""Part of a tensor can be used without a copy if it starts at a multiple of these bytes."""
+"""Part of a tensor can be used without a copy if it starts at a multiple of this number of bytes."""
 ITSELF = -1
 """Key of a resource that the node itself creates; other resources have the position of the input that names them."""
 _OBJECT_BYTES = {STRING: STRING_BYTES, RESOURCE: RESOURCE_BYTES, VARIANT: VARIANT_BYTES}
@@ -392,8 +392,8 @@ class KernelMemory:
     def temporary(self, size: int, dims: tuple[int, ...] | None = None, dtype: DataType = FLOAT) -> Buffer | None:
         """Allocate temporary memory, which is freed at the kernel's end or by `release`.
 
-        `dims` and `dtype` are the tensor's, for the out-of-memory error; without them it names a vector of floats. Return None
-        for size 0, and on a device whose libraries choose the temporaries.
+        The out-of-memory error names `dims` and `dtype`, without them a vector of floats. Return None for size 0, and on a
+        device whose libraries choose the temporaries.
         """
         if not size or not self._counts_temporaries:
             return None
@@ -418,7 +418,7 @@ class KernelMemory:
         self.outputs[output].buffer = temporary
 
     def forward_temporary(self, *inputs: int) -> None:
-        """Use the first of these inputs that may be overwritten as a temporary; else allocate one like the first input."""
+        """As a temporary, use the first of these inputs that may be overwritten; else allocate one like the first input."""
         for index in inputs:
             buffer = self.inputs[index].buffer
             if buffer is not None and buffer.is_sole and not self.inputs[index].is_ref:

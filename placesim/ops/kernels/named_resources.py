@@ -28,11 +28,11 @@ STEP_CONTAINER = "__per_step_0"
 VALID_CONTAINER = re.compile(r"[A-Za-z0-9.][A-Za-z0-9\-./]*")
 
 Finder = Callable[[Any, KernelContext], Any]
-"""A function `(handle, context) -> resource`; the handle is a newer or older op's."""
+"""A function `(handle, context) -> resource`; the handle comes from a newer or an older op."""
 
 
 def name_resource(attrs: Attrs, context: KernelContext, kind: str, by_node: bool = False) -> ResourceHandle:
-    """Return the handle of the resource that attrs `container` and `shared_name` name.
+    """Return the handle of the resource named by attrs `container` and `shared_name`.
 
     `kind` is the resource's C++ type. With `by_node`, an empty `shared_name` means the node's name, so that nodes with this
     name share the resource. Raises InvalidArgumentError for invalid names.
@@ -70,7 +70,7 @@ def handle_of(holder: Any, kind: str, device: str) -> ResourceHandle:
         return found
     if strings.size != 2:
         raise InvalidArgumentError(f"Resource handle must have 2 elements, but had shape: {format_dims(strings.shape)}")
-    # strings name no device: it is the caller's
+    # strings name no device, so the caller's device is meant
     container, name = (text.decode(errors="backslashreplace") for text in flat_strings(strings))
     return ResourceHandle(device, container, name, kind)
 
@@ -162,7 +162,7 @@ def check_signature(
         return
     handle = "resource" if isinstance(holder, ResourceHandle) else "string_ref"
     sides = [
-        # the handle is first on both sides: STRING stands for it, whose name is then replaced
+        # the first type in each text is the handle's: it is written as `string`, which is then replaced
         f"{types_text((STRING, *given))}->{types_text(made)}".replace("string", handle, 1)
         for given, made in (types, expected)
     ]

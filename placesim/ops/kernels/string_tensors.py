@@ -17,7 +17,7 @@ def raw(text: str | bytes) -> bytes:
 
 
 def string_array(values: Sequence[bytes], shape: Sequence[int]) -> Tensor:
-    """Return a string tensor with these strings; `shape` must have as many elements."""
+    """Return a string tensor with these strings; `shape` must have the same number of elements."""
     # from a list of bytes numpy would make fixed-width strings, which lose NULs at their ends
     array = np.empty(len(values), object)
     array[:] = values
@@ -31,7 +31,7 @@ def flat_strings(tensor: Any) -> list[bytes]:
 
 
 def map_strings(function: Callable[[bytes], bytes], tensor: Any) -> Tensor:
-    """Apply a function to every string. Raises AllocationRefusal if there is no room for as many bytes as the strings have."""
+    """Apply a function to every string. Raises AllocationRefusal if there is no room for another copy of the strings."""
     texts = flat_strings(tensor)
     check_text_of(texts)
     return string_array(list(map(function, texts)), np.shape(tensor))

@@ -45,7 +45,7 @@ _Infer = Callable[[Dims, int, Tensor | None, Tensor | None], Dims]
 def move_blocks(inputs: Sequence[Tensor], attrs: Attrs, move: _Move) -> Sequence[Tensor]:
     """SpaceToBatchND, BatchToSpaceND, by `move`: (tensor, block shape `[m]`, paddings or crops `[m, 2]`) -> moved tensor.
 
-    Raises InvalidArgumentError as `move_to_batch` or `move_to_space`.
+    Raises the errors of `move_to_batch` or `move_to_space`.
     """
     return (move(*inputs),)
 
@@ -53,7 +53,7 @@ def move_blocks(inputs: Sequence[Tensor], attrs: Attrs, move: _Move) -> Sequence
 def move_image_blocks(inputs: Sequence[Tensor], attrs: Attrs, move: _Move) -> Sequence[Tensor]:
     """SpaceToBatch, BatchToSpace: like `move_blocks`, for images and square blocks of attr `block_size`.
 
-    Raises InvalidArgumentError as `move_blocks`, and for another rank than 4.
+    Raises the errors of `move_blocks`, and InvalidArgumentError for a rank other than 4.
     """
     tensor, margins = inputs
     if tensor.ndim != 4:

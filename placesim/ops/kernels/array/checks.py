@@ -1,4 +1,4 @@
-"""Ops that check or print values: Assert, CheckNumerics, EnsureShape, Print; and fingerprints and a sampler's hits."""
+"""Ops that check or print values: Assert, CheckNumerics, EnsureShape, Print; and Fingerprint and ComputeAccidentalHits."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def summarize(tensors: Sequence[Tensor], dtypes: Sequence[DataType], count: int)
 
 
 def check_condition(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """Assert: raises InvalidArgumentError with the data if the condition is false or not a scalar."""
+    """Assert: raises InvalidArgumentError, whose text has the data, if the condition is false or not a scalar."""
     condition, *data = inputs
     if condition.ndim:
         raise InvalidArgumentError(f"In[0] should be a scalar: {shape_text(condition)}")
@@ -134,7 +134,7 @@ def _fingerprint_bytes(data: bytes) -> bytes:
 
 
 def _row_bytes(row: Any, is_string: bool) -> bytes:
-    """A row's bytes: its memory, or for strings the joined fingerprints; the string itself if the row has only one."""
+    """A row's bytes: its memory, or for several strings their joined fingerprints, or for one string the string itself."""
     if not is_string:
         return np.ascontiguousarray(row).tobytes()
     strings = np.array(row, object).reshape(-1)

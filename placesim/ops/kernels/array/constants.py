@@ -43,7 +43,7 @@ def copy_constant(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 def refuse_unfed(inputs: Sequence[Tensor], attrs: Attrs, context: KernelContext) -> Sequence[Tensor]:
     """Placeholder: always raises InvalidArgumentError, since a placeholder runs only if it was not fed."""
     shape = attrs["shape"]
-    # the message leaves out an unknown shape and a scalar's
+    # the message leaves out the shape if it is unknown or that of a scalar
     suffix = f" and shape {shape}" if shape.dims else ""
     raise InvalidArgumentError(
         f"You must feed a value for placeholder tensor '{context.node}' with dtype {attrs['dtype'].name}{suffix}"
@@ -92,8 +92,8 @@ def ones_like(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 def one_hot(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """OneHot: adds an axis `[depth]` to the indices' shape, with `on_value` at the position of the index, else `off_value`.
 
-    An index out of range gives only `off_value`. Raises InvalidArgumentError for an axis out of range, other inputs that are
-    not scalars, and a negative depth.
+    An index out of range gives only `off_value`. Raises InvalidArgumentError for an axis out of range, a negative depth, and
+    a depth, `on_value` or `off_value` that is not a scalar.
     """
     indices, depth, on_value, off_value = inputs
     axis, rank = attrs["axis"], indices.ndim + 1

@@ -38,7 +38,7 @@ def gather(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 def gather_v2(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """GatherV2: slices of `params` along a scalar `axis`, separately for each batch; see `gather_slices`.
 
-    Raises InvalidArgumentError for scalar params and an axis that is not a scalar, and as `gather_slices`.
+    Raises InvalidArgumentError for scalar params and an axis that is not a scalar, and the errors of `gather_slices`.
     """
     params, indices, axis = inputs
     if not params.ndim:
@@ -97,7 +97,7 @@ def _gather_batch(params: Tensor, indices: Tensor, axis: int | None, given: int)
 
 
 def _gather_batches(params: Tensor, indices: Tensor, axis: int, batch_dims: int) -> Tensor:
-    """Gather from each batch separately, with batch dimensions and those before and after the axis flattened."""
+    """Gather from each batch separately; the batch dimensions, and those before and after the axis, are flattened meanwhile."""
     batch, outer, inner = params.shape[:batch_dims], params.shape[batch_dims:axis], params.shape[axis + 1 :]
     count = elements(batch)
     rows = params.reshape(count, elements(outer), params.shape[axis], elements(inner))
@@ -110,7 +110,7 @@ def _gather_batches(params: Tensor, indices: Tensor, axis: int, batch_dims: int)
 
 
 def gather_nd(inputs: Sequence[Tensor], attrs: Attrs, context: KernelContext) -> Sequence[Tensor]:
-    """GatherNd: `params[tuple(row)]` for each row of `indices`; the rows are its last axis.
+    """GatherNd: `params[tuple(row)]` for each row of `indices`, where the rows lie along the last axis.
 
     The result has the shape `indices.shape[:-1] + params.shape[indices.shape[-1]:]`. Raises InvalidArgumentError for scalars,
     for rows longer than the rank of `params`, and for a row out of range, which gives zeros with policy IGNORE.
@@ -153,7 +153,7 @@ def _refuse_row(params: Tensor, indices: Tensor, row: int, node: str) -> None:
 
 
 def _gather_fine_rows(params: Tensor, places: Tensor, fine: Tensor, dtype: DataType) -> Tensor:
-    """The slices of the rows marked in `fine`, and zeros for the other rows."""
+    """For each row of `places` its slice of `params`, or zeros if the row is not marked in `fine`."""
     result = zeros((len(places), *params.shape[places.shape[1] :]), dtype)
     result[fine] = params[tuple(places[fine].T)]
     return result
@@ -182,7 +182,7 @@ def unravel_index(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
             raise InvalidArgumentError(f"Input dims cannot be negative. Got dim = {dim} at index {position}")
     if elements(tuple(dims.tolist())) > np.iinfo(dims.dtype).max:
         raise InvalidArgumentError("Input dims product is causing integer overflow")
-    sizes = np.append(np.cumprod(dims[::-1], dtype=dims.dtype)[::-1], dims.dtype.type(1))  # of dims[i:], for each i
+    sizes = np.append(np.cumprod(dims[::-1], dtype=dims.dtype)[::-1], dims.dtype.type(1))  # sizes of dims[i:]
     if np.any(indices >= sizes[0]):
         raise InvalidArgumentError("index is out of bound as with dims")
     column = (-1,) + (1,) * indices.ndim
@@ -258,7 +258,7 @@ def gather_nd_memory(memory: KernelMemory) -> None:
 
 
 def unravel_index_memory(memory: KernelMemory) -> None:
-    """Strides of the dimensions, and a copy without the first one."""
+    """Temporaries: the strides of the dimensions, and a copy without the first stride."""
     for _ in range(2):
         memory.temporary_like(memory.inputs[1])
 

@@ -44,7 +44,7 @@ def scatter_slices(combine: Combine, params: Tensor, indices: Tensor, updates: T
             # TensorFlow's message says 5, but it has kernels up to 7
             f"Only indices.shape[-1] values between 1 and 5 are currently supported.  Requested rank: {depth}"
         )
-    # the checks treat a vector of indices as a column, but TensorFlow's loop reads it as a row, and only its first index
+    # the checks treat a vector of indices as a column, but TensorFlow's loop treats it as a row and reads only its first index
     places = indices.reshape(-1, indices.shape[-1])[:, :depth] if indices.size else np.zeros((0, depth), np.int64)
     updates = updates.reshape(indices.size // depth, int(np.prod(params.shape[depth:])))[: len(places)]
     limits = np.array(params.shape[:depth])
@@ -62,7 +62,7 @@ def scatter_slices(combine: Combine, params: Tensor, indices: Tensor, updates: T
 
 
 def check_scatter_ranks(indices: tuple[int, ...], updates: tuple[int, ...]) -> None:
-    """Raises InvalidArgumentError for the shape of a scalar."""
+    """Raises InvalidArgumentError if indices or updates are a scalar."""
     for name, dims in (("Indices", indices), ("Updates", updates)):
         if not dims:
             raise InvalidArgumentError(f"{name} shape must have rank at least one. Found:{format_dims(dims)}")

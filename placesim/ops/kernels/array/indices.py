@@ -32,7 +32,7 @@ def first_outside(index: Tensor, limit: int) -> int:
 
 
 def split_turns(index: Tensor) -> list[Any]:
-    """Split the positions of `index` into turns: each turn has a row at most once, and repeats of a row keep their order."""
+    """Split the positions in `index` into turns: no row occurs twice in a turn, and repeats of a row keep their order."""
     order = np.argsort(index, kind="stable")
     ordered = index[order]
     # without repeated rows there is one turn

@@ -178,7 +178,7 @@ def tile(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     for axis, count in enumerate(multiples):
         if count < 0:
             raise InvalidArgumentError(f"Expected multiples[{axis}] >= 0, but got {int(count)}")
-    # TensorFlow checks the type only after this, so that it works for each type
+    # TensorFlow checks the type only after this case, which therefore accepts every type
     if all(count == 1 for count in multiples):
         return (tensor,)
     shape = tuple(int(dim * count) for dim, count in zip(tensor.shape, multiples, strict=True))

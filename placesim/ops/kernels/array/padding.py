@@ -147,7 +147,7 @@ def mirror_pad_grad(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 
 
 def _fold(tensor: Tensor, before: int, after: int, offset: int) -> Tensor:
-    """Remove the padding of the first axis, and add each of its elements to the element that it mirrors."""
+    """Remove the padding of the first axis, and add each padding element to the element that it mirrors."""
     size = tensor.shape[0] - before - after
     result = tensor[before : before + size].copy()
     result[offset : offset + before] += tensor[:before][::-1]

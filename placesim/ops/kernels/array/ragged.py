@@ -108,7 +108,7 @@ def gather(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
         lengths = np.diff(level)[join_ranges(starts, limits)]
         splits.append(np.concatenate(([0], np.cumsum(lengths))))
         starts, limits = level[starts], level[limits]
-    if not indices.ndim:  # a scalar index selects one row, without a dimension for it
+    if not indices.ndim:  # a scalar index selects one row, and the result has no dimension of rows
         del splits[0]
     dtype = attrs["Tsplits"].numpy
     return [*(part.astype(dtype) for part in splits), values[join_ranges(starts, limits)]]
@@ -265,7 +265,7 @@ def _place_values(types: Sequence[str], partitions: Sequence[Tensor], first: int
 
 
 def _write_forward(places: Tensor) -> Tensor:
-    """Positions at which TensorFlow, which writes only forward, puts values: a position already passed becomes the next one."""
+    """Positions at which TensorFlow puts values. It writes only forward: a value for an earlier position goes to the next."""
     order = np.arange(len(places))
     forward: Tensor = np.maximum.accumulate(places - order) + order
     return forward
@@ -310,7 +310,7 @@ def _check_default(default: Dims, values: Dims, error: Callable[[str], Exception
 def _combine_shapes(
     ragged_rank: int, shape: Dims, values: Dims, error: Callable[[str], Exception] = InvalidArgumentError
 ) -> Dims:
-    """Output shape from the requested and the values' shape; -1 if unknown. Raises `error` if they do not fit."""
+    """Output shape from the requested shape and that of the values; -1 is unknown. Raises `error` if they do not fit."""
     if values is None:
         return shape
     rank = ragged_rank + len(values)

@@ -50,12 +50,12 @@ def reshape(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     shape = requested_shape(tensor.shape, sizes)
     try:
         return (tensor.reshape(shape),)
-    except ValueError:  # numpy multiplies the other dimensions of an empty tensor
+    except ValueError:  # even for an empty tensor, numpy limits the product of the nonzero dimensions
         raise UnimplementedError(f"placesim cannot hold a tensor of shape {format_dims(shape)}") from None
 
 
 def requested_shape(shape: tuple[int, ...], sizes: Tensor) -> tuple[int, ...]:
-    """The new shape for a tensor of this shape and the sizes of Reshape, `[rank]`, one of which may be -1.
+    """The new shape of a tensor that has `shape`, from the `sizes` `[rank]` of Reshape, one of which may be -1.
 
     Raises InvalidArgumentError for sizes of rank above 1, too many or too large sizes, a second -1, another negative size, and
     another number of elements.
@@ -170,7 +170,7 @@ def permutation(rank: int, perm: Tensor) -> tuple[int, ...]:
             raise InvalidArgumentError(f"{axis} is out of range [0 .. {rank})")
     for axis in range(rank):
         if axis not in axes:
-            # a repeated axis is reported by the missing axis
+            # the error for a repeated axis names the missing axis
             raise InvalidArgumentError(f"{axis} is missing from {{{','.join(map(str, axes))}}}.")
     return axes
 
@@ -304,7 +304,7 @@ def _infer_reshape(context: ShapeContext) -> Sequence[Dims]:
     if len(given_gaps) > 1 or len(wanted_gaps) > 1:
         return (wanted,)
     if not given_gaps and not wanted_gaps:
-        # TensorFlow computes only these counts without a check for overflow
+        # TensorFlow computes these counts, unlike others, without a check for overflow
         given_count, wanted_count = (_as_int64(count) for count in (given_count, wanted_count))
         if given_count != wanted_count:
             raise ShapeError(

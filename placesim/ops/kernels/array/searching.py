@@ -37,7 +37,7 @@ def find_largest(tensor: Tensor, count: int, index_type: DataType) -> tuple[Tens
 
 
 def _find_best(tensor: Tensor, index_type: DataType) -> tuple[Tensor, Tensor]:
-    """(the largest element of each row of floats, its first position); the row's first element if Eigen finds a NaN largest.
+    """(the largest element of each row of floats, its first position); if Eigen finds a NaN largest, the row's first element.
 
     Eigen ignores NaN within whole packets. In the remaining elements, a NaN replaces the largest element, and the next element
     replaces the NaN.
@@ -56,7 +56,7 @@ def _find_best(tensor: Tensor, index_type: DataType) -> tuple[Tensor, Tensor]:
 
 
 class _Candidate(NamedTuple):
-    """An element of a row, ordered by value, then by position, later first; a NaN compares as equal to each value."""
+    """An element of a row, ordered by value; of equal values the later is smaller. A NaN compares as equal to each value."""
 
     value: Any
     place: int
@@ -68,7 +68,7 @@ class _Candidate(NamedTuple):
 
 
 def _find_by_heap(tensor: Tensor, count: int, index_type: DataType, is_sorted: bool) -> tuple[Tensor, Tensor]:
-    """(the `count` largest elements of each row, their positions), in the order of TensorFlow's heap, popped if `is_sorted`."""
+    """(the `count` largest elements of each row, their positions), sorted if `is_sorted`, else as they lie in the heap."""
     rows = tensor.reshape(-1, tensor.shape[-1])
     heaps = [_collect(row.tolist(), count) for row in rows]
     if is_sorted:
@@ -81,7 +81,7 @@ def _find_by_heap(tensor: Tensor, count: int, index_type: DataType, is_sorted: b
 def _collect(row: Sequence[Any], count: int) -> list[_Candidate]:
     """A heap of a row's `count` largest elements.
 
-    It starts with the first `count + 1` elements without the smallest; each better element then replaces the smallest.
+    It starts with the first `count + 1` elements, except the smallest of them. Each larger element then replaces the smallest.
     """
     candidates = map(_Candidate, row, range(len(row)))
     heap = list(islice(candidates, count + 1))

@@ -22,7 +22,7 @@ MAX_WHERE_RANK = 8
 def select(inputs: Sequence[Tensor], attrs: Attrs, context: KernelContext) -> Sequence[Tensor]:
     """Select: elements of `then` where `cond` is true, else of `else`; a vector `cond` chooses rows, a scalar a whole tensor.
 
-    Raises InvalidArgumentError for different shapes, or another number of rows than of conditions.
+    Raises InvalidArgumentError for different shapes, or a vector of conditions without one for each row.
     """
     cond, then, other = inputs
     if cond.ndim == 0:
@@ -119,7 +119,7 @@ def _infer_where(context: ShapeContext) -> Sequence[Dims]:
 
 
 def select_memory(memory: KernelMemory) -> None:
-    """On a CPU a scalar condition returns an input's buffer; otherwise the output reuses an input's buffer if possible."""
+    """With a scalar condition, a CPU returns the chosen input's buffer; otherwise the output reuses a buffer if possible."""
     if memory.inputs[0].dims or memory.is_on_gpu:
         memory.forward(0, 1, 2)
     else:

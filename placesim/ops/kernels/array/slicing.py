@@ -34,7 +34,7 @@ Region = tuple[Any, ...]
 """Index of a numpy array: a slice for each axis."""
 
 MAX_SPEC_LENGTH = 32
-"""Number of bits of a mask, which has a bit for each entry."""
+"""Number of bits of a mask, which has a bit for each entry of begin, end and strides."""
 
 
 # --- Slice ----------------------------------------------------------------------------------------------------------
@@ -57,7 +57,7 @@ def slice_tensor(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 
 def _axis_slice(axis: int, dim: int, begin: int, size: int) -> slice:
     size = dim - begin if size == -1 else size
-    # TensorFlow checks an axis without elements before the bounds
+    # TensorFlow first checks for an axis without elements, then checks the bounds
     if dim == 0 and (begin or size):
         raise InvalidArgumentError(
             f"Expected begin[{axis}] == 0 (got {begin}) and size[{axis}] == 0 (got {size}) when input.dim_size({axis}) == 0"
@@ -121,7 +121,7 @@ def _check_spec(begin: Tensor | None, end: Tensor | None, strides: Tensor) -> No
 def _dense_spec(
     shape: Sequence[int], begin: Tensor | None, end: Tensor | None, strides: Tensor, attrs: Attrs
 ) -> tuple[list[_Axis], list[int | None]]:
-    """(the slice of each input axis, the input axis of each result axis, None for a new axis)."""
+    """(the slice of each input axis; the input axis of each result axis, or None for a new axis)."""
     ellipsis, new_axis, shrink = attrs["ellipsis_mask"], attrs["new_axis_mask"], attrs["shrink_axis_mask"]
     if ellipsis & (ellipsis - 1) and ellipsis:
         raise InvalidArgumentError("Multiple ellipses in slice spec not allowed")
@@ -168,7 +168,7 @@ def _entry(entry: int, begin: Tensor | None, end: Tensor | None, strides: Tensor
 
 
 def _resolve(position: int, axis: _Axis, dim: int, is_known: bool) -> tuple[slice, int]:
-    """(the numpy slice of one axis, its length, -1 if unknown)."""
+    """(the numpy slice of one axis; its length, or -1 if unknown)."""
     begin, end, stride, shrink = axis
     if stride == 0:
         raise InvalidArgumentError(f"strides[{position}] must be non-zero")
@@ -235,9 +235,9 @@ def strided_slice_grad(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tenso
 
 
 def update_strided_slice(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """TensorStridedSliceUpdate: a copy of the input with `value` in the slice; extra leading dimensions of 1 are dropped.
+    """TensorStridedSliceUpdate: a copy of the input with `value` in the slice. `value` may have extra leading dimensions of 1.
 
-    Raises InvalidArgumentError for a value that does not broadcast to the slice, and as `parse_strided_slice`.
+    Raises InvalidArgumentError for a value that does not broadcast to the slice, and the errors of `parse_strided_slice`.
     """
     tensor, begin, end, strides, value = inputs
     spec = parse_strided_slice(tensor.shape, begin, end, strides, attrs)
@@ -295,7 +295,7 @@ def _infer_strided_slice(context: ShapeContext) -> Sequence[Dims]:
 
 
 def slice_memory(memory: KernelMemory) -> None:
-    """A slice of the whole tensor shares its buffer; aligned rows are a view of the buffer; other slices are copies."""
+    """A slice that is the whole tensor shares its buffer; aligned rows are a view of the buffer; other slices are copies."""
     tensor, part = memory.inputs[0], memory.outputs[0]
     if part.dims == tensor.dims:
         memory.alias(0, 0)
@@ -306,7 +306,7 @@ def slice_memory(memory: KernelMemory) -> None:
 
 
 def strided_slice_memory(memory: KernelMemory) -> None:
-    """As for Slice, also if axes are added or dropped; the end of a vector's slice must be aligned, instead of its size."""
+    """As for Slice, even if axes are added or dropped; but a vector's slice must have an aligned end, not an aligned size."""
     tensor, part = memory.inputs[0], memory.outputs[0]
     if part.elements != tensor.elements and len(tensor.dims) > 1 and not has_aligned_rows(tensor):
         return  # copied, wherever it starts

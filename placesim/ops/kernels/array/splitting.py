@@ -150,7 +150,7 @@ def _infer_split_v(context: ShapeContext) -> Sequence[Dims]:
         raise ShapeError("Can't split scalars")
     if sizes is None:
         return (replace_dim(dims, axis, -1) if axis is not None else unknown_dims(len(dims)),) * count
-    # TensorFlow reads as many sizes as the tensor has rows, even from a matrix
+    # of a `size_splits` with n rows, TensorFlow reads the first n elements, even if it is a matrix
     flat = sizes.reshape(-1)[: sizes.shape[0] if sizes.ndim else 0].tolist()
     if len(flat) != count:
         raise ShapeError("Length of size_splits should be equal to num_outputs")

@@ -29,7 +29,7 @@ from placesim.ops.kernels.shapes import Dims, ShapeContext, format_dims, unchang
 
 
 def _check_not_empty(count: int, indices: Tensor, updates: Tensor) -> None:
-    """Raises InvalidArgumentError if indices or updates have elements, but not all of output (`count`), indices and updates."""
+    """Raises InvalidArgumentError if indices or updates have elements, but one of them or the output (`count`) has none."""
     if (indices.size or updates.size) and not (count and indices.size and updates.size):
         raise InvalidArgumentError("Indices and updates specified for empty output shape")
 

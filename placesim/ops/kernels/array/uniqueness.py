@@ -47,7 +47,7 @@ def _numbered(keys: Iterable[Any]) -> tuple[Tensor, Tensor]:
 
 
 def find_unique(tensor: Tensor, axis: int, attrs: Attrs) -> tuple[Tensor, Tensor, Tensor]:
-    """(the distinct slices along an axis, the number of each slice's distinct slice, the count of each distinct slice)."""
+    """(the distinct slices along an axis, for each slice its position among these, the count of each distinct slice)."""
     rows = np.moveaxis(tensor, axis, 0)
     first, numbers = first_appearances(rows.reshape(rows.shape[0], elements(rows.shape[1:])))
     dtype = attrs["out_idx"].numpy
@@ -58,8 +58,8 @@ def find_unique(tensor: Tensor, axis: int, attrs: Attrs) -> tuple[Tensor, Tensor
 def unique(inputs: Sequence[Tensor], attrs: Attrs, outputs: int, has_axis: bool) -> Sequence[Tensor]:
     """Return the first `outputs` results of `find_unique`, for a vector or for slices along an axis.
 
-    With `has_axis` the axis is a second input, a vector of at most one element. Raises InvalidArgumentError for an input that
-    is not a vector without an axis, and for an axis that is not such a vector or out of range.
+    With `has_axis` the axis is a second input, a vector of at most one element. Raises InvalidArgumentError if there is no axis
+    and the input is not a vector, and for an axis that is not such a vector or out of range.
     """
     axis = _unique_axis(inputs[0], inputs[1] if has_axis else np.zeros(0, np.int32))
     return find_unique(inputs[0], axis, attrs)[:outputs]

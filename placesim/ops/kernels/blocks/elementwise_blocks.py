@@ -22,7 +22,7 @@ def part_count(nbytes: int) -> int:
 
 
 def in_parts(function: Callable[..., Any], *, has_rows: bool = False) -> Callable[..., Any]:
-    """Wrap a function of one tensor that keeps shape and type, so that it runs on parts of large tensors with equal results.
+    """Wrap a function of one tensor that keeps shape and type: a large tensor is processed in parts, with the same result.
 
     The function is elementwise. With `has_rows` it works along the last axis, and gets matrices of whole rows.
     """

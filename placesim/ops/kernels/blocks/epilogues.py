@@ -14,7 +14,7 @@ from placesim.ops.kernels.kernel import Tensor
 Finish = Callable[[slice], object]
 """Applies the next op to these rows of an output `[..., channels]`, which is flattened to a matrix with channels as columns."""
 Begin = Callable[[Tensor], Finish]
-"""An epilogue: called with the empty output, it returns the `Finish` for its rows. The last call is for the kernel's result."""
+"""An epilogue: called with the empty output, it returns the `Finish` for its rows. Of several calls, the last one counts."""
 
 _local = threading.local()
 

@@ -204,7 +204,7 @@ class _WindowIterator(Iterator[Element]):
 def make_windows(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ElementSequence:
     """Return a dataset of windows: `size` elements, `stride` apart; each window starts `shift` elements after the previous one.
 
-    These inputs and `drop_remainder` are scalars. Raises InvalidArgumentError for one of the first three that is not positive.
+    These inputs and `drop_remainder` are scalars. Raises InvalidArgumentError if size, stride or shift is not positive.
     """
     source = as_dataset(inputs[0])
     found = []

@@ -72,7 +72,7 @@ def list_elements(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -
 
 
 def count_up(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ElementSequence:
-    """Return a dataset of numbers from `start` to before `stop` by `step`. Raises InvalidArgumentError for a step of zero."""
+    """Return a dataset of the numbers in `range(start, stop, step)`. Raises InvalidArgumentError for a step of zero."""
     names = ("start", "stop", "step")
     start, stop, step = (int(scalar_argument(value, name)) for value, name in zip(inputs, names, strict=True))
     if not step:
@@ -80,7 +80,7 @@ def count_up(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Ele
     dtypes, shapes = signature(attrs)
     cast = dtypes[0].numpy.type
     values = range(start, stop, step)
-    # `len` of a range has a lower limit
+    # `len(values)` would fail above this limit
     count = min(max(-((start - stop) // step), 0), MAX_CARDINALITY)
     return ElementSequence(dtypes, shapes, lambda: zip(map(cast, values)), count)
 
@@ -89,7 +89,7 @@ def count_up(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Ele
 
 
 class _RepeatIterator(Iterator[Element]):
-    """Run `count` iterations one after another; -1 means infinitely many, but only one if it has no elements."""
+    """Run `count` iterations one after another; -1 means infinitely many, up to the first that has no elements."""
 
     def __init__(self, start: Start, count: int) -> None:
         self._start = start
@@ -282,7 +282,7 @@ def cache(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Elemen
 
 
 class _IgnoreErrorsIterator(Iterator[Element]):
-    """Skip elements that fail."""
+    """Skip elements whose computation raises an error."""
 
     def __init__(self, source: Iterator[Element]) -> None:
         self._source = source
@@ -300,7 +300,7 @@ class _IgnoreErrorsIterator(Iterator[Element]):
 
 
 def ignore_errors(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ElementSequence:
-    """Return a dataset of the elements that do not fail."""
+    """Return a dataset of the elements whose computation raises no error."""
     source = as_dataset(inputs[0])
     return _derived(source, lambda: _IgnoreErrorsIterator(source.start()), UNKNOWN)
 

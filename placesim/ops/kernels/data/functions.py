@@ -109,7 +109,7 @@ class _FilterIterator(Iterator[Element]):
 
 
 def take_while(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ElementSequence:
-    """Return a dataset of the elements before the first one for which `predicate` is false, with `filter_elements`' errors."""
+    """Return a dataset of the elements before the first for which `predicate` is false. Errors are as in `filter_elements`."""
     source = as_dataset(inputs[0])
     call = function_caller(context, attrs["predicate"], _captured(inputs, attrs)[0])
 
@@ -178,7 +178,7 @@ def flat_map(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Ele
 
 
 def interleave(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ElementSequence:
-    """Return a dataset that interleaves those returned by `f`: `block_length` elements of each of `cycle_length` in turn.
+    """Return a dataset that takes `block_length` elements in turn from `cycle_length` of the datasets that `f` returns.
 
     Raises InvalidArgumentError if either scalar is not positive.
     """
@@ -265,7 +265,7 @@ def reduce(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Seque
 
 
 def take_single_element(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
-    """Return the single element of a dataset. Raises InvalidArgumentError if the dataset is empty or has more."""
+    """Return the single element of a dataset. Raises InvalidArgumentError if the dataset is empty or has more elements."""
     iteration = as_dataset(inputs[0]).start()
     found = next(iteration, None)
     if found is None:

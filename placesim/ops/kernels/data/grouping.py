@@ -36,7 +36,7 @@ Call = Callable[[Element], Sequence[Any]]
 
 
 class _GroupByWindowIterator(Iterator[Element]):
-    """The elements of the datasets that `reduce` makes of each full window of a key, and at the end of the others."""
+    """The elements of the datasets that `reduce` makes of each full window of a key, and finally of each smaller window."""
 
     def __init__(self, source: ElementSequence, key: Call, reduce: Call, size: Call) -> None:
         self._dataset = source
@@ -93,7 +93,7 @@ def _number(values: Sequence[Any], otherwise: str) -> int:
 
 
 def group_by_window(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ElementSequence:
-    """Return a dataset of the results of `reduce_func` for each window, elements with the same key.
+    """Return a dataset of the results of `reduce_func` for each window. The elements of a window have the same key.
 
     `key_func` returns an element's key, and `window_size_func` the number of elements in a window of a key.
     """
@@ -110,7 +110,7 @@ def group_by_window(inputs: Sequence[Any], attrs: Attrs, context: KernelContext)
 
 
 class _DirectedInterleaveIterator(Iterator[Element]):
-    """Elements of the iterations that the selector numbers; an ended iteration is skipped, or with `stops` ends all."""
+    """Take each element from the source that the selector numbers. An ended source is skipped; with `stops` it ends all."""
 
     def __init__(self, selector: Iterator[Element], sources: list[Iterator[Element] | None], stops: bool) -> None:
         self._selector = selector

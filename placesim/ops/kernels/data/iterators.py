@@ -87,7 +87,7 @@ def _new_iterator(attrs: Attrs) -> IteratorResource:
 
 
 def make_handle(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """Return the handle of the node's iterator, which it may share. Raises InvalidArgumentError for invalid names."""
+    """Return the handle of the node's iterator, which nodes may share. Raises InvalidArgumentError for invalid names."""
     handle = name_resource(attrs, context, RESOURCE_TYPE)
     context.resources.lookup_or_create(handle, lambda: _new_iterator(attrs))
     return (handle,)
@@ -113,9 +113,10 @@ def begin(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequen
 
 
 def make_one_shot(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """Return the handle of an iterator over the dataset of `dataset_factory`; if its only call fails, all runs raise its error.
+    """Return the handle of an iterator over the dataset that attr `dataset_factory`, a function, returns.
 
-    Raises InvalidArgumentError for attr `shared_name`, and for a function that returns no dataset.
+    It is called once; if the call fails, later runs raise the same error. Raises InvalidArgumentError for attr `shared_name`,
+    and for a function that returns no dataset.
     """
     if attrs["shared_name"]:
         raise InvalidArgumentError("OneShotIteratorOp does not currently support the 'shared_name' attr.")

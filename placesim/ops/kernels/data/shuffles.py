@@ -33,7 +33,7 @@ from placesim.ops.kernels.shapes import Dims, ShapeContext, no_outputs, scalar
 SEEDS_TYPE = "N10tensorflow4data20SeedGeneratorManagerE"
 CACHE_TYPE = "N10tensorflow4data18MemoryCacheManagerE"
 MAX_SLICES = 3
-"""Maximum number of epochs of which elements are in the buffer."""
+"""Maximum number of epochs that have elements in the buffer."""
 
 
 # --- seeds ----------------------------------------------------------------------------------------------------------
@@ -112,7 +112,7 @@ class ShuffleIterator(Iterator[Element]):
             return False
         if len(self._slices) > MAX_SLICES and self._held:
             return False
-        # a buffer for a whole epoch reads the next one while it returns the last
+        # with a buffer for a whole epoch, the next epoch is read while the elements of the last one are returned
         if self._size is None:
             serving = next((part for part in self._slices if part.start != part.end), None)
             return serving is None or not serving.is_whole or self._held < len(self._buffer)

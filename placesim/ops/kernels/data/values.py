@@ -23,7 +23,7 @@ from placesim.ops.kernels.shapes import Dims, ShapeContext, ShapeFunction, scala
 from placesim.ops.process.memory_limit import current_memory
 
 MAX_PASSED_OVER = 10_000_000
-"""Maximum number of elements skipped, filtered out or empty before one is returned, because an infinite dataset never ends."""
+"""Maximum number of elements skipped, filtered out or empty in a row: in an infinite dataset the search might never end."""
 INFINITE, UNKNOWN = -1, -2
 """Special cardinalities."""
 
@@ -36,7 +36,7 @@ Start = Callable[[], Iterator[Element]]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ElementSequence:
-    """A dataset: `start` begins an iteration; `dtypes` and `shapes` are its components'; `cardinality` may be unknown."""
+    """A dataset: `start` begins an iteration; `dtypes` and `shapes` are of its components; `cardinality` may be unknown."""
 
     dtypes: tuple[DataType, ...]
     shapes: tuple[Shape, ...]
@@ -71,7 +71,7 @@ def scalar_argument(value: Any, name: str) -> Any:
 def function_caller(
     context: KernelContext, function: FunctionName, captured: Sequence[Any]
 ) -> Callable[[Element], Sequence[Any]]:
-    """Return a caller of a function with an element and the captured values. Raises InternalError outside a session."""
+    """Return a callable that passes an element and captured values to `function`. Raises InternalError outside a session."""
     call, device = context.call_function, context.device
     if call is None:
         raise InternalError(f"Function {function.name} cannot be called outside a session")

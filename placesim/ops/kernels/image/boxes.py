@@ -223,7 +223,7 @@ def _check_grads(grads: Tensor) -> None:
 
 
 def _check_boxes(boxes: Tensor, box_index: Tensor) -> None:
-    # without boxes the two may have any shape
+    # without elements, boxes and image indices may have any shape
     if not boxes.size and not box_index.size:
         return
     if boxes.ndim != 2:
@@ -350,7 +350,7 @@ def _infer_colored_outlines(context: ShapeContext) -> tuple[Dims]:
 
 
 def _crop_flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs) -> int:
-    """Nine operations for each value of a crop; for a gradient they are counted by its first input."""
+    """Nine operations for each value of a crop."""
     return 9 * elements(outputs[0])
 
 

@@ -117,7 +117,7 @@ def _contrast(images: Tensor, factor: Tensor) -> Tensor:
 
 
 def compute_clipped_contrast(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
-    """AdjustContrast: (images, factor, least, most) -> float images as of AdjustContrastv2, limited to [least, most].
+    """AdjustContrast: (images, factor, least, most) -> the images of AdjustContrastv2 as float, limited to [least, most].
 
     Raises InvalidArgumentError for fewer than three axes, and for other inputs that are not scalars.
     """
@@ -128,7 +128,7 @@ def compute_clipped_contrast(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Te
 
 
 def compute_hue(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
-    """(images `[..., 3]`, delta) -> images with `delta` full turns added to each hue; the extreme channel values stay.
+    """(images `[..., 3]`, delta) -> images with `delta` full turns added to each hue; a pixel keeps its extreme channel values.
 
     Raises InvalidArgumentError for fewer than three axes, another number of channels, and a delta that is not a scalar.
     """

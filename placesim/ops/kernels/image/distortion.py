@@ -21,7 +21,7 @@ from placesim.ops.kernels.shapes import Dims, ShapeContext, merge, with_rank, wi
 
 MAX_INT32 = (1 << 31) - 1
 LARGEST_BELOW_HALF = 0.5 - 1e-7
-"""Added to a width before the division by an aspect ratio: the width of the resulting box still rounds to this width."""
+"""Added to a width that is divided by an aspect ratio: a box of the resulting height still has this width, rounded."""
 
 
 class Box(NamedTuple):

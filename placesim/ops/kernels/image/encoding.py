@@ -61,7 +61,7 @@ def _open_image(data: bytes, form: str) -> Any:
     """Open an image without decoding its pixels.  Raises UnimplementedError for too many pixels, and Pillow's errors."""
     pillow = _pillow()
     try:
-        with warnings.catch_warnings(action="ignore"):  # Pillow warns of half as many pixels
+        with warnings.catch_warnings(action="ignore"):  # Pillow warns at half this number of pixels
             return _pillow().open(io.BytesIO(data), formats=(form,))
     except pillow.DecompressionBombError:
         raise UnimplementedError(f"placesim does not decode images of more than {2 * pillow.MAX_IMAGE_PIXELS} pixels") from None
@@ -74,7 +74,7 @@ def decode(inputs: Sequence[Tensor], attrs: Attrs, op: str = "DecodeImage") -> S
     """DecodeImage and its kin: a PNG, JPEG, BMP or WebP file's bytes, a scalar -> `[rows, columns, channels]`.
 
     WebP gives `[1, rows, columns, channels]` unless `expand_animations` is false. Raises InvalidArgumentError for attrs out of
-    range and invalid files, and UnimplementedError for GIF, animations, and without Pillow.
+    range and invalid files, and UnimplementedError for GIF, for animations, and if Pillow is missing.
     """
     _check_attrs(attrs)
     dtype: DataType = attrs.get("dtype", UINT8)
@@ -363,7 +363,7 @@ def encode_jpeg(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 def encode_jpeg_of_quality(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """(`[rows, columns, 1 or 3]` of 8 bits, a scalar quality) -> a JPEG file, a scalar.
 
-    Raises InvalidArgumentError and InternalError as `encode_jpeg`.
+    Raises the errors of `encode_jpeg`.
     """
     image = _check_image(inputs[0], "")
     if inputs[1].ndim:

@@ -127,7 +127,7 @@ def _glimpse_start(offset: float, size: int, window: int, attrs: Attrs, version:
     """The first row or column of a glimpse.
 
     The offset is in pixels, or if `normalized` in units of the image's size (if also `centered`, half the size).  In the op's
-    first version it is always the glimpse's center, in the second only if normalized and centered.
+    first version the offset is always the glimpse's center, in the second only if normalized and centered.
     """
     normalized, centered = attrs["normalized"], attrs["centered"]
     start = np.float32(offset) * np.float32(size if normalized else 1)

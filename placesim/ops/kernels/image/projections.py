@@ -33,7 +33,7 @@ def compute_projection(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
         return (output,)
     x, y, somewhere = _project(transforms, height, width)
     place = FILL_MODES.get(attrs["fill_mode"], _keep)
-    # a pixel without a position, since the projection divides by zero, keeps the fill value in each mode
+    # a pixel has no position if the projection divides by zero; it keeps the fill value in each mode
     somewhere = np.broadcast_to(somewhere & np.isfinite(x) & np.isfinite(y), output.shape[:3])
     x, y = (np.where(somewhere, place(axis, size), FLOAT(-2)) for axis, size in ((x, images.shape[2]), (y, images.shape[1])))
     return (np.where(somewhere[..., None], interpolate(images, y, x, fill).astype(images.dtype), output),)

@@ -128,7 +128,7 @@ def _cubic_table(sharpness: float) -> tuple[Tensor, Tensor]:
 def sample_cubic(in_size: int, out_size: int, attrs: Attrs) -> Samples:
     """The four nearest inputs of each output, `[out_size, 4]`, with cubic weights.
 
-    Outside of the image, the edge counts, but with half pixel centers the weight is 0.
+    An input outside of the image counts as the input at the edge; with half pixel centers its weight is 0.
     """
     # TensorFlow uses Keys's cubic (1981) with half pixel centers, and another sharpness for older graphs without them
     keys = attrs["half_pixel_centers"]
@@ -177,7 +177,7 @@ def _invert_scale(scale: float, attrs: Attrs) -> tuple[np.float32, np.float32]:
 
 
 def sample_translated(in_size: int, out_size: int, attrs: Attrs, scale: float, translation: float) -> Samples:
-    """The inputs within the radius of the sampling kernel in attr `kernel_type`, widened by the scale, around each output.
+    """For each output, the inputs within the radius of the sampling kernel (attr `kernel_type`), which the scale widens.
 
     Outputs outside of the image have weights of 0. Raises InvalidArgumentError for an unknown kernel.
     """
@@ -272,7 +272,7 @@ def compute_resized_grad(inputs: Sequence[Tensor], attrs: Attrs, sampler: Sample
     """(gradients, images) -> gradients of the images.
 
     Gradients are added in the type of the images, and multiplied in that type or, with `multiply_in_float`, in float. Raises
-    InvalidArgumentError as `compute_resized`.
+    the errors of `compute_resized`.
     """
     grads, original = inputs
     _check_grads(grads, original, attrs)
@@ -332,7 +332,7 @@ def compute_scale_and_translate(inputs: Sequence[Tensor], attrs: Attrs) -> tuple
 def compute_scale_and_translate_grad(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
     """(gradients, images, scales, translations) -> the gradient with respect to the images.
 
-    Raises InvalidArgumentError as `compute_scale_and_translate`.
+    Raises the errors of `compute_scale_and_translate`.
     """
     grads, original = inputs[:2]
     find_sampling_kernel(attrs["kernel_type"])
@@ -399,7 +399,7 @@ def scale_and_translate_memory(memory: KernelMemory) -> None:
 
 
 def scale_and_translate_grad_memory(memory: KernelMemory) -> None:
-    """The output, and temporaries: the forward spans, which are freed when their transpose is known; images as forward."""
+    """The output, and temporaries: the forward spans, freed when their transpose is known; and images with resized rows."""
     memory.allocate()
     (_, new_height, new_width, _), (batch, height, width, channels) = memory.inputs[0].dims, memory.inputs[1].dims
     if memory.inputs[0].elements and memory.outputs[0].elements:
@@ -425,7 +425,7 @@ def _span_size(in_size: int, scale: float, attrs: Attrs) -> int:
 
 
 def _reverse_span_size(samples: Samples, in_size: int) -> int:
-    """The largest distance from the first to the last output to which an input contributes, both included."""
+    """The largest number of outputs from the first to the last one to which the same input contributes."""
     outputs, taps = samples.weights.nonzero()
     inputs = samples.indices[outputs, taps]
     first, last = np.full(in_size, len(samples.indices)), np.full(in_size, -1)

@@ -62,7 +62,7 @@ SAMPLING_KERNELS: dict[str, tuple[SamplingKernel, float]] = {
 
 
 def find_sampling_kernel(name: str) -> tuple[SamplingKernel, float]:
-    """(function, radius) of the kernel with this name, in any case. Raises InvalidArgumentError if there is none."""
+    """(function, radius) of the kernel with this name, in upper or lower case. Raises InvalidArgumentError if there is none."""
     found = SAMPLING_KERNELS.get(name.lower())
     if found is None:
         raise InvalidArgumentError(f"Unrecognized kernel type: {name}")

@@ -189,7 +189,7 @@ def _read_limits(inputs: Sequence[Tensor], attrs: Attrs, shows_rank: bool) -> Su
 
 
 def compute_with_overlaps(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
-    """(similarities `[boxes, boxes]`, scores `[boxes]`, maximum number, similarity, score) -> the indices kept.
+    """(similarities `[boxes, boxes]`, scores `[boxes]`, maximum number, similarity limit, score limit) -> the indices kept.
 
     Raises InvalidArgumentError for other shapes, limits that are not scalars, and a negative maximum number.
     """

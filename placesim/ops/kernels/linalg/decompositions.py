@@ -145,7 +145,7 @@ def _decompose_self_adjoint(matrix: Tensor) -> tuple[Tensor, Tensor]:
 def compute_stacked_self_adjoint_eig(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
     """The op's first version: one output `[..., n + 1, n]`, a row of eigenvalues above the vectors.
 
-    Raises InvalidArgumentError as `compute_self_adjoint_eig`.
+    Raises the errors of `compute_self_adjoint_eig`.
     """
     (matrix,) = inputs
     check_square(matrix)

@@ -137,7 +137,7 @@ def _write(matrix: Tensor, packed: Tensor, band: Band, align: str) -> None:
 
 
 def compute_matrix_diag(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
-    """Diagonals `[..., L]` or `[..., count, L]` -> matrices `[..., rows, columns]` with these diagonals, else with padding.
+    """Diagonals `[..., L]` or `[..., count, L]` -> matrices `[..., rows, columns]` with these diagonals and padding elsewhere.
 
     Raises InvalidArgumentError for a band, scalars or a size that do not fit the diagonals.
     """
@@ -356,7 +356,7 @@ def _infer_matrix_diag_part_of_band(context: ShapeContext) -> tuple[Dims]:
 
 
 def infer_matrix_set_diag(context: ShapeContext) -> tuple[Dims]:
-    """Static shape of MatrixSetDiag: the matrices', whose smaller size is the diagonal's length."""
+    """Static shape of MatrixSetDiag: the shape of the matrices. The smaller of rows and columns is the diagonal's length."""
     dims = with_rank_at_least(context.shapes[0], 2)
     diagonal = with_rank_at_least(context.shapes[1], 1)
     if dims is not None:
@@ -366,7 +366,7 @@ def infer_matrix_set_diag(context: ShapeContext) -> tuple[Dims]:
 
 
 def infer_matrix_set_diag_of_band(context: ShapeContext) -> tuple[Dims]:
-    """Static shape of MatrixSetDiagV2: the matrices'. Raises ShapeError if band and diagonals do not fit.
+    """Static shape of MatrixSetDiagV2: the shape of the matrices. Raises ShapeError if band and diagonals do not fit.
 
     TensorFlow first infers without `k`, as for the main diagonal, and this must succeed too.
     """

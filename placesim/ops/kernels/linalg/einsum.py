@@ -100,9 +100,9 @@ def _missing_label_text(equation: str, label: str) -> str:
 
 
 def _reduce_operand(tensor: Tensor, labels: Labels, output: Labels, named: list[Labels]) -> tuple[Tensor, Labels]:
-    """(tensor, labels) with the diagonal of repeated labels, and summed over labels that only this tensor has."""
+    """Take the diagonal of repeated labels, and sum over labels that only this tensor has; return (tensor, labels)."""
     for label in dict.fromkeys(labels):
-        # numpy puts the diagonal last, and so its label
+        # numpy puts the diagonal's axis last, so its label is last too
         while labels.count(label) > 1:
             first = labels.index(label)
             second = labels.index(label, first + 1)
@@ -144,7 +144,7 @@ def _contract(one: tuple[Tensor, Labels], two: tuple[Tensor, Labels], output: La
 def _operand_text(tensor: Tensor, labels: Labels, batch: Labels, inner: Labels) -> str:
     """The shape of an operand of TensorFlow's batched matrix product, as text.
 
-    If the axes are already ordered as batch, summed, free they stay so; else free axes come before the summed.
+    If the axes are already ordered as batch, summed, free they stay so; else free axes come before the summed axes.
     """
     size = dict(zip(labels, tensor.shape, strict=True))
     free = [name for name in labels if name not in batch and name not in inner]

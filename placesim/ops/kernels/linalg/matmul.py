@@ -138,7 +138,7 @@ def _multiply_batches(a: Tensor, b: Tensor, attrs: Attrs, dtype: DataType) -> Te
 def compute_sparse_matmul(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
     """`[m, k]` times `[k, n]` of float or bfloat16, computed in float.
 
-    Attrs `a_is_sparse` and `b_is_sparse` make a zero of that input times NaN or infinity zero. Raises InvalidArgumentError for
+    With attr `a_is_sparse` (`b_is_sparse`), a zero of a (b) times NaN or infinity gives zero. Raises InvalidArgumentError for
     inputs that are not matrices, or whose inner dimensions differ.
     """
     a, b = inputs

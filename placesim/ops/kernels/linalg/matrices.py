@@ -42,7 +42,7 @@ def widen(tensor: Tensor) -> Tensor:
 
 
 def one_by_one(function: Callable[[Tensor], Tensor], matrices: Tensor) -> Tensor:
-    """Apply a function that keeps a matrix's shape to each matrix of `[..., n, n]`."""
+    """Apply a function to each matrix of `[..., n, n]`; it must keep the matrix's shape."""
     outputs = np.empty_like(matrices)
     for index in np.ndindex(matrices.shape[:-2]):
         outputs[index] = function(matrices[index])

@@ -57,7 +57,7 @@ def product(left: Tensor, right: Tensor, begin: Begin = nothing_follows) -> Tens
 
 
 def multiply_into(output: Tensor, left: Tensor, right: Tensor, finish: Finish = leave) -> None:
-    """Write the product to `output`, which must not overlap the operands; `finish` is called once for each row."""
+    """Write the product to `output`, which must not overlap the operands; `finish` gets each row once, in slices."""
     if output.ndim == left.ndim == right.ndim == 2 and _is_turned(left, right):
         found = np.empty((right.shape[1], len(left)), output.dtype)
         multiply_into(found, right.T, left.T)
@@ -106,7 +106,7 @@ def _is_thin(elements: int, depth: int) -> bool:
 
 
 def _multiply_parts(output: Tensor, left: Tensor, right: Tensor, count: int, axis: int, finish: Finish) -> None:
-    """Compute a product in `count` parts along an output axis; `finish` must do nothing unless this is the first axis."""
+    """Compute a product in `count` parts along an output axis; `finish` must do nothing unless `axis` is the first axis."""
     rows = prod(output.shape[1:-1])
 
     def multiply(part: slice) -> None:

@@ -44,7 +44,7 @@ from placesim.ops.kernels.shapes import (
 
 
 def compute_inverse(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
-    """The inverses of `[..., n, n]` or of the adjoints. Raises InvalidArgumentError for other shapes and singular matrices."""
+    """Inverses of `[..., n, n]`, or of their adjoints. Raises InvalidArgumentError for other shapes and singular matrices."""
     (matrix,) = inputs
     check_square(matrix)
     wide = widen(matrix)
@@ -56,7 +56,7 @@ def compute_inverse(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
 
 
 def compute_solve(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
-    """(matrices `[..., n, n]`, right-hand sides `[..., n, k]`) -> the solutions `[..., n, k]` for the matrices or adjoints.
+    """(matrices `[..., n, n]`, right-hand sides `[..., n, k]`) -> solutions `[..., n, k]` for the matrices or their adjoints.
 
     Raises InvalidArgumentError for shapes that do not fit, and a matrix that is not invertible.
     """
@@ -270,7 +270,7 @@ def _triangularize(diagonals: Tensor, rhs: Tensor, pivoting: bool) -> tuple[Tens
 
 
 def _perturb(upper: Tensor) -> None:
-    """Add the largest element's rounding error to pivots that are smaller than it."""
+    """Add the rounding error of a matrix's largest element to each pivot that is smaller than this error."""
     limits = np.finfo(upper.dtype)
     tolerance = np.maximum(limits.eps * np.abs(upper).max(axis=(0, -1)), limits.tiny)[..., None]
     pivots = upper[0]

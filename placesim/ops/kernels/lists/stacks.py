@@ -65,7 +65,7 @@ def _make_stack(attrs: Attrs, context: KernelContext, max_size: int | None) -> S
 
 
 def make_stack(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """Return the resource of a new stack; a negative `max_size` means no limit. Raises InvalidArgumentError for no scalar."""
+    """Return a new stack's resource; a negative `max_size` means no limit. Raises InvalidArgumentError if it is no scalar."""
     size = np.asarray(inputs[0])
     if size.ndim:
         raise InvalidArgumentError(f"Stack size must be a scalar, but had shape: {format_dims(size.shape)}")

@@ -23,7 +23,8 @@ from placesim.ops.kernels.shapes import Dims, format_dims, is_fully_defined
 def gather_elements(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
     """Return the tensors at `indices` `[n]`, stacked, `[n, ...]`.
 
-    Raises InvalidArgumentError for indices, shapes or a type that do not fit; UnimplementedError for none of unknown shape.
+    Raises InvalidArgumentError for indices, shapes or a type that do not fit; UnimplementedError for no indices and an unknown
+    shape.
     """
     return (_stack(find_array(inputs[0], context), attrs, lambda: indices_of(inputs[1])),)
 
@@ -67,7 +68,7 @@ def _stack(array: TensorArrayStore, attrs: Attrs, find_indices: Callable[[], Ite
 def concat_elements(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
     """Return all tensors, joined along their first dimension, `[sum of n, ...]`, and their lengths n, a vector.
 
-    Raises InvalidArgumentError for shapes or a type that do not fit; UnimplementedError for no tensors of unknown shape.
+    Raises InvalidArgumentError for shapes or a type that do not fit; UnimplementedError for no tensors and an unknown shape.
     """
     array = find_array(inputs[0], context)
     array.check_dtype(attrs["dtype"], "requested")
@@ -109,7 +110,7 @@ def _check_joinable(position: int, shape: tuple[int, ...], first: tuple[int, ...
 def scatter_elements(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
     """Write the rows of `value` `[n, ...]` at `indices` `[n]`, and return the flow.
 
-    Raises InvalidArgumentError for indices, a value or a type that do not fit, and as `TensorArrayStore.write` does.
+    Raises InvalidArgumentError for indices, a value or a type that do not fit, and the errors of `TensorArrayStore.write`.
     """
     handle, indices_tensor, value, flow = inputs
     array = find_array(handle, context)
@@ -128,7 +129,7 @@ def scatter_elements(inputs: Sequence[Any], attrs: Attrs, context: KernelContext
 def unpack_elements(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
     """Write the rows of `value` `[size, ...]` to the elements in order, and return the flow.
 
-    Raises InvalidArgumentError for a value or a type that does not fit, and as `TensorArrayStore.write` does.
+    Raises InvalidArgumentError for a value or a type that does not fit, and the errors of `TensorArrayStore.write`.
     """
     handle, value, flow = inputs
     array = find_array(handle, context)
@@ -153,7 +154,7 @@ def _check_rows(array: TensorArrayStore, attrs: Attrs, value: Any) -> None:
 def split_elements(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
     """Write pieces of `value` to the elements in order, and return the flow; `lengths` are sizes along its first dimension.
 
-    Raises InvalidArgumentError for lengths, a value or a type that do not fit, and as `TensorArrayStore.write` does.
+    Raises InvalidArgumentError for lengths, a value or a type that do not fit, and the errors of `TensorArrayStore.write`.
     """
     handle, value, lengths, flow = inputs
     array = find_array(handle, context)

@@ -62,7 +62,7 @@ def infer_write(context: ShapeContext) -> Sequence[Dims]:
 
 
 def infer_read(context: ShapeContext) -> Sequence[Dims]:
-    """Return the shape of TensorArrayReadV3: an element's."""
+    """Return the shape of TensorArrayReadV3: the shape of an element."""
     check_two_strings(context)
     with_rank(context.shapes[1], 0)
     with_rank(context.shapes[2], 0)

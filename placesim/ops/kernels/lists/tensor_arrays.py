@@ -53,8 +53,8 @@ class Element:
 class TensorArrayStore:
     """An array of tensors of one type; messages use its `name`.
 
-    `marked_size` is the number of elements that the last split or unpack wrote, or -1. The gradients of an array concatenate as
-    many elements.
+    `marked_size` is the number of elements that the last split or unpack wrote, or -1. For an array of
+    gradients, pack and concat join this number of elements.
     """
 
     name: str
@@ -78,7 +78,7 @@ class TensorArrayStore:
     def joined_size(self) -> int:
         """Return the number of elements that pack and concat join. Raises InvalidArgumentError if the array is closed."""
         size = self.size()
-        # gradients join as many elements as were split, even if others were written
+        # gradients join the number of elements that were split, even if another number was written
         return self.marked_size if self.is_gradient else size
 
     def mark_size(self, size: int) -> None:
@@ -164,7 +164,7 @@ class TensorArrayStore:
         return found
 
     def _zeros(self, shape: tuple[int, ...]) -> Tensor:
-        # TensorFlow has no zeros of strings, except without elements
+        # TensorFlow makes no zeros of strings, except a tensor without elements
         if self.dtype is STRING and 0 not in shape:
             raise InvalidArgumentError("tensor_array::TensorSetZero type not supported: string")
         return zeros(shape, self.dtype)
@@ -313,7 +313,7 @@ def _scalar_index(index: Any) -> int:
 
 
 def write_element(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """Write `value` at `index`, and return the flow. Raises InvalidArgumentError as `TensorArrayStore.write` does."""
+    """Write `value` at `index`, and return the flow. Raises the errors of `TensorArrayStore.write`."""
     handle, index_tensor, value, flow = inputs
     index = _scalar_index(index_tensor)
     array = find_array(handle, context)
@@ -323,7 +323,7 @@ def write_element(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -
 
 
 def read_element(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """Return the tensor at `index`. Raises InvalidArgumentError for a bad index, and as `TensorArrayStore.read` does."""
+    """Return the tensor at `index`. Raises InvalidArgumentError for a bad index, and the errors of `TensorArrayStore.read`."""
     handle, index_tensor, _ = inputs
     index = _scalar_index(index_tensor)
     array = find_array(handle, context)
@@ -359,7 +359,7 @@ def array_memory(memory: KernelMemory) -> None:
 
 
 def write_memory(memory: KernelMemory) -> None:
-    """The array holds the value's buffer; a second write to a gradient's element allocates their sum."""
+    """The array holds the value's buffer; a second write to a gradient's element allocates the sum of both."""
     store, place = memory.store(0), int(memory.value(1))
     if place not in store.held:
         memory.keep(0, [2], place)
@@ -376,7 +376,7 @@ def read_memory(memory: KernelMemory) -> None:
 
 
 _NAME = "name"
-"""Key of an array's name."""
+"""Key of the buffer with an array's name."""
 _SUM = "sum"
 """The key `(position, _SUM)` marks an element that is a sum in its own memory."""
 

@@ -51,7 +51,7 @@ def take_item(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Se
     if element is not None:
         return (element,)
     shape = merge_partial(partial_shape_of(inputs[2]), found.element_shape)
-    # the other elements may have the shape
+    # the other elements may tell the shape
     if not is_fully_defined(shape):
         shape = merge_shapes(shape, found.elements)
     if not is_fully_defined(shape):
@@ -97,7 +97,7 @@ def _stack(elements: Sequence[Tensor | None], shape: tuple[int, ...], dtype: Dat
 def _shaped(element: Tensor | None, shape: tuple[int, ...], dtype: DataType) -> Tensor:
     if element is None:
         return zeros(shape, dtype)
-    if np.size(element) != math.prod(shape):  # TensorFlow reads beyond such an element
+    if np.size(element) != math.prod(shape):  # TensorFlow reads beyond the end of such an element
         raise InvalidArgumentError(
             f"A list element has shape {format_dims(np.shape(element))}, but the element shape is {format_dims(shape)}"
         )

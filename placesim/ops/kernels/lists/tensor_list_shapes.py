@@ -37,7 +37,7 @@ def _element_shape(context: ShapeContext, text: str) -> Dims:
     return handle.shape
 
 
-# TensorFlow's texts; the one for a pop says "push"
+# TensorFlow's texts; its text for a pop says "push"
 _PUSHES = "Trying to push to list with wrong element dtype. List has type {held} but trying to push element with type {given}"
 _POPS = "Trying to read from list with wrong element dtype. List has type {held} but trying to push element with type {given}"
 _READS = "Trying to read from list with wrong element dtype. List has type {held} but expected type {given}"
@@ -95,7 +95,7 @@ def infer_stack(context: ShapeContext) -> Sequence[Dims]:
 
 
 def infer_item(context: ShapeContext) -> Sequence[Dims]:
-    """Return the shape of TensorListGetItem: an element's."""
+    """Return the shape of TensorListGetItem: the shape of an element."""
     return (merge(_element_shape(context, _EXPECTS), context.shape_value(2)),)
 
 
@@ -121,7 +121,7 @@ def infer_split(context: ShapeContext) -> Sequence[Dims]:
 
 
 def infer_from_tensor(context: ShapeContext) -> Sequence[Dims]:
-    """Return the shape of TensorListFromTensor; the list keeps the given element shape, even if the rows' is better known."""
+    """Return the shape of TensorListFromTensor; the list keeps the given element shape, even if more is known from the rows."""
     rows = subshape(context.shapes[0], 1)
     shape = context.shape_value(1)
     merge(rows, shape)

@@ -64,7 +64,7 @@ def typed_list(value: Any, attrs: Attrs) -> TensorList:
 
 
 NEVER_SET: Tensor = np.zeros(0, np.float32)
-"""Element that TensorListScatterIntoExistingList leaves unset: C++'s default tensor, a float of any list, and not missing."""
+"""Element that TensorListScatterIntoExistingList leaves unset: C++'s default tensor, float in every list, but not missing."""
 
 
 def add_lists(one: TensorList, two: TensorList) -> TensorList:
@@ -121,7 +121,7 @@ def make_empty(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
 
 
 def reserve(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
-    """Return a list of missing elements; the inputs are the element shape and their number.
+    """Return a list of missing elements; the inputs are the element shape and the number of elements.
 
     Raises InvalidArgumentError for a number that is not a scalar or is negative, and an invalid shape.
     """
@@ -201,7 +201,7 @@ def _cut(tensor: Tensor, lengths: Sequence[int]) -> tuple[Tensor, ...]:
 def scatter(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
     """Return a list with the rows of a tensor at indices `[n]`; other elements are missing. Input 2 is the element shape.
 
-    The op's second version takes the number of elements, -1 for as many as needed. Raises InvalidArgumentError for rows or
+    The op's second version takes the number of elements, -1 for the number needed. Raises InvalidArgumentError for rows or
     indices that do not fit.
     """
     tensor, indices, shape = inputs[:3]
@@ -244,7 +244,7 @@ def _place_rows(elements: list[Tensor | None], places: Sequence[int], rows: Tens
 def scatter_into(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
     """Return the list with the rows of a tensor at indices `[n]`, grown if needed; the inputs are list, tensor and indices.
 
-    Raises InvalidArgumentError for another type, a scalar tensor, and indices that are no vector or not as many as rows.
+    Raises InvalidArgumentError for another type, a scalar tensor, and indices that are not a vector with one for each row.
     """
     found, (tensor, indices) = list_of(inputs[0]), inputs[1:]
     if found.dtype is not attrs["element_dtype"]:
@@ -369,7 +369,7 @@ def resize(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
     if np.ndim(size):
         raise InvalidArgumentError("size must be a scalar")
     if size < 0:
-        # TensorFlow's text has this op, which does not exist
+        # TensorFlow's text names this op, which does not exist
         raise InvalidArgumentError(f"TensorListSlice expects size to be non-negative. Got: {int(size)}")
     missing = (None,) * (int(size) - len(found.elements))
     return (replace(found, elements=(*found.elements[: int(size)], *missing)),)

@@ -63,7 +63,8 @@ def cast(x: Tensor, target: np.dtype[Any]) -> Tensor:
 def truncate_to_integer(x: Tensor, target: np.dtype[Any]) -> Tensor:
     """Return floats of any shape rounded towards zero to integers, as the processor converts them.
 
-    It converts to 32 or 64 signed bits, and NaN and values out of range to the lowest integer; smaller types get the low bits.
+    The processor converts to 32 or 64 signed bits; NaN and values out of range become the lowest integer. Smaller types get
+    the low bits.
     """
     if is_narrow(x.dtype) or x.dtype.itemsize == 1:
         x = x.astype(np.float32)
@@ -71,7 +72,7 @@ def truncate_to_integer(x: Tensor, target: np.dtype[Any]) -> Tensor:
     limit = 2.0 ** (8 * via.itemsize - 1)
     # comparisons with NaN are false, so NaN becomes the lowest integer too
     whole = np.where((x >= -limit) & (x < limit), x, x.dtype.type(-limit)).astype(via)
-    # values from 2**63 on are converted less 2**63, which is then added
+    # from values of at least 2**63, 2**63 is subtracted before the conversion and added after it
     if target != np.uint64:
         return whole.astype(target)
     upper = (x >= limit) & (x < 2 * limit)

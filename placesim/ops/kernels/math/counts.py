@@ -156,7 +156,7 @@ def _count_values(rows: Tensor, values: Tensor, weights: Tensor, batches: int | 
 def bin_sparse(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """Count a sparse tensor's values in `[bins]`, or `[rows, bins]`; values beyond the bins are ignored.
 
-    Raises InvalidArgumentError for an invalid number of bins, parts that do not fit, and in a vector negative values.
+    Raises InvalidArgumentError for an invalid number of bins, parts that do not fit, and negative values in a vector.
     """
     indices, values, dims, size_tensor, weights = inputs
     size = bin_count(size_tensor)

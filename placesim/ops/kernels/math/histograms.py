@@ -27,7 +27,7 @@ from placesim.ops.process.memory_limit import check_array
 
 
 def count_bins(values: Tensor, weights: Tensor, size: int, dtype: np.dtype[Any], binary: bool = False) -> Tensor:
-    """Return the number of each value below `size` in each row of `[..., n]`, or the sum of its weights, `[..., size]`.
+    """Count each value below `size` in each row of `[..., n]`, or add up its weights; return `[..., size]`.
 
     `weights` have the values' shape, or are empty. With `binary`, a bin is 1 if its value occurs.
     """
@@ -163,7 +163,7 @@ def _infer_histogram(context: ShapeContext) -> Sequence[Dims]:
 
 
 def bincount_memory(memory: KernelMemory, is_binary: bool = False) -> None:
-    """Temporaries have a flag whether all values are valid, and bins for each thread and the caller (bytes if binary)."""
+    """Temporaries: a flag for "all values are valid", and bins for each thread and for the caller (bytes if binary)."""
     memory.allocate()
     bins = memory.outputs[0]
     memory.temporary(1)

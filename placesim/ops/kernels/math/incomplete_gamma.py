@@ -54,7 +54,7 @@ def differentiate_lower_gamma(a: Tensor, x: Tensor) -> Any:
 
 
 def differentiate_sample(alpha: Tensor, sample: Tensor) -> Any:
-    """Return the derivative of a gamma sample by its shape parameter, broadcast: 0 for a sample of 0, NaN outside a, x > 0.
+    """Return a gamma sample's derivative by its shape parameter, broadcast: 0 for a sample of 0, else NaN unless both are > 0.
 
     Source: "Implicit reparameterization gradients" (Figurnov, Mohamed and Mnih, 2018), -(dP/da) / (dP/dx).
     """
@@ -65,7 +65,7 @@ def differentiate_sample(alpha: Tensor, sample: Tensor) -> Any:
 
 
 def _by_method(a: Tensor, x: Tensor, usual: Tensor, series_factor: Factor, fraction_factor: Factor) -> Tensor:
-    """Return a factor of `a` and `x` times a derivative by `a`, as doubles; NaN for elements that are not `usual`.
+    """Return a derivative by `a`, times a factor of `a` and `x`, as doubles; NaN for elements that are not `usual`.
 
     The derivative is of the series of P, or for large x of the continued fraction of Q; each has its own factor.
     """

@@ -26,7 +26,7 @@ MAX_ARG_RANK = 7
 
 
 def reduction_axes(x: Tensor, axes: Tensor) -> Axes:
-    """Return the axes that a tensor gives, counted from 0. Raises InvalidArgumentError for one out of range, or named twice."""
+    """Return the axes that a tensor gives, counted from 0. Raises InvalidArgumentError if one is out of range or repeated."""
     found: list[int] = []
     for index in np.reshape(axes, -1).tolist():
         if not -x.ndim <= index < x.ndim:
@@ -62,7 +62,7 @@ def _allocate_reduction(memory: KernelMemory, groups: Sequence[tuple[bool, int]]
 
 
 def _groups(memory: KernelMemory) -> list[tuple[bool, int]]:
-    """Return groups of axes, all reduced or all kept, as pairs (is reduced, elements); axes of one element don't count."""
+    """Return groups of axes that are all reduced or all kept, as (is reduced, elements); axes of one element don't count."""
     dims = memory.inputs[0].dims
     axes = {axis % len(dims) for axis in memory.value(1).reshape(-1).tolist()} if dims else ()
     kept = [(axis in axes, dim) for axis, dim in enumerate(dims) if dim != 1]
@@ -131,7 +131,7 @@ def _euclidean_norm(x: Tensor, axes: Axes, keep: bool) -> Any:
 
 
 def extreme_index(find: Callable[..., Any], bound: Callable[..., Any], limit: Callable[[Any], Any]) -> Kernel:
-    """Return the table row of ArgMax or ArgMin: any shape without the axis that the second input names.
+    """Return the table row of ArgMax or ArgMin, whose result has the input's shape without the axis in the second input.
 
     The search starts at index 0 with the finite `limit`, and moves only to an element that beats it, so that NaN never wins.
     The kernel raises InvalidArgumentError for an invalid or empty axis, and for a rank above 7.

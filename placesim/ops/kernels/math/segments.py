@@ -82,7 +82,7 @@ def _starts(ids: Tensor) -> Tensor:
 def segment(reduce: Reduce, default: int) -> Kernel:
     """Return the table row of a reduction by sorted ids: `data [n, ...]`, `ids [n]` -> `[last id + 1, ...]`.
 
-    An id without rows gives `default`. The kernel raises InvalidArgumentError for bad shapes, and ids negative or unsorted.
+    An id without rows gives `default`. The kernel raises InvalidArgumentError for bad shapes, and negative or unsorted ids.
     """
 
     def compute(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
@@ -162,7 +162,7 @@ def unsorted_segment(ufunc: np.ufunc, initial: Callable[[np.dtype[Any]], Any]) -
 
 
 def _keep_extremes(beats: np.ufunc, result: Tensor, rows: Tensor, ids: Tensor) -> None:
-    """Update the result row by row; a value that does not beat the row's is replaced, and so is NaN."""
+    """Update the result row by row: the row's value replaces a value of the result that does not beat it, or that is NaN."""
     for row, index in zip(rows, ids, strict=True):
         result[index] = np.where(beats(result[index], row), result[index], row)
 

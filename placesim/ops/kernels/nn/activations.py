@@ -110,7 +110,7 @@ def softplus_grad(grads: Tensor, features: Tensor) -> Any:
 
 
 def softsign_grad(grads: Tensor, features: Tensor) -> Any:
-    """The gradient over (1 + |x|) squared."""
+    """The gradient divided by (1 + |x|) squared."""
     return grads / np.square(grads.dtype.type(1) + np.abs(features))
 
 

@@ -252,7 +252,7 @@ def _static_groups(depth: int, part: int) -> int:
 
 
 def infer_any_convolution(context: ShapeContext) -> Sequence[Dims]:
-    """Static shape of Conv. The number of spatial axes follows from the input's rank or, if it is unknown, the filter's.
+    """Static shape of Conv. The number of spatial axes follows from the rank of the input or, if unknown, of the filter.
 
     Raises ShapeError if the ranks do not fit.
     """

@@ -225,7 +225,7 @@ _IMAGES_BYTES = 30 << 20
 _IMAGE_BYTES = 256 << 10
 """Minimum size of an image's matrices for which the threads share one image's product, image after image."""
 _CACHE_BYTES = 480 << 20
-"""Third-level cache of the simulated machine; TensorFlow uses the processor's size as the target for a 3-d gradient."""
+"""Size of the third-level cache of the simulated machine, which TensorFlow uses as the target size for a 3-d gradient."""
 _MOST_OVERHEAD = 25
 """Maximum ratio of the unrolled images to all tensors of a 3-d gradient; above it TensorFlow unrolls nothing."""
 

@@ -29,13 +29,13 @@ ROUNDED_STEPS = 1 << 22
 LONG_BLOCK = 1 << 9
 """Minimum patches per block if there are more than two blocks, since each block reads the whole filter."""
 SMALL_FILTER = 1 << 16
-"""Maximum elements of a filter whose gradient each block sums separately."""
+"""Maximum elements of a filter for which each block has its own sum of the gradient."""
 WIDE_BLOCK_BYTES = 1 << 23
 """Size of a block of patches in `_add_as_planes`: larger blocks give longer runs."""
 TALL_BLOCK = 1 << 11
 """Minimum patches per block for the gradient of a larger filter, since each block adds a whole filter to the sum."""
 TALL_BLOCK_BYTES = 1 << 23
-"""Size of the patches of such a block, which all threads of an op share."""
+"""Size of the patches of a block with `TALL_BLOCK` patches or more, which all threads of an op share."""
 
 
 def half_product(left: Tensor, right: Tensor, rounds_products: bool = False) -> Tensor:

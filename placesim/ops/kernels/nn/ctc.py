@@ -319,7 +319,7 @@ def decode_by_beam_search(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Te
     """(logits `[time, batch, classes]`, lengths `[batch]`) -> (sparse sequences, log probabilities `[batch, paths]`).
 
     The outputs are the indices of all paths, their values, their shapes, and the log probabilities; the most probable path is
-    first. Raises the errors of `decode_greedily`, and InvalidArgumentError for more paths than the beam width or the prefixes.
+    first. Raises the errors of `decode_greedily`, and InvalidArgumentError for more paths than the beam width or than prefixes.
     """
     logits, lengths = inputs
     _check_decoder_inputs(logits, lengths)

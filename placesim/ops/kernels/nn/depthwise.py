@@ -102,7 +102,7 @@ def correlate_channels(
 
 
 def correlate_channels_back(grads: Tensor, filters: Tensor, windows: Sequence[SpatialWindow]) -> Tensor:
-    """The gradient of the input `[batch, rows, columns, channels]`, from the output's gradient with as many channels.
+    """The gradient of the input `[batch, rows, columns, channels]`, from the output's gradient with the same channels.
 
     Input cells that are a stride apart meet the same taps, in reverse order. Their gradient is one correlation of the output's
     gradient with these taps.
@@ -126,7 +126,7 @@ def _seen_from_cells(window: SpatialWindow, phase: int) -> tuple[slice, slice, S
 
 
 def correlate_channels_filter(tensor: Tensor, grads: Tensor, windows: Sequence[SpatialWindow]) -> Tensor:
-    """The gradient of the filter `[taps, taps, channels]`, from the input and the output's gradient with as many channels."""
+    """The gradient of the filter `[taps, taps, channels]`, from the input and the output's gradient with the same channels."""
     vertical, horizontal = windows
     channels = tensor.shape[-1]
     blocks = blocks_of(tensor.shape, windows, tensor.itemsize)
@@ -283,7 +283,7 @@ def _shape_of_sizes(sizes: Tensor, of: str) -> tuple[int, ...]:
 
 
 def _spread(tensor: Tensor, multiplier: int) -> Tensor:
-    """Repeat each channel `multiplier` times, so that there are as many as in the output."""
+    """Repeat each channel `multiplier` times, which gives the number of channels of the output."""
     return np.repeat(tensor, multiplier, axis=-1) if multiplier > 1 else tensor
 
 
@@ -381,7 +381,7 @@ def depthwise_memory(memory: KernelMemory, is_gradient: bool = False) -> None:
 
 
 def depthwise_filter_gradient_memory(memory: KernelMemory) -> None:
-    """The output, a padded gradient for each image, which are added at the end, and the cells of one window."""
+    """The output; a padded gradient of each image, all of which are added at the end; and the cells of one window."""
     memory.allocate(0)
     if memory.outputs[0].elements and memory.inputs[0].elements:
         filters = memory.outputs[0]

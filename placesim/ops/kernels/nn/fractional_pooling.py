@@ -55,7 +55,7 @@ def _pseudo_random_sizes(size: int, count: int, attrs: Attrs, context: KernelCon
 
 
 def _sequences(sizes: Sequence[int], counts: Sequence[int], attrs: Attrs, context: KernelContext) -> list[Tensor]:
-    """For rows and for columns, the starts of the windows and the last one's end; drawn only once if `deterministic`."""
+    """For rows and for columns, the starts of the windows and the end of the last; drawn only once if `deterministic`."""
     kept: list[Tensor] | None = context.node_state.get("pooling_sequences")
     if kept is not None and attrs["deterministic"]:
         return kept

@@ -61,7 +61,7 @@ def mirror(tensor: Tensor, paddings: Tensor, mode: str) -> Tensor:
     """Pad images with their mirrored rows and columns; REFLECT leaves out the edge itself, SYMMETRIC repeats it.
 
     `paddings` `[4, 2]` has the cells before and after along each axis. Raises InvalidArgumentError for another shape, for
-    negative paddings, for more than the rows or columns to mirror, and for paddings of batch or channels.
+    negative paddings, for paddings larger than the rows or columns to mirror, and for paddings of batch or channels.
     """
     shape = format_dims(paddings.shape)
     if paddings.ndim != 2 or paddings.shape[1] != 2:

@@ -136,7 +136,7 @@ def run_lstm_cell(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 def run_lstm_cell_gradient(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """The gradients of the previous cell state, of the gates `[batch, 4 * cell]`, and of the peepholes `[cell]`.
 
-    Raises InvalidArgumentError as `run_lstm_cell`, and for results of the step that are not `[batch, cell]`.
+    Raises the errors of `run_lstm_cell`, and InvalidArgumentError for results of the step that are not `[batch, cell]`.
     """
     x, cs_prev, h_prev, *weights = inputs[:8]
     _check_cell(x, cs_prev, h_prev, _Weights(*weights), attrs["use_peephole"])

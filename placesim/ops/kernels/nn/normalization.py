@@ -96,7 +96,7 @@ def normalize_batch(inputs: Sequence[Tensor], attrs: Attrs, has_reserve: bool = 
 
     x and y are `[batch, spatial..., channels]`, or `[batch, channels, spatial...]` if attr `data_format` says so. The others
     are `[channels]`. In training the third output is the unbiased variance, the fifth the biased variance of the batch. V3
-    (`has_reserve`) adds a scalar. Raises InvalidArgumentError if x has not rank 4 or 5, and for vectors of another length.
+    (`has_reserve`) adds a scalar. Raises InvalidArgumentError unless x has rank 4 or 5, and for vectors of another length.
     """
     tensor, scale, offset, mean, variance = inputs
     channel = _check_normalized(inputs, attrs)
@@ -177,8 +177,8 @@ def _check_lengths(named: Iterable[tuple[str, Tensor]], channels: int) -> None:
 def normalize_batch_back(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """FusedBatchNormGrad: (gradients of y, x, scale, mean, variance) -> gradients of (x, scale, offset), two empty tensors.
 
-    The shapes are those of `normalize_batch`. Raises InvalidArgumentError if they do not fit, and for channels second unless
-    training.
+    The shapes are those of `normalize_batch`. Raises InvalidArgumentError if they do not fit, and outside training for channels
+    in the second axis.
     """
     grads, tensor, scale, mean, variance = inputs[:5]
     channel = _check_normalized_back(inputs, attrs)

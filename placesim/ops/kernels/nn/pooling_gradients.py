@@ -1,4 +1,4 @@
-"""Gradients of AvgPool and MaxPool, over two or three spatial axes, and the gradients of MaxPool's: checks around `pools`."""
+"""Gradients of AvgPool and MaxPool, over two or three spatial axes, and of MaxPool's gradient: checks around `pools`."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def _size_values(sizes: Tensor) -> tuple[int, ...]:
 
 
 def _spread_mean_of_any(grads: Tensor, pool: PoolWindows, shape: Sequence[int]) -> Tensor:
-    """`spread_mean` for gradients of another shape than the output's, which TensorFlow reads as if they had that shape."""
+    """`spread_mean` for gradients that lack the output's shape; TensorFlow reads them as if they had the output's shape."""
     # like TensorFlow, take images, windows and channels from the gradients' shape, and index the input's memory by them
     output = np.zeros(prod(shape), wide_dtype(grads.dtype))
     covered = [
@@ -146,7 +146,7 @@ def maximum_back(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 def maximum_back_back(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """MaxPoolGradGrad, MaxPoolGradGradV2: (input, output, gradients shaped as the input) -> gradients shaped as the output.
 
-    Raises InvalidArgumentError and UnimplementedError as `maximum_back`.
+    Raises the errors of `maximum_back`.
     """
     (tensor, output, grads), sized = take_sizes(inputs, attrs, 3)
     _check_gradient(tensor, output, grads, attrs, sized, ("MaxPoolingGradGradOp", "MaxPoolingGradGrad", "out_grad_backprop"))

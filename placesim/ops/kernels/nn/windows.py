@@ -66,7 +66,7 @@ class SpatialWindow(NamedTuple):
         return self.extent - self.before - self.input
 
     def reach(self, outputs: int) -> int:
-        """Number of cells from the start of a window to the end of the `outputs`-th from it."""
+        """Number of cells that `outputs` successive windows span."""
         return (outputs - 1) * self.stride + (self.kernel - 1) * self.dilation + 1 if outputs else 0
 
     def cells(self, tap: int) -> slice:
@@ -95,7 +95,7 @@ class SpatialWindow(NamedTuple):
         return range(max(0, first), min(self.kernel, last + 1)) if self.outputs else range(0)
 
     def phase(self, number: int) -> tuple[slice, slice]:
-        """(the input cells whose position in the padded input is `number` modulo the stride, their ranks among such cells)."""
+        """(the input cells whose position in the padded input is `number` modulo the stride, their places among such cells)."""
         first = (number - self.before) % self.stride
         cells = slice(first, min(self.input, self.extent - self.before), self.stride)
         start = (first + self.before) // self.stride
@@ -199,7 +199,7 @@ def check_filter(filters: Tensor, rank: int, depth: int) -> None:
 
 
 def check_padding(attrs: Attrs, layout: TensorLayout, error: type[InvalidArgumentError] = InvalidArgumentError) -> None:
-    """Raises this error if the attrs `padding` and `explicit_paddings` contradict each other or are invalid."""
+    """Raises `error` if the attrs `padding` and `explicit_paddings` contradict each other or are invalid."""
     # not every op has the second attr
     paddings: Sequence[int] = attrs.get("explicit_paddings", ())
     if attrs["padding"] != "EXPLICIT":
@@ -219,7 +219,7 @@ def check_padding(attrs: Attrs, layout: TensorLayout, error: type[InvalidArgumen
 
 
 def static_outputs(dim: int, kernel: int, stride: int, dilation: int, padding: str, explicit: tuple[int, int] = (0, 0)) -> int:
-    """The number of windows along an axis; the size (`dim`) or the kernel may be unknown (-1), and so the result.
+    """The number of windows along an axis, -1 if it depends on a size (`dim`) or kernel that is unknown (-1).
 
     Raises ShapeError for a stride or dilation below 1, or a window larger than the padded axis.
     """
@@ -245,7 +245,7 @@ def static_windows(
     attrs: Attrs,
     layout: TensorLayout,
 ) -> tuple[int, ...]:
-    """The number of windows along each spatial axis, with the attrs' padding. Raises ShapeError as `static_outputs`."""
+    """The number of windows along each spatial axis, with the attrs' padding. Raises the errors of `static_outputs`."""
     pairs = explicit_pairs(attrs, layout) or [(0, 0)] * len(dims)
     rows = zip(dims, kernels, strides, dilations, pairs, strict=True)
     return tuple(static_outputs(dim, kernel, stride, rate, attrs["padding"], pair) for dim, kernel, stride, rate, pair in rows)

@@ -92,7 +92,7 @@ def transforms(tile: int, taps: int) -> Transforms:
 
 
 def suits(windows: Sequence[SpatialWindow], batch: int, depth: int, channels: int, dtype: np.dtype[np.generic]) -> bool:
-    """Whether Winograd is possible and faster for such a convolution."""
+    """Whether Winograd's algorithm is possible and faster for a convolution of this size and type."""
     return (
         len(windows) == 2
         and dtype == np.float32

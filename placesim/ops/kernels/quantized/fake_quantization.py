@@ -61,7 +61,7 @@ def _move(minimum: Tensor | float, maximum: Tensor | float, attrs: Attrs) -> _Ra
 
 
 def _quantize(value: Tensor, moved: _Range, is_multiplied: bool = False) -> Tensor:
-    """Round values to steps, which are found by a division, or by a multiplication, which may round differently."""
+    """Round values to steps. With `is_multiplied`, a multiplication replaces the division, and may round differently."""
 
     def count(x: Tensor) -> Tensor:
         return x * moved.inverse if is_multiplied else x / moved.scale
@@ -142,7 +142,7 @@ def _build_quantize(rank: int) -> Callable[[Sequence[Tensor], Attrs], Sequence[T
 
 
 def _build_quantize_gradient(rank: int) -> Callable[[Sequence[Tensor], Attrs], Sequence[Tensor]]:
-    """Return a kernel for the gradients of values in the range, and of its bounds: the sums over the values beyond them."""
+    """Return a kernel for the gradients of values and bounds; a bound's gradient is the sum over the values beyond it."""
 
     def compute(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
         gradient, value, low, high = inputs

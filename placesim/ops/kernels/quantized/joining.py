@@ -21,7 +21,7 @@ from placesim.ops.kernels.shapes import Dims, ShapeContext, check_scalars, merge
 Range = tuple[np.float32, np.float32]
 
 BIAS_STEPS = 1 << 17
-"""The range of a sum with a bias is this many times the larger one."""
+"""The range of a sum with a bias is this many times the larger of the two terms' ranges."""
 
 
 def add_bias(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:

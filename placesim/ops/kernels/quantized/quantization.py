@@ -81,7 +81,7 @@ def _quantize_slice(value: Tensor, low: np.float32, high: np.float32, attrs: Att
     """Quantize in one range, which is extended to include zero and to a minimum size."""
     if high < low:
         raise InvalidArgumentError("input_max_range must be larger than input_min_range.")
-    # for NaN the order of operands matters: `max` returns its second one only if that is larger
+    # for NaN the order of operands matters: `max` returns the second operand only if it is larger
     zero = np.float32(0)
     largest = max(abs(low), abs(high))
     least = max(np.float32(1), largest) * np.float32(attrs["ensure_minimum_range"])

@@ -75,7 +75,7 @@ def dequantize(value: Tensor, low: np.float32, high: np.float32, dtype: DataType
     steps = step_count(dtype)
     scale = np.float64(high - low) * (steps / (steps - 1.0)) / steps
     offset = value.astype(np.float64) - limits_of(dtype)[0]
-    # the start is a multiple of the step rounded to float, the offset of the step in double
+    # the start is a multiple of the step's size in float, the offset a multiple of its size in double
     single = np.float64(np.float32(scale))
     start = round_away(np.asarray(np.float64(low) / single)) * single
     return (start + offset * scale).astype(np.float32)

@@ -65,7 +65,8 @@ def _as_int64(value: np.float64) -> np.int64:
 def find_range(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """Return the bounds, scalars, of the range that the steps use; the lower bound is at most zero.
 
-    The inputs are steps and the first bounds of their range. Raises InvalidArgumentError for a bound without elements.
+    The inputs are steps and their range's bounds, of which the first elements count. Raises InvalidArgumentError for an empty
+    bound.
     """
     value, low, high = inputs
     if low.size == 0:

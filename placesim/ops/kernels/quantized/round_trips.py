@@ -16,7 +16,7 @@ from placesim.ops.kernels.shapes import Dims, ShapeContext, check_scalars, merge
 
 
 def round_trip(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """Round values to the steps of a range for the whole tensor, or of their own range; the inputs are values and bounds.
+    """Round values to the steps of the given range, or of the range that they span; the inputs are values and bounds.
 
     Raises InvalidArgumentError for invalid bounds, axis or number of bits.
     """

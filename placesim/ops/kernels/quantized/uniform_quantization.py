@@ -19,7 +19,7 @@ from placesim.ops.kernels.shapes import format_dims, unchanged
 def quantize(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """Quantize floats to steps, rounded half up and limited by attrs; the inputs are floats, scales and zero points.
 
-    Scales and zero points are scalars, or vectors along the attr's axis. Raises InvalidArgumentError for other shapes.
+    Scales and zero points are scalars, or vectors along the quantization axis. Raises InvalidArgumentError for other shapes.
     """
     value, scales, zero_points = inputs
     _check_axis_attr(attrs, "quantization_axis")

@@ -63,7 +63,7 @@ def normal_values(words: Tensor, dtype: DataType) -> Tensor:
 
 
 def _rounded(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
-    """Return the function's values as the C library rounds them; numpy's in float32 often differ in the last digit."""
+    """Return the function's values as the C library rounds them; numpy's float32 values often differ in the last digit."""
     return np.asarray(function(x.astype(np.float64)).astype(x.dtype))
 
 

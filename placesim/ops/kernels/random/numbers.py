@@ -122,7 +122,7 @@ def check_multinomial(logits: Tensor, samples: Tensor) -> tuple[int, int, int]:
 
 
 def draw_classes(logits: Tensor, samples: int, generator: Philox) -> Tensor:
-    """Draw classes `[batch, samples]` with the odds of `logits [batch, classes]`, by a uniform double for each."""
+    """Draw classes `[batch, samples]` with the odds of `logits [batch, classes]`, by a uniform double for each draw."""
     batch = len(logits)
     uniforms = uniform_values(generator.take(-(-batch * samples // 2)), DOUBLE).reshape(-1)[: batch * samples]
     # even an infinite logit has zero odds

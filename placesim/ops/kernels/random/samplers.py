@@ -53,7 +53,7 @@ STIRLING_TAILS = (
 
 
 class Streams:
-    """Parallel streams of doubles, uniform or normal, each from its own block on.
+    """Parallel streams of doubles, uniform or normal. Each stream starts at its own block.
 
     A block gives two doubles, of which TensorFlow uses the second first.
     """
@@ -66,11 +66,11 @@ class Streams:
         self._left = {kind: np.zeros(len(starts), np.int64) for kind in kinds}
 
     def uniforms(self, which: Tensor) -> Tensor:
-        """Return the next uniform of each of some streams."""
+        """Return the next uniform of each stream in `which`."""
         return self._draw(uniform_values, which)
 
     def normals(self, which: Tensor) -> Tensor:
-        """Return the next normal of each of some streams."""
+        """Return the next normal of each stream in `which`."""
         return self._draw(normal_values, which)
 
     def _draw(self, kind: Converter, which: Tensor) -> Tensor:
@@ -243,7 +243,7 @@ def random_poisson(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) 
 
 
 def binomial_shape_of(shape: Tensor, counts: Tensor, probabilities: Tensor) -> tuple[tuple[int, ...], int, int]:
-    """Return the requested shape, its number of parameters, and the number of samples for each.
+    """Return the requested shape, the number of parameters, and the number of samples for each parameter.
 
     Raises InvalidArgumentError unless the parameters broadcast, and the shape is valid and ends with their shape.
     """
@@ -290,7 +290,7 @@ def _sample_rare(generator: Philox, numbers: Tensor, count: Tensor, chance: Tens
 
 
 def _add_gaps(streams: Streams, count: Tensor, chance: Tensor, todo: Tensor, result: Tensor) -> None:
-    """Add geometric numbers until they exceed the count; their number, less one, is binomial."""
+    """Add geometric numbers until the sum exceeds the count; the number of terms, less one, is binomial."""
     total = np.zeros(len(count))
     while len(todo):
         total[todo] += np.ceil(np.log(streams.uniforms(todo)) / np.log1p(-chance[todo]))

@@ -56,7 +56,7 @@ def check_shape_vector(tensor: Tensor) -> None:
 
 
 def dims_before(shape: tuple[int, ...], tail: tuple[int, ...]) -> tuple[int, ...]:
-    """Return a requested shape without its parameters' shape. Raises InvalidArgumentError if it does not end with that."""
+    """Return a requested shape without its parameters' shape. Raises InvalidArgumentError unless it ends with the latter."""
     before = len(shape) - len(tail)
     if before < 0 or shape[before:] != tail:
         raise InvalidArgumentError("Shape passed in must end with broadcasted shape.")

@@ -144,7 +144,7 @@ def keyed_shuffle(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
 
 
 def stochastic_cast(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
-    """Round each number up or down at random, to the nearer integer more likely; limit it to the type, and NaN to 0.
+    """Round each number up or down at random, more likely to the nearer integer; limit results to the type. NaN becomes 0.
 
     Raises InvalidArgumentError for a key, counter or algorithm of another shape, and an unknown algorithm.
     """

@@ -32,7 +32,7 @@ from placesim.ops.kernels.shapes import Dims, ShapeContext, vector_shape_value, 
 MAX_ITERATIONS = 1000
 """Number of consecutive rejections after which TensorFlow fails."""
 DEVIATIONS_FOR_NORMALS = 1.3
-"""If a bound is this far from the mean, plain normals are proposed."""
+"""If a bound is this many deviations beyond the mean, plain normals are proposed."""
 BATCH = 100
 """Number of outputs with the same parameters that are drawn together."""
 NAMES = ("means", "stddevs", "minvals", "maxvals")
@@ -62,7 +62,7 @@ def draw_between(generator: Philox, parameters: Sequence[Any], count: int, dtype
 
 
 def _choose(least: Any, most: Any, dtype: DataType) -> tuple[Proposal, int, str, int]:
-    """Return the proposal for normals between two bounds, its blocks, and the message after a number of rejections."""
+    """Return the proposal for normals between two bounds, its blocks, and the message and number of rejections of a failure."""
     kind = dtype.numpy.type
     # Robert's bound between uniform and exponential proposals
     root = np.sqrt(least * least + kind(4))
@@ -171,7 +171,7 @@ def parameterized_truncated_normal(inputs: Sequence[Any], attrs: Attrs, context:
     dims = requested_shape(shape)
     batches, samples, total = dims[0], elements(dims[1:]), elements(dims)
     if _check_parameters(inputs[1:], batches):
-        # for equal parameters, TensorFlow uses its own batches
+        # if all batches have equal parameters, TensorFlow draws batches of its own size instead
         batches, samples = -(-total // BATCH), BATCH
     generator = reserve(context, attrs, batches * 2 * MAX_ITERATIONS * (samples + 3) // 4)
     rows = zip(*(_vector_of(parameter, batches) for parameter in inputs[1:]), strict=True)

@@ -1,3 +1,3 @@
-"""State that steps share, except variables: queues, staging areas, barriers, tables, readers, files, summaries; Python's
-functions.
+"""State that steps share, except variables: queues, staging areas, barriers, tables, readers, files, summaries; and
+calls of Python functions.
 """

@@ -94,7 +94,7 @@ class TakeAttempt:
 
 @dataclass(slots=True)
 class TakeQueue:
-    """The ops of a step that wait at an accumulator, in order of arrival (`line`), and those without a result yet (`known`)."""
+    """The ops of a step that wait at an accumulator, in order of arrival (`line`), and the ops not yet finished (`known`)."""
 
     line: deque[TakeAttempt] = field(default_factory=deque)
     known: dict[tuple[Any, ...], TakeAttempt] = field(default_factory=dict)
@@ -146,7 +146,7 @@ def take_gradient(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -
 
 
 def await_gradients(accumulator: Accumulator, inputs: Sequence[Any], context: KernelContext) -> Sequence[Any]:
-    """Take the gradients of an accumulator if it has as many as the second input requires.
+    """Take the gradients of an accumulator if it has at least the number that the second input requires.
 
     Raises KernelWait if it has fewer, and InvalidArgumentError for a number that is not a scalar or is not positive.
     """

@@ -70,8 +70,8 @@ find_barrier: Callable[[Any, KernelContext], Barrier] = build_finder(RESOURCE_TY
 def make_barrier(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
     """Barrier: find or create this node's barrier; returns its handle as strings `[2]`.
 
-    Raises InvalidArgumentError unless there is a shape for each component, for a capacity, and for a shared barrier with
-    another signature.
+    Raises InvalidArgumentError for another number of shapes than components, for a limited capacity, and for a shared barrier
+    with another signature.
     """
     dtypes, shapes = attrs["component_types"], tuple(shape.dims for shape in attrs["shapes"])
     if len(shapes) != len(dtypes):

@@ -72,7 +72,7 @@ def append_bytes(files: FileAccess, name: str, data: bytes) -> None:
 
 
 def matching_paths(files: FileAccess, pattern: str) -> list[str]:
-    """Sorted names of files that match a pattern. `*`, `?` and `[...]` do not match `/`; nothing matches `..` after them.
+    """Sorted names of files that match a pattern. `*`, `?` and `[...]` do not match `/`; a `..` after them matches nothing.
 
     Raises PermissionDeniedError if the pattern begins in, or leads to, a folder that the graph may not read.
     """

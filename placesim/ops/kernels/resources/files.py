@@ -24,13 +24,19 @@ def _scalar_string(value: Any, name: str) -> bytes:
 
 
 def read_file(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """A scalar file name -> the file's bytes, a scalar. Raises InvalidArgumentError unless scalar, and as `read_bytes`."""
+    """A scalar file name -> the file's bytes, a scalar.
+
+    Raises InvalidArgumentError for a name that is not a scalar, and the errors of `read_bytes`.
+    """
     name = file_name(_scalar_string(inputs[0], "Input filename"))
     return (string_array([read_bytes(context.files, name)], ()),)
 
 
 def write_file(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """(name, contents) -> nothing: write a file. Raises InvalidArgumentError unless both are scalars, and as `write_bytes`."""
+    """(name, contents) -> nothing: write a file.
+
+    Raises InvalidArgumentError unless both are scalars, and the errors of `write_bytes`.
+    """
     name, data = _scalar_string(inputs[0], "Input filename"), _scalar_string(inputs[1], "Contents")
     write_bytes(context.files, file_name(name), data)
     return ()

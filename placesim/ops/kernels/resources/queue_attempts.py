@@ -157,7 +157,7 @@ class Attempt:
         self.taken: list[Element] = []
 
     def advance(self, queue: Queue, lines: AttemptLines) -> AttemptProgress:
-        """Do as much as is possible now."""
+        """Enqueue, dequeue or close, as far as is possible now."""
         raise NotImplementedError
 
 

@@ -68,7 +68,7 @@ def _capacity(attrs: Attrs) -> int:
 
 
 def _signature(kind: str, attrs: Attrs) -> tuple[tuple[DataType, ...], tuple[Dims, ...]]:
-    """The types and shapes of a queue's components; a priority queue's first is the priority."""
+    """The types and shapes of a queue's components; the first component of a priority queue is the priority."""
     dtypes, shapes = attrs["component_types"], tuple(shape.dims for shape in attrs["shapes"])
     if kind == "PriorityQueue":
         dtypes, shapes = (INT64, *dtypes), ((), *shapes) if shapes else ()
@@ -224,7 +224,7 @@ def enqueue(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequ
 def enqueue_many(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
     """(queue, values `[n, ...]`) -> nothing: enqueue each slice; slices already enqueued stay if a later one fails.
 
-    Raises CancelledError and InvalidArgumentError as `enqueue`.
+    Raises the errors of `enqueue`.
     """
     check_timeout(attrs)
     queue = find_queue(inputs[0], context)
@@ -266,7 +266,7 @@ def dequeue_batch(inputs: Sequence[Any], attrs: Attrs, context: KernelContext, o
 
 
 def take_batch(queue: Queue, context: KernelContext, inputs: Sequence[Any], count: int, allow_fewer: bool) -> Sequence[Any]:
-    """Dequeue `count` elements, with each component stacked, `[count, ...]`; a padding queue pads them to the largest.
+    """Dequeue `count` elements, with each component stacked, `[count, ...]`; a padding queue pads components to the largest.
 
     Raises InvalidArgumentError for a queue without shapes, and OutOfRangeError if it is closed and has too few elements.
     """
@@ -342,7 +342,7 @@ def dequeue_memory(memory: KernelMemory) -> None:
 
 
 def dequeue_batch_memory(memory: KernelMemory) -> None:
-    """The outputs are new, and the queue releases as many of its oldest elements."""
+    """The outputs are new buffers; the queue releases the dequeued number of elements, the oldest ones."""
     for output in range(len(memory.outputs)):
         memory.allocate(output)
     store = memory.store(0)

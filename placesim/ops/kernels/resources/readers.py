@@ -177,7 +177,7 @@ def read(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequenc
 
 
 def read_up_to(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """(reader, queue, number) -> keys and values of at most so many next records of one file, both `[records]`.
+    """(reader, queue, n) -> the keys and values of the next records of one file, at most n, both `[records]`.
 
     Raises the same errors as `read`, and InvalidArgumentError for a number that is not a scalar.
     """

@@ -167,7 +167,7 @@ def summarize_audio(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
     """(tag, sounds, rate) -> a summary with the first `max_outputs` sounds as WAV files.
 
     Sounds are float32 `[batch, frames, channels]` or `[batch, frames]`. Raises InvalidArgumentError for a tag that is not a
-    scalar, another rank, a rate that is not a single positive number, and as `wav_file`.
+    scalar, another rank, a rate that is not a single positive number, and the errors of `wav_file`.
     """
     if np.ndim(inputs[0]):
         raise InvalidArgumentError("Tag must be a scalar")

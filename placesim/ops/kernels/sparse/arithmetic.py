@@ -72,8 +72,8 @@ def _check_same_shape(a_shape: Tensor, b_shape: Tensor) -> None:
 def add_sparse(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """Return the parts of `A + B`; the inputs are A's and B's indices, values and shape, and a threshold.
 
-    A coordinate of both is omitted if the sum's magnitude is below the threshold. Raises InvalidArgumentError if inputs do not
-    fit.
+    A coordinate in both A and B is omitted if the sum's magnitude is below the threshold. Raises InvalidArgumentError if inputs
+    do not fit.
     """
     a_indices, a_values, a_shape, b_indices, b_values, _, threshold = inputs
     _check_addends(inputs[:6])
@@ -142,7 +142,7 @@ def _build_combine_sparse(function: Callable[[Tensor, Tensor], Tensor]) -> Kerne
 
 
 def add_to_dense(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """Return the sum of a sparse and a dense tensor of one shape, dense.
+    """Return the dense sum of a sparse and a dense tensor of one shape.
 
     Raises InvalidArgumentError if parts or shapes do not fit, for an index out of range, and for a rank outside 1 to 5.
     """
@@ -194,7 +194,7 @@ def _check_sparse_and_dense(indices: Tensor, values: Tensor, dims: Tensor, dense
 
 
 def multiply_with_dense(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """Return `A @ B` for a sparse matrix A `[rows, inner]` and a dense matrix B `[inner, columns]`; attrs may adjoint either.
+    """Return `A @ B` for a sparse matrix A `[rows, inner]` and a dense matrix B `[inner, columns]`, or for their adjoints.
 
     Raises InvalidArgumentError if parts or inner dimensions do not fit, and for an index out of range.
     """

@@ -17,7 +17,7 @@ from placesim.ops.kernels.sparse.tensors import check_rank, make_sparse_tensor, 
 
 
 def measure_distances(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """Return float32 distances between the sequences of hypothesis and truth, in the shape without its last dimension.
+    """Return float32 distances between sequences of hypothesis and truth; the output lacks the inputs' last dimension.
 
     With attr `normalize`, distances are divided by the truth's length. Raises InvalidArgumentError if the two sparse tensors do
     not fit; InternalError for a sequence outside the output.

@@ -60,7 +60,7 @@ def _check_default(default: Tensor) -> None:
 
 
 def place_rows(indices: Tensor, values: Tensor, row_count: int, default: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Return coordinates `[filled, rank]` and values with every row, the empty rows `[rows]`, and each entry's new position.
+    """Return coordinates `[filled, rank]` and values of all rows, whether rows were empty, and each entry's new position.
 
     Raises InvalidArgumentError for a negative number of rows, and for a row out of range.
     """
@@ -91,7 +91,7 @@ def place_rows(indices: Tensor, values: Tensor, row_count: int, default: Tensor)
 
 
 def fill_empty_rows_gradient(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """Return the gradient of each entry `[entries]`, and the default value's, the sum over the filled rows.
+    """Return the gradient of each entry `[entries]`, and that of the default value, the sum over the filled rows.
 
     Input 0 has each entry's new position. Raises InvalidArgumentError for inputs of other ranks, and an invalid position.
     """

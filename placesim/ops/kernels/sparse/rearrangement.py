@@ -205,7 +205,7 @@ def _check_concat_shapes(shapes: Sequence[tuple[int, ...]], concat_dim: int) -> 
 
 
 def split(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """Return the indices, values and shapes of pieces along an axis; the first pieces are larger if the size does not divide.
+    """Return the indices, values and shapes of pieces along an axis; the first are larger if the size cannot be divided evenly.
 
     Raises InvalidArgumentError if inputs do not fit, and for more pieces than the axis has elements.
     """

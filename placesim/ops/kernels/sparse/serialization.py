@@ -26,7 +26,7 @@ def serialize(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 
 
 def serialize_many(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """Return each row of the first dimension, a sparse tensor of one rank less, serialized, `[rows, 3]`.
+    """Serialize each row along the first dimension, a sparse tensor of one rank less; return strings or variants `[rows, 3]`.
 
     Raises InvalidArgumentError if the parts do not fit, the rank is below 2, or rows are not valid and in order.
     """
@@ -57,7 +57,7 @@ def _encode_parts(indices: Tensor, values: Tensor, dims: Tensor, attrs: Attrs) -
 
 
 def deserialize(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """Return serialized sparse tensors `[..., 3]` as one, whose rank is higher by the number of dimensions before the last.
+    """Join serialized sparse tensors `[..., 3]` to one, whose rank is higher by the number of dimensions before the last.
 
     Raises InvalidArgumentError for another last dimension, and for values of another type; UnimplementedError for strings.
     """

@@ -123,7 +123,7 @@ def _read_dense_sparse(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[tuple[in
         waiting = groups(tensor)
         following = next(waiting, None)
         for group in np.ndindex(shape):
-            # TensorFlow compares with the next sparse group only; one out of order stays next, and hides those after it
+            # TensorFlow compares with the next sparse group only; a group out of order stays the next, and hides later groups
             members: set[Any] = set()
             if following and following[0] == group:
                 members = _members(following[1])
@@ -140,7 +140,7 @@ def _read_sparse_sparse(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[tuple[i
 
 
 def count_members(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """Return the size of each group's set in int32, in the shape without its last dimension.
+    """Return the size of each group's set, as int32; the output has the input's shape without its last dimension.
 
     Raises InvalidArgumentError if the parts do not fit, the rank is below 2, or with `validate_indices` rows are not valid and
     in order; InternalError for an index that is too large.
@@ -178,7 +178,7 @@ def _infer_dense_sparse(context: ShapeContext) -> Sequence[Dims]:
 
 def _infer_sparse_sparse(context: ShapeContext) -> Sequence[Dims]:
     one, two = merge_sparse_rank(*context.shapes[:3]), merge_sparse_rank(*context.shapes[3:])
-    # if the first operand's rank is known, the second's is only compared with it
+    # if the first operand's rank is known, the second operand's rank is only compared with it
     for position, rank in enumerate((one, two)):
         if rank < 0:
             continue

@@ -134,9 +134,9 @@ def groups(tensor: SparseArray) -> Iterator[tuple[tuple[int, ...], SparseArray]]
 
 
 def walk_together(one: Sequence[Any], two: Sequence[Any]) -> Iterator[tuple[int, int]]:
-    """Yield positions in two sorted lists that are merged: of the smaller element, or of two equal ones.
+    """Merge two sorted lists: yield a pair of positions for each element, -1 for a list without it.
 
-    -1 stands for no element of a list. Unsorted lists are merged in the same way.
+    Unsorted lists are merged in the same way: the smaller of the two next elements is first.
     """
     first = second = 0
     while first < len(one) or second < len(two):
@@ -152,7 +152,7 @@ def part_dims(context: ShapeContext) -> tuple[tuple[int, ...], ...]:
 
 
 def pair_groups(one: SparseArray, two: SparseArray) -> Iterator[tuple[tuple[int, ...], SparseArray | None, SparseArray | None]]:
-    """Yield the merged `groups` of two sparse tensors: coordinates, and the entries of either; None for no entries."""
+    """Yield the merged `groups` of two sparse tensors: coordinates, and each tensor's entries there, or None."""
     left, right = list(groups(one)), list(groups(two))
     for first, second in walk_together([group for group, _ in left], [group for group, _ in right]):
         group = left[first][0] if first >= 0 else right[second][0]
@@ -160,7 +160,7 @@ def pair_groups(one: SparseArray, two: SparseArray) -> Iterator[tuple[tuple[int,
 
 
 def merge_rows(one: Tensor, two: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Merge two lists of rows `[entries, rank]`; return the rows, and their positions in either list, or -1."""
+    """Merge two lists of rows `[entries, rank]`; return the rows, and each row's position in either list, or -1."""
     met = np.array(list(walk_together(one.tolist(), two.tolist())), np.int64).reshape(-1, 2)
     in_one, in_two = met.T
     rows = np.concatenate((one, two))[np.where(in_one >= 0, in_one, in_two + len(one))]

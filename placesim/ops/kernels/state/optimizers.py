@@ -80,7 +80,7 @@ SIGNS: dict[str, tuple[str, Callable[[Any], bool]]] = {
 def scalar(name: str, called: str = "", colon: str = ": ") -> Check:
     """Return a check that raises InvalidArgumentError unless an input is a scalar.
 
-    Messages use `called` for the input's name, and differ in the colon.
+    Messages use `called` for the input's name, and put `colon` before the input's shape.
     """
 
     def check(inputs: Mapping[str, Tensor]) -> None:
@@ -107,7 +107,7 @@ def signed_scalar(name: str) -> Check:
 def same_shape(name: str, called: str = "", shown: str = "") -> Check:
     """Return a check that raises InvalidArgumentError unless an input has the shape of the first variable.
 
-    Messages use `called` for its name, and one message has the shape of the input `shown` instead.
+    Messages use `called` for the input's name. If `shown` is given, they have the shape of the input with that name instead.
     """
 
     def check(inputs: Mapping[str, Tensor]) -> None:

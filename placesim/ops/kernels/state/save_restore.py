@@ -165,7 +165,7 @@ def _infer_saved(context: ShapeContext) -> Sequence[Dims]:
 def _infer_restored(context: ShapeContext) -> Sequence[Dims]:
     with_rank(context.shapes[0], 0)
     merge(with_rank(context.shapes[1], 1), with_rank(context.shapes[2], 1))
-    # only a slice's spec has its shape
+    # a spec gives a shape only for a slice; the spec of a whole tensor is empty
     specs, count = context.value(2), len(context.attrs["dtypes"])
     if specs is None:
         return (None,) * count

@@ -1,4 +1,4 @@
-"""Scatter ops: update the rows of a variable that `indices` name.
+"""Scatter ops: update the rows of a variable at `indices`.
 
 The ref and the resource op of a combination (`COMBINATIONS`) have the same kernel.
 """
@@ -91,7 +91,7 @@ def _copy_runs(rows: Tensor, index: Tensor, given: Tensor) -> None:
 
 
 def _combine_prefixes(combine: Combine, rows: Tensor, index: Tensor, given: Tensor) -> None:
-    # likewise it reads as much as the row needs, even beyond the update's end
+    # likewise it reads the length of a whole row, even beyond the update's end
     flat = given.reshape(-1)
     sources = np.arange(len(index))[:, None] * given.shape[1] + np.arange(rows.shape[1])
     combine(rows, index, flat[np.minimum(sources, flat.size - 1)] if flat.size else np.zeros_like(rows, shape=sources.shape))

@@ -1,4 +1,4 @@
-"""Sparse training ops: an optimizer's rule, applied to the rows of its variables that `indices` name.
+"""Sparse training ops: an optimizer's rule, applied to the rows of its variables at `indices`.
 
 If an index occurs twice, its row is updated twice, in order.
 """
@@ -86,7 +86,7 @@ def _build_apply(name: str, rule: Rule) -> Callable[..., Sequence[Any]]:
     def apply(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
         named = training_values(rule, inputs, attrs, context)
         for check in rule.checks:
-            # one check reads an attr
+            # one of the checks also reads an attr
             check({**attrs, **named})
         index = np.asarray(named.pop("indices"))
         named["grad"] = _rows_of_gradient(named["grad"], np.shape(named["var"])[1:])
@@ -101,7 +101,7 @@ def _build_apply(name: str, rule: Rule) -> Callable[..., Sequence[Any]]:
 
 
 def _rows_of_gradient(grad: Tensor, shape: tuple[int, ...]) -> Tensor:
-    """Return a gradient of a higher rank as rows of this shape, cut to the shape's size."""
+    """Return a gradient as rows of this shape; a row of higher rank is flattened and cut to the shape's size."""
     # most kernels check only the variable's own axes, and read the gradient's memory as if it had no other axes
     if grad.ndim == 1 + len(shape):
         return grad

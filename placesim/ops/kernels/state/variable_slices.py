@@ -74,7 +74,7 @@ def gather_rows(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> 
     flat = _count_on(indices, params.shape, batch_dims)
     limit = element_count(params.shape[: batch_dims + 1]) or 0
     bad = first_outside(flat, limit)
-    # the message has the flat variable's index, but the first axis's limit
+    # the message has the index into the flattened variable, but the limit of the first axis
     if bad < flat.size:
         raise InvalidArgumentError(f"indices{position_text(indices.shape, bad)} = {flat[bad]} is not in [0, {params.shape[0]})")
     return (params.reshape(limit, -1)[flat].reshape(shape),)
@@ -111,7 +111,7 @@ def _infer_gathered_slices(context: ShapeContext) -> Sequence[Dims]:
 
 
 def gather_rows_memory(memory: KernelMemory) -> None:
-    """With batches, a temporary has the indices of the flat variable."""
+    """With batches, a temporary has the indices into the flattened variable."""
     memory.touch_rows(0)
     memory.allocate(0)
     if memory.attrs["batch_dims"]:
@@ -119,7 +119,7 @@ def gather_rows_memory(memory: KernelMemory) -> None:
 
 
 def gather_slices_memory(memory: KernelMemory) -> None:
-    """A temporary scalar is for the first index that is out of range."""
+    """A temporary scalar has the position of the first index that is out of range."""
     memory.touch_rows(0)
     memory.allocate(0)
     if prod(memory.inputs[1].dims[:-1]):

@@ -1,4 +1,4 @@
-"""Ref variables and resource variables: created, read, assigned, counted and deleted.
+"""Ref variables and resource variables: created, read, assigned, incremented and deleted.
 
 A ref input is the `VariableResource` itself, a resource input its `ResourceHandle`. `find_variable` returns the variable for
 either, so that a ref op and its resource op are one function. A kernel replaces a variable's array and does not write into it,
@@ -180,7 +180,7 @@ def disable_copy_on_read(inputs: Sequence[Any], attrs: Attrs, context: KernelCon
 
 
 def read_variables(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """Return the values of several resource variables. Raises FailedPreconditionError that names those never written."""
+    """Return the values of several resource variables. Raises FailedPreconditionError that names variables never written."""
     missing = [handle.name for handle in inputs if not is_written(handle, context)]
     if missing:
         raise FailedPreconditionError(
@@ -256,7 +256,7 @@ def _change(ufunc: np.ufunc, variable: VariableResource, update: Tensor) -> None
 
 
 def build_update(ufunc: np.ufunc) -> tuple[Kernel, Kernel]:
-    """Return the ref and the resource kernel that set a variable to `ufunc(value, update)`; both have one shape.
+    """Return the ref and the resource kernel that set a variable to `ufunc(value, update)`, tensors of one shape.
 
     They raise InvalidArgumentError if the shapes differ, and the errors of `value_of`.
     """
@@ -409,7 +409,7 @@ def read_variables_memory(memory: KernelMemory) -> None:
 
 
 def assign_memory(memory: KernelMemory) -> None:
-    """A ref variable keeps its memory if the value has as many elements; it never shares the value's memory."""
+    """A ref variable keeps its memory if the number of elements stays the same; it never shares the value's memory."""
     buffer, size = memory.variable(0).buffer, memory.inputs[1].size
     if buffer is None or buffer.size != size:
         memory.renew_variable(0, size, memory.inputs[1].kind)
@@ -435,7 +435,7 @@ def disable_copy_on_read_memory(memory: KernelMemory) -> None:
 
 
 def destroy_resource_memory(memory: KernelMemory) -> None:
-    """The variable releases its memory, another resource its content."""
+    """A variable releases its memory, any other resource its content."""
     memory.renew_variable(0, 0)
 
 

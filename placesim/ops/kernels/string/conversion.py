@@ -222,7 +222,7 @@ def encode_base64(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
 
 
 def _decode_base64(text: bytes) -> bytes:
-    """Decode base64. Raises InvalidArgumentError in TensorFlow's order: for whole groups of four, the length, then the rest."""
+    """Decode base64. It is checked in TensorFlow's order: whole groups of four characters, the length, then the last group."""
     from base64 import urlsafe_b64decode
 
     body = text

@@ -107,7 +107,7 @@ def read_example(serialized: bytes) -> dict[bytes, bytes]:
 
 def _entries(serialized: bytes) -> Iterator[tuple[bytes, bytes]]:
     for number, features in field_values(serialized):
-        # an unknown field is skipped in an Example, but an error in its features
+        # an unknown field is skipped in an `Example`, but is an error in its `Features`
         if number == FEATURES:
             yield from (_entry(data) for data in _all_of(ENTRY, features))
 
@@ -350,7 +350,7 @@ def parse_examples(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
     """Parse a vector of Examples to sparse and dense tensors.
 
     The inputs are `serialized [batch]`, names, a scalar for each sparse and dense key, and dense defaults. Raises
-    InvalidArgumentError for attrs, shapes and defaults that do not fit, and as `read_features` does.
+    InvalidArgumentError for attrs, shapes and defaults that do not fit, and the errors of `read_features`.
     """
     _check_attrs(attrs, attrs["Nsparse"], attrs["Ndense"], InvalidArgumentError)
     serialized, names, *rest = inputs
@@ -373,7 +373,7 @@ def parse_examples_v2(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
     """Parse one Example or a vector of them to sparse, dense and ragged tensors.
 
     The inputs are `serialized []` or `[batch]`, names, vectors of sparse, dense and ragged keys, and dense defaults. Raises
-    InvalidArgumentError for attrs, shapes, numbers of keys and defaults that do not fit, and as `read_features` does.
+    InvalidArgumentError for attrs, shapes, numbers of keys and defaults that do not fit, and the errors of `read_features`.
     """
     _check_attrs(attrs, attrs["num_sparse"], len(attrs["Tdense"]), InvalidArgumentError)
     serialized, names, *key_tensors = inputs[:5]
@@ -401,7 +401,7 @@ def parse_examples_v2(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
 def parse_single_example(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
     """Parse one Example to dense and sparse tensors; attrs have the keys, and the inputs are `serialized []` and defaults.
 
-    Raises InvalidArgumentError for attrs, shapes and defaults that do not fit, and as `read_features` does.
+    Raises InvalidArgumentError for attrs, shapes and defaults that do not fit, and the errors of `read_features`.
     """
     _check_single_attrs(attrs, InvalidArgumentError)
     serialized = inputs[0]

@@ -49,7 +49,7 @@ def _split_at_any(text: bytes, delimiters: bytes) -> list[bytes]:
 
 
 def split(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
-    """Split strings `[batch]` at any byte of a scalar delimiter, or without delimiter into bytes; return a sparse tensor.
+    """Split strings `[batch]` at any byte of a scalar delimiter, or into bytes if it is empty; return a sparse tensor.
 
     Raises InvalidArgumentError for inputs of other ranks.
     """
@@ -112,7 +112,7 @@ def _ngrams(tokens: list[bytes], width: int, attrs: Attrs) -> list[bytes]:
     check_elements(len(tokens) + 2 * pad)
     padded = [raw(attrs["left_pad"])] * pad + tokens + [raw(attrs["right_pad"])] * pad
     count = max(len(padded) - width + 1, 0)
-    # an upper bound: a token is in at most so many n-grams
+    # an upper bound: a token is in at most `width` n-grams
     check_text(sum(map(len, padded)) * min(width, count) + len(separator) * width * count)
     return [separator.join(padded[at : at + width]) for at in range(count)]
 
@@ -133,7 +133,7 @@ def _row_ngrams(tokens: list[bytes], attrs: Attrs) -> list[bytes]:
 def string_ngrams(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
     """Return the n-grams of ragged rows of tokens, `[tokens]` with splits `[rows + 1]`, as ragged rows.
 
-    Raises InvalidArgumentError for invalid widths or splits, and short rows to keep without a pad width.
+    Raises InvalidArgumentError for invalid widths or splits, and if short rows are kept without a pad width.
     """
     if any(width <= 0 for width in attrs["ngram_widths"]):
         raise InvalidArgumentError("ngram_widths must contain positive values")

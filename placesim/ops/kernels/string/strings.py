@@ -58,7 +58,7 @@ def _reduced_axes(axes: Tensor, rank: int) -> list[int]:
 
 
 def reduce_join(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
-    """Join strings of any shape along axes, of which the first one named varies fastest; remove the axes, or keep them with 1.
+    """Join strings of any shape along axes, of which the first one named varies fastest; remove the axes, or make them 1.
 
     Raises OutOfRangeError for an axis out of range, InvalidArgumentError for one named twice.
     """
@@ -118,7 +118,7 @@ def _check_segments(value: Tensor, ids: Tensor, count: int) -> None:
 
 
 def length(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
-    """Return lengths in int32, in any shape: of bytes, or of UTF-8 characters by their first bytes."""
+    """Return lengths as int32, in any shape: in bytes, or in UTF-8 characters, counted by their first bytes."""
     measure: Callable[[bytes], int] = len if attrs["unit"] == "BYTE" else lambda text: len(char_starts(text))
     return (np.array(list(map(measure, flat_strings(inputs[0]))), np.int32).reshape(np.shape(inputs[0])),)
 
@@ -129,7 +129,7 @@ def char_starts(text: bytes) -> list[int]:
 
 
 def change_case(of_bytes: Callable[[bytes], bytes], of_text: Callable[[str], str]) -> Compute:
-    """Return a kernel that changes ASCII letters, or all if utf-8. It raises InvalidArgumentError for another encoding."""
+    """Return a kernel that changes ASCII letters, or all with `utf-8`. It raises InvalidArgumentError for another encoding."""
 
     def compute(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
         encoding = attrs["encoding"]
@@ -173,7 +173,7 @@ def _char_range(text: bytes, position: int, count: int) -> tuple[int, int] | Non
 
 
 def substring(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
-    """Return substrings; positions and lengths have one shape, which broadcasts with the strings'.
+    """Return substrings; positions and lengths have one shape, which broadcasts with the shape of the strings.
 
     Raises InvalidArgumentError for shapes and positions that do not fit, UnimplementedError for more than two dimensions.
     """
@@ -243,7 +243,7 @@ def sharded_filespec(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
 
 
 def infer_join(context: ShapeContext) -> Sequence[Dims]:
-    """Return the common shape of the inputs that are not scalars, or a scalar. Raises ShapeError if they differ."""
+    """Return the common shape of the inputs that are not scalars; a scalar if all are. Raises ShapeError if shapes differ."""
     if all(dims == () for dims in context.shapes):
         return ((),)
     found: Dims = None

@@ -102,7 +102,7 @@ def encode(code_points: Sequence[int], encoding: str) -> bytes:
 def transcode(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
     """Convert strings of any shape from one encoding to another.
 
-    Raises InvalidArgumentError for invalid attrs; with policy `strict`, for invalid bytes, and control characters to replace.
+    Raises InvalidArgumentError for invalid attrs, and with policy `strict` for invalid bytes and control characters to replace.
     """
     _check_errors(attrs)
     codec = codec_of(attrs["input_encoding"])
