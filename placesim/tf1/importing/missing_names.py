@@ -59,6 +59,13 @@ class _MissingSymbol:
         raise not_there(cls.public_name, "see `placesim manual tf1-functions` for what is")
 
 
+class MissingBase:
+    """Placeholder for a missing class, of which packages define subclasses."""
+
+    def __init__(self, *args: object, **kwargs: object) -> None:
+        raise not_there(f"{type(self).__name__}'s base class", "see `placesim manual tf1-functions` for what is")
+
+
 def not_there(name: str, instead: str) -> NotImplementedError:
     """Error for a missing function, or for a missing way to call it."""
     return NotImplementedError(

@@ -80,16 +80,26 @@ def _find_in(prefix: str, name: str) -> Any:
             return gen(name)
         except KeyError:
             raise AttributeError(f"module 'tensorflow.raw_ops' has no attribute '{name}'") from None
-    for version in ("compat.v1", "compat.v2"):
-        if prefix == version:
-            return find(name)
-        if prefix.startswith(version + "."):
-            return find(f"{prefix.removeprefix(version + '.')}.{name}")
     if prefix == "compat" and name in ("v1", "v2"):
-        return namespace("")
+        return namespace("" if name == "v1" else "compat.v2")
+    if f"{prefix}.".startswith("compat.v2."):
+        return _find_in_version2(f"{prefix}.{name}")
     if not prefix and name == "newaxis":
         return None
     return find(f"{prefix}.{name}" if prefix else name)
+
+
+_KERAS_IN_VERSION2 = ("initializers", "losses", "metrics", "optimizers")
+"""Modules that version 2 takes from Keras."""
+
+
+def _find_in_version2(name: str) -> Any:
+    from placesim.tf1.importing.version2 import find_version2
+
+    own = name.removeprefix("compat.v2.")
+    if own.partition(".")[0] in _KERAS_IN_VERSION2:
+        own = f"keras.{own}"
+    return namespace(f"compat.v2.{own}") if is_package(own) else find_version2(own)
 
 
 @cache
