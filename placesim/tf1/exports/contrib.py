@@ -42,6 +42,7 @@ ROWS = {
     ),
     "contrib.optimizing": _under(_LAYERS, "optimize_loss OPTIMIZER_CLS_NAMES OPTIMIZER_SUMMARIES"),
     "contrib.training": _under("training", _GRADIENTS + " clip_gradient_norms_fn"),
+    "contrib.graph_editor": _under("graph_editor", "get_backward_walk_ops get_forward_walk_ops"),
     "training.evaluation": _under("training", "evaluate_once StopAfterNEvalsHook get_or_create_eval_step"),
     "contrib.learning": _under("slim.learning", _GRADIENTS + " train train_step"),
     "contrib.hparams": _under("training", "HParams"),

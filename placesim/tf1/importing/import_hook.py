@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import MutableMapping, Sequence
 from importlib import import_module
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
@@ -105,12 +105,27 @@ class _InternalModule(ModuleType):
             found = next((one for one in tried if one is not None), None)
             if found is None and self._path.startswith("python."):
                 found = _generated(name)
-            if found is None and name in NEIGHBOURS:
+            if found is None and name in NEIGHBOURS and self._path.startswith("python."):
                 found = import_module("tensorflow." + NEIGHBOURS[name])
         if found is None:
             raise _MissingName(*_absent(below).args)
         self.__dict__[name] = found
         return found
+
+
+class LazyLoader(ModuleType):
+    """A module that is imported at the first use of one of its names, and then stands in the given globals."""
+
+    def __init__(self, local_name: str, parent_module_globals: MutableMapping[str, Any], name: str) -> None:
+        super().__init__(name)
+        self._local_name = local_name
+        self._parent_module_globals = parent_module_globals
+
+    def __getattr__(self, item: str) -> Any:
+        module = import_module(self.__name__)
+        self._parent_module_globals[self._local_name] = module
+        self.__dict__.update(module.__dict__)
+        return getattr(module, item)
 
 
 def _absent(path: str) -> NotImplementedError:

@@ -94,12 +94,16 @@ _KERAS_IN_VERSION2 = ("initializers", "losses", "metrics", "optimizers")
 
 
 def _find_in_version2(name: str) -> Any:
-    from placesim.tf1.importing.version2 import find_version2
+    from placesim.tf1.importing.version2 import in_version2, name_in_version1
 
     own = name.removeprefix("compat.v2.")
     if own.partition(".")[0] in _KERAS_IN_VERSION2:
         own = f"keras.{own}"
-    return namespace(f"compat.v2.{own}") if is_package(own) else find_version2(own)
+    return (
+        namespace(f"compat.v2.{own}")
+        if is_package(own)
+        else in_version2(own, find(name_in_version1(own), "tensorflow.compat.v2"))
+    )
 
 
 @cache

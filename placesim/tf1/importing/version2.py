@@ -7,7 +7,7 @@ from inspect import Parameter, Signature
 from typing import Any
 
 from placesim.tf1.exports import table
-from placesim.tf1.importing.namespaces import find
+from placesim.tf1.types import dtypes
 
 _REDUCTION = "input_tensor axis=None keepdims=False name=None"
 _ASSERTION = "x y message=None summarize=None name=None"
@@ -60,9 +60,13 @@ _VALUES = {"None": None, "True": True, "False": False, "0": 0, "10": 10, "-1": -
 _TYPES = ("int32", "int64", "float32")
 
 
-def find_version2(name: str) -> Any:
-    """Find `tf.compat.v2.NAME`.  Raises AttributeError."""
-    found = find(_OTHERS.get(name, name), "tensorflow.compat.v2")
+def name_in_version1(name: str) -> str:
+    """Name of version 1's function that does what version 2's function does."""
+    return _OTHERS.get(name, name)
+
+
+def in_version2(name: str, found: Any) -> Any:
+    """Function `tf.compat.v2.NAME`, by what version 1 has."""
     parameters = _by_implementation().get(table().get(name))
     return found if parameters is None else _with_parameters(name, found, parameters)
 
@@ -97,4 +101,4 @@ def _with_parameters(name: str, function: Any, parameters: str) -> Any:
 
 
 def _default(text: str) -> Any:
-    return find(text) if text in _TYPES else _VALUES.get(text, text)
+    return getattr(dtypes, text) if text in _TYPES else _VALUES.get(text, text)

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import functools
-import importlib
 import re
 from abc import ABC
-from collections.abc import Iterator, MutableMapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from types import ModuleType
 from typing import Any
 
 from placesim.tf1.array.shaping import broadcast_static_shape
@@ -107,21 +105,3 @@ def is_xla_enabled() -> bool:
 def skip_summary() -> Iterator[bool]:
     """Yield False: there is one replica, which writes its summaries."""
     yield False
-
-
-# --- modules ---
-
-
-class LazyLoader(ModuleType):
-    """A module that is imported at the first use of one of its names, and then stands in the given globals."""
-
-    def __init__(self, local_name: str, parent_module_globals: MutableMapping[str, Any], name: str) -> None:
-        super().__init__(name)
-        self._local_name = local_name
-        self._parent_module_globals = parent_module_globals
-
-    def __getattr__(self, item: str) -> Any:
-        module = importlib.import_module(self.__name__)
-        self._parent_module_globals[self._local_name] = module
-        self.__dict__.update(module.__dict__)
-        return getattr(module, item)
