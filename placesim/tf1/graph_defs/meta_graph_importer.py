@@ -85,9 +85,8 @@ def _read_collection(graph: Graph, key: str, given: Any, scope: str | None, vari
             item = QueueRunner(queue_runner_def=parse("QueueRunnerDef", value), import_scope=scope)
         elif kind == "bytes_list" and key == GraphKeys.SAVERS:
             item = Saver.from_proto(parse("SaverDef", value), scope)
-        elif kind == "bytes_list" and key in PROTO_FUNCTIONS and PROTO_FUNCTIONS[key].from_proto is not None:
-            registered = PROTO_FUNCTIONS[key]
-            item = registered.from_proto(registered.proto_type.FromString(value), import_scope=scope)
+        elif kind == "bytes_list" and key in PROTO_FUNCTIONS and (from_proto := PROTO_FUNCTIONS[key].from_proto):
+            item = from_proto(PROTO_FUNCTIONS[key].proto_type.FromString(value), import_scope=scope)
         elif kind == "bytes_list" and scope:
             item = f"{scope}/{value.decode()}"
         graph.add_to_collection(key, item)

@@ -121,7 +121,7 @@ _ALIASES = {"training": "train", "string": "strings", "checkpoint": "train", "li
 
 
 def names_of(name: str) -> Iterator[str]:
-    """Possible names in placesim.tf1, the likeliest first: without the ending of version 1, without a private name's dash."""
+    """Possible names in placesim.tf1, the likeliest first: also without version 1's ending, or the underscore."""
     yield name
     if _V1_ENDING.search(name):
         yield _V1_ENDING.sub("", name)

@@ -47,14 +47,18 @@ _ROWS = {
     "transpose": "a perm=None conjugate=False name=transpose",
     "while_loop": (
         "cond body loop_vars shape_invariants=None parallel_iterations=10 back_prop=True swap_memory=False "
-        "maximum_iterations=None name=None"
+        "maximum_iterations=None name=None +return_same_structure=True"
     ),
     "ones zeros": "shape dtype=float32 name=None",
-    "zeros_like ones_like": "input:tensor dtype=None name=None",
+    "zeros_like": "input:tensor dtype=None name=None",
 }
-"""Parameters by functions, as `NAME`, `NAME=DEFAULT`, and `NAME:OTHER` for one that version 1 calls OTHER."""
+"""Parameters of functions: `NAME`, `NAME=DEFAULT`, `NAME:OTHER` that version 1 calls OTHER, `+NAME=VALUE` of version 1 alone."""
 _PARAMETERS = {name: parameters for names, parameters in _ROWS.items() for name in names.split()}
-_OTHERS = {"where": "where_v2", "nn.softmax_cross_entropy_with_logits": "nn.softmax_cross_entropy_with_logits_v2"}
+_OTHERS = {
+    "where": "where_v2",
+    "ones_like": "compat.v2.ones_like",
+    "nn.softmax_cross_entropy_with_logits": "nn.softmax_cross_entropy_with_logits_v2",
+}
 """Functions of version 1 that do what version 2's function of another name does."""
 _VALUES = {"None": None, "True": True, "False": False, "0": 0, "10": 10, "-1": -1, "1e-12": 1e-12}
 _TYPES = ("int32", "int64", "float32")
@@ -81,18 +85,22 @@ def _by_implementation() -> dict[Any, str]:
 def _with_parameters(name: str, function: Any, parameters: str) -> Any:
     """A function with other parameters, which calls this one."""
     renamed: dict[str, str] = {}
+    fixed = {}
     taken = []
     for item in parameters.split():
         own, _, default = item.partition("=")
         own, _, other = own.partition(":")
         renamed[own] = other or own
         value = _default(default) if default else Parameter.empty
+        if own.startswith("+"):
+            fixed[own[1:]] = value
+            continue
         taken.append(Parameter(own, Parameter.POSITIONAL_OR_KEYWORD, default=value))
     signature = Signature(taken)
 
     def call(*args: object, **kwargs: object) -> Any:
         given = signature.bind(*args, **kwargs).arguments
-        return function(**{renamed[own]: value for own, value in given.items()})
+        return function(**{renamed[own]: value for own, value in given.items()}, **fixed)
 
     call.__name__ = call.__qualname__ = name.rpartition(".")[2]
     call.__doc__ = function.__doc__

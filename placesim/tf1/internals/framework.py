@@ -34,12 +34,14 @@ class EagerTensor:
     """Class of the tensors of eager mode; there are none."""
 
 
-for _kind in (IndexedSlices, SparseTensor):
-    CompositeTensor.register(_kind)
-    _TensorLike.register(_kind)
-for _kind in (Tensor, Variable):
-    DenseTensorLike.register(_kind)
-_TensorLike.register(Tensor)
+_CLASSES: dict[type[ABC], tuple[type, ...]] = {
+    CompositeTensor: (IndexedSlices, SparseTensor),
+    DenseTensorLike: (Tensor, Variable),
+    _TensorLike: (Tensor, IndexedSlices, SparseTensor),
+}
+for _of, _kinds in _CLASSES.items():
+    for _kind in _kinds:
+        _of.register(_kind)
 
 
 def is_dense_tensor_like(t: object) -> bool:

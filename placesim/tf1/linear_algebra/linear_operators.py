@@ -42,7 +42,7 @@ class LinearOperator(Module):
                 if is_square is False:
                     raise ValueError(f"A {word} matrix is always square.")
                 is_square = True
-        self.dtype = tf.as_dtype(dtype).base_dtype if dtype else dtype
+        self.dtype: Any = tf.as_dtype(dtype).base_dtype if dtype else None
         self.graph_parents = list(graph_parents or ())
         self.is_non_singular, self.is_self_adjoint = is_non_singular, is_self_adjoint
         self.is_positive_definite = is_positive_definite
@@ -56,7 +56,7 @@ class LinearOperator(Module):
         return dict(self._parameters)
 
     @property
-    def hints(self) -> dict[str, bool | None]:
+    def hints(self) -> dict[str, Any]:
         """Arguments of an operator with the same properties."""
         return {
             "is_non_singular": self.is_non_singular,
@@ -160,7 +160,7 @@ class LinearOperator(Module):
 
     @property
     def batch_shape(self) -> TensorShape:
-        return self.shape[:-2]
+        return TensorShape(self.shape[:-2])
 
     @property
     def tensor_rank(self) -> int | None:
@@ -169,12 +169,15 @@ class LinearOperator(Module):
     @property
     def domain_dimension(self) -> Dimension:
         """Number of columns."""
-        return Dimension(None) if self.shape.ndims is None else self.shape.dims[-1]
+        return self._dimension(-1)
 
     @property
     def range_dimension(self) -> Dimension:
         """Number of rows."""
-        return self.shape.dims[-2] if self.shape.dims else Dimension(None)
+        return self._dimension(-2)
+
+    def _dimension(self, axis: int) -> Dimension:
+        return self.shape.dims[axis] if self.shape.dims else Dimension(None)
 
     def shape_tensor(self, name: str = "shape_tensor") -> Any:
         with self._scope(name):
@@ -236,8 +239,9 @@ class LinearOperator(Module):
         found = tf.convert_to_tensor(value, name=name)
         if found.dtype.base_dtype != self.dtype:
             raise TypeError(f"Expected argument to have dtype {self.dtype}.  Found: {found.dtype} in tensor {found}")
-        own = Dimension(None) if self.shape.ndims is None else self.shape.dims[own_axis]
-        own.assert_is_compatible_with(Dimension(None) if found.shape.ndims is None else found.shape.dims[axis])
+        self._dimension(own_axis).assert_is_compatible_with(
+            Dimension(None) if found.shape.ndims is None else found.shape.dims[axis]
+        )
         return found
 
     def _refuse_operator(self, value: object) -> None:

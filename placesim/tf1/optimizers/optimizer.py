@@ -162,9 +162,6 @@ class Optimizer(Updates):
         """Make an op that waits for all updates."""
         return tf.group(*update_ops, name=name_scope)
 
-    def _call_if_callable(self, param: object) -> Any:
-        return param() if callable(param) and not isinstance(param, Tensor) else param
-
     def _valid_dtypes(self) -> list[Any]:
         return [tf.as_dtype(name) for name in _FLOATING]
 

@@ -82,6 +82,9 @@ class Updates:
 
     # --- methods that optimizers override ---
 
+    def _call_if_callable(self, param: object) -> Any:
+        return param() if callable(param) and not isinstance(param, Tensor) else param
+
     def _create_slots(self, var_list: Sequence[Any]) -> None:
         """Make the variables that the updates need; by default none."""
 

@@ -1,4 +1,4 @@
-"""What a model function of `tf.estimator` takes and returns; there are no estimators that call it."""
+"""Purposes and results of a model function of `tf.estimator`; there are no estimators that call it."""
 
 from __future__ import annotations
 
