@@ -217,9 +217,9 @@ def test_a_module_finds_its_variables_and_modules(graph: Any) -> None:
         def __init__(self) -> None:
             super().__init__()
             self.z = tf.Variable(2.0, trainable=False, name="z")
-            self.parts = [Inner(), {"again": Inner()}]
+            self.parts: list[Any] = [Inner(), {"again": Inner()}]
 
-        @tf.Module.with_name_scope
+        @tf.Module.with_name_scope  # type: ignore[untyped-decorator]
         def make(self) -> Any:
             return tf.constant(1.0, name="c")
 

@@ -52,7 +52,7 @@ _ROWS = {
     "ones zeros": "shape dtype=float32 name=None",
     "zeros_like": "input:tensor dtype=None name=None",
 }
-"""Parameters of functions: `NAME`, `NAME=DEFAULT`, `NAME:OTHER` that version 1 calls OTHER, `+NAME=VALUE` of version 1 alone."""
+"""Parameters of functions: `NAME`, `NAME=DEFAULT`, `NAME:OTHER` that version 1 calls OTHER, `+NAME=VALUE` for version 1."""
 _PARAMETERS = {name: parameters for names, parameters in _ROWS.items() for name in names.split()}
 _OTHERS = {
     "where": "where_v2",
