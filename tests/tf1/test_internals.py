@@ -102,6 +102,7 @@ def test_functions_show_tensorflows_parameters() -> None:
     assert (spec.args, spec.defaults, spec.annotations) == (["values", "axis", "name"], ("concat",), {})
     names = _parameters(tf.layers.conv2d)
     assert names[:2] + names[-3:] == ["inputs", "filters", "trainable", "name", "reuse"]
+    assert tf.compat.v2.newaxis is None
     assert _parameters(tf.compat.v2.shape) == ["input", "out_type", "name"]
 
 

@@ -82,10 +82,10 @@ def _find_in(prefix: str, name: str) -> Any:
             raise AttributeError(f"module 'tensorflow.raw_ops' has no attribute '{name}'") from None
     if prefix == "compat" and name in ("v1", "v2"):
         return namespace("" if name == "v1" else "compat.v2")
+    if prefix in ("", "compat.v2") and name == "newaxis":
+        return None
     if f"{prefix}.".startswith("compat.v2."):
         return _find_in_version2(f"{prefix}.{name}")
-    if not prefix and name == "newaxis":
-        return None
     return find(f"{prefix}.{name}" if prefix else name)
 
 
