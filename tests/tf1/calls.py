@@ -6,8 +6,11 @@
 `contrib-calls.json.gz` holds the outlines of calls of `tf.contrib`, which TensorFlow 1.15 had last: their results, and what the
 graph's collections have then.  The nodes between differ from release to release.
 
-`TF_USE_LEGACY_KERAS=1 TENSORFLOW_PYTHON -m tests.tf1.calls FILE` adds the calls of a file, a line each, as a Python with
-tensorflow-cpu and tf_keras makes them.
+`library-calls.json.gz` holds, as `calls.json.gz` does, calls of what packages build on: matrices as operators, modules, version
+2's functions.
+
+`TF_USE_LEGACY_KERAS=1 TENSORFLOW_PYTHON -m tests.tf1.calls FILE RECORDINGS` adds the calls of a file, a line each, as a Python
+with tensorflow-cpu and tf_keras makes them, to `calls` or to `library-calls`.
 """
 
 from __future__ import annotations
@@ -23,7 +26,6 @@ from typing import Any
 import numpy as np
 
 _DATA = Path(__file__).parent.parent / "data" / "tf1"
-_PATH = _DATA / "calls.json.gz"
 _LONGEST = 400
 """Values that are longer as text are cut, and their length is told."""
 _INPUTS: dict[str, tuple[str, list[int | None] | None]] = {
@@ -83,7 +85,12 @@ _SPARSE = ("sp", "sp2", "usp", "spi", "sps")
 
 def calls() -> dict[str, dict[str, Any]]:
     """Each call -> `nodes`, `gnodes` (what its gradients make), `result`, `grad`."""
-    return _read(_PATH)
+    return _read(_DATA / "calls.json.gz")
+
+
+def library_calls() -> dict[str, dict[str, Any]]:
+    """Each call of what packages build on, as `calls` has them."""
+    return _read(_DATA / "library-calls.json.gz")
 
 
 def contrib_calls() -> dict[str, dict[str, Any]]:
@@ -235,14 +242,14 @@ def _flat(tf: Any, value: Any) -> list[Any]:
     return []
 
 
-def _add(path: Path) -> None:
+def _add(path: Path, recordings: Path) -> None:
     """Record the calls of a file, and keep those that are there."""
     import tensorflow.compat.v1 as tf
 
     tf.disable_v2_behavior()
-    recorded = calls() | {call: record(tf, call) for call in path.read_text().splitlines() if call}
-    _PATH.write_bytes(gzip.compress(json.dumps(recorded).encode(), mtime=0))
+    recorded = _read(recordings) | {call: record(tf, call) for call in path.read_text().splitlines() if call}
+    recordings.write_bytes(gzip.compress(json.dumps(recorded).encode(), mtime=0))
 
 
 if __name__ == "__main__":
-    _add(Path(sys.argv[1]))
+    _add(Path(sys.argv[1]), _DATA / f"{sys.argv[2]}.json.gz")

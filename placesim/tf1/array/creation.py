@@ -88,15 +88,32 @@ def ones(shape: ShapeLike, dtype: DTypeLike = dtypes.float32, name: str | None =
 
 def zeros_like(tensor: TensorLike, dtype: DTypeLike | None = None, name: str | None = None, optimize: bool = True) -> Tensor:
     """`tf.zeros_like`: constant zeros if the static shape is known."""
-    with name_scope(name, "zeros_like", [tensor]) as scope:
+    return _like(zeros, "ZerosLike", "zeros_like", tensor, dtype, name, optimize)
+
+
+def ones_like_v2(input: TensorLike, dtype: DTypeLike | None = None, name: str | None = None) -> Tensor:
+    """`tf.compat.v2.ones_like`: constant ones if the static shape is known."""
+    return _like(ones, "OnesLike", "ones_like", input, dtype, name)
+
+
+def _like(
+    make: Callable[..., Tensor],
+    op: str,
+    word: str,
+    tensor: TensorLike,
+    dtype: DTypeLike | None,
+    name: str | None,
+    optimize: bool = True,
+) -> Tensor:
+    with name_scope(name, word, [tensor]) as scope:
         tensor = convert_to_tensor(tensor, name="tensor")
         kind = tensor.dtype.base_dtype
         wanted = kind if dtype is None else dtypes.as_dtype(dtype)
         if optimize and tensor.shape.is_fully_defined() and kind is not dtypes.variant:
-            return zeros(tensor.shape, wanted, scope)
+            return make(tensor.shape, wanted, scope)
         if wanted is not kind and kind is not dtypes.variant:
-            return zeros(shape_of(tensor, optimize=optimize), wanted, scope)
-        return gen("ZerosLike")(tensor, name=scope)  # type: ignore[no-any-return]
+            return make(shape_of(tensor, optimize=optimize), wanted, scope)
+        return gen(op)(tensor, name=scope)  # type: ignore[no-any-return]
 
 
 def ones_like(tensor: TensorLike, dtype: DTypeLike | None = None, name: str | None = None, optimize: bool = True) -> Tensor:

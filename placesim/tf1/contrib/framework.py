@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -166,19 +165,3 @@ def get_placeholders(graph: Graph) -> list[Any]:
 def get_name_scope() -> str:
     """The current name scope."""
     return str(tf.get_default_graph().get_name_scope())
-
-
-# --- decorators of deprecated functions: TensorFlow logs a warning, placesim does not ---
-
-
-def deprecated(date: object, instructions: str, warn_once: bool = True) -> Callable[..., Any]:
-    """Decorator that returns the function unchanged."""
-    return lambda function: function
-
-
-def deprecated_args(date: object, instructions: str, *names: object, **kwargs: object) -> Callable[..., Any]:
-    """Decorator that returns the function unchanged."""
-    return functools.partial(lambda function: function)
-
-
-deprecated_arg_values = deprecated_args

@@ -42,21 +42,25 @@ ROWS = {
     ),
     "contrib.optimizing": _under(_LAYERS, "optimize_loss OPTIMIZER_CLS_NAMES OPTIMIZER_SUMMARIES"),
     "contrib.training": _under("training", _GRADIENTS + " clip_gradient_norms_fn"),
+    "contrib.graph_editor": _under("graph_editor", "get_backward_walk_ops get_forward_walk_ops"),
+    "training.evaluation": _under("training", "evaluate_once StopAfterNEvalsHook get_or_create_eval_step"),
     "contrib.learning": _under("slim.learning", _GRADIENTS + " train train_step"),
     "contrib.hparams": _under("training", "HParams"),
     "contrib.framework": " ".join(
         [
             _under(
                 _FRAMEWORK,
-                "assign_from_values assign_from_values_fn assign_from_checkpoint assign_from_checkpoint_fn deprecated "
-                "deprecated_arg_values",
+                "assign_from_values assign_from_values_fn assign_from_checkpoint assign_from_checkpoint_fn",
             ),
             _under(
                 "framework",
                 "smart_cond smart_constant_value assert_scalar assert_scalar_int reduce_sum_n get_graph_from_inputs "
-                "get_placeholders get_name_scope deprecated_args",
+                "get_placeholders get_name_scope",
             ),
         ]
+    ),
+    "internals.decorators": " ".join(
+        [_under(_FRAMEWORK, "deprecated deprecated_arg_values"), "contrib.framework.deprecated_args"]
     ),
     "examples.mnist": (
         _under("learn.datasets.mnist", "DataSet read_data_sets load_mnist dense_to_one_hot extract_images extract_labels")

@@ -3,6 +3,7 @@
 ROWS = {
     "graphs.graph": "Graph get_default_graph reset_default_graph",
     "graphs.tensor": "Tensor Operation",
+    "internals.framework": "autograph.experimental.do_not_convert",
     "ops.conversion": "convert_to_tensor register_tensor_conversion_function constant",
     "types.dtypes": (
         "DType as_dtype dtypes.DType dtypes.as_dtype float16 half bfloat16 float32 float64 double int8 int16 int32 int64 uint8 "

@@ -30,5 +30,6 @@ ROWS = {
     "keras.activations": _under(
         "activations.", "elu exponential linear relu selu sigmoid softmax softplus softsign swish tanh get"
     ),
+    "keras.custom_objects": _under("utils.", "get_custom_objects custom_object_scope CustomObjectScope"),
     "keras.arrays": _under("utils.", "to_categorical normalize"),
 }

@@ -8,5 +8,10 @@ ROWS = {
         "matrix_solve_ls linalg.lstsq=matrix_solve_ls linalg.normalize linalg.matrix_rank "
         "linalg.lu_reconstruct linalg.lu_solve linalg.pinv"
     ),
+    "linear_algebra.linear_operators": "linalg.LinearOperator",
+    "linear_algebra.operator_kinds": (
+        "linalg.LinearOperatorFullMatrix linalg.LinearOperatorLowerTriangular linalg.LinearOperatorDiag "
+        "linalg.LinearOperatorIdentity linalg.LinearOperatorScaledIdentity"
+    ),
     "linear_algebra.tridiagonal": "linalg.tridiagonal_solve linalg.tridiagonal_matmul",
 }

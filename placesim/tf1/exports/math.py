@@ -28,7 +28,8 @@ ROWS = {
     ),
     "array.creation": (
         "zeros ones zeros_like ones_like fill range one_hot eye linalg.eye=eye meshgrid linalg.diag=matrix_diag "
-        "matrix_diag linalg.diag_part=matrix_diag_part matrix_diag_part linalg.set_diag=matrix_set_diag matrix_set_diag"
+        "matrix_diag linalg.diag_part=matrix_diag_part matrix_diag_part linalg.set_diag=matrix_set_diag matrix_set_diag "
+        "compat.v2.ones_like=ones_like_v2"
     ),
     "array.shaping": (
         "shape size rank broadcast_static_shape broadcast_dynamic_shape reshape manip.reshape=reshape expand_dims "

@@ -1,5 +1,13 @@
 """Clusters, queues and training."""
 
+from __future__ import annotations
+
+
+def _hooks(names: str) -> str:
+    """Map the hooks of `tf.train`, which `tf.estimator` has too."""
+    return " ".join(f"{module}.{name}" for module in ("train", "estimator") for name in names.split())
+
+
 ROWS = {
     "training.cluster_spec": "train.ClusterSpec train.replica_device_setter",
     "queues.queues": (
@@ -34,14 +42,11 @@ ROWS = {
     "training.watching_loops": "train.basic_train_loop train.checkpoints_iterator",
     "queues.accumulators": "ConditionalAccumulator ConditionalAccumulatorBase SparseConditionalAccumulator",
     "optimizers.sync_replicas": "train.SyncReplicasOptimizer",
-    "training.run_hooks": ("train.SessionRunHook train.SessionRunArgs train.SessionRunContext train.SessionRunValues "),
-    "training.step_hooks": (
-        "train.SecondOrStepTimer train.LoggingTensorHook train.StopAtStepHook train.StepCounterHook train.GlobalStepWaiterHook"
-    ),
-    "training.value_hooks": "train.NanTensorHook train.NanLossDuringTrainingError train.FinalOpsHook train.FeedFnHook",
-    "training.saving_hooks": (
-        "train.CheckpointSaverHook train.CheckpointSaverListener train.SummarySaverHook train.ProfilerHook"
-    ),
+    "training.run_hooks": _hooks("SessionRunHook SessionRunArgs SessionRunContext SessionRunValues"),
+    "training.step_hooks": _hooks("SecondOrStepTimer LoggingTensorHook StopAtStepHook StepCounterHook GlobalStepWaiterHook"),
+    "training.value_hooks": _hooks("NanTensorHook NanLossDuringTrainingError FinalOpsHook FeedFnHook"),
+    "training.saving_hooks": _hooks("CheckpointSaverHook CheckpointSaverListener SummarySaverHook ProfilerHook"),
+    "training.estimator_specs": "estimator.ModeKeys estimator.EstimatorSpec",
     "training.scaffold": "train.Scaffold",
     "training.session_manager": "train.SessionManager",
     "training.session_creators": "train.SessionCreator train.ChiefSessionCreator train.WorkerSessionCreator",

@@ -32,6 +32,7 @@ ROWS = {
     "variables.scopes": ("variable_scope variable_op_scope VariableScope get_variable_scope AUTO_REUSE"),
     "variables.getting": "get_variable get_local_variable no_regularizer",
     "variables.templates": "make_template",
+    "variables.modules": "Module",
     "variables.partitioned": (
         "fixed_size_partitioner variable_axis_size_partitioner min_max_variable_partitioner create_partitioned_variables"
     ),

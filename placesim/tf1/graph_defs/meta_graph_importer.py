@@ -8,7 +8,7 @@ from typing import Any
 import placesim.tf1 as tf
 from placesim.core.protobuf_wire import WireError
 from placesim.formats.tensorflow.messages import message_class, parse, parse_text
-from placesim.tf1.graph_defs.meta_graphs import VARIABLE_FIELDS
+from placesim.tf1.graph_defs.meta_graphs import PROTO_FUNCTIONS, VARIABLE_FIELDS
 from placesim.tf1.graphs.graph import Graph, get_default_graph
 from placesim.tf1.graphs.graph_keys import GraphKeys
 from placesim.tf1.saving.saver import Saver
@@ -85,6 +85,8 @@ def _read_collection(graph: Graph, key: str, given: Any, scope: str | None, vari
             item = QueueRunner(queue_runner_def=parse("QueueRunnerDef", value), import_scope=scope)
         elif kind == "bytes_list" and key == GraphKeys.SAVERS:
             item = Saver.from_proto(parse("SaverDef", value), scope)
+        elif kind == "bytes_list" and key in PROTO_FUNCTIONS and (from_proto := PROTO_FUNCTIONS[key].from_proto):
+            item = from_proto(PROTO_FUNCTIONS[key].proto_type.FromString(value), import_scope=scope)
         elif kind == "bytes_list" and scope:
             item = f"{scope}/{value.decode()}"
         graph.add_to_collection(key, item)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 from placesim.formats.tensorflow.messages import message_class, to_text
 from placesim.tf1 import release
@@ -23,6 +24,31 @@ _UNWRITTEN = (
     "WARNING:tensorflow:Issue encountered when serializing {}.\nType is unsupported, or the types of the items don't match "
     "field type in CollectionDef. Note this is a warning and probably safe to ignore.\n{}\n"
 )
+
+
+class ProtoFunctions(NamedTuple):
+    """Functions that convert the items of a collection to messages of a class, and back."""
+
+    proto_type: Any
+    to_proto: Callable[..., Any] | None
+    from_proto: Callable[..., Any] | None
+
+
+PROTO_FUNCTIONS: dict[str, ProtoFunctions] = {}
+"""Functions that scripts registered, by collection."""
+
+
+def register_proto_function(
+    collection_name: str,
+    proto_type: Any = None,
+    to_proto: Callable[..., Any] | None = None,
+    from_proto: Callable[..., Any] | None = None,
+) -> None:
+    """Register how the items of a collection are written to a MetaGraphDef, and read.  Raises TypeError."""
+    for given in (to_proto, from_proto):
+        if given is not None and not callable(given):
+            raise TypeError("to_proto and from_proto must be callable.")
+    PROTO_FUNCTIONS[collection_name] = ProtoFunctions(proto_type, to_proto, from_proto)
 
 
 def export_meta_graph(
@@ -83,8 +109,12 @@ def _write_collection(graph: Graph, key: str, meta_graph: Any) -> None:
         return
     written = message_class("CollectionDef")()
     try:
+        to_proto = PROTO_FUNCTIONS[key].to_proto if key in PROTO_FUNCTIONS else None
         for item in items:
-            _write_item(written, item)
+            if to_proto is None:
+                _write_item(written, item)
+            elif (message := to_proto(item)) is not None:
+                written.bytes_list.value.append(message.SerializeToString())
         kinds = [field.name for field, _ in written.ListFields()]
         if len(kinds) != 1:
             raise TypeError("the items are of several types")

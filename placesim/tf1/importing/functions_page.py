@@ -15,9 +15,9 @@ _WIDTH = 120
 _INTRODUCTION = """
 TensorFlow {release}'s `tf.compat.v1` has {known:,} functions and classes, Keras' own left out. {there:,} of them are there, for
 scripts and for `import placesim.tf1 as tf`; {missing:,} are not. Of the {keras:,} of `tf.keras` {keras_there:,} are there,
-of the {contrib:,} of `tf.contrib`, which ended with TensorFlow 1.15, {contrib_there:,}. Beside them `tf.raw_ops` has all
-{ops:,} ops, and {beyond:,} names are there that are no functions of these: element types, versions, and other modules' names
-for what they have. `tf.compat.v1.NAME` is `tf.NAME`.
+of the {contrib:,} of `tf.contrib` and `tf.estimator`, which TensorFlow {release} no longer has, {contrib_there:,}.
+Beside them `tf.raw_ops` has all {ops:,} ops, and {beyond:,} names are there that are no functions of these: element types,
+versions, and other modules' names for what they have. `tf.compat.v1.NAME` is `tf.NAME`.
 
 What is not there can be imported and named; when it is called, it raises `NotImplementedError` with its name. Then build the
 graph with TensorFlow and write it with `tf.io.write_graph`: every command takes that file (`placesim manual tensorflow-files`).

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import MutableMapping, Sequence
 from importlib import import_module
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
@@ -41,7 +41,7 @@ def module_for(name: str) -> ModuleType:
     root, _, path = name.partition(".")
     if root == "absl":
         return Namespace(path)
-    for version in ("compat.v1", "compat.v2", "_api.v1", "_api.v2.compat.v1"):
+    for version in ("compat.v1", "_api.v1", "_api.v2.compat.v1"):
         if path == version:
             path = ""
         path = path.removeprefix(version + ".")
@@ -49,8 +49,8 @@ def module_for(name: str) -> ModuleType:
         from placesim.tf1.graph_defs.protos import GeneratedModule
 
         return GeneratedModule(name)
-    if path == "compat":
-        return Namespace("compat")
+    if path in ("compat", "compat.v2"):
+        return Namespace(path)
     parts = path.split(".")
     is_internal = parts[0] in ("python", "_api") or (parts[0] == "contrib" and not is_package(path))
     if is_internal or any(f"{known}.".startswith(f"{path}.") for known in SOURCES if path):
@@ -58,7 +58,7 @@ def module_for(name: str) -> ModuleType:
         if parts[-1].startswith("_") and parts[-1] != "_api":
             raise ModuleNotFoundError(f"No module named '{name}'", name=name)
         return _InternalModule(path)
-    if path and not is_package(path):
+    if path and not is_package(path.removeprefix("compat.v2.")):
         raise ModuleNotFoundError(f"No module named '{name}'", name=name)
     return Namespace(path, is_plain=not path and name == root)
 
@@ -90,11 +90,14 @@ class _InternalModule(ModuleType):
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        from placesim.tf1.importing.submodule_sources import SOURCES, names_of, sources_of
+        from placesim.tf1.importing.submodule_sources import NEIGHBOURS, RENAMED, SOURCES, names_of, sources_of
 
         below = f"{self._path}.{name}"
         if any(f"{path}.".startswith(below + ".") for path in SOURCES):
             found: Any = import_module("tensorflow." + below)
+        elif below in RENAMED:
+            source, its_name = RENAMED[below]
+            found = getattr(import_module("placesim.tf1." + source), its_name)
         elif self._path.rpartition(".")[2].startswith("gen_"):
             found = _generated(name)
         else:
@@ -102,10 +105,27 @@ class _InternalModule(ModuleType):
             found = next((one for one in tried if one is not None), None)
             if found is None and self._path.startswith("python."):
                 found = _generated(name)
+            if found is None and name in NEIGHBOURS and self._path.startswith("python."):
+                found = import_module("tensorflow." + NEIGHBOURS[name])
         if found is None:
             raise _MissingName(*_absent(below).args)
         self.__dict__[name] = found
         return found
+
+
+class LazyLoader(ModuleType):
+    """A module that is imported at the first use of one of its names, and then stands in the given globals."""
+
+    def __init__(self, local_name: str, parent_module_globals: MutableMapping[str, Any], name: str) -> None:
+        super().__init__(name)
+        self._local_name = local_name
+        self._parent_module_globals = parent_module_globals
+
+    def __getattr__(self, item: str) -> Any:
+        module = import_module(self.__name__)
+        self._parent_module_globals[self._local_name] = module
+        self.__dict__.update(module.__dict__)
+        return getattr(module, item)
 
 
 def _absent(path: str) -> NotImplementedError:

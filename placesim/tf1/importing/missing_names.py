@@ -1,7 +1,8 @@
 """Names of TensorFlow's API missing from placesim.tf1: a class for each, whose call raises an error with the name.
 
 `public-names.txt` lists the functions and classes of TensorFlow 2.21's `tf.compat.v1` without Keras, `keras-names.txt` those of
-its `tf.keras` (tf_keras 2.21), `contrib-names.txt` those of TensorFlow 1.15's `tf.contrib`.  A line is a module.
+its `tf.keras` (tf_keras 2.21), `contrib-names.txt` those of TensorFlow 1.15's `tf.contrib` and `tf.estimator`.  A line is a
+module.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ def known_names() -> frozenset[str]:
 
 
 def contrib_names() -> frozenset[str]:
-    """Every function and class of `tf.contrib`, without `tf.`."""
+    """Every function and class of `tf.contrib` and `tf.estimator`, without `tf.`."""
     return _listed("contrib-names.txt")
 
 
@@ -57,6 +58,13 @@ class _MissingSymbol:
 
     def __new__(cls, *args: object, **kwargs: object) -> NoReturn:
         raise not_there(cls.public_name, "see `placesim manual tf1-functions` for what is")
+
+
+class MissingBase:
+    """Placeholder for a missing class, of which packages define subclasses."""
+
+    def __init__(self, *args: object, **kwargs: object) -> None:
+        raise not_there(f"{type(self).__name__}'s base class", "see `placesim manual tf1-functions` for what is")
 
 
 def not_there(name: str, instead: str) -> NotImplementedError:

@@ -80,16 +80,30 @@ def _find_in(prefix: str, name: str) -> Any:
             return gen(name)
         except KeyError:
             raise AttributeError(f"module 'tensorflow.raw_ops' has no attribute '{name}'") from None
-    for version in ("compat.v1", "compat.v2"):
-        if prefix == version:
-            return find(name)
-        if prefix.startswith(version + "."):
-            return find(f"{prefix.removeprefix(version + '.')}.{name}")
     if prefix == "compat" and name in ("v1", "v2"):
-        return namespace("")
-    if not prefix and name == "newaxis":
+        return namespace("" if name == "v1" else "compat.v2")
+    if prefix in ("", "compat.v2") and name == "newaxis":
         return None
+    if f"{prefix}.".startswith("compat.v2."):
+        return _find_in_version2(f"{prefix}.{name}")
     return find(f"{prefix}.{name}" if prefix else name)
+
+
+_KERAS_IN_VERSION2 = ("initializers", "losses", "metrics", "optimizers")
+"""Modules that version 2 takes from Keras."""
+
+
+def _find_in_version2(name: str) -> Any:
+    from placesim.tf1.importing.version2 import in_version2, name_in_version1
+
+    own = name.removeprefix("compat.v2.")
+    if own.partition(".")[0] in _KERAS_IN_VERSION2:
+        own = f"keras.{own}"
+    return (
+        namespace(f"compat.v2.{own}")
+        if is_package(own)
+        else in_version2(own, find(name_in_version1(own), "tensorflow.compat.v2"))
+    )
 
 
 @cache

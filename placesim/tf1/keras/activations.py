@@ -7,6 +7,7 @@ from typing import Any
 
 import placesim.tf1 as tf
 from placesim.tf1.graphs.tensor_likes import TensorLike
+from placesim.tf1.keras.custom_objects import get_custom_objects
 
 elu, exponential, selu, sigmoid = tf.nn.elu, tf.exp, tf.nn.selu, tf.sigmoid
 softplus, softsign, swish, tanh = tf.nn.softplus, tf.nn.softsign, tf.nn.swish, tf.tanh
@@ -50,6 +51,8 @@ def get(identifier: Any) -> Callable[..., Any]:
         return linear
     if callable(identifier):
         return identifier  # type: ignore[no-any-return]
+    if identifier in get_custom_objects():
+        return get_custom_objects()[identifier]  # type: ignore[no-any-return]
     if identifier in _NAMES:
         return globals()[identifier]  # type: ignore[no-any-return]
     raise ValueError(f"Unknown activation function: {identifier}")

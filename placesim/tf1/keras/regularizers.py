@@ -6,6 +6,7 @@ from typing import Any
 
 import placesim.tf1 as tf
 from placesim.tf1.graphs.tensor_likes import TensorLike
+from placesim.tf1.keras.custom_objects import get_custom_objects
 
 
 class Regularizer:
@@ -64,6 +65,7 @@ def get(identifier: object) -> Any:
     if identifier is None or callable(identifier):
         return identifier
     kinds: dict[str, Any] = {"l1": L1, "l2": L2, "l1_l2": lambda: L1L2(0.01, 0.01), "L1": L1, "L2": L2, "L1L2": L1L2}
+    kinds |= get_custom_objects()
     if identifier in kinds:
         return kinds[identifier]()
     raise ValueError(f"Could not interpret regularizer identifier: {identifier}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from inspect import Parameter, Signature, signature
 from typing import Any
 
 import placesim.tf1 as tf
@@ -259,12 +260,19 @@ class SeparableConv2D(_Convolution):
         )
 
 
+_OF_FUNCTIONS = (("inputs", Parameter.empty), ("reuse", None))
+"""Parameters of a layer's function, the first and the last, and their defaults; between them are those of the class."""
+
+
 def _function(kind: type[_Convolution], documentation: str) -> Any:
     def layer(inputs: TensorLike, *args: Any, reuse: Any = None, **kwargs: Any) -> Any:
         made = kind(*args, _scope=kwargs.get("name"), _reuse=reuse, **kwargs)  # type: ignore[call-arg]
         return made(inputs)
 
     layer.__doc__ = documentation
+    taken = [one for one in signature(kind).parameters.values() if one.kind is Parameter.POSITIONAL_OR_KEYWORD]
+    inputs, reuse = (Parameter(name, Parameter.POSITIONAL_OR_KEYWORD, default=value) for name, value in _OF_FUNCTIONS)
+    layer.__signature__ = Signature([inputs, *taken, reuse])  # type: ignore[attr-defined]
     return layer
 
 
@@ -275,3 +283,5 @@ conv2d_transpose = _function(Conv2DTranspose, "Make a `Conv2DTranspose` layer an
 conv3d_transpose = _function(Conv3DTranspose, "Make a `Conv3DTranspose` layer and apply it.")
 separable_conv2d = _function(SeparableConv2D, "Make a `SeparableConv2D` layer and apply it.")
 convolution1d, convolution2d, convolution3d = conv1d, conv2d, conv3d
+Convolution1D, Convolution2D, Convolution3D = Conv1D, Conv2D, Conv3D
+Convolution2DTranspose, Convolution3DTranspose, SeparableConvolution2D = Conv2DTranspose, Conv3DTranspose, SeparableConv2D

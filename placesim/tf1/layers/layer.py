@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -11,6 +11,7 @@ import placesim.tf1 as tf
 from placesim.tf1.graphs.tensor import Tensor
 from placesim.tf1.graphs.tensor_likes import DTypeLike, PerDimension, ShapeLike, TensorLike, TypedTensor
 from placesim.tf1.ops.constant_values import constant_value
+from placesim.tf1.types import nest
 from placesim.tf1.types.shapes import TensorShape
 
 
@@ -269,18 +270,19 @@ def next_number(base: str) -> int:
 
 
 def _converted(inputs: TensorLike) -> Any:
-    if isinstance(inputs, (list, tuple)):
+    if nest.is_nested(inputs):
         return inputs
     return inputs if isinstance(inputs, Tensor) or hasattr(inputs, "dense_shape") else tf.convert_to_tensor(inputs)
 
 
 def _first(inputs: Any) -> Any:
-    while isinstance(inputs, (list, tuple)):
-        inputs = inputs[0] if inputs else None
+    inputs = next(iter(nest.flatten(inputs)), None)
     return inputs if hasattr(inputs, "shape") and hasattr(inputs, "dtype") else None
 
 
 def _shapes(inputs: TensorLike) -> Any:
+    if isinstance(inputs, Mapping):
+        return {key: _shapes(item) for key, item in inputs.items()}
     if isinstance(inputs, (list, tuple)):
         return [_shapes(item) for item in inputs]
     return TensorShape(inputs.shape) if hasattr(inputs, "shape") else None

@@ -21,12 +21,13 @@ _FOLDED = frozenset(
 
 
 def constant_value(tensor: Any, partial: bool = False) -> Any:
-    """Value of a tensor if constants and static shapes determine it, else None.
+    """Value of a tensor if constants and static shapes determine it, else None.  Returns other values than tensors.
 
     With `partial`, a Pack with unknown elements gives an array that contains None for them.
     """
     if not isinstance(tensor, Tensor):
-        return tensor if isinstance(tensor, np.ndarray | np.generic) else None
+        is_computed = hasattr(tensor, "_as_graph_element") or hasattr(tensor, "dense_shape")
+        return None if is_computed else tensor
     found = _folded(tensor, partial)
     if found is not None:
         tensor.graph.prevent_feeding(tensor)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import namedtuple
 from collections.abc import Callable
 from functools import cache
+from inspect import Parameter, Signature
+from keyword import iskeyword
 from typing import Any
 
 from placesim.ops.attributes import Attrs
@@ -13,7 +15,7 @@ from placesim.ops.registry import load_registry
 from placesim.tf1.graphs.tensor import Operation
 from placesim.tf1.ops.attr_values import held_value
 from placesim.tf1.ops.op_arguments import apply_op
-from placesim.tf1.ops.signatures import parameter_names
+from placesim.tf1.ops.signatures import Parameters, parameter_names
 
 Wrapper = Callable[..., Any]
 
@@ -73,8 +75,23 @@ def _wrapper(definition: OpDef) -> Wrapper:
         return gather(apply_op(definition, [values[key] for key in given_names], attrs, name))
 
     call.__name__ = call.__qualname__ = parameters.function
+    call.__signature__ = _signature(parameters)  # type: ignore[attr-defined]
     call.op = op  # type: ignore[attr-defined]
     return call
+
+
+def _signature(parameters: Parameters) -> Signature:
+    optional = {*parameters.defaults, "name"}
+    return Signature(
+        [
+            Parameter(
+                name + "_" * iskeyword(name),
+                Parameter.POSITIONAL_OR_KEYWORD,
+                default=None if name in optional else Parameter.empty,
+            )
+            for name in (*parameters.order, "name")
+        ]
+    )
 
 
 def _gatherer(definition: OpDef) -> Callable[[Operation], Any]:

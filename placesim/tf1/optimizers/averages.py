@@ -8,8 +8,8 @@ from typing import Any
 import placesim.tf1 as tf
 from placesim.tf1.graphs.tensor import Tensor
 from placesim.tf1.graphs.tensor_likes import TensorLike
-from placesim.tf1.optimizers.optimizer import Hyperparameter
 from placesim.tf1.optimizers.slots import create_slot, create_zeros_slot
+from placesim.tf1.optimizers.updates import Hyperparameter
 from placesim.tf1.variables.variable import Variable
 
 _AVERAGED = ("float16", "bfloat16", "float32", "float64")

@@ -1,4 +1,4 @@
-"""Base class of optimizers whose updates are ops."""
+"""Updates of variables that are single ops."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import placesim.tf1 as tf
 from placesim.tf1.graphs.tensor import Tensor
 from placesim.tf1.graphs.tensor_likes import DTypeLike
 from placesim.tf1.ops.generated_functions import gen
-from placesim.tf1.optimizers.optimizer import Hyperparameter, Optimizer
+from placesim.tf1.optimizers.updates import Hyperparameter, Updates
 from placesim.tf1.sparse.values import IndexedSlices
 from placesim.tf1.variables.resource import HandledVariable
 from placesim.tf1.variables.variable import Variable
 
 
-class OpOptimizer(Optimizer):
-    """An optimizer whose updates are ops of their own: `ApplyX`, `SparseApplyX`, `ResourceApplyX`, `ResourceSparseApplyX`.
+class OpUpdates(Updates):
+    """Updates by ops: `ApplyX`, `SparseApplyX`, `ResourceApplyX`, `ResourceSparseApplyX`.
 
     `update` is X.  `hyperparameters` names the constants in the order of their creation.  `inputs` lists the op's inputs after
     the variable: `slot:NAME`, a hyperparameter, or `grad`, after which a sparse op has the indices.

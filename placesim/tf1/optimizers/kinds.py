@@ -9,14 +9,15 @@ import placesim.tf1 as tf
 from placesim.tf1.graphs.tensor import Tensor
 from placesim.tf1.graphs.tensor_likes import DTypeLike, TensorLike
 from placesim.tf1.ops.generated_functions import gen
-from placesim.tf1.optimizers.by_ops import OpOptimizer
-from placesim.tf1.optimizers.optimizer import Hyperparameter
+from placesim.tf1.optimizers.by_ops import OpUpdates
+from placesim.tf1.optimizers.optimizer import Optimizer
+from placesim.tf1.optimizers.updates import Hyperparameter
 from placesim.tf1.sparse.values import IndexedSlices
 from placesim.tf1.variables.resource import HandledVariable
 from placesim.tf1.variables.variable import Variable
 
 
-class GradientDescentOptimizer(OpOptimizer):
+class GradientDescentOptimizer(Optimizer, OpUpdates):
     """`var -= learning_rate * gradient`."""
 
     update = "GradientDescent"
@@ -37,7 +38,7 @@ class GradientDescentOptimizer(OpOptimizer):
         return gen("ResourceScatterAdd")(handle.handle, indices, -grad * rate)
 
 
-class MomentumOptimizer(OpOptimizer):
+class MomentumOptimizer(Optimizer, OpUpdates):
     """`accumulation = momentum * accumulation + gradient; var -= learning_rate * accumulation`."""
 
     update = "Momentum"
@@ -59,7 +60,7 @@ class MomentumOptimizer(OpOptimizer):
         return {"use_nesterov": self._use_nesterov}
 
 
-class RMSPropOptimizer(OpOptimizer):
+class RMSPropOptimizer(Optimizer, OpUpdates):
     """Divides the gradient by the root of its running mean square, or if `centered` of its running variance."""
 
     update = "RMSProp"
@@ -97,7 +98,7 @@ class RMSPropOptimizer(OpOptimizer):
             self._zeros_slot(variable, "momentum", self._name)
 
 
-class AdagradOptimizer(OpOptimizer):
+class AdagradOptimizer(Optimizer, OpUpdates):
     """Divides the learning rate by the root of the sum of squares of all gradients so far."""
 
     update = "Adagrad"
@@ -123,7 +124,7 @@ class AdagradOptimizer(OpOptimizer):
             self._get_or_make_slot_with_initializer(variable, start, variable.get_shape(), dtype, "accumulator", self._name)
 
 
-class AdadeltaOptimizer(OpOptimizer):
+class AdadeltaOptimizer(Optimizer, OpUpdates):
     """Adadelta."""
 
     update = "Adadelta"
@@ -141,7 +142,7 @@ class AdadeltaOptimizer(OpOptimizer):
         super().__init__(use_locking, name, lr=learning_rate, rho=rho, epsilon=epsilon)
 
 
-class AdamOptimizer(OpOptimizer):
+class AdamOptimizer(Optimizer, OpUpdates):
     """Adam: running means of gradient and squared gradient, corrected for their start at zero."""
 
     update = "Adam"

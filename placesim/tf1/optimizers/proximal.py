@@ -7,12 +7,13 @@ from typing import Any
 
 import placesim.tf1 as tf
 from placesim.tf1.graphs.tensor_likes import DTypeLike, ShapeLike
-from placesim.tf1.optimizers.by_ops import OpOptimizer, refuse_negative
-from placesim.tf1.optimizers.optimizer import Hyperparameter
+from placesim.tf1.optimizers.by_ops import OpUpdates, refuse_negative
+from placesim.tf1.optimizers.optimizer import Optimizer
+from placesim.tf1.optimizers.updates import Hyperparameter
 from placesim.tf1.variables.variable import Variable
 
 
-class FtrlOptimizer(OpOptimizer):
+class FtrlOptimizer(Optimizer, OpUpdates):
     """FTRL, with L1 and L2 regularization."""
 
     _LEAST_RATE = 1e-36
@@ -75,7 +76,7 @@ class FtrlOptimizer(OpOptimizer):
             self._tensors[name] = tf.convert_to_tensor(values[name], name=name)
 
 
-class ProximalGradientDescentOptimizer(OpOptimizer):
+class ProximalGradientDescentOptimizer(Optimizer, OpUpdates):
     """Gradient descent with L1 and L2 regularization."""
 
     update = "ProximalGradientDescent"
@@ -100,7 +101,7 @@ class ProximalGradientDescentOptimizer(OpOptimizer):
         )
 
 
-class ProximalAdagradOptimizer(OpOptimizer):
+class ProximalAdagradOptimizer(Optimizer, OpUpdates):
     """Adagrad with L1 and L2 regularization."""
 
     update = "ProximalAdagrad"
@@ -135,7 +136,7 @@ class ProximalAdagradOptimizer(OpOptimizer):
             self._get_or_make_slot(variable, start, "accumulator", self._name)
 
 
-class AdagradDAOptimizer(OpOptimizer):
+class AdagradDAOptimizer(Optimizer, OpUpdates):
     """Dual averaging Adagrad."""
 
     update = "AdagradDA"

@@ -90,19 +90,23 @@ _END = object()
 
 
 def _packed(structure: Any, rest: Iterator[Any], expands: bool) -> Any:
+    if is_nested(structure):
+        return like(structure, [_packed(part, rest, expands) for part in parts(structure)])
+    if expands and isinstance(structure, IndexedSlices | SparseTensor):
+        return with_components(structure, [next(rest) for _ in components(structure)])
+    return next(rest)
+
+
+def like(structure: Any, new_parts: Sequence[Any]) -> Any:
+    """Copy a structure with other direct parts."""
     if isinstance(structure, Mapping):
-        found = {key: _packed(structure[key], rest, expands) for key in _sorted_keys(structure)}
+        found = dict(zip(_sorted_keys(structure), new_parts, strict=True))
         in_order = [(key, found[key]) for key in structure]
         if type(structure) is dict:
             return dict(in_order)
         factory = getattr(structure, "default_factory", _END)
         return type(structure)(in_order) if factory is _END else type(structure)(factory, in_order)  # type: ignore[call-arg]
-    if is_nested(structure):
-        parts = [_packed(part, rest, expands) for part in structure]
-        return type(structure)(*parts) if hasattr(structure, "_fields") else type(structure)(parts)
-    if expands and isinstance(structure, IndexedSlices | SparseTensor):
-        return with_components(structure, [next(rest) for _ in components(structure)])
-    return next(rest)
+    return type(structure)(*new_parts) if hasattr(structure, "_fields") else type(structure)(new_parts)
 
 
 def map_structure(func: Callable[..., Any], *structures: object, expand_composites: bool = False) -> Any:

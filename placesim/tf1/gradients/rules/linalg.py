@@ -61,10 +61,10 @@ def _batch_matmul_broadcast(op: Operation, grad: Tensor) -> list[Any]:
     return _reduced_batches(x, y, *_batch_products(op, grad, marked=True))
 
 
-def _reduced_batches(x: Tensor, y: Tensor, x_grad: Tensor, y_grad: Tensor) -> list[Any]:
-    """The gradients summed over the batch dimensions that were broadcast."""
+def _reduced_batches(x: Tensor, y: Tensor, x_grad: Tensor, y_grad: Tensor, trusts_shapes: bool = True) -> list[Any]:
+    """The gradients summed over the batch dimensions that were broadcast; static shapes may show that none was."""
     of_x, of_y = x.shape, y.shape
-    if of_x.rank is not None and of_y.rank is not None:
+    if trusts_shapes and of_x.rank is not None and of_y.rank is not None:
         batch_x, batch_y = of_x[:-2], of_y[:-2]
         if batch_x.is_fully_defined() and batch_y.is_fully_defined() and batch_x == batch_y:
             return [x_grad, y_grad]
@@ -221,7 +221,8 @@ def _triangular_solution(op: Operation, grad: Tensor) -> list[Any]:
     rhs_grad = tf.linalg.triangular_solve(matrix, grad, lower=lower, adjoint=not adjoint)
     matrix_grad = _outer(rhs_grad, op.outputs[0], adjoint)
     matrix_grad = tf.matrix_band_part(matrix_grad, -1, 0) if lower else tf.matrix_band_part(matrix_grad, 0, -1)
-    return _reduced_batches(matrix, rhs, matrix_grad, rhs_grad)
+    is_known = matrix.shape.is_fully_defined() and rhs.shape.is_fully_defined()
+    return _reduced_batches(matrix, rhs, matrix_grad, rhs_grad, is_known)
 
 
 # --- factorisations ----------------------------------------------------------------------------------------------------------

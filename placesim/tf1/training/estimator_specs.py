@@ -1,0 +1,57 @@
+"""Purposes and results of a model function of `tf.estimator`; there are no estimators that call it."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+
+class ModeKeys:
+    """Purposes for which a model function builds its graph."""
+
+    TRAIN = "train"
+    EVAL = "eval"
+    PREDICT = "infer"
+
+
+class _Fields(NamedTuple):
+    mode: str
+    predictions: Any
+    loss: Any
+    train_op: Any
+    eval_metric_ops: dict[str, Any]
+    export_outputs: Any
+    training_chief_hooks: tuple[Any, ...]
+    training_hooks: tuple[Any, ...]
+    scaffold: Any
+    evaluation_hooks: tuple[Any, ...]
+    prediction_hooks: tuple[Any, ...]
+
+
+class EstimatorSpec(_Fields):
+    """The nodes of a model that its purpose needs."""
+
+    def __new__(
+        cls,
+        mode: str,
+        predictions: Any = None,
+        loss: Any = None,
+        train_op: Any = None,
+        eval_metric_ops: dict[str, Any] | None = None,
+        export_outputs: Any = None,
+        training_chief_hooks: Any = None,
+        training_hooks: Any = None,
+        scaffold: Any = None,
+        evaluation_hooks: Any = None,
+        prediction_hooks: Any = None,
+    ) -> EstimatorSpec:
+        """Raise ValueError if the purpose needs a node that is missing."""
+        needed = {"train": (("train_op", train_op), ("loss", loss)), "eval": (("loss", loss),)}
+        for name, value in needed.get(mode, (("predictions", predictions),)):
+            if value is None:
+                raise ValueError(f"Missing {name}.")
+        hooks = (training_chief_hooks, training_hooks, evaluation_hooks, prediction_hooks)
+        chief, training, evaluation, prediction = (tuple(one or ()) for one in hooks)
+        return super().__new__(
+            cls, mode, {} if predictions is None else predictions, loss, train_op, eval_metric_ops or {}, export_outputs,
+            chief, training, scaffold, evaluation, prediction,
+        )  # fmt: skip
