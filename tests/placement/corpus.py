@@ -15,7 +15,7 @@ Everything is compared exactly, but for what TensorFlow leaves to chance or the 
 - A node with more than 8 in-edges keeps them in a hash set of pointers.  Where a `NoOp` has so many, its cut control edges get
   the numbers that they get together in any order: all numbers of one `NoOp` are compared, and every other part of the rows.
 
-The walk that moves control flow (8.10) depends on addresses where a graph has more than five nodes without inputs. It is compared
+The walk that moves control flow (8.10) depends on addresses in a graph with more than five nodes without inputs. It is compared
 all the same: `placement-flow` of the corpus has nine graphs whose cut depends on it, of which four agree.
 """
 
