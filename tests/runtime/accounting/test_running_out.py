@@ -125,7 +125,7 @@ def test_an_op_with_two_inputs_names_the_line_for_their_shapes(op: str, one: lis
 
 def test_the_filter_s_gradient_of_an_empty_batch_takes_unrolled_images() -> None:
     """The shape and the line are TensorFlow 2.21's own."""
-    nodes = [
+    nodes: list[Node] = [
         {"op": "Fill", "name": "images", "inputs": [[0, 8, 8, 3], 1.0]},
         {"op": "Fill", "name": "back", "inputs": [[0, 8, 8, 4], 1.0]},
         {
