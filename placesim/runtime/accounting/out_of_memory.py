@@ -38,6 +38,8 @@ _RUNNING, _MAKING = 1858, 1834
 """Lines of op_kernel.cc that log that a kernel failed, or that it could not be created."""
 _CONSTANT_LINE = "constant_op.cc:83"
 """Source line that creates the kernel of a constant."""
+_BINARY_LINES = ("cwise_ops_common.h:111", "cwise_ops_common.h:124", "cwise_ops_common.h:138", "cwise_ops_common.cc:82")
+"""Source lines that allocate the output of two inputs: of equal shapes, the first or second scalar, or broadcast otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,16 +77,17 @@ def kernel_failure(
     usage: FailureUsage,
     options: ReportOptions,
     *,
+    inputs: Sequence[Dims] = (),
     is_temporary: bool = False,
 ) -> MemoryFailure:
     """Return the failure of a kernel that can't allocate an output or, if `is_temporary`, a temporary tensor.
 
-    `asked` is the tensor's shape and type.
+    `asked` is the tensor's shape and type; `inputs` are the shapes of the kernel's inputs.
     """
     dims, dtype = asked
     device = program.state.device.name
     text = _out_of_memory_text(dims, dtype, device, usage)
-    line = _source_line(instruction.node.op, is_temporary=is_temporary)
+    line = _source_line(instruction.node.op, inputs, is_temporary=is_temporary)
     return MemoryFailure(
         _exhausted(program, instruction, text, _addition(options, device, usage), usage),
         None if line is None else _failure_line(_RUNNING, line, ResourceExhaustedError, text),
@@ -151,12 +154,22 @@ def _out_of_memory_text(dims: Dims, dtype: DataType, device: str, usage: Failure
     return f"OOM when allocating tensor with shape{shape} and type {dtype.name} on {device} by allocator {usage.source.name}"
 
 
-def _source_line(op: str, *, is_temporary: bool) -> str | None:
+def _source_line(op: str, inputs: Sequence[Dims], *, is_temporary: bool) -> str | None:
     """Return the place `FILE:LINE` where an op's kernel allocates; recorded in one TensorFlow release, and used for all."""
     definition = load_registry().op(op)
     if definition is None:
         return None
-    return definition.temporary_source if is_temporary else definition.output_source
+    if is_temporary:
+        return definition.temporary_source
+    return _binary_line(*inputs) if definition.output_source in _BINARY_LINES else definition.output_source
+
+
+def _binary_line(one: Dims, two: Dims) -> str:
+    """Return the place where an elementwise op with two inputs allocates: it depends on which input is broadcast."""
+    equal, scalar_first, scalar_second, broadcast = _BINARY_LINES
+    if one == two:
+        return equal
+    return scalar_second if two == () else scalar_first if one == () else broadcast
 
 
 def _failure_line(line: int, place: str, kind: type[OpError], text: str) -> DumpLine:

@@ -211,7 +211,15 @@ class StepAccount:
         ledger = self._ledger
         usage = self._usage(lack, site)
         release_all(inputs)  # TensorFlow's list of allocations in use is made after that
-        failure = kernel_failure(site.program, site.instruction, asked, usage, ledger.report, is_temporary=is_temporary)
+        failure = kernel_failure(
+            site.program,
+            site.instruction,
+            asked,
+            usage,
+            ledger.report,
+            inputs=[memory.dims for memory in inputs],
+            is_temporary=is_temporary,
+        )
         return ledger.failed(failure)
 
     def _usage(self, lack: OutOfMemory, site: Site) -> FailureUsage:

@@ -290,14 +290,15 @@ class _Partitioner:
         Nodes outside loops move too, as in TensorFlow.
         """
         graph, devices = self.graph, self.devices
-        readers = _first_readers(graph)
-        for node_id in _depth_first(graph):
+        consumers = _consumers_by_edge(graph)
+        for node_id in _depth_first(graph, consumers):
             node = graph.nodes[node_id]
             if node.op in SWITCHES or node.op in EXITS:
                 # devices of earlier nodes may have changed, so the order of the search matters (8.10)
-                devices[node.id] = devices[node.input_nodes[0]]
-            elif node.op in _FOLLOWING_CONSUMER and node.id in readers:
-                devices[node.id] = devices[readers[node.id]]
+                devices[node_id] = devices[node.input_nodes[0]]
+            elif node.op in _FOLLOWING_CONSUMER:
+                reader = next((i for i in consumers[node_id] if node_id in graph.nodes[i].input_nodes), node_id)
+                devices[node_id] = devices[reader]
 
     def _add_control_loops(self) -> None:
         """Add a control loop on each device of a loop except the device of its condition; it repeats as often as the loop."""
@@ -401,21 +402,22 @@ def _input_text(name: str, slot: int, is_control: bool) -> str:
     return f"{name}:{slot}" if slot else name
 
 
-def _first_readers(graph: Graph) -> dict[int, int]:
-    """Return for each node the first node that reads its data, in the order of edges."""
-    found: dict[int, int] = {}
+def _consumers_by_edge(graph: Graph) -> list[list[int]]:
+    """Return `graph.consumers()`, sorted as TensorFlow added the edges: edges that close a loop last, but before fetches."""
+    consumers = graph.consumers()
     for node in graph.nodes:
-        for i in node.input_nodes:
-            found.setdefault(i, node.id)
-    return found
+        if node.op in NEXT_ITERATIONS:
+            consumers[node.id].sort(key=lambda i: 2 if graph.nodes[i].op == "_Retval" else i < node.id)
+    return consumers
 
 
-def _depth_first(graph: Graph) -> Iterable[int]:
+def _depth_first(graph: Graph, consumers: Sequence[Sequence[int]]) -> Iterable[int]:
     """Yield node ids in the order of TensorFlow's depth-first search.
 
-    The search begins at the last node without inputs, and visits the last consumer of a node first.
+    The search begins at the last node without inputs, and visits the last consumer of a node first. If a graph has more than
+    five nodes without inputs, or a node more than eight consumers, TensorFlow's order depends on the addresses of edges, and
+    differs between runs (8.10).
     """
-    consumers = graph.consumers()
     visited = bytearray(len(graph))
     stack = [node.id for node in graph.nodes if not node.input_nodes and not node.control_inputs]
     while stack:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -97,6 +98,46 @@ def test_tensors_are_freed_and_a_following_step_works() -> None:
     assert small.source.in_use == sum(buffer.allocated for buffer in small.source.live) == 2 * 256
     (value,) = small.run("minus")
     assert value.shape == (1024, 1024)
+
+
+@pytest.mark.parametrize(
+    ("op", "one", "two", "line"),
+    [
+        ("Sub", [2000, 1600], [2000, 1600], "cwise_ops_common.h:111"),
+        ("Sub", [], [2000, 1600], "cwise_ops_common.h:124"),
+        ("Mul", [2000, 1600], [], "cwise_ops_common.h:138"),
+        ("AddV2", [2000, 1600], [1600], "cwise_ops_common.cc:82"),
+        ("AddV2", [3000, 1], [1, 3000], "cwise_ops_common.cc:82"),
+        ("Less", [6000, 1], [1, 6000], "cwise_ops_common.cc:82"),
+    ],
+)
+def test_an_op_with_two_inputs_names_the_line_for_their_shapes(op: str, one: list[int], two: list[int], line: str) -> None:
+    """The lines are TensorFlow 2.21's own. Both inputs fit, and are kept, so that the output does not."""
+    # the smaller first: the allocator would not split what the larger leaves
+    fills: list[Node] = [{"op": "Fill", "name": name, "inputs": [dims, 1.0]} for name, dims in (("one", one), ("two", two))]
+    fills.sort(key=lambda node: prod(node["inputs"][0]))
+    small = SmallSession(
+        [*fills, {"op": op, "name": "both", "inputs": ["one", "two"]}], (1 << 20) + 4 * (prod(one) + prod(two))
+    )
+    assert small.fails("one", "two", "both").node == "both"
+    assert any(f"OP_REQUIRES failed at {line} : " in text.text for text in small.log)
+
+
+def test_the_filter_s_gradient_of_an_empty_batch_takes_unrolled_images() -> None:
+    """The shape and the line are TensorFlow 2.21's own."""
+    nodes: list[Node] = [
+        {"op": "Fill", "name": "images", "inputs": [[0, 8, 8, 3], 1.0]},
+        {"op": "Fill", "name": "back", "inputs": [[0, 8, 8, 4], 1.0]},
+        {
+            "op": "Conv2DBackpropFilter",
+            "name": "gradient",
+            "inputs": ["images", [3, 3, 3, 4], "back"],
+            "attrs": {"strides": [1, 1, 1, 1], "padding": "SAME"},
+        },
+    ]
+    small = SmallSession(nodes)
+    assert "shape[3760,64,27] and type float" in small.fails("gradient").message
+    assert any("OP_REQUIRES failed at conv_grad_filter_ops.cc:380 : " in line.text for line in small.log)
 
 
 def test_variables_keep_what_they_have() -> None:

@@ -54,7 +54,7 @@ def compute_einsum(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
     operands = [
         _reduce_operand(t.astype(wide, copy=False), labels, output, named) for t, labels in zip(inputs, named, strict=True)
     ]
-    tensor, labels = operands[0] if len(operands) == 1 else _contract(operands[0], operands[1], output)
+    tensor, labels = operands[0] if len(operands) == 1 else _contract(operands[0], operands[1], output, named)
     return (_inflate(tensor, labels, output).astype(attrs["T"].numpy, order="C", copy=False),)
 
 
@@ -115,8 +115,10 @@ def _reduce_operand(tensor: Tensor, labels: Labels, output: Labels, named: list[
     return tensor, tuple(label for label in labels if label in shared)
 
 
-def _contract(one: tuple[Tensor, Labels], two: tuple[Tensor, Labels], output: Labels) -> tuple[Tensor, Labels]:
-    """The product of two tensors, summed over the labels that both have and the output lacks."""
+def _contract(
+    one: tuple[Tensor, Labels], two: tuple[Tensor, Labels], output: Labels, named: Sequence[Labels]
+) -> tuple[Tensor, Labels]:
+    """The product of two tensors, summed over the labels that both have and the output lacks; `named` labels the inputs."""
     (a, a_labels), (b, b_labels) = one, two
     kept = tuple(dict.fromkeys(output))
     # labels of both tensors are batch axes if the output has them, else they are summed
@@ -133,7 +135,9 @@ def _contract(one: tuple[Tensor, Labels], two: tuple[Tensor, Labels], output: La
             *(n for n in batch if n.startswith(ELLIPSIS)),
             *(n for n in a_labels if n in batch and not n.startswith(ELLIPSIS)),
         )
-        shapes = " vs. ".join(_operand_text(*operand, along, inner) for operand in (one, two))
+        shapes = " vs. ".join(
+            _operand_text(*operand, along, inner, axes) for operand, axes in zip((one, two), named, strict=True)
+        )
         raise InvalidArgumentError(f"Invalid broadcasting dimensions: {shapes}")
     shape = common + left_free + right_free
     if not left.size or not right.size:  # in TensorFlow a size of 0 fits any other size
@@ -141,18 +145,18 @@ def _contract(one: tuple[Tensor, Labels], two: tuple[Tensor, Labels], output: La
     return product(left, right).reshape(shape), batch + rows + columns
 
 
-def _operand_text(tensor: Tensor, labels: Labels, batch: Labels, inner: Labels) -> str:
+def _operand_text(tensor: Tensor, labels: Labels, batch: Labels, inner: Labels, named: Labels) -> str:
     """The shape of an operand of TensorFlow's batched matrix product, as text.
 
-    If the axes are already ordered as batch, summed, free they stay so; else free axes come before the summed axes.
+    If the input's axes, labelled `named`, are already ordered as batch, summed, free and reduced, they stay so; else free axes
+    come before the summed axes.
     """
     size = dict(zip(labels, tensor.shape, strict=True))
     free = [name for name in labels if name not in batch and name not in inner]
     along = [name for name in batch if name in labels]
     pair = (prod(size[name] for name in free), prod(size[name] for name in inner))
-    is_ordered = list(labels) == sorted(
-        labels, key=lambda name: (not name.startswith(ELLIPSIS), name not in batch, name in free)
-    )
+    kinds = [(name not in labels, not name.startswith(ELLIPSIS), name not in batch, name in free) for name in named]
+    is_ordered = kinds == sorted(kinds)
     return format_dims((*(size[name] for name in along), *(reversed(pair) if is_ordered else pair)))
 
 

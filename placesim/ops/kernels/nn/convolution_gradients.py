@@ -233,12 +233,12 @@ _MOST_OVERHEAD = 25
 def filter_gradient_memory(memory: KernelMemory) -> None:
     """The output, and unrolled images for one matrix product.
 
-    The number of images does not depend on the batch, so even a small gradient takes 20 MB.
+    The number of images does not depend on the batch, so even the gradient of an empty batch takes 20 MB.
     """
     memory.allocate(0)
     gradient, filters = memory.inputs[2], memory.outputs[0]
-    if memory.inputs[0].elements and filters.elements and gradient.elements:
-        products = _Products(gradient, filters)
+    products = _Products(gradient, filters)
+    if products.unrolled and filters.elements:
         products.take(memory, products.at_once(_IMAGES_BYTES))
 
 

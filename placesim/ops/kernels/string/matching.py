@@ -2,7 +2,7 @@
 
 RE2 itself matches, as in TensorFlow: in linear time, with its own errors, and on bytes that need not be UTF-8. Its Python
 package replaces as Python does. So RE2's `Replace` and `GlobalReplace`, which differ in empty matches and invalid rewrites, are
-written here.
+written here. TensorFlow's RE2 is older than the package's, and has no groups that begin with `(?<`.
 """
 
 from __future__ import annotations
@@ -30,6 +30,8 @@ OPTIONS = re2.Options()
 OPTIONS.log_errors = False
 ESCAPE = re.compile(rb"\\(.?)", re.DOTALL)
 """A backslash in a rewrite, and the character after it."""
+NEW_GROUP = re.compile(rb"\\Q.*?(?:\\E|\Z)|\\.|\[\^?\]?(?:\\.|\[:[^]]*:\]|[^]\\])*\]|\(\?=.*|(\(\?<)", re.DOTALL)
+"""In a pattern: quoted text, an escape, a class of characters, or all from `(?=`, which RE2 refuses; else `(?<`, as group 1."""
 CHARACTER = re.compile(
     rb"[\x00-\x7f]|[\xc2-\xdf][\x80-\xbf]|\xe0[\xa0-\xbf][\x80-\xbf]|[\xe1-\xef][\x80-\xbf]{2}"
     rb"|\xf0[\x90-\xbf][\x80-\xbf]{2}|[\xf1-\xf3][\x80-\xbf]{3}|\xf4[\x80-\x8f][\x80-\xbf]{2}|[\x80-\xff]",
@@ -40,10 +42,13 @@ CHARACTER = re.compile(
 
 def compile_pattern(text: bytes) -> Pattern:
     """Compile a pattern. Raises InvalidArgumentError with RE2's reason."""
+    known = NEW_GROUP.sub(lambda token: b"(?=" if token[1] else token[0], text)
     try:
-        return re2.compile(text, OPTIONS)
+        return re2.compile(known, OPTIONS)
     except re2.error as error:
         (reason,) = error.args
+        if known != text:
+            reason = reason.replace(b"(?=", b"(?<")
         shown = (part.decode(errors="replace") for part in (text, reason))
         raise InvalidArgumentError("Invalid pattern: {}, error: {}".format(*shown)) from None
 
