@@ -62,7 +62,7 @@ def test_what_a_node_takes_here_and_elsewhere(shell: Shell) -> None:
     assert re.fullmatch(r"  cost            [\d.]+ us \([\d.]+ us to [\d.]+ m?us?\) on GPU:0 in step 0, bound by compute", here)
     operations, moved = 2 * 4096 * 1024 * 1024, 4 * (2 * 4096 * 1024 + 1024 * 1024)
     assert re.search(
-        rf"product on Tesla V100-SXM2-16GB: .* us for {operations:,} operations, .* for {moved:,} bytes",
+        rf"product kernel on Tesla V100-SXM2-16GB: .* us for {operations:,} operations, .* for {moved:,} bytes",
         work,
     )
     assert inputs.strip().endswith(f": x ({4096 * 1024 * 4:,} bytes from CPU:0)")

@@ -363,7 +363,7 @@ def encode_jpeg(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 def encode_jpeg_of_quality(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """(`[rows, columns, 1 or 3]` of 8 bits, a scalar quality) -> a JPEG file, a scalar.
 
-    Raises the errors of `encode_jpeg`.
+    Raises InvalidArgumentError and InternalError like `encode_jpeg`.
     """
     image = _check_image(inputs[0], "")
     if inputs[1].ndim:

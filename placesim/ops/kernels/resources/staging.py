@@ -243,7 +243,7 @@ def take_any_from_map(inputs: Sequence[Any], attrs: Attrs, context: KernelContex
     """Indices `[n]` -> a key, and n components of its tuple, which are removed.
 
     The key is the smallest key of an ordered map, else the key that was first complete. Raises KernelWait if there is no
-    complete tuple, and the errors of `take_from_map`.
+    complete tuple, and InvalidArgumentError like `take_from_map`.
     """
     staging, indices = _staging_map(kind, attrs, context), _indices(inputs[0])
     if not staging.complete:
