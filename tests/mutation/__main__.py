@@ -32,6 +32,8 @@ ROOT = Path(__file__).parent.parent.parent
 FOLDERS = [f"placesim/{name}" for name in ("placement", "runtime", "prediction", "planning")]
 KERNELS = "placesim/ops/kernels"
 FIRST_TESTS = 40
+TEST_SECONDS = 30
+"""A test is interrupted when it takes this longer than five times its recorded seconds."""
 HARNESS_FAILED = 99
 BYTES = 8 << 30
 """What a process may take: a mutant may never end, and take ever more."""
@@ -131,11 +133,21 @@ def _has_tests(path: Path) -> bool:
     return any(path.rglob("test_*.py")) if path.is_dir() else path.match("test_*.py")
 
 
-class Failure:
-    """A pytest plugin that writes the test that fails."""
+class Watch:
+    """A pytest plugin that writes the test that fails, and interrupts one that takes too long."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, seconds: dict[str, float]) -> None:
         self._path = path
+        self._seconds = seconds
+        signal.signal(signal.SIGALRM, signal.default_int_handler)
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
+        signal.alarm(TEST_SECONDS + int(5 * self._seconds.get(item.nodeid, 0)))
+        try:
+            return (yield)
+        finally:
+            signal.alarm(0)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.failed:
@@ -220,9 +232,9 @@ class Tree:
             os.killpg(process, signal.SIGKILL)
         if status is None:
             _, status = os.waitpid(process, 0)
-        if not in_time:
-            return None, ""
         code = os.waitstatus_to_exitcode(status)
+        if not in_time or code == pytest.ExitCode.INTERRUPTED:
+            return None, ""
         if code == HARNESS_FAILED:
             raise RuntimeError(f"pytest could not be started: see {self._path / 'log'}")
         return code, failed.read_text() if failed.exists() else ""
@@ -238,7 +250,11 @@ class Tree:
         log = os.open("log", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         os.dup2(log, 1)
         os.dup2(log, 2)
-        return int(pytest.main(["-x", "-n", "0", "-p", "no:cacheprovider", "--tb=short", *tests], plugins=[Failure(failed)]))
+        return int(
+            pytest.main(
+                ["-x", "-n", "0", "-p", "no:cacheprovider", "--tb=short", *tests], plugins=[Watch(failed, self._reach.seconds)]
+            )
+        )
 
 
 def choose(folders: list[str], count: int, seed: int) -> list[Mutant]:
