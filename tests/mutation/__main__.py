@@ -186,10 +186,13 @@ class Tree:
             self._write(mutant.path, mutant.apply(source))
             outcome, caught = self._run_batches(tests)
             self._write(mutant.path, source)
-            if outcome != "caught" or caught in self._sound or self._run([caught or tests[0]])[0] == 0:
-                self._sound.add(caught)
+            if outcome != "caught" or caught in self._sound:
                 return Result(mutant, outcome, caught)
-            self._broken.add(caught or tests[0])  # it fails without the mutant, too
+            code, broken = self._run([caught] if caught else tests[:FIRST_TESTS])
+            if code == 0:
+                self._sound |= {caught} - {""}
+                return Result(mutant, outcome, caught)
+            self._broken.add(broken or caught or tests[0])  # it fails without the mutant, too
 
     def _write(self, path: str, source: str) -> None:
         """The file gets a new time, so that no compiled file passes for another's."""
