@@ -29,7 +29,7 @@ def flags_of(case: dict[str, Any]) -> list[str]:
     return flags + (["--checkpoint", str(FILES / case["checkpoint"])] if "checkpoint" in case else [])
 
 
-@pytest.mark.parametrize("case", EXPECTED, ids=path_of)
+@pytest.mark.parametrize("case", EXPECTED, ids=lambda case: case["path"])
 def test_a_file_is_placed_and_its_annotations_counted(case: dict[str, Any], shell: Shell) -> None:
     ended = shell("place", path_of(case), *flags_of(case), "--format", "json")
     document = json.loads(ended.output)
@@ -38,7 +38,7 @@ def test_a_file_is_placed_and_its_annotations_counted(case: dict[str, Any], shel
     assert len(document["placements"]) >= case["nodes"]
 
 
-@pytest.mark.parametrize("case", EXPECTED, ids=path_of)
+@pytest.mark.parametrize("case", EXPECTED, ids=lambda case: case["path"])
 def test_a_file_runs_to_the_recorded_outputs(case: dict[str, Any], shell: Shell) -> None:
     feeds = [f"--feed={name}={json.dumps(value)}" for name, value in case["feed"].items()]
     fetches = [] if "signature" in case else [f"--fetch={name}" for name in case["outputs"]]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import difflib
 import json
 import multiprocessing
 import os
@@ -16,22 +17,23 @@ import sys
 import tempfile
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-import coverage
 import hypothesis  # noqa: F401  pytest and the packages are imported once, for all mutants
-import numpy as np  # noqa: F401
+import numpy as np
 import pytest
 
 from tests.mutation.mutants import Mutant, find_mutants
-from tests.mutation.reach import DIRECTORY, SETTINGS, TEST
+from tests.mutation.reach import RECORDING, STATEMENTS, TREE, probe_modules
 
 ROOT = Path(__file__).parent.parent.parent
 FOLDERS = [f"placesim/{name}" for name in ("placement", "runtime", "prediction", "planning")]
 KERNELS = "placesim/ops/kernels"
 FIRST_TESTS = 40
+TEST_SECONDS = 30
+"""A test is interrupted when it takes this longer than five times its recorded seconds."""
 HARNESS_FAILED = 99
 BYTES = 8 << 30
 """What a process may take: a mutant may never end, and take ever more."""
@@ -46,31 +48,51 @@ class Result(NamedTuple):
 
 
 class Reach:
-    """Which tests reach a line, from recordings."""
+    """Which tests reach a statement, from recordings."""
 
     def __init__(self, directory: Path) -> None:
-        self.seconds: dict[str, float] = json.loads((directory / "seconds.json").read_text())
-        self._data = coverage.CoverageData(str(directory / ".coverage"))
-        self._data.read()
+        self.seconds: dict[str, float] = {}
+        self._tree = directory / TREE
+        self._numbers = {tuple(place): number for number, place in enumerate(json.loads((directory / STATEMENTS).read_text()))}
+        self._rows: dict[str, np.ndarray] = {}
+        for path in sorted(directory.glob("*.npz"), key=lambda path: path.stat().st_mtime):
+            with np.load(path) as data:
+                tests = data["tests"].tolist()
+                self.seconds.update(zip(tests, data["seconds"].tolist(), strict=True))
+                self._rows.update(zip(tests, data["rows"], strict=True))
 
     def tests(self, mutant: Mutant) -> list[str]:
         """The tests that reach the mutant's statement, or, where it may run at import, its module; the first of each file, then
         the fastest, come first.
 
-        The tests of the mutant's own room follow: a process that is shared or killed does not tell which lines it reached.
+        A statement that is newer than the recordings is tested by the tests of its own room.
         """
-        path = next((path for path in self._data.measured_files() if path.endswith(f"/{mutant.path}")), "")
-        contexts = self._data.contexts_by_lineno(path) if path else {}
-        reached = {test for line in range(mutant.first, mutant.last + 1) for test in contexts.get(line, [])}
+        line = self._recorded_line(mutant.path, mutant.first)
         if mutant.is_early:
-            reached = {test for tests in contexts.values() for test in tests}
-        own = f"tests/{Path(mutant.path).parent.relative_to('placesim').as_posix()}/"
-        return [*self._rank(reached), *self._rank({test for test in self.seconds if test.startswith(own)} - reached)]
+            numbers = [number for (path, _), number in self._numbers.items() if path == mutant.path]
+        elif (mutant.path, line) in self._numbers:
+            numbers = [self._numbers[mutant.path, line]]
+        else:
+            own = f"tests/{Path(mutant.path).parent.relative_to('placesim').as_posix()}/"
+            return self._rank(test for test in self.seconds if test.startswith(own))
+        return self._rank(
+            test for test, row in self._rows.items() if any(row[number >> 3] << (number & 7) & 128 for number in numbers)
+        )
 
-    def _rank(self, tests: set[str]) -> list[str]:
+    def _recorded_line(self, path: str, line: int) -> int:
+        """The line's number when it was recorded; 0 where it is new."""
+        recorded = self._tree / path
+        if recorded.exists():
+            texts = recorded.read_text().splitlines(), (ROOT / path).read_text().splitlines()
+            for old, new, size in difflib.SequenceMatcher(None, *texts, autojunk=False).get_matching_blocks():
+                if new < line <= new + size:
+                    return old + line - new
+        return 0
+
+    def _rank(self, tests: Iterable[str]) -> list[str]:
         by_file: defaultdict[str, int] = defaultdict(int)
         ranked = []
-        for test in sorted(tests & self.seconds.keys(), key=lambda test: (self.seconds[test], test)):
+        for test in sorted(tests, key=lambda test: (self.seconds[test], test)):
             file = test.partition("::")[0]
             ranked.append((by_file[file] // 4, self.seconds[test], test))
             by_file[file] += 1
@@ -88,25 +110,44 @@ def copy_tree(target: Path) -> None:
             shutil.copy2(ROOT / name, target / name)
 
 
-def record(directory: Path, folders: list[str], tests: list[str], jobs: int) -> None:
-    """Run the tests once, and keep which lines each reaches."""
-    directory.mkdir(parents=True, exist_ok=True)
-    include = "".join(f"\n    {ROOT}/{folder}/*" for folder in folders)
-    settings = directory / "settings"
-    settings.write_text(SETTINGS.format(include=include, directory=directory))
-    environment = {
-        **os.environ, DIRECTORY: str(directory), TEST: "", "COVERAGE_PROCESS_START": str(settings), "PYTHONPATH": str(ROOT)
-    }  # fmt: skip
-    command = [sys.executable, "-m", "pytest", "-p", "tests.mutation.reach", "-n", str(jobs), *tests]
-    subprocess.run(command, cwd=ROOT, env=environment, check=False)
-    subprocess.run([sys.executable, "-m", "coverage", "combine", "--quiet", f"--rcfile={settings}"], cwd=ROOT, check=True)
+def record(directory: Path, folders: list[str], tests: list[str]) -> None:
+    """Run the tests, a process for each path of `tests`, and keep which statements each test reaches.
+
+    Without `tests` all are recorded, but for what is recorded already.
+    """
+    tree = directory / TREE
+    if not tree.exists():
+        copy_tree(tree)
+        probe_modules(directory, folders)
+    every = [path.relative_to(ROOT).as_posix() for path in sorted((ROOT / "tests").iterdir()) if _has_tests(path)]
+    for path in tests or every:
+        recording = directory / f"{path.replace('/', '-')}.npz"
+        if tests or not recording.exists():
+            shutil.copytree(ROOT / "tests", tree / "tests", dirs_exist_ok=True)  # tests may be newer than the copy
+            environment = {**os.environ, RECORDING: str(recording), "PYTHONPATH": str(tree)}
+            command = [sys.executable, "-m", "pytest", "-p", "tests.mutation.reach", "-n", "0", "-p", "no:cacheprovider", path]
+            subprocess.run(command, cwd=tree, env=environment, check=False)
 
 
-class Failure:
-    """A pytest plugin that writes the test that fails."""
+def _has_tests(path: Path) -> bool:
+    return any(path.rglob("test_*.py")) if path.is_dir() else path.match("test_*.py")
 
-    def __init__(self, path: Path) -> None:
+
+class Watch:
+    """A pytest plugin that writes the test that fails, and interrupts one that takes too long."""
+
+    def __init__(self, path: Path, seconds: dict[str, float]) -> None:
         self._path = path
+        self._seconds = seconds
+        signal.signal(signal.SIGALRM, signal.default_int_handler)
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
+        signal.alarm(TEST_SECONDS + int(5 * self._seconds.get(item.nodeid, 0)))
+        try:
+            return (yield)
+        finally:
+            signal.alarm(0)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.failed:
@@ -126,8 +167,8 @@ def wait(process: int, limit: float) -> int | None:
 class Tree:
     """A copy of the checkout, in which one mutant at a time is tested, by a process that is forked from this one."""
 
-    def __init__(self, reach: Reach, seconds: float) -> None:
-        self._path = Path(tempfile.mkdtemp(prefix="mutation-", dir=os.environ[DIRECTORY]))
+    def __init__(self, reach: Reach, seconds: float, scratch: Path) -> None:
+        self._path = Path(tempfile.mkdtemp(prefix="mutation-", dir=scratch))
         self._reach = reach
         self._seconds = seconds
         self._stamp = 1_000_000_000
@@ -145,10 +186,13 @@ class Tree:
             self._write(mutant.path, mutant.apply(source))
             outcome, caught = self._run_batches(tests)
             self._write(mutant.path, source)
-            if outcome != "caught" or caught in self._sound or self._run([caught or tests[0]])[0] == 0:
-                self._sound.add(caught)
+            if outcome != "caught" or caught in self._sound:
                 return Result(mutant, outcome, caught)
-            self._broken.add(caught or tests[0])  # it fails without the mutant, too
+            code, broken = self._run([caught] if caught else tests[:FIRST_TESTS])
+            if code == 0:
+                self._sound |= {caught} - {""}
+                return Result(mutant, outcome, caught)
+            self._broken.add(broken or caught or tests[0])  # it fails without the mutant, too
 
     def _write(self, path: str, source: str) -> None:
         """The file gets a new time, so that no compiled file passes for another's."""
@@ -191,9 +235,9 @@ class Tree:
             os.killpg(process, signal.SIGKILL)
         if status is None:
             _, status = os.waitpid(process, 0)
-        if not in_time:
-            return None, ""
         code = os.waitstatus_to_exitcode(status)
+        if not in_time or code == pytest.ExitCode.INTERRUPTED:
+            return None, ""
         if code == HARNESS_FAILED:
             raise RuntimeError(f"pytest could not be started: see {self._path / 'log'}")
         return code, failed.read_text() if failed.exists() else ""
@@ -209,7 +253,11 @@ class Tree:
         log = os.open("log", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         os.dup2(log, 1)
         os.dup2(log, 2)
-        return int(pytest.main(["-x", "-n", "0", "-p", "no:cacheprovider", "--tb=short", *tests], plugins=[Failure(failed)]))
+        return int(
+            pytest.main(
+                ["-x", "-n", "0", "-p", "no:cacheprovider", "--tb=short", *tests], plugins=[Watch(failed, self._reach.seconds)]
+            )
+        )
 
 
 def choose(folders: list[str], count: int, seed: int) -> list[Mutant]:
@@ -268,8 +316,8 @@ def shares(results: list[Result]) -> Iterator[str]:
 _TREE: list[Tree] = []
 
 
-def _open_tree(reach: Path, seconds: float) -> None:
-    _TREE.append(Tree(Reach(reach), seconds))
+def _open_tree(reach: Path, seconds: float, scratch: Path) -> None:
+    _TREE.append(Tree(Reach(reach), seconds, scratch))
 
 
 def _judge(mutant: Mutant) -> Result:
@@ -284,7 +332,9 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--seconds", type=float, default=120, help="the time of a mutant's tests, after the first few")
-    parser.add_argument("--tests", nargs="*", default=[], help="the tests to record; all without")
+    parser.add_argument(
+        "--tests", nargs="*", default=[], help="paths of tests to record anew; all that are not recorded without"
+    )
     parser.add_argument(
         "--reach", type=Path, help="a directory that keeps which test reaches what, and is read where it is there"
     )
@@ -297,13 +347,12 @@ def main() -> None:
     if given.list:
         print("\n".join(mutant.diff((ROOT / mutant.path).read_text()) for mutant in mutants))
         return
-    with tempfile.TemporaryDirectory(prefix="mutation-") as scratch:
-        reach = (given.reach or Path(scratch, "reach")).resolve()
-        if not (reach / "seconds.json").exists():
-            record(reach, folders, given.tests, given.jobs)
-        os.environ[DIRECTORY] = scratch
+    with tempfile.TemporaryDirectory(prefix="mutation-") as name:
+        scratch = Path(name)
+        reach = (given.reach or scratch / "reach").resolve()
+        record(reach, folders, given.tests)
         results = []
-        with multiprocessing.get_context("fork").Pool(given.jobs, _open_tree, (reach, given.seconds)) as pool:
+        with multiprocessing.get_context("fork").Pool(given.jobs, _open_tree, (reach, given.seconds, scratch)) as pool:
             for result in pool.imap_unordered(_judge, mutants):
                 print(told(result), flush=True)
                 results.append(result)

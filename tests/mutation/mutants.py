@@ -18,6 +18,8 @@ GAPS = {
 CALLS = {"min": "max", "max": "min", "any": "all", "all": "any", "sorted": "list"}
 SKIPPED = ("annotation", "returns", "decorator_list")
 """The fields of a node that hold types and decorators."""
+LARGE = 100
+"""From here on a module's constant is doubled and halved: its last unit is a part in a hundred of a limit or a measure."""
 
 
 class Mutant(NamedTuple):
@@ -102,6 +104,8 @@ def _is_left_alone(node: ast.AST) -> bool:
             return True
         case ast.Expr(value=ast.Constant()) | ast.Assert() | ast.JoinedStr() | ast.Import() | ast.ImportFrom():
             return True
+        case ast.Subscript(value=ast.Name(id="Literal")):
+            return True
         case ast.Assign(targets=[ast.Name(id="__slots__" | "__all__")]) | ast.If(test=ast.Name(id="TYPE_CHECKING")):
             return True
         case ast.Call(func=ast.Attribute(value=ast.Name(id="logging" | "warnings"))):
@@ -119,7 +123,7 @@ def _changes(place: _Place, lines: list[bytes]) -> Iterator[tuple[int, int, str,
         gap = lines[right.lineno - 1][left.end_col_offset : right.col_offset] if left.end_lineno == right.lineno else b""
         if old and old.encode() in gap:
             yield right.lineno, (left.end_col_offset or 0) + gap.index(old.encode()), old, new
-    for part, new in _replacements(node, place.in_function):
+    for part, new in _replacements(place):
         if part.lineno == part.end_lineno:
             old = lines[part.lineno - 1][part.col_offset : part.end_col_offset].decode()
             yield part.lineno, part.col_offset, old, new.format(old)
@@ -128,7 +132,7 @@ def _changes(place: _Place, lines: list[bytes]) -> Iterator[tuple[int, int, str,
 def _operators(node: ast.AST) -> Iterator[tuple[ast.expr, type[ast.AST], ast.expr]]:
     """The operators of an expression, each with its left and its right side."""
     match node:
-        case ast.Compare(left=left, ops=ops, comparators=others):
+        case ast.Compare(left=left, ops=ops, comparators=others) if not _is_drawn(left):
             yield from zip([left, *others], map(type, ops), others, strict=False)
         case ast.BinOp(left=left, op=op, right=right) | ast.AugAssign(target=left, op=op, value=right):
             yield left, type(op), right
@@ -136,11 +140,27 @@ def _operators(node: ast.AST) -> Iterator[tuple[ast.expr, type[ast.AST], ast.exp
             yield from ((left, type(op), right) for left, right in pairwise(values))
 
 
-def _replacements(node: ast.AST, in_function: bool) -> Iterator[tuple[ast.expr | ast.stmt, str]]:
+def _names_constant(statement: ast.stmt) -> bool:
+    match statement:
+        case ast.Assign(targets=[ast.Name(id=name)]) | ast.AnnAssign(target=ast.Name(id=name)):
+            return name.isupper()
+    return False
+
+
+def _is_drawn(node: ast.expr) -> bool:
+    """Whether it is a random fraction, which no other number equals: `<` and `<=` are the same to it."""
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "random"
+
+
+def _replacements(place: _Place) -> Iterator[tuple[ast.expr | ast.stmt, str]]:
     """Parts of a node, each with the text that stands in its place; `{}` there is the part itself."""
+    node, in_function = place.node, place.in_function
     match node:
         case ast.Constant(value=bool(value)):
             yield node, str(not value)
+        case ast.Constant(value=int(value)) if value >= LARGE and _names_constant(place.statement):
+            yield node, str(value * 2)
+            yield node, str(value // 2)
         case ast.Constant(value=int(value)):
             yield node, str(value + 1)
             yield node, str(value - 1) if value else "(-1)"

@@ -29,6 +29,11 @@ LINES = [
     ("if TYPE_CHECKING: a = 3", set()),
     ("a = f'{b < c}'", set()),
     ("A: TypeAlias = 'B | C'", set()),
+    ("A = Literal['B', 'C']", set()),
+    ("a = b.random() < c", set()),
+    ("A = 99", {"A = 100", "A = 98"}),
+    ("A = 100", {"A = 200", "A = 50"}),
+    ("a = 100", {"a = 101", "a = 99"}),
     ("a = zip(b, c, strict=True)", set()),
     ("a = zip(b, c, strict=False)", {"a = zip(b, c, strict=True)"}),
 ]

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from placesim.core.dtypes import INT64, VARIANT
+from placesim.core.dtypes import FLOAT, INT64, RESOURCE, VARIANT
 from placesim.graph.graph import Graph, NodeDef
 from placesim.machine.device_names import ANY, DeviceName, MergeConflict, parse_runtime_name
+from placesim.machine.inventory import DeviceSet, TaskInventory, build_devices
 from placesim.ops.attributes import Shape
 from placesim.ops.registry import load_registry
 from placesim.placement.candidate_devices import CandidateSearch
@@ -25,6 +26,7 @@ from placesim.placement.constraints import (
     tie_constraints,
 )
 from placesim.placement.edge_constraints import tying_slots
+from placesim.placement.placer import place_graph
 from placesim.placement.xla_types import without_xla_types
 from tests.placement.toy import CPU, GPU, XLA, fixture_devices, full_name, toy_graph
 
@@ -154,6 +156,23 @@ def test_of_datasets_the_variants_tie_too() -> None:
     toys, _ = toy_graph("in:TestInput v:TestVariable a:TestAssign(v,in:0) h:TestHandleVariable two:TestTwoHandlesIn(h,h)")
     assert tying_slots(toys.node("a").signature) == ((0, False),)
     assert tying_slots(toys.node("two").signature) == ((0, False), (1, False))
+
+
+def test_the_edge_that_closes_a_loop_ties_too() -> None:
+    graph = Graph(load_registry())
+    handle: dict[str, Any] = {"dtype": FLOAT, "shape": Shape(()), "container": "", "shared_name": ""}
+    graph.extend(
+        [
+            NodeDef("v", "VarHandleOp", (), "/cpu:0", handle),
+            NodeDef("w", "VarHandleOp", (), "/gpu:0", handle),
+            NodeDef("enter", "Enter", ("v",), "", {"T": RESOURCE, "frame_name": "loop"}),
+            NodeDef("other", "Enter", ("w",), "", {"T": RESOURCE, "frame_name": "loop"}),
+            NodeDef("merge", "Merge", ("enter", "next"), "", {"T": RESOURCE, "N": 2}),
+            NodeDef("next", "NextIteration", ("other",), "", {"T": RESOURCE}),
+        ]
+    )
+    placement = place_graph(graph, DeviceSet(build_devices([TaskInventory(gpu=1)])), True)
+    assert "The edge src node is name='next' (op='NextIteration'), and the dst node is name='merge'" in str(placement.error)
 
 
 @pytest.mark.parametrize(

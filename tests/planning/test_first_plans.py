@@ -355,6 +355,13 @@ def test_ranks_are_drawn_until_the_schedule_can_not_be_shorter() -> None:
     assert list(anneal_ranks(problem, Search(1, evaluations=9, start=Plan(10.0, (0,) * 6), target=10.0))) == []
 
 
+def test_a_search_without_a_choice_yields_the_one_plan_or_none() -> None:
+    alone = problem_of(Objective.PEAK, [task(1.5)], devices=(ProblemDevice("x", 0, 2.0),))
+    assert [plan.devices for plan in anneal_peaks(alone, Search(1, evaluations=9))] == [(0,)]
+    assert list(anneal_peaks(alone, Search(1, evaluations=9, start=Plan(0.0, (0,))))) == []
+    assert list(anneal_peaks(problem_of(Objective.PEAK, [task(1.0, 10.0)]), Search(1, evaluations=9))) == []
+
+
 # --- budgets
 
 

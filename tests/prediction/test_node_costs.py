@@ -53,7 +53,7 @@ def on(costs: NodeCosts, name: str, device: str) -> DeviceCost:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("source", [TOWERS, ROOT / "graphs" / "alexnet.yaml", MOVING], ids=str)
+@pytest.mark.parametrize("source", [TOWERS, ROOT / "graphs" / "alexnet.yaml", MOVING], ids=["towers", "alexnet", "moving"])
 def test_a_node_takes_what_it_takes_in_the_simulated_step(source: Any) -> None:
     costs, study = found(source)
     compared = 0

@@ -242,15 +242,12 @@ class _Choice:
         return _Use(entry, (), copies, depth, frozenset(device for copy in copies for use in copy for device in use.wanted))
 
     def _made(self, entry: NodeEntry) -> tuple[Node, ...]:
-        """Return the nodes of an entry. Nodes of literals and variables that it reads come first, with its location or none."""
+        """Return the nodes of an entry: those of literals and variables that it reads come first."""
         start = end = self._next
-        while end < len(self._nodes) and self._nodes[end].location in (0, entry.position):
-            node = self._nodes[end]
+        while end < len(self._nodes) and self._nodes[end].location == entry.position:
             end += 1
-            if entry.op is not None and node.location and node.op == entry.op:
+            if self._nodes[end - 1].op == entry.op:
                 break
-        while end > start and not self._nodes[end - 1].location:
-            end -= 1
         if end == start:
             raise UneditableText
         self._next = end

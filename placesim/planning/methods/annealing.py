@@ -201,7 +201,7 @@ def _stage_order(problem: PlanningProblem, loads: Loads, after: Sequence[Sequenc
     stage, place = [0] * len(problem.devices), 0
     while edges:
         reached = set().union(*edges.values())
-        first = min((device for device in edges if device not in reached), default=min(edges))
+        first = min(edges, key=reached.__contains__)
         stage[first] = place
         place += 1
         del edges[first]

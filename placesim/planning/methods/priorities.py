@@ -41,7 +41,7 @@ def rank_by_tails(problem: PlanningProblem, search: Search) -> Iterator[Plan]:
 
 def _noisy(ranks: list[float], noise: float, search: Search) -> list[int]:
     """Return the tasks by rank, with noise added to the ranks."""
-    drawn = [rank + search.random.gauss(0, noise) for rank in ranks] if noise else ranks
+    drawn = [rank + noise * search.random.gauss() for rank in ranks] if noise else ranks
     return sorted(range(len(ranks)), key=drawn.__getitem__)
 
 

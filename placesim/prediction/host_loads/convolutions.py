@@ -147,13 +147,13 @@ def filter_gradient(node: NodeShapes) -> Load:
         alone = Amounts(call=12)
     elif c.length * columns <= SMALL_FILTER:
         parts = c.blocks(c.results)
-        inner = product_part(c.length, columns, max(1, c.pixels // parts))
+        inner = product_part(c.length, columns, c.pixels // parts)
         shared = Amounts(call=10 * parts).join(inner, parts).join(c.patches())
         alone = Amounts(call=20, plain=parts * c.length * columns)
     else:
         patches = max(TALL_BLOCK, TALL_BLOCK_BYTES // (c.length * c.item))
         blocks = len(whole(c.windows, c.images[0]).cut(ceil(c.pixels / patches)))
-        inner, parts = product_parts((c.length, columns), max(1, c.pixels // blocks), c.item, is_flat=True)
+        inner, parts = product_parts((c.length, columns), c.pixels // blocks, c.item, is_flat=True)
         shared = Amounts(call=20 * blocks).join(inner, blocks).join(c.patches())
         alone = Amounts(call=20, plain=blocks * c.length * columns)
         alone.stream(blocks * TEMPORARY * c.length * columns * c.item, TEMPORARY * c.length * columns * c.item)

@@ -75,11 +75,9 @@ class Generations(deque[Visit]):
         super().__init__()
         self.current = -1
         self._waiting: dict[int, deque[Visit]] = {}
-        self._count = 0
 
     def append(self, visit: Visit) -> None:
         self._waiting.setdefault(self.current + 1, deque()).append(visit)
-        self._count += 1
 
     def extend(self, visits: Iterable[Visit]) -> None:
         for visit in visits:
@@ -88,7 +86,7 @@ class Generations(deque[Visit]):
     @property
     def lowest(self) -> int:
         """The lowest generation with waiting nodes."""
-        return min(self._waiting, default=LAST)
+        return min(self._waiting)
 
     def popleft(self) -> Visit:
         self.current = self.lowest
@@ -96,14 +94,10 @@ class Generations(deque[Visit]):
         visit = found.popleft()
         if not found:
             del self._waiting[self.current]
-        self._count -= 1
         return visit
 
-    def __len__(self) -> int:
-        return self._count
-
     def __bool__(self) -> bool:
-        return self._count > 0
+        return bool(self._waiting)
 
 
 class PartRun(DataflowRun):

@@ -51,12 +51,12 @@ class SharedArray(NamedTuple):
 class _SharedMemory:
     """A segment: memory of this process that other processes can open; its last byte says whether one of them uses it.
 
-    The constructor raises OSError if the system has no memory left.
+    `used` is the number of steps since it was last lent. The constructor raises OSError if the system has no memory left.
     """
 
+    used: int
+
     def __init__(self, size: int) -> None:
-        self.size = size
-        self.used = 0
         self._file = open(os.memfd_create("placesim"), "r+b", buffering=0)  # noqa: SIM115  # closed with this object
         self._file.truncate(size + PAGESIZE)
         self.memory = mmap(self._file.fileno(), size + PAGESIZE)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from placesim.core.errors import InvalidArgumentError
 from placesim.graph.graph import Graph, Node
@@ -16,14 +16,8 @@ class LoopFrame:
     """Frame of a while loop: its name, the enclosing frame, and one of its `Enter` nodes."""
 
     name: str
-    parent: LoopFrame | None
-    enter: Node
-
-    def __hash__(self) -> int:
-        return hash(self.name)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, LoopFrame) and self.name == other.name
+    parent: LoopFrame | None = field(compare=False)
+    enter: Node = field(compare=False)
 
 
 def find_frames(graph: Graph) -> list[LoopFrame | None]:

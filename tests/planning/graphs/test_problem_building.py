@@ -14,7 +14,7 @@ from placesim.formats.sources.loading import load
 from placesim.machine.options import make_options
 from placesim.machine.timelines.workload import Cores, SerialStream
 from placesim.planning.graphs.assignments import assignment_of, planned_devices
-from placesim.planning.graphs.baselines import named_baselines
+from placesim.planning.graphs.baselines import named_baselines, round_robin
 from placesim.planning.graphs.plan_comparison import PlanMeasure
 from placesim.planning.graphs.problem_building import (
     GraphProblem,
@@ -183,6 +183,22 @@ def test_devices_of_a_kind_are_told_apart_where_a_group_may_not_be_on_all() -> N
     assert {label: [devices[where[name]] for name in "ab"] for label, devices in plain.items()} == {
         "all on CPU:0": [2, 0], "all on GPU:0": [2, 1], "all on GPU:1": [2, 2], "round robin": [2, 2]
     }  # fmt: skip
+
+
+def test_round_robin_goes_by_the_first_node_of_each_group() -> None:
+    graph = {
+        "devices": {"cpu": 1, "gpu": {"count": 2, "model": "Tesla K80"}},
+        "nodes": [
+            {"op": "Placeholder", "name": "x", "dtype": "float32", "shape": [64]},
+            {"op": "Neg", "name": "a", "inputs": ["x"]},
+            {"op": "Neg", "name": "b", "inputs": ["a"]},
+            {"op": "Neg", "name": "c", "inputs": ["b"], "attrs": {"_class": ["loc:@a"]}},
+        ],
+        "fetch": ["c"],
+    }
+    found = drawn(graph=graph)
+    devices = dict(zip((task.name for task in found.problem.tasks), round_robin(found), strict=True))
+    assert [devices[name] for name in "abc"] == [1, 2, 1]
 
 
 def test_an_assignment_is_what_its_nodes_ask_for() -> None:

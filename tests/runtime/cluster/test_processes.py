@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import os
 import pickle
 from collections.abc import Callable
 from pathlib import Path
@@ -18,7 +20,7 @@ pytest.importorskip("distributed", reason="of the extra `dask`")
 import dask
 from distributed import KilledWorker
 
-from placesim.runtime.cluster import scheduler_client, worker_process
+from placesim.runtime.cluster import local_cluster, scheduler_client, worker, worker_process
 from placesim.runtime.cluster.cluster_setup import Cluster
 from placesim.runtime.cluster.connection_settings import Tls
 from placesim.runtime.cluster.remote_process import ALONE_SECONDS, RemoteProcess, RemoteProcessPool
@@ -324,3 +326,74 @@ def test_tls_files_and_the_scheduler_s_address_must_agree(tmp_path: Path) -> Non
     assert caught.value.message == (
         "wrong scheduler: got tcp://h:1, expected tls://HOST:PORT, since Dask's configuration requires it"
     )
+
+
+# --- processes of the local cluster
+
+
+class Started:
+    """A process that answers what the test says."""
+
+    def __init__(self, answer: Any, end: Any = "exit code 3") -> None:
+        self._answer, self._end = answer, end
+
+    def tell(self, told: Any) -> None:
+        self.told = told
+
+    def answer(self) -> Any:
+        if isinstance(self._answer, Exception):
+            raise self._answer
+        return self._answer
+
+    def how_it_ended(self) -> str:
+        if isinstance(self._end, Exception):
+            raise self._end
+        return str(self._end)
+
+
+PLACES = [local_cluster.WorkerPlace("tcp://hub", name, "/folder") for name in ("one", "two")]
+
+
+def test_local_workers_start_in_their_places(monkeypatch: pytest.MonkeyPatch) -> None:
+    waiting = [Started(("tcp://1",)), Started(("tcp://2",))]
+    monkeypatch.setattr(local_cluster, "Worker", lambda module: waiting[len(processes)])
+    processes: list[Any] = []
+    assert local_cluster._start(processes, PLACES) == {"one": "tcp://1", "two": "tcp://2"}
+    assert [process.told for process in processes] == PLACES
+
+
+@pytest.mark.parametrize(
+    ("started", "message"),
+    [
+        (Started("no port"), "the worker for one could not be started: no port"),
+        (Started(EOFError()), "the worker for one could not be started: its process ended with exit code 3"),
+        (Started(EOFError(), TimeoutError()), "the worker for one could not be started: its process does not answer"),
+        (OSError(12, "no memory"), "cannot start a worker for one: no memory"),
+    ],
+)
+def test_a_local_worker_that_does_not_start(started: Any, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def start(module: str) -> Any:
+        if isinstance(started, Exception):
+            raise started
+        return started
+
+    monkeypatch.setattr(local_cluster, "Worker", start)
+    with pytest.raises(UnavailableError, match=f"^{message}$"):
+        local_cluster._start([], PLACES[:1])
+
+
+def test_a_worker_tells_why_it_ends_and_leaves_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def serve(*_: Any) -> None:
+        raise OSError("no port")
+
+    codes: list[int] = []
+    answers: list[str] = []
+    monkeypatch.setattr(worker, "_serve", serve)
+    monkeypatch.setattr(os, "_exit", codes.append)
+    folder = tmp_path / "own"
+    folder.mkdir()
+    for _ in range(2):  # the second time, the folder is gone
+        place = local_cluster.WorkerPlace("tcp://hub", "one", str(folder))
+        worker.work(io.BytesIO(pickle.dumps(place)), answers.append)
+        assert not folder.exists()
+    assert (codes, answers) == ([0, 0], ["OSError: no port"] * 2)

@@ -86,8 +86,19 @@ def test_memory_that_steps_do_not_use_is_given_back() -> None:
 def test_no_more_pieces_than_a_process_may_open(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lending, "MOST_PIECES", 1)
     lender = lending.SharedMemoryLender()
-    assert isinstance(lender.lend(LARGE), lending.SharedArray)
+    lent = lender.lend(LARGE)
+    assert isinstance(lent, lending.SharedArray)
     assert lender.lend(LARGE) is LARGE
+    arrived(lent)
+    for _ in range(2):  # each use counts the steps anew
+        lent = lender.lend(LARGE)
+        arrived(lent)
+        for _ in range(lending.KEPT_STEPS):
+            lender.step_ended()
+        assert Path(lent.path).exists()
+    lender.step_ended()
+    assert not Path(lent.path).exists()
+    assert isinstance(lender.lend(np.concatenate([LARGE, LARGE])), lending.SharedArray), "there is room for another"
 
 
 def test_who_cannot_read_it_borrows_nothing() -> None:

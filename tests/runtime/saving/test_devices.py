@@ -184,6 +184,7 @@ def test_plain_values_keep_their_types() -> None:
         (1, b"\xff"): [True, None, 1.5, float("inf"), 1 << 100],
         "text\ud800": np.float32(2),
         0: np.array([b"a", b""], object),
+        1: np.array([[b"a", None], [(1, 2), 1.5]], object),
     }
     packer = Packer()
     found = unpack(packer.pack(value), [tensor.value for tensor in packer.tensors])
@@ -191,12 +192,15 @@ def test_plain_values_keep_their_types() -> None:
     assert found[1, b"\xff"] == value[1, b"\xff"]
     assert type(found["text\ud800"]) is np.float32
     assert found[0].tolist() == [b"a", b""]
+    assert found[1].tolist() == [[b"a", None], [(1, 2), 1.5]]
 
 
 def test_what_no_file_can_have() -> None:
     packer = Packer()
     with pytest.raises(UnsavableError):
         packer.pack([np.zeros(2), iter(())])
+    with pytest.raises(UnsavableError, match="datetime64"):
+        packer.pack(np.zeros(2, "datetime64[s]"))
     assert not packer.tensors
 
 

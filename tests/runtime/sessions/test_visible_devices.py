@@ -10,9 +10,9 @@ from placesim.graph.session_steps import Config
 from placesim.machine.gpu_memory import GpuLogLine, GpuProcess
 from placesim.machine.gpu_models import MIB
 from placesim.machine.gpu_options import GpuOptions, VirtualDevices
-from placesim.machine.inventory import TaskInventory
+from placesim.machine.inventory import TaskInventory, build_devices
 from placesim.runtime.sessions.session import GraphSession
-from placesim.runtime.sessions.visible_devices import build_session_devices
+from placesim.runtime.sessions.visible_devices import build_device_set, build_session_devices
 
 MACHINE = (TaskInventory(gpu=2),)
 CUT = Config(gpu_options=GpuOptions(virtual_devices=(VirtualDevices((64, 32)), VirtualDevices((128,)))))
@@ -63,3 +63,23 @@ def test_only_the_environment_that_is_given_counts(monkeypatch: pytest.MonkeyPat
     asked = build_session_devices(MACHINE, Config(), {"TF_DEVICE_MIN_SYS_MEMORY_IN_MB": "1"}, None, log.append)[1]
     assert asked.memory_limit - plain.memory_limit == 499 * MIB
     assert [line.severity for line in log] == ["I", "I"]
+
+
+@pytest.mark.parametrize(
+    ("filters", "master", "tasks"),
+    [
+        ((), "", ["ps/0", "ps/1", "worker/0", "worker/1"]),
+        (("/job:worker/task:1",), "", ["ps/0", "worker/1"]),
+        (("/job:worker/device:GPU:3", "no name"), "/job:ps/task:1", ["ps/1", "worker/0", "worker/1"]),
+        (("/job:chief",), "/job:worker/task:0", ["worker/0"]),
+    ],
+)
+def test_filters_admit_tasks_besides_the_session_s_own(filters: tuple[str, ...], master: str, tasks: list[str]) -> None:
+    machine = build_devices([TaskInventory(job="ps", tasks=2), TaskInventory(job="worker", tasks=2)])
+    found = build_device_set(machine, Config(device_filters=filters, master=master))
+    assert sorted(f"{device.spec.job}/{device.spec.task}" for device in found.devices) == tasks
+
+
+def test_a_filter_does_not_leave_a_single_task_without_devices() -> None:
+    machine = build_devices([TaskInventory(gpu=1)])
+    assert build_device_set(machine, Config(device_filters=("/job:ps",))).devices == machine

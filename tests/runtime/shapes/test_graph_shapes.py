@@ -164,6 +164,17 @@ VALUES: dict[str, tuple[list[dict[str, Any]], Dims]] = {
     "arithmetic with an open part": ([op("Shape", "a", "x"), op("AddV2", "s", "a", [1, 1])], (-1, -1)),
     "a value that a step tells": ([{"op": "Placeholder", "name": "s", "dtype": "int32", "shape": [2]}], (-1, -1)),
     "a random one": ([op("RandomUniformInt", "s", [2], 1, 5, seed=1)], (-1, -1)),
+    "the taken side of a known choice": ([op("Switch", "a", [5], True), op("Identity", "s", "a:1")], (5,)),
+    "the other side": ([op("Switch", "a", [5], True), op("Identity", "s", "a:0")], (-1,)),
+    "a side of an unknown choice": (
+        [
+            {"op": "Placeholder", "name": "c", "dtype": "bool", "shape": []},
+            op("Switch", "a", [5], "c"),
+            op("Identity", "s", "a:1"),
+        ],
+        (-1,),
+    ),
+    "a rank": ([op("Rank", "a", "x"), op("Pack", "s", "a")], (2,)),
 }
 
 
