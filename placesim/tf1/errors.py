@@ -153,6 +153,8 @@ class OperatorNotAllowedInGraphError(TypeError):
 class InaccessibleTensorError(ValueError):
     """A tensor of a graph or of a branch is used outside of it."""
 
+    __module__ = OpError.__module__
+
 
 # --- placesim's own errors ------------------------------------------------------------------------------------------
 

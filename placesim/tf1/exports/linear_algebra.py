@@ -10,5 +10,6 @@ ROWS = {
         "matrix_solve_ls linalg.lstsq=matrix_solve_ls linalg.normalize linalg.matrix_rank "
         "linalg.lu_reconstruct linalg.lu_solve linalg.pinv"
     ),
+    "linear_algebra.exponentials": "linalg.expm",
     "linear_algebra.tridiagonal": "linalg.tridiagonal_solve linalg.tridiagonal_matmul",
 }
