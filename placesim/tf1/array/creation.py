@@ -92,14 +92,26 @@ def ones(shape: ShapeLike, dtype: DTypeLike = dtypes.float32, name: str | None =
 def zeros_like(tensor: TensorLike, dtype: DTypeLike | None = None, name: str | None = None, optimize: bool = True) -> Tensor:
     """`tf.zeros_like`: constant zeros if the static shape is known."""
     with name_scope(name, "zeros_like", [tensor]) as scope:
-        tensor = convert_to_tensor(tensor, name="tensor")
-        kind = tensor.dtype.base_dtype
-        wanted = kind if dtype is None else dtypes.as_dtype(dtype)
-        if optimize and tensor.shape.is_fully_defined() and kind is not dtypes.variant:
-            return zeros(tensor.shape, wanted, scope)
-        if wanted is not kind and kind is not dtypes.variant:
-            return zeros(shape_of(tensor, optimize=optimize), wanted, scope)
-        return gen("ZerosLike")(tensor, name=scope)  # type: ignore[no-any-return]
+        return _like(zeros, "ZerosLike", tensor, dtype, scope, optimize)
+
+
+def ones_like_v2(input: TensorLike, dtype: DTypeLike | None = None, name: str | None = None, layout: object = None) -> Tensor:
+    """`tf.ones_like` of version 2: constant ones if the static shape is known."""
+    with name_scope(name, "ones_like", [input]) as scope:
+        return _like(ones, "OnesLike", input, dtype, scope)
+
+
+def _like(
+    make: Callable[..., Tensor], op: str, tensor: TensorLike, dtype: DTypeLike | None, scope: str, optimize: bool = True
+) -> Tensor:
+    tensor = convert_to_tensor(tensor, name="tensor")
+    kind = tensor.dtype.base_dtype
+    wanted = kind if dtype is None else dtypes.as_dtype(dtype)
+    if optimize and tensor.shape.is_fully_defined() and kind is not dtypes.variant:
+        return make(tensor.shape, wanted, scope)
+    if wanted is not kind and kind is not dtypes.variant:
+        return make(shape_of(tensor, optimize=optimize), wanted, scope)
+    return gen(op)(tensor, name=scope)  # type: ignore[no-any-return]
 
 
 def ones_like(tensor: TensorLike, dtype: DTypeLike | None = None, name: str | None = None, optimize: bool = True) -> Tensor:

@@ -90,7 +90,9 @@ def _split(text: str) -> tuple[str, int]:
 def _colocated_names(attrs: Attrs) -> list[str]:
     """Names in the colocation labels of a node."""
     labels = attrs.get("_class", ())
-    texts = [label.decode() if isinstance(label, bytes) else str(label) for label in labels] if isinstance(labels, tuple) else []
+    texts = (
+        [label.decode() if isinstance(label, bytes) else str(label) for label in labels] if isinstance(labels, tuple) else []
+    )
     return [text.removeprefix("loc:@") for text in texts if text.startswith("loc:@")]
 
 

@@ -41,6 +41,8 @@ def module_for(name: str) -> ModuleType:
     root, _, path = name.partition(".")
     if root == "absl":
         return Namespace(path)
+    if path.startswith("compat.v2") and is_package(path.removeprefix("compat.v2").removeprefix(".") or "compat"):
+        return Namespace(path)
     for version in ("compat.v1", "compat.v2", "_api.v1", "_api.v2.compat.v1"):
         if path == version:
             path = ""

@@ -81,15 +81,22 @@ def _find_in(prefix: str, name: str) -> Any:
         except KeyError:
             raise AttributeError(f"module 'tensorflow.raw_ops' has no attribute '{name}'") from None
     for version in ("compat.v1", "compat.v2"):
-        if prefix == version:
-            return find(name)
-        if prefix.startswith(version + "."):
-            return find(f"{prefix.removeprefix(version + '.')}.{name}")
+        if prefix == version or prefix.startswith(version + "."):
+            path = f"{prefix}.{name}".removeprefix(version + ".")
+            return find(path) if version == "compat.v1" else _find_in_version_2(path)
     if prefix == "compat" and name in ("v1", "v2"):
-        return namespace("")
+        return namespace("" if name == "v1" else "compat.v2")
     if not prefix and name == "newaxis":
         return None
     return find(f"{prefix}.{name}" if prefix else name)
+
+
+def _find_in_version_2(path: str) -> Any:
+    from placesim.tf1.importing.version_2 import FUNCTIONS
+
+    if path in ("compat", "compat.v1"):
+        return find(path)
+    return namespace(f"compat.v2.{path}") if is_package(path) else FUNCTIONS.get(path) or find(path)
 
 
 @cache

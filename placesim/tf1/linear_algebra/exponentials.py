@@ -55,9 +55,7 @@ def _exponentials(matrices: Tensor, norms: Tensor, orders: Sequence[tuple[int, f
     odd, even = (_chosen(norms, limits, parts) for parts in zip(*pairs, strict=True))
     is_finite = tf.is_finite(tf.reduce_max(norms))
     undefined = constant(float("nan"), matrices.dtype)
-    found = tf.cond(
-        is_finite, lambda: tf.matrix_solve(-odd + even, odd + even), lambda: tf.fill(tf.shape(matrices), undefined)
-    )
+    found = tf.cond(is_finite, lambda: tf.matrix_solve(-odd + even, odd + even), lambda: tf.fill(tf.shape(matrices), undefined))
     most = tf.reduce_max(squarings)
 
     def goes_on(count: Tensor, _: Tensor) -> Any:
