@@ -58,7 +58,7 @@ def _check_captures(bodies: Sequence[FunctionGraph], words: Sequence[str]) -> No
     for body, word in names.items():
         for tensor in body.captures:
             if tensor.graph in names:
-                raise ValueError(f"Tensor {tensor.name} in {names[tensor.graph]} is accessed from {word}.")  # type: ignore[index]
+                raise ValueError(f"Tensor {tensor.name} in {names[tensor.graph]} is accessed from {word}.")
 
 
 def _check_alike(bodies: Sequence[FunctionGraph], words: Sequence[str], call_name: str) -> None:

@@ -92,11 +92,11 @@ def _find_in(prefix: str, name: str) -> Any:
 
 
 def _find_in_version_2(path: str) -> Any:
-    from placesim.tf1.importing.version_2 import FUNCTIONS
-
     if path in ("compat", "compat.v1"):
         return find(path)
-    return namespace(f"compat.v2.{path}") if is_package(path) else FUNCTIONS.get(path) or find(path)
+    if is_package(path):
+        return namespace(f"compat.v2.{path}")
+    return import_module("placesim.tf1.importing.version_2").FUNCTIONS.get(path) or find(path)
 
 
 @cache
