@@ -42,13 +42,19 @@ class FileProblems:
 
     def add(self, position: int, message: str, error: str = "") -> None:
         """Report a problem at a packed position (`yaml_tree.pack_mark`). Raises GraphFileError if there are too many."""
-        self._found.append((position, Problem(self.location(position), shorten_message(message), error)))
+        self._append(position, self.location(position), message, error)
+
+    def _append(self, position: int, location: Location, message: str, error: str) -> None:
+        self._found.append((position, Problem(location, shorten_message(message), error)))
         if self._most is not None and len(self._found) >= self._most:
             self.raise_if_any()
 
     def add_error(self, position: int, error: PlacesimError) -> None:
-        """Report an error of the graph builder, with its TensorFlow type. Raises GraphFileError like `add`."""
-        self.add(position, error.message, error.type_name)
+        """Report an error of the graph builder, with its TensorFlow type, at its own place if it has one.
+
+        Raises GraphFileError like `add`.
+        """
+        self._append(position, error.location or self.location(position), error.message, error.type_name)
 
     def doubt(self, position: int, message: str) -> None:
         """Warn about something valid but probably unintended."""

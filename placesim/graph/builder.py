@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -85,6 +85,8 @@ class ScopedGraphBuilder:
         self._hidden_devices: tuple[tuple[Any, ...], ...] = ()
         self._colocation: tuple[int, ...] = ()
         self._controllers: tuple[_Controller, ...] = ()
+        self.control_orders: dict[int, tuple[int, ...]] = {}
+        """Control inputs of nodes in the order in which they were added, if that is not the order of names."""
         self._class_attr: tuple[str, ...] | None = None
         self._location = 0
         self.on_node: Callable[[Node], None] | None = None
@@ -520,12 +522,11 @@ class ScopedGraphBuilder:
         if self._colocation or self._class_attr or True in signature.input_is_ref:
             device, attrs = self._colocate(signature, attrs, nodes, device)
         if self._controllers:
-            controls = (*controls, *self.scope_controls(nodes))
-        if len(controls) > 1:
-            # TensorFlow sorts control inputs by name when it writes a NodeDef
-            controls = tuple(sorted(dict.fromkeys(controls), key=lambda i: graph.nodes[i].name))
+            controls = (*self.scope_controls(nodes), *controls)
         all_nodes = graph.nodes
         node_id = len(all_nodes)
+        if len(controls) > 1:
+            controls = self.sort_controls(node_id, controls)
         node = Node(node_id, name, signature, attrs, nodes, slots, controls, device, location)
         all_nodes.append(node)
         graph.ids[name] = node_id
@@ -570,6 +571,16 @@ class ScopedGraphBuilder:
         if labels:
             attrs = self.intern(signature.op, {**attrs, "_class": labels})
         return device, attrs
+
+    def sort_controls(self, node_id: int, controls: Iterable[int]) -> tuple[int, ...]:
+        """Return a node's control inputs as a GraphDef has them: by name, each once. `control_orders` keeps their order."""
+        nodes = self.graph.nodes
+        given = tuple(dict.fromkeys(controls))
+        found = tuple(sorted(given, key=lambda i: nodes[i].name))
+        self.control_orders.pop(node_id, None)
+        if found != given:
+            self.control_orders[node_id] = given
+        return found
 
     def scope_controls(self, nodes: tuple[int, ...]) -> tuple[int, ...]:
         """Return the control inputs that the open scopes give a new node whose inputs are `nodes`.

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 import placesim.core.errors as own
 from placesim.graph.builder import ScopedGraphBuilder
+from placesim.graph.node_text import replace_tags
 
 OK = 0
 CANCELLED = 1
@@ -41,6 +42,8 @@ class OpError(Exception):
     graph: Any = None
     classic: str | None = None
     """Text in the style of the first guides, if that style is used and defines one."""
+    head: str = ""
+    """Text of the release's Python before the runtime's message."""
 
     def __init__(self, node_def: Any, op: Any, message: str, error_code: int, *args: Any) -> None:
         super().__init__()
@@ -51,13 +54,13 @@ class OpError(Exception):
         self._experimental_payloads: dict[Any, Any] = {} if not args or args[0] is None else dict(args[0])
 
     def __reduce__(self) -> tuple[Any, ...]:
-        init_args = (self._node_def, None, self._message)
+        init_args = (self._node_def, None, self.message)
         return _revived, (type(self).__name__, *init_args, *((self._error_code,) if type(self) is OpError else ()))
 
     @property
     def message(self) -> Any:
         """Error message."""
-        return self._message
+        return self.head + self._message
 
     @property
     def op(self) -> Any:
@@ -150,6 +153,8 @@ class OperatorNotAllowedInGraphError(TypeError):
 class InaccessibleTensorError(ValueError):
     """A tensor of a graph or of a branch is used outside of it."""
 
+    __module__ = OpError.__module__
+
 
 # --- placesim's own errors ------------------------------------------------------------------------------------------
 
@@ -163,16 +168,6 @@ class FailedGraph(Protocol):
         """The operation of a node."""
 
 
-def _shown(message: str, graph: FailedGraph) -> str:
-    """The runtime's message in the form that the release's Python shows (0.4)."""
-    nodes = graph.builder.graph
-    if not nodes.registry.rules.spells_out_nodes:
-        return message
-    from placesim.report.text.spelled_nodes import expand_node_tags
-
-    return expand_node_tags(message, nodes, lambda name: nodes.location(nodes.node(name)) if name in nodes.ids else None)
-
-
 def as_tensorflow(error: own.PlacesimError, graph: FailedGraph | None) -> Exception:
     """Convert an error of placesim to the exception that TensorFlow raises; other errors stay unchanged."""
     if isinstance(error, own.SessionUsageError):
@@ -184,7 +179,25 @@ def as_tensorflow(error: own.PlacesimError, graph: FailedGraph | None) -> Except
     # TensorFlow's error for a graph that can't be placed has no node
     op = None if graph is None or node is None or "Cannot assign a device" in error.message else graph.operation(node)
     node_def = None if op is None else op.node_def
-    found: OpError = kind(node_def, op, error.message if graph is None else _shown(error.message, graph))
+    found: OpError = kind(node_def, op, error.message)
+    if graph is not None:
+        _show_nodes(found, graph)
     found.original = error
     found.graph = None if graph is None else graph.builder.graph
     return found
+
+
+def _show_nodes(error: OpError, graph: FailedGraph) -> None:
+    """Show the nodes of a message as the release's Python does (0.4)."""
+    from placesim.report.text.spelled_nodes import expand_node_tags, head_of_error
+
+    nodes = graph.builder.graph
+
+    def locate(name: str) -> own.Location | None:
+        return nodes.location(nodes.node(name)) if name in nodes.ids else None
+
+    if nodes.registry.rules.spells_out_nodes:
+        error._message = expand_node_tags(error._message, nodes, locate)
+    else:
+        error.head = head_of_error(error._message, nodes, locate)
+        error._message = replace_tags(error._message, lambda name: "", ("function_node",)).strip()

@@ -22,6 +22,8 @@ from tests.tf1.corpus import Record
 
 _TRACEBACK = re.compile(r"\s*\n(?:  File .*\n(?:    .*\n)*)+")
 """What the recordings replaced in messages."""
+_HEAD = re.compile(r"^Graph execution error:\n\n(?:Detected at node .*\n(?:    .*\n)*Node: .*\n)*")
+"""What the recordings left out of messages: places in the script."""
 _NUMBERED = re.compile(r"_\d+$")
 
 
@@ -88,7 +90,7 @@ def _compare_exceptions(expected: Record, got: Record) -> None:
     for key in ("type", "line"):
         if wanted[key] != found[key]:
             raise Difference(f"exception's {key}:\n    expected {wanted}\n    got      {found['trace']}")
-    _same("exception's message", wanted["message"], _TRACEBACK.sub(" <traceback>", found["message"]))
+    _same("exception's message", *(_TRACEBACK.sub(" <traceback>", _HEAD.sub("", each["message"])) for each in (wanted, found)))
 
 
 def _compare_exits(expected: Record, got: Record) -> None:

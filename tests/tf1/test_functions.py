@@ -10,9 +10,10 @@ import pytest
 
 from placesim.formats.tensorflow.function_def import REST
 from placesim.graph.graph import LibraryFunction
+from placesim.tf1.errors import InaccessibleTensorError
 from placesim.tf1.functions.building import build, function_name
 from placesim.tf1.functions.definitions import add_function
-from placesim.tf1.functions.function_graph import FunctionGraph, InaccessibleTensorError
+from placesim.tf1.functions.function_graph import FunctionGraph
 from placesim.tf1.importing.namespaces import namespace
 from placesim.tf1.session import sessions
 

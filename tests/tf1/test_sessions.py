@@ -190,8 +190,11 @@ def test_errors_are_tensorflows_classes() -> None:
         session.run(x + 1.0)
     error = caught.value
     assert [kind.__name__ for kind in type(error).__mro__[:3]] == ["InvalidArgumentError", "OpError", "Exception"]
-    message = "You must feed a value for placeholder tensor 'x' with dtype float and shape [2]\n\t [[{{node x}}]]"
-    assert (error.message, error.error_code, error.op, error.node_def.op) == (message, 3, x.op, "Placeholder")
+    message = "Node: 'x'\nYou must feed a value for placeholder tensor 'x' with dtype float and shape [2]\n\t [[{{node x}}]]"
+    place = x.op.traceback[0] if x.op.traceback else None
+    told = "" if place is None else f'    File "{place.filename}", line {place.lineno}, in <module>\n'
+    head = "Graph execution error:\n\nDetected at node 'x' defined at (most recent call last):\n"
+    assert (error.message, error.error_code, error.op, error.node_def.op) == (head + told + message, 3, x.op, "Placeholder")
     assert "Original stack trace for 'x':" in str(error)
     again = pickle.loads(pickle.dumps(OutOfRangeError(None, None, "at the end")))
     assert (type(again), again.message, str(again)) == (OutOfRangeError, "at the end", "at the end")

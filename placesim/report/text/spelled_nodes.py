@@ -1,4 +1,4 @@
-"""Error messages as TensorFlow 1.15's Python shows them, with the locations and inputs of nodes (0.4)."""
+"""Error messages of steps as TensorFlow's Python shows them, with the locations of nodes (0.4)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _ORIGINS = "\n\nErrors may have originated from an input operation."
 
 
 def expand_node_tags(message: str, graph: Graph, locate: Callable[[str], Location | None]) -> str:
-    """Replace the node tags in a message; `locate` returns a node's location, or None if unknown.
+    """Replace the node tags in a message, as release 1.15; `locate` returns a node's location, or None if unknown.
 
     A tag of a node that is not in the graph stays, and a tag of a function is removed.
     """
@@ -36,6 +36,19 @@ def expand_node_tags(message: str, graph: Graph, locate: Callable[[str], Locatio
     tagged = [graph.node(name) for kind, name in find_tags(message) if kind == "node" and name in graph.ids]
     origins = [text for node in tagged if (text := _origins(graph, node, place))]
     return said + "".join((_ORIGINS, "\n".join(origins))) if origins else said
+
+
+def head_of_error(message: str, graph: Graph, locate: Callable[[str], Location | None]) -> str:
+    """Text that release 2.21 puts before an error message: the locations of the nodes that the message names."""
+    lines = ["Graph execution error:", ""]
+    for kind, name in find_tags(message):
+        if kind != "function_node" and name in graph.ids:
+            lines.append(f"Detected at node {name!r} defined at (most recent call last):")
+            location = locate(name)
+            if location is not None:
+                lines.append(f'    File "{escape_line(location.file)}", line {location.line}, in <module>')
+            lines.append(f"Node: {name!r}")
+    return "".join(f"{line}\n" for line in lines)
 
 
 def _origins(graph: Graph, node: Node, place: Callable[[str], str]) -> str:

@@ -62,8 +62,9 @@ def from_generator(
     spec = _spec(output_types, output_shapes, output_signature)
     given = () if args is None else tuple(convert_n_to_tensor(args, name="args"))
     running = _GeneratorRuns(generator)
-    # TensorFlow calls Python by PyFunc if types and shapes are given, else by EagerPyFunc.
-    asks = _asked_by_types if output_types is not None and output_shapes else _asked
+    # TensorFlow calls Python by EagerPyFunc for a signature, and for a single tensor of unknown rank; else by PyFunc.
+    has_shapes = bool(spec.shape if isinstance(spec, TensorSpec) else spec)
+    asks = _asked_by_types if output_types is not None and has_shapes else _asked
 
     def get_iterator_id_fn(unused_dummy: object) -> Any:
         return numpy_function(running.begin, list(given), dtypes.int64)

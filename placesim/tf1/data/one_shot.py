@@ -34,9 +34,9 @@ def dataset_function(dataset: Dataset) -> FunctionName:
     Raises ValueError for a placeholder, and for stateful ops other than those of datasets.
     """
     outer = get_default_graph()
-    for name in _COLLECTIONS.split():  # TensorFlow reads these collections, which creates them
-        outer.get_collection_ref(name)
     body = _Body(outer)
+    for name in _COLLECTIONS.split():  # TensorFlow shares these collections, which creates them
+        body._collections[name] = outer.get_collection_ref(name)
     with body.as_default():
         body.outputs = [body.copied(dataset._variant_tensor)]
     found = _named(define(body))  # type: ignore[arg-type]

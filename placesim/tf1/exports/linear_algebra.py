@@ -13,5 +13,6 @@ ROWS = {
         "linalg.LinearOperatorFullMatrix linalg.LinearOperatorLowerTriangular linalg.LinearOperatorDiag "
         "linalg.LinearOperatorIdentity linalg.LinearOperatorScaledIdentity"
     ),
+    "linear_algebra.exponentials": "linalg.expm",
     "linear_algebra.tridiagonal": "linalg.tridiagonal_solve linalg.tridiagonal_matmul",
 }

@@ -33,6 +33,7 @@ def cond(pred: TensorLike, true_fn: Callable[[], Any], false_fn: Callable[[], An
             build(FunctionGraph(each, shares_collections=True), function, after_op=pred)
             for each, function in zip(names, (true_fn, false_fn), strict=True)
         ]
+        _check_captures(bodies, ("true_fn", "false_fn"))
         _check_alike(bodies, ("true_fn", "false_fn"), "cond")
         return packed_results(bodies[0], conditional("If", pred, bodies, scope))
 
@@ -46,8 +47,18 @@ def switch_case(branch_index: TensorLike, functions: Sequence[Callable[[], Any]]
             build(FunctionGraph(each, shares_collections=True), function, after_op=index)
             for each, function in zip(names, functions, strict=True)
         ]
+        _check_captures(bodies, [f"branch {i}" for i in range(len(bodies))])
         _check_alike(bodies, [f"branches[{i}]" for i in range(len(bodies))], "switch_case")
         return packed_results(bodies[0], conditional("Case", index, bodies, scope))
+
+
+def _check_captures(bodies: Sequence[FunctionGraph], words: Sequence[str]) -> None:
+    """Raise ValueError if a branch reads a tensor of another branch."""
+    names = dict(zip(bodies, words, strict=True))
+    for body, word in names.items():
+        for tensor in body.captures:
+            if tensor.graph in names:
+                raise ValueError(f"Tensor {tensor.name} in {names[tensor.graph]} is accessed from {word}.")
 
 
 def _check_alike(bodies: Sequence[FunctionGraph], words: Sequence[str], call_name: str) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 from placesim.graph.builder import colocation_groups
 from placesim.ops.attributes import Attrs, Shape
+from placesim.tf1.errors import InaccessibleTensorError
 from placesim.tf1.graphs.graph import Graph, get_default_graph
 from placesim.tf1.graphs.graph_keys import GraphKeys
 from placesim.tf1.graphs.tensor import Operation, Tensor
@@ -15,12 +16,6 @@ from placesim.tf1.graphs.tensor_likes import DTypeLike
 from placesim.tf1.types import dtypes
 
 _SHARED_COLLECTIONS = (GraphKeys.GLOBAL_VARIABLES, GraphKeys.LOCAL_VARIABLES, GraphKeys.TRAINABLE_VARIABLES)
-
-
-class InaccessibleTensorError(ValueError):
-    """A tensor of a function is used outside of the function."""
-
-    __module__ = "tensorflow.python.framework.errors_impl"
 
 
 class FunctionGraph(Graph):
@@ -120,7 +115,7 @@ class FunctionGraph(Graph):
         while isinstance(inner, FunctionGraph) and inner is not self:
             inner = inner.outer_graph
         if inner is self:
-            raise InaccessibleTensorError(OUT_OF_SCOPE.format(tensor=tensor, name=getattr(tensor.graph, "name", "")))
+            raise InaccessibleTensorError(OUT_OF_SCOPE.format(tensor=tensor, here=self, there=tensor.graph))
 
     @property
     def external_captures(self) -> list[Tensor]:
@@ -236,6 +231,6 @@ def _labels(outer: Graph) -> tuple[str, ...] | None:
 OUT_OF_SCOPE = (
     "{tensor!r} is out of scope and cannot be used here. Use return values, explicit Python locals or TensorFlow collections "
     "to access it.\nPlease see https://www.tensorflow.org/guide/function#all_outputs_of_a_tffunction_must_be_return_values for "
-    "more information.\n\n{tensor!r} was defined here:\n\nThe tensor {tensor!r} cannot be accessed from here, because it was "
-    "defined in {name}, which is out of scope."
+    "more information.\n\n{tensor!r} was defined here:\n\nThe tensor {tensor!r} cannot be accessed from {here}, because it was "
+    "defined in {there}, which is out of scope."
 )

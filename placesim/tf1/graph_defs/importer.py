@@ -11,6 +11,7 @@ from placesim.formats.tensorflow.function_def import read_function
 from placesim.formats.tensorflow.messages import message_class
 from placesim.formats.tensorflow.node_def import NodeReader
 from placesim.graph.graph import NodeDef
+from placesim.ops.attributes import Attrs
 from placesim.tf1.control_flow.switching import MERGES
 from placesim.tf1.graphs.graph import Graph, get_default_graph
 from placesim.tf1.graphs.tensor import Operation, Tensor
@@ -86,6 +87,15 @@ def _split(text: str) -> tuple[str, int]:
     return (name, int(slot)) if colon and slot.isdigit() else (text, 0)
 
 
+def _colocated_names(attrs: Attrs) -> list[str]:
+    """Names in the colocation labels of a node."""
+    labels = attrs.get("_class", ())
+    texts = (
+        [label.decode() if isinstance(label, bytes) else str(label) for label in labels] if isinstance(labels, tuple) else []
+    )
+    return [text.removeprefix("loc:@") for text in texts if text.startswith("loc:@")]
+
+
 class _Import:
     """One import, which adds nodes in the order of the GraphDef, except that inputs come first."""
 
@@ -96,6 +106,8 @@ class _Import:
         self.used: set[str] = set()
         self._late: list[tuple[str, int, str]] = []
         """Merge inputs from a NextIteration, which are set at the end: name of the Merge, slot, input's text."""
+        self._colocated: list[Operation] = []
+        """Operations with colocation labels, whose devices are set at the end."""
 
     def check_wanted(self, wanted: Sequence[str]) -> None:
         for each in wanted:
@@ -120,6 +132,7 @@ class _Import:
     def run(self) -> None:
         """Add all nodes.  Raises ValueError, before any is added, for inputs that do not exist or have another type."""
         self._check_types()
+        self._check_colocation()
         readers: dict[str, list[int]] = {}
         pending = []
         ready: list[int] = []
@@ -146,6 +159,14 @@ class _Import:
             raise ValueError(f"{len(self._nodes) - count} nodes in a cycle")
         for name, slot, text in self._late:
             self.made[name]._update_input(slot, self._tensor(text))
+        for operation in self._colocated:
+            operation.node.device = self._device_of_group(operation)
+
+    def _device_of_group(self, operation: Operation) -> str:
+        """Device of an operation with colocation labels: that of the first labelled operation that has one."""
+        nodes = self._graph.builder.graph
+        names = _colocated_names(operation.node.attrs)
+        return next((found for name in names if name in nodes.ids and (found := nodes.node(name).device)), "")
 
     def _shown(self, node: NodeDef, source: str) -> str:
         return next(text for text in node.inputs if self._source(text) == source)
@@ -207,8 +228,9 @@ class _Import:
         if waited:
             read = {tensor.op for tensor in tensors}
             operation._add_control_inputs([each for each in waited if each not in read])
-        if not (builder._colocation or builder._device_functions or builder._device_text):
-            operation.node.device = node.device  # as it is written
+        if set(_colocated_names(attrs)) - {operation.name}:
+            operation.node.device = ""
+            self._colocated.append(operation)
         self.made[node.name] = operation
 
     def _check_types(self) -> None:
@@ -226,6 +248,13 @@ class _Import:
                         f"Input {slot} of node {self._free(node.name)} was passed {tensor.element.name} from {tensor.name} "
                         f"incompatible with expected {dtype.name}."
                     )
+
+    def _check_colocation(self) -> None:
+        """Raise ValueError for a colocation label that names no node of the GraphDef."""
+        for node in self._nodes:
+            for name in _colocated_names(node.attrs):
+                if name not in self.places:
+                    raise ValueError(f"Node '{node.name}' expects to be colocated with unknown node '{name}'")
 
     def _free(self, name: str) -> str:
         """Full name of a new node, with a number if the name is in use."""

@@ -52,12 +52,18 @@ class FileGraph(Graph):
 
     @contextmanager
     def building(self, position: int) -> Iterator[None]:
-        """Make this the default graph, and `position` the place of new nodes.  Raises CallRefusal for TensorFlow's errors."""
+        """Make this the default graph, and `position` the place of new nodes.
+
+        Raises GraphBuildError, with its location, for an earlier node whose shapes are wrong, and CallRefusal for
+        TensorFlow's errors.
+        """
         self._position = position
         saved = self.builder.on_node
         try:
             with self.as_default():
                 self._catch_up()
+                if refused := self.shapes.refusals():
+                    raise refused[0]
                 self.builder.on_node = self._take_up
                 try:
                     yield

@@ -327,7 +327,13 @@ class Operation:
 
     @property
     def control_inputs(self) -> list[Operation]:
-        return [self.graph._operations[i] for i in self.node.control_inputs]
+        return [self.graph._operations[i] for i in self._control_order]
+
+    @property
+    def _control_order(self) -> tuple[int, ...]:
+        """Nodes of the control inputs, in the order in which they were added."""
+        node = self.node
+        return self.graph.builder.control_orders.get(node.id, node.control_inputs)
 
     @property
     def _control_outputs(self) -> list[Operation]:
@@ -387,9 +393,7 @@ class Operation:
         self.node.attrs = self.graph.builder.intern(self.type, attrs)
 
     def _set_device(self, device: Any) -> None:
-        from placesim.tf1.types.device_spec import canonical_name
-
-        self.node.device = canonical_name(device)
+        self.node.device = device.to_string() if hasattr(device, "to_string") else device
 
     def _set_device_from_string(self, device: str) -> None:
         self.node.device = device
@@ -402,15 +406,15 @@ class Operation:
         self.graph._forget_consumers()
 
     def _add_control_inputs(self, ops: Sequence[Operation]) -> None:
-        nodes = self.graph.builder.graph.nodes
-        ids = dict.fromkeys([*self.node.control_inputs, *(op.node.id for op in ops)])
-        self.node.control_inputs = tuple(sorted(ids, key=lambda i: nodes[i].name))
+        ids = (*self._control_order, *(op.node.id for op in ops))
+        self.node.control_inputs = self.graph.builder.sort_controls(self.node.id, ids)
 
     def _add_control_input(self, op: Operation) -> None:
         self._add_control_inputs([op])
 
     def _remove_all_control_inputs(self) -> None:
         self.node.control_inputs = ()
+        self.graph.builder.control_orders.pop(self.node.id, None)
 
     def _get_control_flow_context(self) -> Any:
         return self._control_flow_context

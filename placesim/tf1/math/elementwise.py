@@ -30,9 +30,18 @@ def add(x: TensorLike, y: TensorLike, name: str | None = None) -> Any:
         return gen("Add" if x.dtype is dtypes.string else "AddV2")(x, y, name=scope)
 
 
-def _sum(x: Tensor, y: Tensor, name: str | None = None) -> Any:
+def _sum(x: Tensor, y: TensorLike, name: str | None = None) -> Any:
     """`x + y`."""
+    y = convert_to_tensor(y, dtype_hint=x.dtype.base_dtype, name="y")
     return gen("Add" if x.dtype.base_dtype is dtypes.string else "AddV2")(x, y, name=name)
+
+
+def _product(x: TensorLike, y: TensorLike, name: str | None = None) -> Any:
+    """`x * y`; logical tensors are multiplied as integers."""
+    if any(isinstance(each, Tensor) and each.dtype.base_dtype is dtypes.bool_ for each in (x, y)):
+        integers = [gen("Cast")(each, DstT=dtypes.int32) for each in (x, y)]
+        return gen("Cast")(gen("Mul")(*integers, name=name), DstT=dtypes.bool_)
+    return gen("Mul")(x, y, name=name)
 
 
 def _pair(x: TensorLike, y: TensorLike) -> tuple[Tensor, Tensor]:
@@ -130,17 +139,17 @@ def xlog1py(x: TensorLike, y: TensorLike, name: str | None = None) -> Any:
 
 
 def _and(x: Tensor, y: Tensor, name: str | None = None) -> Any:
-    return gen("LogicalAnd" if x.dtype.base_dtype is dtypes.bool_ else "BitwiseAnd")(x, y, name=name)
+    return gen("LogicalAnd")(x, y, name=name) if x.dtype.base_dtype is dtypes.bool_ else gen("BitwiseAnd")(x, y)
 
 
 def _or(x: Tensor, y: Tensor, name: str | None = None) -> Any:
-    return gen("LogicalOr" if x.dtype.base_dtype is dtypes.bool_ else "BitwiseOr")(x, y, name=name)
+    return gen("LogicalOr")(x, y, name=name) if x.dtype.base_dtype is dtypes.bool_ else gen("BitwiseOr")(x, y)
 
 
 def _xor(x: Tensor, y: TensorLike, name: str | None = None) -> Any:
     if x.dtype.base_dtype is dtypes.bool_:
         return logical_xor(x, y, "LogicalXor" if name is None else name)
-    return gen("BitwiseXor")(x, y, name=name)
+    return gen("BitwiseXor")(x, y)
 
 
 def logical_xor(x: TensorLike, y: TensorLike, name: str = "LogicalXor") -> Any:

@@ -126,7 +126,7 @@ def _shape_conversion(
     if dtype is None:
         dtype = dtypes.int64 if any(size >= 2**31 for size in value.sizes or ()) else dtypes.int32
     elif dtype not in (dtypes.int32, dtypes.int64):
-        raise TypeError(f"Cannot convert a TensorShape to dtype {dtype.name}.")
+        raise TypeError(f"Cannot convert TensorShape {value} to dtype {dtype}. Allowed dtypes are tf.int32 and tf.int64.")
     return constant(sizes, dtype, [len(sizes)], name="shape_as_tensor" if name is None else name)
 
 
@@ -136,7 +136,7 @@ def _dimension_conversion(
     if value.value is None:
         raise ValueError(f"Cannot convert unknown Dimension {value} to a Tensor.")
     if dtype not in (None, dtypes.int32, dtypes.int64):
-        raise TypeError(f"Cannot convert a TensorShape to dtype {dtype.name}.")
+        raise TypeError(f"Cannot convert Dimension {value} to dtype {dtype}. Allowed dtypes are tf.int32 and tf.int64.")
     return constant(value.value, dtype or dtypes.int32, name="shape_as_tensor" if name is None else name)
 
 

@@ -34,7 +34,7 @@ def _lazily(module: str, function: str) -> Binary:
 _BINARY: dict[str, Binary] = {
     "add": _lazily("math.elementwise", "_sum"),
     "sub": _op("Sub"),
-    "mul": _op("Mul"),
+    "mul": _lazily("math.elementwise", "_product"),
     "truediv": _lazily("math.elementwise", "_true_quotient"),
     "div": _lazily("math.elementwise", "_quotient_by_type"),
     "floordiv": _op("FloorDiv"),
@@ -51,20 +51,33 @@ _UNSCOPED = {"lt": "Less", "le": "LessEqual", "gt": "Greater", "ge": "GreaterEqu
 
 
 def binary_operator(scope_name: str, make: Binary) -> Callable[[Any, Any], Any]:
-    """Make the method for `x OP y` of a tensor x; y is converted to x's type."""
+    """Make the method for `x OP y` of a tensor x; where it fails, y's own reversed operator is tried."""
+    reverse = f"__r{scope_name}__"
 
     def operate(x: TensorLike, y: TensorLike) -> Any:
         graph = x.graph if x.__class__ is SymbolicTensor else get_default_graph()
         with _in_graph(graph, x, y), get_default_graph().name_scope(scope_name) as scope:
             if x.__class__ is not SymbolicTensor:
                 x = convert_to_tensor(x)
-            if y.__class__ is not SymbolicTensor and scope_name != "matmul":
-                if _is_opaque(y):
-                    return NotImplemented
-                y = convert_to_tensor(y, dtype_hint=x.dtype.base_dtype, name="y")
-            return make(x, y, scope)
+            try:
+                return make(x, y, scope)
+            except (TypeError, ValueError):
+                if isinstance(y, Tensor) or not hasattr(type(y), reverse):
+                    raise
+                found = _reversed(y, reverse, x)
+                if found is NotImplemented:
+                    raise
+                return found
 
     return operate
+
+
+def _reversed(y: Any, reverse: str, x: Tensor) -> Any:
+    """Result of y's reversed operator; NotImplemented where it fails too."""
+    try:
+        return getattr(y, reverse)(x)
+    except (TypeError, ValueError):
+        return NotImplemented
 
 
 def reversed_operator(scope_name: str, make: Binary) -> Callable[[Any, Any], Any]:
@@ -80,11 +93,6 @@ def reversed_operator(scope_name: str, make: Binary) -> Callable[[Any, Any], Any
 
 def _in_graph(graph: object, x: TensorLike, y: TensorLike) -> Any:
     return nullcontext() if graph is get_default_graph() else graph_of((x, y)).as_default()
-
-
-def _is_opaque(value: TensorLike) -> bool:
-    """Whether the other operand's own operator has priority."""
-    return getattr(value, "__array_priority__", 0) > Tensor.__array_priority__
 
 
 def _unscoped_operator(op: str) -> Callable[..., Any]:

@@ -57,7 +57,7 @@ def describe(error: BaseException, script: str) -> dict[str, Any]:
 def _message(error: BaseException) -> str:
     if isinstance(error, SyntaxError):
         return error.msg
-    return str(error.message if isinstance(error, OpError) else error)
+    return str(error.message).removeprefix(error.head) if isinstance(error, OpError) else str(error)
 
 
 def _calls(error: BaseException, frames: list[traceback.FrameSummary]) -> list[str]:

@@ -11,6 +11,7 @@ from placesim.core.checkpoints.checkpoint import Checkpoint
 from placesim.core.errors import PlacesimError
 from placesim.tf1.errors import as_tensorflow
 from placesim.tf1.files.gfile import StrPath
+from placesim.tf1.saving.map_order import in_map_order
 from placesim.tf1.saving.states import latest_checkpoint
 from placesim.tf1.types import dtypes
 
@@ -21,14 +22,15 @@ class CheckpointReader:
     def __init__(self, filepattern: StrPath) -> None:
         with _tensorflow_errors():
             self._checkpoint = Checkpoint(os.fspath(filepattern))
+        self._names = in_map_order(self._checkpoint.names)
 
     def get_variable_to_shape_map(self) -> dict[str, list[int]]:
         """Each tensor's sizes."""
-        return {name: list(self._checkpoint.entry(name).shape) for name in self._checkpoint.names}
+        return {name: list(self._checkpoint.entry(name).shape) for name in self._names}
 
     def get_variable_to_dtype_map(self) -> dict[str, Any]:
         """Each tensor's type."""
-        return {name: dtypes.of(self._checkpoint.entry(name).dtype) for name in self._checkpoint.names}
+        return {name: dtypes.of(self._checkpoint.entry(name).dtype) for name in self._names}
 
     def has_tensor(self, tensor_str: str) -> bool:
         """Whether the checkpoint has a tensor of that name."""

@@ -64,8 +64,8 @@ class _Cluster:
 _clusters: list[_Cluster] = []
 _tasks: dict[str, tuple[_Cluster, str]] = {}
 """Target -> its cluster, and its task in the cluster."""
-_running: set[str] = set()
-"""Targets of the running servers."""
+_ports: set[int] = set()
+"""Ports of the running servers."""
 
 
 class Server:
@@ -92,13 +92,12 @@ class Server:
             raise errors.InternalError(None, None, f'Job "{job}" was not defined in cluster')
         if index not in spec.task_indices(job):
             raise errors.InternalError(None, None, f'Task {index} was not defined in job "{job}"')
-        # port 0 asks for any free port
-        port = int(spec.task_address(job, index).rpartition(":")[2] or 0) or next(_free_ports)
-        self._target = f"{_SCHEME}localhost:{port}"
-        if self._target in _running:
+        host, _, port = spec.task_address(job, index).rpartition(":")
+        number = int(port or 0) or next(_free_ports)
+        if number in _ports:
             raise errors.UnknownError(None, None, "Could not start gRPC server")
-        _running.add(self._target)
-        # two clusters on free ports look alike, but are two
+        _ports.add(number)
+        self._target = f"{_SCHEME}{host}:{number}"
         cluster = next((known for known in _clusters if known.spec == spec and not _has_free_port(spec)), None)
         if cluster is None:
             cluster = _Cluster(spec)

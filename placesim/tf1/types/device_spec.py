@@ -91,8 +91,8 @@ class DeviceSpec:
         """The canonical text."""
         return format_spec(self.parsed)
 
-    def __str__(self) -> str:
-        return self.to_string()
+    def __repr__(self) -> str:
+        return f"<DeviceSpec({', '.join(f'{name}={part}' for name, part in zip(_CONVERTERS, self.parsed, strict=True))})>"
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, DeviceSpec) and self.parsed == other.parsed

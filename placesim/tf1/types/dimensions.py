@@ -110,12 +110,16 @@ class Dimension:
     __mul__ = _calculation(operator.mul)
     __floordiv__ = _calculation(operator.floordiv)
     __rfloordiv__ = _calculation(lambda a, b: b // a)
-    __mod__ = _calculation(operator.mod)
-    __rmod__ = _calculation(lambda a, b: b % a)
     __lt__ = _comparison(operator.lt)
     __le__ = _comparison(operator.le)
     __gt__ = _comparison(operator.gt)
     __ge__ = _comparison(operator.ge)
+
+    def __mod__(self, other: DimensionLike) -> Any:
+        return self._with(as_dimension(other), lambda a, b: Dimension(a % b), Dimension(None))
+
+    def __rmod__(self, other: DimensionLike) -> Any:
+        return as_dimension(other) % self
 
     def __radd__(self, other: DimensionLike) -> Dimension:
         return self + other

@@ -130,9 +130,6 @@ class DType:
     def __int__(self) -> int:
         return self.as_datatype_enum
 
-    def __index__(self) -> int:
-        return self.as_datatype_enum
-
     def __str__(self) -> str:
         return f"<dtype: '{self.name}'>"
 

@@ -44,19 +44,20 @@ def resource_variables_enabled() -> bool:
 def create_variable(
     initial_value: object = None,
     trainable: bool | None = None,
-    collections: object = None,
     validate_shape: bool = True,
     caching_device: object = None,
     name: str | None = None,
     variable_def: VariableDef | None = None,
     dtype: DTypeLike | None = None,
-    expected_shape: object = None,
     import_scope: str | None = None,
     constraint: object = None,
-    use_resource: bool | None = None,
     synchronization: object = VariableSynchronization.AUTO,
     aggregation: object = VariableAggregation.NONE,
     shape: ShapeLike | None = None,
+    experimental_enable_variable_lifting: object = None,
+    expected_shape: object = None,
+    collections: object = None,
+    use_resource: bool | None = None,
     **others: object,
 ) -> Any:
     """`tf.Variable`: call the graph's variable creators, the innermost first, and the default one last."""
@@ -77,7 +78,7 @@ def create_variable(
         synchronization=synchronization,
         aggregation=aggregation,
         shape=shape,
-        experimental_enable_variable_lifting=None,
+        experimental_enable_variable_lifting=experimental_enable_variable_lifting,
     )
     make: Callable[..., Any] = _make_default
     for creator in _creators():

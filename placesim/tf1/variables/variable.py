@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import functools
+import operator
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -185,7 +186,10 @@ class Variable(metaclass=VariableMetaclass):
         self._save_slice_info = info
 
     def to_proto(self, export_scope: str | None = None) -> VariableDef | None:
-        """VariableDef with `export_scope` removed from its names; None for a variable outside that scope."""
+        """VariableDef with `export_scope` removed from its names; None for a variable outside that scope.
+
+        Raises TypeError if `trainable` is no number: a script may have given a type in its place.
+        """
         if export_scope is not None and not self._tensor.name.startswith(export_scope):
             return None
         strip = functools.partial(_strip, scope=export_scope)
@@ -195,15 +199,18 @@ class Variable(metaclass=VariableMetaclass):
             snapshot_name=strip(self._snapshot_name),
             initial_value_name=strip(self.initial_value.name) if self.initial_value is not None else "",
             is_resource=self._tensor.dtype.name == "resource",
-            trainable=bool(self.trainable),
+            trainable=bool(operator.index(self.trainable)),
             synchronization=self.synchronization.value,
             aggregation=self.aggregation.value,
             save_slice_info_def=self._save_slice_info,
         )
 
     def collection_record(self) -> dict[str, Any] | None:
-        """`to_proto` as a dict, for comparing collections."""
-        definition = self.to_proto()
+        """`to_proto` as a dict, for comparing collections; the class and the name where there is no message."""
+        try:
+            definition = self.to_proto()
+        except TypeError:
+            return {type(self).__name__: self.name}
         if definition is None:
             return None
         part = definition.save_slice_info_def

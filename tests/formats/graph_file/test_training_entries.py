@@ -392,3 +392,14 @@ def test_a_file_without_such_entries_never_imports_the_python_front_end(tmp_path
     file.write_text("nodes: [{op: Const, name: a, value: 1}]")
     code = f"import sys, placesim; placesim.run({str(file)!r}); print([m for m in sys.modules if 'placesim.tf1' in m])"
     assert run_process((sys.executable, "-c", code), check=True).output == "[]\n"
+
+
+def test_wrong_shapes_before_gradients_are_told_at_their_own_line() -> None:
+    text = (
+        "nodes:\n  - {variable: w, shape: [3, 2], dtype: float}\n  - {id: y, op: MatMul, inputs: [w, w]}\n"
+        "  - {id: z, op: MatMul, inputs: [w, y]}\n  - {gradients: {of: [z], with_respect_to: [w]}}\n"
+    )
+    with pytest.raises(GraphFileError) as found:
+        read_graph_file(text, "f.yaml")
+    (problem,) = found.value.problems
+    assert (problem.location.line, problem.message[:42]) == (3, "Dimensions must be equal, but are 2 and 3 ")
