@@ -25,7 +25,7 @@ get=keras_get
 _SCALED = "he_normal he_uniform lecun_normal lecun_uniform"
 
 ROWS = {
-    "variables.variable": ("Variable VariableSynchronization VariableAggregation"),
+    "variables.variable": ("Variable compat.v2.Variable=VariableV2 VariableSynchronization VariableAggregation"),
     "variables.creating": (
         "variable_creator_scope enable_resource_variables disable_resource_variables resource_variables_enabled"
     ),

@@ -80,7 +80,7 @@ def _find_in(prefix: str, name: str) -> Any:
             return gen(name)
         except KeyError:
             raise AttributeError(f"module 'tensorflow.raw_ops' has no attribute '{name}'") from None
-    if prefix == "compat" and name in ("v1", "v2"):
+    if prefix in ("compat", "compat.v2.compat") and name in ("v1", "v2"):
         return namespace("" if name == "v1" else "compat.v2")
     if prefix in ("", "compat.v2") and name == "newaxis":
         return None

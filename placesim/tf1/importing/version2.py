@@ -56,6 +56,7 @@ _ROWS = {
 _PARAMETERS = {name: parameters for names, parameters in _ROWS.items() for name in names.split()}
 _OTHERS = {
     "where": "where_v2",
+    "Variable": "compat.v2.Variable",
     "ones_like": "compat.v2.ones_like",
     "nn.softmax_cross_entropy_with_logits": "nn.softmax_cross_entropy_with_logits_v2",
 }

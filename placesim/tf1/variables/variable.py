@@ -332,3 +332,17 @@ def add_to_collections(variable: Variable, collections: list[str]) -> None:
     if variable.trainable and "trainable_variables" not in collections:
         collections = [*collections, "trainable_variables"]
     tf.add_to_collections(collections, variable)
+
+
+class _Version2Metaclass(type):
+    """Metaclass of a class that makes resource variables, and whose instances are all variables."""
+
+    def __call__(cls, initial_value: object = None, trainable: bool | None = None, **options: object) -> Any:
+        return VariableMetaclass.create(initial_value, trainable, use_resource=True, **options)
+
+    def __instancecheck__(cls, instance: object) -> bool:
+        return isinstance(instance, Variable)
+
+
+class VariableV2(metaclass=_Version2Metaclass):
+    """`tf.compat.v2.Variable`."""
