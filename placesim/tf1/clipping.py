@@ -78,7 +78,7 @@ def global_norm(t_list: Sequence[TensorLike | IndexedSlices | None], name: str |
 
 
 def _values(t_list: Sequence[TensorLike | IndexedSlices | None]) -> list[Tensor | None]:
-    """The tensors of a list, of IndexedSlices their values."""
+    """The tensors of a list; IndexedSlices are replaced by their values."""
     return [
         convert_to_tensor(t.values if isinstance(t, IndexedSlices) else t, name=f"t_{i}") if t is not None else None
         for i, t in enumerate(t_list)

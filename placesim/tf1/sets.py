@@ -24,7 +24,7 @@ def set_size(a: Any, validate_indices: bool = True) -> Any:
 
 
 def _operation(kind: str, a: TensorLike, b: TensorLike, validate_indices: bool) -> SparseTensor:
-    """An operation on two sets; `_checked` has put a dense one before a sparse one."""
+    """An operation on two sets; after `_checked`, a dense set comes first and a sparse set second."""
     parts = [part for item in (a, b) for part in (nest.components(item) if isinstance(item, SparseTensor) else [item])]
     op = "To".join("Sparse" if isinstance(item, SparseTensor) else "Dense" for item in (a, b)) + "SetOperation"
     return SparseTensor(*gen(op)(*parts, kind, validate_indices))

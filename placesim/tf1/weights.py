@@ -14,7 +14,7 @@ _PREFIX = "weights can not be broadcast to values."
 
 
 def assert_broadcastable(weights: Any, values: Any) -> Any:
-    """Make an op that fails unless weights are a scalar, or have the values' rank and in each dimension 1 or their size.
+    """Make an op that fails unless weights are a scalar, or have the values' rank and sizes, where a size may also be 1.
 
     Raises ValueError if the static shapes already exclude it.
     """

@@ -56,12 +56,12 @@ def _count(msg: object) -> int:
 
 
 def log_every_n(level: int, msg: object, n: int, *args: object) -> None:
-    """Write a message of a level at the first of each n calls from a line."""
+    """Write a message of a level at one of every n calls from the same line of code, beginning with the first."""
     log_if(level, msg, _count(msg) % n == 0, *args)
 
 
 def log_first_n(level: int, msg: object, n: int, *args: object) -> None:
-    """Write a message of a level at the first n calls from a line."""
+    """Write a message of a level at the first n calls from the same line of code."""
     log_if(level, msg, _count(msg) < n, *args)
 
 

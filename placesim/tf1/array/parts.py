@@ -167,7 +167,7 @@ def setdiff1d(x: TensorLike, y: TensorLike, index_dtype: object = dtypes.int32, 
 
 
 def repeat(input: TensorLike, repeats: TensorLike, axis: int | None = None, name: str | None = None) -> Any:
-    """`tf.repeat`: repeat each element `repeats` times; without an axis, of the flattened tensor."""
+    """`tf.repeat`: repeat each element `repeats` times along an axis; without an axis, in the flattened tensor."""
     if axis is None:
         input, axis = reshape(input, [-1]), 0
     with name_scope(name, "Repeat", [input, repeats]):
@@ -201,7 +201,7 @@ def _tiled(data: Any, axis: int, times: object) -> Any:
 
 
 def _repeated(data: Tensor, times: Tensor, sizes: Tensor, axis: int) -> Any:
-    """Repeat elements by a vector: tile all by its maximum, then mask out the excess."""
+    """Repeat element i `times[i]` times: tile all elements by the largest number, then mask out the excess."""
     if times.shape.rank == 1:
         data.shape.dims[axis].assert_is_compatible_with(times.shape[0])  # type: ignore[index]
         times = gen("BroadcastTo")(times, [sizes[axis]])

@@ -32,7 +32,7 @@ def _names(x: Tensor, y: Tensor | None = None) -> list[Any]:
 
 
 def _binary(word: str, sign: str, compare: Callable[[Any, Any], Any], holds: Callable[[Any, Any], Any]) -> Any:
-    """Make `tf.assert_...` of two tensors, which also checks statically known values."""
+    """Make the function `tf.WORD` (`assert_equal`), which compares two tensors, at once if their values are known."""
 
     def call(
         x: TensorLike,

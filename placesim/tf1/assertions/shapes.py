@@ -17,7 +17,7 @@ _ANY_SIZE, _ANY_OUTER = (None, "."), (Ellipsis, "*")
 
 
 class _Constraint(NamedTuple):
-    """A tensor, its sizes (numbers if known) and the wanted sizes, which with `is_inner` are of the last dimensions only."""
+    """A tensor, its sizes (numbers if known) and the wanted sizes; with `is_inner`, only the last dimensions' sizes."""
 
     tensor: Any
     is_inner: bool
@@ -61,7 +61,7 @@ def _name(tensor: Any) -> str:
 
 
 def _sizes(tensor: Any) -> Any:
-    """A tensor's sizes; a scalar is a vector of one."""
+    """A tensor's sizes; a scalar counts as a vector of one element."""
     shape = tf.shape(tensor)
     if tensor.shape.rank is None:
         return tf.cond(tf.equal(tf.rank(tensor), 0), lambda: tf.constant([1]), lambda: shape)
@@ -82,7 +82,7 @@ def _assert_rank(constraint: _Constraint, options: dict[str, Any]) -> Any:
 def _assert_sizes(
     constraints: Sequence[_Constraint], of_ranks: Sequence[Any], data: Any, summarize: object, prefix: str
 ) -> list[Any]:
-    """Check known sizes, and make assertions for unknown ones.  The first size with a name is the wanted one of its name."""
+    """Check known sizes, and make assertions for unknown ones.  Sizes with the same name must equal the first of them."""
     found = []
     named: dict[Any, tuple[Any, Any, int]] = {}
     for constraint in constraints:

@@ -202,7 +202,7 @@ class _Norm(NamedTuple):
         return outputs
 
     def plain(self, made: _Parameters, center: bool, scale: bool, trainable: bool, batch_weights: object) -> Any:
-        """Output of separate ops, whose moments weight the examples."""
+        """Output of separate ops; `batch_weights` weight the examples in the mean and variance."""
         rank = self.inputs.get_shape().ndims
         if batch_weights is not None:
             weights = tf.cast(tf.convert_to_tensor(batch_weights), self.inputs.dtype)

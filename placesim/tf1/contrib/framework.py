@@ -53,7 +53,7 @@ def _named(var_list: Any) -> dict[str, Any]:
 
 
 def assign_from_checkpoint(model_path: str, var_list: object, ignore_missing_vars: bool = False) -> tuple[Any, dict[Any, Any]]:
-    """Op that assigns a checkpoint's values to variables, and its feeds.  Raises ValueError for a missing one."""
+    """Op that assigns a checkpoint's values to variables, and its feeds.  Raises ValueError for a missing variable."""
     reader = load_checkpoint(model_path)
     values = {}
     for name, variable in _named(var_list).items():
@@ -143,7 +143,7 @@ def reduce_sum_n(tensors: Any, name: str | None = None) -> Any:
 
 
 def get_graph_from_inputs(op_input_list: Any, graph: Graph | None = None) -> Any:
-    """The graph of tensors, else the default one.  Raises ValueError if they are of several."""
+    """The graph of tensors, else the default graph.  Raises ValueError if the tensors are of several graphs."""
     owned = [one for one in op_input_list if hasattr(one, "graph")]
     found = graph or (owned[0].graph if owned else tf.get_default_graph())
     for one in owned:

@@ -165,7 +165,7 @@ def cosine_distance(
 
 
 def mean_pairwise_squared_error(*_: object, **__: object) -> Any:
-    """Not there: `tf.losses.mean_pairwise_squared_error` is."""
+    """Raise NotImplementedError, which names `tf.losses.mean_pairwise_squared_error`."""
     raise not_there("contrib.losses.mean_pairwise_squared_error", "tf.losses.mean_pairwise_squared_error is")
 
 

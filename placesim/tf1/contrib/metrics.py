@@ -70,7 +70,7 @@ def confusion_matrix(
 
 
 def aggregate_metrics(*value_update_tuples: object) -> tuple[list[Any], list[Any]]:
-    """Values and update ops of several metrics.  Raises ValueError for none."""
+    """Values and update ops of several metrics.  Raises ValueError for no metrics."""
     if not value_update_tuples:
         raise ValueError("Expected at least one value_tensor/update_op pair")
     values, updates = zip(*value_update_tuples, strict=True)

@@ -134,7 +134,7 @@ def _optimizer(given: object, rate: TensorLike) -> Any:
 
 
 def _multiplied(pairs: list[Any], factors: Mapping[Any, Any]) -> list[Any]:
-    """Gradients times a factor for each variable, or each variable's name."""
+    """Gradients multiplied by factors, which are given by variable or by variable name."""
     found = []
     for gradient, variable in pairs:
         factor = next((one for key, one in factors.items() if key is variable or key == variable.name), None)

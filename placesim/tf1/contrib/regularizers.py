@@ -26,7 +26,7 @@ def _check(scale: TensorLike, argument: str = "scale", is_number: bool = True) -
 
 
 def l1_regularizer(scale: float | Tensor, scope: str | None = None) -> Regularizer:
-    """`scale * sum(|weights|)`.  Raises ValueError for an integer, or less than 0."""
+    """`scale * sum(|weights|)`.  Raises ValueError for a scale that is an integer or below 0."""
     _check(scale)
     if scale == 0.0 and isinstance(scale, numbers.Real):
         return _nothing
@@ -40,7 +40,7 @@ def l1_regularizer(scale: float | Tensor, scope: str | None = None) -> Regulariz
 
 
 def l2_regularizer(scale: float | Tensor, scope: str | None = None) -> Regularizer:
-    """`scale * sum(weights ** 2) / 2`.  Raises ValueError for an integer, or less than 0."""
+    """`scale * sum(weights ** 2) / 2`.  Raises ValueError for a scale that is an integer or below 0."""
     _check(scale)
     if scale == 0.0 and isinstance(scale, numbers.Real):
         return _nothing

@@ -107,7 +107,7 @@ def maxout(inputs: Any, num_units: int, axis: int = -1, scope: str | None = None
 
 @add_arg_scope
 def softmax(logits: Any, scope: str | None = None) -> Any:
-    """Softmax over the last dimension, of any rank."""
+    """Softmax over the last dimension of a tensor of any rank."""
     with tf.variable_scope(scope, "softmax", [logits]):
         count = tf.convert_to_tensor(logits).get_shape().as_list()[-1]
         predictions = tf.nn.softmax(tf.reshape(logits, [-1, count]))

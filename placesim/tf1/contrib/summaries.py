@@ -20,7 +20,7 @@ def _is_new(name: str) -> bool:
 
 
 def summarize_tensor(tensor: Tensor, tag: str | None = None) -> Any:
-    """Scalar summary of a number, or histogram of a tensor; None if there is one of this name."""
+    """Scalar summary of a number, or histogram of a tensor; None if a summary of this name exists."""
     name = tag or f"{tensor.op.name}_summary"
     if not _is_new(name):
         return None

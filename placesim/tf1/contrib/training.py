@@ -75,7 +75,7 @@ def times(factor: Any, values: Any) -> Any:
 
 
 def multiply_gradients(grads_and_vars: object, gradient_multipliers: Mapping[Any, Any]) -> list[Any]:
-    """Gradients times a factor for each variable, or each variable's name.  Raises ValueError."""
+    """Gradients multiplied by factors, which are given by variable or by variable name.  Raises ValueError."""
     if not isinstance(grads_and_vars, list):
         raise ValueError("`grads_and_vars` must be a list.")
     if not gradient_multipliers:

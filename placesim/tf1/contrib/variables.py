@@ -167,7 +167,7 @@ def get_variable_full_name(var: Variable) -> str:
 
 
 def get_variables_to_restore(include: Sequence[str] | None = None, exclude: Sequence[str] | None = None) -> list[Any]:
-    """The variables in some scopes and not in others, without repetitions.  Raises TypeError."""
+    """The variables in the scopes `include` and not in the scopes `exclude`, without repetitions.  Raises TypeError."""
     for scopes, word in ((include, "include"), (exclude, "exclude")):
         if scopes is not None and not isinstance(scopes, (list, tuple)):
             raise TypeError(f"{word} is provided but is not a list or a tuple.")

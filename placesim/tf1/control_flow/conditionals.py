@@ -26,7 +26,7 @@ from placesim.tf1.types import dtypes, nest
 
 
 class CondContext(ControlFlowContext):
-    """One branch of a conditional; `branch` is the index of its output of a Switch: 1 for true, 0 for false."""
+    """One branch of a conditional; `branch` is the index of the Switch output that feeds it: 1 for true, 0 for false."""
 
     def __init__(self, pred: Tensor, pivot: Tensor, branch: int) -> None:
         super().__init__()
@@ -49,7 +49,7 @@ class CondContext(ControlFlowContext):
         return self._pivot
 
     def add_value(self, tensor: Tensor) -> Tensor:
-        """Return the tensor that replaces an outer one inside: the output of a Switch, made once for each branch."""
+        """Return the inner tensor for an outer one: an output of a Switch, which is made once for each tensor and branch."""
         if tensor in self.known:
             return self.inside.get(tensor, tensor)
         self.known.add(tensor)
@@ -91,7 +91,7 @@ class CondContext(ControlFlowContext):
         self._make_known(op.outputs)
 
     def _make_known(self, tensors: Sequence[Tensor]) -> None:
-        """Add tensors to the known ones of this context and of all contexts around it."""
+        """Add tensors to the known tensors of this context and of all contexts around it."""
         context: ControlFlowContext | None = self
         while context is not None:
             context.known.update(tensors)
@@ -177,7 +177,7 @@ def _one_of(new: str, given: object, old: str, other: object) -> Any:
 
 def _build(given: Tensor, true_fn: Callable[[], Any], false_fn: Callable[[], Any], strict: bool) -> Any:
     graph = get_default_graph()
-    # TensorFlow switches the predicate by itself, to get a pivot for each branch
+    # as in TensorFlow, this Switch has the predicate as data and as condition: its outputs become the branches' pivots
     when_false, when_true = gen("Switch")(given, given)
     pivots = (gen("Identity")(when_true, name="switch_t"), gen("Identity")(when_false, name="switch_f"))
     pred = gen("Identity")(given, name="pred_id")
@@ -206,7 +206,7 @@ def _build(given: Tensor, true_fn: Callable[[], Any], false_fn: Callable[[], Any
             )
     # output 1 of a Merge is its input's number: 0 for false, 1 for true
     merges = [merge([other, one]) for one, other in zip(*results, strict=True)]
-    # a MetaGraph has the contexts inside another one nested in it
+    # a MetaGraph writes inner contexts inside their outer context
     if contexts[0].outer is None:
         for context in contexts:
             graph.add_to_collection(GraphKeys.COND_CONTEXT, context)
@@ -305,7 +305,7 @@ def Assert(condition: TensorLike, data: Any, summarize: int | None = 3, name: st
 
 
 def switch_case(branch_index: object, branch_fns: object, default: object = None, name: str = "switch_case") -> Any:
-    """`tf.switch_case`: result of the function at `branch_index`; for other indices, of the default or the last one."""
+    """`tf.switch_case`: result of the function at `branch_index`; for other indices, of the default or last function."""
     from placesim.tf1.functions import branches
 
     functions = _indexed_functions(branch_fns, default)

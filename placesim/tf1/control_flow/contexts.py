@@ -1,7 +1,7 @@
 """Control flow contexts: the common part of branches of conditionals and bodies of loops.
 
 The graph calls a context's `AddOp` for each new op inside the context, which replaces the op's outer inputs by inner tensors.
-A Switch or an Enter makes an inner tensor after the op that needs it, and so follows that op in the GraphDef.
+The Switch or Enter of an inner tensor is made after the op that needs the tensor, and follows this op in the GraphDef.
 """
 
 from __future__ import annotations
@@ -147,7 +147,7 @@ class ControlFlowContext:
 
 
 class LoopContext(ControlFlowContext):
-    """A loop, with what the contexts inside it and its gradient need."""
+    """A loop, as the contexts inside it and its gradient see it."""
 
     grad_state: LoopGradient | None
 
@@ -186,7 +186,7 @@ def is_in(op: Operation, context: ControlFlowContext) -> bool:
 
 
 def _encloses(outer: ControlFlowContext, context: ControlFlowContext | None) -> bool:
-    """Whether a context is another one or inside it."""
+    """Whether a context is `outer` itself or inside it."""
     while context is not None and context is not outer:
         context = context.outer
     return context is outer

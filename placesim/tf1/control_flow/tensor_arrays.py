@@ -62,7 +62,7 @@ class TensorArray:
                 self._handle = handle
                 self._flow = constant_flow() if flow is None else flow
                 return
-            # None is kept apart from True only to refuse it together with a handle
+            # None means True; an explicit value is refused together with a handle
             clears = True if clear_after_read is None else clear_after_read
             graph = get_default_graph()
             with ExitStack() as scopes:

@@ -119,7 +119,7 @@ def _static_shape(shape: Tensor) -> TensorShape:
 
 
 def _padded_shape(given: object, component: TensorShape) -> Tensor:
-    """Padded shape as an int64 vector; -1 is the size of a batch's largest element.  Raises ValueError for an invalid one."""
+    """Padded shape as an int64 vector; -1 stands for the batch's largest size.  Raises ValueError for an invalid shape."""
     if isinstance(given, list | tuple) and holds_tensors(given):
         given = convert_to_tensor(given, preferred_dtype=dtypes.int64)
     if isinstance(given, Tensor):
@@ -153,7 +153,7 @@ def _can_be_padded(padded: TensorShape, component: TensorShape) -> bool:
 
 
 def _padding_values(spec: Any, leaves: Sequence[TensorSpec], values: Any) -> list[Tensor]:
-    """Padding scalar of each component: 0 or an empty string if `values` is None, which may also be one value for all."""
+    """Padding scalar of each component.  `values`: a structure, one value for all, or None for 0 and empty strings."""
     if values is None:
         given: list[Any] = ["" if leaf.dtype is dtypes.string else _zero(leaf.dtype) for leaf in leaves]
     elif structures.is_nested(spec) and not structures.is_nested(values):

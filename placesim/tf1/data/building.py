@@ -57,7 +57,7 @@ def make(
 
 
 def transformed(dataset: Dataset, op: str, *args: Any, spec: Any = None, **attrs: Any) -> DatasetV1Adapter:
-    """Dataset from a new op that reads another dataset; without `spec`, its elements have the same spec."""
+    """Dataset from a new op that reads another dataset; without `spec`, its elements have the other dataset's spec."""
     if not isinstance(dataset, Dataset):
         raise TypeError(f"Expected a tf.data.Dataset, got {dataset!r}")
     return make(op, dataset._variant_tensor, *args, spec=dataset._spec if spec is None else spec, inputs=(dataset,), **attrs)

@@ -17,7 +17,7 @@ from placesim.tf1.ops.conversion import convert_to_tensor
 from placesim.tf1.types import dtypes
 
 AUTOTUNE = -1
-"""Number of calls or elements that the runtime chooses."""
+"""In place of a number of parallel calls or buffered elements: the runtime chooses the number."""
 INFINITE_CARDINALITY, UNKNOWN_CARDINALITY = -1, -2
 """Special cardinalities."""
 
@@ -48,7 +48,7 @@ def ignore_errors(dataset: Dataset, log_warning: bool = False, name: str | None 
 
 
 def apply(first: Dataset, transformation_func: Callable[[Dataset], Any]) -> Dataset:
-    """Dataset returned by a transformation.  Raises TypeError for another result."""
+    """Dataset returned by a transformation.  Raises TypeError if the result is no dataset."""
     found = transformation_func(first)
     if not isinstance(found, Dataset):
         raise TypeError(f"`transformation_func` must return a `tf.data.Dataset` object. Got {type(found)}.")
@@ -87,7 +87,7 @@ def shuffle_and_repeat(dataset: Dataset, buffer_size: TensorLike, count: TensorL
 
 
 def prefetch(dataset: Dataset, buffer_size: TensorLike | None = None, name: str | None = None) -> Dataset:
-    """The elements, produced up to `buffer_size` ahead.  The op is colocated with that of the dataset."""
+    """The elements, of which up to `buffer_size` are produced ahead.  The op is colocated with the dataset's op."""
     size = AUTOTUNE if buffer_size is None else buffer_size
     ahead = number(size, "buffer_size")
     automatic = isinstance(size, int) and size == AUTOTUNE
@@ -113,7 +113,7 @@ def enumerated(dataset: Dataset, start: TensorLike = 0, name: str | None = None)
 
 
 def not_divided(dataset: Dataset) -> Dataset:
-    """The dataset, of which each worker gets all elements when datasets are sharded."""
+    """The dataset, excluded from sharding: each worker gets all of its elements."""
     return transformed(dataset, "RewriteDataset", "replicate_on_split")
 
 

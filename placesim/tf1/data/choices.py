@@ -20,7 +20,7 @@ from placesim.tf1.types import dtypes
 
 
 def choose_from_datasets(datasets: Sequence[Dataset], choice_dataset: Dataset, stop_on_empty_dataset: bool = True) -> Dataset:
-    """Elements of the datasets that `choice_dataset` numbers.  Raises ValueError for no datasets, TypeError for others."""
+    """Each element comes from the dataset with the next index in `choice_dataset`.  Raises ValueError and TypeError."""
     if not datasets:
         raise ValueError("Invalid `datasets`. `datasets` should not be empty.")
     numbers = choice_dataset.element_spec
@@ -59,7 +59,7 @@ def sample_from_datasets(
     stop_on_empty_dataset: bool = False,
     rerandomize_each_iteration: object = None,
 ) -> Dataset:
-    """Elements of randomly drawn datasets.  Raises ValueError for no datasets, or another number of weights."""
+    """Elements of randomly drawn datasets.  Raises ValueError without datasets, and unless each dataset has one weight."""
     if not datasets:
         raise ValueError("Invalid `datasets`. `datasets` should not be empty.")
     if isinstance(weights, Dataset):

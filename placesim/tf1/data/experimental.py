@@ -68,7 +68,7 @@ def unique() -> Transformation:
 
 
 def take_while(predicate: Callable[..., Any]) -> Transformation:
-    """The elements before the first for which a function is false."""
+    """The elements before the first element for which a function is false."""
     return lambda dataset: mapping.taken_while(dataset, predicate)
 
 
@@ -83,7 +83,7 @@ def group_by_window(
     window_size: TensorLike | None = None,
     window_size_func: Callable[..., Any] | None = None,
 ) -> Transformation:
-    """Apply a function to the elements of each key."""
+    """Apply a function to each window of elements with the same key."""
     return lambda dataset: folding.grouped_by_window(dataset, key_func, reduce_func, window_size, window_size_func)
 
 
@@ -132,7 +132,7 @@ def cardinality(dataset: Dataset) -> Any:
 
 
 def get_single_element(dataset: Dataset) -> Any:
-    """The only element of a dataset.  Raises TypeError for other values."""
+    """The only element of a dataset.  Raises TypeError for a value that is no dataset."""
     if not isinstance(dataset, Dataset):
         raise TypeError(f"Invalid `dataset`. Expected a `tf.data.Dataset` object but got {type(dataset)}.")
     return iterators.get_single_element(dataset)

@@ -106,7 +106,7 @@ def grouped_by_window(
     window_size_func: Callable[..., Any] | None = None,
     name: str | None = None,
 ) -> Dataset:
-    """Apply `reduce_func` to each window of elements with the same key.  Raises ValueError unless one size is given."""
+    """Apply `reduce_func` to windows of elements with the same key.  Raises ValueError unless exactly one size is given."""
     if (window_size is None) == (window_size_func is None):
         raise ValueError("Either the `window_size` argument or the `window_size_func` argument must be specified.")
 

@@ -95,7 +95,7 @@ def interleaved(
     deterministic: bool | None = None,
     name: str | None = None,
 ) -> Dataset:
-    """Interleaved elements of the datasets that a function makes from `cycle_length` elements."""
+    """Interleaved elements of the datasets that a function makes from `cycle_length` elements at a time."""
     found = element_function(map_func, "Dataset_interleave", dataset)
     spec = found.dataset_spec()
     cycle = number(AUTOTUNE if cycle_length is None else cycle_length, "cycle_length")
@@ -172,7 +172,7 @@ def filtered(dataset: Dataset, predicate: Callable[..., Any], name: str | None =
 
 
 def taken_while(dataset: Dataset, predicate: Callable[..., Any], name: str | None = None) -> Dataset:
-    """Elements before the first for which a function is false.  Raises ValueError for a result of another type."""
+    """Elements before the first element for which a function is false.  Raises ValueError for a result of another type."""
     return _kept(dataset, "TakeWhileDataset", "Dataset_take_while", predicate, name)
 
 

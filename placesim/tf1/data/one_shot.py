@@ -1,6 +1,6 @@
 """Function that makes the dataset of a one-shot iterator: a copy of the ops that the dataset depends on.
 
-TensorFlow names it by a hash of its body.  The hash is computed here too, so that the name is the same.
+TensorFlow names the function by a hash of its body.  The hash is computed here too, so that the name is the same.
 """
 
 from __future__ import annotations

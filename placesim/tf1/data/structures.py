@@ -172,7 +172,7 @@ def component_shapes(spec: object) -> list[TensorShape]:
 
 
 def _held(spec: object) -> list[Any]:
-    """Specs with a tensor at run time; None has none."""
+    """The leaf specs whose values are tensors at run time: all except None's."""
     return [one for one in flatten(spec) if not isinstance(one, NoneTensorSpec)]
 
 

@@ -46,7 +46,7 @@ class TFRecordOptions:
 
     @classmethod
     def get_compression_type_string(cls, options: object) -> str:
-        """The name of the compression of options, a type or a name.  Raises ValueError for an invalid one."""
+        """The name of a compression, given as options, a type or a name.  Raises ValueError for an invalid compression."""
         if not options:
             return ""
         if isinstance(options, TFRecordOptions):
@@ -59,7 +59,7 @@ class TFRecordOptions:
 
 
 def compression_of(options: object) -> str:
-    """The name of the compression of options, a type or a name."""
+    """The name of a compression, given as options, a type or a name."""
     return TFRecordOptions.get_compression_type_string(options)
 
 

@@ -146,7 +146,7 @@ class FunctionGraph(Graph):
         return super().make(op, full_name, tensors, attrs, control_inputs)
 
     def _check_references(self, op: str, tensors: Sequence[Tensor]) -> None:
-        """Raise TypeError if an op needs a reference but gets a captured tensor, which is none."""
+        """Raise TypeError if an op needs a reference but gets a captured tensor, which is no reference."""
         definition = self.builder.registry.op(op)
         if definition is None or len(definition.inputs) != len(tensors):
             return
@@ -181,7 +181,7 @@ class FunctionGraph(Graph):
 
     @contextmanager
     def colocate_with(self, op: object, ignore_existing: bool = False) -> Iterator[None]:
-        """`tf.colocate_with`; of an outer op, ops inside only get the colocation label."""
+        """`tf.colocate_with`; if `op` is outside the function, ops in the block get only its colocation label."""
         target = None if op is None else self._colocation_op(op)
         with ExitStack() as stack:
             if target is None or target.graph is self:

@@ -30,7 +30,7 @@ class TurnGraph(FunctionGraph):
 
 
 COUNTERS = 2
-"""Number of loop variables before the script's: the number of past iterations, and the maximum."""
+"""Number of loop variables in front of the script's variables: the count of past iterations, and its maximum."""
 
 
 def while_loop(

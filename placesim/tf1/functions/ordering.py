@@ -20,7 +20,7 @@ _FREE = frozenset(_RANDOM.split())
 def order_effects(body: FunctionGraph, first: int, returned: Iterable[Tensor]) -> None:
     """Order the stateful ops from node `first` on by control inputs; returned tensors wait for all of them.
 
-    A writer of a resource waits for the readers since the last writer, or for that writer; a reader waits for the last
+    A writer of a resource waits for the readers since the last writer, else for the last writer; a reader waits for the last
     writer.  A stateful op without resources waits for the previous one.
     """
     must_run: list[Operation] = []

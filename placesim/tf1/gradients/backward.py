@@ -200,7 +200,7 @@ class _Walk:
         return tensor
 
     def _count_pending(self, targets: list[Operation]) -> set[Operation]:
-        """Count, for each op between xs and ys, how often such ops read its outputs.  Return the targets that reach an x."""
+        """Count, for each op between xs and ys, the reads of its outputs by such ops.  Return the targets that reach an x."""
         reached = self._reached()
         reachable = {op for op in targets if op in reached}
         between: dict[Operation, None] = {}
@@ -378,7 +378,7 @@ def _symbolic(op: Operation, out_grads: Sequence[Any]) -> list[Any]:
 
 
 def _bodies_around(graph: Graph) -> list[Any]:
-    """Function bodies from a graph outwards: itself if it is one, and those around it."""
+    """Function bodies from a graph outwards: the graph itself if it is a body, and the bodies around it."""
     found: list[Any] = []
     while graph.outer_graph is not None:
         found.append(graph)

@@ -128,7 +128,7 @@ class GradLoopState:
         return following  # type: ignore[no-any-return]
 
     def _barrier(self, name: str, loop: WhileContext, following: Tensor) -> Operation:
-        """Op of `loop` for which the next value of its counter, `following`, waits; made on first use."""
+        """Op of `loop`, made on first use.  The next value of the loop's counter, `following`, waits for the op."""
         if name not in self._barriers:
             with control_dependencies(None):
                 made = self._barriers[name] = gen("ControlTrigger")(name=name)
@@ -211,7 +211,7 @@ class GradLoopState:
 
     def _new_stand_in(self, value: Tensor) -> Tensor:
         state, source = self, value
-        # A loop invariant is read from outside, of all the loops that do not change it.
+        # A loop invariant is read from outside of all the loops that do not change it.
         while is_loop_constant(enter := _enter_of(source)):
             source = enter.inputs[0]
             if state.outer is None:

@@ -143,7 +143,7 @@ class LoopGradients:
         return tf.zeros(state.recall(history, shape, is_dead), output.dtype)
 
     def close_unchanged(self) -> None:
-        """For loop variables whose next value does not depend on the current one, set the gradients of the latter to zeros."""
+        """If a loop variable's next value does not depend on its current value, set the current value's gradient to zeros."""
         for state in self._states.values():
             loop = state.backward_loop
             for merged in state.switches.values():

@@ -36,7 +36,7 @@ class CallRefusal(GraphBuildError):
 
 
 class FileGraph(Graph):
-    """`tf.Graph` of a file's builder, to which others add nodes too, except during `building`."""
+    """`tf.Graph` of a file's builder.  Outside of `building`, other code adds nodes to the builder too."""
 
     def __init__(self, builder: ScopedGraphBuilder) -> None:
         self.building_function = builder.is_of_function
@@ -74,7 +74,7 @@ class FileGraph(Graph):
             self.builder.on_node = saved
 
     def _catch_up(self) -> None:
-        """Follow the builder's nodes and variables; it also removes some, those of a step after reading the step."""
+        """Take over the builder's nodes and variables, and drop those that it has removed (a step's nodes, once it is read)."""
         nodes, operations = self.builder.graph.nodes, self._operations
         while operations and (len(operations) > len(nodes) or nodes[len(operations) - 1] is not operations[-1].node):
             self.shapes.forget(operations.pop().node.id)
@@ -101,7 +101,7 @@ class FileGraph(Graph):
         return (ResourceVariable if variable.kind == "resource" else RefVariable)(variable_def=definition)
 
     def _register_variables(self) -> None:
-        """Add new variables to the builder's, so that later entries of the file can use and initialize them."""
+        """Add new variables to the builder's variables, so that later entries of the file can use and initialize them."""
         for variable in self.get_collection("variables"):
             node = variable.op.node
             if node.id not in self.builder.variables:

@@ -47,7 +47,7 @@ class FileTraining:
     ) -> list[tuple[Any, TensorRef | None]]:
         """Return each item of `by` with the gradient of `of`, or with None if `of` does not depend on the item.
 
-        Without `by`, the items are all trainable variables.  Of a `tf.IndexedSlices` it returns the values; see `rows`.
+        Without `by`, the items are all trainable variables.  For a `tf.IndexedSlices`, its values are returned; see `rows`.
         """
         with self._graph.building(position):
             if by is None:
@@ -94,7 +94,7 @@ class FileTraining:
     def minimize(
         self, loss: TensorLike, optimizer: tuple[str, Mapping[str, Any]], options: Mapping[str, Any], position: int
     ) -> int:
-        """Make the nodes of `tf.train.Optimizer.minimize`, and return the one that trains."""
+        """Make the nodes of `tf.train.Optimizer.minimize`, and return the node that trains."""
         with self._graph.building(position):
             given = {key: self._value(value) for key, value in options.items()}
             return self._node(self._optimizer(*optimizer).minimize(self._value(loss), **given))
@@ -106,7 +106,7 @@ class FileTraining:
         options: Mapping[str, Any],
         position: int,
     ) -> int:
-        """Make the nodes of `tf.train.Optimizer.apply_gradients`, and return the one that trains.
+        """Make the nodes of `tf.train.Optimizer.apply_gradients`, and return the node that trains.
 
         If a variable has several gradients, their mean is made first.
         """

@@ -111,7 +111,7 @@ class Graph(Scopes, Collections, Elements):
         return self._operations[node.id]
 
     def _known_attrs(self, op: str, attrs: Attrs) -> Attrs:
-        """Attrs that an op has in an older release."""
+        """The given attrs that the op has in the graph's release, and internal attrs (`_NAME`)."""
         definition = self.builder.registry.op(op)
         if definition is None:
             return attrs

@@ -368,7 +368,7 @@ class Operation:
         return [label.encode() for label in colocation_groups(self.node)]
 
     def get_attr(self, name: str) -> Any:
-        """An attr's value.  Raises ValueError for one that the op does not have."""
+        """An attr's value.  Raises ValueError for an attr that the op does not have."""
         attrs = self.graph.builder.graph.full_attrs(self.node)
         if name not in attrs:
             raise ValueError(f"Operation '{self.name}' has no attr named '{name}'.")

@@ -18,7 +18,7 @@ tf = namespace("")
 
 
 def total_variation(images: Any, name: str | None = None) -> Any:
-    """`tf.image.total_variation`: sum of absolute differences of neighbours.  Raises ValueError for ranks but 3 and 4."""
+    """`tf.image.total_variation`: sum of absolute differences of neighbours.  Raises ValueError for a rank other than 3, 4."""
     with name_scope(name, "total_variation"):
         rank = images.shape.rank
         if rank == 3:
@@ -96,7 +96,7 @@ def ssim_multiscale(
     k1: float = 0.01,
     k2: float = 0.03,
 ) -> Any:
-    """`tf.image.ssim_multiscale`: product of the similarities at several scales, each half the size of the last."""
+    """`tf.image.ssim_multiscale`: product of the similarities at several scales, each half the size of the previous one."""
     with name_scope(None, "MS-SSIM", [img1, img2]):
         img1, img2 = convert_to_tensor(img1, name="img1"), convert_to_tensor(img2, name="img2")
         *shapes, checks = _shape_checks(img1, img2)

@@ -41,7 +41,7 @@ def keras_names() -> frozenset[str]:
 
 @cache
 def all_names() -> frozenset[str]:
-    """Union of all these names."""
+    """Union of `known_names`, `contrib_names` and `keras_names`."""
     return known_names() | contrib_names() | keras_names()
 
 
@@ -78,7 +78,7 @@ def not_there(name: str, instead: str) -> NotImplementedError:
 
 @cache
 def absent(name: str) -> Any:
-    """Placeholder for a missing name; None for one that TensorFlow lacks too."""
+    """Placeholder for a missing name; None for a name that TensorFlow lacks too."""
     if name not in all_names():
         return None
     return type(name.rpartition(".")[2], (_MissingSymbol,), {"public_name": name, "__module__": "tensorflow"})

@@ -117,7 +117,7 @@ NEIGHBOURS = {path.rpartition(".")[2]: path for path in SOURCES if path.startswi
 _ENDINGS = re.compile(r"_(ops|impl|lib|ops_impl|ops_lib|v1|v2|ops_v2)$")
 _V1_ENDING = re.compile(r"(?<=[a-z])(_v1|V1)$")
 _ALIASES = {"training": "train", "string": "strings", "checkpoint": "train", "linalg_ops": "linalg", "summary_ops": "summary"}
-"""Public module for a part of a submodule's name, if it is called differently."""
+"""Part of a submodule's name -> public module with these functions, if its name differs."""
 
 
 def names_of(name: str) -> Iterator[str]:

@@ -67,11 +67,11 @@ class Layer(layer.Layer):
         return variable
 
     def add_loss(self, losses: TensorLike, inputs: TensorLike | None = None, **_: object) -> None:
-        """Add losses to the layer's."""
+        """Add losses to the layer's own list."""
         self._losses += losses if isinstance(losses, (list, tuple)) else [losses]
 
     def add_update(self, updates: TensorLike, inputs: TensorLike | None = None) -> None:
-        """Add updates to the layer's."""
+        """Add updates to the layer's own list."""
         for update in updates if isinstance(updates, (list, tuple)) else [updates]:
             self._updates.append(getattr(update, "op", update))
 
@@ -96,7 +96,7 @@ _READ = {"activation": activations.get, "regularizer": regularizers.get, "initia
 
 
 def _of(kind: Any, **defaults: object) -> Any:
-    """Make Keras' class of a `tf.layers` layer, whose activation, regularizers and initializers can be names."""
+    """Make the Keras class for a class of `tf.layers`; its activation, regularizers and initializers can be names."""
     arguments = [
         name for name in inspect.signature(kind.__init__).parameters if name not in ("self", "kwargs", "name", "trainable")
     ]
@@ -155,7 +155,7 @@ AveragePooling3D = AvgPool3D = _of(pooling.AveragePooling3D, pool_size=(2, 2, 2)
 
 
 def _function_layer(name: str, make: Callable[..., Callable[[Any], Any]]) -> Any:
-    """Layer class whose arguments make a function."""
+    """Make a layer class.  Its layers apply the function that `make` returns for the constructor's arguments."""
 
     def __init__(self: Any, *args: object, **kwargs: Any) -> None:  # noqa: N807
         own = {key: kwargs.pop(key) for key in ("name", "trainable", "dtype", *_OF_INPUTS) if key in kwargs}

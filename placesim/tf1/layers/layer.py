@@ -185,13 +185,13 @@ class Layer:
                 self.add_loss(loss / tf.cast(tf.shape(output)[0], loss.dtype))
 
     def add_loss(self, losses: TensorLike, inputs: TensorLike | None = None) -> None:
-        """Add losses to the layer's, and to the collection of regularization losses."""
+        """Add losses to the layer's own list, and to the collection of regularization losses."""
         for loss in losses if isinstance(losses, (list, tuple)) else [losses]:
             self._losses.append(loss)
             tf.add_to_collection("regularization_losses", loss)
 
     def add_update(self, updates: TensorLike, inputs: TensorLike | None = None) -> None:
-        """Add updates to the layer's, and to the collection of updates that a training step runs."""
+        """Add updates to the layer's own list, and to the collection of updates that a training step runs."""
         for update in updates if isinstance(updates, (list, tuple)) else [updates]:
             op = update.op if isinstance(update, Tensor) else getattr(update, "op", update)
             self._updates.append(op)
@@ -255,12 +255,12 @@ class Layer:
 
 
 def word_of(kind: str) -> str:
-    """A class's name in snake case, without separating digits: `conv2d`."""
+    """A class's name in snake case, with no underscore in front of digits: `conv2d`."""
     return re.sub("([a-z])([A-Z])", r"\1_\2", re.sub("(.)([A-Z][a-z0-9]+)", r"\1_\2", kind)).lower()
 
 
 def next_number(base: str) -> int:
-    """Number of the graph's layers with this name so far, including a new one."""
+    """Count a new layer with this base name.  Return the number of such layers in the graph, including the new one."""
     graph = tf.get_default_graph()
     counts = getattr(graph, "layer_names", None)
     if counts is None:
@@ -307,7 +307,7 @@ def smart_constant(condition: TensorLike) -> bool | None:
 
 
 def sizes(value: PerDimension, count: int, name: str) -> tuple[int, ...]:
-    """Convert a number for all dimensions, or one for each, to one for each.  Raises ValueError."""
+    """One number for each dimension, from a number for all dimensions or a list with one for each.  Raises ValueError."""
     if isinstance(value, int):
         return (value,) * count
     try:

@@ -10,7 +10,7 @@ from placesim.tf1.layers.layer import InputSpec, Layer, data_format_of, padding_
 
 
 class _Pooling(Layer):
-    """The largest or mean of each window over `rank` dimensions."""
+    """The largest or mean value in each window over `rank` dimensions."""
 
     rank = 2
     function = "max_pool"
@@ -51,17 +51,17 @@ class _Pooling(Layer):
 
 
 class MaxPooling1D(_Pooling):
-    """The largest of each window of a sequence."""
+    """The largest value in each window of a sequence."""
 
     rank = 1
 
 
 class MaxPooling2D(_Pooling):
-    """The largest of each window of an image."""
+    """The largest value in each window of an image."""
 
 
 class MaxPooling3D(_Pooling):
-    """The largest of each window of a volume."""
+    """The largest value in each window of a volume."""
 
     rank, function = 3, "max_pool3d"
 

@@ -50,7 +50,7 @@ def self_adjoint_eigvals(tensor: TensorLike, name: str | None = None) -> Any:
 
 
 def svd(tensor: TensorLike, full_matrices: bool = False, compute_uv: bool = True, name: str | None = None) -> Any:
-    """Singular values, and with `compute_uv` the vectors."""
+    """Singular values, and with `compute_uv` also the singular vectors."""
     values, left, right = gen("Svd")(tensor, compute_uv=compute_uv, full_matrices=full_matrices, name=name)
     return (values, left, right) if compute_uv else values
 

@@ -133,7 +133,7 @@ def _contracted(a: Tensor, axes: Any) -> tuple[Any, Any]:
 
 
 def _as_matrix(x: Tensor, axes: Any, flipped: bool) -> tuple[Any, Any, Any]:
-    """Reshape a tensor to a matrix, contracted axes last (first if `flipped`).  Also returns the other sizes."""
+    """The tensor as a matrix, contracted axes last (first if `flipped`), and the other axes' sizes, at run time and static."""
     rank = x.shape.rank
     if rank is None or isinstance(axes, Tensor):
         return _as_matrix_when_run(x, axes, flipped)
@@ -164,7 +164,7 @@ def _as_matrix_when_run(x: Tensor, axes: TensorLike, flipped: bool) -> tuple[Any
 
 
 def _rearranged(x: Tensor, measured: object, free: Any, axes: TensorLike, flipped: bool) -> tuple[Any, Any]:
-    """The matrix, and a tensor of the other sizes."""
+    """The tensor as a matrix, and a tensor of the sizes of the axes `free`."""
     free_dims = gen("GatherV2")(measured, free, 0)
     axes_dims = gen("GatherV2")(measured, axes, 0)
     from placesim.tf1.math.reductions import reduce_prod

@@ -61,7 +61,7 @@ def mean_per_class_accuracy(
     updates_collections: object = None,
     name: str | None = None,
 ) -> tuple[Any, Any]:
-    """Mean of the accuracies of all classes; the update op returns each class's."""
+    """Mean of the accuracies of all classes; the update op returns the accuracy of each class."""
     with tf.variable_scope(name, "mean_accuracy", (predictions, labels, weights)):
         labels = tf.cast(labels, tf.int64)
         labels = _flattened(labels)
@@ -93,7 +93,7 @@ def mean_relative_error(
     updates_collections: object = None,
     name: str | None = None,
 ) -> tuple[Any, Any]:
-    """Mean of `|labels - predictions| / normalizer`, 0 for a normalizer of 0."""
+    """Mean of `|labels - predictions| / normalizer`; elements with normalizer 0 count as 0."""
     predictions, labels, weights = matched(predictions, labels, weights)
     predictions, normalizer = remove_squeezable_dimensions(predictions, normalizer)
     predictions.get_shape().assert_is_compatible_with(normalizer.get_shape())

@@ -70,13 +70,13 @@ _SETS: dict[str, Any] = {
     "false_positive": lambda predicted, labels: set_difference(predicted, labels, aminusb=True),
     "false_negative": lambda predicted, labels: set_difference(predicted, labels, aminusb=False),
 }
-"""Set operation on predicted and true classes to count."""
+"""Kind of count -> operation on the sets of predicted and true classes, whose result is counted."""
 
 
 def _counted(
     kind: str, labels: TensorLike, predicted: TensorLike, k: int | None, class_id: Any, weights: TensorLike | None
 ) -> tuple[Any, Any]:
-    """The weighted number so far, and the op that adds a step's number."""
+    """The weighted number of classes of this kind so far, and the op that adds a step's number."""
     with tf.name_scope(None, _at_k(kind, k, class_id), (predicted, labels, weights)) as scope:
         with tf.name_scope(None, kind + "s", (predicted, labels, weights)):
             chosen = _only_class(labels, class_id), _only_class(predicted, class_id)

@@ -65,7 +65,7 @@ def _counts(
 def _both(
     values: Counts, updates: Counts, found: Callable[[Counts, str], Any], collections: tuple[Any, Any]
 ) -> tuple[Any, Any]:
-    """A metric of the counts before and after a step."""
+    """A metric, computed from the counts before a step and from those after it."""
     return collected(found(values, "value"), found(updates, "update_op"), *collections)
 
 

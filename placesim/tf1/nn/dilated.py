@@ -251,7 +251,7 @@ def separable_conv2d(
     data_format: str | None = None,
     dilations: object = None,
 ) -> Any:
-    """A convolution of each channel, then one over the channels."""
+    """A convolution of each channel, then a 1 x 1 convolution of all channels."""
     rate = renamed("dilations", dilations, "rate", rate)
     with name_scope(name, "separable_conv2d", [input, depthwise_filter, pointwise_filter]) as scope:
         images = convert_to_tensor(input, name="tensor_in")

@@ -43,7 +43,7 @@ def moments(
     keep_dims: bool | None = None,
     keepdims: bool | None = None,
 ) -> tuple[Any, Any]:
-    """Mean and variance over axes; those of half precision are computed in float32."""
+    """Mean and variance over axes; for half precision inputs, they are computed in float32."""
     keep_dims = renamed("keepdims", keepdims, "keep_dims", keep_dims) or False
     half = _half_type(x)
     with name_scope(name, "moments", [x, axes]):
@@ -120,7 +120,7 @@ def sufficient_statistics(
 
 
 def _count_along(x: Tensor, axes: list[int]) -> Any:
-    """Number of elements reduced to one: a constant if the sizes are known."""
+    """Number of elements along the axes, which a reduction combines to one: a constant if the sizes are known."""
     if x.shape.rank is not None:
         sizes = x.shape.as_list()
         known: list[Any] = [sizes[axis] for axis in axes]

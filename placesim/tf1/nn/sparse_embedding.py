@@ -139,7 +139,7 @@ def _as_table(table: Any, dtype: DTypeLike | None) -> Any:
 
 
 def _valid(ids: Any, weights: Any, combiner: str) -> tuple[Any, Any]:
-    """The ids of at least 0, and unless the combiner is `sum`, of these only those with weights above 0."""
+    """Ids and weights without negative ids and, unless the combiner is `sum`, without weights of 0 or less."""
     valid = tf.greater_equal(ids.values, 0)
     if weights is not None:
         valid = tf.logical_and(valid, tf.ones_like(weights.values, dtype=tf.bool))

@@ -1,6 +1,6 @@
 """Convert Python and numpy values to constant tensors, as `tf.make_tensor_proto` does.
 
-numpy determines the type of a list here.  `graph/constants.py` has the other rules of graph files.
+numpy determines the type of a list here.  Graph files have other rules, which are in `graph/constants.py`.
 """
 
 from __future__ import annotations

@@ -135,7 +135,7 @@ def _shape_of_concat(tensor: Tensor) -> TensorShape | None:
 
 
 def _shape_of_slice(tensor: Tensor) -> TensorShape | None:
-    """A strided slice of a shape, without masks other than of `begin` and `end`."""
+    """Shape that is a strided slice of another; None for masks other than `begin_mask` and `end_mask`, or if unknown."""
     of, *bounds = tensor.op.inputs
     begin, end, step = (constant_value(bound) for bound in bounds)
     attrs = tensor.graph.builder.graph.full_attrs(tensor.op.node)

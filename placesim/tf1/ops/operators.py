@@ -45,7 +45,7 @@ _BINARY: dict[str, Binary] = {
     "or": _lazily("math.elementwise", "_or"),
     "xor": _lazily("math.elementwise", "_xor"),
 }
-"""By Python's name of an operator, which is also its name scope: a function of two tensors and the scope."""
+"""Python's name of an operator, which is also its name scope -> function of two tensors and the scope."""
 _UNSCOPED = {"lt": "Less", "le": "LessEqual", "gt": "Greater", "ge": "GreaterEqual", "neg": "Neg", "abs": "Abs"}
 """Op of each operator that opens no name scope."""
 

@@ -20,7 +20,7 @@ from placesim.tf1.types.dtypes import DType
 
 
 def _packing_conversion(value: Any, dtype: DType | None = None, name: str | None = None, as_ref: bool = False) -> Any:
-    """Pack a list that contains tensors; its other elements become Consts of their type."""
+    """Pack a list that contains tensors; its other elements become Consts of the tensors' type."""
     if as_ref or not holds_tensors(value):
         return NotImplemented
     found = _type_of_tensors(value)

@@ -110,7 +110,7 @@ class ExponentialMovingAverage:
         return str(tf.get_default_graph().unique_name(f"{var.op.name}/{self._name}", mark_as_used=False))
 
     def variables_to_restore(self, moving_avg_variables: Iterable[Any] | None = None) -> dict[str, Any]:
-        """Map names in a checkpoint to variables; a variable with an average has the average's name."""
+        """Map names in a checkpoint to variables; the average's name is mapped to the variable that was averaged."""
         if moving_avg_variables is None:
             averaged = tf.trainable_variables() + tf.moving_average_variables()
         else:

@@ -74,7 +74,7 @@ def polynomial_decay(
     cycle: bool = False,
     name: str | None = None,
 ) -> Any:
-    """Decay to `end_learning_rate` in `decay_steps` steps, and with `cycle` restart at each multiple of them."""
+    """Decay to `end_learning_rate` in `decay_steps` steps; with `cycle`, restart at each multiple of `decay_steps`."""
     values = [learning_rate, global_step, decay_steps, end_learning_rate, power]
     with tf.name_scope(name, "PolynomialDecay", values) as scope:
         rate, (end, exponent, step) = _start(learning_rate, end_learning_rate, power, global_step)
@@ -145,7 +145,7 @@ def cosine_decay_restarts(
     alpha: object = 0.0,
     name: str | None = None,
 ) -> Any:
-    """Cosine decay with restarts; each period is `t_mul` times as long and `m_mul` times as high as the last."""
+    """Cosine decay with restarts; each period is `t_mul` times as long and `m_mul` times as high as the previous one."""
     with tf.name_scope(name, "SGDRDecay", [learning_rate, global_step]) as scope:
         rate, numbers = _start(learning_rate, first_decay_steps, alpha, t_mul, m_mul, global_step)
         steps, end, longer, higher, step = numbers

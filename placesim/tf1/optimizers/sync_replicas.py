@@ -122,7 +122,7 @@ class SyncReplicasOptimizer(Optimizer):
         return applied, taken
 
     def _exchange_tokens(self, applied: Sequence[Any], update: object) -> Any:
-        """Make a worker's op that waits for a token, and the chief's queue runner, which enqueues them."""
+        """Make a worker's op that waits for a token, and the chief's queue runner, which enqueues the tokens."""
         step = self._global_step
         self._tokens = FIFOQueue(-1, step.dtype.base_dtype, shapes=(), name="sync_token_q", shared_name="sync_token_q")
         with tf.control_dependencies(applied):

@@ -25,7 +25,7 @@ class QueueBase:
 
     @staticmethod
     def from_list(index: TensorLike, queues: Any) -> QueueBase:
-        """Select a queue by its index.  Raises TypeError for queues with different elements, and for no list of queues."""
+        """Select a queue by its index.  Raises TypeError if the queues' elements differ, or `queues` is no list of queues."""
         if not queues or not isinstance(queues, list) or not all(isinstance(queue, QueueBase) for queue in queues):
             raise TypeError("A list of queues expected")
         first = queues[0]

@@ -100,7 +100,7 @@ def random_crop(value: TensorLike, size: TensorLike, seed: int | None = None, na
         shape: Any = array_shape(value)
         check = Assert(reduce_all(shape >= size), ["Need value.shape >= size, got ", shape, size], summarize=1000)
         limit = with_dependencies([check], shape) - size + 1
-        # the op has one limit for all dimensions, so each takes the remainder by its own
+        # the op has one limit for all dimensions, so each dimension takes the remainder by its own limit
         offset = random_uniform(array_shape(limit), dtype=size.dtype, maxval=size.dtype.max, seed=seed) % limit
         return gen("Slice")(value, offset, size, name=scope)  # type: ignore[no-any-return]
 

@@ -75,7 +75,7 @@ class AttentionMechanism:
         raise NotImplementedError
 
     def __call__(self, query: object, state: object) -> tuple[Any, Any]:
-        """Alignments, the weight of each position of the memory, and the next state, which is the same tensor."""
+        """Alignments (the weight of each position in the memory), and the next state, which is the same tensor."""
         alignments = self._probability_fn(self._masked_score(self._score(query)))
         return alignments, alignments
 

@@ -47,7 +47,7 @@ class RNNCell(Layer):
             return super().__call__(inputs, state)
 
     def _taken(self, getter: Any, *args: Any, **kwargs: Any) -> Any:
-        """Custom getter that registers each variable as the cell's."""
+        """Custom getter that registers each variable as a variable of the cell."""
         variable = getter(*args, **kwargs)
         trainable = kwargs.get("trainable")
         trains = trainable is None or bool(trainable)
@@ -113,7 +113,7 @@ def check_cell(name: str, cell: object) -> None:
 
 
 def initial_state_of(cell: Any, given: object, batch_size: TensorLike, dtype: DTypeLike | None) -> Any:
-    """Initial state of a cell for a batch of sequences, if none is given.  Raises ValueError without a type."""
+    """The given initial state, else the cell's own for a batch of sequences.  Raises ValueError without a type."""
     if given is not None:
         return given
     if not dtype:

@@ -162,7 +162,7 @@ def _as_array(value: Tensor) -> TensorArray:
 
 
 def embedding_function(embedding: object) -> Callable[[Any], Any]:
-    """Function from ids to embeddings, given as such or as a table."""
+    """Function from ids to embeddings, given as a function or as a table."""
     return embedding if callable(embedding) else lambda ids: tf.nn.embedding_lookup(embedding, ids)
 
 

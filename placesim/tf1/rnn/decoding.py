@@ -55,7 +55,7 @@ class Decoder:
 
     @property
     def tracks_own_finished(self) -> bool:
-        """Whether the decoder tracks finished sequences itself, as one that reorders sequences must."""
+        """Whether the decoder tracks finished sequences itself, as a decoder that reorders sequences must."""
         return False
 
 

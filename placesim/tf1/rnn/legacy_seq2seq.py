@@ -26,7 +26,7 @@ def rnn_decoder(
     loop_function: Loop | None = None,
     scope: object = None,
 ) -> tuple[list[Any], Any]:
-    """Run a cell over a list of inputs.  With a loop function, all but the first are made from the previous output."""
+    """Run a cell over a list of inputs.  A loop function makes all inputs but the first from the previous output."""
     with tf.variable_scope(scope or "rnn_decoder"):
         state, outputs, previous = initial_state, [], None
         for i, given in enumerate(decoder_inputs):
@@ -113,7 +113,7 @@ def embedding_rnn_decoder(
 
 
 def fed_or_given(feed_previous: object, decoder: Callable[[bool], tuple[list[Any], Any]]) -> tuple[list[Any], Any]:
-    """Results of `decoder(feed_previous)`.  If `feed_previous` is a tensor, a `cond` selects one of both decoders."""
+    """Results of `decoder(feed_previous)`.  If `feed_previous` is a tensor, a `cond` selects one of two decoders."""
     if isinstance(feed_previous, bool):
         return decoder(feed_previous)
     structure: list[Any] = []

@@ -21,7 +21,7 @@ class LSTMStateTuple(namedtuple("LSTMStateTuple", ("c", "h"))):
 
     @property
     def dtype(self) -> Any:
-        """The type of both.  Raises TypeError if they differ."""
+        """The type of both parts.  Raises TypeError if their types differ."""
         if self.c.dtype != self.h.dtype:
             raise TypeError(f"Inconsistent dtypes for internal state: {self.c.dtype} vs {self.h.dtype}")
         return self.c.dtype
@@ -156,5 +156,5 @@ class LSTMCell(ProjectedSizes, UnitCell):
 
 
 def clipped(value: TensorLike, limit: float | None) -> Any:
-    """A value clipped to ±limit, if there is one."""
+    """A value clipped to ±limit, if there is a limit."""
     return value if limit is None else tf.clip_by_value(value, -limit, limit)

@@ -84,7 +84,7 @@ def state_dtype(given: object, state: Any) -> Any:
 def batch_size_of(inputs: Sequence[Tensor], axis: int = 1) -> Any:
     """Number of sequences: a number if the static shape of one of the inputs has it, else a tensor.
 
-    `axis` is the batch dimension: 1 in time-major inputs, 0 in those of one step.
+    `axis` is the batch dimension: 1 in time-major inputs, 0 in inputs of one step.
     """
     for value in inputs:
         if value.shape.rank is not None and value.shape.rank > axis and value.shape.as_list()[axis] is not None:

@@ -18,7 +18,7 @@ Call = Callable[[], tuple[Any, Any]]
 
 
 def kept_where(ended: object, old: Tensor, new: Tensor) -> Any:
-    """The old value for sequences that have ended, else the new one.  A TensorArray or scalar is always the new one."""
+    """The old value for sequences that have ended, else the new value.  For a TensorArray or scalar, always the new value."""
     if isinstance(old, TensorArray) or new.shape.rank == 0:
         return new
     with tf.colocate_with(new):

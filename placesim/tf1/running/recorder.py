@@ -35,7 +35,7 @@ class _RecordedSession:
         self.has_run = False
 
     def add(self, step: GraphStep) -> None:
-        """Add a step.  A step with the last one's fetches and shapes counts as its repetition, whatever is fed."""
+        """Add a step.  If it has the last step's fetches and shapes, it counts as a repetition, whatever values are fed."""
         _append(self.steps, step, may_repeat=True)
         self.fed_bytes += sum(feed.value.nbytes for feed in step.feeds)
         if self.each_step is None or self.fed_bytes > MAX_FED_BYTES:
@@ -52,7 +52,7 @@ def _append(steps: list[GraphStep], step: GraphStep, may_repeat: bool) -> None:
 
 
 MAX_FED_BYTES = 2**28
-"""Maximum bytes fed in all steps of a script for keeping the fed values; an assumption."""
+"""Fed values are kept while all steps of a script feed no more bytes than this; an assumption."""
 
 
 def _shape_of(step: GraphStep) -> tuple[Any, ...]:
@@ -60,7 +60,7 @@ def _shape_of(step: GraphStep) -> tuple[Any, ...]:
 
 
 class ScriptRecorder:
-    """Watches the sessions of a script.  Unless the job runs to the end, the first step ends the process uncomputed."""
+    """Watches a script's sessions.  Unless the job runs to the end, the process ends at the first step, not computed."""
 
     def __init__(self, path: str, job: Mapping[str, Any]) -> None:
         self._path = path

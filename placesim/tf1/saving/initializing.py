@@ -37,7 +37,7 @@ def init_from_checkpoint(ckpt_dir_or_file: StrPath, assignment_map: Any) -> None
 
 
 def _named(target: Any) -> Any:
-    """The variable of a name or the variable itself, as a list of shards if it has some; None for an unknown name."""
+    """The variable, given itself or by name, as a list if it has shards; None for an unknown name."""
     if isinstance(target, Variable):
         return target
     if isinstance(target, PartitionedVariable):  # TensorFlow only accepts the list of its parts

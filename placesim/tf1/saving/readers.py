@@ -52,7 +52,7 @@ def _tensorflow_errors() -> Iterator[None]:
 
 
 def load_checkpoint(ckpt_dir_or_file: StrPath) -> CheckpointReader:
-    """Reader of a checkpoint, or of a directory's newest.  Raises ValueError if there is none."""
+    """Reader of a checkpoint, or of a directory's newest checkpoint.  Raises ValueError if there is none."""
     given = os.fspath(ckpt_dir_or_file)
     path = latest_checkpoint(given) if os.path.isdir(given) else given
     if path is None:

@@ -59,7 +59,7 @@ class ReferenceSaveable(SaveableObject):
 
 
 class ResourceSaveable(SaveableObject):
-    """A resource variable: the value that its own read op gives, or with `reads`, for a shard, a new read op's."""
+    """A resource variable: the value of its own read op or, with `reads` (for a shard), of a new read op."""
 
     def __init__(self, variable: HandledVariable, slice_spec: str, name: str, reads: bool) -> None:
         super().__init__(variable, slice_spec, name)

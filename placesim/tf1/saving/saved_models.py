@@ -19,7 +19,7 @@ from placesim.tf1.session.stacks import RunningSession
 
 
 class SavedModelBuilder:
-    """Writes graphs with tags, and the variables of the first.  Raises AssertionError if the directory is not empty."""
+    """Writes graphs with tags, and the first graph's variables.  Raises AssertionError if the directory is not empty."""
 
     def __init__(self, export_dir: StrPath) -> None:
         self._export_dir = os.fspath(export_dir)
@@ -70,7 +70,7 @@ class SavedModelBuilder:
         strip_default_attrs: bool = False,
         saver: object = None,
     ) -> None:
-        """Add another graph for the first one's variables.  Raises AssertionError if there is none yet."""
+        """Add another graph for the first graph's variables.  Raises AssertionError if there is no first graph yet."""
         if not self._has_variables:
             raise AssertionError(
                 "Graph state including variables and assets has not been saved yet. Please invoke "

@@ -1,4 +1,4 @@
-"""Checkpoints of a directory: its `checkpoint` file, and the files of each."""
+"""Checkpoints of a directory: its `checkpoint` file, and the files of each checkpoint."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ _SAME = (
     *("allow_soft_placement", "log_device_placement", "intra_op_parallelism_threads", "inter_op_parallelism_threads"),
     *("use_per_session_threads", "operation_timeout_in_ms"),
 )
-"""Fields with the same names and values in both."""
+"""Fields with the same names and values in a ConfigProto and in a Config."""
 
 
 def config_of(message: Any) -> Config:

@@ -132,7 +132,7 @@ def get_visible_devices(device_type: str | None = None) -> list[PhysicalDevice]:
 
 
 def set_visible_devices(devices: Any, device_type: str | None = None) -> None:
-    """Use only these devices, or of `device_type` only these.  Raises ValueError, RuntimeError."""
+    """Use only these devices; with `device_type`, other types stay as they are.  Raises ValueError, RuntimeError."""
     wanted = list(devices) if isinstance(devices, list) else [devices]
     for device in wanted:
         _known(device)

@@ -48,7 +48,7 @@ def watch(watcher: SessionWatcher) -> None:
 
 
 def on_session(made: Make) -> None:
-    """Register a function from the target and given config of each new session to its config."""
+    """Register `made(target, given config)`, which returns the config that a new session gets."""
     _makers.append(made)
 
 

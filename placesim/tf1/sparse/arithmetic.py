@@ -37,7 +37,7 @@ def parts(of: SparseTensorLike) -> tuple[Any, Any, Any]:
 def sparse_tensor_dense_matmul(
     sp_a: Any, b: Any, adjoint_a: bool = False, adjoint_b: bool = False, name: str | None = None
 ) -> Any:
-    """`tf.sparse_tensor_dense_matmul`; of a dense and a sparse matrix, the transposed product is computed."""
+    """`tf.sparse_tensor_dense_matmul`; for a dense times a sparse matrix, the transposed product is computed."""
     if isinstance(b, SparseTensor) and not isinstance(sp_a, SparseTensor):
         return tf.transpose(sparse_tensor_dense_matmul(b, sp_a, not adjoint_b, not adjoint_a))
     sp_a = sparse(sp_a)

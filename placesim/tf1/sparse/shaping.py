@@ -90,7 +90,7 @@ def _fitting(sizes: Sequence[Any], wanted: list[int]) -> list[int]:
 
 
 def sparse_reset_shape(sp_input: SparseTensorLike, new_shape: ShapeLike | None = None) -> SparseTensor:
-    """`tf.sparse.reset_shape`: the smallest possible shape, or a given one.  Raises ValueError for a smaller one."""
+    """`tf.sparse.reset_shape`: the smallest possible shape, or a given one.  Raises ValueError if that is too small."""
     sp_input = sparse(sp_input)
     indices, values, old = (tf.identity(part) for part in parts(sp_input))
     if new_shape is None:

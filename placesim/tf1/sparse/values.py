@@ -198,7 +198,7 @@ register_tensor_conversion_function(IndexedSlices, _dense_slices)
 
 
 def convert_to_tensor_or_sparse_tensor(value: Any, dtype: DTypeLike | None = None, name: str | None = None) -> Any:
-    """Convert a SparseTensorValue to a SparseTensor, and others to a tensor.  Raises RuntimeError for a wrong sparse type."""
+    """Convert a SparseTensorValue to a SparseTensor, other values to a tensor.  Raises RuntimeError for a wrong sparse type."""
     wanted = None if dtype is None else dtypes.as_dtype(dtype)
     if isinstance(value, SparseTensorValue):
         value = SparseTensor.from_value(value)

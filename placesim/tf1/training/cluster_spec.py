@@ -116,7 +116,7 @@ def replica_device_setter(
     ps_ops: Sequence[str] | None = None,
     ps_strategy: object = None,
 ) -> Callable[[Any], str] | None:
-    """Device function; None without parameter servers.  Raises TypeError for a strategy that is not callable."""
+    """Device function for variables and workers; None without parameter servers.  Raises TypeError for an invalid strategy."""
     if cluster is not None:
         spec = cluster if isinstance(cluster, ClusterSpec) else ClusterSpec(cluster)
         job = DeviceSpec.from_string(ps_device).job
@@ -134,7 +134,7 @@ def replica_device_setter(
     ps, worker = DeviceSpec.from_string(ps_device or ""), DeviceSpec.from_string(worker_device or "")
 
     def choose(op: Any) -> str:
-        # the older behaviour: a device of the scope wins as a whole
+        # the older behaviour: a device of the scope replaces the setter's device as a whole
         if not merge_devices and op.device:
             return op.device  # type: ignore[no-any-return]
         current = DeviceSpec.from_string(op.device or "")

@@ -16,12 +16,12 @@ def tables_initializer(name: str = "init_all_tables") -> Any:
 
 
 def shared_resources() -> list[Any]:
-    """Resources other than variables that tasks share, objects with `handle`, `create` and `is_initialized`."""
+    """Resources, except variables, that all tasks share: objects with `handle`, `create` and `is_initialized`."""
     return list(tf.get_collection(GraphKeys.RESOURCES))
 
 
 def local_resources() -> list[Any]:
-    """Resources other than variables that each task has for itself."""
+    """Resources, except variables, that each task has for itself."""
     return list(tf.get_collection(GraphKeys.LOCAL_RESOURCES))
 
 

@@ -58,7 +58,7 @@ class _MonitoredBase:
         return self._sess.run(fetches, feed_dict=feed_dict, options=options, run_metadata=run_metadata)
 
     def run_step_fn(self, step_fn: Callable[..., Any]) -> Any:
-        """Call a function with a StepContext.  Raises ValueError for a function with other parameters."""
+        """Call `step_fn(step_context)`.  Raises ValueError for a function with other parameters."""
         arguments = inspect.getfullargspec(step_fn).args
         is_bound = inspect.ismethod(step_fn) or "self" in arguments
         if "step_context" not in arguments or len(arguments) != (2 if is_bound else 1):
@@ -164,8 +164,8 @@ def MonitoredTrainingSession(  # noqa: N802 (TensorFlow's name)
     summary_dir: object = None,
     save_graph_def: bool = True,
 ) -> MonitoredSession:
-    """MonitoredSession for training; that of the chief saves checkpoints and summaries if a directory is given."""
-    # naming one of both intervals turns the other one's default off
+    """MonitoredSession for training; the chief's session saves checkpoints and summaries if a directory is given."""
+    # if one of the two intervals is given, the other one has no default
     summary_steps, summary_secs = _settled(save_summaries_steps, save_summaries_secs, (100, None))
     saving_steps, saving_secs = _settled(save_checkpoint_steps, save_checkpoint_secs, (None, 600))
     scaffold = scaffold or Scaffold()

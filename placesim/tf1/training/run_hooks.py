@@ -9,7 +9,7 @@ from placesim.tf1.session.stacks import RunningSession
 
 
 class SessionRunArgs(NamedTuple):
-    """Request of a hook, which is added to the caller's: fetches in any structure, feeds, and RunOptions."""
+    """A hook's additions to the step that the caller requests: fetches in any structure, feeds, and RunOptions."""
 
     fetches: Any
     feed_dict: Any = None

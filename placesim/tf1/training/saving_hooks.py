@@ -87,7 +87,7 @@ class CheckpointSaverHook(SessionRunHook):
         return SessionRunArgs(self._step)
 
     def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:
-        """Save if it is due; the step is read again, since the first read may precede its update."""
+        """Save a checkpoint if one is due.  The global step is read again, because the first read may precede its update."""
         if not self._timer.should_trigger_for_step(run_values.results + self._steps_per_run):
             return
         step = read_step(run_context.session, self._step)
@@ -97,7 +97,7 @@ class CheckpointSaverHook(SessionRunHook):
                 run_context.request_stop()
 
     def end(self, session: RunningSession) -> None:
-        """Save the last step, unless there is a checkpoint of it."""
+        """Save a checkpoint of the last step, unless there is one."""
         if not watching.computes_steps():
             return
         step = read_step(session, self._step)
@@ -108,7 +108,7 @@ class CheckpointSaverHook(SessionRunHook):
             listener.end(session, step)
 
     def _save(self, session: RunningSession, step: int) -> bool:
-        """Save a checkpoint; return whether a listener requests the end."""
+        """Save a checkpoint; return whether a listener requests the end of the loop."""
         tf.logging.info("Calling checkpoint listeners before saving checkpoint %d...", step)
         for listener in self._listeners:
             listener.before_save(session, step)
@@ -126,7 +126,7 @@ class CheckpointSaverHook(SessionRunHook):
         return is_over
 
     def _found_saver(self) -> Any:
-        """The given Saver, else the scaffold's, else the one in its collection."""
+        """The given Saver, else the scaffold's Saver, else the only Saver in the graph's collection."""
         if self._saver is not None:
             return self._saver
         if self._scaffold is not None:

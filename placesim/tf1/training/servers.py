@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _SCHEME = "grpc://"
 _free_ports = itertools.count(2222)
-"""Ports of servers without a given one; TensorFlow chooses free ones."""
+"""Ports for servers without a given port; TensorFlow chooses free ports."""
 
 
 def tell(text: str) -> None:
@@ -98,6 +98,7 @@ class Server:
             raise errors.UnknownError(None, None, "Could not start gRPC server")
         _ports.add(number)
         self._target = f"{_SCHEME}{host}:{number}"
+        # two equal descriptions with free ports are two clusters
         cluster = next((known for known in _clusters if known.spec == spec and not _has_free_port(spec)), None)
         if cluster is None:
             cluster = _Cluster(spec)

@@ -1,4 +1,4 @@
-"""Session creators of monitored training: the chief's initializes the model, the workers' wait for that."""
+"""Session creators of monitored training: the chief's creator initializes the model, and workers' creators wait for it."""
 
 from __future__ import annotations
 

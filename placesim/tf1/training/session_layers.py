@@ -19,7 +19,7 @@ from placesim.tf1.training.run_hooks import SessionRunArgs, SessionRunContext, S
 _LOST = (errors.AbortedError, errors.UnavailableError)
 """Errors of a lost task, after which another session may continue."""
 _PATIENCE_SECONDS = 2.0
-"""Maximum wait for threads, in seconds; TensorFlow's two minutes are for steps of other machines."""
+"""Maximum wait for threads, in seconds; TensorFlow waits two minutes, since other machines may still run steps."""
 _MAKING_LOST = (
     "An error was raised while a session was being created. This may be due to a preemption of a connected worker or parameter "
     "server. A new session will be created. This error may also occur due to a gRPC failure caused by high memory or network "
@@ -54,7 +54,7 @@ class StepContext:
 
 
 class _Layer:
-    """A session around another one."""
+    """A session that wraps another session."""
 
     def __init__(self, inner: Any) -> None:
         self._inner = inner
@@ -92,13 +92,13 @@ class _Layer:
         return self._inner.run(*args, **kwargs)
 
     def run_step_fn(self, step_fn: Callable[..., Any], raw_session: Any, run_with_hooks: Callable[..., Any] | None) -> Any:
-        """Call a function of a StepContext, which may run several steps."""
+        """Call `step_fn`, which may run several steps, with a StepContext."""
         run = self.run if run_with_hooks is None else run_with_hooks
         return step_fn(StepContext(raw_session, run))
 
 
 class HookedSession(_Layer):
-    """Calls hooks before and after each step, and adds their fetches and feeds to it."""
+    """Calls hooks before and after each step, and adds the hooks' fetches and feeds to the step."""
 
     def __init__(self, session: Any, hooks: Sequence[SessionRunHook]) -> None:
         super().__init__(session)
@@ -177,7 +177,7 @@ class CoordinatedSession(_Layer):
         """End the threads, then close the session."""
         self._coord.request_stop()
         try:
-            # A thread whose step waits in vain ends when the session is closed, which follows.
+            # A thread whose step waits in vain ends when the session is closed below.
             patience = min(self._patience_seconds, _PATIENCE_SECONDS)
             self._coord.join(stop_grace_period_secs=patience, ignore_live_threads=True)
         finally:

@@ -90,7 +90,7 @@ class Supervisor:
         self._graph.finalize()
 
     def _given(self, value: TensorLike, collection: str, make: Callable[[], Any] | None) -> Any:
-        """Given value (None too), else the first of the collection, else a new one that is added to it."""
+        """`value`, even None; for USE_DEFAULT the collection's first item, or a new item, which is added to the collection."""
         if value is not self.USE_DEFAULT:
             return value
         found = self._graph.get_collection(collection)
@@ -182,7 +182,7 @@ class Supervisor:
         max_wait_secs: float = 7200,
         start_standard_services: bool = True,
     ) -> Any:
-        """Session with a ready model, which the chief initializes or restores, and the others wait for."""
+        """Session with a ready model.  The chief initializes or restores the model, and the other tasks wait for it."""
         # a supervisor may manage several sessions, one after another
         self._coord.clear_stop()
         if self._summary_writer:
@@ -319,7 +319,7 @@ class Supervisor:
         self._coord.wait_for_stop()
 
     def summary_computed(self, sess: RunningSession, summary: object, global_step: int | None = None) -> None:
-        """Write a summary.  Raises TypeError for another value, RuntimeError without a writer."""
+        """Write a summary.  Raises TypeError for a value that is no summary, RuntimeError without a writer."""
         if not self._summary_writer:
             raise RuntimeError("Writing a summary requires a summary writer.")
         if global_step is None and self.global_step is not None:

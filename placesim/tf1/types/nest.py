@@ -14,7 +14,7 @@ def is_nested(value: object) -> bool:
 
 
 def flatten(structure: object, expand_composites: bool = False) -> list[Any]:
-    """Leaves of a structure; a dictionary's by sorted key.  With `expand_composites`, the tensors of sparse values."""
+    """Leaves of a structure, of a dictionary by sorted key.  `expand_composites` replaces sparse values by their tensors."""
     return list(_leaves(structure, expand_composites))
 
 

@@ -214,7 +214,7 @@ class TensorShape:
         return unknown_shape() if self.sizes is None or other.sizes is None else TensorShape.of(self.sizes + other.sizes)
 
     def with_rank(self, rank: int) -> TensorShape:
-        """This shape with that rank.  Raises ValueError if it has another."""
+        """This shape, or an unknown shape of this rank if its rank is unknown.  Raises ValueError for another rank."""
         try:
             return self.merge_with(unknown_shape(rank=rank))
         except ValueError:

@@ -69,7 +69,7 @@ scatter_nd_sub = _scatter("ScatterNdSub", False)
 def batch_scatter_update(
     ref: TensorLike, indices: Any, updates: TensorLike, use_locking: bool = True, name: str | None = None
 ) -> Any:
-    """`scatter_nd_update` of rows with the leading dimensions of `indices`."""
+    """Replace rows within each batch: `ref[batch, indices[batch, j]] = updates[batch, j]`."""
     with tf.name_scope(name):
         indices = tf.convert_to_tensor(indices, name="indices")
         outer = indices.shape.ndims - 1

@@ -1,4 +1,4 @@
-"""Reference variables: VariableV2, Assign, and the Identity that reads it."""
+"""Reference variables: VariableV2, Assign, and the Identity that reads the variable."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ class RefVariable(Variable):
 
 
 def refuse_control_flow(value: Tensor, scope: str) -> None:
-    """ValueError for an initial value from inside a loop or branch."""
+    """Raise ValueError for an initial value from inside a loop or branch."""
     if value.op._get_control_flow_context() is not None:
         raise ValueError(
             f"Initializer for variable {scope} is from inside a control-flow construct, such as a loop or conditional. "

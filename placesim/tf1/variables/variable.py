@@ -251,7 +251,7 @@ Variable.SaveSliceInfo = SaveSliceInfo  # type: ignore[attr-defined]
 def find_imported(variable: Any, definition: VariableDef, import_scope: str | None) -> tuple[Any, Any]:
     """Set the nodes and properties of a variable that was imported under a scope.
 
-    Return its reference or handle, and its snapshot: the read made with it.
+    Return its reference or handle, and its snapshot: the read that was made with the variable.
     """
     graph = variable.graph = tf.get_default_graph()
     prefix = f"{import_scope.rstrip('/')}/" if import_scope else ""

@@ -20,7 +20,7 @@ tf = namespace("")
 
 
 class CalledFunction(Protocol):
-    """A callable function.  Its class makes one from a body alone."""
+    """A function that can be called.  Its constructor needs only a body."""
 
     attrs: dict[str, Any]
 

@@ -17,7 +17,7 @@ tf = namespace("")
 
 
 def _rows(grad: Tensor, indices: Tensor, table_shape: Tensor, is_resource: bool = False) -> IndexedSlices:
-    """Gradient of a table that was read at `indices`.  That of a resource becomes dense inside `tf.reshape`'s scope."""
+    """Gradient of a table read at `indices`.  The gradient of a resource becomes dense inside `tf.reshape`'s scope."""
     count = tf.expand_dims(tf.size(indices), 0)
     values_shape = tf.concat([count, table_shape[1:]], 0)
     values = tf.reshape(grad if is_resource else dense(grad), values_shape)

@@ -78,7 +78,7 @@ def _projective_transform(op_name: str, *names: str) -> GradientFunction:
 
 
 def _image_patches(op: Operation, grad: Tensor) -> list[Any]:
-    """Sum, for each pixel, of the gradients of its copies, which patches of pixel numbers identify."""
+    """For each pixel, the sum of the gradients of its copies.  Patches of pixel numbers show which pixel was copied where."""
     image = op.inputs[0]
     batch, rows, columns, channels = tf.unstack(tf.shape(image, out_type=tf.int64))
     out_rows, out_columns = tf.unstack(tf.shape(op.outputs[0], out_type=tf.int64)[1:3])

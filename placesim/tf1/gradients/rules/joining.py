@@ -17,7 +17,7 @@ from placesim.tf1.sparse.values import IndexedSlices
 tf = namespace("")
 
 _SLICES_UP_TO = 16
-"""Maximum number of joined tensors whose gradients are made by a Slice each; those of more are made by one SplitV."""
+"""Up to this number of joined tensors, each gradient is made by a Slice; for more tensors, one SplitV makes all."""
 
 
 def _shapes(tensors: Sequence[Any]) -> list[Any]:

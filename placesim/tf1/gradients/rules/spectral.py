@@ -36,7 +36,7 @@ def _inverse(rank: int, forward: str) -> GradientFunction:
 
 
 def _real_inverse(rank: int, name: str) -> GradientFunction:
-    """Gradient function of an inverse real transform: each column counts twice, but for the first and a middle one.
+    """Gradient function of an inverse real transform: each column except the first and a middle one counts twice.
 
     The last column is the middle one if the length is even.
     """

@@ -65,7 +65,7 @@ def _max_pool_v2(op: Operation, grad: Tensor) -> list[Any]:
 
 
 def _max_pool_grad(back: str, names: Sequence[str]) -> GradientFunction:
-    """Gradient function of a max pool's gradient op.  Only that op's incoming gradient has one; the values get zeros."""
+    """Gradient function of a max pool's gradient op: zeros for its first two inputs, `back` applied for its third."""
 
     def gradient(op: Operation, grad: Tensor) -> list[Any]:
         zeros = [tf.zeros_like(tensor) for tensor in op.inputs[:2]]
