@@ -8,7 +8,7 @@ from typing import Any
 from placesim.inspection.memory_requirements import MemoryStudy, SmallestGpu
 from placesim.report.readings import counted
 from placesim.report.report import Report
-from placesim.report.text.memory import format_lines, memory_document
+from placesim.report.text.memory import TABLES, format_lines, memory_document
 from placesim.runtime.sessions.outcome import Outcome
 
 TOP = 10
@@ -23,6 +23,7 @@ class MemoryReport(Report):
     out of memory, its row ends there; the table `devices` then has the peak without limits.
     """
 
+    TABLES = TABLES
     study: MemoryStudy = field(kw_only=True)
 
     @classmethod

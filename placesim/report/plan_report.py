@@ -9,16 +9,18 @@ from typing import Any
 
 from placesim.planning.bounds import Bound
 from placesim.planning.graphs.plan_comparison import PlanMove, PlanStudy, SimulatedPlacement
-from placesim.report.readings import Reading
-from placesim.report.text.planning import format_lines, plan_document
+from placesim.report.readings import TabularReading
+from placesim.report.text.planning import TABLES, format_lines, plan_document, plan_tables
 from placesim.report.time_report import TimeReport
 
 TOP = 10
 """Default number of moved groups in the text."""
 
 
-class PlanReport(Reading):
+class PlanReport(TabularReading):
     """A plan and the placements compared with it. Times are in seconds; `value` is in bytes for the memory objective."""
+
+    TABLES = TABLES
 
     def __init__(self, study: PlanStudy, content: Callable[[Path], Iterator[bytes]], *, has_page: bool = False) -> None:
         self.study = study
@@ -98,6 +100,9 @@ class PlanReport(Reading):
     def document(self) -> dict[str, Any]:
         """Return the JSON object as plain values."""
         return plan_document(self.study)
+
+    def _table_document(self) -> dict[str, Any]:
+        return plan_tables(self.study)
 
     def page(self) -> str | None:
         """Return a page that compares the plan with other placements; None unless `plan` was called with `page=True`."""

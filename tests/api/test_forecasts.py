@@ -111,6 +111,35 @@ def test_what_means_nothing_is_said_at_once() -> None:
         list(placesim.sweep(GRAPH, {"gpu": [2, 3]}))
 
 
+@pytest.mark.parametrize("name", [None, "devices"])
+def test_tables_are_those_of_the_command(name: str | None) -> None:
+    for report in (placesim.simulate(GRAPH, batch=64), placesim.memory(GRAPH, batch=64)):
+        table = report.table(name)
+        kind = next(kind for kind in report.TABLES if kind.name == (name or report.TABLES[0].name))
+        assert (table.name, table.columns) == (kind.name, kind.columns)
+        assert len(table) == len(report.to_dict()[kind.path[0]]) > 0
+        assert all(tuple(row) == kind.columns for row in table)
+        frame = report.to_dataframe(name)
+        assert list(frame.columns) == list(kind.columns)
+        assert len(frame) == len(table)
+    with pytest.raises(placesim.UsageError, match="no such table: got 'nods', expected one of nodes, steps"):
+        placesim.simulate(GRAPH, batch=64).table("nods")
+
+
+def test_rows_are_the_main_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    step = placesim.simulate(GRAPH, batch=64)
+    assert [row["seconds"] for row in step.rows] == sorted((run.seconds for run in step.nodes), reverse=True)
+    placed = placesim.place(GRAPH)
+    assert [row["node"] for row in placed.rows] == [row.node for row in placed.placements]
+    assert [row["tensor"] for row in placed.table("transfers")] == [row.tensor for row in placed.transfers]
+    best = placesim.plan(GRAPH, batch=64, evaluations=20, jobs=1)
+    assert {row["node"]: row["device"] for row in best.table("devices")} == best.devices
+    assert [row["label"] for row in best.rows] == [placed.label for placed in best.placements]
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(placesim.UsageError, match="a data frame needs pandas"):
+        step.to_dataframe()
+
+
 # --- plans ----------------------------------------------------------------------------------------------------------
 
 BRANCHES = """\
