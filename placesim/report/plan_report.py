@@ -7,6 +7,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from placesim.inspection.snapshot import Snapshot
 from placesim.planning.bounds import Bound
 from placesim.planning.graphs.plan_comparison import PlanMove, PlanStudy, SimulatedPlacement
 from placesim.report.readings import TabularReading
@@ -22,13 +23,32 @@ class PlanReport(TabularReading):
 
     TABLES = TABLES
 
-    def __init__(self, study: PlanStudy, content: Callable[[Path], Iterator[bytes]], *, has_page: bool = False) -> None:
+    def __init__(
+        self,
+        study: PlanStudy,
+        content: Callable[[Path], Iterator[bytes]],
+        planned: Callable[[], Snapshot],
+        *,
+        has_page: bool = False,
+    ) -> None:
         self.study = study
         self._has_page = has_page
         self._content = content
+        self._planned = planned
 
     def __repr__(self) -> str:
         return f"<placesim.PlanReport of {self.study.name}: {self.study.sought.value} {self.value:.6g}>"
+
+    @property
+    def name(self) -> str:
+        """Name of the graph."""
+        return self.study.name
+
+    def snapshot(self) -> Snapshot:
+        """Return the placement with the plan's devices, for inspections. Raises ValueError if there is no plan."""
+        if self.study.plan is None:
+            raise ValueError("no plan fits, so there is no placement")
+        return self._planned()
 
     @property
     def value(self) -> float:

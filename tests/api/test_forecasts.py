@@ -180,6 +180,17 @@ def test_a_plan_is_told_and_written(tmp_path: Path) -> None:
         report.write(tmp_path / "planned.txt")
 
 
+def test_a_plan_is_compared_as_its_graph_with_its_devices(tmp_path: Path) -> None:
+    (tmp_path / "g.yaml").write_text(BRANCHES)
+    report = placesim.plan(tmp_path / "g.yaml", evaluations=300, jobs=1)
+    report.write(tmp_path / "planned.yaml")
+    assert placesim.diff(report, tmp_path / "planned.yaml").is_same
+    moved = placesim.diff(tmp_path / "g.yaml", report).difference.moved
+    assert moved
+    assert {move.name: move.after for move in moved}.items() <= report.places.items()
+    assert not placesim.diff(placesim.place(tmp_path / "g.yaml"), report).is_same
+
+
 def test_any_source_can_be_planned(tmp_path: Path) -> None:
     reports = [placesim.plan(source, evaluations=50, jobs=1, batch=4096) for source in (GRAPH, io.StringIO(TEXT))]
     assert all(report.value > 0 for report in reports)
