@@ -23,6 +23,7 @@ THIRD_PARTY = {
         "formats/graph_file/writing/short_values",
     ),
     "click": ("cli/",),
+    "pandas": ("report/readings",),
     "rich": ("cli/", "report/terminal/"),
     "numpy": (
         "core/dtypes",

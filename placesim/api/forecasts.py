@@ -123,7 +123,7 @@ def plan(
     from placesim.report.plan_report import PlanReport
     from placesim.report.text.planning import suggest_remedy
     from placesim.runtime.cluster.connection_settings import Connection
-    from placesim.studies.plan_files import write_planned_content
+    from placesim.studies.plan_files import planned_snapshot, write_planned_content
     from placesim.studies.plan_study import study_plan
 
     chosen = make_options(options)
@@ -137,7 +137,12 @@ def plan(
     loaded = load(source, None, chosen)
     with spread(effort, Connection(scheduler)) as effort:
         study = study_plan(loaded, chosen, source_name(source), effort, patterns, aim=aim)
-    report = PlanReport(study, lambda path: write_planned_content(loaded, chosen, study, patterns, path), has_page=page)
+    report = PlanReport(
+        study,
+        lambda path: write_planned_content(loaded, chosen, study, patterns, path),
+        lambda: planned_snapshot(loaded, chosen, study, patterns),
+        has_page=page,
+    )
     if study.plan is None:
         error = ResourceExhaustedError(f"no plan fits: {suggest_remedy(study)}")
         error.report = report

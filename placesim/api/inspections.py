@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from placesim.inspection.snapshot import Snapshot
     from placesim.report.explain_report import ExplainReport
     from placesim.report.inspection_reports import CheckReport, DiffReport, ShowReport
+    from placesim.report.plan_report import PlanReport
     from placesim.report.report import Report
 
     Rule = str | Mapping[str, Any]
@@ -82,8 +83,8 @@ def check(
 @with_options
 @with_error_reports
 def diff(
-    before: Source | Report,
-    after: Source | Report | None = None,
+    before: Source | Report | PlanReport,
+    after: Source | Report | PlanReport | None = None,
     *,
     before_options: Mapping[str, Any] | None = None,
     after_options: Mapping[str, Any] | None = None,
@@ -94,7 +95,7 @@ def diff(
 ) -> DiffReport:
     """Compare two placements: moved, new and removed nodes, transfers, memory peaks, step times and errors.
 
-    Without `after`, the graph is compared with itself under other options. `before_options` and `after_options` apply to one
+    A result of `plan` stands for its graph with the plan's devices. Without `after`, the graph is compared with itself under other options. `before_options` and `after_options` apply to one
     side, and override `options`. `memory` and `time` say whether to compare memory peaks and step times; None
     compares them only if that is cheap. With `page`, the steps of both graphs are simulated, and the report has an HTML page,
     which a notebook shows.

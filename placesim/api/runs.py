@@ -7,21 +7,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from placesim.api.error_reports import with_error_reports
 from placesim.core.errors import UsageError
-from placesim.formats.sources.loading import load
+from placesim.formats.sources.loading import load, source_name
 from placesim.machine.gpu_memory import GpuLogLine, GpuProcess
 from placesim.machine.gpu_options import DeviceOptions, GpuEnvironment
 from placesim.machine.inventory import Device, build_devices
-from placesim.machine.options import OptionValues, check_named, make_options, with_options
+from placesim.machine.options import MemoryOptionValues, OptionValues, check_named, make_options, with_options
 from placesim.runtime.cluster.connection_settings import CONNECT_SECONDS, ENGINES, PER, Connection, Tls
 from placesim.studies.simulation.settings import build_machine_settings, session_config, session_devices
 from placesim.studies.simulation.simulation import SimulationStage, simulate
 
 if TYPE_CHECKING:
     from placesim.formats.sources.loading import Source
+    from placesim.report.memory_report import MemoryReport
     from placesim.report.report import Report
     from placesim.runtime.sessions.outcome import Outcome
     from placesim.runtime.sessions.session import GraphSession
@@ -80,15 +81,32 @@ def place(source: Source, **options: Unpack[OptionValues]) -> Report:
 
 @with_options
 @with_error_reports
-def memory(source: Source, **options: Unpack[OptionValues]) -> Report:
-    """Dry-run a graph's steps; the report's `memory` has the peak of each device.
+def memory(
+    source: Source, *, batch: int | Literal["auto"] | None = None, dump: bool = False, **options: Unpack[MemoryOptionValues]
+) -> MemoryReport:
+    """Report the memory that each device needs during a graph's steps, in bytes, and what would fit.
 
-    With `execute=True` the steps are executed, which is needed if sizes depend on values. Raises TensorFlow's error if a device
-    runs out of memory; the exception's `report` has the results up to the error.
+    The steps are simulated without computing values, so all sizes must be known. `batch` is the first dimension of placeholders
+    that leave it unknown; "auto" finds the largest that fits. With `execute=True` the steps are executed, which is needed if
+    sizes depend on values. `dump` adds TensorFlow's dump of each allocator at its peak, or when it ran out of memory.
+
+    Raises the same errors as `placesim memory`. These include ResourceExhaustedError if a device runs out of memory; the
+    exception's `report` then has the whole MemoryReport.
     """
-    chosen = make_options({"execute": False, **options})
-    stage = SimulationStage.EXECUTED if chosen.execute else SimulationStage.WALKED
-    return _checked(simulate(load(source, None, chosen), chosen, stage, tells_memory=True))
+    from placesim.report.memory_report import MemoryReport
+    from placesim.studies.memory_study import MemoryStudyRequest, study_memory
+
+    finds_batch = batch == "auto"
+    if isinstance(batch, str) and not finds_batch:
+        raise UsageError(f"wrong batch: got {batch!r}, expected an integer or 'auto'")
+    chosen = make_options({"execute": False, **options, "batch": None if finds_batch else batch})
+    wanted = MemoryStudyRequest(chosen.execute, finds_batch, dump)
+    study = study_memory(load(source, None, chosen), chosen, source_name(source), wanted)
+    report = MemoryReport.of_study(study)
+    if study.error is not None:
+        study.error.report = report
+        raise study.error
+    return report
 
 
 def devices(

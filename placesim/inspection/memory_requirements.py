@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import NamedTuple
 
 from placesim.core.errors import PlacesimError
 from placesim.machine.gpu_models import GpuModel
 from placesim.runtime.accounting.usage import DeviceUsage, Holder
+from placesim.runtime.sessions.outcome import Outcome
 
 VARIABLE, CONSTANT, STEP, SCRATCH = "variable", "constant", "step", "scratch"
 KINDS = (VARIABLE, CONSTANT, STEP, SCRATCH)
@@ -61,7 +62,7 @@ class MemoryStudy:
     graph fits, or None.
 
     `order` has the scopes that must run one after another so that the graph fits; it is empty if this would not help or is not
-    needed. `assumptions` has sentences about assumed values.
+    needed. `assumptions` has sentences about assumed values. `outcome` is the simulation with the devices' memory limits.
     """
 
     name: str
@@ -75,6 +76,7 @@ class MemoryStudy:
     growth: bool | None = None
     order: tuple[str, ...] = ()
     assumptions: tuple[str, ...] = ()
+    outcome: Outcome = field(default_factory=Outcome, repr=False, compare=False)
 
     @property
     def notes(self) -> tuple[str, ...]:

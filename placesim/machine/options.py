@@ -188,8 +188,8 @@ class SimulationOptions:
         return {name: _whole_number(count, MAX_ITERATIONS, f"iterations of {name}", expected) for name, count in given}
 
 
-class OptionValues(TypedDict, total=False):
-    """Simulation options as keyword arguments."""
+class MemoryOptionValues(TypedDict, total=False):
+    """Simulation options as keyword arguments, without `batch`, which also takes "auto" in `placesim.memory`."""
 
     log_placement: bool | None
     cpu: int | None
@@ -212,7 +212,6 @@ class OptionValues(TypedDict, total=False):
     optimize: bool | None
     report_tensor_allocations_upon_oom: bool
     shape: Mapping[str, Sequence[int]] | Sequence[str]
-    batch: int | None
     iterations: Mapping[str, int] | Sequence[str]
     assume_unknown: int | None
     execute: bool
@@ -233,6 +232,12 @@ class OptionValues(TypedDict, total=False):
     arguments: Sequence[str]
     environment: Mapping[str, str]
     process: GpuProcess | None
+
+
+class OptionValues(MemoryOptionValues, total=False):
+    """Simulation options as keyword arguments."""
+
+    batch: int | None
 
 
 Function = TypeVar("Function", bound=Callable[..., Any])

@@ -7,26 +7,48 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from placesim.inspection.snapshot import Snapshot
 from placesim.planning.bounds import Bound
 from placesim.planning.graphs.plan_comparison import PlanMove, PlanStudy, SimulatedPlacement
-from placesim.report.readings import Reading
-from placesim.report.text.planning import format_lines, plan_document
+from placesim.report.readings import TabularReading
+from placesim.report.text.planning import TABLES, format_lines, plan_document, plan_tables
 from placesim.report.time_report import TimeReport
 
 TOP = 10
 """Default number of moved groups in the text."""
 
 
-class PlanReport(Reading):
+class PlanReport(TabularReading):
     """A plan and the placements compared with it. Times are in seconds; `value` is in bytes for the memory objective."""
 
-    def __init__(self, study: PlanStudy, content: Callable[[Path], Iterator[bytes]], *, has_page: bool = False) -> None:
+    TABLES = TABLES
+
+    def __init__(
+        self,
+        study: PlanStudy,
+        content: Callable[[Path], Iterator[bytes]],
+        planned: Callable[[], Snapshot],
+        *,
+        has_page: bool = False,
+    ) -> None:
         self.study = study
         self._has_page = has_page
         self._content = content
+        self._planned = planned
 
     def __repr__(self) -> str:
         return f"<placesim.PlanReport of {self.study.name}: {self.study.sought.value} {self.value:.6g}>"
+
+    @property
+    def name(self) -> str:
+        """Name of the graph."""
+        return self.study.name
+
+    def snapshot(self) -> Snapshot:
+        """Return the placement with the plan's devices, for inspections. Raises ValueError if there is no plan."""
+        if self.study.plan is None:
+            raise ValueError("no plan fits, so there is no placement")
+        return self._planned()
 
     @property
     def value(self) -> float:
@@ -98,6 +120,9 @@ class PlanReport(Reading):
     def document(self) -> dict[str, Any]:
         """Return the JSON object as plain values."""
         return plan_document(self.study)
+
+    def _table_document(self) -> dict[str, Any]:
+        return plan_tables(self.study)
 
     def page(self) -> str | None:
         """Return a page that compares the plan with other placements; None unless `plan` was called with `page=True`."""

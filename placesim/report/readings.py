@@ -1,9 +1,15 @@
-"""Common base of reports for Python callers: `to_dict`, and a page in notebooks."""
+"""Common bases of reports for Python callers: `to_dict`, a page in notebooks, and tables."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from placesim.core.errors import UsageError
+from placesim.report.text.tables import TableSpec, table_cells
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 PAGE_HEIGHT = 600
 """Height of a page in a notebook, in CSS pixels."""
@@ -41,6 +47,60 @@ class Reading:
         if page is None:
             return f"<pre>{escape(self.text(), quote=False)}</pre>"
         return f'<iframe srcdoc="{escape(page)}" style="width: 100%; height: {PAGE_HEIGHT}px; border: 0"></iframe>'
+
+
+class ReportTable(tuple[dict[str, Any], ...]):
+    """The rows of a table of a report, by column name. Missing values are None."""
+
+    name: str
+    columns: tuple[str, ...]
+
+    @classmethod
+    def of(cls, document: Mapping[str, Any], kind: TableSpec) -> ReportTable:
+        """Return a table of a JSON object."""
+        found = cls(dict(zip(kind.columns, cells, strict=True)) for cells in table_cells(document, kind))
+        found.name, found.columns = kind.name, kind.columns
+        return found
+
+    def __repr__(self) -> str:
+        return f"<placesim.ReportTable {self.name}: {counted(len(self), 'row')}>"
+
+    def to_dataframe(self) -> DataFrame:
+        """Return the table as a pandas data frame. Raises UsageError if pandas is not installed."""
+        try:
+            import pandas
+        except ImportError:
+            raise UsageError(
+                "a data frame needs pandas: got no such package, expected `pip install pandas`; `rows` needs none"
+            ) from None
+        return pandas.DataFrame(list(self), columns=list(self.columns))
+
+
+class TabularReading(Reading):
+    """Base of reports with tables, which are those of the command's `--table`; the first in `TABLES` is the main one."""
+
+    __slots__ = ()
+    TABLES: ClassVar[Sequence[TableSpec]]
+
+    def table(self, name: str | None = None) -> ReportTable:
+        """Return the table of this name, or the main table. Raises UsageError for an unknown name."""
+        kinds = {kind.name: kind for kind in self.TABLES}
+        chosen = self.TABLES[0].name if name is None else name
+        if chosen not in kinds:
+            raise UsageError(f"no such table: got {chosen!r}, expected one of {', '.join(kinds)}")
+        return ReportTable.of(self._table_document(), kinds[chosen])
+
+    @property
+    def rows(self) -> ReportTable:
+        """The main table."""
+        return self.table()
+
+    def to_dataframe(self, name: str | None = None) -> DataFrame:
+        """Return the named or the main table as a pandas data frame. Raises UsageError as `table` does, and without pandas."""
+        return self.table(name).to_dataframe()
+
+    def _table_document(self) -> Mapping[str, Any]:
+        return self.document()
 
 
 def plain_document(document: Mapping[str, Any]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from placesim.core.styled_text import StyledText
 from placesim.placement.function_bodies import logged_nodes
 from placesim.placement.placer import Placement
 from placesim.report.document import error_document, result_document
-from placesim.report.readings import Reading, counted
+from placesim.report.readings import TabularReading, counted
 from placesim.report.results import format_results
 from placesim.report.text.complaint import format_outcome_error
 from placesim.report.text.log import (
@@ -26,7 +26,8 @@ from placesim.report.text.log import (
     mark_lines,
     modern_lines,
 )
-from placesim.runtime.sessions.outcome import Outcome
+from placesim.report.text.tables import TableSpec
+from placesim.runtime.sessions.outcome import Outcome, TransferRow
 
 if TYPE_CHECKING:
     from placesim.inspection.snapshot import Snapshot
@@ -58,9 +59,13 @@ class PlacementRow(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Report(Reading, Outcome):
+class Report(TabularReading, Outcome):
     """An outcome and its presentations; `shows_node` selects the logged nodes, and None selects all."""
 
+    TABLES = (
+        TableSpec("placements", ("placements",), PlacementRow._fields),
+        TableSpec("transfers", ("transfers",), TransferRow._fields),
+    )
     shows_node: Shows | None = None
 
     @classmethod

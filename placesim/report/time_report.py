@@ -16,8 +16,8 @@ from placesim.prediction.time_breakdown import (
     TimeStudy,
     TransferRun,
 )
-from placesim.report.readings import Reading
-from placesim.report.text.timing import device_labels, format_lines, time_document
+from placesim.report.readings import TabularReading
+from placesim.report.text.timing import TABLES, device_labels, format_lines, time_document
 from placesim.report.trace_json import Event, trace_events
 
 TOP = 10
@@ -37,11 +37,13 @@ class ReportSpan(NamedTuple):
     is_transfer: bool
 
 
-class TimeReport(Reading):
+class TimeReport(TabularReading):
     """Predicted times in seconds. `steps` covers all steps; everything else describes the last step in its steady state.
 
     `error` is TensorFlow's error if a device runs out of memory; the times then assume no limits.
     """
+
+    TABLES = TABLES
 
     def __init__(self, study: TimeStudy) -> None:
         self.study = study

@@ -111,6 +111,7 @@ class _Study:
             growth=_other_growth(gpus, fits=error is None),
             order=() if error is None or self._wanted.is_executed else self._order(options, needed, error),
             assumptions=self.guesses.sentences(),
+            outcome=outcome,
         )
 
     def _check(self) -> None:

@@ -18,6 +18,7 @@ from placesim.studies.simulation.simulation import SimulationStage, simulate
 if TYPE_CHECKING:
     from placesim.formats.sources.loading import LoadedGraph
     from placesim.graph.session_steps import Config, GraphFile
+    from placesim.inspection.snapshot import Snapshot
     from placesim.machine.options import SimulationOptions
     from placesim.placement.placer import Placement
     from placesim.planning.graphs.plan_comparison import PlanStudy
@@ -73,6 +74,18 @@ def write_planned_content(
         case _:
             pieces = yaml_lines(full) if text is None else iter([text])
     return (piece.encode() for piece in join_pieces(pieces))
+
+
+def planned_snapshot(loaded: LoadedGraph, options: SimulationOptions, study: PlanStudy, free: Sequence[str]) -> Snapshot:
+    """Return the placement of a graph with the plan's devices. Raises TensorFlow's error if it can't be placed."""
+    from placesim.inspection.snapshot import snapshot_of
+
+    assert loaded.file is not None
+    file = assign_devices(clear_requests(_planned_for(loaded.file, options), free), study.asked)
+    outcome = simulate(replace(loaded, file=file), options, SimulationStage.PARTITIONED)
+    if outcome.error is not None:
+        raise outcome.error
+    return snapshot_of(study.name, outcome)
 
 
 def _planned_for(file: GraphFile, options: SimulationOptions) -> GraphFile:

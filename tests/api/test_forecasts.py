@@ -111,6 +111,35 @@ def test_what_means_nothing_is_said_at_once() -> None:
         list(placesim.sweep(GRAPH, {"gpu": [2, 3]}))
 
 
+@pytest.mark.parametrize("name", [None, "devices"])
+def test_tables_are_those_of_the_command(name: str | None) -> None:
+    for report in (placesim.simulate(GRAPH, batch=64), placesim.memory(GRAPH, batch=64)):
+        table = report.table(name)
+        kind = next(kind for kind in report.TABLES if kind.name == (name or report.TABLES[0].name))
+        assert (table.name, table.columns) == (kind.name, kind.columns)
+        assert len(table) == len(report.to_dict()[kind.path[0]]) > 0
+        assert all(tuple(row) == kind.columns for row in table)
+        frame = report.to_dataframe(name)
+        assert list(frame.columns) == list(kind.columns)
+        assert len(frame) == len(table)
+    with pytest.raises(placesim.UsageError, match="no such table: got 'nods', expected one of nodes, steps"):
+        placesim.simulate(GRAPH, batch=64).table("nods")
+
+
+def test_rows_are_the_main_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    step = placesim.simulate(GRAPH, batch=64)
+    assert [row["seconds"] for row in step.rows] == sorted((run.seconds for run in step.nodes), reverse=True)
+    placed = placesim.place(GRAPH)
+    assert [row["node"] for row in placed.rows] == [row.node for row in placed.placements]
+    assert [row["tensor"] for row in placed.table("transfers")] == [row.tensor for row in placed.transfers]
+    best = placesim.plan(GRAPH, batch=64, evaluations=20, jobs=1)
+    assert {row["node"]: row["device"] for row in best.table("devices")} == best.devices
+    assert [row["label"] for row in best.rows] == [placed.label for placed in best.placements]
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(placesim.UsageError, match="a data frame needs pandas"):
+        step.to_dataframe()
+
+
 # --- plans ----------------------------------------------------------------------------------------------------------
 
 BRANCHES = """\
@@ -149,6 +178,17 @@ def test_a_plan_is_told_and_written(tmp_path: Path) -> None:
     assert "# one branch" in (tmp_path / "planned.yaml").read_text()
     with pytest.raises(placesim.UsageError, match="unknown extension: got"):
         report.write(tmp_path / "planned.txt")
+
+
+def test_a_plan_is_compared_as_its_graph_with_its_devices(tmp_path: Path) -> None:
+    (tmp_path / "g.yaml").write_text(BRANCHES)
+    report = placesim.plan(tmp_path / "g.yaml", evaluations=300, jobs=1)
+    report.write(tmp_path / "planned.yaml")
+    assert placesim.diff(report, tmp_path / "planned.yaml").is_same
+    moved = placesim.diff(tmp_path / "g.yaml", report).difference.moved
+    assert moved
+    assert {move.name: move.after for move in moved}.items() <= report.places.items()
+    assert not placesim.diff(placesim.place(tmp_path / "g.yaml"), report).is_same
 
 
 def test_any_source_can_be_planned(tmp_path: Path) -> None:

@@ -204,3 +204,23 @@ def test_progress_is_told_to_the_end() -> None:
     assert list(last) == [(0, 3), (1, 3), (2, 3)]
     assert all(0 < done <= nodes for done, nodes in last.values())
     assert told == sorted(told)
+
+
+def test_a_memory_report_has_the_largest_batch_and_the_placement() -> None:
+    graph = {**GRAPH, "run": [{"fetch": ["y"]}]}
+    searched = placesim.memory(graph, gpu=1, gpu_model="Tesla K20m", batch="auto")
+    assert searched.fits
+    assert searched.largest_batch is not None
+    assert searched.largest_batch > 1
+    assert searched.to_dict()["batch"] == searched.largest_batch
+    with pytest.raises(placesim.ResourceExhaustedError) as caught:
+        placesim.memory(graph, gpu=1, gpu_model="Tesla K20m", batch=searched.largest_batch + 1)
+    report = caught.value.report
+    assert not report.fits
+    assert report.largest_batch is None
+    assert repr(report) == "<placesim.MemoryReport of <mapping>: 2 devices, runs out of memory>"
+    known = placesim.memory(graph, batch=1)
+    assert [row.node for row in known.placements] == ["y", "x", "w"]
+    assert placesim.diff(known, placesim.place(graph)).is_same
+    with pytest.raises(placesim.UsageError, match="wrong batch: got 'all', expected an integer or 'auto'"):
+        placesim.memory(graph, batch="all")  # type: ignore[arg-type]

@@ -347,6 +347,15 @@ def test_python_gets_the_same(shell: Shell, graph: str) -> None:
     with pytest.raises(placesim.ResourceExhaustedError) as raised:
         placesim.memory(graph, batch=16)
     assert raised.value.report.memory
+    assert raised.value.report.text() == shell("memory", graph, "--batch", "16").output
+    for batch in (4, "auto"):
+        report = placesim.memory(graph, batch=batch)
+        words = ["memory", graph, "--batch", str(batch)]
+        assert report.text() == shell(*words).output
+        assert report.to_dict() == json.loads(shell(*words, "--format", "json").output)
+        assert report.page() == shell(*words, "--format", "html").output
+    dumped = placesim.memory(graph, batch=4, dump=True)
+    assert dumped.text() == shell("memory", graph, "--batch", "4", "--dump").output
 
 
 def test_a_handle_is_no_tensor_of_the_shape_that_it_tells_of(shell: Shell) -> None:

@@ -51,13 +51,13 @@ class Tables(NamedTuple):
         named = next((kind for kind in self.kinds if kind.name == name), None)
         if form == "csv":
             kind = named or self.kinds[0]
-            return csv_lines(kind.columns, _rows_of(self.read(), kind))
+            return csv_lines(kind.columns, table_cells(self.read(), kind))
         return self._markdown(self.kinds if named is None else (named,))
 
     def _markdown(self, kinds: Sequence[TableSpec]) -> Iterator[str]:
         before = ""
         for kind in kinds:
-            rows = _rows_of(self.read(), kind)
+            rows = table_cells(self.read(), kind)
             shown = list(islice(rows, self.limit))
             if not shown and len(kinds) > 1:
                 continue
@@ -69,7 +69,8 @@ class Tables(NamedTuple):
             before = "\n"
 
 
-def _rows_of(document: Mapping[str, Any], kind: TableSpec) -> Iterator[Sequence[object]]:
+def table_cells(document: Mapping[str, Any], kind: TableSpec) -> Iterator[Sequence[Any]]:
+    """Yield the cells of each row of a table; a missing value is None."""
     found = _walked([document], kind.path)
     if kind.by:
         found = iter(sorted(found, key=lambda rows: -(_cell(rows, kind.by) or 0)))
