@@ -58,7 +58,7 @@ def makespan_bounds(problem: PlanningProblem, devices: np.ndarray) -> np.ndarray
         for source in problem.inputs[task]:
             rest = moved[source][devices[source], devices[task]] + path[task] + after[task]
             np.maximum(after[source], rest, out=after[source])
-    found = np.max([before[task] + path[task] + after[task] for task in range(len(devices))], axis=0)
+    found: np.ndarray = np.max([before[task] + path[task] + after[task] for task in range(len(devices))], axis=0)
     places = np.array(layout.places)[devices]
     for place, resource in enumerate(layout.resources):
         slots = resource.cores if isinstance(resource, Cores) else 1  # several devices may share the cores of one host
