@@ -70,12 +70,12 @@ class ProblemTask(NamedTuple):
 
     @property
     def path_seconds(self) -> tuple[float, ...]:
-        """Certain time from start to end, by device kind."""
+        """Least time from start to end, by device kind."""
         return self.path or self.seconds
 
     @property
     def work_seconds(self) -> tuple[float, ...]:
-        """Certain busy time of a slot, by device kind."""
+        """Least busy time of a slot, by device kind."""
         return self.work or self.seconds
 
 

@@ -249,7 +249,7 @@ def _copies(run: TransferRun, device: str) -> bool:
 
 
 def _shares(study: TimeStudy, spans: Iterable[tuple[float, float]], cells: int) -> list[float]:
-    """Return the share of each cell that spans, pairs of start and end, cover."""
+    """Return for each cell the share of its time that the spans cover; a span is a pair of start and end."""
     width = study.step.seconds / cells
     shares = [0.0] * cells
     until = 0.0

@@ -15,7 +15,7 @@ _AMOUNTS = _COLUMNS[2:-1]
 
 
 def format_summary(summaries: Sequence[DeviceSummary], width: int | None = None) -> str:
-    """Return a table: nodes, peak in bytes, and for other columns the number and the bytes.
+    """Return a table with the nodes, the peak in bytes, and a number and bytes for each other column.
 
     If it is wider than `width`, it has short names and sizes with units. If that is still too wide, each device gets a
     paragraph.

@@ -14,7 +14,7 @@ def set_random_seed(seed: int | None) -> None:
 
 
 def get_seed(op_seed: int | None) -> tuple[int | None, int | None]:
-    """Both seeds of an op: the graph's and its own.  If only the graph has one, ops without a seed are counted from 0."""
+    """Both seeds of an op: the graph's and its own.  If only the graph has a seed, ops get 0, 1, ... as theirs."""
     graph = get_default_graph()
     if graph.seed is not None:
         if op_seed is None:

@@ -385,4 +385,4 @@ INITIALIZERS: dict[str, Any] = {
     "variance_scaling": VarianceScaling,
     "zeros": Zeros,
 }
-"""`tf.initializers`' names; `tf.NAME_initializer` are the same but for he, lecun and identity."""
+"""Names in `tf.initializers`; all but those of he, lecun and identity also exist as `tf.NAME_initializer`."""
