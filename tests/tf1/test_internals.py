@@ -18,6 +18,7 @@ from placesim.tf1.contrib.graph_editor import get_backward_walk_ops, get_forward
 from placesim.tf1.graph_defs.meta_graphs import PROTO_FUNCTIONS, register_proto_function
 from placesim.tf1.importing.submodule_sources import RENAMED
 from placesim.tf1.internals import decorators, framework, inspection, nests
+from placesim.tf1.ops import arguments
 from placesim.tf1.training.evaluation import StopAfterNEvalsHook, evaluate_once, get_or_create_eval_step
 from tests.processes import run_process
 
@@ -124,10 +125,10 @@ def test_parameters_are_those_of_the_wrapped_function() -> None:
 
 
 def test_a_former_name_of_an_argument_gives_its_value() -> None:
-    assert decorators.deprecated_argument_lookup("new", None, "old", 1) == 1
-    assert decorators.deprecated_argument_lookup("new", 2, "old", None) == 2
+    assert arguments.renamed("new", None, "old", 1) == 1
+    assert arguments.renamed("new", 2, "old", None) == 2
     with pytest.raises(ValueError, match="Cannot specify both 'old' and 'new'"):
-        decorators.deprecated_argument_lookup("new", 2, "old", 1)
+        arguments.renamed("new", 2, "old", 1)
 
 
 def test_decorators_of_deprecated_and_exported_functions_change_nothing() -> None:

@@ -89,7 +89,7 @@ _ROWS = {
     "util.compat": "compat",
     "util.tf_inspect util.function_utils": "internals.inspection",
     "util.all_util util.deprecation util.tf_contextlib util.tf_decorator util.tf_export util.tf_should_use": (
-        "internals.decorators"
+        "internals.decorators deprecated_argument_lookup=ops.arguments.renamed"
     ),
 }
 SOURCES = {

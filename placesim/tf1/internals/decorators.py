@@ -57,15 +57,6 @@ def deprecated_alias(deprecated_name: str, name: str, func_or_class: Any, warn_o
     return func_or_class
 
 
-def deprecated_argument_lookup(new_name: str, new_value: Any, old_name: str, old_value: Any) -> Any:
-    """Value of an argument that has a former name.  Raises ValueError if both names have a value."""
-    if old_value is None:
-        return new_value
-    if new_value is not None:
-        raise ValueError(f"Cannot specify both '{old_name}' and '{new_name}'.")
-    return old_value
-
-
 @contextmanager
 def silence() -> Iterator[None]:
     """Context that logs no warnings of deprecated functions."""
