@@ -1,4 +1,4 @@
-"""Requested devices of a graph's nodes: counts, removal, and other requests by node names."""
+"""Requested devices of a graph's nodes: counts, removal, and replacement by node names."""
 
 from __future__ import annotations
 

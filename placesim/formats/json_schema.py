@@ -53,7 +53,7 @@ def mapping_schema(keys: Iterable[str], known: Mapping[str, Schema], required: S
 
 
 def accepted_schema(read: Callable[[Any], Any]) -> Schema:
-    """Return the schema of the JSON types that a reader accepts. It refuses a value by an exception, or by returning None."""
+    """Return the schema of the JSON types that a reader accepts. The reader refuses a value by an exception or None."""
     types = [name for name, samples in _SAMPLES.items() if any(_takes(read, sample) for sample in samples)]
     if "number" in types and "integer" in types:
         types.remove("integer")

@@ -1,4 +1,4 @@
-"""TensorFlow's checks of a function library: no name of an op is used, no body is invalid, no function calls itself."""
+"""TensorFlow's checks of a function library: no function has an op's name, an invalid body, or calls itself."""
 
 from __future__ import annotations
 

@@ -100,7 +100,7 @@ class NodeChecks:
         message = f"NodeDef mentions attr '{name}' not in {format_op_def(definition)}{node_text(node_def.name)}"
         given = tree.get("attrs") if isinstance(tree, dict) else None
         holder = given if isinstance(given, dict) and name in given else tree
-        # of nodes with the same name in a function, the tree is that of one
+        # if nodes of a function have the same name, the tree may be that of another one
         position = key_position(holder, name) if isinstance(holder, dict) and name in holder else part_position(tree)
         self._report(position, message + (near or _OUTDATED), where)
 

@@ -65,7 +65,7 @@ class NodeImport:
                 self._tie_slowly(node, inputs, tree)
 
     def _tie_slowly(self, node: Node, inputs: tuple[str, ...], tree: Any) -> None:
-        """Connect inputs with all checks; `finish` connects inputs of nodes that have unknown ones."""
+        """Connect a node's inputs with all checks; if an input is unknown so far, `finish` connects them."""
         places = None if tree is None else tree.get("inputs")
         problems = len(self._problems)
         if not self._tie(node, inputs, places, False):

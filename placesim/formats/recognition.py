@@ -68,7 +68,7 @@ _TEXT_FIELDS = {
 class ScriptGraph(bytes):
     """The graph that a script's process returned (`script_graph`), with a pickle in it.
 
-    Only this type makes bytes a script's graph, never their content, so that no file's content is unpickled.
+    Bytes are read as a script's graph only if they have this type, so that no file's content is unpickled.
     """
 
 

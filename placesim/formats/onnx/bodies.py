@@ -36,7 +36,7 @@ from placesim.ops.attributes import UNKNOWN_RANK, Shape, TensorValue
 _MOST_COPIED_BYTES = 256
 """Constants up to this size are copied into a body, where their content is known; larger ones become arguments."""
 _MOST_TRIALS = 4
-"""Maximum number of times that a loop's body is read to find constant sizes; after that, all are unknown."""
+"""Maximum number of times that a loop's body is read to find constant sizes; after that, all sizes count as unknown."""
 _MOST_NESTED_TRIALS = 3
 """Maximum depth of nested loops whose sizes are found, since each level reads its content again."""
 _TRUE = TensorValue(BOOL, np.array(True))

@@ -114,11 +114,11 @@ class ConstantFolder:
         return self.cast(value, INT32) if isinstance(value, np.ndarray) else self.node.narrow(value, what)
 
     def clamped(self, indices: Value, size: Value) -> Value:
-        """Return int32 indices limited to those of an axis of this size."""
+        """Return int32 indices, limited to the range of valid indices of an axis of this size."""
         return self("Minimum", self("Maximum", indices, int32(0)), self("Sub", size, int32(1)))
 
     def inside(self, indices: Value, size: Value) -> Value:
-        """Return whether each int32 index is one of an axis of this size."""
+        """Return whether each int32 index is valid for an axis of this size."""
         return self("LogicalAnd", self("GreaterEqual", indices, int32(0)), self("Less", indices, size))
 
     def pack(self, values: Sequence[Value], axis: int = 0) -> Value:

@@ -326,7 +326,7 @@ class GraphReader:
         return found
 
     def composition(self, node: OnnxNode) -> list[Value | None]:
-        """Return the outputs of a node by ONNX's composition of its op. Raises UnsupportedNodeError if there is none."""
+        """Add the ops by which ONNX defines a node's op, and return the outputs. Raises UnsupportedNodeError without any."""
         schema = self._schema(node.proto, plain_domain(node.proto.domain))
         body = None if schema is None else self._body(schema, node.proto, node.values)
         if body is None:
@@ -335,7 +335,7 @@ class GraphReader:
         return self.expand(body, node.values, {**_defaults(schema), **attrs})
 
     def _body(self, schema: Any, proto: Any, values: Sequence[Value | None]) -> Any:
-        """Return ONNX's composition of an op as a FunctionProto with opsets; None if there is none."""
+        """Return ONNX's definition of an op by other ops, as a FunctionProto with opsets; None if there is none."""
         import onnx
 
         depends = schema.has_context_dependent_function

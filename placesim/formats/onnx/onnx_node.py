@@ -313,7 +313,7 @@ class OnnxNode:
         return made if shape is None else self.know_shape(made, tuple(shape[axis] for axis in order))
 
     def axis(self, axis: int, tensor: TensorRef) -> int:
-        """Return an axis as 0 or more. Raises UnsupportedNodeError if it is out of range, or negative for an unknown rank."""
+        """Return an axis as a number >= 0. Raises UnsupportedNodeError if out of range, or negative for an unknown rank."""
         if axis >= 0 and self.rank(tensor) is None:
             return axis
         rank = self.known_rank(tensor)
@@ -322,9 +322,9 @@ class OnnxNode:
         return axis % rank
 
     def aligned(self) -> tuple[TensorRef, TensorRef]:
-        """Return both inputs for broadcasting from the last axis, as since opset 7.
+        """Return both inputs for broadcasting from the last axis, as in opset 7 and later.
 
-        Before, the attribute `axis` said which axis of the first input is the first axis of the second.
+        In earlier opsets, the attribute `axis` said which axis of the first input is the first axis of the second.
         """
         a, b = self[0], self[1]
         axis = self.attr("axis")
@@ -335,7 +335,7 @@ class OnnxNode:
         return a, b
 
     def composition(self) -> Outputs:
-        """Return the outputs by ONNX's composition of the op. Raises UnsupportedNodeError if there is none."""
+        """Add the ops by which ONNX defines this op, and return the outputs. Raises UnsupportedNodeError without any."""
         return self.reading.composition(self)
 
     def computes(self, op: str, **attrs: DataType) -> bool:
@@ -343,7 +343,7 @@ class OnnxNode:
         return self.reading.has_kernel(op, attrs)
 
     def emit_widened(self, op: str, *inputs: Any, type_attr: str = "T", **attrs: Any) -> TensorRef:
-        """Add an op like `emit`. If no CPU kernel has the inputs' type, it gets a wider type, and the result is cast back.
+        """Add an op like `emit`. If no CPU kernel has the inputs' type, the op gets a wider one, and its result is cast back.
 
         All tensors among the inputs must have the same type, that of `type_attr`.
         """

@@ -173,7 +173,7 @@ class GraphBuilder:
         initializer: Any = None,
         kind: str = "ref",
     ) -> NodeHandle:
-        """Add a variable with its initializer. As an input, it is its value. It is always outside functions and bodies.
+        """Add a variable with its initializer, always outside functions and bodies. As an input, it stands for its value.
 
         `initializer` is as in a graph file (`"zeros"`, `{"random_normal": {"stddev": 0.1}}`, `{"value": [1.0, 2.0]}`); a value
         may determine shape and dtype. `kind` is `ref` or `resource`.
@@ -410,7 +410,7 @@ class GraphBuilder:
         return self._level_of(made).builder.graph.ids[_node_name(made)]
 
     def _controls(self, awaited: Iterable[NodeHandle]) -> tuple[int, ...]:
-        """Return the ids of awaited nodes in the current graph. The calls of the body wait for the others."""
+        """Return the ids of awaited nodes in the current graph. Calls of the body wait for awaited nodes outside the body."""
         level, found = self._levels[-1], []
         for made in awaited:
             outside = self._level_of(made)

@@ -358,7 +358,7 @@ _MODEL_OPTIONS = {
 
 
 def _check_options(options: SimulationOptions, got: str, *kinds: str) -> None:
-    """Raise UsageError for an option of another kind of model than `got`: of one of `kinds`, or of any kind by default."""
+    """Raise UsageError, with `got` as the loaded kind, for an option that applies only to `kinds` (default: to any model)."""
     for kind in kinds or _MODEL_OPTIONS:
         for option, field_name in _MODEL_OPTIONS[kind]:
             if getattr(options, field_name):

@@ -181,7 +181,7 @@ def find_unwritten_sections(file: GraphFile) -> list[str]:
 
 
 def write_partitions(parts: Mapping[str, Graph], text: bool = False) -> dict[str, bytes]:
-    """Return a GraphDef of each device's partition, whose nodes request it. Raises GraphFileError like `write_graph_def`."""
+    """Return a GraphDef for each device's partition; all its nodes request the device. Raises as `write_graph_def` does."""
     written = {}
     for device, graph in parts.items():
         with file_errors(device):

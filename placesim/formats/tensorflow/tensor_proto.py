@@ -69,7 +69,7 @@ def _values(message: Message, dtype: DataType, count: int) -> Array:
 
 
 def raw_content(tensor: TensorValue) -> memoryview | None:
-    """Return the `tensor_content` of a tensor, if possible as a view of the array; None if it is written without."""
+    """Return the `tensor_content` of a tensor, if possible as a view of the array; None if it is written without one."""
     array = np.asarray(tensor.array)
     if tensor.dtype.size == 0 or array.size <= 1 or has_one_value(array):
         return None
@@ -78,7 +78,7 @@ def raw_content(tensor: TensorValue) -> memoryview | None:
 
 
 def write_tensor(tensor: TensorValue, *, without_content: bool = False) -> Message:
-    """Return a TensorProto like TensorFlow's Python: several elements as raw content, one value in the field of its type.
+    """Return a TensorProto as TensorFlow's Python makes it: several elements as raw content, one value in its type's field.
 
     With `without_content`, the caller adds the raw content. Raises WireError for a type that has no constants.
     """

@@ -20,8 +20,8 @@ ENDS = frozenset({*SENDS, *RECEIVES, *FUNCTION_ENDS, *OWNED_OUTPUTS})
 class Site:
     """Data of one node for memory accounting: its memory rule, and the sources of its buffers.
 
-    `plain` is set if it can account for the kernel. `calls` is set if the kernel calls functions. `is_read` says for each
-    output whether a node reads it.
+    `plain` accounts for the kernel if the kernel is simple enough, else it is None. `calls` is set if the kernel calls
+    functions. `is_read` says for each output whether a node reads it.
     """
 
     program: Program

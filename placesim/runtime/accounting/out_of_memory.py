@@ -107,7 +107,7 @@ def transfer_failure(program: Program, instruction: Instruction, usage: FailureU
 def constant_failure(
     program: Program, instruction: Instruction, tensor: TensorValue, usage: FailureUsage, *, on_host: bool
 ) -> MemoryFailure:
-    """Return the failure to create a constant's kernel. In host memory, TensorFlow says that the proto can't be parsed."""
+    """Return the failure to create a constant's kernel; if `on_host`, its text says that the proto can't be parsed."""
     from placesim.runtime.accounting.tensor_text import ProtoText
 
     node = instruction.node
@@ -189,7 +189,7 @@ def _exhausted(program: Program, instruction: Instruction, text: str, addition: 
 
 
 def _addition(options: ReportOptions, device: str, usage: FailureUsage) -> str:
-    """Return the text after the node: a hint, or this step's allocations that are still in use, by node, largest first."""
+    """Return the end of an error's text: a hint, or this step's allocations that are still in use, by node, largest first."""
     if not options.report_tensor_allocations_upon_oom:
         return _HINT
     by_node: Counter[str] = Counter()

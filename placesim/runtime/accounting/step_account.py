@@ -164,7 +164,7 @@ class StepAccount:
     def _find_own(
         self, site: Site, outputs: Sequence[Any], variables: dict[int, VariableMemory], stores: dict[int, StoreMemory]
     ) -> None:
-        """Add the memory of the resource that a node makes, or that its attrs name, under the key ITSELF."""
+        """Add, to `variables` or `stores` under the key ITSELF, the memory of the resource that a node makes or names."""
         made = outputs[0] if outputs else None
         if isinstance(made, VariableResource):
             variables[ITSELF] = self._ledger.variable(made)
@@ -207,10 +207,10 @@ class StepAccount:
         *,
         is_temporary: bool = False,
     ) -> OpError:
-        """Return the error of a kernel that ran out of memory, after its inputs are released."""
+        """Release the inputs of a kernel that ran out of memory, and return its error."""
         ledger = self._ledger
         usage = self._usage(lack, site)
-        release_all(inputs)  # TensorFlow's list of allocations in use is made after that
+        release_all(inputs)  # TensorFlow lists the allocations in use only after the inputs are released
         failure = kernel_failure(
             site.program,
             site.instruction,

@@ -1,4 +1,4 @@
-"""A constant's TensorProto in protobuf's text format; of a long text only the beginning and the end."""
+"""A constant's TensorProto in protobuf's text format; a long text is shortened to its beginning and end."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from placesim.core.tensor_fields import Array, has_one_value, is_plain_value, st
 from placesim.ops.attributes import TensorValue
 
 FIRST, LAST = 2000, 300
-"""Number of characters that a shortened text has of the beginning and of the end."""
+"""Numbers of characters that a shortened text keeps: at the beginning, and at the end."""
 MARKER = "goo.gle/debugproto  "
-"""Prefix by which protobuf keeps programs from parsing the text; in each process it ends in other, randomly chosen spaces."""
+"""Prefix that keeps programs from parsing protobuf's text. In protobuf, the number of spaces at its end varies by process."""
 _ESCAPES = {9: "\\t", 10: "\\n", 13: "\\r", 34: '\\"', 39: "\\'", 92: "\\\\"}
 _ESCAPED = [_ESCAPES.get(byte) or (chr(byte) if 32 <= byte < 127 else f"\\{byte:03o}") for byte in range(256)]
 

@@ -37,7 +37,7 @@ class Holder(NamedTuple):
 class DeviceUsage(NamedTuple):
     """Memory of one device over all steps, in bytes.
 
-    - `limit`: None if there is none.
+    - `limit`: the memory limit; None if the device has no limit.
     - `fragmentation`: share of the free bytes that is outside the largest free chunk, at the end; NaN if no byte is free, and
       None if the device has no allocator.
     - `peak_node`, `holders`: the node that ran at the peak, and the buffers in use then, largest first.

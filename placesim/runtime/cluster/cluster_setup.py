@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 _MORE_SECONDS = 2.0
-"""Maximum seconds to wait for more workers if fewer are enough, thanks to soft placement."""
+"""Maximum seconds to wait for a worker for each unit, if soft placement can also run with fewer workers."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Cluster:
     """An open cluster.
 
     - `is_own`: whether placesim started the cluster.
-    - `homes`: the worker's address of each device, by the device's full name.
+    - `homes`: the address of each device's worker, by the device's full name.
     - `names`: each worker's name in errors (the tasks or devices that it has), by address.
     - `moved`: devices that soft placement gave to another worker than requested.
     - `left_out`: workers without placesim.
@@ -58,9 +58,9 @@ def open_cluster(
 ) -> Iterator[Cluster]:
     """Open a cluster that has a worker for each of the devices (full names); at its end, the context closes the connection.
 
-    A local cluster ends with the context. With `is_checked=False`, versions are not checked, as for a list of workers. Raises
-    UsageError for invalid settings. Raises UnavailableError if the scheduler doesn't answer, if versions differ, or if there
-    are too few workers and no soft placement.
+    A local cluster ends with the context. With `is_checked=False`, which suits a command that only lists workers, versions are
+    not checked. Raises UsageError for invalid settings. Raises UnavailableError if the scheduler doesn't answer, if versions
+    differ, or if there are too few workers and no soft placement.
     """
     bindings = [parse_binding(text) for text in connection.workers]
     check_bindings(bindings, devices)

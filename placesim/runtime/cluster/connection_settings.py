@@ -11,7 +11,7 @@ CONNECT_SECONDS = 10.0
 ENGINES = ("local", "dask")
 """Engines that run a graph: this process, or a cluster."""
 PER = ("task", "device")
-"""Units that may get a worker each."""
+"""Kinds of units (groups of devices) to which workers are assigned, one worker for each unit."""
 
 
 class Tls(NamedTuple):

@@ -23,7 +23,7 @@ class WorkerBinding(NamedTuple):
 
 
 class DeviceMove(NamedTuple):
-    """A unit (task or device) that got another worker than requested, or shares one because there are too few."""
+    """A unit (task or device) that got another worker than requested, or shares a worker because there are too few workers."""
 
     device: str
     asked: str

@@ -39,10 +39,10 @@ class _WorkerStart(NamedTuple):
 
 @contextmanager
 def own_workers(names: Sequence[str]) -> Iterator[tuple[str, dict[str, str]]]:
-    """Start a local cluster; yield the scheduler's address, and each worker's address by name. It ends with the context.
+    """Start a local cluster that ends with the context; yield the scheduler's address, and each worker's address by name.
 
-    The workers are not multiprocessing children, which would import the caller's `__main__`. They have no nanny, because the
-    state of a lost worker is gone, and a new worker would not have it. Raises UnavailableError if a process can't be started.
+    The workers are not multiprocessing children, which would import the caller's `__main__`. No nanny restarts a lost worker,
+    because a new worker would not have the lost one's state. Raises UnavailableError if a process can't be started.
     """
     from distributed import LocalCluster
 

@@ -18,7 +18,7 @@ COMPUTED, MOVED = "compute", "transfer"
 
 
 class WorkerSpan(NamedTuple):
-    """A node that ran in a worker's thread, or a tensor that it received; times are seconds since the epoch."""
+    """A node that ran in a worker's thread, or a tensor that the worker received; times are seconds since the epoch."""
 
     worker: str
     thread: str
@@ -70,7 +70,7 @@ def _without_network(page: str) -> str:
     """Return the page without links that browsers load, and with a security policy that keeps scripts from the network."""
     head, found, rest = page.partition(_HEAD)
     meta = f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
-    before, style, body = rest.partition("<style")  # Bokeh's scripts come after
+    before, style, body = rest.partition("<style")  # Bokeh's scripts come after the style
     return f"{head}{found}\n    {meta}{_LINK.sub('', before)}{style}{body}"
 
 

@@ -28,8 +28,8 @@ _END = None
 class RemoteProcessPool:
     """Opens processes that run one module on a cluster.
 
-    Each process receives `preface` before its first question. With `answers_once`, a process has one answer to each question;
-    otherwise it answers one question until it ends.
+    Each process receives `preface` before its first question. With `answers_once`, a process gives one answer to each question;
+    otherwise it receives one question, and gives answers until it ends.
     """
 
     def __init__(self, cluster: Cluster, module: str, preface: Any = _END, *, answers_once: bool) -> None:

@@ -141,7 +141,7 @@ def _no_answer(address: str, error: BaseException, seconds: float) -> str:
     import asyncio
     from ssl import SSLEOFError
 
-    # Dask's error depends on how far it came before the timeout, so the address is tried again
+    # Dask's error depends on the progress before the timeout, so the address is tried again
     if not _listens(address):
         return f"no scheduler at {address}: nothing listens there (waited {seconds:g} s)"
     cause: BaseException = error

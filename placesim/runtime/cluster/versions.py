@@ -18,11 +18,11 @@ _ASKED = (
     " for name in ('placesim', 'numpy')}"
     " | {'Python': '.'.join(__import__('platform').python_version_tuple()[:2])}"
 )
-"""Expression for a process's versions, sent as text because a process without placesim can't unpickle its functions."""
+"""Expression for a process's versions, sent as text because a process without placesim can't unpickle placesim's functions."""
 
 
 class Offer(NamedTuple):
-    """A worker of a cluster; `memory` is its limit in bytes, None if there is none."""
+    """A worker of a cluster; `memory` is its memory limit in bytes, None if it has no limit."""
 
     address: str
     name: str

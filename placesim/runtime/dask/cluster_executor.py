@@ -46,7 +46,7 @@ class ClusterSession(Protocol):
         """Return the next message of a worker."""
 
     def gather(self, workers: Collection[str], kind: str, name: str, number: int) -> dict[str, Any]:
-        """Wait for a message of this kind from each worker, with `name` equal to `number`; return the values by address."""
+        """Wait for a message of this kind, whose field `name` is `number`, from each worker; return the values by address."""
 
     def next_step(self) -> int:
         """Return the number of a new step."""
@@ -110,7 +110,7 @@ class DaskExecutor:
     def _lack(self) -> tuple[Position, PlacesimError] | None:
         """Return the out-of-memory error that the memory preview found, with its position in the step; None if there is none.
 
-        If the error comes before all nodes, or the step has no fixed order, it is raised at once.
+        If the error belongs to no node of the step, or the step has no fixed order, the error is raised at once.
         """
         lack = self._session.lack
         if lack is None:

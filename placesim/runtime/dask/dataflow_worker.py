@@ -1,8 +1,8 @@
 """A worker's part of a step in dataflow order: ready nodes run by generation, in the same order as in one process.
 
 In one process, all ready nodes are in one queue, and run breadth first. Here each worker has a queue for its own nodes, sorted
-by generation: that of a node is one more than that of the node that made it ready. Tensors are sent with their generation. If
-several nodes fail, the error of the lowest generation counts.
+by generation: a node's is one more than the generation of the node that made it ready. Tensors are sent with their generation.
+If several nodes fail, the error of the lowest generation counts.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class FlowingPart(DataflowExecutor):
 
     @property
     def position(self) -> Position:
-        """Position of the running node, or of the one that failed."""
+        """Position of the running or failed node."""
         return (LAST,) if self._run is None else self._run.position
 
     def run_part(
@@ -66,7 +66,7 @@ class FlowingPart(DataflowExecutor):
 
 
 class Generations(deque[Visit]):
-    """Queue of ready nodes: by generation, and within one in the order in which they became ready.
+    """Queue of ready nodes, sorted by generation; nodes of one generation are in the order in which they became ready.
 
     `current` is the generation of the node that runs.
     """

@@ -72,7 +72,7 @@ class ConsoleText(NamedTuple):
 
 
 class Event(NamedTuple):
-    """An op has printed a text, or a function's body was placed; `position` is that of the node in the step."""
+    """An op has printed a text, or a function's body was placed; `position` is the node's position in the step."""
 
     position: Position
     what: ConsoleText | Placement

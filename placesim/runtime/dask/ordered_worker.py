@@ -30,7 +30,7 @@ class ScheduledPart:
     """Runs a worker's programs of a step.
 
     `order` has the nodes in execution order, as pairs of program and node; a node's number is its place in this list.
-    `positions` has the place of each in the order of the whole step. `is_here` returns whether this worker has a device.
+    `positions` has each node's place in the order of the whole step. `is_here` returns whether this worker has a device.
     """
 
     def __init__(
@@ -117,7 +117,7 @@ class Edges:
     - `waits`: number of inputs for which each node waits.
     - `followers`: the nodes that wait for each node.
     - `receives`: the node that receives a tensor from another worker, by the tensor's key.
-    - `urgent`: nodes that send to other workers; these wait for them.
+    - `urgent`: nodes that send tensors for which other workers wait.
     """
 
     def __init__(
@@ -189,7 +189,8 @@ class _PartRun:
         self._ready = [self._rank(number) for number, count in enumerate(self._waits) if not count]
         heapify(self._ready)
         self._done = bytearray(len(self._waits))
-        self._end = self._left = len(self._waits)  # nodes from `_end` on are skipped; `_left` of the others still have to run
+        # nodes from `_end` on are skipped; `_left` is the number of nodes before `_end` that have not run yet
+        self._end = self._left = len(self._waits)
         self._unseen = 0
         self._error: PlacesimError | None = None
 
@@ -213,8 +214,8 @@ class _PartRun:
     def _rank(self, number: int) -> int:
         """Return the rank of a node; the ready node of the lowest rank runs first.
 
-        The rank is the node's number. For an urgent node it is less by the count of nodes, so `rank % count` is always the
-        number.
+        The rank of an urgent node is its number minus the count of all nodes, and of any other node its number. In both cases,
+        `rank % count` is the number.
         """
         return number - len(self._waits) if number in self._part.edges.urgent else number
 

@@ -90,7 +90,7 @@ class DaskSession(GraphSession):
         self._looked = time.monotonic() + CLOCK_SECONDS
 
     def _heard(self, hear: Callable[[], WorkerMessage], address: str, kind: str) -> WorkerMessage:
-        """Return the next message of this kind from a worker, by `hear`. Raises UnavailableError if the worker is lost."""
+        """Call `hear` until it returns a message of this kind from this worker. Raises UnavailableError for a lost worker."""
         while True:
             said = self._noted(hear())
             if said.address == address and said.message["is"] == kind:
@@ -108,7 +108,7 @@ class DaskSession(GraphSession):
         return self._noted(self.links.hear())
 
     def gather(self, workers: Collection[str], kind: str, name: str, number: int) -> dict[str, Any]:
-        """Wait for a message of this kind from each worker, with `name` equal to `number`; return the values by address.
+        """Wait for a message of this kind, whose field `name` is `number`, from each worker; return the values by address.
 
         Raises UnavailableError for a lost worker.
         """

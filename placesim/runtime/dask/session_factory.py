@@ -23,11 +23,11 @@ def open_cluster_sessions(
     tell: Callable[[DeviceMove], None] = lambda moved: None,
     take_report: Callable[[str], object] | None = None,
 ) -> Iterator[Opener]:
-    """Yield a factory of sessions on a cluster; a session connects to the cluster or starts it, until the context ends.
+    """Yield a factory of sessions on a cluster. Each session connects to the cluster, or starts a local one.
 
-    `tell` is called for each device or task that is on another worker than requested. When the context ends, `take_report` is
-    called with Dask's performance report of each measured session, as an HTML page. The factory raises the errors of
-    `open_cluster`, and UsageError if the cluster can't draw a report.
+    Sessions and local clusters end with the context. `tell` is called for each device or task that is on another worker than
+    requested. When the context ends, `take_report` is called with Dask's performance report of each measured session, as an
+    HTML page. The factory raises the errors of `open_cluster`, and UsageError if the cluster can't draw a report.
     """
     with ExitStack() as stack:
 

@@ -20,7 +20,7 @@ from placesim.ops.process.memory_limit import current_memory
 LEAST_BYTES = 1 << 18
 """Minimum bytes of a tensor in shared memory; it is assumed that mapping memory takes as long as copying this many bytes."""
 MOST_PIECES = 256
-"""Maximum number of segments; each takes two open files here and one in the other process, and 1024 is a usual limit."""
+"""Maximum number of segments; each takes two open files here and one in the other process. A usual limit is 1024 files."""
 KEPT_STEPS = 8
 """Number of steps after which an unused segment is released."""
 _FINENESS = 3
@@ -88,7 +88,7 @@ class SharedMemoryLender:
         return None if self._probe is None else self._probe[1]
 
     def lend(self, value: Any) -> Any:
-        """Return a copy of an array in shared memory for another process; the array itself if it is small or has no room."""
+        """Return a copy of an array in shared memory for another process; the array itself if it is small, or without room."""
         if not isinstance(value, np.ndarray) or value.nbytes < LEAST_BYTES or value.dtype.hasobject:
             return value
         piece = self._free_piece(value.nbytes)

@@ -63,7 +63,7 @@ class WorkerRecorder(Measurements):
     def news(self) -> WorkerMeasurement:
         """Return the measurements that were not sent before; may be called in any thread."""
         with self._lock:
-            # runs refer to nodes, and transfers to paths: these are added before, so they are copied after
+            # nodes and paths are added before the rows that refer to them, so copy them after the rows: none is missing
             runs, transfers = self.runs[self._told[0] :], self.transfers[self._told[1] :]
             nodes, ways = self.nodes[self._told[2] :], self.ways[self._told[3] :]
             first = self._told[3]

@@ -54,7 +54,7 @@ def sketch_kernel(kernel: Kernel, graph: Graph, node: Node, guesses: Assumptions
 
     settled, absorbing = LAST_OUTPUTS.get(node.op, ()), _ABSORBING.get(kernel.direct)
     moves_elements = Trait.MOVES_ELEMENTS in kernel.traits
-    # kernels with a context, and those of lists, may only pass tensors on, and then accept sketches
+    # kernels with a context, and kernels of lists, accept sketches if they only pass tensors on
     may_hand_on = kernel.needs_context or VARIANT in (*node.signature.input_dtypes, *dtypes)
 
     def walk(values: Sequence[Any], attrs: Attrs, *context: KernelContext) -> Sequence[Any]:
@@ -164,7 +164,7 @@ def _absorbed(values: Sequence[Any], absorbing: bool) -> Any:
 
 
 def _opened_by(values: Sequence[Any]) -> frozenset[str]:
-    """Return the feeds that would have determined the shapes of a node's inputs, as far as these are assumed."""
+    """Return the feeds that would have determined the assumed shapes among those of a node's inputs."""
     found = NOTHING
     for value in values:
         held = value.value if isinstance(value, VariableResource) else value
@@ -276,7 +276,7 @@ class _ValueQuestions(ShapeContext):
 
 
 def _handle(handle: ResourceHandle, context: Sequence[KernelContext]) -> HandleShape | None:
-    """Return type and shape of the variable behind a resource handle: those of its value or, without one, those declared."""
+    """Return type and shape of the variable behind a resource handle: its value's if it has a value, else the declared ones."""
     variable = context[0].resources.find(handle) if context else None
     if isinstance(variable, VariableResource) and variable.value is not None:
         return HandleShape(variable.dtype, tuple(variable.value.shape))

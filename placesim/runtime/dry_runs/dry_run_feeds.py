@@ -170,7 +170,7 @@ def _fits(shape: tuple[int, ...], declared: tuple[int, ...]) -> bool:
 
 
 def loop_frames(graph: Graph, added: Iterable[NodeDef] = ()) -> list[str]:
-    """Return the names of a graph's loops, including those in functions and in `added` nodes: of frames, or of loop ops."""
+    """Return the names of all loops of a graph, its functions and the `added` nodes: frame names, or names of loop ops."""
     found: dict[str, None] = {}
     nodes: Iterable[Node | NodeDef] = chain(graph.nodes, added, *(function.nodes for function in graph.functions.values()))
     for node in nodes:

@@ -108,7 +108,7 @@ class _ConstantFolder:
                 raise  # an error of the command, such as an interrupt, not of the node
             return False
         size = _bytes(outputs)
-        # a Fill or Tile would keep memory for the whole session that its inputs do not need
+        # the session would keep a large output of a Fill or Tile, although its inputs are small
         if instruction.node.op != "Const" and size > LARGEST_BYTES and size > _bytes(given):
             return False
         store[instruction.outputs : instruction.outputs + instruction.output_count] = outputs

@@ -27,7 +27,7 @@ DEAD = _DeadTensor()
 
 
 class FrameRun:
-    """One run of a loop, or the whole step; the frames of one loop run on several devices have the same `identity`."""
+    """One run of a loop, or the whole step. If one run is on several devices, its frames there have equal `identity`."""
 
     __slots__ = ("constants", "exited", "identity", "iterations", "name", "parent", "pending_enters", "wiring")
 

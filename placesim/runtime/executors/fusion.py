@@ -34,7 +34,7 @@ PART_BYTES = 1 << 20
 SHARED_BYTES = 1 << 22
 """Minimum bytes of a tensor whose parts several threads share; for a smaller one, waking a thread costs more than it saves."""
 ROW = 1 << 13
-"""Number of elements to which an operand of one row of channels is repeated, so that a ufunc processes several rows at once."""
+"""Minimum elements of an operand: one row of channels is repeated to this size, so that a ufunc processes several rows."""
 
 
 class Follower(NamedTuple):

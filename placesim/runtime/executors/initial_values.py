@@ -1,4 +1,4 @@
-"""Initial values of variables that a graph comes with."""
+"""Assignment of given values to variables before the first step."""
 
 from __future__ import annotations
 

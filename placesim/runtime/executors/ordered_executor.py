@@ -64,7 +64,7 @@ class Executor:
 
     @property
     def position(self) -> int:
-        """Position in the schedule of the running node, or of the one that failed."""
+        """Position in the schedule of the running or failed node."""
         return len(self._order) - length_hint(self._remaining) - 1
 
     def _steps(self, observation: ScheduleObservation | None) -> list[Step]:

@@ -20,7 +20,7 @@ from placesim.ops.kernels.shapes import ShapeContext
 from placesim.ops.process.memory_limit import AllocationRefusal, ProcessMemory, out_of_memory, tensor_bytes
 
 MAX_SPELLING = 64
-"""Maximum number of elements of an input that determines a size, for results to be cached by its values."""
+"""Maximum number of elements of an input whose values are part of the key under which results are cached."""
 _MAX_REMEMBERED = 512
 _TOO_BIG = ("array is too big", "Maximum allowed dimension exceeded", "Maximum allowed size exceeded")
 _ATTRS_OF_SIZE = ("shape", "ksizes")

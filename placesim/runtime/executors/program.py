@@ -419,7 +419,7 @@ _FOUND: dict[int, dict[Any, Any]] = {}
 
 def blame(error: OpError, graph: Graph, node: Node, device: str) -> OpError:
     """Return an error with the node at the end of its text, as in TensorFlow, and with node, device and location as data."""
-    # a node of a function has been blamed already, and the caller adds nothing
+    # an error in a function already names the function's node, and the calling node is not added
     if error.node is not None:
         return error
     location: Location | None = graph.location(node)

@@ -27,7 +27,7 @@ Step = Callable[[], None]
 THIN_ROWS = 128
 """Maximum rows of a product that is combined with others; with more rows, BLAS spends little of its time on rearranging."""
 TALL_ROWS = 512
-"""Number of rows at which a combined product is complete: BLAS has reached its full rate, and results take memory."""
+"""Number of rows at which no further rows join a product: BLAS has reached its full rate, and results take memory."""
 LARGE_OPERAND = 1 << 14
 """Minimum number of elements of a right operand; with fewer, the overhead of calls dominates."""
 _DTYPES = frozenset((np.dtype(np.float32), np.dtype(np.float64)))
@@ -44,7 +44,7 @@ class ThinProduct(NamedTuple):
     """A product whose left operand, or a part of it, is available early.
 
     `joining` is the ConcatV2 that makes the left operand, if the product is its only reader. `parts` are the inputs of the
-    ConcatV2, or the left operand alone. `begin` and `end` are the early parts at the two ends.
+    ConcatV2, or the left operand alone. `begin` has the early parts at the start of the left operand, `end` those at its end.
     """
 
     instruction: Instruction
@@ -60,7 +60,7 @@ class ThinProduct(NamedTuple):
 
 
 def find_sharing(programs: Sequence[Program], order: Sequence[tuple[int, int]]) -> list[tuple[int, list[ThinProduct]]]:
-    """Return groups of products that share a right operand: a program's number, and two or more products in execution order.
+    """Return groups of products that share a right operand: for each, the program's number and the products in execution order.
 
     The right operand is one tensor, or a variable that each product reads. A left operand is early if it is computed before the
     group's first product.

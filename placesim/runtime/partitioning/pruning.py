@@ -1,4 +1,4 @@
-"""Pruning of a placed graph for a step (8.11): `_Arg` nodes replace feeds, `_Retval` nodes take fetches, and other nodes go.
+"""Pruning of a placed graph for a step (8.11): `_Arg` nodes replace feeds, `_Retval` nodes take fetches, unneeded nodes go.
 
 Small constants that several devices read are then copied to each of these devices (8.13).
 """
@@ -45,7 +45,7 @@ def prune(
 ) -> ClientGraph:
     """Return the part of a placed graph that fetches and targets need if the `feeds` are given.
 
-    Raises the errors of `replace_collectives`, and NotFoundError for a feed, fetch or target that it replaced.
+    Raises the errors of `replace_collectives`, and NotFoundError for a feed, fetch or target that this pass replaced.
     """
     # TensorFlow's pass runs on the whole graph, before it is pruned
     placed = replace_collectives(placement)
@@ -88,7 +88,7 @@ def _prune(
 ) -> ClientGraph:
     graph = placed.graph
     client = placed.device_set.client
-    # the index in a name is that of the sorted list (8.11)
+    # the index in the name of an `_Arg` or `_Retval` is the position in the sorted list (8.11)
     by_name = sorted({graph.tensor_name_full(ref): ref for ref in feeds}.items())
     fetched = sorted({graph.tensor_name_full(ref): ref for ref in fetches}.items())
     fed = {ref: index for index, (_, ref) in enumerate(by_name)}
@@ -186,13 +186,13 @@ def replicate_constants(client: ClientGraph, device_set: DeviceSet) -> ClientGra
 def _is_replicable(node: Node, client: ClientGraph, consumers: Sequence[int]) -> bool:
     if node.attrs["value"].array.size > MAX_REPLICATED_ELEMENTS:
         return False
-    # a copy would not order the node that waits for the original
+    # a node with a control edge from the original would not wait for a copy
     return not any(node.id in client.graph.nodes[i].control_inputs for i in consumers)
 
 
 def _host(device: Device) -> str:
     """Return the CPU to which a constant is copied for a reader: the reader's own device, or the first CPU of its task."""
-    # the reader on a GPU gets it from the CPU of its task
+    # a reader on a GPU receives the constant from this CPU
     return device.name if device.type == "CPU" else device.name.rpartition("/device:")[0] + "/device:CPU:0"
 
 

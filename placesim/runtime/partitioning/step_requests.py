@@ -35,8 +35,8 @@ class RequestedName(NamedTuple):
 def resolve_fetch(graph: Graph, fetch: Fetch, bare_is_target: bool = False) -> RequestedName:
     """Resolve a fetch by name. Raises TensorFlow's RequestError for an unknown tensor or operation.
 
-    A name without an output number means the first output. With `bare_is_target`, or if the node has no outputs, it is a
-    target.
+    A name without an output number means the first output. With `bare_is_target`, or if the node has no outputs, such a name
+    is a target.
     """
     if fetch.name[:1] == "^":
         fetch = fetch._replace(name=fetch.name[1:])
@@ -177,7 +177,7 @@ def _as_npy(path: Path) -> str:
 _NPY_HEADERS = {
     (1, 0): np.lib.format.read_array_header_1_0,
     (2, 0): np.lib.format.read_array_header_2_0,
-    (3, 0): np.lib.format.read_array_header_2_0,  # the third differs in the names of fields, which no tensor has
+    (3, 0): np.lib.format.read_array_header_2_0,  # version 3 changes only names of fields, which no tensor has
 }
 
 
@@ -187,7 +187,7 @@ def _read_npy(file: BinaryIO) -> np.ndarray[Any, Any]:
         raise ValueError("unknown format version")
     shape, is_fortran, dtype = _read_header(reader, file)
     wanted = math.prod(shape) * dtype.itemsize
-    # compared before memory of the size that the header gives is allocated
+    # compare with the size in the header before memory of that size is allocated
     there = os.fstat(file.fileno()).st_size - file.tell()
     data = file.read(wanted) if 0 <= wanted <= there else b""
     if len(data) != wanted:
@@ -214,7 +214,7 @@ def _read_header(reader: Any, file: BinaryIO) -> tuple[tuple[int, ...], bool, np
 def generate(generated: GeneratedFeed, dtype: DataType) -> np.ndarray[Any, Any]:
     """Generate an array; the same seed gives the same numbers on every machine.
 
-    Raises GraphBuildError for integers without `maxval`, or with one not above `minval`, as `tf.random.uniform` does.
+    Raises GraphBuildError for integers without a `maxval` above `minval`, as `tf.random.uniform` does.
     """
     # numpy takes no negative seed; like TensorFlow's generators, use the seed's 64 bits as an unsigned number
     seed = generated.seed if generated.seed is None or generated.seed >= 0 else generated.seed & 0xFFFFFFFFFFFFFFFF
@@ -246,7 +246,7 @@ def _whole_numbers(generated: GeneratedFeed, dtype: DataType, rng: np.random.Gen
 
 
 def _convert(graph: Graph, feed: Feed, dtype: DataType, value: Any) -> np.ndarray[Any, Any]:
-    """Convert a value as `Session.run` does, with `np.asarray(value, dtype)`. Raises RequestError for another kind of value."""
+    """Convert a value as `Session.run` does, with `np.asarray(value, dtype)`. Raises RequestError for an unsuitable value."""
     if dtype is STRING:
         return _string_array(value)
     try:

@@ -10,7 +10,7 @@ from placesim.machine.memory.buffers import Buffer
 from placesim.runtime.recording.recorder import Execution, ExecutionRecorder
 
 BEFORE = -1
-"""Number in place of an execution's, for a buffer that existed before the step."""
+"""Value of `made` for a buffer that no execution of the step allocated, because it existed before the step."""
 
 
 class Lifetime(NamedTuple):
@@ -45,8 +45,8 @@ class _Step:
     def execution_of(self, node: str, moment: int) -> int:
         """Return the number of the execution of a node that used memory at a moment.
 
-        It is the execution that ran then or, if that is another node's, the one that was recorded last: buffers without
-        readers, and the results of called functions, are freed only after their execution is recorded.
+        If the node's execution ran then, return its number. If another node's execution ran then, return the number before:
+        buffers without readers, and results of called functions, are freed only after their execution is recorded.
         """
         number = moment - self.first
         return number if moment < self.end and self._name(number) == node else max(BEFORE, number - 1)

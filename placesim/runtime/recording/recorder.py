@@ -91,7 +91,8 @@ class ExecutionRecorder:
     def finish(self) -> None:
         """Called when an executor has run all its nodes.
 
-        After the step's own executor, the clock advances: the fetched tensors are freed at a later moment than the last node's.
+        After the step's own executor (not a function's), the clock advances, because fetched tensors are freed at a later
+        moment than that of the last node.
         """
         self.clock.moment += self._depth == 1
 
@@ -123,7 +124,7 @@ class ExecutionRecorder:
     # --- functions
 
     def begin_call(self, site: Site, inputs: Iterable[TypedShape], sources: Iterable[int]) -> None:
-        """Record that a kernel begins that calls functions, one after another."""
+        """Record the start of a kernel that calls functions one after another."""
         self._calls.append(self.add(site, inputs, (), sources))
 
     def end_call(self) -> int:

@@ -425,7 +425,7 @@ class GraphSession:
             results = prepared.executor.run(arguments, progress)
         finally:
             ledger.end_step()
-        # a recorder needs a run that is like all later ones; a run that makes variables is not
+        # a recorder needs a run that is like all later runs; later runs do not make variables again
         is_steady = ledger.recorder is None or ledger.kept_bytes == kept
         if prepared.open != shapes and is_steady and not ledger.accounts_always and ledger.has_room_for_all():
             prepared.fitting = shapes

@@ -1,6 +1,6 @@
 """Static shapes of all tensors of a graph.
 
-Shape functions may ask for values of inputs. As in TensorFlow's shape refiner, the values of constants are known, and values
+Shape functions may ask for values of inputs. As in TensorFlow's shape refiner, known values are those of constants, and those
 that are computed from constants and shapes. If a shape function fails, or an op has none, the shapes of the outputs are
 unknown; `refusals` returns TensorFlow's errors.
 """
@@ -306,7 +306,7 @@ class GraphShapes:
         return begins_at_constant and self._known[node.id] == ((),)
 
     def _fill_in(self, node: Node, values: list[Value | None]) -> None:
-        """Replace each unknown part of a concatenated shape by as many unknown dimensions, so that other parts are known."""
+        """Replace each unknown part of a concatenated shape by -1 for each of its elements, so that known parts count."""
         parts = range(len(values) - 1) if node.op == "ConcatV2" else range(node.op == "Concat", len(values))
         for i in parts:
             reference = TensorRef(node.input_nodes[i], node.input_slots[i])

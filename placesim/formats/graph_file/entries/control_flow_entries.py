@@ -244,7 +244,7 @@ class BodyEntries:
         if len(self._problems) > before or waits:
             raise self._refused(entry, bound, waits)
         cond = self._writer(tree, "cond", None, bound)
-        # the results of a body are found in it by the names of the loop variables
+        # the names of the loop variables are also the names of the results in the body
         body = self._writer(tree, "body", [(variables, key, key) for key in bound], bound)
         position = own_position(entry)
         results = self._built(
@@ -319,8 +319,8 @@ class BodyEntries:
     def _writer(self, tree: dict[Any, Any], key: str, outputs: _Texts | None, arguments: Sequence[str] = ()) -> Writer:
         """Return a function that adds the nodes of the body under a key, and returns its results.
 
-        These are `outputs`, or with None the outputs of the last entry. The function raises EntryBreak after all problems of
-        the body have been reported.
+        The results are `outputs`; if that is None, the outputs of the last entry. The function raises EntryBreak after all
+        problems of the body have been reported.
         """
         position = value_position(tree, key) if key in tree else own_position(tree)
 

@@ -44,7 +44,7 @@ ENTRY_KEYS: Mapping[str, Collection[str]] = {
     "cond": CONDITIONAL_KEYS,
     "while": LOOP_KEYS,
 }
-"""Keys of each kind of entry, by the key that identifies it: the first of these that an entry has."""
+"""Keys of each kind of entry, by the key that identifies the kind; of several such keys in an entry, the first here counts."""
 
 
 class Entries:
@@ -148,7 +148,7 @@ class Entries:
         return Entries(functions.builder, self._problems, functions, around, limits)
 
     def _refuse(self, entry: dict[Any, Any]) -> bool:
-        """Report an entry that is not allowed here. Returns whether it was."""
+        """Report an entry of a kind that is not allowed here. Returns whether the entry was refused."""
         kinds = [key for key in self._limits.refused if key in entry and entry[key] is not False]
         for kind in kinds:
             message = f"wrong entry of a body: got one with '{kind}', expected {self._limits.refused[kind]}"

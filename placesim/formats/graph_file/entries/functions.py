@@ -38,7 +38,7 @@ class FunctionReader:
         trees = {}
         for entry, head in heads:
             if head is not None:
-                # heads first: NodeDefs may call functions that come later, even themselves
+                # heads first: the NodeDefs of a function may call a later function, or this function itself
                 self._functions[head.name] = head
                 trees[head.name] = entry
         self.bodies = FunctionEntries(self._registry, self._problems, self._functions, self._leaves_marks)

@@ -111,7 +111,7 @@ def attr_value(attr: AttrDef | None, value: Any) -> AttrValue:
 
 
 def raw_attr_value(attr: AttrDef | None, value: Any) -> AttrValue:
-    """Return the value of a NodeDef's attr like `attr_value`, but a value of another attr type too.
+    """Return the value of a NodeDef's attr as `attr_value` does, but accept a value of another attr type too.
 
     The importer then refuses the value with TensorFlow's message. Raises InvalidValue for a value that no attr can have.
     """

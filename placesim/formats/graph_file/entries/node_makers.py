@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-if TYPE_CHECKING:  # each command imports this module, many of them nothing else of graphs
+if TYPE_CHECKING:  # every command imports this module, and many commands use no graphs
     from placesim.graph.builder import ScopedGraphBuilder
     from placesim.graph.graph import TensorRef
 
@@ -56,7 +56,7 @@ def hand_over_makers(functions: Callable[[ScopedGraphBuilder], Any], training: C
 
 
 def make_functions(builder: ScopedGraphBuilder) -> FunctionMaker:
-    """Return a maker of conditionals and loops in a builder's graph, which is not a body's graph."""
+    """Return a maker of conditionals and loops in a builder's graph, which must not be the graph of a body."""
     found: FunctionMaker = _MAKERS["functions"](builder)
     return found
 

@@ -86,7 +86,7 @@ class NodeDefReader:
         except InvalidValue as wrong:
             self._report(entry, "value", str(wrong))
             return None
-        # attrs that are spelled out win over those of the value
+        # attrs of the entry have priority over the type and value made from its `value`
         return None if attrs is None else {"dtype": tensor.dtype, "value": tensor, **attrs}
 
 

@@ -126,7 +126,7 @@ class ScopeEntries:
 
 
 def enter_colocation(scopes: ExitStack, builder: ScopedGraphBuilder, targets: Sequence[int | str]) -> None:
-    """Open a `tf.colocate_with` scope for each node. A node outside the function, given by name, gives only its label."""
+    """Open a `tf.colocate_with` scope for each node. For a node outside the function, given by name, set only the label."""
     if not any(isinstance(target, str) for target in targets):
         scopes.enter_context(builder.colocate_with([target for target in targets if isinstance(target, int)]))
         return
@@ -149,7 +149,7 @@ def make_device_function(device: str) -> DeviceFunction:
 
 
 def _copies_of(entry: Any) -> int:
-    """Return the number of entries that a scope expands to: itself, and for each device of a list all its contents."""
+    """Return the number of entries that a scope expands to: the scope itself, and its contents for each device of a list."""
     if not isinstance(entry, dict) or not isinstance(entry.get("nodes"), list | tuple):
         return 1
     device = entry.get("device")

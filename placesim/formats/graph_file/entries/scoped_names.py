@@ -196,7 +196,7 @@ class ScopedNames:
 
     @contextmanager
     def name_scope(self, prefix: str, bindings: dict[str, Targets] | None = None) -> Iterator[None]:
-        """Look up names in this scope first during the block. After it, ids of the scope are visible with the lowest priority.
+        """Look up names in this scope first during the block. After the block, ids of the scope have the lowest priority.
 
         For a copy of a repeated scope, `bindings` collects the ids, which become visible after the last copy.
         """
@@ -258,7 +258,7 @@ class ScopedNames:
         return not all(found.keys().isdisjoint(names) for found in known)
 
     def unresolved(self, position: int, text: str, reader: str, name: str = "") -> UnresolvedName:
-        """Return an unknown name, to look up again after all entries are read. By default, it is the name in the text."""
+        """Return an unknown name, to look up again after all entries are read; `name` is by default the one in the text."""
         name = name or split_tensor_name(text.removeprefix("^"))[0]
         if name[:1] == "/":
             return UnresolvedName(position, text, (name[1:],), reader)
@@ -267,15 +267,15 @@ class ScopedNames:
         )
 
     def later_node(self, unresolved: UnresolvedName) -> int | None:
-        """Return the later node that has an unknown name; None if there is none."""
+        """Return the later node to which a name refers that was unknown; None if there is none."""
         ids = self._builder.graph.ids
         return next((ids[full] for full in unresolved.candidates if full in ids), None)
 
     def broken_path(self, unresolved: UnresolvedName) -> list[str] | None:
         """Return a path from the invalid entry that an unknown name stands for to the name's reader, as full names.
 
-        The path goes from an entry to an entry that it reads. It is empty if there is none. Returns None if the name does not
-        stand for an invalid entry.
+        Each entry on the path reads the next one. The path is empty if none leads to the reader. Returns None if the name does
+        not stand for an invalid entry.
         """
         start = self._first_broken(unresolved)
         if start is None:

@@ -35,7 +35,7 @@ class GradientMaker(Protocol):
     def derive(
         self, of: Sequence[Any], by: Sequence[Any] | None, options: Mapping[str, Any], position: int
     ) -> list[tuple[Any, TensorRef | None]]:
-        """Return each source in `by` (None: all trainable variables) with the gradient of `of` by it, or None."""
+        """Return pairs: a source in `by` (None: all trainable variables), and the gradient of `of` by it (None without one)."""
 
     def rows(self, gradient: TensorRef) -> TensorRef | None:
         """Return the indices of the rows of a sparse gradient; None if the gradient is one tensor."""
@@ -56,7 +56,7 @@ class GradientMaker(Protocol):
         options: Mapping[str, Any],
         position: int,
     ) -> int:
-        """Return the node that applies gradients to variables; of several gradients, their mean is applied."""
+        """Return the node that applies gradients to variables; for several gradients of a variable, it applies their mean."""
 
 
 class TrainingReader:
@@ -233,7 +233,7 @@ class TrainingReader:
         return self._read(key, value_of)
 
     def one(self, key: str, tree: Any = None) -> Any:
-        """Return the tensor or variable under a key; None if it is invalid. Several are reported."""
+        """Return the tensor or variable under a key; None if it is invalid. Report a text that names several."""
         tree = self._tree if tree is None else tree
         found = self._found(tree, key)
         if len(found) > 1:
@@ -241,7 +241,7 @@ class TrainingReader:
         return found[0] if found else None
 
     def variable(self, key: str, tree: Any = None) -> Any:
-        """Return the variable under a key; None if it is invalid. Another tensor is reported."""
+        """Return the variable under a key; None if it is invalid. Report a tensor that is no variable."""
         found = self.one(key, tree)
         if found is not None and not _is_variable(found):
             tree = self._tree if tree is None else tree
@@ -249,7 +249,7 @@ class TrainingReader:
         return found
 
     def variables(self, key: str) -> list[Any]:
-        """Return the variables under a key. Other tensors are reported."""
+        """Return the variables under a key. Report tensors that are no variables."""
         found = self.references(key)
         if not all(map(_is_variable, found)):
             self.report(self._tree, key, "not a variable: got another tensor among them, expected names of entries 'variable'")

@@ -135,7 +135,7 @@ def kind_value(value: Any) -> str:
 
 
 def initializer_value(value: Any) -> InitializerSpec:
-    """Return the initializer of a name, or of a mapping of its name to its parameters. Raises InvalidValue."""
+    """Return the initializer given by its name, or by a mapping of its name to its parameters. Raises InvalidValue."""
     kinds = (*INITIALIZER_FIELDS, "constant", *VALUE_KINDS, "tensor")
     if isinstance(value, str) and value in INITIALIZER_FIELDS:
         return InitializerSpec(value)

@@ -65,9 +65,10 @@ class NodeTemplate(NamedTuple):
 class EntryKind:
     """The entries of one kind.
 
-    `lines` is the packed number of lines of an entry, 0 if it differs. `offset` is the packed position of the mapping in the
-    entry. `made` has the templates, by the signatures of inputs (and their slots, if one is not 0) or by a constant's type.
-    `fits` matches a valid content. `fits_plain` is enough if all nodes have plain names, because inputs are looked up anyway.
+    `lines` is the packed number of lines of an entry, 0 if entries differ in it. `offset` is the packed position of the mapping
+    in the entry. `made` has the templates, by the signatures of inputs (and their slots, if one is not 0) or by a constant's
+    type. `fits` matches a valid content. `fits_plain` is enough if all nodes have plain names, because inputs are looked up
+    anyway.
     """
 
     __slots__ = ("constant", "fits", "fits_plain", "lines", "made", "offset", "parts")

@@ -95,7 +95,7 @@ def _read(tree: dict[Any, Any], key: str, values: dict[str, Any], problems: File
 
 
 def _plain(read: Callable[..., Any], *bounds: int) -> _FieldReader:
-    """Return the reader of a field that needs only its value, by a function of `plain_values`."""
+    """Return a field reader that calls a function of `plain_values` with the field's value, these bounds and its name."""
     return lambda value, what, _position, _problems: read(value, *bounds, what)
 
 

@@ -24,7 +24,7 @@ from placesim.ops.attributes import Attrs
 
 _FILE = "function"
 MOST_RAW = 0.5
-"""Maximum share of NodeDefs in a graph or body; with more, it is written in raw form, or as a FunctionDef."""
+"""Maximum share of NodeDefs in a graph or body; with a larger share, a graph is written raw, and a body as a FunctionDef."""
 
 
 def function_lines(graph: Graph, function: LibraryFunction, marks: bool = False) -> list[str] | None:

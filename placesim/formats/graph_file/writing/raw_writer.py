@@ -28,7 +28,7 @@ from placesim.ops.registry import Registry
 
 
 def graph_file_document(graph_file: GraphFile) -> dict[str, Any]:
-    """Return the raw form as a mapping, for `graph_file_from_mapping`, or as YAML or JSON for `read_graph_file`."""
+    """Return the raw form as a mapping, which `graph_file_from_mapping` reads, or `read_graph_file` as YAML or JSON."""
     return {key: list(value) if isinstance(value, Iterator) else value for key, value in graph_file_parts(graph_file).items()}
 
 

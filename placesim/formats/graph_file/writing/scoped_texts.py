@@ -123,7 +123,7 @@ class EntryTextWriter:
         yield from self._entries(_with_devices(_tree(items, "")), indent, "")
 
     def reference(self, ref: TensorRef) -> str:
-        """Return the name of a tensor after the last entry."""
+        """Return the name that refers to a tensor from below the last entry."""
         self._now = len(self._graph)
         return self._reference(ref)
 

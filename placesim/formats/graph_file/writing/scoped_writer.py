@@ -59,7 +59,7 @@ def scoped_lines(
 
 
 def _first_odd(file: GraphFile, text: str, accepts: Callable[[GraphFile], bool]) -> int | None:
-    """Return the first node that differs if the text is read; the number of nodes for another difference; else None."""
+    """Read the text; return the first node that differs, the number of nodes for another difference, or None without any."""
     try:
         again = read_graph_file(text, file.graph.file, file.graph.registry)
     except GraphFileError:

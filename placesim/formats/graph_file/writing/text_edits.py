@@ -96,7 +96,7 @@ class EditableText:
         return found
 
     def number(self, entries: list[NodeEntry]) -> int:
-        """Return the index of a list of entries among those of the text. Other devices do not change it."""
+        """Return the index of a list of entries among the lists in the text. A change of devices does not change the index."""
         return self._numbers[id(entries)]
 
     def list_with(self, entry: NodeEntry) -> list[NodeEntry]:

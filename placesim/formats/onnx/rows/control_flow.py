@@ -159,7 +159,7 @@ def _size(node: OnnxNode, value: Value, axis: int) -> TensorRef:
 
 
 def _slice(outer: OnnxNode, body: OnnxNode, value: Value, axis: int, number: Value, length: TensorRef | None) -> Value:
-    """Return the slice of a value in iteration `number`; with its length, slices are taken from the end."""
+    """Return the slice of a value in iteration `number`; given the axis's `length`, count from the end."""
     own = brought_in(body, value)
     place = number.ref
     if length is not None:

@@ -107,7 +107,7 @@ def selu(node: OnnxNode) -> Outputs:
 
 
 _ALPHA, _GAMMA = 1.67326319217681884765625, 1.05070102214813232421875
-"""Defaults of `Selu` in ONNX's operators."""
+"""Defaults of `alpha` and `gamma` in ONNX's Selu."""
 
 
 def _of_last_axis(op: str) -> Row:

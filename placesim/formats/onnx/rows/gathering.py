@@ -9,7 +9,7 @@ from placesim.formats.onnx.onnx_node import OnnxNode, Rows, Tensor, UnsupportedN
 
 
 def _wrapped(node: OnnxNode, indices: Tensor, size: int | Tensor) -> Tensor:
-    """Return indices in which negative ones, which count from the end, are replaced."""
+    """Return indices in which negative ones, which count from the end, are replaced by the same indices from the start."""
     content = node.content(indices)
     if content is not None and (content >= 0).all():
         return indices
@@ -26,7 +26,7 @@ def gather(node: OnnxNode) -> Tensor:
 
 
 def _wrapped_rows(node: OnnxNode, indices: Tensor, sizes: Tensor, first: int, depth: int | None) -> Tensor:
-    """Return indices `[..., depth]` into the axes from `first` on, in which negative ones, from the end, are replaced."""
+    """Return indices `[..., depth]` into the axes from `first` on, with negative ones replaced like in `_wrapped`."""
     content = node.content(indices)
     if content is not None and (content >= 0).all():
         return indices

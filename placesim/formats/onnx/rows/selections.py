@@ -35,7 +35,7 @@ def _largest(node: OnnxNode, tensor: Tensor, count: Value) -> tuple[Tensor, Tens
 
 
 def _reversed(node: OnnxNode, tensor: Tensor) -> Tensor:
-    """Return elements with the reverse order: negated, or for integers complemented, since a type may lack a negative."""
+    """Return elements with the reverse order: negated, or for integers complemented, as -x may not fit the type."""
     return node.emit("Neg" if node.dtype(tensor).numpy.kind not in "iu" else "Invert", tensor)
 
 

@@ -232,7 +232,7 @@ def _split(node: OnnxNode) -> Outputs:
 
 
 def _parts(lengths: Any, size: int) -> list[int]:
-    """Return the lengths of members, from a list of them, or from the length of all but the last one."""
+    """Return the lengths of members, from a list of lengths, or from the one length that all members but the last have."""
     if lengths.ndim:
         parts = [int(part) for part in lengths]
     else:

@@ -109,7 +109,7 @@ def tf_idf_vectorizer(node: OnnxNode) -> Tensor:
 
 
 def _grams(node: OnnxNode, places: tuple[int, ...]) -> list[tuple[int, Any, tuple[int, ...]]]:
-    """Return for each counted n the pool's n-grams `[n-grams, n]`, with their output indices."""
+    """Return, for each n whose n-grams are counted: n, the pool's n-grams `[n-grams, n]`, and their output indices."""
     numbers = node.attr("pool_int64s")
     pool = np.array([_bytes(word) for word in node.attr("pool_strings", ())], object) if numbers is None else np.array(numbers)
     starts = [*node.attr("ngram_counts", ()), len(pool)]

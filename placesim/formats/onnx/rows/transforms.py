@@ -118,7 +118,7 @@ def _length(node: OnnxNode, fold: ConstantFolder, size: Value) -> Value:
 def _transformed(
     node: OnnxNode, parts: Sequence[Tensor], length: Value, rank: int, inverse: bool, onesided: bool
 ) -> list[Tensor]:
-    """Return the parts of the transform of `parts` along their last axis; `rank` is theirs."""
+    """Return the parts of the transform of `parts` along their last axis; `rank` is their rank."""
     fold = ConstantFolder(node)
     dtype = _COMPLEX[node.dtype(parts[0]).name]
     if onesided and len(parts) == 1 and not inverse:
