@@ -209,7 +209,7 @@ guess_options = together(
         help="Number of iterations of a loop, if unknown; NAME is its While node or frame (repeatable; default: 1).",
     ),
     size_option(
-        "--assume-unknown", type=click.IntRange(1), metavar="N", help="Size to assume for every other unknown dimension."
+        "--assume-unknown", type=click.IntRange(1), metavar="N", help="Size to assume for dimensions that are still unknown."
     ),
 )
 """Options for values that a dry run cannot determine."""

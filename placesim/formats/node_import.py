@@ -32,7 +32,7 @@ class NodeImport:
         self._fitting: set[tuple[Signature, ...]] = set()
 
     def add_all(self, node_defs: Iterable[NodeDef], tree: Any = None) -> None:
-        """Add nodes. The `tree` of a single node is the mapping from which it was read, for the positions of problems."""
+        """Add nodes. For a single node, `tree` is the mapping from which it was read, and errors are reported there."""
         ids, nodes = self._graph.ids, self._graph.nodes
         broken, signatures, fitting = self._broken, self._signatures, self._fitting
         made, id_of, signature_of = self._made, ids.get, self._made.__getitem__

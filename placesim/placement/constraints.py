@@ -147,8 +147,8 @@ def merge_constraints(mine: Constraints, theirs: Constraints, soft: bool, type_o
 def tie_constraints(mine: Constraints, theirs: Constraints, nested: bool = False) -> Constraints:
     """Return the constraints with which a group joins its source's group: a conflicting request is overridden (5.6).
 
-    With `nested`, two devices conflict if neither is a specification of the other.  Raises TieConflict for conflicting assigned
-    devices or devices of resources.
+    With `nested`, two devices conflict unless one is a more specific form of the other.  Raises TieConflict for conflicting
+    assigned devices or devices of resources.
     """
     if mine.tied is not None and mine.tied[0] is theirs:
         return mine.tied[1]

@@ -57,7 +57,7 @@ class Peaks:
             self.live[device, made : max(until, made) + 1] += size
 
     def has_room(self, group: int, device: int) -> bool:
-        """Return whether another device can run a group and has room for its permanent memory."""
+        """Return whether `device` can run the group and has room for the group's permanent memory."""
         fits = self.held[device] + self.problem.held[group] <= self._capacities[device]
         if self.problem.apart and any(self.of_group[rival] == device for rival in self.problem.rivals[group]):
             return False

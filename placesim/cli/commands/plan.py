@@ -182,8 +182,8 @@ def plan_command(
 
     GRAPH is any graph that `run` reads.  A plan respects kernels, colocation groups, memory limits and requested devices
     (unless freed).  It is simulated and compared with other placements: TensorFlow's placement with and without the graph's
-    device requests, all nodes on one device, and round robin.  In the output graph, only those nodes request a device whose
-    request TensorFlow needs to reproduce the plan.
+    device requests, all nodes on one device, and round robin.  The output graph has only the device requests that
+    TensorFlow needs to reproduce the plan.
 
     \b
     Examples:

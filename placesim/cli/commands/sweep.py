@@ -114,7 +114,7 @@ def _axis(name: str, text: str, completes: str = "") -> Callable[[Command], Comm
     "--jobs",
     type=click.IntRange(1),
     metavar="N",
-    help="Number of processes (default: one per CPU core; on a cluster, twice as many as its workers have threads).",
+    help="Number of processes (default: one per CPU core; on a cluster, two per worker thread).",
     folder_values="none",
 )
 @option(

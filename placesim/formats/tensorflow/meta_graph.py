@@ -173,7 +173,7 @@ def _uses(infos: Any) -> dict[str, TensorUse]:
 
 
 def _use(name: str, info: Message) -> dict[str, TensorUse]:
-    """Return the tensor of an argument by the argument's name; several, by path, for a composite argument."""
+    """Return a mapping from the argument's name to its tensor; for a composite argument, from the path of each part."""
     kind = info.WhichOneof("encoding")
     if kind == "coo_sparse":
         parts = {"indices": "indices_tensor_name", "values": "values_tensor_name", "dense_shape": "dense_shape_tensor_name"}
