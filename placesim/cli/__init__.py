@@ -17,7 +17,7 @@ from placesim.core.process.interrupts import (
 )
 
 BLAS_SPIN = ("OPENBLAS_THREAD_TIMEOUT", "18")
-"""OpenBLAS's variable for the time that an idle thread spins: two to this power, in cycles.
+"""OpenBLAS's variable for the time that an idle thread spins: 2 to the power of this value, in processor cycles.
 
 OpenBLAS's default of 26 is about 25 ms after the import and after each product, on an idle processor. That is up to a quarter
 of the processor time of a short command. 18 is still longer than the pause between two products.

@@ -165,8 +165,8 @@ def _variable(key: str) -> str:
 
 
 def _of_environment(name: str, options: Mapping[str, Words]) -> Iterator[tuple[str, Any, DefaultOrigin]]:
-    """Yield the values of environment variables. A variable for the command comes after, and so overrides, one for all
-    commands.
+    """Yield the values of environment variables. A variable for the command comes after
+    the variable for all commands, and overrides it.
     """
     if not any(variable.startswith(PREFIX) for variable in os.environ):
         return
@@ -180,7 +180,7 @@ def _of_environment(name: str, options: Mapping[str, Words]) -> Iterator[tuple[s
 def _of_file(
     from_file: SettingsFile, name: str, commands: Sequence[str], options: Mapping[str, Words]
 ) -> Iterator[tuple[str, Any, DefaultOrigin]]:
-    """Yield the values of a settings file. The command's own table comes last, and so overrides the rest."""
+    """Yield the values of a settings file. The command's own table comes last, and overrides the top of the file."""
     for key, value in from_file.table.items():
         plain = key.replace("_", "-")
         if isinstance(value, dict):

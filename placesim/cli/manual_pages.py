@@ -100,7 +100,7 @@ def _outline(topic: str, sections: Sections) -> str:
 
 
 def _filled(outline: str, sections: Sections) -> Iterator[str]:
-    """Yield some headings, each followed by its text."""
+    """Yield the lines of an outline; after each heading, yield the text of its section."""
     for line in outline.splitlines(keepends=True):
         heading = line.rstrip("\n")
         yield line

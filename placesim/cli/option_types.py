@@ -113,4 +113,4 @@ report_option = partial(option, group=REPORT, folder_values="any")
 cluster_option = partial(option, group=CLUSTER, folder_values="none")
 file_option = partial(option, group=FILE_ACCESS, folder_values="none")
 checkpoint_option = partial(option, group=CHECKPOINTS, folder_values="none")
-"""One `option` for each group, with the `folder_values` of most options in the group; a row may give others."""
+"""Each of these functions is `option` with a group and its usual `folder_values`, which a call can override."""

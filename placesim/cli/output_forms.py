@@ -41,7 +41,7 @@ def table_forms(tables: Callable[..., Tables]) -> tuple[Form[Any], ...]:
 
 
 def document_forms(tables: Callable[..., Tables]) -> tuple[Form[Any], ...]:
-    """Return the formats JSON, CSV and Markdown of a report whose tables have all of its JSON object."""
+    """Return the formats JSON, CSV and Markdown of a report whose tables contain everything that its JSON object has."""
     return Form("json", tables, (".json",)), *table_forms(tables)
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 PATIENCE_SECONDS = 0.5
 TICK_SECONDS = 0.2
-"""Interval of checks whether to show a bar while the work reports nothing, as in a long kernel."""
+"""Seconds between two checks whether to show a bar, while the work reports nothing (for example in a long kernel)."""
 
 
 class TerminalProgress:

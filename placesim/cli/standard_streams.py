@@ -96,7 +96,7 @@ def settle_output() -> None:
 def check_lost_output(error: OSError) -> None:
     """Handle an error of writing to standard output. Ignores the error if the reader of the pipe has gone.
 
-    Raises UsageError for a failed write, and any other error again.
+    Raises UsageError for a failed write. Any other error is raised again.
     """
     if error.errno != errno.EPIPE and (error.errno not in _UNWRITABLE or error.filename is not None):
         raise error

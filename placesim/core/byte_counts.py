@@ -6,7 +6,7 @@ _UNITS = "KMGTPE"
 
 
 def human_readable_bytes(count: int) -> str:
-    """Format a byte count as `512B`, `1.5KiB` or `11.17GiB`: factors of 1,024, one decimal for KiB, two above (10.4.8).
+    """Format a byte count as `512B`, `1.5KiB` or `11.17GiB`: factors of 1,024, one decimal for KiB, two from MiB on (10.4.8).
 
     Like `strings::HumanReadableNumBytes`, it takes a signed 64-bit integer, and drops the remainder of every division but the
     last.

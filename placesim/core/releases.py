@@ -37,7 +37,7 @@ class Release(NamedTuple):
     inputs_precede_bodies: bool = True
     """True if the identities of a call's inputs are numbered before the inlined body, False if after it (6.5)."""
     loops_follow_inputs: bool = True
-    """Whether nodes that a lowered `While` makes for an input request that input's device; if not, the loop's device."""
+    """Whether nodes that a lowered `While` makes for an input request its device; if not, they request the loop's."""
     labels_ends_of_calls: bool = True
     """Whether the identities of a call's inputs and outputs are colocated with their input (5.7)."""
     keeps_labels_of_bodies: bool = True
@@ -45,7 +45,7 @@ class Release(NamedTuple):
     resources_go_round: bool = False
     """Whether a lowered `While` passes resources around the loop like tensors; if not, resources only enter the loop."""
     callers_override_tasks: bool = False
-    """Whether a call's job, replica and task override those of its body's nodes, instead of filling in open devices."""
+    """Whether a call's job, replica and task override those of its body's nodes; if not, they only fill gaps."""
     ties_nested_devices: bool = False
     """Whether a colocating edge treats two devices as conflicting if neither is a specification of the other (5.6.2)."""
     ties_datasets: bool = True
@@ -59,7 +59,7 @@ class Release(NamedTuple):
     copies_constants: bool = True
     """Whether a small constant that several CPUs read is copied to each of them (8.13)."""
     control_constant: str = "{node}/ctrl"
-    """Name of the constant that replaces a cut control edge, before its number (8.5)."""
+    """Name, without its number, of the constant that replaces a cut control edge (8.5)."""
     no_kernel: str = "used by {node} with these attrs"
     """Description of a node without a supported device (4.4)."""
     tied_by: str = "a reference or resource connection"

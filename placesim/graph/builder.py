@@ -37,7 +37,7 @@ AWAITED = "_has_manual_control_dependencies"
 
 
 class _NamesOver(dict[str, int]):
-    """Names in use: names added on top of other names, which stay unchanged."""
+    """Names in use: new names are stored here, and found together with the names of another mapping, which stays unchanged."""
 
     def __init__(self, names: dict[str, int]) -> None:
         self._names = names

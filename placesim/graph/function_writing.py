@@ -30,8 +30,8 @@ def write_function(
     """Return a library function made from a body's graph.
 
     `arguments` maps argument nodes to names, in order. `results` are the outputs, and `controls` are nodes that run in every
-    call. `names` are the nodes' names in the function if they differ. Attrs equal to their defaults are written too, as
-    TensorFlow does.
+    call. `names` are the nodes' names in the function if they differ from the graph's. Attrs equal to their defaults are
+    written too, as TensorFlow does.
 
     Raises AttrListError for a list of types that contains an attr of the function, which a FunctionDef can't express.
     """

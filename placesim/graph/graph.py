@@ -157,7 +157,7 @@ class LibraryFunction:
 
 
 class DeviceScope(NamedTuple):
-    """A `device` scope around the nodes from `first` to before `end`: its text as written (None clears), and its location."""
+    """A `device` scope around the nodes with ids [first, end): its text as written (None clears), and its location."""
 
     first: int
     end: int

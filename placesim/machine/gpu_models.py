@@ -9,13 +9,13 @@ in reox007/RightNow-GPU-Database).  The rows of A6000, A100 80GB, H100 PCIe, B20
 `gpu/target_config/specs`. If the sources differ, the row follows the maker's sheet:
 
 - the base clock of K40c, and the boost clock of one of K80's boards, P4 and P100-PCIE
-- the boost clock of V100-SXM2 before its faster variant
-- 40 MiB of cache of A100 80GB, L4's multiprocessors by its cores, and 350 W of L40S
+- the boost clock of V100-SXM2: that of its first variant, not of the later, faster one
+- 40 MiB of cache of A100 80GB, L4's number of multiprocessors (derived from its cores), and 350 W of L40S
 
 A10G's 80 multiprocessors are the number that PyTorch prints. Some figures are from memory, and were not found in any source:
 
 - the driver's total memory of models that the guides don't show
-- tensor rates of GeForce RTX (half of those with sums in float16), int8 rates before Ampere, and NVLink
+- tensor rates of GeForce RTX (half of the rates with sums in float16), int8 rates of GPUs older than Ampere, and NVLink
 - A10G's 300 W
 """
 

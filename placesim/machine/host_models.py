@@ -30,9 +30,9 @@ SECONDS = (
 
 - The entries of `COUNTED`: seconds for one unit of this kind of work.
 - `far`, `distant`: seconds for a byte that is not in the first cache, and extra seconds for a byte that is in no cache.
-- `dispatch`, `dataflow`, `handed`: a node in a fixed order, a node that runs as its inputs arrive, a node passed to a pool.
+- `dispatch`, `dataflow`: seconds to start a node in a fixed order, or when its inputs arrive; `handed`: extra in a pool.
 - `beside`: the overhead of a node with a kernel.
-- `shared`, `contended_call`: an op that shares work among threads, and each numpy call in this work.
+- `shared`, `contended_call`: the overhead of an op that shares work among threads, and of each numpy call in this work.
 """
 BASIC = ("dispatch", "plain", "multiplied")
 """Entries that must be above 0, since every machine needs time for them."""

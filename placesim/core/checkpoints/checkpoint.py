@@ -182,7 +182,7 @@ class Checkpoint:
     def _part(self, name: str, entry: TensorEntry, saved: Region, part: Bounds) -> Array:
         """Read one saved part.
 
-        The key of the part has the extents as saved; an extent for a whole dimension has no length.
+        The part's key has the extents as they were saved: an extent that covers a whole dimension has no length.
         """
         key = slice_key(_key(name), saved)
         found = self._entry(key)

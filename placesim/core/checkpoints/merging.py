@@ -17,7 +17,7 @@ from placesim.core.files.writer import WholeFiles
 
 
 def merge_bundles(prefixes: Sequence[str], merged: str, allow_missing: bool = False, locate: Locate = Path) -> None:
-    """Merge checkpoints into `merged`: rename data files, join the indexes and remove the old ones.
+    """Merge checkpoints into `merged`: rename data files, join the indexes and remove the old indexes.
 
     Raises InvalidArgumentError if two tensors have the same name and are not both parts. Also raises it if a checkpoint is
     missing, unless `allow_missing`.

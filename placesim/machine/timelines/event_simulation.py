@@ -101,7 +101,7 @@ class _CrowdedCores:
 class _Loop:
     """A running simulation of a plan, in columns by phase and by resource.
 
-    For each resource, `free` is the number of further tasks that can start, and `since` the time since when it is busy.
+    For each resource, `free` is the number of further tasks that can start, and `since` the time from which on it is busy.
     """
 
     def __init__(self, plan: WorkloadPlan) -> None:

@@ -23,8 +23,8 @@ class WorkloadTimeline:
     """Start and end of each task and transfer, by number.
 
     - `starts`, `ends`: the times of the runs.
-    - `launch_starts`, `launch_ends`: the times of the launches; for a task without a launch, the start of its run. Both are
-      empty if no task has a launch.
+    - `launch_starts`, `launch_ends`: the times of the launches; for a task without a launch, both are the start of its
+      run. Both lists are empty if no task has a launch.
     - `usage` has a row for each resource, `traffic` one for each link.
     - `waited_for`: for each phase, the phase whose end let it begin, or NOWHERE.  Runs come first, then launches if there are
       any.  A run has the number of its task, and a launch that number plus the number of all tasks.
