@@ -39,7 +39,7 @@ from placesim.planning.graphs.plan_comparison import (
 )
 from placesim.planning.graphs.problem_building import GraphProblem, ProblemRequest, build_problem, keep_apart
 from placesim.planning.portfolio import AUTO, OPTIMAL, Effort, PlanResult
-from placesim.planning.problem import Plan, are_apart
+from placesim.planning.problem import Plan, PlanningProblem, are_apart
 from placesim.report.text.amounts import readable_size
 from placesim.studies.memory_study import study_memory
 from placesim.studies.time_study import dry_run_steps, study_dry_run, study_time
@@ -66,6 +66,8 @@ ENUMERATION_SHARE = 0.5
 """Maximum share of the effort's seconds for trying all placements of a small problem."""
 EXHAUSTIVE = "exhaustive"
 """Method of a plan that was found by trying all placements."""
+SLOWER = "all other placements are slower"
+"""Reason of the bound that this proves."""
 MORE_GPUS = (2, 4, 8)
 """Multiples of the number of GPUs that are tried if no plan fits."""
 QUICK = Effort(evaluations=50, jobs=1)
@@ -156,15 +158,22 @@ class _Planner:
         self._loaded = loaded
         self._file = _file(loaded)
         self._base = clear_requests(self._file, free)
-        self._deadline = math.inf
+        self._began = time.monotonic()
+
+    @property
+    def _seconds(self) -> float:
+        """Seconds since the planner was made."""
+        return time.monotonic() - self._began
+
+    @property
+    def _seconds_left(self) -> float:
+        return self._effort.seconds - self._seconds
 
     def _changed(self, file: GraphFile) -> LoadedGraph:
         """Return the loaded graph with the nodes and requests of `file`."""
         return replace(self._loaded, file=file)
 
     def study(self) -> PlanStudy:
-        began = time.monotonic()
-        self._deadline = began + self._effort.seconds
         drawn, walked = self._draw()
         known = list({candidate.devices: candidate for candidate in reversed(list(self._known(drawn)))}.values())[::-1]
         # the placement of the dry run is one of the placements, and is not simulated again
@@ -182,11 +191,11 @@ class _Planner:
         less_room = ""
         try:
             if self._can_try_all(drawn):
-                own_bound = max(own_bound, self._try_all(drawn, candidates, shown, began), key=lambda bound: bound.value)
+                own_bound = max(own_bound, self._try_all(drawn, candidates, shown), key=lambda bound: bound.value)
             # the time for building and simulating counts as search time, as long as some time for a search remains
-            left = max(self._effort.seconds * LEAST_SHARE, self._deadline - time.monotonic())
+            left = max(self._effort.seconds * LEAST_SHARE, self._seconds_left)
             effort = replace(self._effort, seconds=left * SEARCH_SHARE)
-            is_proven = any(self._value(drawn, devices, placed) <= own_bound.value for devices, placed in shown.items())
+            is_proven = own_bound.gap(self._best_value(drawn, shown)) <= OPTIMAL
             for _ in range(1 + REPAIRS if drawn.problem.movable and not is_proven else 0):
                 found, planned = search_plans(
                     searched, [candidate.devices for candidate in known], effort, own_bound, self._aim, self._tell
@@ -198,7 +207,7 @@ class _Planner:
                 # memory use in the search is an estimate: search again, with a limit lowered by the missing bytes
                 searched = tighten_capacities(searched, found[0].devices, over[0])
                 effort, less_room = share_effort(self._effort, REPAIR_SHARE), ", less memory"
-            self._add_peaks(drawn, searched, effort, began, shown, planned, candidates)
+            self._add_peaks(drawn, searched, effort, shown, planned, candidates)
             if all(candidate.label != DEFAULT for candidate in candidates):  # the annotations forbid it
                 others.append(self._study(f"{DEFAULT}, all nodes free", clear_devices(self._file), {}))
         except KeyboardInterrupt:
@@ -215,28 +224,29 @@ class _Planner:
         can_be = placed.fits and meets_constraints(drawn, devices, self._aim)
         return placed.value(self._aim.sought) if can_be else math.inf
 
+    def _best_value(self, drawn: GraphProblem, shown: Mapping[tuple[int, ...], SimulatedPlacement]) -> float:
+        return min((self._value(drawn, devices, placed) for devices, placed in shown.items()), default=math.inf)
+
     def _can_try_all(self, drawn: GraphProblem) -> bool:
         is_free = self._aim.sought is PlanMeasure.LATENCY and self._effort.method == AUTO and bool(drawn.problem.movable)
-        return is_free and count_assignments(drawn.problem) <= MAX_ASSIGNMENTS
+        return is_free and count_assignments(_without_capacities(drawn.problem)) <= MAX_ASSIGNMENTS
 
     def _try_all(
         self,
         drawn: GraphProblem,
         candidates: list[Candidate],
         shown: dict[tuple[int, ...], SimulatedPlacement],
-        began: float,
     ) -> Bound:
         """Simulate placements in the order of their lower bounds, until the next bound is no less than the best value.
 
         Add the better ones to the candidates. Return the lower bound that this proves, even if the effort ends earlier.
         """
         effort, tried = self._effort, 0
-        best = min((self._value(drawn, devices, placed) for devices, placed in shown.items()), default=math.inf)
-        proven = best
-        for bound, devices in assignments_below(drawn.problem, best):
-            is_spent = tried == effort.evaluations or time.monotonic() - began > ENUMERATION_SHARE * effort.seconds
+        best = proven = self._best_value(drawn, shown)
+        for bound, devices in assignments_below(_without_capacities(drawn.problem), best):
+            is_spent = tried == effort.evaluations or self._seconds_left < (1 - ENUMERATION_SHARE) * effort.seconds
             if bound >= best * (1 - OPTIMAL) or is_spent:
-                proven = min(bound, best) if is_spent else best
+                proven = min(bound, best)
                 break
             if devices in shown:
                 continue
@@ -248,10 +258,8 @@ class _Planner:
                 proven = best = value
                 shown[devices] = placed
                 candidates.append(candidate)
-                self._tell(
-                    PlanResult(Plan(value, devices), Bound(bound, "all placements"), EXHAUSTIVE, time.monotonic() - began)
-                )
-        return Bound(proven if math.isfinite(proven) else 0.0, "all other placements are slower")
+                self._tell(PlanResult(Plan(value, devices), Bound(bound, SLOWER), EXHAUSTIVE, self._seconds))
+        return Bound(proven if math.isfinite(proven) else 0.0, SLOWER)
 
     def _chosen(
         self,
@@ -301,7 +309,7 @@ class _Planner:
         """Simulate found plans and add them to the candidates; after the first ones, only while the effort lasts."""
         is_counted = self._effort.evaluations is not None and self._aim.sought is not PlanMeasure.MEMORY
         for number, candidate in enumerate(found):
-            if number >= SIMULATED and (is_counted or time.monotonic() > self._deadline):
+            if number >= SIMULATED and (is_counted or self._seconds_left < 0):
                 break
             if candidate.devices not in shown:
                 is_first = candidates[-1].label != PLANNED + less_room
@@ -315,7 +323,6 @@ class _Planner:
         drawn: GraphProblem,
         searched: GraphProblem,
         effort: Effort,
-        began: float,
         shown: dict[tuple[int, ...], SimulatedPlacement],
         planned: PlanResult,
         candidates: list[Candidate],
@@ -326,13 +333,13 @@ class _Planner:
         """
         while self._aim.sought is PlanMeasure.MEMORY and effort.evaluations is None and drawn.problem.movable:
             least = min((placed.value(PlanMeasure.MEMORY) for placed in shown.values() if placed.fits), default=math.inf)
-            left = self._effort.seconds - (time.monotonic() - began)
+            left = self._seconds_left
             if planned.is_interrupted or left < LEAST_ROUND or least <= drawn.least_peak.value * (1 + OPTIMAL):
                 break
             effort = replace(effort, seconds=left / 2, seed=effort.seed + 1)
             more, planned = search_plans(searched, [], effort, self._bound(drawn), self._aim, self._tell)
             for candidate in more:
-                if candidate.devices not in shown and self._effort.seconds > time.monotonic() - began:
+                if candidate.devices not in shown and self._seconds_left > 0:
                     named = candidate._replace(label=f"{PLANNED}, alternative")
                     shown[named.devices] = self._simulated(named, drawn)
                     candidates.append(named)
@@ -350,8 +357,7 @@ class _Planner:
         """
         if self._aim.sought is PlanMeasure.MEMORY:
             return drawn.least_peak
-        roomy = tuple(device._replace(capacity=math.inf) for device in drawn.problem.devices)
-        return best_bound(replace(drawn.problem, devices=roomy))
+        return best_bound(_without_capacities(drawn.problem))
 
     # --- the problem
 
@@ -401,6 +407,11 @@ class _Planner:
                 raise
             return SimulatedPlacement(label, None, error, asked)
         return SimulatedPlacement(label, study, study.error, asked)
+
+
+def _without_capacities(problem: PlanningProblem) -> PlanningProblem:
+    """Return the problem without memory limits, which are compared with estimates: what fits shows in the simulation."""
+    return replace(problem, devices=tuple(device._replace(capacity=math.inf) for device in problem.devices))
 
 
 def _without_the_worse(

@@ -46,9 +46,9 @@ def makespan_bounds(problem: PlanningProblem, devices: np.ndarray) -> np.ndarray
     kinds = [device.kind for device in problem.devices]
     ways = LinkTimes(problem)
     moved = [ways.seconds(task.sent) for task in problem.tasks]
-    path = [
-        np.array([task.path_seconds[kind] for kind in kinds])[row] for task, row in zip(problem.tasks, devices, strict=True)
-    ]
+    rows = list(zip(problem.tasks, devices, strict=True))
+    path = np.array([np.array([task.path_seconds[kind] for kind in kinds])[row] for task, row in rows])
+    work = np.array([np.array([task.work_seconds[kind] for kind in kinds])[row] for task, row in rows])
     before, after = np.zeros(devices.shape), np.zeros(devices.shape)
     for task in problem.order:
         for source in problem.inputs[task]:
@@ -58,14 +58,12 @@ def makespan_bounds(problem: PlanningProblem, devices: np.ndarray) -> np.ndarray
         for source in problem.inputs[task]:
             rest = moved[source][devices[source], devices[task]] + path[task] + after[task]
             np.maximum(after[source], rest, out=after[source])
-    found: np.ndarray = np.max([before[task] + path[task] + after[task] for task in range(len(devices))], axis=0)
+    found: np.ndarray = (before + path + after).max(axis=0)
     places = np.array(layout.places)[devices]
     for place, resource in enumerate(layout.resources):
         slots = resource.cores if isinstance(resource, Cores) else 1  # several devices may share the cores of one host
         is_here = places == place
-        work = np.zeros(devices.shape[1])
-        for task, row in enumerate(problem.tasks):
-            work += np.where(is_here[task], np.array([row.work_seconds[kind] for kind in kinds])[devices[task]] / slots, 0.0)
+        busy = np.where(is_here, work, 0.0).sum(axis=0) / slots
         first, last = (np.where(is_here, paths, math.inf).min(axis=0) for paths in (before, after))
-        np.maximum(found, np.where(is_here.any(axis=0), first + work + last, 0.0), out=found)
+        np.maximum(found, np.where(is_here.any(axis=0), first + busy + last, 0.0), out=found)
     return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
@@ -54,6 +55,7 @@ def search_plans(
     allowed = (devices for devices in allowed if meets_constraints(drawn, devices, aim))
     start = min((measured.plan(devices) for devices in allowed), key=lambda plan: plan.value, default=None)
     found: list[Candidate] = []
+    is_small = len(drawn.problem.tasks) <= FINALIST_TASKS
     planned = PlanResult(None, bound, "", 0.0)
     # dispatch passes over all tasks make their own clusters
     is_dispatched = drawn.problem.layout is not None and len(drawn.problem.tasks) > FEW_TASKS
@@ -69,10 +71,10 @@ def search_plans(
                 begin = measure(level.problem).plan(devices)
         if is_fine and start is not None and (begin is None or start.value < begin.value):
             begin = start
-        better: list[tuple[int, ...]] = []
+        better: deque[tuple[int, ...]] = deque(maxlen=MAX_FINALISTS if is_small else 0)
         told = _reporter(tell, better, None if is_fine else bound)
         planned = plan_problem(level.problem, share_effort(effort, 1 / len(stages)), told, begin)
-        found += [Candidate(PLANNED, level.expand(devices), planned.method) for devices in better[: -1 - MAX_FINALISTS : -1]]
+        found += [Candidate(PLANNED, level.expand(devices), planned.method) for devices in better]
         if planned.plan is not None:
             best = level.expand(planned.plan.devices)
             found.append(Candidate(PLANNED, best, planned.method))
@@ -83,14 +85,13 @@ def search_plans(
     # the finest level comes last and often is the best; simulation of the whole problem selects among the others
     if len(found) > 1:
         values = {candidate.devices: measured.plan(candidate.devices).value for candidate in found}
-        is_small = len(drawn.problem.tasks) <= FINALIST_TASKS
         distinct = {candidate.devices: candidate for candidate in found}.values()
         found = sorted(distinct, key=lambda candidate: values[candidate.devices])[: MAX_FINALISTS if is_small else SIMULATED]
     return found, planned._replace(bound=bound)
 
 
 def _reporter(
-    tell: Callable[[PlanResult], None], better: list[tuple[int, ...]], bound: Bound | None
+    tell: Callable[[PlanResult], None], better: deque[tuple[int, ...]], bound: Bound | None
 ) -> Callable[[PlanResult], None]:
     """Return a function that reports each better plan to `tell`, and adds the plan's devices to `better`.
 
