@@ -378,13 +378,12 @@ class GraphReader:
         """Add a node of an ONNX op in the version of opset `_APPLIED_OPSET`, and return its outputs."""
         from onnx import helper
 
-        given, made = ([f"{letter}{index}" for index in range(count)] for letter, count in (("x", len(inputs)), ("y", outputs)))
+        given = ["" if value is None else f"x{index}" for index, value in enumerate(inputs)]
+        made = [f"y{index}" for index in range(outputs)]
         inner = self._within({"": _APPLIED_OPSET}, {})
         inner.names.update(zip(given, inputs, strict=True))
-        names = ["" if value is None else name for name, value in zip(given, inputs, strict=True)]
-        inner.read_nodes(
-            [helper.make_node(op, names, made, **{name: attr for name, attr in attrs.items() if attr is not None})]
-        )
+        told = {name: attr for name, attr in attrs.items() if attr is not None}
+        inner.read_nodes([helper.make_node(op, given, made, **told)])
         return [inner.names[name] for name in made]
 
     def _within(self, opsets: Mapping[str, int], attrs: Mapping[str, Any]) -> GraphReader:
