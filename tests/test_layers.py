@@ -59,6 +59,7 @@ THIRD_PARTY = {
 
 BY_NAME = {
     "cli/commands/__init__",
+    "formats/onnx/families",
     "ops/kernels/__init__",
     "ops/compile_families",
     "runtime/saving/saved_values",
@@ -69,7 +70,7 @@ BY_NAME = {
     "tf1/importing/namespaces",
     "tf1/ops/operators",
 }
-"""Modules that load others by their names, from a table of families, commands or public names."""
+"""Modules that load others by their names, from a folder of families, or a table of families, commands or public names."""
 
 
 def name_of(path: Path) -> str:

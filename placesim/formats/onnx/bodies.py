@@ -46,13 +46,10 @@ _ZERO = TensorValue(INT64, np.array(0, np.int64))
 class BodyReader(GraphReader):
     """A reader of the nodes of a body. Values of enclosing graphs become arguments of the function."""
 
-    trials = 0
-
     def __init__(self, outer: GraphReader, functions: FunctionMaker) -> None:
         super().__init__(outer.model, functions.builder, outer, outer.opsets, outer.given_attrs, outer.depth + 1)
         self.maker = functions
         self.left_out = outer.left_out
-        self.trials = getattr(outer, "trials", 0)
 
     def captured(self, name: str) -> Value | None:
         """Return a value of an enclosing graph, captured in this one."""
@@ -92,7 +89,7 @@ class TrialReader(BodyReader):
         builder = ScopedGraphBuilder(outer.builder.registry)
         GraphReader.__init__(self, outer.model, builder, outer, outer.opsets, outer.given_attrs, outer.depth + 1)
         self.left_out = outer.left_out
-        self.trials = getattr(outer, "trials", 0) + 1
+        self.trials += 1
 
     def argument(self, value: Value) -> TensorRef:
         """Return a Placeholder that replaces a tensor of the enclosing graph."""
@@ -310,7 +307,7 @@ def _learned(node: OnnxNode, first: Sequence[Value], turn: Turn, is_counted: boo
     true before the first iteration.
     """
     kinds = [type_of(node, value) for value in first]
-    is_deep = getattr(node.reading, "trials", 0) >= _MOST_NESTED_TRIALS
+    is_deep = reader_of(node).trials >= _MOST_NESTED_TRIALS
     types = [_without_shape(kind) for kind in kinds] if is_deep else kinds
     for trial in range(_MOST_TRIALS):
         reading = TrialReader(reader_of(node))

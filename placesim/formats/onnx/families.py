@@ -3,64 +3,20 @@
 from __future__ import annotations
 
 from functools import cache
+from importlib import import_module
+from pkgutil import iter_modules
 
-from placesim.formats.onnx.onnx_node import Row
-from placesim.formats.onnx.rows import (
-    attention,
-    casts,
-    comparisons,
-    constants,
-    control_flow,
-    convolutions,
-    elementwise,
-    fused,
-    fused_quantization,
-    gathering,
-    linear_models,
-    matrices,
-    normalizations,
-    pools,
-    quantization,
-    random,
-    recurrent,
-    reductions,
-    resizing,
-    sampling,
-    selections,
-    sequences,
-    shapes,
-    strings,
-    support_vectors,
-    transforms,
-    trees,
-)
-
-_FAMILIES = (
-    *(attention, casts, comparisons, constants, control_flow, convolutions, elementwise, fused, fused_quantization),
-    *(
-        gathering,
-        linear_models,
-        matrices,
-        normalizations,
-        pools,
-        quantization,
-        random,
-        recurrent,
-        reductions,
-        resizing,
-        sampling,
-        selections,
-    ),
-    *(sequences, shapes, strings, support_vectors, transforms, trees),
-)
+from placesim.formats.onnx import rows as families
+from placesim.formats.onnx.onnx_node import Row, Rows
 
 
 @cache
 def rows() -> dict[tuple[str, str], dict[int, Row]]:
     """Return the converters by domain and op, then by the version of the op's definition."""
     found: dict[tuple[str, str], dict[int, Row]] = {}
-    for family in _FAMILIES:
-        for (op, *versions), row in family.ROWS.items():
+    for module in iter_modules(families.__path__, f"{families.__name__}."):
+        table: Rows = getattr(import_module(module.name), "ROWS", {})
+        for (op, *versions), row in table.items():
             domain, _, name = op.rpartition("::")
             found.setdefault((domain, name), {}).update(dict.fromkeys(versions, row))
     return found

@@ -95,6 +95,8 @@ class GraphReader:
         """By an ONNX node's first output, the ids of the nodes made from it: the first, and the one after the last."""
         self.maker: Any = None
         """Maker of conditionals and loops in the builder's graph (see `bodies`); None until it is needed."""
+        self.trials: int = 0 if outer is None else outer.trials
+        """Number of loops around this graph whose body is only tried, to find constant sizes (see `bodies`)."""
         self.names: dict[str, Value | None] = {}
         self.inferred: dict[str, Any] = {}
         self.declared: dict[str, Any] = {}
@@ -137,7 +139,8 @@ class GraphReader:
         full = self.builder.claim_name("Const", scope_name(name, "Const"))
         made = self.builder.add_constant(full, tensor, {}, (), 0)
         value = self.know(TensorRef(made.id, 0), tensor)
-        value.known = value.known if is_known else None
+        if not is_known:
+            value.known = None
         self.define(name, value)
 
     def has_kernel(self, op: str, attrs: Mapping[str, DataType]) -> bool:
@@ -375,19 +378,18 @@ class GraphReader:
         """Add a node of an ONNX op in the version of opset `_APPLIED_OPSET`, and return its outputs."""
         from onnx import helper
 
-        given, made = ([f"{letter}{index}" for index in range(count)] for letter, count in (("x", len(inputs)), ("y", outputs)))
+        given = ["" if value is None else f"x{index}" for index, value in enumerate(inputs)]
+        made = [f"y{index}" for index in range(outputs)]
         inner = self._within({"": _APPLIED_OPSET}, {})
         inner.names.update(zip(given, inputs, strict=True))
-        names = ["" if value is None else name for name, value in zip(given, inputs, strict=True)]
-        inner.read_nodes(
-            [helper.make_node(op, names, made, **{name: attr for name, attr in attrs.items() if attr is not None})]
-        )
+        told = {name: attr for name, attr in attrs.items() if attr is not None}
+        inner.read_nodes([helper.make_node(op, given, made, **told)])
         return [inner.names[name] for name in made]
 
     def _within(self, opsets: Mapping[str, int], attrs: Mapping[str, Any]) -> GraphReader:
         """Return a reader of a function's nodes into the same graph."""
         inner = GraphReader(self.model, self.builder, None, opsets, attrs, self.depth + 1)
-        inner.by_ref, inner.maker, inner.device = self.by_ref, self.maker, self.device
+        inner.by_ref, inner.maker, inner.device, inner.trials = self.by_ref, self.maker, self.device, self.trials
         return inner
 
     left_out: frozenset[str] | set[str] = frozenset()

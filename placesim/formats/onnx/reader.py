@@ -18,7 +18,7 @@ from placesim.formats.onnx.devices import LayerRule, find_requested_devices
 from placesim.formats.onnx.expansion import expansion_problem
 from placesim.formats.onnx.families import find_row, known_versions
 from placesim.formats.onnx.graph_reading import GraphReader, Model, opset_versions, plain_domain
-from placesim.formats.onnx.interface import model_input, model_outputs
+from placesim.formats.onnx.interface import fed_members, model_input, model_outputs
 from placesim.formats.onnx.messages import parse_model
 from placesim.formats.onnx.names import check_names
 from placesim.formats.onnx.opaque_ops import OpaqueOps
@@ -110,7 +110,7 @@ def _read(
     file = GraphFile(escape_line(PurePath(name).stem), builder.graph, steps=steps)
     fed = {given: _text(builder, ref) for given, ref in inputs.items()}
     missing = [Problem(Location(name, 0, 0), text) for text in tensors.missing.values()]
-    return OnnxFile(file, fed, texts, device_annotations(file), reading.made, b"", tensors.files, missing)
+    return OnnxFile(file, fed, texts, device_annotations(file), reading.made, tensor_files=tensors.files, missing=missing)
 
 
 def _read_graph(
@@ -126,6 +126,7 @@ def _read_graph(
                 inputs |= refs
                 reading.define(given.name, value)
     may_lack = {given.name for given in graph.input if given.type.WhichOneof("value") in ("sequence_type", "optional_type")}
+    may_lack |= fed_members(dict.fromkeys(inputs, True)).keys()  # an input may have the name `x[0]` itself
     for name in [name for name in members if name not in may_lack]:
         problems.add(0, f"wrong feed of {spell(name)}: expected the name of an input that is a sequence or an optional")
     for index, tensor in enumerate(graph.initializer):

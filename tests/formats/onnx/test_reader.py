@@ -160,6 +160,11 @@ def test_a_sequence_is_fed_member_by_member() -> None:
             placesim.run(io.BytesIO(data), feed=feed)
 
 
+def test_a_tensor_may_have_the_name_of_a_member() -> None:
+    proto = model([node("Relu", "x[0]", "y")], [info("x[0]", [2])], [info("y", [2])])
+    assert run(proto, {"x[0]": np.array([-1, 2], np.float32)})["y"].tolist() == [0, 2]
+
+
 def test_weights_that_say_they_are_in_the_model_are_there() -> None:
     """As `onnx.save` writes the weights of a model whose weights were elsewhere."""
     from onnx import TensorProto

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from onnx import numpy_helper
 
 from tests.formats.onnx.models import run
 from tests.formats.onnx.row_cases import RECORDED, RowCase, all_cases, feeds_of, proto_of
@@ -37,3 +38,22 @@ def test_packed_queries_keys_and_values_are_those_of_three_inputs() -> None:
     expected, *others = (run(proto_of(case), feeds_of(case))["y0"] for case in cases)
     for found in others:
         np.testing.assert_array_equal(found, expected)
+
+
+def test_a_vector_of_doubles_is_a_row_for_trees() -> None:
+    attrs = {
+        "nodes_treeids": [0, 0, 0],
+        "nodes_nodeids": [0, 1, 2],
+        "nodes_featureids": [1, 0, 0],
+        "nodes_values_as_tensor": numpy_helper.from_array(np.array([0.5, 0, 0])),
+        "nodes_modes": ["BRANCH_LEQ", "LEAF", "LEAF"],
+        "nodes_truenodeids": [1, 0, 0],
+        "nodes_falsenodeids": [2, 0, 0],
+        "target_treeids": [0, 0],
+        "target_nodeids": [1, 2],
+        "target_ids": [0, 0],
+        "target_weights_as_tensor": numpy_helper.from_array(np.array([3.0, 4.0])),
+    }
+    for given, expected in (([0.1, 0.4], [[3]]), ([0.4, 0.6], [[4]]), ([[0.4, 0.6]], [[4]])):
+        case = RowCase("TreeEnsembleRegressor", [np.array(given)], attrs, domain="ai.onnx.ml")
+        assert run(proto_of(case), feeds_of(case))["y0"].tolist() == expected

@@ -251,7 +251,9 @@ def _counts(entry: TaskInventory) -> dict[str, Any]:
         written["xla_cpu"] = entry.xla_cpu
     if entry.xla_gpu:
         written["xla_gpu"] = entry.xla_gpu
-    return written if entry.host is None else {**written, "host": host_document(entry.host)}
+    if entry.host is not None:
+        written["host"] = host_document(entry.host)
+    return written
 
 
 def _model(model: GpuModel) -> Any:

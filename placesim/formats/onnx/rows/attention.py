@@ -47,9 +47,9 @@ def _attended(
     return node.apply("Reshape", node.apply("Transpose", made, perm=[0, 2, 1, 3]), [0, 0, -1])
 
 
-def _length(node: OnnxNode, tensor: Tensor) -> Tensor:
-    """Return the length of a tensor with heads, an int64 scalar."""
-    return node.apply("Squeeze", node.apply("Shape", tensor, start=2, end=3), [0])
+def _length(node: OnnxNode, tensor: Tensor, axis: int = 2) -> Tensor:
+    """Return the size of an axis, an int64 scalar; by default the length of a tensor with heads."""
+    return node.apply("Squeeze", node.apply("Shape", tensor, start=axis, end=axis + 1), [0])
 
 
 def _range(node: OnnxNode, end: Tensor) -> Tensor:
@@ -246,9 +246,7 @@ def rotary_embedding(node: OnnxNode) -> Tensor:
     tensor, positions = node[0], node[1]
     rank = node.known_rank(tensor)
     if node.known_rank(positions) == 1:
-        lengths = node.apply("Shape", tensor, start=0, end=3)
-        length = node.apply("Gather", lengths, 1 if rank == 3 else 2) if rank == 3 else _length(node, tensor)
-        row = node.apply("Add", positions, _range(node, length))
+        row = node.apply("Add", positions, _range(node, _length(node, tensor, 1 if rank == 3 else 2)))
         shape = node.apply("Concat", node.apply("Shape", tensor, end=1), node.apply("Shape", row), axis=0)
         positions = node.apply("Expand", row, shape)
     heads = None

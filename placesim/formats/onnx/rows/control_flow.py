@@ -69,7 +69,7 @@ def _loop(node: OnnxNode) -> Outputs:
 
 def _known_count(node: OnnxNode, first: Sequence[Value]) -> int:
     """Return the number of iterations of a loop that may be read one by one; 0 if it may not, or carries no known sequence."""
-    if getattr(node.reading, "trials", 0) or len(node.reading.builder.graph) > _MOST_NODES:
+    if reader_of(node).trials or len(node.reading.builder.graph) > _MOST_NODES:
         return 0
     limit, condition = (node.content(node.input(index)) for index in (0, 1))
     count = 0 if limit is None else int(limit.reshape(()))

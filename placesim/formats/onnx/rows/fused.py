@@ -120,12 +120,17 @@ def embed_layer_normalization(node: OnnxNode) -> Outputs:
     return [made, None if lengths is None else node.cast(lengths, INT32), total]
 
 
+def check_channels_first(node: OnnxNode) -> None:
+    """Raise UnsupportedNodeError if the node's images have the channels last."""
+    if node.attr("channels_last", 0):
+        raise UnsupportedNodeError("unsupported attribute: got channels_last 1, expected 0")
+
+
 def as_onnx(op: str, *attrs: str) -> Row:
     """Return the row of an op that is ONNX's `op`, with these attributes."""
 
     def row(node: OnnxNode) -> Outputs:
-        if node.attr("channels_last", 0):
-            raise UnsupportedNodeError("unsupported attribute: got channels_last 1, expected 0")
+        check_channels_first(node)
         return node.apply_all(op, node.outputs, *node.inputs, **{name: node.attr(name) for name in attrs})
 
     return describe_row(row, f"As ONNX's {op}.")

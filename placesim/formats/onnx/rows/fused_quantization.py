@@ -9,7 +9,7 @@ import numpy as np
 from placesim.core.dtypes import UINT8
 from placesim.formats.onnx.folding import MOST_KNOWN, int32
 from placesim.formats.onnx.onnx_node import OnnxNode, Row, Rows, Tensor, UnsupportedNodeError, describe_row
-from placesim.formats.onnx.rows.fused import WINDOWS, as_onnx
+from placesim.formats.onnx.rows.fused import WINDOWS, as_onnx, check_channels_first
 
 
 def _dequantized(node: OnnxNode, index: int) -> Tensor:
@@ -40,8 +40,7 @@ def _in_real_numbers(real: _RealOp) -> Row:
     """Return the row of a quantized op: dequantized inputs, the ONNX op of real numbers, and a quantized output."""
 
     def row(node: OnnxNode) -> Tensor:
-        if node.attr("channels_last", 0):
-            raise UnsupportedNodeError("unsupported attribute: got channels_last 1, expected 0")
+        check_channels_first(node)
         inputs = [_dequantized(node, index) for index in real.given]
         made = node.apply(real.op, *inputs, **{name: node.attr(name) for name in real.attrs})
         return _quantized(node, made, real.made)

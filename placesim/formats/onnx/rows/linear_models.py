@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from placesim.core.dtypes import FLOAT, INT64, STRING
+from placesim.core.dtypes import FLOAT, INT64, STRING, DataType
+from placesim.formats.onnx.element_types import ONNX_NUMBER
 from placesim.formats.onnx.lists import tensor_value
 from placesim.formats.onnx.onnx_node import OnnxNode, Outputs, Rows, Tensor, UnsupportedNodeError
 from placesim.formats.onnx.values import Value
@@ -15,9 +16,9 @@ from placesim.formats.onnx.values import Value
 # --- numbers --------------------------------------------------------------------------------------------------------
 
 
-def rows_of(node: OnnxNode, index: int = 0) -> Tensor:
-    """Return an input as float rows; a vector is a single row."""
-    given = node.apply("Cast", node[index], to=1) if node.dtype(node[index]) is not FLOAT else node[index]
+def rows_of(node: OnnxNode, index: int = 0, dtype: DataType = FLOAT) -> Tensor:
+    """Return an input as rows of real numbers; a vector is a single row."""
+    given = node[index] if node.dtype(node[index]) is dtype else node.apply("Cast", node[index], to=ONNX_NUMBER[dtype])
     return node.apply("Unsqueeze", given, [0]) if node.rank(given) == 1 else given
 
 

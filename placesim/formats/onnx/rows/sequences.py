@@ -217,10 +217,10 @@ def _split(node: OnnxNode) -> Outputs:
         raise UnsupportedNodeError("unknown rank: expected a tensor whose rank can be inferred before the model runs")
     axis = node.axis(node.attr("axis", 0), data)
     size, lengths = shape[axis], node.content(given)
-    counted = None if given is None or lengths is not None else (node.shape(given) or (None,))[0]
-    if given is not None and counted and node.rank(given) == 1:
-        made = node.emit_all("SplitV", data, given, np.int32(axis), num_split=counted)
-        return _members(node, made, [(*shape[:axis], None, *shape[axis + 1 :])] * counted)
+    counts = None if given is None or lengths is not None else node.shape(given)
+    if counts and len(counts) == 1 and counts[0]:
+        made = node.emit_all("SplitV", data, given, np.int32(axis), num_split=counts[0])
+        return _members(node, made, [(*shape[:axis], None, *shape[axis + 1 :])] * counts[0])
     if size is None or (given is not None and lengths is None):
         return _split_as_list(node, data, shape, axis, keeps)
     if not keeps:

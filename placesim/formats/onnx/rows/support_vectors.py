@@ -91,9 +91,9 @@ def _linear(node: OnnxNode, classes: int) -> Outputs:
     scores = _shifted(node, rows_of(node), weights.T, 1)
     if classes != 2:
         return [labelled(node, node.apply("ArgMax", scores, axis=1, keepdims=0)), transformed(node, scores)]
-    largest = node.apply("ReduceMax", scores, [1])
-    least = node.like(0.5 if (weights >= 0).all() else 0, scores)
-    above = node.apply("GreaterOrEqual" if (weights >= 0).all() else "Greater", largest, least)
+    largest, is_positive = node.apply("ReduceMax", scores, [1]), bool((weights >= 0).all())
+    least = node.like(0.5 if is_positive else 0, scores)
+    above = node.apply("GreaterOrEqual" if is_positive else "Greater", largest, least)
     is_second = node.apply("Cast", node.apply("ArgMax", scores, axis=1), to=9)
     return [label_if(node, node.apply("Or", above, is_second)), transformed(node, scores)]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 
 import numpy as np
 
@@ -183,7 +182,7 @@ def stft(node: OnnxNode) -> Tensor:
 def mel_weight_matrix(node: OnnxNode) -> Tensor:
     """Edges of the mel bins by Range, Log and Exp, Floor of their places, then RealDiv and SelectV2 for the triangles."""
     bins, length, rate, *edges = (node.apply("Cast", node.apply("Reshape", node[index], []), to=11) for index in range(5))
-    real = partial(np.array, dtype=np.float64)
+    real = np.float64
     low, high = (
         node.apply(
             "Mul", node.apply("Log", node.apply("Add", node.apply("Div", edge, real(700)), real(1))), real(2595 / np.log(10))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -109,7 +110,8 @@ def _tensor_forest(node: OnnxNode) -> _Forest:
     check_size((count, node.attr("n_targets", 1)), DOUBLE)
     weights = np.full((count, node.attr("n_targets", 1)), np.nan, splits.dtype)
     weights[own, leaves] = np.asarray(node.attr("leaf_weights").array)
-    comparisons: list[str | None] = [list(_MODES.values())[mode] for mode in node.attr("nodes_modes").array.tolist()]
+    modes = list(_MODES.values())
+    comparisons: list[str | None] = [modes[mode] for mode in node.attr("nodes_modes").array.tolist()]
     tracks = np.zeros(count, bool)
     tracks[:inner] = node.attr("nodes_missing_value_tracks_true") or False
     features, splits = (np.concatenate([each, np.zeros(len(leaves), each.dtype)]) for each in (features, splits))
@@ -142,7 +144,7 @@ def _comparison(mode: str) -> str | None:
 def _reached(node: OnnxNode, forest: _Forest) -> Tensor:
     """Return the weights of the leaf that each row reaches in each tree, `[rows, trees, targets]`."""
     dtype = DOUBLE if forest.splits.dtype == np.float64 else FLOAT
-    given = node.cast(node[0] if dtype is DOUBLE else rows_of(node), dtype)
+    given = rows_of(node, dtype=dtype)
     rows = node.emit("GatherV2", node.emit("Shape", given), int32([0]), np.int32(0))
     shape = node.emit("ConcatV2", [rows, node.constant(int32([len(forest.roots)]))], np.int32(0))
     at = node.emit("BroadcastTo", int32(forest.roots), shape)
@@ -150,33 +152,40 @@ def _reached(node: OnnxNode, forest: _Forest) -> Tensor:
         node.constant(each) for each in (int32(forest.features), forest.splits, int32(forest.if_true), int32(forest.if_false))
     )
     zero, one = (node.constant(np.int32(axis)) for axis in (0, 1))
+    compare = _comparer(node, forest)
     for _ in range(forest.levels):
         value = node.emit("GatherV2", given, node.emit("GatherV2", features, at, zero), one, batch_dims=1)
         split = node.emit("GatherV2", splits, at, zero)
-        is_true = _compared(node, forest, value, split, at)
+        is_true = compare(value, split, at)
         following = (node.emit("GatherV2", each, at, zero) for each in (if_true, if_false))
         at = node.emit("SelectV2", is_true, *following)
     return node.emit("GatherV2", node.constant(forest.weights), at, zero)
 
 
-def _compared(node: OnnxNode, forest: _Forest, value: Tensor, split: Tensor, at: Tensor) -> Tensor:
-    """Return whether each row goes on to the node for true."""
-    used = sorted({comparison for comparison in forest.comparisons if comparison})
+def _comparer(node: OnnxNode, forest: _Forest) -> Callable[[Tensor, Tensor, Tensor], Tensor]:
+    """Return a function that says whether each row goes on to the node for true, given its value, split and node."""
+    used, comparisons = sorted(filter(None, set(forest.comparisons))), np.array(forest.comparisons, object)
+    applies = {comparison: node.constant(comparisons == comparison) for comparison in used[1:]}
+    members = node.constant(forest.members) if "Any" in used else None
+    tracks = node.constant(forest.tracks_missing) if forest.tracks_missing.any() else None
+    zero = node.constant(np.int32(0))
 
-    def holds(comparison: str) -> Tensor:
+    def holds(comparison: str, value: Tensor, split: Tensor, at: Tensor) -> Tensor:
         if comparison != "Any":
             return node.emit(comparison, value, split)
-        members = node.emit("GatherV2", forest.members, at, np.int32(0))
-        return node.emit("Any", node.emit("Equal", node.emit("ExpandDims", value, np.int32(-1)), members), np.int32(-1))
+        own = node.emit("GatherV2", members, at, zero)
+        return node.emit("Any", node.emit("Equal", node.emit("ExpandDims", value, np.int32(-1)), own), np.int32(-1))
 
-    found = holds(used[0])
-    for comparison in used[1:]:
-        applies = np.array([each == comparison for each in forest.comparisons])
-        found = node.emit("SelectV2", node.emit("GatherV2", applies, at, np.int32(0)), holds(comparison), found)
-    if forest.tracks_missing.any():
-        tracks = node.emit("GatherV2", forest.tracks_missing, at, np.int32(0))
-        found = node.emit("LogicalOr", found, node.emit("LogicalAnd", node.emit("IsNan", value), tracks))
-    return found
+    def compare(value: Tensor, split: Tensor, at: Tensor) -> Tensor:
+        found = holds(used[0], value, split, at)
+        for comparison, places in applies.items():
+            found = node.emit("SelectV2", node.emit("GatherV2", places, at, zero), holds(comparison, value, split, at), found)
+        if tracks is not None:
+            is_tracked = node.emit("GatherV2", tracks, at, zero)
+            found = node.emit("LogicalOr", found, node.emit("LogicalAnd", node.emit("IsNan", value), is_tracked))
+        return found
+
+    return compare
 
 
 def _summed(node: OnnxNode, forest: _Forest, aggregate: str = "SUM") -> Tensor:

@@ -11,6 +11,7 @@ import io
 import warnings
 import zlib
 from collections.abc import Sequence
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -19,7 +20,7 @@ import numpy as np
 from placesim.core.dtypes import FLOAT, UINT8, UINT16, DataType
 from placesim.core.errors import InternalError, InvalidArgumentError, UnimplementedError
 from placesim.ops.attributes import Attrs
-from placesim.ops.kernels.kernel import Compute, Kernel, Table, Tensor
+from placesim.ops.kernels.kernel import Kernel, Table, Tensor
 from placesim.ops.kernels.shape_operands import shape_text
 from placesim.ops.kernels.shapes import (
     Dims,
@@ -73,8 +74,9 @@ def _open_image(data: bytes, form: str) -> Any:
 def decode(inputs: Sequence[Tensor], attrs: Attrs, op: str = "DecodeImage") -> Sequence[Tensor]:
     """DecodeImage and its kin: a PNG, JPEG, BMP or WebP file's bytes, a scalar -> `[rows, columns, channels]`.
 
-    WebP gives `[1, rows, columns, channels]` unless `expand_animations` is false. Raises InvalidArgumentError for attrs out of
-    range and invalid files, and UnimplementedError for GIF, for animations, and if Pillow is missing.
+    WebP gives `[1, rows, columns, channels]` unless `expand_animations` is false. `op` is for messages. Raises
+    InvalidArgumentError for attrs out of range and invalid files, and UnimplementedError for GIF, for animations, and if Pillow
+    is missing.
     """
     _check_attrs(attrs)
     dtype: DataType = attrs.get("dtype", UINT8)
@@ -91,11 +93,6 @@ def decode(inputs: Sequence[Tensor], attrs: Attrs, op: str = "DecodeImage") -> S
     if data.startswith(GIF_MAGIC):
         raise UnimplementedError("placesim does not decode GIF files")
     raise InvalidArgumentError(UNKNOWN_FORMAT)
-
-
-def _decode_as(op: str) -> Compute:
-    """Return `decode` for an op, which its errors name."""
-    return lambda inputs, attrs: decode(inputs, attrs, op)
 
 
 def decode_and_crop(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
@@ -430,8 +427,8 @@ def _infer_png_files(context: ShapeContext) -> Sequence[Dims]:
 
 
 TABLE: Table = {
-    **{op: Kernel(_decode_as(op), _infer_decoded) for op in ("DecodePng", "DecodeJpeg", "DecodeImage", "DecodeBmp")},
-    "DecodeWebP": Kernel(_decode_as("DecodeWebP"), _infer_animation),
+    **{op: Kernel(partial(decode, op=op), _infer_decoded) for op in ("DecodePng", "DecodeJpeg", "DecodeImage", "DecodeBmp")},
+    "DecodeWebP": Kernel(partial(decode, op="DecodeWebP"), _infer_animation),
     "DecodeAndCropJpeg": Kernel(decode_and_crop, _infer_cropped),
     "ExtractJpegShape": Kernel(tell_jpeg_shape, build_infer_fixed((0,), (3,))),
     "EncodePng": Kernel(encode_png, _infer_png_files),
