@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import MutableMapping, Sequence
+from collections.abc import Sequence
 from importlib import import_module
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
@@ -41,7 +41,7 @@ def module_for(name: str) -> ModuleType:
     root, _, path = name.partition(".")
     if root == "absl":
         return Namespace(path)
-    for version in ("compat.v1", "_api.v1", "_api.v2.compat.v1"):
+    for version in ("compat.v2.compat.v1", "compat.v1", "_api.v1", "_api.v2.compat.v1"):
         if path == version:
             path = ""
         path = path.removeprefix(version + ".")
@@ -111,21 +111,6 @@ class _InternalModule(ModuleType):
             raise _MissingName(*_absent(below).args)
         self.__dict__[name] = found
         return found
-
-
-class LazyLoader(ModuleType):
-    """A module that is imported at the first use of one of its names, and then stands in the given globals."""
-
-    def __init__(self, local_name: str, parent_module_globals: MutableMapping[str, Any], name: str) -> None:
-        super().__init__(name)
-        self._local_name = local_name
-        self._parent_module_globals = parent_module_globals
-
-    def __getattr__(self, item: str) -> Any:
-        module = import_module(self.__name__)
-        self._parent_module_globals[self._local_name] = module
-        self.__dict__.update(module.__dict__)
-        return getattr(module, item)
 
 
 def _absent(path: str) -> NotImplementedError:
