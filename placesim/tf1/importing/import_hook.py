@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import MutableMapping, Sequence
 from importlib import import_module
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
@@ -36,7 +36,6 @@ class Finder(MetaPathFinder, Loader):
 def module_for(name: str) -> ModuleType:
     """Module for `import NAME`.  Raises ModuleNotFoundError."""
     from placesim.tf1.importing.namespaces import Namespace, is_package
-    from placesim.tf1.importing.submodule_sources import SOURCES
 
     root, _, path = name.partition(".")
     if root == "absl":
@@ -45,22 +44,27 @@ def module_for(name: str) -> ModuleType:
         if path == version:
             path = ""
         path = path.removeprefix(version + ".")
+    if not path:
+        return Namespace(path, is_plain=name == root)
     if path == "core" or path.startswith("core."):
         from placesim.tf1.graph_defs.protos import GeneratedModule
 
         return GeneratedModule(name)
     if path in ("compat", "compat.v2"):
         return Namespace(path)
+    # most scripts import no submodule, and need no table of them
+    from placesim.tf1.importing.submodule_sources import SOURCES
+
     parts = path.split(".")
     is_internal = parts[0] in ("python", "_api") or (parts[0] == "contrib" and not is_package(path))
-    if is_internal or any(f"{known}.".startswith(f"{path}.") for known in SOURCES if path):
+    if is_internal or any(f"{known}.".startswith(f"{path}.") for known in SOURCES):
         # no module is called so: Python tries it after `from MODULE import NAME` did not find the name in MODULE
         if parts[-1].startswith("_") and parts[-1] != "_api":
             raise ModuleNotFoundError(f"No module named '{name}'", name=name)
         return _InternalModule(path)
-    if path and not is_package(path.removeprefix("compat.v2.")):
+    if not is_package(path.removeprefix("compat.v2.")):
         raise ModuleNotFoundError(f"No module named '{name}'", name=name)
-    return Namespace(path, is_plain=not path and name == root)
+    return Namespace(path)
 
 
 class _MissingName(NotImplementedError, AttributeError):
@@ -111,6 +115,21 @@ class _InternalModule(ModuleType):
             raise _MissingName(*_absent(below).args)
         self.__dict__[name] = found
         return found
+
+
+class LazyLoader(ModuleType):
+    """A module that is imported at the first use of one of its names, and then stands in the given globals."""
+
+    def __init__(self, local_name: str, parent_module_globals: MutableMapping[str, Any], name: str) -> None:
+        super().__init__(name)
+        self._local_name = local_name
+        self._parent_module_globals = parent_module_globals
+
+    def __getattr__(self, item: str) -> Any:
+        module = import_module(self.__name__)
+        self._parent_module_globals[self._local_name] = module
+        self.__dict__.update(module.__dict__)
+        return getattr(module, item)
 
 
 def _absent(path: str) -> NotImplementedError:

@@ -20,7 +20,7 @@ _ROWS = {
     "framework.tensor_like framework.composite_tensor framework.common_shapes": "internals.framework",
     "tf2 autograph.impl.api ops.control_flow_util distribute.summary_op_util": "internals.framework",
     "keras.utils.tf_utils": "register_symbolic_tensor_type=internals.framework.register_dense_tensor_like_type",
-    "util.lazy_loader": "internals.lazy_loader",
+    "util.lazy_loader": "LazyLoader=importing.import_hook.LazyLoader",
     "autograph.pyct.transformer": "Base=importing.missing_names.MissingBase",
     "framework.type_spec": "types.type_specs BatchableTypeSpec=types.type_specs.TypeSpec",
     "framework.tensor_shape": "types.shapes types.dimensions",
