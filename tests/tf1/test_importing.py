@@ -55,6 +55,13 @@ print(moving_averages.assign_moving_average.__name__, slot_creator.create_zeros_
 """
 
 
+def test_version_1_is_found_below_version_2() -> None:
+    program = (
+        "import tensorflow as tf\nimport tensorflow.compat.v2.compat.v1 as inner\nprint(inner.placeholder is tf.placeholder)"
+    )
+    assert _run(program) == "True\n"
+
+
 @pytest.mark.slow
 def test_names_are_those_of_the_public_modules() -> None:
     assert _run(_FOUND) == "[]\nassign_moving_average create_zeros_slot 1\n"

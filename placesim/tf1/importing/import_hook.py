@@ -36,31 +36,35 @@ class Finder(MetaPathFinder, Loader):
 def module_for(name: str) -> ModuleType:
     """Module for `import NAME`.  Raises ModuleNotFoundError."""
     from placesim.tf1.importing.namespaces import Namespace, is_package
-    from placesim.tf1.importing.submodule_sources import SOURCES
 
     root, _, path = name.partition(".")
     if root == "absl":
         return Namespace(path)
-    for version in ("compat.v1", "_api.v1", "_api.v2.compat.v1"):
+    for version in ("compat.v2.compat.v1", "compat.v1", "_api.v1", "_api.v2.compat.v1"):
         if path == version:
             path = ""
         path = path.removeprefix(version + ".")
+    if not path:
+        return Namespace(path, is_plain=name == root)
     if path == "core" or path.startswith("core."):
         from placesim.tf1.graph_defs.protos import GeneratedModule
 
         return GeneratedModule(name)
     if path in ("compat", "compat.v2"):
         return Namespace(path)
+    # most scripts import no submodule, and need no table of them
+    from placesim.tf1.importing.submodule_sources import SOURCES
+
     parts = path.split(".")
     is_internal = parts[0] in ("python", "_api") or (parts[0] == "contrib" and not is_package(path))
-    if is_internal or any(f"{known}.".startswith(f"{path}.") for known in SOURCES if path):
+    if is_internal or any(f"{known}.".startswith(f"{path}.") for known in SOURCES):
         # no module is called so: Python tries it after `from MODULE import NAME` did not find the name in MODULE
         if parts[-1].startswith("_") and parts[-1] != "_api":
             raise ModuleNotFoundError(f"No module named '{name}'", name=name)
         return _InternalModule(path)
-    if path and not is_package(path.removeprefix("compat.v2.")):
+    if not is_package(path.removeprefix("compat.v2.")):
         raise ModuleNotFoundError(f"No module named '{name}'", name=name)
-    return Namespace(path, is_plain=not path and name == root)
+    return Namespace(path)
 
 
 class _MissingName(NotImplementedError, AttributeError):

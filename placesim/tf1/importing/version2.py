@@ -89,13 +89,13 @@ def _with_parameters(name: str, function: Any, parameters: str) -> Any:
     fixed = {}
     taken = []
     for item in parameters.split():
-        own, _, default = item.partition("=")
-        own, _, other = own.partition(":")
-        renamed[own] = other or own
+        names, _, default = item.partition("=")
         value = _default(default) if default else Parameter.empty
-        if own.startswith("+"):
-            fixed[own[1:]] = value
+        if names.startswith("+"):
+            fixed[names[1:]] = value
             continue
+        own, _, other = names.partition(":")
+        renamed[own] = other or own
         taken.append(Parameter(own, Parameter.POSITIONAL_OR_KEYWORD, default=value))
     signature = Signature(taken)
 

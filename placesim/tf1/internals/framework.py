@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import re
 from abc import ABC
 from collections.abc import Iterator
@@ -34,14 +33,13 @@ class EagerTensor:
     """Class of the tensors of eager mode; there are none."""
 
 
-_CLASSES: dict[type[ABC], tuple[type, ...]] = {
-    CompositeTensor: (IndexedSlices, SparseTensor),
-    DenseTensorLike: (Tensor, Variable),
-    _TensorLike: (Tensor, IndexedSlices, SparseTensor),
-}
-for _of, _kinds in _CLASSES.items():
-    for _kind in _kinds:
-        _of.register(_kind)
+CompositeTensor.register(IndexedSlices)
+CompositeTensor.register(SparseTensor)
+DenseTensorLike.register(Tensor)
+DenseTensorLike.register(Variable)
+_TensorLike.register(Tensor)
+_TensorLike.register(IndexedSlices)
+_TensorLike.register(SparseTensor)
 
 
 def is_dense_tensor_like(t: object) -> bool:
@@ -83,7 +81,7 @@ def enabled() -> bool:
 
 def do_not_convert(func: Any = None) -> Any:
     """Decorator, with or without arguments, that returns the function unchanged: there is no AutoGraph."""
-    return functools.partial(do_not_convert) if func is None else func
+    return do_not_convert if func is None else func
 
 
 ENABLE_CONTROL_FLOW_V2 = False

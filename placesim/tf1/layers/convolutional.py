@@ -260,8 +260,9 @@ class SeparableConv2D(_Convolution):
         )
 
 
-_OF_FUNCTIONS = (("inputs", Parameter.empty), ("reuse", None))
-"""Parameters of a layer's function, the first and the last, and their defaults; between them are those of the class."""
+_INPUTS = Parameter("inputs", Parameter.POSITIONAL_OR_KEYWORD)
+_REUSE = Parameter("reuse", Parameter.POSITIONAL_OR_KEYWORD, default=None)
+"""First and last parameter of a layer's function; between them are those of the class."""
 
 
 def _function(kind: type[_Convolution], documentation: str) -> Any:
@@ -271,8 +272,7 @@ def _function(kind: type[_Convolution], documentation: str) -> Any:
 
     layer.__doc__ = documentation
     taken = [one for one in signature(kind).parameters.values() if one.kind is Parameter.POSITIONAL_OR_KEYWORD]
-    inputs, reuse = (Parameter(name, Parameter.POSITIONAL_OR_KEYWORD, default=value) for name, value in _OF_FUNCTIONS)
-    layer.__signature__ = Signature([inputs, *taken, reuse])  # type: ignore[attr-defined]
+    layer.__signature__ = Signature([_INPUTS, *taken, _REUSE])  # type: ignore[attr-defined]
     return layer
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import placesim.tf1 as tf
@@ -73,11 +71,9 @@ class LinearOperator(Module):
             raise ValueError("User set is_square hint to False, but the operator was square.")
         return found if self._square_hint is None else self._square_hint
 
-    @contextmanager
-    def _scope(self, name: str) -> Iterator[str]:
+    def _scope(self, name: str) -> Any:
         """Name scope of a method, inside the operator's."""
-        with tf.name_scope(f"{self.name}/{name}") as scope:
-            yield scope
+        return tf.name_scope(f"{self.name}/{name}")
 
     # --- methods that operators override ---
 
@@ -102,7 +98,7 @@ class LinearOperator(Module):
             raise not_there(f"linalg.{type(self).__name__}.solve of other batches", "for the same batches it is")
         with tf.name_scope(None, "MatrixSolveWithBroadcast", [matrix, rhs]):
             with tf.name_scope("broadcast_matrix_batch_dims"):
-                pass
+                pass  # TensorFlow opens the scope, which takes the name, and makes no node for equal batches
             return tf.matrix_solve(matrix, rhs, adjoint=adjoint)
 
     def _solvevec(self, rhs: Any, adjoint: bool = False) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cached_property
 from typing import Any
 
 from placesim.core.checkpoints.checkpoint import Checkpoint
@@ -22,7 +23,10 @@ class CheckpointReader:
     def __init__(self, filepattern: StrPath) -> None:
         with _tensorflow_errors():
             self._checkpoint = Checkpoint(os.fspath(filepattern))
-        self._names = in_map_order(self._checkpoint.names)
+
+    @cached_property
+    def _names(self) -> list[str]:
+        return in_map_order(self._checkpoint.names)
 
     def get_variable_to_shape_map(self) -> dict[str, list[int]]:
         """Each tensor's sizes."""

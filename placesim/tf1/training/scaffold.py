@@ -10,12 +10,6 @@ import placesim.tf1 as tf
 from placesim.tf1.graphs.graph_keys import GraphKeys
 from placesim.tf1.training import initializing
 
-_GIVEN = (
-    *("init_op", "ready_op", "ready_for_local_init_op", "local_init_op", "summary_op", "saver"),
-    *("init_feed_dict", "local_init_feed_dict"),
-)
-"""Arguments of the constructor that are read-only properties."""
-
 
 class Scaffold:
     """Ops that initialize, check readiness, summarize and save.
@@ -37,8 +31,16 @@ class Scaffold:
         copy_from_scaffold: Scaffold | None = None,
         local_init_feed_dict: object = None,
     ) -> None:
-        # the constructor's arguments by name; nothing else is in scope yet
-        given = {name: value for name, value in locals().items() if name in _GIVEN}
+        given: dict[str, Any] = {
+            "init_op": init_op,
+            "init_feed_dict": init_feed_dict,
+            "ready_op": ready_op,
+            "ready_for_local_init_op": ready_for_local_init_op,
+            "local_init_op": local_init_op,
+            "local_init_feed_dict": local_init_feed_dict,
+            "summary_op": summary_op,
+            "saver": saver,
+        }
         copied: Any = copy_from_scaffold
         if copied is not None:
             if not isinstance(copied, Scaffold):

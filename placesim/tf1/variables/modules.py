@@ -68,9 +68,10 @@ class Module:
     ) -> Iterator[Any]:
         """Leaves of the attributes, sorted by name, without repetition; then those of the modules among them."""
         seen = {id(self)}
-        modules = [self]
-        for index, module in enumerate(modules):
-            at = index + 1
+        waiting: list[Module] = [self]
+        while waiting:
+            module = waiting.pop()
+            inner = []
             for key in sorted(vars(module), key=attribute_traversal_key):
                 if key in module._TF_MODULE_IGNORED_PROPERTIES:
                     continue
@@ -81,8 +82,8 @@ class Module:
                     if predicate(leaf):
                         yield leaf
                     if recursive and isinstance(leaf, Module):
-                        modules.insert(at, leaf)
-                        at += 1
+                        inner.append(leaf)
+            waiting += reversed(inner)
 
     def _no_dependency(self, value: Any) -> Any:
         """Value of an attribute that object-based checkpoints leave out; placesim writes no such checkpoints."""
