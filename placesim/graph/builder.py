@@ -441,8 +441,7 @@ class ScopedGraphBuilder:
             with self._at_prefix(full_name + "/"):
                 return bind(definition, attrs, operands, self._convert)
         except GraphBuildError:
-            # graph
-            self._forget_from(added)
+            self.forget_from(added)
             raise
 
     @contextmanager
@@ -453,17 +452,19 @@ class ScopedGraphBuilder:
         try:
             yield
         except BaseException:
-            self._forget_from(added)
+            self.forget_from(added)
             raise
         else:
             names.update(layer)
         finally:
             self.names_in_use = names
 
-    def _forget_from(self, count: int) -> None:
+    def forget_from(self, count: int) -> None:
+        """Remove the nodes after the first `count`. Later nodes get their ids."""
         for node in self.graph.nodes[count:]:
             del self.graph.ids[node.name]
             self.variables.pop(node.id, None)
+            self.control_orders.pop(node.id, None)
         del self.graph.nodes[count:]
 
     def _definition(self, op: str) -> OpDef | LibraryFunction:
@@ -577,7 +578,6 @@ class ScopedGraphBuilder:
         nodes = self.graph.nodes
         given = tuple(dict.fromkeys(controls))
         found = tuple(sorted(given, key=lambda i: nodes[i].name))
-        self.control_orders.pop(node_id, None)
         if found != given:
             self.control_orders[node_id] = given
         return found

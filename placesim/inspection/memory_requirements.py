@@ -67,6 +67,7 @@ class MemoryStudy:
 
     name: str
     devices: tuple[DeviceMemory, ...]
+    outcome: Outcome = field(repr=False, compare=False)
     error: PlacesimError | None = None
     batch: int | None = None
     is_searched: bool = False
@@ -76,7 +77,6 @@ class MemoryStudy:
     growth: bool | None = None
     order: tuple[str, ...] = ()
     assumptions: tuple[str, ...] = ()
-    outcome: Outcome = field(default_factory=Outcome, repr=False, compare=False)
 
     @property
     def notes(self) -> tuple[str, ...]:

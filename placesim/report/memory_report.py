@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any
 
 from placesim.inspection.memory_requirements import MemoryStudy, SmallestGpu
 from placesim.report.readings import counted
 from placesim.report.report import Report
 from placesim.report.text.memory import TABLES, format_lines, memory_document
-from placesim.runtime.sessions.outcome import Outcome
 
 TOP = 10
 """Default number of holders of a device."""
@@ -29,7 +28,7 @@ class MemoryReport(Report):
     @classmethod
     def of_study(cls, study: MemoryStudy) -> MemoryReport:
         """Return the report of a study."""
-        return cls(**{part.name: getattr(study.outcome, part.name) for part in fields(Outcome)}, study=study)
+        return cls.of(study.outcome, study=study)
 
     def __repr__(self) -> str:
         outcome = "fits" if self.fits else "runs out of memory"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from placesim.core.releases import CURRENT
 from placesim.core.styled_text import StyledText
@@ -69,9 +69,9 @@ class Report(TabularReading, Outcome):
     shows_node: Shows | None = None
 
     @classmethod
-    def of(cls, outcome: Outcome) -> Report:
-        """Return the report of an outcome, with all nodes logged."""
-        return cls(**{part.name: getattr(outcome, part.name) for part in fields(Outcome)})
+    def of(cls, outcome: Outcome, **own: Any) -> Self:
+        """Return the report of an outcome, with all nodes logged. `own` has the fields of a subclass."""
+        return cls(**{part.name: getattr(outcome, part.name) for part in fields(Outcome)}, **own)
 
     def __repr__(self) -> str:
         nodes = counted(len({row.node for row in self.placements}), "node")

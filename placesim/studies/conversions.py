@@ -131,7 +131,7 @@ def check_weights(model: OnnxFile | None) -> None:
 
 def weights_left_behind(loaded: LoadedGraph, path: Path) -> str:
     """Return a note about files of weights that an ONNX model written to `path` lacks beside it; empty if it lacks none."""
-    files = loaded.onnx.tensor_files if loaded.onnx is not None and path.suffix.lower() in ENDINGS["onnx"] else ()
+    files = () if loaded.onnx is None else loaded.onnx.tensor_files
     names = [file.relative_to(loaded.directory) for file in files]
     left = [f"'{name}'" for name, file in zip(names, files, strict=True) if not (path.parent / name).exists() and file.exists()]
     if not left:

@@ -84,6 +84,10 @@ def test_a_failed_node_leaves_nothing() -> None:
         builder.add("Pack", [x, 2.0, "text"])
     assert [node.name for node in builder.graph.nodes] == ["Const"]
     assert list(builder.graph.ids) == ["Const"]
+    waited_for = [builder.add("NoOp", name=name) for name in ("b", "a")]
+    with builder.control_dependencies(waited_for), pytest.raises(GraphBuildError):
+        builder.add("Add", [2.0, "text"])
+    assert not builder.control_orders
 
 
 def test_a_literal_takes_the_default_type_of_its_attr() -> None:

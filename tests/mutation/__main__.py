@@ -67,11 +67,10 @@ class Reach:
 
         A statement that is newer than the recordings is tested by the tests of its own room.
         """
-        line = self._recorded_line(mutant.path, mutant.first)
         if mutant.is_early:
             numbers = [number for (path, _), number in self._numbers.items() if path == mutant.path]
-        elif (mutant.path, line) in self._numbers:
-            numbers = [self._numbers[mutant.path, line]]
+        elif (place := (mutant.path, self._recorded_line(mutant.path, mutant.first))) in self._numbers:
+            numbers = [self._numbers[place]]
         else:
             own = f"tests/{Path(mutant.path).parent.relative_to('placesim').as_posix()}/"
             return self._rank(test for test in self.seconds if test.startswith(own))

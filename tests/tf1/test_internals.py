@@ -233,6 +233,13 @@ def test_a_module_finds_its_variables_and_modules(graph: Any) -> None:
     assert net.submodules == (net.parts[0], net.parts[1]["again"])
 
 
+def test_a_refused_op_leaves_no_control_inputs(graph: Any) -> None:
+    x = tf.zeros([2, 3])
+    with tf.control_dependencies([tf.no_op(name="b"), tf.no_op(name="a")]), pytest.raises(ValueError, match="must be equal"):
+        tf.matmul(x, x)
+    assert tf.no_op().control_inputs == []
+
+
 def test_walks_over_ops(graph: Any) -> None:
     a = tf.constant(1.0, name="a")
     with tf.control_dependencies([tf.no_op(name="first")]):

@@ -111,7 +111,7 @@ def convert_command(
         write_files(written, makes_folders=True)
     if out == "-":
         _print(content.pieces, form)
-    left = "" if out == "-" or form != "onnx" else weights_left_behind(loaded, Path(out))
+    left = weights_left_behind(loaded, Path(out)) if form == "onnx" and out != "-" else ""
     for note in (*content.notes, *([left] if left else [])):
         complain(f"{note}\n")
     return 0

@@ -70,9 +70,7 @@ class Graph(Scopes, Collections, Elements):
         """Complete a new node: its shapes, Operation and control flow.  Removes it and raises ValueError for wrong shapes."""
         error = self.shapes.refusal(node.id)
         if error is not None:
-            nodes = self.builder.graph.nodes
-            nodes.pop()
-            del self.builder.graph.ids[node.name]
+            self.builder.forget_from(node.id)
             self.shapes.forget(node.id)
             raise error
         operation = Operation(self, node)

@@ -265,6 +265,8 @@ def test_weights_in_another_file_are_told_of_where_they_are_not(tmp_path: Path, 
     folder = tmp_path / "new"
     told = f"not in onnx: weights in 'weights.bin' beside the input; copy these files to '{folder}'\n"
     assert capsys.readouterr().err == told
+    assert main(["convert", source, str(tmp_path / "new" / "model"), "--format", "onnx", "--placed", "--gpu", "1"]) == 0
+    assert capsys.readouterr().err == told
     (tmp_path / "weights.bin").unlink()
     assert main(["convert", source, str(folder / "model.pb")]) == 2
     assert "cannot read the weights file 'weights.bin'" in capsys.readouterr().err
