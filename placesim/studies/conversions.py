@@ -117,16 +117,11 @@ def convert_graph(file: GraphFile, form: str, nodes: str = NODES[0], model: Onnx
     """
     if form == "onnx":
         return onnx_content(file, model)
-    check_weights(model)
+    if model is not None:
+        model.check_weights()
     written = yaml_content(file, nodes) if form == "yaml" else Content(WRITERS[form](file), ())
     lost = find_losses(file, form)
     return written._replace(notes=(*written.notes, *((f"not in {form}: {', '.join(lost)}",) if lost else ())))
-
-
-def check_weights(model: OnnxFile | None) -> None:
-    """Raise GraphFileError for an ONNX model whose weights lie in a missing file, since other formats hold the weights."""
-    if model is not None and model.missing:
-        raise GraphFileError(tuple(model.missing))
 
 
 def weights_left_behind(loaded: LoadedGraph, path: Path) -> str:

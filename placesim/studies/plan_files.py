@@ -52,12 +52,12 @@ def write_planned_content(
     from placesim.formats.graph_file.writing.raw_writer import graph_file_parts, with_feeds_from, yaml_lines
     from placesim.formats.tensorflow.graph_def import write_graph_def
     from placesim.report.document import json_text
-    from placesim.studies.conversions import check_weights, onnx_content
+    from placesim.studies.conversions import onnx_content
 
     check_ending(path)
     assert loaded.file is not None
-    if path.suffix.lower() != ".onnx":
-        check_weights(loaded.onnx)
+    if loaded.onnx is not None and path.suffix.lower() != ".onnx":
+        loaded.onnx.check_weights()
     file = _planned_for(loaded.file, options)
     base = with_feeds_from(clear_requests(file, free), loaded.directory, path.parent)
     full = assign_devices(base, study.asked)

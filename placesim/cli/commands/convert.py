@@ -19,7 +19,6 @@ from placesim.studies.conversions import (
     FORMS,
     NODES,
     build_placed_file,
-    check_weights,
     convert_graph,
     find_file_form,
     partition_files,
@@ -86,8 +85,8 @@ def convert_command(
         raise loaded.error or UsageError(f"no graph in {graph}")
     file = loaded.file
     written: dict[Path, Iterable[bytes]] = {}
-    if partitioned is not None:
-        check_weights(loaded.onnx)
+    if partitioned is not None and loaded.onnx is not None:
+        loaded.onnx.check_weights()
     if placed or partitioned is not None:
         outcome = _placed(loaded, options, is_partitioned=partitioned is not None)
         if partitioned is not None:

@@ -52,6 +52,11 @@ class OnnxFile:
     tensor_files: Sequence[Path] = ()
     missing: Sequence[Problem] = ()
 
+    def check_weights(self) -> None:
+        """Raise GraphFileError if weights lie in a missing file, since runs and other formats need them."""
+        if self.missing:
+            raise GraphFileError(tuple(self.missing))
+
 
 def read_onnx(
     data: bytes,

@@ -6,7 +6,7 @@ A Python script, recognised by its name, runs in a separate process, and its gra
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from io import BytesIO
@@ -54,8 +54,7 @@ class LoadedGraph:
     is None for a graph file.
 
     `needs_fetch` says why nothing can run unless the user names a fetch. `text` is a graph file's text, None for other sources.
-    `signatures` has all signatures of a model, and `onnx` the content of an ONNX model. `lacks` has problems that stop
-    computations only, such as missing files of weights.
+    `signatures` has all signatures of a model, and `onnx` the content of an ONNX model.
     """
 
     file: GraphFile | None
@@ -69,7 +68,6 @@ class LoadedGraph:
     text: str | None = None
     signatures: Mapping[str, ModelSignature] = field(default_factory=dict)
     onnx: OnnxFile | None = None
-    lacks: Sequence[Problem] = ()
 
 
 def load(source: Source, name: str | None = None, options: SimulationOptions | None = None) -> LoadedGraph:
@@ -411,9 +409,7 @@ def _load_onnx(content: bytes, name: str, directory: Path, options: SimulationOp
     layers = None if options.clear_devices else layer_rules(options.layer_assignment)
     members = fed_members(options.feed)
     found = read_onnx(content, name, directory, _registry_of(options), options.unknown_devices, layers, members)
-    return LoadedGraph(
-        found.file, directory, None, found.inputs, found.outputs, found.annotations, onnx=found, lacks=found.missing
-    )
+    return LoadedGraph(found.file, directory, None, found.inputs, found.outputs, found.annotations, onnx=found)
 
 
 # --- TensorFlow's own files -----------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from enum import IntEnum
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from placesim.core.errors import DeadlineExceededError, GraphFileError, Interruption, PlacesimError, UsageError
+from placesim.core.errors import DeadlineExceededError, Interruption, PlacesimError, UsageError
 from placesim.core.process.deadlines import run_within
 from placesim.core.process.gc_pause import collector_paused
 from placesim.core.process.interrupts import LastWords
@@ -245,8 +245,8 @@ class _Simulation:
         steps = build_steps(self.loaded, file, self.options, one_by_one=self.stage >= SimulationStage.EXECUTED)
         if self.loaded.needs_fetch and self.stage >= SimulationStage.EXECUTED and self.options.fetch is None:
             raise UsageError(self.loaded.needs_fetch)
-        if self.loaded.lacks and self.stage >= SimulationStage.EXECUTED:
-            raise GraphFileError(tuple(self.loaded.lacks))
+        if self.loaded.onnx is not None and self.stage >= SimulationStage.EXECUTED:
+            self.loaded.onnx.check_weights()
         tasks, self._links = build_machine_settings(file, self.options)
         machine = session_devices(tasks, config, self.options, self._creation_log.append, file.graph.registry.rules)
         self._ledger = self._open_ledger(machine)
