@@ -9,7 +9,7 @@ Key = TypeVar("Key", bound=Hashable)
 
 
 class Amount(NamedTuple):
-    """A count, its bytes, and the number of items whose size is unknown before the graph runs."""
+    """A number of items, their total bytes, and how many of the items have a size that is unknown before the graph runs."""
 
     number: int = 0
     bytes: int = 0
@@ -29,7 +29,7 @@ class Amount(NamedTuple):
 
 
 def amounts_by(sized: Iterable[tuple[Key, int | None]]) -> dict[Key, Amount]:
-    """Return the amount of each key from pairs of a key and a size in bytes. Keys are in the order of their first pairs."""
+    """Add up pairs (key, size in bytes): return the amount of each key. Keys are in the order of their first pairs."""
     found: dict[Key, Amount] = {}
     for key, size in sized:
         found[key] = found.get(key, Amount()).plus(size)

@@ -25,7 +25,7 @@ class NodeMove(NamedTuple):
 
 
 class ScopeMove(NamedTuple):
-    """A move of `nodes` nodes. If `name` ends in `/`, they are all nodes of this name scope that both graphs have."""
+    """A move of `nodes` nodes. If `name` ends in `/`, every node that both graphs have in this name scope moved."""
 
     name: str
     before: str
@@ -97,7 +97,7 @@ class Difference:
 
 
 def compare(before: Snapshot, after: Snapshot) -> Difference:
-    """Compare two snapshots, node by node. If one is a written prediction, only step times are compared."""
+    """Compare two snapshots, node by node. If one of the two is a written prediction, only step times are compared."""
     time = _compare_times(before, after)
     if not (before.holds_placement and after.holds_placement):
         return Difference((), (), (), (), (), time=time)

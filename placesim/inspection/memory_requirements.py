@@ -18,7 +18,7 @@ KINDS = (VARIABLE, CONSTANT, STEP, SCRATCH)
 
 
 class DeviceMemory(NamedTuple):
-    """The memory of one device: `usage` with limits, up to a possible failure, and `needed`, the use without limits.
+    """The memory of one device. `usage` is its use with memory limits, which ends at a failure; `needed` is without limits.
 
     `fragmentation` is the share of free memory outside the largest free chunk at the peak. It is NaN if nothing is free, and
     None without an allocator. After a failure, `asked` is the number of requested bytes, and `free` the number of free bytes.
@@ -97,9 +97,9 @@ class MemoryStudy:
 class Holding(NamedTuple):
     """Buffers of one kind in use at a peak: a single buffer, or the buffers of a scope.
 
-    `name` is the name of a node, a variable, or a scope (with `/` at the end); empty for all buffers of the kind. It ends in
-    `*` if other rows have the largest buffers of the scope. `since` is the node that allocated the first buffer. `until` is the
-    node after which the last buffer was freed; empty if a buffer stays.
+    `name` is the name of a node, a variable, or a scope (with `/` at the end); empty for all buffers of the kind. The
+    name ends in `*` if other rows have the largest buffers of the scope. `since` is the node that allocated the first buffer.
+    `until` is the node after which the last buffer was freed; empty if a buffer stays.
     """
 
     kind: str

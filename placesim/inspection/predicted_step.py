@@ -23,7 +23,7 @@ from placesim.prediction.time_breakdown import PathPart, TimeStudy, path_by_scop
 _KEYS = ("critical_path", "seconds", "low", "high", "devices", "links", "nodes", "transfers")
 _STEP = {"seconds": SECONDS, "low": SECONDS, "high": SECONDS}
 _SCHEMA: Mapping[str, Mapping[str, PartKind]] = {
-    # part, and the kind of value of each key in its rows; other keys are ignored
+    # for each part of the document: the kind of value of each key in its rows; other keys are ignored
     "devices": {"device": DEVICE, "busy_seconds": SECONDS},
     "links": {"name": TEXT, "bytes": AMOUNT, "busy_seconds": SECONDS},
     "nodes": {"node": TEXT, "op": TEXT, "device": DEVICE, "seconds": SECONDS},
@@ -53,7 +53,7 @@ class CarriedBytes(NamedTuple):
 
 @dataclass(frozen=True)
 class PredictedStep:
-    """The last step after its first repetition: its time with the interval, and the times of its parts, in seconds.
+    """The last step in its steady state: its time with the interval, and the times of its parts, in seconds.
 
     `devices` has busy seconds by device name, `nodes` times by node name, and `links` times by link name. `transfers` has times
     by tensor, sender and receiver. `path` is the critical path by outermost scope and kind.

@@ -11,7 +11,7 @@ _LOCAL = "/job:localhost/replica:0/task:0/device:"
 
 
 def short_device(name: str) -> StyledText:
-    """Return `GPU:0` for a device of a single machine, and the full name of any other."""
+    """Return `GPU:0` for a device of a single machine, and the full name of any other device."""
     return device(name.removeprefix(_LOCAL))
 
 

@@ -117,7 +117,7 @@ class Snapshot:
 
     @property
     def handles(self) -> Mapping[str, Sequence[str]]:
-        """Return the ids of the graph file with the names of their nodes; none for a written report."""
+        """Map each id in the graph file to the names of its nodes; empty for a written report."""
         return {} if self.live is None else self.live.graph.handles
 
     @property
@@ -126,7 +126,7 @@ class Snapshot:
         return NO_BODIES if self.live is None else self.live.bodies
 
     def matcher(self, patterns: Sequence[str]) -> Callable[[PlacedNode], bool]:
-        """Return a function that says whether a node's name, id, or path before its function was lowered matches a pattern."""
+        """Return a function that says whether a node matches a pattern: by name, by id, or by its path before lowering."""
         bodies = self.bodies
         meant = [found for pattern in patterns for found in dict.fromkeys((pattern, bodies.standing_for(pattern)))]
         matches = matcher(meant, self.handles)

@@ -99,7 +99,7 @@ def transfers_by_pair(transfers: Iterable[TransferRow]) -> dict[tuple[str, str],
 
 
 def held_amounts(placement: Placement, ops: Sequence[str]) -> dict[str, Amount]:
-    """Return the variables or constants on each device; `ops` selects which."""
+    """Return for each device the number and bytes of its variables or constants: of the nodes whose op is in `ops`."""
     wanted = {signature for signature in {node.signature for node in placement.graph.nodes} if signature.op in ops}
     holders = [node for node in placement.graph.nodes if node.signature in wanted] if wanted else []
     placed_on = ((placement.devices[node.id], node) for node in holders)
@@ -119,7 +119,7 @@ def held_bytes(node: Node) -> int | None:
 
 
 def operations(placement: Placement) -> tuple[Mapping[str, int], int]:
-    """Return the floating-point operations by device, and the number of nodes whose count is unknown."""
+    """Return the floating-point operations by device, and the number of nodes whose number of operations is unknown."""
     from placesim.ops.kernels import load_kernels
     from placesim.runtime.shapes.graph_shapes import GraphShapes
     from placesim.runtime.shapes.node_costs import node_flops

@@ -63,7 +63,7 @@ def one_after_another(graph: Graph, towers: Sequence[str], taking_part: Mapping[
 
 
 def _needs(graph: Graph, nodes: Sequence[int], others: set[int]) -> bool:
-    """Whether any of these nodes depends on one of the others."""
+    """Whether any of `nodes` depends on a node in `others`."""
     seen, waiting = set(nodes), list(nodes)
     while waiting:
         node = graph.nodes[waiting.pop()]

@@ -27,7 +27,7 @@ _KEYS = ("placements", "devices", "transfers", "error")
 
 
 _SCHEMA = {
-    # part, and the kind of value of each key in its rows; other keys are ignored
+    # for each part of the document: the kind of value of each key in its rows; other keys are ignored
     "devices": {"name": DEVICE, "type": TEXT, "memory_limit": BYTES, "physical_device_desc": TEXT},
     "placements": {"node": TEXT, "op": TEXT, "device": DEVICE, "requested": TEXT},
     "transfers": {

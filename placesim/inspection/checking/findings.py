@@ -8,7 +8,7 @@ from placesim.core.errors import Location, PlacesimError
 from placesim.core.styled_text import Role, StyledText, fill_template, place
 
 PLACEABLE = "placeable"
-"""Name of the rule that every graph can be placed, which is always checked."""
+"""Name of the rule that the graph can be placed. `check` always checks this rule."""
 
 
 class Finding(NamedTuple):

@@ -21,9 +21,9 @@ def _chosen(subject: Subject, values: Values) -> Iterator[PlacedNode]:
 
 
 def on_device(subject: Subject, values: Values, *, allowed: bool) -> Iterator[Breach]:
-    """Yield the nodes selected by `ops` and `nodes`, without those of `except`, that break the rule.
+    """Yield the nodes that break the rule, among the nodes that `ops` and `nodes` select and `except` does not exclude.
 
-    All of them must be on the device if it is `allowed`, and none otherwise.
+    If the device is `allowed`, all selected nodes must be on it; otherwise none may be on it.
     """
     must = "must be on" if allowed else "must not be on"
     for node in _chosen(subject, values):

@@ -7,8 +7,8 @@
       - on-device: {ops: [MatMul, Conv2D], device: /gpu:*}
       - balance: {of: operations, within: 20%}
 
-A rule without parameters is written as its name. With a value after the name, the value is the first parameter; with a mapping,
-the mapping has parameters by name.
+A rule without parameters is written as its name. A single value after the name is the first parameter of the rule. A mapping
+after the name has parameters by their names.
 """
 
 from __future__ import annotations

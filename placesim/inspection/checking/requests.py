@@ -23,8 +23,8 @@ def soft_fallbacks(subject: Subject, values: Values) -> Iterator[Breach]:
 
 
 def overridden_requests(subject: Subject, values: Values) -> Iterator[Breach]:
-    """Yield the nodes whose request a reference or resource edge overrode (5.6), or a call whose whole body has one device
-    (9.8).
+    """Yield the nodes whose request was overridden: by a reference or resource edge (5.6), or because the node's function body
+    runs entirely on one device (9.8).
     """
     excepted = subject.matcher(values["except"])
     for name, source in subject.overridden.items():
@@ -42,7 +42,7 @@ def overridden_requests(subject: Subject, values: Values) -> Iterator[Breach]:
 
 
 def ignored_colocations(subject: Subject, values: Values) -> Iterator[Breach]:
-    """Yield the labels that soft placement ignored (5.7)."""
+    """Yield the colocation labels that soft placement ignored (5.7)."""
     excepted = subject.matcher(values["except"])
     for prefix, placement in subject.placements:
         for node_id, ignored in placement.groups.ignored.items():

@@ -23,7 +23,7 @@ RULES = {rule.name: rule for family in _FAMILIES for rule in family.RULES}
 
 
 MAX_NAMED = 8
-"""Maximum number of the machine's devices named in a message."""
+"""Maximum number of device names in a message that lists the devices of the machine."""
 
 
 class RuleUse(NamedTuple):
@@ -69,7 +69,7 @@ def _unmatched(snapshot: Snapshot, values: Values) -> Iterator[Breach]:
 
 
 def _unmet_devices(snapshot: Snapshot, rule: PolicyRule, values: Values) -> Iterator[Breach]:
-    """Yield a violation for each device of an optional parameter, and each device type, that the machine lacks."""
+    """Yield a violation for each optional device and each device type in `values` that matches no device of the machine."""
     specs = {device.name: device.spec for device in snapshot.devices}
     known = list_words(short_names(list(specs)), MAX_NAMED) or "none"
     for parameter in rule.parameters:

@@ -41,7 +41,7 @@ class Subject:
 
     @cached_property
     def overridden(self) -> Mapping[str, str]:
-        """Map the nodes whose request a reference or resource edge overrode to the nodes that they follow."""
+        """Map each node whose request was overridden by a reference or resource edge to the node whose device it follows."""
         live = self.snapshot.live
         if live is None:
             return _overridden_in(self.snapshot.warnings)
@@ -62,14 +62,14 @@ class Subject:
 
     @cached_property
     def calls_on_one_device(self) -> Mapping[str, str]:
-        """Map the bodies that run entirely on the device of their call to the calling node; empty for a report."""
+        """Map each body that runs entirely on the device of its calling node to the name of this node; empty for a report."""
         found = self.snapshot.bodies.bodies
         return {body.path: body.call for body in found if body.how is Instantiation.SINGLE_DEVICE}
 
     def _overridden_by(self, prefix: str, placement: Placement) -> Iterator[tuple[str, str]]:
         """Yield nodes whose request was overridden, each with the node whose device its group follows.
 
-        This includes nodes of the overridden group that had the same request.
+        The result includes nodes of the overridden group that had the same request.
         """
         groups, graph = placement.groups, placement.graph
         by_group = {groups.root(i): lost for i, lost in groups.overridden.items()}
@@ -101,7 +101,7 @@ class Subject:
         return found
 
     def at(self, node: PlacedNode) -> Location:
-        """Return the location of a node in its file; for a report, its first line."""
+        """Return the location of a node in its file; for a report, the first line of the report."""
         return node.location or self.snapshot.start
 
 

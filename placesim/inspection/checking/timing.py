@@ -14,7 +14,7 @@ from placesim.machine.device_names import DeviceName
 from placesim.prediction.time_breakdown import StepBound, StepTime, TimeStudy, dearest_nodes
 
 SHOWN = 3
-"""Maximum number of the costliest items named."""
+"""Maximum number of items, the costliest first, that a message names."""
 _WAYS_OUT = {
     "path": "its nodes run in sequence: use faster devices, or shorten the chain",
     "resource": "move nodes to other devices, or use a faster device",

@@ -188,7 +188,7 @@ def _remedies(setting: Setting, found: Proof | None, conflict: Sequence[Annotati
 
 
 def _missing_devices(setting: Setting, spec: DeviceName | None) -> Iterator[Edit]:
-    """Yield edits that add the devices that a request needs, or that all requests of its type need.
+    """Yield edits that add devices: as many as a request needs, or as many as all requests for the same device type need.
 
     There are no edits if the number of devices would exceed the limit of a machine.
     """

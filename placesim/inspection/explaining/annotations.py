@@ -183,9 +183,9 @@ class Annotations:
     # --- what changing them gives -----------------------------------------------------------------------------------
 
     def changed(self, graph: Graph, now: Iterable[Annotation], changes: Changes) -> Graph:
-        """Return a copy of `graph` in which `changes` apply to the nodes of the annotations in `now`.
+        """Return a copy of `graph` in which the nodes that the annotations in `now` affect have new requests and labels.
 
-        The nodes of `graph` have the same ids as in the written graph.
+        `changes` has all changed annotations, old and new. The nodes of `graph` have the same ids as in the written graph.
         """
         made: dict[int, Node] = {}
         for annotation in now:
@@ -201,9 +201,9 @@ class Annotations:
         return replace_nodes(graph, made.values())
 
     def given(self, graph: Graph, names: Iterable[str], device: str) -> Graph:
-        """Return a copy of the graph in which the nodes of an entry without a device request `device`.
+        """Return a copy of the graph in which the named nodes, of an entry that has no device, have the request `device`.
 
-        Scopes fill in unset fields.
+        Scopes fill in unset fields of the request.
         """
         made = {node.id: copy_node(node) for node in map(graph.node, names)}
         for node in made.values():
@@ -275,7 +275,7 @@ class Annotations:
 
 
 def _refilled(requested: DeviceName, before: DeviceName, around: DeviceName) -> DeviceName:
-    """Return a request in which fields (job, replica, task) from old scopes are replaced by those of the changed scopes."""
+    """Return a request whose job, replica and task come from the scopes `around` if they came from the old scopes `before`."""
     fields = zip(requested[:3], before[:3], around[:3], strict=True)
     job, replica, task = (new if mine == old else mine for mine, old, new in fields)
     return DeviceName(job, replica, task, requested.type, requested.id)  # type: ignore[arg-type]

@@ -37,7 +37,7 @@ def find_conflict(trials: Trials) -> ConflictSet:
         for name in names:
             if name in graph.ids:
                 distance.update(dict.fromkeys(setting.annotations.of_node(graph.node(name)), weight))
-    # annotations far from the error are removed first, so that of several conflicts, the reported conflict remains
+    # annotations far from the error are removed first: if there are several conflicts, the conflict behind the error remains
     kept = sorted(distance, key=distance.__getitem__)
     return _Deletion(trials).run(kept, sum(not weight for weight in distance.values()))
 
@@ -67,7 +67,7 @@ class _Deletion:
             size = max(1, min(size // 2, len(kept) // 2))
 
     def _sweep(self, kept: Sequence[Annotation], size: int) -> list[Annotation]:
-        """Remove each block of `size` annotations that is not needed, and return the rest."""
+        """Remove each block of `size` annotations that the conflict does not need, and return the remaining annotations."""
         left: list[Annotation] = []
         for start in range(0, len(kept), size):
             chunk = kept[start : start + size]
@@ -76,7 +76,7 @@ class _Deletion:
         return left
 
     def _drop(self, chunk: Sequence[Annotation]) -> bool:
-        """Remove annotations if the graph still can't be placed without them. Returns whether they are needed."""
+        """Remove annotations if the graph still can't be placed without them. Returns whether the conflict needs them."""
         if not chunk:
             return False
         setting = self._trials.setting

@@ -165,7 +165,7 @@ class SoftPlacementSwitch:
 
 @dataclass(frozen=True, slots=True)
 class HardwareAddition:
-    """An edit that gives a task more devices of a type, up to a number of `total`."""
+    """An edit that gives a task `count` more devices of a type, so that the task has `total` devices of this type."""
 
     task: DeviceName
     device_type: str
@@ -194,7 +194,7 @@ Edit = AnnotationChange | DeviceAddition | BodyDeviceChange | TypeChange | SoftP
 
 
 def _new_device(devices: DeviceSet, spec: DeviceName) -> Device:
-    """Return a new device like the last of its type; the first GPU has the default model."""
+    """Return a new device with the properties of the last device of its type; without one, a GPU of the default model."""
     alike = [device for device in devices.devices if device.type == spec.type]
     if alike:
         last = alike[-1]
@@ -204,7 +204,7 @@ def _new_device(devices: DeviceSet, spec: DeviceName) -> Device:
 
 
 def more_devices(devices: DeviceSet, task: DeviceName, device_type: str, total: int | None = None) -> HardwareAddition:
-    """Return an edit that adds one device of a type to a task, or increases their number to `total`."""
+    """Return an edit that adds one device of a type to a task, or so many devices that the task has `total`."""
     present = [d.spec.id or 0 for d in devices.devices if d.type == device_type and d.spec.address_space == task]
     count = max(present, default=-1) + 1
     wanted = count + 1 if total is None else total
@@ -212,6 +212,6 @@ def more_devices(devices: DeviceSet, task: DeviceName, device_type: str, total: 
 
 
 def drop(annotation: Annotation, node: str) -> AnnotationChange:
-    """Return an edit that removes an annotation, described for a node."""
+    """Return an edit that removes an annotation; its reach is larger if the annotation does not belong to `node` alone."""
     is_own = annotation.node == node and annotation.kind != AnnotationKind.SCOPE
     return AnnotationChange(annotation, "", Reach.NODE if is_own else Reach.GROUP)

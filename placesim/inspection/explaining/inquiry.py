@@ -132,7 +132,7 @@ class Inquiry:
     def explained_error(self, snapshot: Snapshot, with_edits: bool = True) -> ExplainedError | None:
         """Explain a placement error.
 
-        Returns None without an error. If the error came after placement, only the error is returned.
+        Returns None without an error. If the error came after placement, the result has neither a conflict nor remedies.
         """
         if self._placement.error is None:
             return None if snapshot.error is None else ExplainedError(snapshot.error)

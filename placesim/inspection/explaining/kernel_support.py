@@ -25,7 +25,7 @@ class Exclusion(NamedTuple):
 
 
 class KernelSupport(NamedTuple):
-    """The kernel of a node for one device type: its priority, or None and the reasons.
+    """The kernel of a node for one device type: its priority; without a kernel, None and the reasons why there is none.
 
     Each of `exclusions` is an attr that alone excludes a kernel. Without exclusions, `registered` says whether the op has any
     kernel for this type.

@@ -53,7 +53,7 @@ class Paragraph(NamedTuple):
 
 
 class Paragraphs:
-    """The paragraphs for the nodes of the newest placement and then of called bodies, with consecutive ids.
+    """The paragraphs for all nodes. Ids count first the nodes of the newest placement, and then the nodes of called bodies.
 
     Raises ValueError without a placement. With `costs`, the last paragraph of an executed node is its cost.
     """

@@ -45,7 +45,7 @@ class ReleaseDifference:
     """The differences between the current release and an older release for a node.
 
     `rules` has sentences about rules, each with the device that results if only this rule changes. `kernels` has the device
-    types with a kernel in the current release; None if they are the same.
+    types with a kernel in the current release; None if these are the same types as in the older release.
     """
 
     release: str
@@ -54,7 +54,7 @@ class ReleaseDifference:
 
 
 class ReleaseTrials:
-    """Trials that place a setting with one rule of the current release at a time.
+    """Trials that place a setting of an older release; each replaces a single rule by the rule of the current release.
 
     There are no trials for large graphs, or if the setting has the current release.
     """
@@ -91,7 +91,7 @@ class ReleaseTrials:
         return place_setting(replace(self._setting, graph=_under(self._setting.graph, release), devices=devices))
 
     def _other_kernels(self, node: Node) -> tuple[str, ...] | None:
-        """Return the device types (without XLA's) with a kernel in the current release; None if they are the same."""
+        """Return the device types, without XLA's, with a kernel in the current release; None if both releases have the same."""
         types = [kind for kind in self._setting.devices.types if kind not in XLA_TYPES]
         registries = (self._setting.graph.registry, load_registry())
         if node.signature.definition is None or registries[1].op(node.op) is None:

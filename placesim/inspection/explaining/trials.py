@@ -48,7 +48,7 @@ class Trials:
         """Return the effect of an edit on a node, and the number of other nodes that move."""
         placement = self._general.get(edit) or self.place(edit.apply(self.setting))
         if edit.reach in (Reach.SESSION, Reach.MACHINE):
-            self._general[edit] = placement  # cached, since it is needed for every node
+            self._general[edit] = placement  # cached, since the explanation of every node tries this edit
         device = device_at(placement, node)
         return Trial(edit, None if device is None else device.name, self._moved(placement), placement.error)
 
@@ -68,7 +68,7 @@ class Trials:
 
 
 def place_setting(setting: Setting) -> Placement:
-    """Place a setting as its session would: again each time that its graph has grown."""
+    """Place a setting as its session would: the graph is placed again each time that nodes have been added."""
     placer = SessionPlacer(setting.devices, setting.soft)
     for size in setting.sizes or (len(setting.graph),):
         placement = placer.place(_first_nodes(setting.graph, size))

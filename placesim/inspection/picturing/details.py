@@ -21,7 +21,7 @@ def device_tasks(devices: Sequence[str]) -> list[str]:
 
 
 def device_work(picture: Picture) -> list[float | None]:
-    """Return the predicted seconds of each device's nodes, each node in the last step that runs it; None if unknown."""
+    """Return for each device the predicted seconds of its nodes, or None. A node counts in the last step that runs it."""
     if picture.costs is None:
         return [None] * len(picture.devices)
     found = [0.0] * len(picture.devices)

@@ -90,7 +90,7 @@ def tally_links(picture: Picture, box_of: Sequence[int] | Mapping[int, int]) -> 
 
 
 def copies_by_edge(picture: Picture) -> dict[tuple[int, int, int], int]:
-    """Map the producer, slot and reader's device of an edge to its copy, an index into the picture's copies.
+    """Map (producer, output slot, device of the reader) of an edge to the index of the edge's copy in `picture.copies`.
 
     All readers on a device share a copy. If several steps make the same copy, the copy of the first step is used.
     """

@@ -20,7 +20,7 @@ from placesim.inspection.picturing.scopes import Scope, walk
 class ScopePiece(NamedTuple):
     """The part of a closed scope, or of a node by its id, that is on one device. A scope on two devices has two pieces.
 
-    `nodes` are the ids of its nodes on the device. `column` starts at 0, and `place` is its place in the execution order.
+    `nodes` are the ids of the piece's nodes. `column` starts at 0, and `place` is the piece's place in the execution order.
     """
 
     item: Scope | int

@@ -17,7 +17,7 @@ from placesim.inspection.picturing.picture import PictureNode
 LIKE_FROM = 3
 """Minimum number of copies that are combined."""
 CROWDED_FROM = 13
-"""Number of siblings from which copies are combined; fewer siblings are readable individually."""
+"""Minimum number of siblings for combining copies; fewer siblings are readable individually."""
 Child = TypeVar("Child", bound=Hashable)
 
 
@@ -65,7 +65,7 @@ def _numbered(keys: Sequence[Hashable]) -> list[int]:
 
 
 def _refined(kinds: list[int], links: Iterable[tuple[int, int]]) -> list[int]:
-    """Divide classes of siblings by the classes of their neighbours in both directions, until nothing changes."""
+    """Split the classes of siblings until all siblings of a class have sources of the same classes, and readers likewise."""
     sources: list[set[int]] = [set() for _ in kinds]
     readers: list[set[int]] = [set() for _ in kinds]
     for source, reader in links:

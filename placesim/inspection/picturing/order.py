@@ -10,7 +10,7 @@ from placesim.ops.categories import NEXT_ITERATIONS
 
 
 def node_depths(nodes: Sequence[PictureNode]) -> list[int]:
-    """Return for each node the length of the longest path to it.
+    """Return for each node the number of edges on the longest path that ends at the node.
 
     A node without inputs is placed just before the first node that reads it. Edges that close a loop are ignored.
     """

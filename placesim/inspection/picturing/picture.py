@@ -99,7 +99,7 @@ class Picture:
     command: str = ""
 
     def matrix(self) -> dict[tuple[int, int], Amount]:
-        """Return the transfers between devices in one run of each step, by source and then target."""
+        """Return the transfers in one run of each step, by (source device, target device), in sorted order."""
         return dict(sorted(amounts_by(((copy.src, copy.dst), copy.bytes) for copy in self.copies).items()))
 
 
@@ -170,7 +170,7 @@ def _sources(node: Node) -> tuple[InputSource, ...]:
 
 
 def node_bytes(graph: Graph) -> list[int | None]:
-    """Return for each node the bytes of its outputs by static shapes; a variable's handle counts as the variable."""
+    """Return for each node the bytes of its outputs by static shapes; a handle has the bytes of its variable."""
     from placesim.runtime.shapes.graph_shapes import GraphShapes
     from placesim.runtime.shapes.node_costs import total_bytes
 

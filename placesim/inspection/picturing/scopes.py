@@ -18,7 +18,7 @@ from placesim.inspection.picturing.picture import PictureNode
 FOLD_LIMIT = 60
 """Maximum children of a scope, to fit on a screen."""
 SERIES_FROM = 36
-"""Minimum number of children for folding series of at least MIN_SERIES, which makes other children easier to see."""
+"""Maximum number of children without folding. In larger scopes, series of MIN_SERIES and more children are folded."""
 MIN_SERIES = 4
 FIRST_BOXES = 24
 """Maximum number of boxes in the first picture of the page."""
@@ -28,7 +28,7 @@ _COUNTER = re.compile(r"_\d+$")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Scope:
-    """A name scope, or a part of one that was folded.
+    """A name scope, or some children of a name scope that were folded into one.
 
     `name` is its path, empty at the root. `label` is its name below its parent. `children` are scopes and ids of nodes, in the
     order of their first node in the graph. `first` is the id of the first node inside.
