@@ -29,7 +29,7 @@ def _result_head(result: Result, array: np.ndarray[Any, Any]) -> dict[str, Any]:
 def plain_value(array: np.ndarray[Any, Any]) -> Any:
     """Return the elements in nested lists.
 
-    Bytes become UTF-8 text with backslash escapes, NaN and infinities text, and complex numbers pairs.
+    Bytes become UTF-8 text with backslash escapes, NaN and infinities become text, and complex numbers become pairs.
     """
     kind = array.dtype.kind
     if kind in "biu":
@@ -96,7 +96,7 @@ def json_text(document: Mapping[str, Any]) -> Iterator[str]:
 def json_pieces(document: Mapping[str, Any], is_open: bool = False, is_begun: bool = False) -> Iterator[str]:
     """Yield the members of an object in pieces; values that are iterators become lists of rows.
 
-    With `is_begun` the opening brace is left out, with `is_open` the closing one.
+    With `is_begun`, the opening brace is left out; with `is_open`, the closing brace is left out.
     """
     before = "" if is_begun else "{"
     for key, value in document.items():
@@ -135,7 +135,7 @@ def _json_list(rows: Iterator[Any]) -> Iterator[str]:
 
 
 def result_pieces(result: Result) -> Iterator[str]:
-    """Yield the JSON of a fetched tensor's row in pieces, so that a large one is never in memory as a whole."""
+    """Yield the JSON of a fetched tensor's row in pieces, so that the text of a large tensor is never in memory as a whole."""
     array = result.array
     head = _json(_result_head(result, array))
     yield f'{head[:-1]},"value":'

@@ -22,8 +22,8 @@ from placesim.report.text.explanation import (
 class ExplainReport(Reading):
     """Explained nodes in log order, with proofs and edits; `error` is set if the graph can't be placed.
 
-    `nodes` are `ExplainedNode`s. If the snapshot was read from a written report, which has no reasons, they are `PlacedNode`s
-    and `error` is a `ReportedError`.
+    `nodes` are `ExplainedNode`s. If the snapshot was read from a written report, which has no reasons, `nodes` are
+    `PlacedNode`s and `error` is a `ReportedError`.
     """
 
     def __init__(

@@ -133,7 +133,7 @@ class ShowReport(Reading):
         return png_of(self.svg())
 
     def page(self) -> str:
-        """Return the interactive page: scopes open, names can be searched, and a click on an op explains it."""
+        """Return the interactive page: a user can open scopes, search for names, and click on an op to read its explanation."""
         from placesim.report.pictures.html_page import html_page
 
         return html_page(self.picture)

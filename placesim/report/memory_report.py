@@ -11,7 +11,7 @@ from placesim.report.report import Report
 from placesim.report.text.memory import TABLES, format_lines, memory_document
 
 TOP = 10
-"""Default number of holders of a device."""
+"""Default maximum of rows about the buffers in use at a device's peak."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -19,7 +19,7 @@ class MemoryReport(Report):
     """The report of the simulation, whose text, JSON object and page are those of the command `placesim memory`.
 
     `memory` has a row for each device that was used: limit, peak, and the buffers in use at the peak, in bytes. If a device ran
-    out of memory, its row ends there; the table `devices` then has the peak without limits.
+    out of memory, its row covers the time up to the failure; the table `devices` then has the peak without limits.
     """
 
     TABLES = TABLES
@@ -41,7 +41,7 @@ class MemoryReport(Report):
 
     @property
     def largest_batch(self) -> int | None:
-        """Largest batch size that fits; 0 if none fits. None if every size fits, and unless `batch="auto"` was given."""
+        """Largest batch size that fits; 0 if none fits; None if every size fits, or if `batch="auto"` was not given."""
         return self.study.batch if self.study.is_searched else None
 
     @property

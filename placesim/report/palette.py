@@ -87,7 +87,7 @@ def pattern_colour(colour: str) -> str:
 
 
 def mix_colours(colour: str, other: str, share: float) -> str:
-    """Mix two colours; `share` is that of the first."""
+    """Mix two colours; `share` is the share of the first colour."""
     return "#" + "".join(
         f"{round(one * share + two * (1 - share)):02x}" for one, two in zip(_parts(colour), _parts(other), strict=True)
     )

@@ -62,7 +62,7 @@ class PlanReport(TabularReading):
 
     @property
     def gap(self) -> float:
-        """Largest possible improvement of the value, as a share of it."""
+        """Largest possible improvement of the value, as a share of the value."""
         return self.study.gap
 
     @property
@@ -93,7 +93,7 @@ class PlanReport(TabularReading):
 
     @property
     def placements(self) -> tuple[SimulatedPlacement, ...]:
-        """All simulated placements; `SimulatedPlacement.fits` says whether one fits in memory."""
+        """All simulated placements; `SimulatedPlacement.fits` says whether a placement fits in memory."""
         return self.study.placements
 
     @property

@@ -32,7 +32,7 @@ class Reading:
         raise NotImplementedError
 
     def page(self) -> str | None:
-        """Return the report's HTML page, which needs no network, or None if it has none."""
+        """Return the report's HTML page, which needs no network, or None if the report has no page."""
         return None
 
     def to_dict(self) -> dict[str, Any]:
@@ -77,7 +77,7 @@ class ReportTable(tuple[dict[str, Any], ...]):
 
 
 class TabularReading(Reading):
-    """Base of reports with tables, which are those of the command's `--table`; the first in `TABLES` is the main one."""
+    """Base of reports with the tables that `--table` selects on the command line; the first of `TABLES` is the main table."""
 
     __slots__ = ()
     TABLES: ClassVar[Sequence[TableSpec]]
@@ -96,7 +96,7 @@ class TabularReading(Reading):
         return self.table()
 
     def to_dataframe(self, name: str | None = None) -> DataFrame:
-        """Return the named or the main table as a pandas data frame. Raises UsageError as `table` does, and without pandas."""
+        """Return the named or main table as a pandas data frame. Raises UsageError for an unknown name, or without pandas."""
         return self.table(name).to_dataframe()
 
     def _table_document(self) -> Mapping[str, Any]:

@@ -37,7 +37,7 @@ class PlacementRow(NamedTuple):
     """A line of the log: a node's op, device and request.
 
     `body` is the path of the function body that the node belongs to, which is also the beginning of its name. `lowered_from` is
-    the node that lowering replaced by this one: `call/f/x`, or `call/` for a node around the bodies. Both are empty for other
+    the node that lowering replaced by this node: `call/f/x`, or `call/` for a node around the bodies. Both are empty for other
     nodes.
     """
 
@@ -127,7 +127,7 @@ class Report(TabularReading, Outcome):
     def document(self) -> dict[str, Any]:
         """Return the JSON object as plain values: devices, mapping, placements, transfers, warnings, results and error.
 
-        For one of TensorFlow's file formats it also has `annotations`: the number of nodes that request each device.
+        For one of TensorFlow's file formats, the object also has `annotations`: the number of nodes that request each device.
         `tensorflow` is the release, if it is not the current one.
         """
         head = {key: list(rows) for key, rows in self.document_head().items()}

@@ -13,7 +13,7 @@ from placesim.report.text.amounts import readable_bytes
 from placesim.report.text.scopes import device_labels
 
 MAX_BOXES = 80
-"""Default maximum of boxes: Mermaid draws at most 500 links, and gets slow with fewer."""
+"""Default maximum of boxes: Mermaid draws at most 500 links, and is slow even with fewer links."""
 
 
 def format_mermaid(picture: Picture, depth: int | None = None) -> str:

@@ -81,7 +81,9 @@ def _devices(picture: Picture) -> list[dict[str, Any]]:
 
 
 def _memory(picture: Picture) -> dict[str, Any] | None:
-    """Return each device's peak with the node that ran then, and the bytes that each node holds at the peaks; None if unknown.
+    """Return each device's peak with the node that ran then, and the bytes that each node holds at the peaks.
+
+    Returns None if memory was not requested.
 
     A node that a step adds (`a/_7`) counts as the node whose tensor it carries. -1 stands for a node that the picture lacks,
     such as one in a function's body.

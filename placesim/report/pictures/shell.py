@@ -40,15 +40,15 @@ PICTURES = (
     Button("svg", "SVG", "Save this view as SVG"),
     Button("png", "PNG", "Save this view as PNG"),
 )
-"""Buttons that save a picture, in all pages that have one."""
+"""Buttons that save a picture; all pages with a picture have these buttons."""
 
 
 class Shell(NamedTuple):
     """The parts of a page that do not depend on its data.
 
-    `kind` is its class for styles, `about` the comment at its beginning, and `finds` the label of its search field. `colours`
-    and `arrangements` are the choices of colours and of layouts, as pairs of value and text. `main`, `styles` and `scripts` are
-    files in `assets/`, added to those of all pages.
+    `kind` is the page's class for styles, `about` the comment at its beginning, and `finds` the label of its search field.
+    `colours` and `arrangements` are the choices of colours and of layouts, as pairs of value and text. `main`, `styles` and
+    `scripts` are files in `assets/`, which are added to the files of all pages.
     """
 
     kind: str

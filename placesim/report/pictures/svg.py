@@ -188,7 +188,7 @@ class _Drawing:
         yield "</g>"
 
     def _head_lines(self, device: int) -> list[tuple[str, float, bool]]:
-        """Return the lines under a lane's name, as tuples of text, share and whether it is over the limit.
+        """Return the lines under a lane's name, as tuples: the text, a share, and whether the peak is over the memory limit.
 
         A line without text is a meter that shows the share.
         """

@@ -7,7 +7,7 @@ in any of them.
 from __future__ import annotations
 
 _FIRST = " "
-# hundredths of the font's size, for the 95 printable letters of ASCII
+# widths of the 95 printable characters of ASCII, in hundredths of the font's size
 _REGULAR = (
     *(32, 40, 46, 84, 64, 95, 78, 27, 39, 39, 50, 84, 32, 36, 32, 34, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 34, 34, 84, 84),
     *(84, 53, 100, 68, 69, 70, 77, 63, 58, 77, 75, 29, 29, 66, 56, 86, 75, 79, 60, 79, 69, 63, 61, 73, 68, 99, 69, 61, 69),
@@ -37,7 +37,7 @@ def text_width(text: str, size: float, *, is_bold: bool = False) -> float:
 def fit_text(text: str, width: float, size: float, *, is_bold: bool = False) -> str:
     """Return a text shortened with `…` to a width.
 
-    The last part of a name and the beginning of the rest are kept if there is room; otherwise the beginning and the end.
+    If there is room, the last part of a name and the beginning of its other parts remain, otherwise both ends of the last part.
     """
     if text_width(text, size, is_bold=is_bold) <= width:
         return text

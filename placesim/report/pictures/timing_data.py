@@ -21,7 +21,7 @@ from placesim.report.pictures.shell import ValueTable
 from placesim.report.text.timing import time_document
 
 DIGITS = 10
-"""Number of digits of the step time when it is counted in ticks."""
+"""Number of digits of the step time as a number of ticks."""
 MAX_SPANS = 1_000_000
 """Maximum number of drawn spans: a page of about 15 MB, which opens within seconds."""
 WAITS = ("nothing", "input", "launch", "turn")
@@ -50,7 +50,7 @@ def span_count(study: TimeStudy) -> int:
 
 
 def timing_document(study: TimeStudy, top: int) -> dict[str, Any]:
-    """Return all data of the page: the report's own facts, its tables with at most `top` rows, and the timeline.
+    """Return all data of the page: the JSON report without long lists, tables with at most `top` rows, and the timeline.
 
     `study` must have its trace. Raises UsageError if there is too much to draw.
     """
@@ -73,7 +73,7 @@ def timing_document(study: TimeStudy, top: int) -> dict[str, Any]:
 
 
 def lanes_document(study: TimeStudy, texts: Texts) -> dict[str, Any]:
-    """Return the report's own facts and the timeline, with texts as numbers in `texts`. `study` must have its trace."""
+    """Return the JSON report without long lists, and the timeline with texts as numbers in `texts`. `study` needs a trace."""
     assert study.trace is not None
     drawn = step_spans(study.trace)
     names = [device.device for device in study.devices]
@@ -88,7 +88,7 @@ def lanes_document(study: TimeStudy, texts: Texts) -> dict[str, Any]:
     ]
     order = sorted(range(len(drawn.spans)), key=lambda number: (drawn.spans[number].start, number))
     tick = _tick(study.step.seconds)
-    # the columns have these rows
+    # the columns of `spans` have the rows that are left out here
     facts = time_document(replace(study, nodes=(), transfers=(), critical_path=(), memory=()))
     return facts | {
         "graph": escape_line(study.name),
@@ -152,7 +152,7 @@ def _columns(drawn: StepSpans, order: Sequence[int], devices: dict[str, int], ti
 
 
 def _cost(span: StepSpan, devices: dict[str, int]) -> tuple[Any, ...]:
-    """Return the predicted time of a node, or the bytes and source of a transfer."""
+    """Return for a node its predicted seconds, low, high, and whether they are uncertain; for a transfer, bytes and sender."""
     if span.op:
         return span.seconds, span.low, span.high, int(span.is_uncertain)
     return span.bytes, devices[span.sender]
@@ -166,5 +166,5 @@ def _shapes(span: StepSpan) -> str:
 
 
 def _relative(spans: Iterable[int], numbers: Sequence[int]) -> list[int | None]:
-    """Return how many places before each span the given span is; None for -1."""
+    """Return for each span, in order, the distance back to the span that `spans` names for it; None if it names -1."""
     return [None if span < 0 else own - numbers[span] for own, span in enumerate(spans)]

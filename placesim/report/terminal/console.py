@@ -17,7 +17,7 @@ _WORD = re.compile(r"\S+\s*|\s+")
 _JOINED = re.compile(r"[^/_:,;=.-]*[/_:,;=.-]*")
 _CAPITALS = re.compile(r"[A-Z]*[^A-Z]*")
 LEAST_NAME = 20
-"""Minimum width of a column of names. If there is less room, another column is left out, as long as there is one."""
+"""Minimum width of a column of names. If there is less room, other columns are left out, as far as they may be missing."""
 _BETWEEN = 2
 
 
@@ -109,7 +109,7 @@ def print_wrapped(console: Console, text: Text, indent: int = 0) -> None:
 
 
 class Column(NamedTuple):
-    """A table column. Names may be wrapped. Columns with `missed` are left out if there is no room, lowest number first."""
+    """A table column. Names may be wrapped. If there is no room, columns with a number `missed` are left out, lowest first."""
 
     title: str
     is_number: bool = False
@@ -140,7 +140,7 @@ def fit_table(columns: Sequence[Column], rows: Sequence[Sequence[Text]], width: 
 
 
 def facts_lines(parts: Sequence[Text], width: int) -> Iterator[Text]:
-    """Yield lines with the parts side by side, as many as fit."""
+    """Yield lines of parts; each line has as many parts side by side as fit its width."""
     line = Text()
     for part in parts:
         if line and len(line) + len(_GAP) + len(part) > width:

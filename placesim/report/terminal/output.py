@@ -15,7 +15,7 @@ from placesim.report.report import Report
 from placesim.report.terminal.console import is_wrapping, make_console, printed_text, wrap_text
 
 MAX_STYLED_LINES = 5000
-"""Maximum lines of a log with colour: styling a longer one would take longer than placing the graph."""
+"""Maximum lines of a log with colour: styling a longer log would take longer than placing the graph."""
 TEXT_WIDTH = 24
 """Minimum width of a column with sentences."""
 MAX_PARAGRAPHS = 40

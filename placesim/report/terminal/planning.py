@@ -134,5 +134,5 @@ def _moves(study: PlanStudy, top: int, width: int) -> Table:
 
 
 def _signed(study: PlanStudy, loss: float) -> str:
-    """Return a group's loss with its sign, which may be negative because groups move together."""
+    """Return a group's loss as text. A loss may be negative, since moves may help only together."""
     return f"-{readable_value(study.sought, -loss)}" if loss < 0 else readable_value(study.sought, loss)

@@ -42,7 +42,7 @@ class TimesColumn(ProgressColumn):
         now = time.monotonic()
         shown = readable_time(now - self._began)
         if self._share >= LEAST_SHARE:
-            # between two updates it counts down
+            # between two updates, the remaining time counts down
             left = (self._told - self._began) * (1 / self._share - 1) - (now - self._told)
             shown += f", {readable_time(max(0.0, left))} left"
         return Text(shown, "dim")

@@ -66,7 +66,7 @@ _UNINITIALIZED = re.compile(r"Attempting to use uninitialized value (\S+)")
 def format_error(error: PlacesimError, locate: Locate = lambda name: None, graph: Graph | None = None) -> StyledText:
     """Return an error's text; `locate` returns a node's location, or None if unknown.
 
-    With `graph`, the placed graph, the nodes in the message are written as Python's error messages of its TensorFlow release.
+    With `graph`, the placed graph, node tags in the message are written as TensorFlow's Python writes them in that release.
     """
     is_spelled_out = graph is not None and graph.registry.rules.spells_out_nodes and isinstance(error, OpError)
     if graph is not None and is_spelled_out:
@@ -135,7 +135,7 @@ def _hints(error: PlacesimError, locate: Locate) -> Iterator[str]:
 
 
 def find_locations(placements: Sequence[Placement], error: PlacesimError) -> Locate:
-    """Return a function from a node's name to its location: the error's own, or that in the newest placement's graph."""
+    """Return a function that maps a node's name to its location, from the error or from the newest placement's graph."""
 
     def locate(name: str) -> Location | None:
         if name == error.node and error.location is not None:
@@ -152,7 +152,7 @@ def find_locations(placements: Sequence[Placement], error: PlacesimError) -> Loc
 def format_classic_error(error: PlacesimError, placement: Placement, fetches: Sequence[str]) -> StyledText | None:
     """Return TensorFlow 0.5's error text for a device that does not exist, or None for any other error.
 
-    TensorFlow 0.5 placed nodes in the order of its log, so the text names the first node there whose device does not exist.
+    TensorFlow 0.5 placed nodes in the order of its log, so the text names the first node in the log whose device is missing.
     """
     if not isinstance(error, InvalidArgumentError) or "was explicitly assigned to" not in error.message:
         return None

@@ -55,7 +55,7 @@ def _annotation(place: Location, title: str, message: str) -> str:
 
 
 def _data(text: str) -> str:
-    """Escape the data part of a GitHub command, for text without other control characters."""
+    """Escape a text for the data part of a GitHub workflow command, and its control characters for display."""
     return escape(text).replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 

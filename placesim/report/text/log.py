@@ -106,14 +106,14 @@ def classic_lines(placements: Iterable[Placement], fetches: Sequence[str], shows
 
 
 def classic_name(device: Device) -> str:
-    """Return a CPU's name in its short form, as up to TensorFlow 1.3 (0.5)."""
+    """Return a device's name, with CPUs in the short form that TensorFlow used up to 1.3, such as `/cpu:0` (0.5)."""
     return device.name.replace("/device:CPU:", "/cpu:")
 
 
 def classic_order(graph: Graph, fetches: Sequence[str]) -> list[int]:
     """Return node ids in classic order: each node comes after its inputs, which are visited from last to first.
 
-    The search starts at the fetches, then at all other nodes.
+    The search starts at the fetches, then at nodes that no node reads, and then at all remaining nodes.
     """
     order: list[int] = []
     visited = bytearray(len(graph))

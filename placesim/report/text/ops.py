@@ -93,7 +93,7 @@ def _kernel_document(kernel: KernelDef) -> dict[str, Any]:
 def _plain(value: AttrValue) -> Any:
     """Return an attr value for JSON.
 
-    Types become names, shapes lists of dimensions (-1 for an unknown one, null for an unknown rank), and infinities text.
+    Types become names, infinities become text, and shapes become lists of dimensions (-1 if unknown) or null (unknown rank).
     """
     if isinstance(value, Shape):
         return None if value.dims is None else list(value.dims)

@@ -1,13 +1,13 @@
 """A picture's tree of name scopes and its matrix of transfers, as lines for a pipe and as a JSON object.
 
-In a pipe, every line begins with its kind, and its parts are separated by tabs. Bytes are the known ones, followed by `+` if
-some are unknown.
+In a pipe, every line begins with its kind, and its parts are separated by tabs. Bytes count only known sizes, and a
+`+` follows them if some sizes are unknown.
 
 - `scope`, path, nodes, bytes, and `DEVICE=nodes` for each device; `body` in place of `scope` for bodies of called functions.
 - `transfers`, source, target, tensors, bytes.
 - `host-copies`, device, tensors, bytes between its memory and the host's.
 - `signals`, source, target, number of control edges.
-- `repeat`, path, path: a function body that is identical to another.
+- `repeat`, path, path: a function body, and the earlier body that is placed exactly like it.
 - `memory`, device, bytes at its peak, its limit or `-`, the node at the peak (if memory was requested).
 - `note`, a sentence.
 """
@@ -85,7 +85,7 @@ def within_bodies(picture: Picture) -> Callable[[str], str]:
 
 
 def repeated_bodies(picture: Picture) -> Sequence[Repeat]:
-    """Return the function bodies that are identical to others."""
+    """Return the function bodies that are placed exactly like earlier bodies."""
     return () if picture.live is None else picture.live.bodies.repeats
 
 
@@ -166,7 +166,7 @@ class Row(NamedTuple):
 
 
 def folded_rows(picture: Picture, limit: int, depth: int | None = None) -> list[Row]:
-    """Return the scopes that fit into `limit` rows, or those down to `depth`; a small graph also shows its nodes.
+    """Return rows for the scopes that fit into `limit` rows, or for all scopes down to `depth`; a small graph also shows nodes.
 
     If the outermost level has too many scopes, only those with the most nodes are shown.
     """

@@ -13,7 +13,7 @@ _ORIGINS = "\n\nErrors may have originated from an input operation."
 
 
 def expand_node_tags(message: str, graph: Graph, locate: Callable[[str], Location | None]) -> str:
-    """Replace the node tags in a message, as release 1.15; `locate` returns a node's location, or None if unknown.
+    """Replace the node tags in a message as release 1.15 does; `locate` returns a node's location, or None if unknown.
 
     A tag of a node that is not in the graph stays, and a tag of a function is removed.
     """
@@ -52,7 +52,7 @@ def head_of_error(message: str, graph: Graph, locate: Callable[[str], Location |
 
 
 def _origins(graph: Graph, node: Node, place: Callable[[str], str]) -> str:
-    """Return the inputs of a node, each location once, in the order of the inputs. (Python uses a set, so its order varies.)"""
+    """Return the inputs of a node, each location once, in the order of the inputs. (Python's order varies: it uses a set.)"""
     done, found = {place(node.name)}, []
     for node_id in dict.fromkeys((*node.input_nodes, *node.control_inputs)):
         name = graph.nodes[node_id].name

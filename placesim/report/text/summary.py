@@ -15,9 +15,9 @@ _AMOUNTS = _COLUMNS[2:-1]
 
 
 def format_summary(summaries: Sequence[DeviceSummary], width: int | None = None) -> str:
-    """Return a table with the nodes, the peak in bytes, and a number and bytes for each other column.
+    """Return a table: nodes, then number and bytes of variables, constants, sent and received tensors, then the peak in bytes.
 
-    If it is wider than `width`, it has short names and sizes with units. If that is still too wide, each device gets a
+    A table wider than `width` gets short names and sizes with units. If the short table is still too wide, each device gets a
     paragraph.
     """
     full = _table([_COLUMNS, *map(_row, summaries)])

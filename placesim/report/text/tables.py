@@ -45,7 +45,10 @@ class Tables(NamedTuple):
     limit: int | None = None
 
     def text(self, form: str, name: str | None = None) -> Iterator[str]:
-        """Return the text: the JSON object (`json`), the named or the main table (`csv`), or that table or all with rows."""
+        """Return the text in pieces: the JSON object (`json`), one table (`csv`: the named or main table), or Markdown.
+
+        Markdown has the named table, or else all tables with rows.
+        """
         if form == "json":
             return json_text(self.read())
         named = next((kind for kind in self.kinds if kind.name == name), None)
@@ -78,7 +81,7 @@ def table_cells(document: Mapping[str, Any], kind: TableSpec) -> Iterator[Sequen
 
 
 def _walked(rows: Sequence[Any], path: Sequence[str]) -> Iterator[Sequence[Any]]:
-    """Yield the rows at the end of the path. Each comes in a list after its outer rows, from the outside in."""
+    """Yield a list for each row at the end of the path: its outer rows, the outermost first, and then the row itself."""
     if not path:
         yield rows
         return
