@@ -125,7 +125,7 @@ def convert_graph(file: GraphFile, form: str, nodes: str = NODES[0], model: Onnx
 
 
 def weights_left_behind(loaded: LoadedGraph, path: Path) -> str:
-    """Return a note about files of weights that an ONNX model written to `path` lacks beside it; empty if it lacks none."""
+    """Return a note about files of weights that are missing beside an ONNX model written to `path`; empty without such files."""
     files = () if loaded.onnx is None else loaded.onnx.tensor_files
     names = [file.relative_to(loaded.directory) for file in files]
     left = [f"'{name}'" for name, file in zip(names, files, strict=True) if not (path.parent / name).exists() and file.exists()]
@@ -165,8 +165,8 @@ def find_losses(file: GraphFile, form: str) -> list[str]:
 def build_placed_file(file: GraphFile, outcome: Outcome, form: str) -> GraphFile:
     """Return a file whose nodes request the devices on which they were placed.
 
-    This includes nodes of functions that are on the same device in all calls, if the new file has the same placement. For a
-    format without steps, it includes the nodes that steps add.
+    Nodes of functions get requests if they are on the same device in all calls and the new file has the same placement.
+    For a format without steps, the file also has the nodes that steps add.
     """
     from placesim.formats.device_annotations import assign_devices, assign_functions
     from placesim.placement.function_bodies import logged_nodes

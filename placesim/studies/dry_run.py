@@ -124,7 +124,7 @@ class _BranchSearch:
         return walked
 
     def _cost_of(self, walked: DryRun) -> float:
-        """Return the cost of a dry run; one that ends in an error has cost -1, as it is not a possible branch."""
+        """Return the cost of a dry run; it is -1 for a dry run that ends in an error, since its branches are not possible."""
         return -1.0 if walked.outcome.error is not None else self._cost(walked)
 
 
@@ -162,7 +162,7 @@ def _check_loops(loaded: LoadedGraph, options: SimulationOptions) -> None:
 
 
 def check_execution_options(options: SimulationOptions, *, finds_batch: bool = False) -> None:
-    """Raise UsageError for options that set sizes if the graph is executed."""
+    """Raise UsageError for options that set sizes: if a graph is executed, its sizes come from fed arrays."""
     given = {
         "--batch": finds_batch or options.batch is not None,
         "--shape": options.shape,

@@ -228,7 +228,7 @@ class _Study:
 
 
 def _held(walked: DryRun) -> float:
-    """Return the sum of the peaks of all devices; branches are compared by this."""
+    """Return the sum of the peaks of all devices in bytes; branches are compared by this sum."""
     return float(sum(usage.peak for usage in walked.outcome.memory))
 
 
@@ -256,7 +256,7 @@ def _least_bytes(trace: Sequence[int]) -> int:
 
 
 def _other_growth(gpus: Sequence[tuple[Device, DeviceUsage]], *, fits: bool) -> bool | None:
-    """Return the `allow_growth` with which the outcome would be the opposite; None if there is none."""
+    """Return the `allow_growth` with which the outcome would be the opposite; None if no value changes the outcome."""
     flipped = [(device.gpu._replace(allow_growth=not device.gpu.allow_growth), usage) for device, usage in gpus if device.gpu]
     if not flipped or all(_holds(gpu, gpu.memory_limit, usage) for gpu, usage in flipped) == fits:
         return None

@@ -146,7 +146,7 @@ def _own_text(
 
 
 def _machine_document(file: GraphFile) -> Any:
-    """Return the value of `devices` in a document, which two equal machines have in common."""
+    """Return the machine as the value of `devices` in a document. Equal machines have equal values."""
     from placesim.formats.graph_file.writing.raw_writer import devices_document
 
     return None if file.inventory is None else devices_document(file.inventory)

@@ -53,11 +53,11 @@ if TYPE_CHECKING:
     from placesim.runtime.recording.recorder import ExecutionRecorder
 
 LARGE_TASKS = 50_000
-"""Number of tasks above which fewer placements are simulated as graphs."""
+"""Number of tasks above which fewer placements are simulated for comparison."""
 LEAST_ROUND = 1.0
-"""Minimum seconds left for the search to try another seed."""
+"""Minimum number of remaining seconds for which the search tries another seed."""
 REPAIRS, REPAIR_SHARE = 4, 0.25
-"""Maximum number of repeated searches if a plan's simulated peak is above a limit, and the effort of each as a share."""
+"""Maximum number of repeated searches if a plan's simulated peak is above a limit; effort of each as a share of the total."""
 LEAST_SHARE = 1 / 3
 """Minimum share of the effort's seconds that is spent on the search."""
 SEARCH_SHARE = 0.9
@@ -67,7 +67,7 @@ ENUMERATION_SHARE = 0.5
 EXHAUSTIVE = "exhaustive"
 """Method of a plan that was found by trying all placements."""
 SLOWER = "all other placements are slower"
-"""Reason of the bound that this proves."""
+"""Reason of a bound that is proven by trying placements."""
 MORE_GPUS = (2, 4, 8)
 """Multiples of the number of GPUs that are tried if no plan fits."""
 QUICK = Effort(evaluations=50, jobs=1)
@@ -118,7 +118,7 @@ def _ways_out(
     gpus = Counter(device.device.partition("/device:")[0] for device in _devices(study) if is_gpu(device.device))
     quick = replace(QUICK, open=effort.open)
     for factor in MORE_GPUS if gpus else ():
-        # an option gives each task the same number
+        # the option `gpu` gives each task the same number of GPUs
         more = replace(options, gpu=max(gpus.values()) * factor)
         try:
             found_plan = _Planner(loaded, more, study.name, quick, free, lambda planned: None, aim).study()
@@ -208,7 +208,7 @@ class _Planner:
                 searched = tighten_capacities(searched, found[0].devices, over[0])
                 effort, less_room = share_effort(self._effort, REPAIR_SHARE), ", less memory"
             self._add_peaks(drawn, searched, effort, shown, planned, candidates)
-            if all(candidate.label != DEFAULT for candidate in candidates):  # the annotations forbid it
+            if all(candidate.label != DEFAULT for candidate in candidates):  # the annotations forbid this placement
                 others.append(self._study(f"{DEFAULT}, all nodes free", clear_devices(self._file), {}))
         except KeyboardInterrupt:
             planned = planned._replace(is_interrupted=True)
@@ -239,7 +239,8 @@ class _Planner:
     ) -> Bound:
         """Simulate placements in the order of their lower bounds, until the next bound is no less than the best value.
 
-        Add the better ones to the candidates. Return the lower bound that this proves, even if the effort ends earlier.
+        Add each placement that is better than all earlier ones to the candidates. Return the lower bound that has been proven,
+        also if the effort ends early.
         """
         effort, tried = self._effort, 0
         best = proven = self._best_value(drawn, shown)
@@ -306,7 +307,7 @@ class _Planner:
         shown: dict[tuple[int, ...], SimulatedPlacement],
         drawn: GraphProblem,
     ) -> None:
-        """Simulate found plans and add them to the candidates; after the first ones, only while the effort lasts."""
+        """Simulate found plans and add them to the candidates: the first SIMULATED, and others while the effort lasts."""
         is_counted = self._effort.evaluations is not None and self._aim.sought is not PlanMeasure.MEMORY
         for number, candidate in enumerate(found):
             if number >= SIMULATED and (is_counted or self._seconds_left < 0):
@@ -345,7 +346,7 @@ class _Planner:
                     candidates.append(named)
 
     def _worth_simulating(self, drawn: GraphProblem, known: Sequence[Candidate]) -> Sequence[Candidate]:
-        """Return the placements to simulate: all, or for a large problem TensorFlow's own and the annotated one."""
+        """Return the placements to simulate: all, or for a large problem only TensorFlow's own and the annotated placement."""
         if len(drawn.problem.tasks) <= LARGE_TASKS:
             return known
         return [candidate for candidate in known if candidate.label in {DEFAULT, ANNOTATED}]
@@ -410,7 +411,7 @@ class _Planner:
 
 
 def _without_capacities(problem: PlanningProblem) -> PlanningProblem:
-    """Return the problem without memory limits, which are compared with estimates: what fits shows in the simulation."""
+    """Return the problem without memory limits: its memory is an estimate, and the simulation shows whether a plan fits."""
     return replace(problem, devices=tuple(device._replace(capacity=math.inf) for device in problem.devices))
 
 

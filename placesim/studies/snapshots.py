@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class DryRunNeed(Enum):
-    """Condition for a dry run: `KNOWN` if it is possible, `CHEAP` only if it is also fast."""
+    """Need of a dry run: `CHEAP` if it is possible and fast, `KNOWN` if it is possible, `NEEDED` or else raise an error."""
 
     NONE = auto()
     CHEAP = auto()
@@ -130,7 +130,7 @@ def _with_time(snapshot: Snapshot, loaded: LoadedGraph, options: SimulationOptio
     if wish is DryRunNeed.NEEDED:
         study = find()
         return replace(snapshot, time=study, step=predicted_step(study))
-    # the memory part reports useless sizes, and a machine without figures has no times
+    # the memory part already reports sizes that do not apply, and a machine without figures has no times
     found = ask(find, loaded, options, "--time", is_asked=wish is DryRunNeed.KNOWN, raises_sizes=False)
     if found.found is None:
         return replace(snapshot, time_note=found.note)

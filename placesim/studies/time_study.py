@@ -156,7 +156,7 @@ class _StepDryRuns:
         return DryRunSteps(self.machine(walked.outcome), walked.recorder.prepared, steady, peaks, walked.recorder)
 
     def _work(self, walked: DryRun) -> float:
-        """Return the total seconds of all nodes and transfers as if each ran alone, by which branches are compared."""
+        """Return the total seconds of all nodes and transfers as if each ran alone; branches are compared by this total."""
         costs = StepCosts(self.machine(walked.outcome))
         return sum(costs.work_seconds(step) for step in walked.recorder.steps)
 

@@ -32,7 +32,7 @@ NUMBERS = 100_003
 
 
 class Timing(NamedTuple):
-    """The seconds of the fastest run, and the time of the median run divided by it."""
+    """The seconds of the fastest run, and the ratio of the median run's time to the time of the fastest run (`spread`)."""
 
     seconds: float
     spread: float = 1.0
@@ -98,7 +98,7 @@ class StepTimer:
         beside = []
         for _ in range(runs):
             whole = self.run()
-            # from the same run, since other work disturbs the step and its kernels alike
+            # the times of step and kernels are from the same run, since other work on the machine disturbs both alike
             beside.append(whole - sum(found[-1] for found in seconds.values() if found))
         timings = {name: Timing(min(found), median(found) / min(found)) for name, found in seconds.items() if found}
         return timings, min(beside)
@@ -128,13 +128,13 @@ def _time_kernel(instruction: Instruction, seconds: list[float]) -> None:
 
 
 def random_feeds(graph: dict[str, Any]) -> list[Feed]:
-    """Return random numbers of both signs for the graph's placeholders, which a branch predictor cannot learn."""
+    """Return feeds for the graph's placeholders: random numbers, with signs that a branch predictor cannot learn."""
     numbers = np.random.default_rng(SEED).standard_normal(NUMBERS, np.float32)
     return [Feed(node["name"], np.resize(numbers, node["shape"])) for node in graph["nodes"] if node["op"] == "Placeholder"]
 
 
 def time_quickest(run: Callable[[], float], seconds: float, fewest: int = 3) -> Timing:
-    """Return the fastest run of at least `fewest` runs, or of as many as fit the time.
+    """Return the timing of repeated runs: as many runs as begin within `seconds`, but at least `fewest`.
 
     Other work on the machine only slows runs down, so the time of the fastest run is the most repeatable.
     """
@@ -156,7 +156,7 @@ def time_case(case: Case, pools: ThreadPools, seconds: float, step_seconds: floa
 
 
 def time_kernels(case: Case, pools: ThreadPools, runs: int, **config: Any) -> Timing:
-    """Return the median time of several copies of a kernel, each from the fastest of `runs` runs.
+    """Return the time of a kernel: the median over its copies, each of which counts with the fastest of its `runs` runs.
 
     On several processors, other work disturbs nearly every step as a whole, but often not a single kernel.
     """

@@ -10,7 +10,7 @@ Dims = tuple[int, ...]
 
 
 class Case(NamedTuple):
-    """Nodes of one op with inputs of these shapes; a list or a number is a constant with that value.
+    """Nodes of one op. An input is the shape of a tensor (a tuple), or the value of a constant (a list or a number).
 
     `work` is the approximate number of multiplications of a node, given if it is large compared with the number of elements.
     """
@@ -151,7 +151,7 @@ GROUPS = (
     CaseGroup(
         ("multiplied", "packed", "aliased", "accumulated"),
         (
-            # as many products bound by multiplication as cases of each other kind, so that no kind outweighs the others
+            # the number of products bound by multiplication is that of the other kinds, so that no kind outweighs another
             *(_product(size, size, size) for size in (500, 700, 1000)),
             *(_product(rows, 1000, 1500) for rows in (300, 500)),
             _product(700, 400, 1600),
@@ -213,7 +213,7 @@ def build_case_graph(case: Case, copies: int) -> dict[str, Any]:
 
 
 def chain_graph(count: int) -> dict[str, Any]:
-    """Return a graph of a chain of `count` identity nodes, and two other nodes, which a threaded session runs in a pool."""
+    """Return a graph of a chain of `count` identity nodes, and two matrix products, which a threaded session runs in a pool."""
     nodes: list[dict[str, Any]] = [{"op": "Placeholder", "name": "x0", "dtype": "float32", "shape": [4, 4]}]
     nodes += [{"op": "MatMul", "name": f"m{number}", "inputs": ["x0", "x0"]} for number in range(2)]
     nodes += [
@@ -223,7 +223,7 @@ def chain_graph(count: int) -> dict[str, Any]:
 
 
 def _training_graph(case: Case, copies: int) -> dict[str, Any]:
-    """Return a graph of momentum updates of variables with these shapes."""
+    """Return a graph of momentum updates of `copies` variables with the shape of the case's input."""
     (dims,) = case.inputs
     assert isinstance(dims, tuple)
     nodes: list[dict[str, Any]] = [{"op": "Placeholder", "name": "x0", "dtype": "float32", "shape": list(dims)}]

@@ -20,27 +20,27 @@ from placesim.studies.calibration.case_timing import Timing
 Numbers = np.ndarray[Any, np.dtype[np.float64]]
 _FIRST_CACHES = [2.0 ** (half / 2) for half in range(34, 49)]
 _LAST_CACHES = [2.0 ** (half / 2) for half in range(49, 54)]
-"""Candidate sizes of the last cache, up to the size of the largest case; larger sizes can't be measured."""
+"""Candidate sizes of the last cache in bytes, up to the size of the largest case; larger sizes can't be measured."""
 _DECILES = 10
 _SHARING = ("shared", "contended_call")
 
 
 class Sample(NamedTuple):
-    """The load of a case, and the measured time of a node with it."""
+    """The load of a case, and the measured time of a node with this load."""
 
     load: Load
     timing: Timing
 
 
 def fit_caches(samples: Sequence[Sample], figures: Sequence[str], known: Mapping[str, float]) -> tuple[float, float]:
-    """Return the two cache sizes (powers of the square root of 2) with which the figures fit the samples best."""
+    """Return the two cache sizes in bytes (powers of the square root of 2) with which the figures fit the samples best."""
     return min(itertools.product(_FIRST_CACHES, _LAST_CACHES), key=lambda caches: _fitted(samples, figures, known, caches)[0])
 
 
 def fit_figures(
     samples: Sequence[Sample], figures: Sequence[str], known: Mapping[str, float], caches: tuple[float, float]
 ) -> dict[str, float]:
-    """Return the fitted seconds of each figure, with those in `known` fixed."""
+    """Return the fitted seconds of each figure in `figures`; the figures in `known` keep their values in the fit."""
     return _fitted(samples, figures, known, caches)[1]
 
 
@@ -61,8 +61,8 @@ def _fitted(
 def fit_threads(alone: Sequence[Sample], shared: Sequence[Sample], profile: HostProfile, cores: int) -> dict[str, float]:
     """Fit the cost of sharing an op's work, from kernels run by one thread and then by all cores.
 
-    `profile` has the times of one thread. The slow-down of a part is at most the smallest slow-down of any kernel, since the
-    other costs of sharing only add to it.
+    `profile` has the times of one thread. The fitted slow-down of a kind of work is limited: no kernel may be predicted to take
+    longer than measured because of this slow-down alone, since the other costs of sharing only add time.
     """
     if not shared:
         return dict.fromkeys((*_SHARING, *SHARES), 0.0)
@@ -84,7 +84,7 @@ def fit_threads(alone: Sequence[Sample], shared: Sequence[Sample], profile: Host
 
 
 def _counts(load: Load, caches: tuple[float, float]) -> dict[str, float]:
-    """Return the amounts of all work for a node if one thread does it."""
+    """Return the amount of each kind of work in a node if one thread does all work."""
     found = expand_amounts(load.alone, caches)
     for name, count in expand_amounts(load.shared, caches).items():
         found[name] = found.get(name, 0.0) + count
@@ -120,7 +120,7 @@ def fit_families(samples: Sequence[Sample], profile: HostProfile) -> dict[str, M
 def rescale_families(
     families: Mapping[str, MeasuredFigure], cases: Sequence[Sample], found: Sequence[Sample], profile: HostProfile, threads: int
 ) -> dict[str, MeasuredFigure]:
-    """Return the single-threaded factors of the `cases`, scaled by the total slow-down of the samples `found` in networks.
+    """Return the single-threaded factors `families`, scaled by the total slow-down of the samples `found` in networks.
 
     The scale is one number, since the slow-down of a family depends on the rest of the network. The spread includes the spread
     of the cases and the spread among threads in networks.

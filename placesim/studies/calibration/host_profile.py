@@ -75,7 +75,7 @@ class _Calibration:
                 caches = fit_caches(samples, group.figures, seconds)
             seconds |= fit_figures(samples, group.figures, seconds, caches)
             for name in group.figures:
-                if name in BASIC and not seconds[name]:  # other figures took all of its time: fit it alone
+                if name in BASIC and not seconds[name]:  # the fit gave its time to other figures: fit it alone
                     seconds |= fit_figures(samples, (name,), {}, caches)
             spreads |= dict.fromkeys(group.figures, _spread(sample.timing for sample in samples))
         for case in self._checked:
@@ -108,7 +108,7 @@ class _Calibration:
         return found
 
     def _shared_samples(self) -> list[Sample]:
-        """Repeat with all cores the cases whose work threads share."""
+        """Measure again, with all cores, the cases whose work several threads can share."""
         if self._cores == 1:
             return []
         cases = [case for group in self._groups for case in group.cases] + self._checked
@@ -146,7 +146,10 @@ class _Calibration:
         return found
 
     def _dispatches(self) -> tuple[dict[str, float], dict[str, float]]:
-        """Measure the time of the executors for a node: in a fixed order, and as inputs arrive."""
+        """Measure the executors' seconds per node: in a fixed order (`dispatch`), and as inputs arrive (`dataflow`).
+
+        Also returns the spread of these times and of the times that `_among_others` adds.
+        """
         budget = 2 * self._case_seconds
         fixed = self._slope(budget)
         self._tick()

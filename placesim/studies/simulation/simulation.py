@@ -46,8 +46,8 @@ if TYPE_CHECKING:
     from placesim.runtime.shapes.graph_shapes import GraphShapes
 
 Progress = Callable[[int, int, int, int], None]
-"""Function called periodically with the numbers of finished steps, all steps, finished nodes of the current step, and all its
-nodes.
+"""Function called periodically with the numbers of finished steps, all steps, finished nodes of the current step, and all
+nodes of the current step.
 """
 
 
@@ -115,7 +115,7 @@ def simulate(
     """Place a graph and, up to `stage`, partition and execute its steps.
 
     An error ends the simulation; the outcome has the error and all earlier results. With a `taker`, the results of each step go
-    to the `taker` instead of the outcome; it may also end the simulation, and Ctrl-C gives an outcome with the error
+    to the `taker` instead of the outcome. The taker may also end the simulation, and Ctrl-C gives an outcome with the error
     Interrupted.
 
     With `tells_memory`, the outcome includes device memory, and a `recorder` records the executions of each step. `guesses`
@@ -279,7 +279,7 @@ class _Simulation:
         """Return the accounting of device memory, if any device has a limit or memory is reported; else None."""
         if self.stage < SimulationStage.WALKED:
             return None
-        # for sessions elsewhere, memory is counted before a step runs, so the time of its use is unknown
+        # if sessions are on other machines, memory is counted before a step runs, so the time of its use is unknown
         measurements = None if self.opened is not None else self.measurements
         is_told = self.tells_memory or measurements is not None
         ledger = open_ledger(machine, self.options, self.options.process, self._memory_log.append, is_told=is_told)
@@ -349,7 +349,7 @@ class _Simulation:
 
     def _prepare(self, session: GraphSession, step: GraphStep) -> PreparedStep | None:
         """Place the nodes that the step needs, and partition them if requested."""
-        if step.fetches or self.options.log_style == "classic":  # only this log needs the default fetches
+        if step.fetches or self.options.log_style == "classic":  # only the classic log needs the default fetches
             fetched = session.resolve_fetches(step)
             self._fetches += [session.graph.nodes[fetch.node].name for fetch in fetched]
         self._place(session)

@@ -50,7 +50,7 @@ class Axis(NamedTuple):
 
 
 def parse_set(text: str) -> tuple[str, str]:
-    """Split `KEY=VALUES`. Raises UsageError."""
+    """Split `KEY=VALUES` into key and values. Raises UsageError for a text of another form."""
     key, equals, values = text.partition("=")
     if not equals or not key.strip():
         raise UsageError(f"wrong --set: got '{text}', expected KEY=VALUE,...")

@@ -20,8 +20,8 @@ _AHEAD = 2
 def spread_processes(connection: Connection, job: SweepJob, most: int | None = None) -> Iterator[ProcessCount]:
     """Provide processes on the cluster, at most `most` at once.
 
-    Without a cluster, the processes are on this machine, one by default. If the graph is one file, it is sent; workers read all
-    other files at the same paths.
+    Without a cluster, the processes are on this machine, one by default. If the graph is one file, the file is sent to the
+    workers. They read all other files at the same paths as this machine.
     """
     if connection.scheduler is None:
         yield ProcessCount(most or 1)

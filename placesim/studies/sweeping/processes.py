@@ -28,7 +28,7 @@ Open = Callable[[SweepJob], Process]
 def open_here(job: SweepJob) -> Process:
     """Start a process on this machine."""
     process = Worker("placesim.studies.sweeping.worker")
-    with suppress(OSError):  # a question to a dead process fails as well
+    with suppress(OSError):  # if the process is dead, the first question to it fails as well
         process.tell(job)
     return process
 

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 class SweepJob:
     """The common part of all combinations of a sweep.
 
-    `source` is a path, the bytes of a stream or a mapping. `options` are those of `placesim.simulate`. `examples` is the number
-    of examples per step, unless it is the batch size. `folder` is the base of relative paths, unless it is the current folder
-    of the process. `directory` is the folder of the graph's file if the source is its bytes.
+    `source` is a path, the bytes of a stream or a mapping. `options` are options of `placesim.simulate`. `examples` is the
+    number of examples per step (None: the batch size). `folder` is the base of relative paths (None: the current folder of the
+    process). `directory` is the folder of the graph's file if `source` has the bytes of this file.
     """
 
     source: str | Path | bytes | Mapping[str, Any]

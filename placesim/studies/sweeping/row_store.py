@@ -110,7 +110,7 @@ def _from_document(document: Any) -> Sweep:
 def _checked(key: str, value: Any) -> Value:
     if value_of(key, "true" if value is True else "false" if value is False else str(value)) != value:
         raise ValueError(f"{key} is {value!r}")
-    return value  # type: ignore[no-any-return]  # it is equal to one
+    return value  # type: ignore[no-any-return]  # it equals a `Value`
 
 
 def _row(settings: tuple[Value, ...], results: Mapping[str, Any]) -> SweepRow:
