@@ -125,7 +125,7 @@ def convert_graph(file: GraphFile, form: str, nodes: str = NODES[0], model: Onnx
 
 
 def weights_left_behind(loaded: LoadedGraph, path: Path) -> str:
-    """Return a note about files of weights that are missing beside an ONNX model written to `path`; empty without such files."""
+    """Return a note about weight files that are missing beside an ONNX model written to `path`; empty if none is missing."""
     files = () if loaded.onnx is None else loaded.onnx.tensor_files
     names = [file.relative_to(loaded.directory) for file in files]
     left = [f"'{name}'" for name, file in zip(names, files, strict=True) if not (path.parent / name).exists() and file.exists()]
