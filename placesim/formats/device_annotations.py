@@ -34,12 +34,12 @@ def set_devices(file: GraphFile, devices: Sequence[tuple[str, str]]) -> GraphFil
 
 
 def assign_devices(file: GraphFile, devices: Mapping[str, str]) -> GraphFile:
-    """Return a copy with requested devices by node name; other nodes keep their own."""
+    """Return a copy with requested devices by node name; other nodes keep their requests."""
     return replace(file, graph=_changed(file.graph, lambda node: devices.get(node.name, node.device), file.graph.functions))
 
 
 def assign_functions(file: GraphFile, devices: Mapping[str, Mapping[str, str]]) -> GraphFile:
-    """Return a copy with requested devices in functions, by function and node name; other nodes keep their own."""
+    """Return a copy with requested devices in functions, by function and node name; other nodes keep their requests."""
 
     def device_in(name: str) -> Callable[[NodeDef], str]:
         given = devices.get(name, {})

@@ -42,7 +42,7 @@ def list_schema(item: Schema) -> Schema:
 
 
 def closed_schema(properties: Mapping[str, Schema], required: Sequence[str] = ()) -> Schema:
-    """Return the schema of a mapping with exactly these keys."""
+    """Return the schema of a mapping with no other keys than these."""
     found: Schema = {"type": "object", "properties": dict(properties), "additionalProperties": False}
     return found | ({"required": list(required)} if required else {})
 

@@ -1,4 +1,4 @@
-"""TensorFlow's checks of a function library: no function has an op's name, an invalid body, or calls itself."""
+"""TensorFlow's checks of a function library: no function may have an op's name or an invalid body, or call itself."""
 
 from __future__ import annotations
 

@@ -97,7 +97,7 @@ class NodeImport:
         self._report(part_position(tree, "name"), f"Node '{name}' is not unique{where}")
 
     def _signature(self, node_def: NodeDef, tree: Any) -> Signature | None:
-        """Return the signature of a node; None if it is invalid. It is cached by the attrs object, or by a constant's type."""
+        """Return a node's signature, which is cached by its attrs object or by a constant's type; None for an invalid node."""
         op, attrs = node_def.op, node_def.attrs
         is_constant = op == "Const" and len(attrs) == 2 and attrs.get("value").__class__ is TensorValue
         key = attrs.get("dtype") if is_constant else id(attrs)
@@ -193,7 +193,7 @@ class NodeImport:
 
 
 def _input_position(node: Node, places: Any, index: int) -> int:
-    """Return the position of an input in its list, else that of the node."""
+    """Return the position of an input in its list; the position of the node if the input's is unknown."""
     return value_position(places, index) or node.location
 
 

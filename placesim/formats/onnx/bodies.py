@@ -178,7 +178,7 @@ def conditional(node: OnnxNode, pred: TensorRef, then: Any, otherwise: Any) -> l
 
 
 class IterationResult(NamedTuple):
-    """The result of an iteration. `goes_on` says whether another one follows; None if it always does.
+    """The result of an iteration. `goes_on` says whether another iteration follows; None if there is always another.
 
     `carried` are the values for the next iteration, and `gathered` the values that the loop collects.
     """

@@ -14,7 +14,7 @@ from placesim.formats.onnx.onnx_node import Row, Rows
 def rows() -> dict[tuple[str, str], dict[int, Row]]:
     """Return the converters by domain and op, then by the version of the op's definition."""
     found: dict[tuple[str, str], dict[int, Row]] = {}
-    # by name: each module of the folder is a family, so that a new one is listed nowhere else
+    # imported by name: each module of the folder is a family, so that no list needs to name a new module
     for module in iter_modules(families.__path__, f"{families.__name__}."):
         table: Rows = getattr(import_module(module.name), "ROWS", {})
         for (op, *versions), row in table.items():

@@ -41,7 +41,7 @@ def model_input(
 ) -> tuple[dict[str, TensorRef], Value]:
     """Add an input as a Placeholder with its name, and return the Placeholder by name and the value.
 
-    `members` is that of `fed_members`: such a sequence has a Placeholder for each member. Raises UnsupportedNodeError.
+    A sequence in `members`, the result of `fed_members`, has a Placeholder for each member. Raises UnsupportedNodeError.
     """
     which = kind.WhichOneof("value")
     if which == "optional_type":

@@ -335,7 +335,7 @@ class OnnxNode:
         return a, b
 
     def composition(self) -> Outputs:
-        """Add the ops by which ONNX defines this op, and return the outputs. Raises UnsupportedNodeError without any."""
+        """Add the ops that define this op in ONNX, and return the outputs. Raises UnsupportedNodeError if there are none."""
         return self.reading.composition(self)
 
     def computes(self, op: str, **attrs: DataType) -> bool:
@@ -343,7 +343,7 @@ class OnnxNode:
         return self.reading.has_kernel(op, attrs)
 
     def emit_widened(self, op: str, *inputs: Any, type_attr: str = "T", **attrs: Any) -> TensorRef:
-        """Add an op like `emit`. If no CPU kernel has the inputs' type, the op gets a wider one, and its result is cast back.
+        """Add an op like `emit`. If no CPU kernel has the inputs' type, the op gets a wider type; its result is cast back.
 
         All tensors among the inputs must have the same type, that of `type_attr`.
         """
@@ -364,7 +364,7 @@ class OnnxNode:
         raise UnsupportedNodeError(f"no kernel of {op} for {dtype.name}: expected a supported type")
 
     def same_shape(self, tensor: TensorRef, like: TensorRef) -> TensorRef:
-        """Return a tensor, after recording that it has the shape of another, if that is known."""
+        """Return a tensor, after recording that it has the shape of `like`, if this shape is known."""
         value = self.reading.by_ref.get(like)
         if value is not None and value.shape is not None:
             self.know_shape(tensor, value.shape)
@@ -410,4 +410,4 @@ _WIDER = {
         "int64": "double",
     }.items()
 }
-"""Wider types to use instead. `double` can't hold the largest `int64` and `uint64`, but this is better than no kernel."""
+"""Wider types for types without a kernel. `double` can't hold the largest `int64` and `uint64`, but has a kernel."""

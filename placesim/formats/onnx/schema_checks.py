@@ -20,7 +20,7 @@ class _FormalInput(NamedTuple):
 
 
 class _Rules(NamedTuple):
-    """The parts of an op's definition that nodes are checked by; `attributes` has type numbers, and whether required."""
+    """The parts of an op's definition that nodes must match; `attributes` has by name a type's number, and whether required."""
 
     inputs: tuple[_FormalInput, ...]
     least_inputs: int

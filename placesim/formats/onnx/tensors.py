@@ -34,8 +34,8 @@ class MissingFileError(GraphBuildError):
 class TensorReader:
     """A reader of a model's tensors.
 
-    `views` has the contents that `weights` separated. Other files must lie in `directory`, that of the model's file; None if
-    there is no such file.
+    `views` has the contents that `weights` separated. Other files must lie in `directory`, the folder of the model's file; None
+    if the model is not from a file.
     """
 
     def __init__(self, views: list[memoryview], directory: Path | None) -> None:
@@ -74,9 +74,9 @@ class TensorReader:
             raise GraphBuildError(f"invalid tensor: {error}") from None
 
     def read_weights(self, tensor: Message) -> tuple[TensorValue, bool]:
-        """Read a tensor that may lack its content; return it, and whether it has it. Raises the errors of `read`.
+        """Return a tensor, and whether its content exists. Raises the other errors of `read`.
 
-        If its file does not exist, all elements are one zero in memory.
+        If the tensor's file does not exist, its elements are zeros, which share one zero in memory.
         """
         try:
             return self.read(tensor), True

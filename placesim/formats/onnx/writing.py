@@ -98,7 +98,8 @@ def _text_in(view: memoryview, message: Field, number: int) -> str:
 def node_devices(found: OnnxFile, nodes: Mapping[str, str]) -> dict[str, str]:
     """Return the device of each ONNX node, by its first output: the device of most nodes that were made from it.
 
-    `nodes` has the devices of the graph's nodes by name. Of devices with the most nodes, the last node's is taken.
+    `nodes` has the devices of the graph's nodes by name. If several devices have the most nodes, the
+    device of the last of these nodes is returned.
     """
     graph = found.file.graph
     devices = {}

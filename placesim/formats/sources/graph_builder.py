@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class NodeHandle:
-    """A node or variable of a builder, as an input of other nodes. It stands for the first output; `[i]` gives another.
+    """A node or variable of a builder, as an input of other nodes. It stands for the first output; `[i]` gives another output.
 
     `name` is the full name of the node in its graph, for fetches and feeds.
     """
@@ -140,7 +140,7 @@ class GraphBuilder:
         `inputs` are results of this builder, lists of them, or literals (numbers, texts, lists, arrays), which become
         constants. Attrs are given by name, with values as in a graph file (`dtype="float32"`, `shape=[None, 4]`). An attr with
         the name of a parameter goes into `attrs`. Type and count attrs may be left out; they are inferred. `device` is merged
-        into that of the scopes; None ignores that of the scopes.
+        into the device of the scopes; with None, the device of the scopes is ignored.
         """
         controls = self._controls(control_inputs)
         builder = self._builder

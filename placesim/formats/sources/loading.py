@@ -451,7 +451,7 @@ def _load_tensorflow(
 def _steps_of(found: TensorFlowFile, meta_graph: MetaGraph, initialises: bool) -> tuple[GraphStep, ...]:
     """Return the steps of a model: the op that a loader runs once, then the signature.
 
-    With `initialises`, the initializers of the variables run before them.
+    With `initialises`, the initializers of the variables run before these steps.
     """
     from placesim.graph.session_steps import Feed, Fetch, GraphStep
 

@@ -37,7 +37,7 @@ _MAX_SEARCHES = 3
 class _Parts(NamedTuple):
     """The parts of a GraphDef. `rest` has the fields that are not read, as the bytes of a GraphDef.
 
-    `nodes` and `functions` hold the start and the end of each in the file, one after the other.
+    `nodes` has the start and the end of the first node in the file, then of the second, and so on; `functions` likewise.
     """
 
     nodes: array[int]

@@ -58,7 +58,7 @@ def read_tensorflow_file(
     """Read the file or directory at a path, or `data` with the path as its name.
 
     `checkpoint` is the prefix of the files with the variables' values, or their directory. Without `signature_name`, the
-    signature is a SavedModel's `serving_default`, or its only one. `kind` is the result of `recognise` for `data`.
+    signature is a SavedModel's `serving_default`, or its only signature. `kind` is the result of `recognise` for `data`.
 
     Raises UsageError for files that can't be read, and GraphFileError and TensorFlow's errors for invalid files.
     """

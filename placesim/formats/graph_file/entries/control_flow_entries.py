@@ -26,7 +26,7 @@ from placesim.graph.argument_binding import Operand, VariableNodes
 from placesim.graph.graph import TensorRef, split_tensor_name
 
 COMMON_KEYS = ("id", "name", "device", "colocate_with", "control_inputs")
-"""Keys that entries for conditionals, loops and training have, besides that of their kind."""
+"""Keys that entries for conditionals, loops and training have, besides the key of their kind."""
 CONDITIONAL_KEYS = ("cond", *COMMON_KEYS)
 LOOP_KEYS = ("while", *COMMON_KEYS)
 COND_KEYS = ("if", "then", "else", "outputs")
@@ -129,7 +129,7 @@ def capture_outer(
     reader: str | None,
     as_handle: bool = False,
 ) -> Any:
-    """Capture a tensor or variable of the graph of `outside` in a body. `reader` is that of `OuterScope.items`."""
+    """Capture a tensor or variable of the graph of `outside` in a body. `reader` is as in `OuterScope.items`."""
     prefix = reader + "/" if reader else ""
     if isinstance(item, VariableNodes):
         if reader is None:

@@ -44,7 +44,7 @@ ENTRY_KEYS: Mapping[str, Collection[str]] = {
     "cond": CONDITIONAL_KEYS,
     "while": LOOP_KEYS,
 }
-"""Keys of each kind of entry, by the key that identifies the kind; of several such keys in an entry, the first here counts."""
+"""Keys of each kind of entry, by the key that identifies the kind. If an entry has several such keys, the first here counts."""
 
 
 class Entries:

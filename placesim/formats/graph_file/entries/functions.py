@@ -115,7 +115,7 @@ class FunctionReader:
         return LibraryFunction(head.name, head.inputs, head.outputs, tuple(nodes), controls, function_attrs(entry, problems))
 
     def _check_references(self, entry: dict[Any, Any], tree: Any, head: LibraryFunction, nodes: list[NodeDef]) -> None:
-        """Report inputs of nodes, and outputs of the function, that name neither an argument nor a node of it."""
+        """Report inputs of nodes, and outputs of the function, that name neither an argument nor a node of the function."""
         known = dict.fromkeys([*(arg.name for arg in head.inputs), *(node.name for node in nodes)])
         for index, node in enumerate(nodes):
             for i, text in enumerate(node.inputs):

@@ -12,7 +12,7 @@ from placesim.graph.graph import LibraryFunction
 class EntryLimits(NamedTuple):
     """Limits of entries. `refused` maps each kind that is not allowed to the expected alternative, for messages.
 
-    `library` has the functions that may be called, and `broken` the names of invalid ones, which have been reported.
+    `library` has the functions that may be called, and `broken` the names of invalid functions, which have been reported.
     `open_types` has the types that depend on the call, by attr.
     """
 

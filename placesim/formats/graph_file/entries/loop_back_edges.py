@@ -16,7 +16,7 @@ from placesim.ops.categories import NEXT_ITERATIONS
 
 
 class NewNode(NamedTuple):
-    """The data to make a node. `items` are those of `Inputs`; `device` is "" if the entry has none."""
+    """The data to make a node. `items` are the items of `Inputs`; `device` is "" if the entry has no device."""
 
     op: str
     full_name: str
@@ -58,7 +58,7 @@ class Loops:
         if known is None or any(item is WRONG for item in new.items):
             raise EntryBreak
         self._references.forget(waits)
-        # the input from before the loop stands in for the one that does not exist yet, as in TensorFlow's Python
+        # the input from before the loop stands in for the input that does not exist yet, as in TensorFlow's Python
         node = add_resolved(self._builder, new, [item if isinstance(item, Operand) else known for item in new.items])
         for index, item in enumerate(new.items):
             if isinstance(item, UnresolvedName):
@@ -66,7 +66,7 @@ class Loops:
         return node
 
     def close(self) -> None:
-        """Connect the missing inputs. Reports inputs that still do not exist, and those that are no NextIteration."""
+        """Connect the missing inputs. Reports inputs that still do not exist, and inputs that are no NextIteration."""
         for loop_input in self._inputs:
             self._close(loop_input)
         self._inputs = []

@@ -71,7 +71,7 @@ class NodeEntries:
         self._names.bind_entry(entry, name, node_id)
 
     def _check_keys(self, entry: dict[Any, Any]) -> bool:
-        """Whether all keys are a node's. Sets of keys for the fast path are remembered."""
+        """Whether a node's entry may have all of these keys. Sets of keys for the fast path are remembered."""
         if entry.keys() <= PLAIN_KEYS:
             self._plain_keys.add(tuple(entry))
             return True
@@ -124,7 +124,7 @@ class NodeEntries:
     # --- the fast path ----------------------------------------------------------------------------------------------
 
     def _add_plain(self, entry: dict[Any, Any], op: str, full: str, position: int) -> int | None:
-        """Add a node of an entry without problems, whose inputs are tensors, and return its id. Any other entry gives None."""
+        """If an entry has no problems and its inputs are tensors, add its node and return the node's id; otherwise None."""
         get, builder = entry.get, self._builder
         nodes = self._references.plain_inputs(get("inputs"))
         device: Any = get("device", "")

@@ -34,7 +34,7 @@ class OuterScope(Protocol):
         """Return the tensors and variables that a text such as `x:1` names around the body; None for an unknown name.
 
         They are captured as inputs of the node `reader`, which takes a variable's handle with `as_handle`, else its value. With
-        an empty reader, they are OuterTensors, which TensorFlow's Python captures later; with None, variables are
+        an empty reader, the items are OuterTensors, which TensorFlow's Python captures later; with None, variables are
         OuterVariables. An invalid entry gives WRONG. Raises GraphBuildError if a node has no such output.
         """
 

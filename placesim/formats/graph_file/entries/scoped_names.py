@@ -258,7 +258,7 @@ class ScopedNames:
         return not all(found.keys().isdisjoint(names) for found in known)
 
     def unresolved(self, position: int, text: str, reader: str, name: str = "") -> UnresolvedName:
-        """Return an unknown name, to look up again after all entries are read; `name` is by default the one in the text."""
+        """Return an unknown name, to look up again after all entries are read; the default of `name` is the name in `text`."""
         name = name or split_tensor_name(text.removeprefix("^"))[0]
         if name[:1] == "/":
             return UnresolvedName(position, text, (name[1:],), reader)
@@ -267,15 +267,15 @@ class ScopedNames:
         )
 
     def later_node(self, unresolved: UnresolvedName) -> int | None:
-        """Return the later node to which a name refers that was unknown; None if there is none."""
+        """Return the node to which a name refers that was unknown when it was read; None if there is still no such node."""
         ids = self._builder.graph.ids
         return next((ids[full] for full in unresolved.candidates if full in ids), None)
 
     def broken_path(self, unresolved: UnresolvedName) -> list[str] | None:
         """Return a path from the invalid entry that an unknown name stands for to the name's reader, as full names.
 
-        Each entry on the path reads the next one. The path is empty if none leads to the reader. Returns None if the name does
-        not stand for an invalid entry.
+        Each entry on the path reads the next one. The result is empty if no path leads to the reader. Returns None if the name
+        does not stand for an invalid entry.
         """
         start = self._first_broken(unresolved)
         if start is None:

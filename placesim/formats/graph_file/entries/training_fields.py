@@ -35,13 +35,13 @@ class GradientMaker(Protocol):
     def derive(
         self, of: Sequence[Any], by: Sequence[Any] | None, options: Mapping[str, Any], position: int
     ) -> list[tuple[Any, TensorRef | None]]:
-        """Return pairs: a source in `by` (None: all trainable variables), and the gradient of `of` by it (None without one)."""
+        """Return pairs: a source in `by` (None: all trainable variables), and the gradient of `of` by this source, or None."""
 
     def rows(self, gradient: TensorRef) -> TensorRef | None:
         """Return the indices of the rows of a sparse gradient; None if the gradient is one tensor."""
 
     def parameters(self, kind: str) -> Mapping[str, OptimizerParameter] | None:
-        """Return the parameters of the optimizer of this name; None if there is none."""
+        """Return the parameters of the optimizer of this name; None if there is no such optimizer."""
 
     def kinds(self) -> Sequence[str]:
         """Return the names of the optimizers."""
@@ -233,7 +233,7 @@ class TrainingReader:
         return self._read(key, value_of)
 
     def one(self, key: str, tree: Any = None) -> Any:
-        """Return the tensor or variable under a key; None if it is invalid. Report a text that names several."""
+        """Return the tensor or variable under a key; None if it is invalid. Report a text that names several tensors."""
         tree = self._tree if tree is None else tree
         found = self._found(tree, key)
         if len(found) > 1:

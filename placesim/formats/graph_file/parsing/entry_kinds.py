@@ -30,7 +30,7 @@ _name_first = re.compile(f"{_NAMED}({_NAME})(?:{_GIVEN})?(.*)".replace("SEPARATO
 _name_last = re.compile(f"{_GIVEN}{_NAMED}({_NAME})(.*)".replace("SEPARATOR", "4"), re.DOTALL).fullmatch
 _MAX_KINDS = 1 << 12
 _MAX_COMPARED = 16
-"""Number of kinds with the same beginning above which an entry's kind is looked up by its parts."""
+"""Maximum number of kinds with the same beginning that are compared with an entry; further kinds are looked up by the parts."""
 _KEYS = {"op", "name", "inputs", "device", "attrs", "value", "dtype", "shape"}
 """Keys of plain entries. An entry with other keys binds names, or depends on more than its text and its inputs' types."""
 _NOTHING = "\0"
@@ -40,8 +40,8 @@ _NOTHING = "\0"
 class _SharedText(NamedTuple):
     """The text that all entries of a kind share, around two parts: the name, and the content (inputs or a value).
 
-    `before` and `opening` stand before the first part, `between` before the second, `after` behind it. `separator` divides the
-    inputs. `gives_tensors` says that the content is inputs.
+    A whole text is `before`, `opening`, the first part, `between`, the second part, `after`. `separator` divides the inputs.
+    `gives_tensors` says that the content is inputs.
     """
 
     before: str
@@ -65,7 +65,7 @@ class NodeTemplate(NamedTuple):
 class EntryKind:
     """The entries of one kind.
 
-    `lines` is the packed number of lines of an entry, 0 if entries differ in it. `offset` is the packed position of the mapping
+    `lines` is the packed number of lines of an entry, 0 if the number varies. `offset` is the packed position of the mapping
     in the entry. `made` has the templates, by the signatures of inputs (and their slots, if one is not 0) or by a constant's
     type. `fits` matches a valid content. `fits_plain` is enough if all nodes have plain names, because inputs are looked up
     anyway.

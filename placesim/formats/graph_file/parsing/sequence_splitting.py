@@ -1,7 +1,7 @@
 """Reader of a block sequence, whose text is split into its entries, so that most entries need no parser.
 
 An entry like one before it becomes a node directly (`entry_templates`). A line in a known form becomes a tree
-(`flow_mappings`). The parser reads the others, several at once (`entry_trees`).
+(`flow_mappings`). The parser reads the other entries, several at once (`entry_trees`).
 """
 
 from __future__ import annotations

@@ -73,7 +73,7 @@ def pack_mark(mark: Any) -> int:
 
 
 def own_position(tree: Any) -> int:
-    """Return the start of a collection; 0 for one that was not read from a file."""
+    """Return the start of a collection; 0 for a collection that was not read from a file."""
     marks = getattr(tree, "marks", None)
     return pack_mark(marks[0]) if marks else 0
 
@@ -358,7 +358,7 @@ class _TreeReader:
         if event.__class__ is yaml.ScalarEvent:
             return resolve_plain(event.value, self._json_numbers) if event.implicit[0] else event.value
         if event.__class__ is yaml.AliasEvent:
-            self._expand_alias(event)  # refused, because no anchor is above it
+            self._expand_alias(event)  # this raises an error, because no anchor is above the alias
         return self._read_collection(event)
 
     def _read_collection(self, event: Any) -> Any:
@@ -479,7 +479,7 @@ class _TreeReader:
         loader = _Loader(self.text)
         self._next_event = loader.get_event
         opened: Any = None
-        while opened is None or opened.line != number:  # until the sequence opens
+        while opened is None or opened.line != number:  # skip events until the sequence opens
             event = loader.get_event()
             assert event is not None, "the sequence opens in the line where the parser goes on"
             opened = event.start_mark if event.__class__ is yaml.SequenceStartEvent else None

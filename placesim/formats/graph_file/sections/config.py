@@ -68,7 +68,7 @@ def override_config(config: Config, values: Mapping[str, Any]) -> Config:
 
 
 def _replaced(config: Config, values: dict[str, Any]) -> Config:
-    """Return a copy with other values of fields, among which are those of `gpu_options`."""
+    """Return a copy with other values of fields. `values` also has the fields of `gpu_options`."""
     of_gpus = {name: values.pop(name) for name in list(values) if name in GpuOptions._fields}
     return replace(config, gpu_options=config.gpu_options._replace(**of_gpus), **values)
 
@@ -76,7 +76,7 @@ def _replaced(config: Config, values: dict[str, Any]) -> Config:
 def _read_fields(
     tree: Any, position: int, what: str, known: Sequence[str], values: dict[str, Any], problems: FileProblems
 ) -> dict[Any, Any]:
-    """Read the fields of a mapping and of those in it into `values`, and return the mapping."""
+    """Read the fields of a mapping and of the mappings in it into `values`, and return the mapping."""
     fields = problems.mapping(tree, position, what)
     problems.unknown_keys(fields, known, what)
     for name in fields:
@@ -95,7 +95,7 @@ def _read(tree: dict[Any, Any], key: str, values: dict[str, Any], problems: File
 
 
 def _plain(read: Callable[..., Any], *bounds: int) -> _FieldReader:
-    """Return a field reader that calls a function of `plain_values` with the field's value, these bounds and its name."""
+    """Return a field reader that calls a function of `plain_values` with a field's value, these bounds and the field's name."""
     return lambda value, what, _position, _problems: read(value, *bounds, what)
 
 

@@ -16,8 +16,8 @@ from placesim.machine.device_names import format_spec, parse_python_spec
 def read_placement(tree: Any, position: int, graph: Graph, problems: FileProblems) -> None:
     """Set the devices of `{PATTERN: DEVICE}` for the nodes of a complete graph; the last match counts.
 
-    As with `--device`, such a device is not merged with those of scopes, and nodes colocated with the node get it too. Problems
-    are reported.
+    As with `--device`, such a device is not merged with the devices of scopes, and nodes colocated with the node get it too.
+    Problems are reported.
     """
     rows = problems.mapping(tree, position, "'placement'")
     found = {}

@@ -27,7 +27,7 @@ from placesim.ops.categories import MERGES
 from placesim.ops.deprecation import check_not_removed
 
 _MOST_LITERAL_ELEMENTS = 16
-"""Maximum number of elements of a constant that is written as a literal; larger ones are separate entries."""
+"""Maximum number of elements of a constant that is written as a literal; larger constants are separate entries."""
 
 
 class _ItemMismatch(GraphBuildError):
@@ -214,7 +214,7 @@ class Itemizer:
         return None
 
     def _labelled(self, node: Node) -> tuple[int, ...]:
-        """Return the earlier node that a single colocation label names; empty without one."""
+        """Return the earlier node that a node's only colocation label names, in a tuple; empty without such a node."""
         labels = node.attrs.get("_class", ())
         if len(labels) != 1 or not str(labels[0]).startswith("loc:@"):
             return ()
@@ -290,7 +290,7 @@ class Itemizer:
         )
 
     def _variable_value(self, ref: TensorRef) -> Any:
-        """Return the variable whose value a tensor is; the tensor itself if there is none."""
+        """Return the variable whose value a tensor is; the tensor itself if it is not a variable's value."""
         found = self._values.get(ref.node) or self._builder.variables.get(ref.node)
         return ref if found is None or ref.slot else found
 

@@ -18,7 +18,7 @@ from placesim.ops.attributes import TensorValue
 _TYPES_OF_LITERALS = (FLOAT, INT32, BOOL, STRING)
 """Types that literals have without a `dtype`."""
 MOST_NESTED = 64
-"""Maximum number of elements of a tensor that is written as nested lists; larger ones are flat."""
+"""Maximum number of elements of a tensor that is written as nested lists; larger tensors are flat."""
 _PLAIN = re.compile(r"/[A-Za-z0-9_/:*.-]*[A-Za-z0-9*]|[A-Za-z_][A-Za-z0-9_./-]*")
 _Dumper: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 

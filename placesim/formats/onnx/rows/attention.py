@@ -25,8 +25,8 @@ def _attended(
 ) -> Tensor:
     """Return the values, weighted by Softmax of the scores, as `[batch, length, heads * size]`.
 
-    The scores are `[batch, heads, length, keys]`. `added` tensors are added to them; those that `allowed` excludes have no
-    weight.
+    The scores are `[batch, heads, length, keys]`. `added` tensors are added to them; keys that `allowed` tensors exclude have
+    no weight.
     """
     size = (node.shape(query) or (None,))[-1]
     scale = node.attr("scale", 0.0) or (1 / math.sqrt(size) if size else None)
@@ -228,7 +228,7 @@ def _continued(node: OnnxNode, cache: Tensor | None, new: Tensor, starts: Tensor
 
 
 def _rotated(node: OnnxNode, tensor: Tensor, positions: Tensor, caches: int, heads: int | None = None) -> Tensor:
-    """Return a tensor after ONNX's RotaryEmbedding; `caches` is the index of the input with cosines, before that of sines."""
+    """Return a tensor after ONNX's RotaryEmbedding; `caches` is the index of the cosines; the sines are the next input."""
     attrs = {"interleaved": node.attr("interleaved", node.attr("rotary_interleaved", 0)), "num_heads": heads}
     width = (node.shape(node[caches]) or (None,))[-1]
     head = (node.shape(tensor) or (None,))[-1]

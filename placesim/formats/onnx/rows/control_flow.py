@@ -44,7 +44,7 @@ def _graph(node: OnnxNode, name: str) -> Any:
 _MOST_UNROLLED = 64
 """Maximum number of iterations of a loop that is read iteration by iteration, chosen for placesim."""
 _MOST_NODES = 10_000
-"""Number of nodes of the graph from which on no loop is read so, since loops within loops would multiply the nodes."""
+"""Maximum number of nodes of a graph in which a loop is read so, since loops within loops would multiply the nodes."""
 
 
 def _loop(node: OnnxNode) -> Outputs:
@@ -68,7 +68,7 @@ def _loop(node: OnnxNode) -> Outputs:
 
 
 def _known_count(node: OnnxNode, first: Sequence[Value]) -> int:
-    """Return the number of iterations of a loop that may be read one by one; 0 if it may not, or carries no known sequence."""
+    """Return the number of iterations of a loop if it is known and small, and if the loop carries a known sequence; else 0."""
     if reader_of(node).trials or len(node.reading.builder.graph) > _MOST_NODES:
         return 0
     limit, condition = (node.content(node.input(index)) for index in (0, 1))
@@ -78,7 +78,7 @@ def _known_count(node: OnnxNode, first: Sequence[Value]) -> int:
 
 
 def _unrolled(node: OnnxNode, graph: Any, first: Sequence[Value], count: int) -> list[Value]:
-    """Return the results of the iterations of a loop one after another, so that the members of sequences stay known."""
+    """Add the ops of one iteration after another, so that members of sequences stay known, and return the loop's results."""
     carried: list[Value] = list(first)
     gathered: list[list[Value]] = []
     for index in range(count):

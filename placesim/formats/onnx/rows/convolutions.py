@@ -1,6 +1,6 @@
 """Conv and ConvTranspose, as TensorFlow's convolutions between Transposes.
 
-A single spatial axis gets another one of size 1 before it. Conv2D has groups; if each channel is a group, DepthwiseConv2dNative
+Before a single spatial axis, an axis of size 1 is added. Conv2D has groups; if each channel is a group, DepthwiseConv2dNative
 is used. Volumes and transposed convolutions, for which TensorFlow has no groups, are computed group by group.
 """
 
@@ -64,7 +64,7 @@ def _as_planes(
 
 
 def _finished(node: OnnxNode, made: Tensor, bias: Tensor | None, spatial: int) -> Tensor:
-    """Add the bias to the channels, which are last, and move them first."""
+    """Return a result with the bias added to the channels, which are last, and with the channels moved first."""
     if bias is not None:
         made = node.emit("BiasAdd" if node.computes("BiasAdd", T=node.dtype(made)) else "AddV2", made, bias)
     return planes_first(node, made, spatial)

@@ -18,7 +18,7 @@ def _dequantized(node: OnnxNode, index: int) -> Tensor:
 
 
 def _quantized(node: OnnxNode, tensor: Tensor, index: int) -> Tensor:
-    """Return a tensor by the scale at an index and the zero point after it, which is 0 by default in the first input's type."""
+    """Return a quantized tensor. Input `index` is the scale; the zero point is next, by default 0 in the type of input 0."""
     zero = node.input(index + 1)
     zero = node.constant(np.zeros((), node.dtype(node[0]).numpy)) if zero is None else zero
     return node.apply("QuantizeLinear", tensor, node[index], zero)
@@ -152,7 +152,7 @@ def matmul_n_bits(node: OnnxNode) -> Tensor:
 
 
 def _unpacked(node: OnnxNode, packed: Tensor, bits: int, shape: tuple[int, int]) -> Tensor:
-    """Return a matrix of packed numbers, of which the first is in the lowest bits of a byte, without those that only pad."""
+    """Return packed numbers as a matrix, without padding. The first number of a byte is in its lowest bits."""
     mask = np.uint8((1 << bits) - 1)
     shifted = [node.emit("RightShift", packed, np.uint8(shift)) if shift else packed for shift in range(0, 8, bits)]
     parts = [node.emit("BitwiseAnd", part, mask) for part in shifted] if bits < 8 else shifted

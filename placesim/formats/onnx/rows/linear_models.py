@@ -73,7 +73,7 @@ def array_feature_extractor(node: OnnxNode) -> Tensor:
 # --- categories -----------------------------------------------------------------------------------------------------
 
 _KINDS = {"strings": (STRING, "string", "_Unused"), "int64s": (INT64, "int64", -1), "floats": (FLOAT, "float", -0.0)}
-"""Endings of attributes with keys or values, with their type, the ending of their default's attribute, and its default."""
+"""By the ending of an attribute with keys or values: element type, ending of the attribute with the default, its default."""
 
 
 def texts(values: Sequence[str | bytes]) -> np.ndarray[Any, Any]:
@@ -178,7 +178,7 @@ def labelled(node: OnnxNode, places: Tensor) -> Tensor:
 
 
 def label_if(node: OnnxNode, is_second: Tensor) -> Tensor:
-    """Return the labels of rows of two classes, from bool `[rows, 1]`."""
+    """Return the label of each row: the second of two classes where the bool tensor `[rows, 1]` is true, else the first."""
     return labelled(node, node.apply("Cast", node.apply("Squeeze", is_second, [1]), to=7))
 
 
@@ -193,7 +193,7 @@ def one_minus(node: OnnxNode, tensor: Tensor) -> Tensor:
 
 
 def two_probabilities(node: OnnxNode, score: Tensor) -> Tensor:
-    """Return the scores of two classes from that of the second one."""
+    """Return the scores of two classes from the score of the second class."""
     second = node.apply("Sigmoid", score) if node.attr("post_transform", "NONE") == "LOGISTIC" else score
     return both_columns(node, one_minus(node, second), second)
 

@@ -24,7 +24,7 @@ from placesim.formats.onnx.rows.windows import (
 
 
 def pool_windows(node: OnnxNode, tensor: Tensor) -> tuple[tuple[AxisWindow, ...], tuple[int, ...]]:
-    """Return windows whose padding covers the last window, and for each axis the padding beyond the requested one."""
+    """Return windows whose padding covers the last window, and for each axis the padding beyond the requested padding."""
     windows = windows_of(node, tensor, kernel_shape(node))
     if not node.attr("ceil_mode", 0):
         return windows, (0,) * len(windows)
@@ -34,7 +34,7 @@ def pool_windows(node: OnnxNode, tensor: Tensor) -> tuple[tuple[AxisWindow, ...]
 
 
 def _rounded_up(window: AxisWindow, dim: int | None) -> AxisWindow:
-    """Return windows for `ceil_mode`: with a last, partial one, unless it begins in the padding at the end."""
+    """Return windows for `ceil_mode`: with a last, partial window, unless this begins in the padding at the end."""
     if dim is None:
         # `stride - 1` more elements include a partial window if there is one; it must not begin in the padding
         if window.after + window.stride > window.reach:
@@ -117,7 +117,7 @@ def _means(node: OnnxNode, images: Tensor, windows: Sequence[AxisWindow]) -> Ten
 def _shares(windows: Sequence[AxisWindow], dims: Sequence[int], counted: Sequence[tuple[int, int]]) -> list[Known]:
     """Return the counted share of each window along each axis that has uncounted elements, shaped for broadcasting.
 
-    Counted are the axis's elements, and on either side as many elements of padding as `counted` says.
+    All elements of an axis are counted; of the padding, only the numbers of elements in `counted` (at the start, at the end).
     """
     shares = []
     for axis, (window, dim, pads) in enumerate(zip(windows, dims, counted, strict=True), 2):
@@ -191,7 +191,7 @@ def _places(node: OnnxNode, padded: Tensor, window: AxisWindow, axis: int) -> Va
 
 
 def _max_with_places(node: OnnxNode, images: Tensor, windows: Sequence[AxisWindow]) -> tuple[Tensor, Tensor]:
-    """Return the maxima of windows, and their indices in the flat, unpadded tensor; of equal elements the first one's.
+    """Return the maxima of windows, and their indices in the flat, unpadded tensor; for equal elements, the first index.
 
     The last axis is reduced first, so that the first of equal elements in memory order is found.
     """

@@ -22,7 +22,7 @@ class _Layer(NamedTuple):
 
     `x` is `[steps, batch, inputs]`, in the order of the direction. The weights `w` are `[gates * cell, inputs]`, `r`
     `[gates * cell, cell]`; `wb` and `rb` are their biases, or None. `states` are the first h and, for an LSTM, the first c,
-    each `[batch, cell]`. `lengths` has the number of steps of each sequence; None if all have all steps.
+    each `[batch, cell]`. `lengths` has the number of steps of each sequence; None if no sequence is shorter.
     """
 
     x: Tensor

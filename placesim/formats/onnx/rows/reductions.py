@@ -7,7 +7,7 @@ from placesim.formats.onnx.onnx_node import OnnxNode, Outputs, Row, Rows, Tensor
 
 
 def _axes(node: OnnxNode, x: Tensor) -> Tensor | None:
-    """Return the axes to reduce as a tensor: those given, else all; None if there are none."""
+    """Return the axes to reduce as a tensor: the given axes, or else all axes; None if no axis is reduced."""
     given = node.input(1)
     if given is None and (listed := node.attr("axes")):
         given = node.vector(listed, "axes")

@@ -136,7 +136,7 @@ def _is_kept(axis: _Axis, ways: _ResizeOptions) -> bool:
 
 
 def _native(node: OnnxNode, axes: Sequence[_Axis], ways: _ResizeOptions) -> Tensor | None:
-    """Return the images resized by an op of TensorFlow; None if that would take other samples."""
+    """Return the images resized by an op of TensorFlow; None if the op would take other samples."""
     images = node[0]
     mode = "half_pixel" if ways.coordinates == "pytorch_half_pixel" and all(map(_is_long, axes)) else ways.coordinates
     rounding = ways.rounding if ways.mode == "nearest" else ""

@@ -101,7 +101,7 @@ def _linear(node: OnnxNode, classes: int) -> Outputs:
 def _pair_weights(node: OnnxNode, sizes: tuple[int, ...], pairs: list[tuple[int, int]]) -> np.ndarray:
     """Return the weight of each support vector in each pair of classes, `[vectors, pairs]`.
 
-    The coefficients are `[classes - 1, vectors]`. Those of a vector have no row for the vector's own class.
+    The coefficients are `[classes - 1, vectors]`. They have no row for the own class of a vector.
     """
     rows = floats(node, "coefficients").reshape(len(sizes) - 1, -1)
     ends = np.cumsum(sizes)
@@ -129,7 +129,7 @@ def _pair_probabilities(node: OnnxNode, scores: Tensor) -> Tensor:
 
 
 def _joined(node: OnnxNode, won: Tensor, classes: int, pairs: list[tuple[int, int]]) -> Tensor:
-    """Return the probability of each class from those of pairs, `[rows, classes]`.
+    """Return the probability of each class, `[rows, classes]`, from the probabilities of pairs.
 
     The method is the second one of Wu, Lin and Weng (2004), "Probability estimates for multi-class classification by pairwise
     coupling". A row keeps its probabilities once they are exact enough.

@@ -109,7 +109,7 @@ def _moves(node: OnnxNode, fold: ConstantFolder, rank: int) -> tuple[Value, Valu
 
 
 def _length(node: OnnxNode, fold: ConstantFolder, size: Value) -> Value:
-    """Return the length of the transform, `[1]`: input 1, or by default this size."""
+    """Return the length of the transform, `[1]`: input 1, or by default `size`."""
     given = node.input(1)
     return fold("Reshape", size if given is None else fold.narrow(fold.value(given), "length"), int32([1]))
 

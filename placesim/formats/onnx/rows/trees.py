@@ -34,7 +34,7 @@ _MOST_LEVELS = 1000
 class _Forest(NamedTuple):
     """The nodes of all trees. A leaf is its own successor.
 
-    `weights` are `[nodes, targets]`, NaN for targets without one. `members` are the sets of nodes, `[nodes, largest set]`,
+    `weights` are `[nodes, targets]`, NaN for targets without a weight. `members` are the sets of nodes, `[nodes, largest set]`,
     filled up with NaN.
     """
 
@@ -60,7 +60,7 @@ class _Forest(NamedTuple):
 
 
 def _numbers(node: OnnxNode, name: str) -> _Array:
-    """Return an attribute with real numbers, as `double` if it has a tensor of these."""
+    """Return an attribute with real numbers: as `float`, or in the type of its tensor form, such as `double`."""
     tensor = node.attr(f"{name}_as_tensor")
     return np.array(node.attr(name, ()), np.float32) if tensor is None else np.asarray(tensor.array)
 
@@ -189,7 +189,7 @@ def _comparer(node: OnnxNode, forest: _Forest) -> Callable[[Tensor, Tensor, Tens
 
 
 def _summed(node: OnnxNode, forest: _Forest, aggregate: str = "SUM") -> Tensor:
-    """Return the weights of all trees together, `[rows, targets]`; 0 for a target without one."""
+    """Return the weights of all trees together, `[rows, targets]`; 0 for a target without weights."""
     missing = {"MIN": np.inf, "MAX": -np.inf}.get(aggregate, 0.0)
     weights = np.where(np.isnan(forest.weights), np.asarray(missing, forest.weights.dtype), forest.weights)
     reached = _reached(node, forest._replace(weights=weights))
@@ -231,7 +231,7 @@ def tree_ensemble_classifier(node: OnnxNode) -> Outputs:
 
 
 def _of_two(node: OnnxNode, forest: _Forest, scores: Tensor, base: _Array) -> Outputs:
-    """Return labels and scores of two classes, of which the leaves may have weights for one only."""
+    """Return labels and scores of two classes. The leaves may have weights for only one of the classes."""
     has_weights = np.asarray((~np.isnan(forest.weights)).any(0))
     is_positive = bool((np.nan_to_num(forest.weights) >= 0).all())
     limit = 0.5 if is_positive and has_weights.sum() == 1 else 0.0

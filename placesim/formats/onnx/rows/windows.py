@@ -46,7 +46,7 @@ def kernel_shape(node: OnnxNode, filters: Tensor | None = None) -> tuple[int, ..
 
 
 def spatial_attr(node: OnnxNode, name: str, count: int, default: int) -> tuple[int, ...]:
-    """Return an attribute of `count` integers. Raises UnsupportedNodeError for another number of them, or for wrong ones."""
+    """Return an attribute of `count` integers. Raises UnsupportedNodeError for another count, or integers out of range."""
     given = node.attr(name)
     return (default,) * count if given is None else _counted(name, given, count)
 
