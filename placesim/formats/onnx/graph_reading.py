@@ -329,7 +329,7 @@ class GraphReader:
         return found
 
     def composition(self, node: OnnxNode) -> list[Value | None]:
-        """Add the ops that define a node's op in ONNX, and return the outputs. Raises UnsupportedNodeError if there are none."""
+        """Add the ops that define a node's op in ONNX, and return the outputs. Raises UnsupportedNodeError if none exist."""
         schema = self._schema(node.proto, plain_domain(node.proto.domain))
         body = None if schema is None else self._body(schema, node.proto, node.values)
         if body is None:
