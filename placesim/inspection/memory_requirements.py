@@ -18,7 +18,7 @@ KINDS = (VARIABLE, CONSTANT, STEP, SCRATCH)
 
 
 class DeviceMemory(NamedTuple):
-    """The memory of one device. `usage` is its use with memory limits, which ends at a failure; `needed` is without limits.
+    """The memory of one device. `usage` is its use with memory limits, up to any failure; `needed` is its use without limits.
 
     `fragmentation` is the share of free memory outside the largest free chunk at the peak. It is NaN if nothing is free, and
     None without an allocator. After a failure, `asked` is the number of requested bytes, and `free` the number of free bytes.

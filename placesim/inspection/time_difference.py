@@ -69,7 +69,7 @@ class StepDifference:
 
 
 def compare_steps(before: PredictedStep, after: PredictedStep) -> StepDifference | None:
-    """Compare two steps. Returns None if both and all their parts take the same time."""
+    """Compare two steps. Returns None if the steps take the same time, and all their parts too."""
     parts = (
         _devices(before, after),
         _nodes(before.nodes, after.nodes),

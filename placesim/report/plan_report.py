@@ -103,7 +103,7 @@ class PlanReport(TabularReading):
 
     @property
     def ways_out(self) -> tuple[str, ...]:
-        """Changes that would let a plan fit, if none does."""
+        """Changes that would let a plan fit, if no plan fits."""
         return self.study.ways_out
 
     @property

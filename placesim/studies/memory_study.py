@@ -171,7 +171,7 @@ class _Study:
     # --- what else would have happened
 
     def _order(self, options: SimulationOptions, needed: Outcome, error: PlacesimError) -> tuple[str, ...]:
-        """Return the towers on the device that ran out, if running them one after another makes them fit."""
+        """Return the towers on the device that ran out of memory, if running them one after another makes them fit."""
         loaded = self._loaded
         if loaded.file is None or error.device is None:
             return ()

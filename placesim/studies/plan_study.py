@@ -363,7 +363,7 @@ class _Planner:
     # --- the problem
 
     def _draw(self) -> tuple[GraphProblem, SimulatedPlacement]:
-        """Return the problem, and the placement of the dry run from which it was built."""
+        """Return the problem, and the placement of the dry run from which the problem was built."""
         _check_not_lowered(self._base.graph)
         study, walked = study_dry_run(self._changed(self._base), self._options, self._name, is_traced=self._aim.is_traced)
         wanted = ProblemRequest(self._aim.sought, sum(peak or 0 for peak in walked.peaks.values()), self._aim.needs_contiguous)

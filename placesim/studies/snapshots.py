@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class DryRunNeed(Enum):
-    """Need of a dry run: `CHEAP` if it is possible and fast, `KNOWN` if it is possible, `NEEDED` or else raise an error."""
+    """Condition for a dry run: if it is possible and fast (`CHEAP`), if it is possible (`KNOWN`), or always (`NEEDED`)."""
 
     NONE = auto()
     CHEAP = auto()

@@ -10,7 +10,7 @@ from placesim.core.styled_text import StyledText
 from placesim.inspection.checking.subject import Subject
 
 Values = Mapping[str, Any]
-"""Values of a rule's parameters, by name, with defaults for missing ones."""
+"""Values of a rule's parameters, by name, with defaults for missing parameters."""
 
 
 class Breach(NamedTuple):

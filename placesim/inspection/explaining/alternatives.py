@@ -47,7 +47,7 @@ def find_alternatives(trials: Trials, found: Proof) -> Alternatives:
 def find_remedies(trials: Trials, found: Proof | None, conflict: Sequence[Annotation], node: str | None) -> Alternatives:
     """Return the edits that fix a graph that can't be placed; `conflict` has the conflicting annotations.
 
-    Edits after which the graph can be placed come first, then those after which the error is at another node.
+    Edits after which the graph can be placed come first, then edits after which the error is at another node.
     """
     edits = list(dict.fromkeys(_remedies(trials.setting, found, conflict, node)))
     outcomes, untried = _try_all(trials, edits, node or "")

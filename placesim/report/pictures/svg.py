@@ -224,7 +224,7 @@ class _Drawing:
         yield "</g>"
 
     def _words(self, piece: ScopePiece) -> tuple[str, str, str]:
-        """Return the full name, the label and the kind of a box."""
+        """Return the full name, the label and the second line of a box: its op, or its number of ops."""
         item = piece.item
         if not isinstance(item, Scope):
             node = self._picture.nodes[item]

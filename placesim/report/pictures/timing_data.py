@@ -21,7 +21,7 @@ from placesim.report.pictures.shell import ValueTable
 from placesim.report.text.timing import time_document
 
 DIGITS = 10
-"""Number of digits of the step time as a number of ticks."""
+"""Number of digits after the first digit of the step time, counted in ticks."""
 MAX_SPANS = 1_000_000
 """Maximum number of drawn spans: a page of about 15 MB, which opens within seconds."""
 WAITS = ("nothing", "input", "launch", "turn")

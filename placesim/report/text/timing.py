@@ -11,7 +11,7 @@ time, bytes are whole numbers, and `-` stands for a missing value.
 - `path`, scope, kind, parts, seconds, share.
 - `node`, name, op, device, stream, executions, seconds, low, high, `assumed` if it ran on the assumed host.
 - `transfer`, tensor, from, to, bytes, start, seconds.
-- `help`, `link`, `resource`, `op` or `node`, its name, the step time in seconds if it took no time, the share saved.
+- `help`, `link`, `resource`, `op` or `node`, its name, seconds of the step if this item took no time, the share saved.
 - `out`, device, node: the device that runs out of memory, and the node that fails. The times assume no memory limits.
 - `assumption`, a sentence.
 """

@@ -61,7 +61,10 @@ class Growth(IntEnum):
 
 
 class PartialResults(NamedTuple):
-    """The outcome of the finished steps, its current `size`, and the kinds of content that later steps may add."""
+    """The outcome of the finished steps, and the kinds of content that later steps may add (`growth`).
+
+    `size` is the number of placements and partitioned steps in the outcome.
+    """
 
     outcome: Callable[[], Outcome]
     size: int

@@ -20,7 +20,7 @@ from placesim.studies.sweeping.axes import value_of
 PAGE_DATA = re.compile(rb'<script type="application/json" id="sweep">(.*?)</script>', re.DOTALL)
 """Element of the page that contains the JSON form."""
 _PASSING = ("UnavailableError: ", "InternalError: ")
-"""Prefixes of temporary errors; such rows are simulated again."""
+"""Prefixes of temporary errors; rows with such errors are simulated again."""
 _TEXTS = ("peak_device", "bound", "error")
 _COUNTS = ("peak_bytes", "limit_bytes", "transfers", "transfer_bytes")
 
