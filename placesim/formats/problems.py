@@ -19,7 +19,7 @@ _MAX_SEARCHES = 50
 _MAX_MESSAGE_CHARACTERS = 20_000
 
 
-class InvalidValue(Exception):  # never seen outside: it becomes a Problem
+class InvalidValue(Exception):  # it never leaves the readers, which make it a Problem
     """An invalid value. The message lacks only the location."""
 
 

@@ -63,7 +63,7 @@ _OTHERS = {
 }
 """Other functions and classes that a pickle may use to create values."""
 _KINDS = "biufcSUmM"
-"""Kinds of numpy's own types, without objects and records."""
+"""numpy's letters for the kinds of its own types, without objects and records."""
 
 
 @cache

@@ -382,7 +382,7 @@ class GraphBuilder:
 
     @contextmanager
     def control_dependencies(self, made: Iterable[NodeHandle] | None) -> Iterator[None]:
-        """Open a `tf.control_dependencies` scope; None clears the enclosing ones."""
+        """Open a `tf.control_dependencies` scope; None clears the enclosing scopes."""
         with self._builder.control_dependencies(None if made is None else self._controls(made)):
             yield
 

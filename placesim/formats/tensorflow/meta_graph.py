@@ -84,7 +84,7 @@ def read_meta_graph(data: Buffer, name: str, registry: Registry | None = None, i
 
 
 def _split(data: memoryview) -> tuple[memoryview, Message]:
-    """Return a view of the GraphDef, and the message without it."""
+    """Return a view of a MetaGraphDef's GraphDef, and the MetaGraphDef without its GraphDef."""
     graphs, others = [], bytearray()
     for part in fields(data):
         if part.number == _GRAPH_DEF and part.wire_type == BYTES:
@@ -200,7 +200,7 @@ def _init_op(signatures: Mapping[str, ModelSignature], collections: Mapping[str,
 
 
 def signature(meta_graph: MetaGraph, name: str) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the tensors of a signature's inputs, and those of its outputs, by argument.
+    """Return the tensors of a signature's inputs, and the tensors of its outputs, by argument.
 
     Raises InvalidArgumentError for an unknown signature, and GraphFileError for a tensor that the graph does not have.
     """

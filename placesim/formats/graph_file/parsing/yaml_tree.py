@@ -294,7 +294,7 @@ def _error_message(error: yaml.YAMLError, text: str, first_line: Callable[[Any],
     if got == "'\t'":
         return "not valid YAML: got a tab, expected spaces as indentation"
     place = ""
-    if error.context == "while parsing a flow node":  # its mark is where a value is missing
+    if error.context == "while parsing a flow node":  # this context's mark is the place of a missing value
         place = " in a [...] list or {...} mapping"
     elif error.context in _CONTEXTS and error.context_mark is not None:
         place = f" in the {_CONTEXTS[error.context]} that begins on line {first_line(error.context_mark) + 1}"

@@ -184,7 +184,7 @@ class EntryTextWriter:
         return written
 
     def _name(self, item: ScopedItem) -> str:
-        """Return the name of an entry in its scopes; if that is in use, the full name with a slash, which stays the same."""
+        """Return the name of an entry in its scopes; if it is in use, the full name with a slash, which is kept unchanged."""
         return f"{item.name}/" if item.name.lower() in self._claimed else item.name[len(self._prefixes[-1]) :]
 
     def _variable(self, item: ScopedItem, form: VariableForm) -> dict[str, Any]:

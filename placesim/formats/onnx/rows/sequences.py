@@ -40,7 +40,7 @@ def _sequence(node: OnnxNode) -> Value:
 
 
 def _known_place(node: OnnxNode, index: int, count: int, beyond: int) -> int | None:
-    """Return the index that an input gives in a sequence of `count` members, of 0 or more; None if it is not known.
+    """Return the index, of 0 or more, that an input gives in a sequence of `count` members; None if it is not known.
 
     An omitted input gives the last member, or with `beyond` = 1 the end.
     """
@@ -57,7 +57,7 @@ def _known_place(node: OnnxNode, index: int, count: int, beyond: int) -> int | N
 
 
 def _place(node: OnnxNode, index: int, handle: TensorRef) -> TensorRef:
-    """Return the index that an input gives in a TensorList, of 0 or more, as an int32 scalar."""
+    """Return the index, of 0 or more, that an input gives in a TensorList, as an int32 scalar."""
     place = node.narrow(scalar(node, node.value(index)), "position")
     content = node.content(place) if node.content(place) is not None else node.content(node.input(index))
     if content is not None and int(content.reshape(())) >= 0:

@@ -23,7 +23,7 @@ _MODES = {
     "BRANCH_NEQ": "NotEqual",
     "BRANCH_MEMBER": "Any",
 }
-"""TensorFlow's comparison for each mode of a node, in the order of their numbers in TreeEnsemble.
+"""TensorFlow's comparison for each mode of a node; modes are in the order of their numbers in TreeEnsemble.
 
 For `Any`, the number must be a member of the node's set.
 """
