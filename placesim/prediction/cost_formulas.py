@@ -72,7 +72,7 @@ class ProcessorFigures(NamedTuple):
 
 @lru_cache(maxsize=65536)
 def predict(work: Work, processor: Processor, launch_seconds: float = 0.0) -> Prediction:
-    """Return the predicted time of `work` on `processor` with its interval; `launch_seconds` come before and are included.
+    """Return the predicted time of `work` on `processor` with its interval; `launch_seconds`, spent before it, are added.
 
     Raises InvalidArgumentError if the processor has no rate for the work's arithmetic.
     """

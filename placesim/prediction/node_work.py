@@ -81,7 +81,7 @@ def arithmetic_of(dtype: DataType, processor: Processor) -> Arithmetic:
 
 
 def _stream(node: NodeShapes, processor: Processor) -> Work:
-    """Return the work of streaming the bytes; with many operations per byte, that of a matrix product with these operations."""
+    """Return the work of streaming the bytes; with many operations per byte, the work of a matrix product instead."""
     if node.operations <= _DENSE_OPERATIONS_PER_BYTE * node.moved_bytes:
         return StreamedBytes("elementwise", float(node.moved_bytes))
     results = max(1, sum(map(prod, node.outputs)))

@@ -65,7 +65,7 @@ class Processor:
 
     @property
     def has_wide_tensor_cores(self) -> bool:
-        """Whether a multiprocessor does at least 2,048 float16 operations per clock, as since A100; before, at most 1,024."""
+        """Whether a multiprocessor does at least 2,048 float16 operations per clock: A100 and later GPUs do."""
         return "float16" in self.tensor and self.rates["float16"] > _WIDE_OPERATIONS_PER_CLOCK * self.units * self.clock_hz
 
     def __post_init__(self) -> None:
@@ -76,7 +76,7 @@ class Processor:
     def rate(self, arithmetic: Arithmetic) -> float:
         """Return the peak operations per second for a kind of arithmetic.
 
-        Raises InvalidArgumentError if it has no rate. The message lists the kinds with a rate, and the nearest in width.
+        Raises InvalidArgumentError if there is none. The message lists the kinds with a rate, and the nearest kind in width.
         """
         found = self.rates.get(arithmetic, 0.0)
         if not 0 < found < _NO_LIMIT:

@@ -11,7 +11,7 @@ from placesim.planning.graphs.problem_building import GraphProblem
 from placesim.planning.objectives import measure
 
 MEASURED_TASKS, EXPLAINED_TASKS = 100_000, 10_000
-"""Maximum number of moved groups times tasks: for evaluating what happens if a group stays, and for simulating it."""
+"""Limits of the number of groups times the number of tasks: for groups whose loss is estimated, and for simulated groups."""
 
 
 def find_moves(

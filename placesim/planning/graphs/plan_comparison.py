@@ -143,7 +143,7 @@ class PlanStudy:
 
     @property
     def before(self) -> SimulatedPlacement | None:
-        """The graph's current placement if it runs and is not the plan; else the best of the others."""
+        """The graph's current placement if it runs and is not the plan; else the best other placement."""
         runs = [placed for placed in self.placements if placed.study is not None]
         own = next((placed for label in (ANNOTATED, DEFAULT) for placed in runs if placed.label == label), None)
         if own is not None and own is not self.plan:

@@ -103,7 +103,7 @@ class _Part(NamedTuple):
 
 
 class _Draft(NamedTuple):
-    """A task with the bytes that it keeps and makes, before the share of `made` that counts is known."""
+    """A task with the bytes that it keeps and makes. The share of `made` that counts is not yet known."""
 
     name: str
     parts: tuple[_Part, ...]
@@ -115,7 +115,7 @@ class _Draft(NamedTuple):
 class ProblemRequest(NamedTuple):
     """Request for a planning problem; `peak` is the largest number of bytes that all devices together held during the dry run.
 
-    For the objective memory, `recorder` has the memory of all steps, and `on_host` that of the same steps on a CPU.
+    For the objective memory, `recorder` has the memory of all steps, and `on_host` the memory of the same steps on a CPU.
     """
 
     sought: PlanMeasure
@@ -171,9 +171,10 @@ class _ProblemBuilder:
         self._task_of = self._in_graph_order(found.joined())
 
     def _in_graph_order(self, labels: Sequence[int]) -> list[int]:
-        """Return the task of each node, given its label, with tasks numbered in the order of the graph's nodes.
+        """Return the task number of each node. Nodes with the same label are one task.
 
-        Executors begin in this order. A node of a function's body follows the node that was executed before it.
+        Tasks are numbered in the order of the graph's nodes, in which executors begin. A node of a function's body comes after
+        the node of the graph that was executed last.
         """
         ids, last = self._prepared.client.graph.ids, -1
         first: dict[int, int] = {}
@@ -282,7 +283,7 @@ class _ProblemBuilder:
     # --- tasks
 
     def _sources(self, members: Sequence[Sequence[int]], sources_of: Sequence[set[int]]) -> list[set[int]]:
-        """Return the tasks of which each task has sources, given the sources of each node."""
+        """Return for each task the other tasks that contain sources of its nodes; `sources_of` has the sources of each node."""
         return [
             {self._task_of[source] for node in rows for source in sources_of[node]} - {task}
             for task, rows in enumerate(members)
@@ -432,7 +433,7 @@ class _ProblemBuilder:
     def _groups(self, members: Sequence[Sequence[int]], devices_of: Sequence[int]) -> tuple[list[list[int]], list[NodeGroup]]:
         """Return the groups of tasks, and the nodes and allowed devices of each group.
 
-        Groups are merged if a task has nodes of several. Nodes that cannot be annotated keep their device.
+        If a task has nodes of several groups, these groups are merged. Nodes that cannot be annotated keep their device.
         """
         placed = possible_devices(self._prepared.placement)
         of_name = {name: number for number, known in enumerate(placed) for name in known.nodes}
@@ -564,7 +565,7 @@ def relax_capacities(problem: PlanningProblem, movable: Sequence[NodeGroup]) -> 
 
 
 def _choice_kinds(kinds: Sequence[int], movable: Sequence[NodeGroup]) -> list[tuple[int, frozenset[int]]]:
-    """Divide the devices of each kind until every group may use all or none of the devices of each part."""
+    """Divide each kind of devices into parts such that a group may use all or no devices of a part. Return (kind, part)."""
     parts: list[tuple[int, frozenset[int]]] = [
         (kind, frozenset(n for n, own in enumerate(kinds) if own == kind)) for kind in dict.fromkeys(kinds)
     ]
@@ -577,7 +578,7 @@ def _choice_kinds(kinds: Sequence[int], movable: Sequence[NodeGroup]) -> list[tu
 
 
 def _device_of_groups(groups: Sequence[Sequence[int]], devices_of: Sequence[int]) -> tuple[int, ...]:
-    """Return the device of each task: the device of the first task of its group. Signals, which have no nodes, are skipped."""
+    """Return the device of each task: that of the first task of its group that is not a signal (`_with_signals`)."""
     found: dict[int, int] = {}
     for group in groups:
         device = next((devices_of[task] for task in group if task < len(devices_of)), 0)

@@ -19,7 +19,7 @@ from placesim.planning.search_budget import Search
 
 MAX_SETS = 4000
 MAX_WORK = 12_000_000_000
-"""Maximum of the square of the number of sets times the number of edges: about twenty seconds."""
+"""Maximum of sets * sets * edges; this much work takes about twenty seconds."""
 _Array = np.ndarray
 
 

@@ -283,7 +283,7 @@ class Ledger:
         return found
 
     def _abort(self, error: OpError) -> None:
-        """Record an error that ends a step or a function. TensorFlow logs only the first, second, fourth, eighth such error."""
+        """Record an error that ends a step or a function. TensorFlow logs only the errors with the numbers 1, 2, 4, 8, ..."""
         self.failure = error
         self._aborts += 1
         if not self._aborts & (self._aborts - 1):

@@ -286,7 +286,7 @@ class _PartRun:
 
 
 class PartRendezvous(dict[Any, Any]):
-    """Tensors sent between programs and not yet received, by key; a tensor for another worker goes there instead."""
+    """Tensors sent between programs and not yet received, by key; a tensor for another worker is sent to that worker."""
 
     def __init__(self, is_here: Callable[[str], bool], measured: PartMeasurements | None) -> None:
         super().__init__()

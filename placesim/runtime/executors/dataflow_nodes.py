@@ -16,7 +16,7 @@ from placesim.runtime.executors.program import Instruction, Program, blame, dire
 from placesim.runtime.shapes.loop_frames import find_frames
 
 COMPUTE, ARGUMENT, RESULT, SWITCH, PASS, SEND, RECEIVE = range(7)
-"""Kinds of nodes, by what a run does with a ready one."""
+"""Kinds of nodes; the kind says what a run does when the node is ready."""
 _KINDS = (
     dict.fromkeys(CONTROL_FLOW, PASS)
     | dict.fromkeys((*SWITCHES, "_SwitchN"), SWITCH)

@@ -44,7 +44,8 @@ class ThinProduct(NamedTuple):
     """A product whose left operand, or a part of it, is available early.
 
     `joining` is the ConcatV2 that makes the left operand, if the product is its only reader. `parts` are the inputs of the
-    ConcatV2, or the left operand alone. `begin` has the early parts at the start of the left operand, `end` those at its end.
+    ConcatV2, or the left operand alone. `begin` has the early parts at the start of the left operand, and `end` the early parts
+    at its end.
     """
 
     instruction: Instruction

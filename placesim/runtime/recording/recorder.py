@@ -112,7 +112,7 @@ class ExecutionRecorder:
     ) -> int:
         """Add an execution that has just ended, and return its number.
 
-        In a function, an execution without `sources` waits for the call's beginning, or for the function called before.
+        In a function, an execution without `sources` waits for the call's beginning, or for the previous function of the call.
         """
         waited = tuple(dict.fromkeys(sources))
         if not waited and self._calls:
