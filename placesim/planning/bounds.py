@@ -245,10 +245,10 @@ def _certain(
 def interval_bound(
     before: Sequence[float], seconds: Sequence[float], after: Sequence[float], slots: int, floor: float
 ) -> float:
-    """Return the smallest whole makespan in which no interval has more work than its slots allow (Fernandez and Bussell, 1973).
+    """Return the smallest whole-number makespan without an interval of more work than its slots allow.
 
     Times are whole numbers.  Each task has an earliest and a latest start.  Only the part of a task that lies in the interval
-    at every allowed start counts.
+    at every allowed start counts.  Source: Fernandez and Bussell, 1973.
     """
     counted = [n for n, time in enumerate(seconds) if time]
     release, time = (np.array([row[n] for n in counted]) for row in (before, seconds))

@@ -111,7 +111,7 @@ FEW_TASKS = 1000
 """Maximum number of tasks for which moves of single groups get most of the time."""
 _FEW_SHARES, _MANY_SHARES = (0.5, 0.15), (0.9, 0.9)
 MANY_TASKS = 200_000
-"""Maximum number of tasks for other processes: sending a larger problem takes as long as a search, and doubles its memory."""
+"""Maximum number of tasks for use of other processes; sending more takes as long as a search, and doubles the memory."""
 
 
 def lanes(problem: PlanningProblem) -> tuple[SearchLane, ...]:

@@ -93,7 +93,7 @@ class ProblemDevice(NamedTuple):
 
 
 UNSURE = -1.0
-"""Marks an unknown size. It is less than 0, because even an empty transfer takes the delay of a link."""
+"""Marks an unknown size. It is below 0, as 0 is a known size: an empty transfer, which takes the delay of a link."""
 
 
 class ProblemTensor(NamedTuple):

@@ -139,7 +139,7 @@ def _streamed(family: str) -> Callable[[NodeShapes, Processor], Work]:
 
 
 def _rows(family: str) -> Callable[[NodeShapes, Processor], Work]:
-    """Return a rule for rows along the last axis."""
+    """Return a rule for kernels that process the rows along the last axis one by one."""
 
     def work(node: NodeShapes, processor: Processor) -> Work:
         *others, columns = node.inputs[0]

@@ -11,7 +11,7 @@ from placesim.machine.gpu_models import GpuModel
 
 Arithmetic = Literal["float64", "float32", "tf32", "float16", "bfloat16", "float8", "int8"]
 Memory = Literal["stacked", "planar", "checked", "early", "processor"]
-"""Kind of memory: HBM, GDDR, GDDR with ECC bits in the same memory, any on a GPU before Volta, or a CPU's main memory."""
+"""Kind of memory: HBM, GDDR, GDDR with ECC bits in the same memory, any kind on GPUs before Volta, a CPU's main memory."""
 _BITS = {"float64": 64, "float32": 32, "tf32": 19, "float16": 16, "bfloat16": 16, "float8": 8, "int8": 8}
 _NO_LIMIT = float("inf")
 _VOLTA = 7.0

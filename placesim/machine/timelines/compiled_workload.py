@@ -23,7 +23,7 @@ from placesim.machine.timelines.bandwidth_sharing import (
 from placesim.machine.timelines.workload import NOWHERE, Cores, LinkTransfer, Resource, SerialStream, Task, host_of
 
 SENT = -2
-"""Place of a transfer that may share its links, or that uses more than one stream."""
+"""Entry of `places` for a transfer that may share its links, or that uses more than one stream."""
 SHARED = -1.0
 """Duration of a transfer on links that it may share; only the simulation determines it."""
 CIRCLE_SHOWN = 10

@@ -11,7 +11,7 @@ from placesim.planning.graphs.problem_building import GraphProblem
 from placesim.planning.objectives import measure
 
 MEASURED_TASKS, EXPLAINED_TASKS = 100_000, 10_000
-"""Limits of the number of groups times the number of tasks: for groups whose loss is estimated, and for simulated groups."""
+"""Limits of groups * tasks: for the groups whose loss is estimated, and for the groups whose loss is simulated."""
 
 
 def find_moves(

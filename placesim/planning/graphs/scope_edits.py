@@ -90,7 +90,7 @@ class _Rules(NamedTuple):
     - `target`: the planned device.
     - `held`: requests that must stay.
     - `required`: the nodes that need a request.
-    - `default`: the device without requests; None if a request that cannot be satisfied must not be written.
+    - `default`: the device of a node without requests; None if requests that cannot be satisfied must not be written.
     """
 
     target: Mapping[str, str]

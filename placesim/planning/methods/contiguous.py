@@ -16,7 +16,7 @@ from placesim.planning.problem import Plan, PlanningProblem
 from placesim.planning.search_budget import Search
 
 MAX_WHOLE = 3000
-"""Maximum number of groups of an order whose cut is finished even if the time is over, which takes some seconds."""
+"""Maximum number of groups in an order that is cut completely even if the time is over; this takes some seconds."""
 
 
 def split_orders(problem: PlanningProblem, search: Search) -> Iterator[Plan]:

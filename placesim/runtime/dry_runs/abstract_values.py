@@ -36,7 +36,7 @@ _ABSORBING: Mapping[Any, bool] = {np.logical_and: False, np.logical_or: True}
 MAX_ROOTS = 8
 """Maximum number of feeds that an error names for a value; if the value depends on more, the error names none."""
 LAST_OUTPUTS: Mapping[str, Sequence[Dims]] = {"FusedBatchNormV3": ((),)}
-"""Shapes of an op's last outputs that its shape function leaves unknown, although its kernel always makes them."""
+"""Shapes that an op's last outputs always have, although the op's shape function leaves them unknown."""
 _NOT_FOR_SKETCHES = (SketchedValueError, AttributeError, TypeError, ValueError, IndexError, AllocationRefusal)
 """Errors of a kernel that tries to read the elements of a sketch."""
 
@@ -164,7 +164,7 @@ def _absorbed(values: Sequence[Any], absorbing: bool) -> Any:
 
 
 def _opened_by(values: Sequence[Any]) -> frozenset[str]:
-    """Return the feeds that would have determined the shapes of those inputs of a node whose shapes are assumed."""
+    """Return the feeds that would have determined the assumed shapes of a node's inputs."""
     found = NOTHING
     for value in values:
         held = value.value if isinstance(value, VariableResource) else value

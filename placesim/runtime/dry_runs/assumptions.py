@@ -41,8 +41,8 @@ class OpenTensor(NamedTuple):
 class Assumptions:
     """The assumptions of one dry run.
 
-    The user gives `iterations` by a loop's frame or node, the `dimension` that stands for unknown ones, and `branches` by
-    choice. If the run `is_free`, it makes further assumptions; else other unknown decisions are errors.
+    The user gives `iterations` by a loop's frame or node, the `dimension` that stands for unknown dimensions, and
+    `branches` by choice. If the run `is_free`, it makes further assumptions; else other unknown decisions are errors.
 
     The dry run records:
 
@@ -91,7 +91,7 @@ class Assumptions:
         return found
 
     def settled(self, graph: int, slot: int, tensor: OpenTensor) -> Dims:
-        """Return a tensor's shape with the assumed `dimension` for unknown ones; unchanged if none is assumed."""
+        """Return a tensor's shape with the assumed `dimension` in place of unknown ones; unchanged if none is assumed."""
         if self.dimension is None or tensor.dims is None:
             return tensor.dims
         self.opened[graph, tensor.node, slot] = tensor
@@ -116,7 +116,7 @@ class Assumptions:
         ]
 
     def sentences(self) -> tuple[str, ...]:
-        """Return a sentence for each assumption that was used, and for each iteration count that was not."""
+        """Return a sentence for each assumption that was used, and for each given iteration count that was not used."""
         said = [
             f"loop {loop} is assumed to run once: trip count unknown, set it with `--iterations {loop}=N`"
             for loop in self.unsaid_loops()

@@ -32,7 +32,7 @@ class FlowNode:
     - `readers`: tuples `(node, slot, input position)`; slot and position are -1 for a control edge.
     - `waits`: number of inputs that must arrive before the node is ready; for a `Merge`, only control inputs count.
     - `reader_counts`: number of readers of each output.
-    - `more_holders`: each slot whose number of holders is not one, with that number minus one.
+    - `more_holders`: each slot that does not have exactly one holder, with the number of holders minus one.
     - `stays`: whether readers get the outputs in the iteration in which the node runs.
     """
 
