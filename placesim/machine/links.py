@@ -140,7 +140,7 @@ def parse_end(text: str) -> LinkEnd | None:
 
 
 def infer_link_kind(ends: Sequence[LinkEnd]) -> LinkKind:
-    """Return the kind of an entry that does not name it.
+    """Return the kind of an entry that does not name its kind.
 
     The kind is network if the entry connects the network or hosts, NVLink if it connects GPUs, else PCIe.
     """

@@ -75,7 +75,7 @@ def node_work(node: NodeShapes, processor: Processor) -> Work | None:
 
 
 def arithmetic_of(dtype: DataType, processor: Processor) -> Arithmetic:
-    """Return the arithmetic of an op of this type; like TensorFlow, tensor cores compute float32 as tf32 if they support it."""
+    """Return the arithmetic of an op of this type; as in TensorFlow, tensor cores that support tf32 compute float32 as tf32."""
     found = _ARITHMETICS.get(dtype, "float32")
     return "tf32" if found == "float32" and "tf32" in processor.tensor else found
 

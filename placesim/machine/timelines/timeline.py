@@ -41,7 +41,7 @@ class WorkloadTimeline:
 
 
 class Wait(Enum):
-    """Reason why a phase began at its time and not before."""
+    """Reason why a phase began at its time and not earlier."""
 
     NOTHING = "nothing"
     INPUT = "input"

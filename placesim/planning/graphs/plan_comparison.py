@@ -115,7 +115,7 @@ class PlanMove(NamedTuple):
 class PlanStudy:
     """A plan, the placements compared with it, and the lower bound.
 
-    - `placements`: those that were simulated; `plan` is the best that fits, None if none does.
+    - `placements`: the simulated placements; `plan` is the best of them that fits, or None.
     - `bound`: the lower bound of the objective `sought`; `method` is the method that found the plan.
     - `asked`: the device requests of the plan, by node.
     - `movable`: the number of groups that could be on another device.

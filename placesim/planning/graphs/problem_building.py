@@ -130,8 +130,8 @@ def build_problem(
 ) -> GraphProblem:
     """Return the planning problem of a step. Only nodes of `graph` can get device requests.
 
-    Memory that lives as long as the session counts in full. Outputs of the step count by the share that was alive at once. For
-    the objective memory, tasks take no time, and all steps of the `recorder` count with their tensors.
+    Memory that lives as long as the session counts in full. Of the outputs of the step, the fraction that was alive at once
+    counts. For the objective memory, tasks take no time, and all steps of the `recorder` count with their tensors.
     """
     return _ProblemBuilder(graph, prepared, step, machine, wanted).draw()
 
@@ -290,7 +290,7 @@ class _ProblemBuilder:
         ]
 
     def _tasks(self, members: Sequence[Sequence[int]]) -> list[ProblemTask]:
-        """Return the tasks. Their outputs count by the share of all outputs that was alive at once in the dry run."""
+        """Return the tasks. Of each output, a fraction counts: the part of all outputs that was alive at one time."""
         drafts = [self._draft(rows) for rows in members]
         kept, made = math.fsum(draft.kept for draft in drafts), math.fsum(draft.made for draft in drafts)
         share = min(1.0, max(0.0, (self._wanted.peak - kept) / made)) if made else 0.0
@@ -323,7 +323,7 @@ class _ProblemBuilder:
         return found
 
     def _task(self, draft: _Draft, share: float) -> ProblemTask:
-        """Make a task from a draft; its outputs count by the share that is alive at once."""
+        """Make a task from a draft; `share` is the fraction of its outputs that counts."""
         holds, parts = draft.kept + share * draft.made, draft.parts
         match self._wanted.sought:
             case PlanMeasure.MEMORY:
@@ -360,7 +360,7 @@ class _ProblemBuilder:
         return [UNSURE if len(rows) > 1 or math.isinf(found[rows[0]]) else found[rows[0]] for rows in members]
 
     def _read_bytes(self, source: int, reader: int) -> float:
-        """Return the bytes that one node reads from another; UNSURE if a transfer is not certain."""
+        """Return the bytes that one node reads from another; UNSURE if they may not need a transfer."""
         graph, maker, taker = self._prepared.client.graph, self._nodes[source], self._nodes[reader]
         made = maker.executions[0].outputs
         if not taker.is_own or len(maker.executions) > 1 or len(taker.executions) > 1:

@@ -1,6 +1,6 @@
 """Errors and log lines for a device that runs out of memory, recorded word for word in TensorFlow 2.21.
 
-The help of an error is placesim's: it says who holds the memory in use.
+The help of an error is written by placesim: it says who holds the memory in use.
 """
 
 from __future__ import annotations

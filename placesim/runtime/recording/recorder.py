@@ -91,8 +91,8 @@ class ExecutionRecorder:
     def finish(self) -> None:
         """Called when an executor has run all its nodes.
 
-        After the step's own executor (not a function's), the clock advances, because fetched tensors are freed at a later
-        moment than that of the last node.
+        After the step's own executor (not a function's), the clock advances, because fetched tensors are freed after the
+        moment of the last node.
         """
         self.clock.moment += self._depth == 1
 

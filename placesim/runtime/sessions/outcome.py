@@ -97,7 +97,7 @@ class Outcome:
 
     @cached_property
     def transfers(self) -> tuple[TransferRow, ...]:
-        """Every copy between devices, and between a device's memory and the host's, in node order."""
+        """Every copy between devices, and between device memory and host memory, in node order."""
         with collector_paused():
             return tuple(row for step in self.prepared for row in _transfer_rows(step, self.shapes))
 
