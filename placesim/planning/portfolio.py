@@ -1,7 +1,7 @@
 """Combination of planning methods: quick ones first, then lanes (sequences of methods) in parallel processes.
 
 The search ends when the time is over or the bound is met.  If a search counts evaluations and runs one lane at a time, its
-lanes run in this process, since none of them must be stopped.
+lanes run in this process, since no lane needs to be stopped.
 """
 
 from __future__ import annotations

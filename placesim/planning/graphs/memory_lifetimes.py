@@ -51,7 +51,7 @@ class MemoryLifetimes:
     """Memory in dry-run steps, in bytes. Moments are those of the session's clock, which advances with each executed node.
 
     - `kept`: memory that each task holds from the start.
-    - `kept_since`: the task, allocation moment and requested size of all memory that tasks keep.
+    - `kept_since`: the task, allocation moment and requested size of each buffer that a task keeps.
     - `tensors`: the tensors of all steps; `asked` has the requested size of each.
     """
 

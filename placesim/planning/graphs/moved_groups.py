@@ -51,7 +51,7 @@ def _losses(
     sought: PlanMeasure,
     simulate: Callable[[tuple[int, ...]], SimulatedPlacement],
 ) -> Iterator[tuple[int, float]]:
-    """Yield groups, each with the increase of the plan's value if this group stays in place, by simulation of the graph.
+    """Yield groups, each with the simulated increase of the plan's value if only this group stays in place.
 
     Only the groups with the largest expected increase are simulated.
     """

@@ -49,7 +49,7 @@ class Outcome:
 
     - `devices`: in the order of the device set.
     - `placed`: a placement for each time that the graph, or the body of a called function, was placed.
-    - `prepared`: the prepared step, with its partitions, of each step.
+    - `prepared`: for each step, the prepared step with its partitions.
     - `shapes`: static shapes of the original graph, if they were inferred.
     - `creation_log`, `memory_log`: lines that TensorFlow logs when it creates devices, and lines of its allocators.
     - `memory`: memory use of each device, if it was accounted for.

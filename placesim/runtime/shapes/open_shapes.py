@@ -28,7 +28,7 @@ class SettlementCount(NamedTuple):
 
 
 def choose_settlements(causes: Sequence[frozenset[Cause]], acts: Mapping[Act, Collection[Cause]]) -> list[tuple[Act, int]]:
-    """Choose acts that settle (determine) tensors, best first; each has the number of tensors that it settles in addition.
+    """Choose acts that settle (determine) tensors, best first, each with the number of tensors that it settles in addition.
 
     `causes` has for each tensor the causes that leave it unknown; `acts` maps each act to the causes that it removes. A tensor
     is settled when all of its causes are removed. The next act is always the one that settles the most tensors. If no act
