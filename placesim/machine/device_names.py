@@ -49,7 +49,7 @@ class DeviceName(NamedTuple):
         )
 
     def is_nested_with(self, other: DeviceName) -> bool:
-        """Return whether one name sets every field that the other sets, to the same values, in either direction (1.4.3)."""
+        """Return whether at least one of the names sets every field that the other sets, to the same values (1.4.3)."""
         return self.matches(other) or other.matches(self)
 
     def specialised_by(self, less: DeviceName) -> DeviceName:

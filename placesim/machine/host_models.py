@@ -30,7 +30,8 @@ SECONDS = (
 
 - The entries of `COUNTED`: seconds for one unit of this kind of work.
 - `far`, `distant`: seconds for a byte that is not in the first cache, and extra seconds for a byte that is in no cache.
-- `dispatch`, `dataflow`: seconds to start a node in a fixed order, or when its inputs arrive; `handed`: extra in a pool.
+- `dispatch`, `dataflow`: seconds to start a node in a fixed order, or when its inputs arrive; `handed`: extra if a
+  pool's thread runs it.
 - `beside`: the overhead of a node with a kernel.
 - `shared`, `contended_call`: the overhead of an op that shares work among threads, and of each numpy call in this work.
 """

@@ -26,7 +26,7 @@ LinkWays = Literal["each", "shared", "one"]
 WAYS: tuple[LinkWays, ...] = ("each", "shared", "one")
 MAX_LINKS = 1 << 16
 NVLINK_SWITCH = "switch:nvlink"
-"""Switch that connects the NVLinks of a task's GPUs unless the inventory defines links; every GPU then reaches every other."""
+"""Switch that connects each GPU of a task with all others by NVLink, unless the inventory defines links."""
 HOST, NETWORK = "host", "network"
 END_FORMS = (
     "GPU:N, GPU:*, CPU:N, host, switch:NAME, network or network:NAME, prefixed with /job:NAME/task:N/ if there are several"
@@ -140,7 +140,7 @@ def parse_end(text: str) -> LinkEnd | None:
 
 
 def infer_link_kind(ends: Sequence[LinkEnd]) -> LinkKind:
-    """Return the kind of an entry that does not name it.
+    """Return the kind of an entry that does not name its kind.
 
     The kind is network if the entry connects the network or hosts, NVLink if it connects GPUs, else PCIe.
     """

@@ -53,13 +53,13 @@ class SimulationOptions:
     """Options named like the command line's flags; None keeps the file's setting.
 
     - `tensorflow`: TensorFlow release to simulate, such as "1.15".
-    - `inventory`: a file with a `devices:` document, or the document.  `profile`: one or several, for the host's and the GPUs'
-      figures.  `link`: links as `A-B=25GB/s@2us`.
+    - `inventory`: a file with a `devices:` document, or the document itself.  `profile`: one or several files with measured
+      figures of a host or of GPUs.  `link`: links as `A-B=25GB/s@2us`.
     - `timeout`: seconds.  `memory_limit`: bytes, or a text with a unit.  `no_memory_limit`: let devices exceed their memory.
       `report_tensor_allocations_upon_oom`: let TensorFlow list the tensors of a device that runs out of memory.
-    - `shape`, `batch`: unknown dimensions of placeholders, where nothing is computed: shapes by name, as a mapping or as
-      `NAME=1,2,3`, and the first dimension of all others.  `iterations`: iteration counts of loops with an unknown one, as a
-      mapping or as `NAME=N`.  `assume_unknown`: size of each remaining unknown dimension.
+    - `shape`, `batch`: unknown dimensions of placeholders in dry runs: shapes by name, as a mapping or as `NAME=1,2,3`, and the
+      first dimension of all other placeholders.  `iterations`: iteration counts of loops if they are unknown, as a mapping or
+      as `NAME=N`.  `assume_unknown`: size of each remaining unknown dimension.
     - `tag`, `signature`, `checkpoint`: selection in a TensorFlow file.
     - `clear_devices`: drop all device requests.  `device`: then request devices by node name patterns, as a mapping or as
       `PATTERN=DEVICE`.
@@ -70,8 +70,8 @@ class SimulationOptions:
     - `until`: point at which a Python script's graph is taken.  `arguments`: its `sys.argv[1:]`.
     - `environment`: environment variables of the simulated process.  `process`: a process with earlier sessions, by default a
       new one.  The command line passes its own environment.
-    - `checkpoint_every`: write checkpoints every so many steps, named after `checkpoint`.  `checkpoint_keep`: number to keep, 0
-      for all.  `restart`: continue from the newest.
+    - `checkpoint_every`: number of steps between checkpoints, which are named after `checkpoint`.  `checkpoint_keep`: number of
+      checkpoints to keep, 0 for all.  `restart`: continue from the newest checkpoint.
     - `no_fusion`: compute each op separately.  `optimize`: fold constants once for all steps.
     """
 

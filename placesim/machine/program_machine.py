@@ -66,7 +66,7 @@ def current_machine() -> Machine:
 
 
 def override_machines(values: Mapping[str, Any]) -> None:
-    """Apply a command line's options to every machine from now on, overriding the program's."""
+    """Apply a command line's options to every machine from now on; they override the options of the program."""
     make_options(values)
     _overriding.update(values)
 

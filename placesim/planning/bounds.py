@@ -24,8 +24,8 @@ MAX_INTERVAL_TASKS = 500
 MAX_WINDOW_POINTS = 400
 """Maximum number of window start times that are tried."""
 MAX_RELAXED = 50_000
-"""Maximum number of groups whose relaxation HiGHS solves. For more, it would take gigabytes, and `_priced_work` is used
-instead.
+"""Maximum number of groups for which HiGHS solves the relaxation. With more, HiGHS would take gigabytes of memory, and
+`_priced_work` is used instead.
 """
 _PRICE_STEPS, _PRICE_ROUNDS = 40, 2
 _SLACK = 1e-9
@@ -141,7 +141,7 @@ def _solved_relaxation(
 def _relaxed_limits(
     seconds: np.ndarray, slots: Sequence[float], capacity: np.ndarray, held: np.ndarray
 ) -> tuple[list[float], tuple[list[int], list[int]], list[float], list[int]]:
-    """Return the constraints of the relaxation: entries, their (rows, columns), a limit for each row, and the rows of loads."""
+    """Return constraints: matrix entries, their (rows, columns), the upper limit of each row, and the numbers of load rows."""
     count, kinds = seconds.shape
     rows: list[int] = []
     columns: list[int] = []
@@ -245,10 +245,10 @@ def _certain(
 def interval_bound(
     before: Sequence[float], seconds: Sequence[float], after: Sequence[float], slots: int, floor: float
 ) -> float:
-    """Return the smallest whole makespan in which no interval has more work than its slots allow (Fernandez and Bussell, 1973).
+    """Return the smallest whole-number makespan without an interval of more work than its slots allow.
 
     Times are whole numbers.  Each task has an earliest and a latest start.  Only the part of a task that lies in the interval
-    at every allowed start counts.
+    at every allowed start counts.  Source: Fernandez and Bussell, 1973.
     """
     counted = [n for n, time in enumerate(seconds) if time]
     release, time = (np.array([row[n] for n in counted]) for row in (before, seconds))

@@ -57,9 +57,9 @@ class Calls:
         return math.inf if left else last
 
     def _units(self, calls: Sequence[int]) -> tuple[list[float], list[list[int]], list[int], list[bool]]:
-        """Return units: each one's duration, the units after it, the number of units before it, and whether it is used.
+        """Return for each unit: its duration, the units that wait for it, the number it waits for, and whether it is used.
 
-        The units are all tasks, of which only those that run individually are used, followed by the calls.
+        First come units of all tasks, then units of calls. The unit of a task is used only if the task runs individually.
         """
         count = 1 + max(calls, default=ALONE)
         readers, makes = self.problem.readers, self._makes

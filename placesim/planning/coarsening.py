@@ -51,8 +51,8 @@ def coarsen(problem: PlanningProblem, most: int) -> CoarseProblem:
 def coarsen_levels(problem: PlanningProblem, most: int, finest: int) -> list[CoarseProblem]:
     """Return coarse problems from coarsest to finest.
 
-    The first has chains as tasks, the next about `most` tasks. The last is the problem itself, if it has at most `finest`
-    tasks. One move in a coarse problem replaces many moves of single tasks.
+    In the first problem, each task is a chain. The next has about `most` tasks. The last is `problem` itself if that has at
+    most `finest` tasks. One move in a coarse problem replaces many moves of single tasks.
     """
     found = []
     if len(problem.tasks) > FEW:
@@ -204,8 +204,9 @@ def _tensors(problem: PlanningProblem, cluster_of: Sequence[int]) -> tuple[Probl
 
 
 def _seconds(tasks: Sequence[ProblemTask]) -> tuple[float, ...]:
-    """Return the seconds of a sequence of tasks on each kind of device: all tasks, or all launches but the first if these take
-    longer.
+    """Return the seconds that tasks take one after another on each kind of device.
+
+    This is the sum of their times, or the sum of all launches but the first if that is longer.
     """
     found = [math.fsum(parts) for parts in zip(*(task.seconds for task in tasks), strict=True)]
     launching = [math.fsum(parts) for parts in zip(*(task.launches for task in tasks[1:]), strict=True)] or [0.0] * len(found)

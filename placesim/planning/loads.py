@@ -71,7 +71,7 @@ class Loads:
                 loads[own] += sign * leaving
 
     def has_room(self, group: int, device: int) -> bool:
-        """Return whether another device can run a group and has room for it."""
+        """Return whether `device` can run the group and has room for the group's memory."""
         fits = self.held[device] + self.problem.held[group] <= self.capacities[device]
         if self.problem.apart and any(self.of_group[rival] == device for rival in self.problem.rivals[group]):
             return False

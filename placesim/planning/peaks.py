@@ -126,7 +126,7 @@ class MemoryPiece(NamedTuple):
 
 
 def tensor_homes(problem: PlanningProblem, task: int, readers: Sequence[int]) -> frozenset[int]:
-    """Return the devices of which at least one holds the tensor while it is needed: those of its producer and readers."""
+    """Return the devices that can run the producer or a reader of a tensor; one of them holds the tensor while it is needed."""
     groups = {problem.group_of[task], *(problem.group_of[reader] for reader in readers)}
     return frozenset().union(*(problem.homes[group] for group in groups))
 

@@ -1,7 +1,7 @@
 """Combination of planning methods: quick ones first, then lanes (sequences of methods) in parallel processes.
 
-The search ends when the time is over or the bound is met.  A single lane at a time with a limit of evaluations runs in this
-process, since nothing must be started or stopped.
+The search ends when the time is over or the bound is met.  If a search counts evaluations and runs one lane at a time, its
+lanes run in this process, since no lane needs to be stopped.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ FEW_TASKS = 1000
 """Maximum number of tasks for which moves of single groups get most of the time."""
 _FEW_SHARES, _MANY_SHARES = (0.5, 0.15), (0.9, 0.9)
 MANY_TASKS = 200_000
-"""Maximum number of tasks for other processes: sending a larger problem takes as long as a search, and doubles its memory."""
+"""Maximum number of tasks for use of other processes; sending more takes as long as a search, and doubles the memory."""
 
 
 def lanes(problem: PlanningProblem) -> tuple[SearchLane, ...]:

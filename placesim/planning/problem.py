@@ -93,7 +93,7 @@ class ProblemDevice(NamedTuple):
 
 
 UNSURE = -1.0
-"""Marks an unknown size. It is less than 0, because even an empty transfer takes the delay of a link."""
+"""Marks an unknown size. It is below 0, as 0 is a known size: an empty transfer, which takes the delay of a link."""
 
 
 class ProblemTensor(NamedTuple):
@@ -298,7 +298,7 @@ class PlanningProblem:
                 raise UsageError(f"{named}: got a tensor of size {tensor.size:g}, expected 0 or more, from an existing task")
 
     def _without_device(self, row: Sequence[int]) -> bool:
-        """Return whether it is impossible to give each group its own device, by a bipartite matching with augmenting paths."""
+        """Return whether groups of a row must share a device, by a bipartite matching with augmenting paths."""
         group_on: dict[int, int] = {}
 
         def takes_one(group: int, tried: set[int]) -> bool:

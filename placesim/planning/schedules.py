@@ -41,7 +41,7 @@ class PrioritySchedules:
         self._waiting = [len(sources) for sources in problem.inputs]
 
     def starts(self, order: Sequence[int]) -> tuple[list[float], list[float]]:
-        """Return the start of each task, and the last end times of tasks, at most one per device.
+        """Return the start of each task, and the latest end times of tasks: at most as many as there are devices.
 
         `order` has all tasks; the one with the highest rank comes first.
         """
@@ -90,8 +90,8 @@ class SimulatedSchedule:
     """Simulates assignments on the machine of the problem's layout: tasks, launches and transfers.
 
     Tasks and transfers that are ready at one moment run in the order of TensorFlow's executors, as in a simulated graph: first
-    the tasks without inputs, device by device, then whatever became ready first. An output is sent once to each other device,
-    and a receive has its own turn before its readers.
+    the tasks without inputs, device by device, then the others, in the order in which they become ready. An output is sent once
+    to each other device, and a receive has its own turn before its readers.
     """
 
     def __init__(self, problem: PlanningProblem) -> None:
@@ -119,7 +119,7 @@ class SimulatedSchedule:
         arrived: dict[tuple[int, int], int] = {}
         waiting, readers = self._waiting[:], problem.readers
         turns = {device: turn for turn, device in enumerate(dict.fromkeys(devices))}
-        # a task, or the sender and receiver of its output: first the send has its turn, then the receive
+        # (task, device, is_received): a task on its own device; on another one, the send of its output, and then the receive
         ready: deque[tuple[int, int, bool]] = deque()
         for task in sorted(self._roots, key=lambda task: turns[devices[task]]):
             ready.append((task, devices[task], False))

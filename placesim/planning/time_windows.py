@@ -38,7 +38,7 @@ class Windows:
     - `begins`: the earliest start.
     - `paths`: the duration of the task.
     - `after`: the remaining time after the task.
-    - `launches`: the time to launch the task on the host, which is over at its start.
+    - `launches`: the time to launch the task on the host; the launch ends when the task starts.
     """
 
     def __init__(self, problem: PlanningProblem) -> None:

@@ -47,7 +47,7 @@ def find_speedups(step: SimulatedStep) -> tuple[Speedup, ...]:
     helps: list[Speedup] = []
     with report_stage("trying removals", lambda: (len(helps), len(tried))):
         for candidate in tried:
-            helps.append(Speedup(candidate.kind, candidate.what, plan_seconds(candidate.free())))  # noqa: PERF401 - it is looked at
+            helps.append(Speedup(candidate.kind, candidate.what, plan_seconds(candidate.free())))  # noqa: PERF401 - read meanwhile
     return tuple(sorted(helps, key=lambda it: it.seconds))
 
 

@@ -56,7 +56,7 @@ class Prediction(NamedTuple):
 
 
 class ProcessorFigures(NamedTuple):
-    """Figures of a processor that the formulas read; to fit constants, each is an array with one value per measurement.
+    """Figures of a processor that the formulas read; a fit of constants passes arrays with one value per measurement.
 
     `rate` is in operations per second at the clock that the board sustains.  `bandwidth` is the bytes per second that copying
     reaches.
@@ -72,7 +72,7 @@ class ProcessorFigures(NamedTuple):
 
 @lru_cache(maxsize=65536)
 def predict(work: Work, processor: Processor, launch_seconds: float = 0.0) -> Prediction:
-    """Return the predicted time of `work` on `processor` with its interval; `launch_seconds` come before and are included.
+    """Return the predicted time of `work` on `processor` and its interval; `launch_seconds` are added to all three figures.
 
     Raises InvalidArgumentError if the processor has no rate for the work's arithmetic.
     """

@@ -10,7 +10,7 @@ from placesim.prediction.cost_constants import RowsConstants, Spread, StepsConst
 
 
 def _read_tables() -> dict[str, dict[str, list[float]]]:
-    """Return the values of each table by family; a table begins with a line that has its name and those of its columns."""
+    """Return the values of each table by family; a table begins with a line of its name and its columns' names."""
     tables = Path(__file__).with_name("fitted-constants.txt").read_text("utf-8").split("\n\n")[2:]
     found: dict[str, dict[str, list[float]]] = {}
     for table in tables:
@@ -24,7 +24,7 @@ _SHARED = {name: value for name, (value,) in _TABLES["SHARED"].items()}
 SUSTAINED_OPERATIONS_PER_JOULE_NM = _SHARED.pop("sustained")
 """Float32 operations per joule that boards at their power limit reach, times the feature size of their process in nm."""
 BANDWIDTH_SHARE: Mapping[str, float] = _SHARED
-"""Share of the data sheet's bandwidth that copying reaches, by kind of memory; a CPU's is assumed, for lack of data."""
+"""Share of the data sheet's bandwidth that copying reaches, by kind of memory; for CPUs, it is assumed."""
 TILED: Mapping[str, TiledConstants] = {family: TiledConstants(*row) for family, row in _TABLES["TILED"].items()}
 STREAMS: Mapping[str, StreamConstants] = {family: StreamConstants(*row) for family, row in _TABLES["STREAMS"].items()}
 ROWS: Mapping[str, RowsConstants] = {family: RowsConstants(*row) for family, row in _TABLES["ROWS"].items()}

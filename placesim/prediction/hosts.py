@@ -13,7 +13,7 @@ _CLOCK_HZ = 2.5e9
 _FLOATS_PER_CLOCK = 32
 """Two fused multiply-adds of eight float32 each, as on every x86 server core since 2013."""
 _BYTES_PER_CORE = 8e9
-"""Bytes per second of main memory for one core: 64 GB/s for all, about four channels of DDR4-2400."""
+"""Bytes per second of main memory for one core: 64 GB/s for eight cores, about four channels of DDR4-2400."""
 _FLOAT32 = _CLOCK_HZ * _FLOATS_PER_CLOCK
 _CACHE_BYTES_PER_CORE = 2.5 * (1 << 20)
 DISPATCH_SECONDS = 1e-6
@@ -21,7 +21,7 @@ DISPATCH_SECONDS = 1e-6
 LAUNCH_SECONDS = 5e-6
 """Assumed time of a host thread to launch a kernel on a GPU."""
 SHARE_SECONDS = 40e-6
-"""Work for which a node uses one more core; TensorFlow's pools do not divide work below about ten microseconds."""
+"""Seconds of work for which a node uses one more core; TensorFlow's pools do not divide work below about ten microseconds."""
 _RATES: tuple[Arithmetic, ...] = ("tf32", "float16", "bfloat16", "int8")
 """Kinds of arithmetic that a CPU computes at the float32 rate, unless its model has a rate for them."""
 

@@ -242,7 +242,7 @@ class ListedLinks(NamedTuple):
 
 
 def listed_links(devices: Sequence[Device], links: MachineLinks) -> ListedLinks:
-    """Return the links of all entries; an entry of the command line replaces others of its kind between the same ends."""
+    """Return the links of all entries; an entry of the command line replaces others of the same kind and ends."""
     tasks = machine_tasks(devices)
     given = {
         (entry.kind, frozenset(ends)): ListedLink(entry, ends) for entry in links.given for ends in resolve_ends(entry, tasks)

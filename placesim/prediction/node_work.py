@@ -75,13 +75,13 @@ def node_work(node: NodeShapes, processor: Processor) -> Work | None:
 
 
 def arithmetic_of(dtype: DataType, processor: Processor) -> Arithmetic:
-    """Return the arithmetic of an op of this type; like TensorFlow, tensor cores compute float32 as tf32 if they support it."""
+    """Return the arithmetic of an op of this type; as in TensorFlow, tensor cores that support tf32 compute float32 as tf32."""
     found = _ARITHMETICS.get(dtype, "float32")
     return "tf32" if found == "float32" and "tf32" in processor.tensor else found
 
 
 def _stream(node: NodeShapes, processor: Processor) -> Work:
-    """Return the work of streaming the bytes; with many operations per byte, that of a matrix product with these operations."""
+    """Return the work of streaming the bytes; with many operations per byte, the work of a matrix product instead."""
     if node.operations <= _DENSE_OPERATIONS_PER_BYTE * node.moved_bytes:
         return StreamedBytes("elementwise", float(node.moved_bytes))
     results = max(1, sum(map(prod, node.outputs)))
@@ -139,7 +139,7 @@ def _streamed(family: str) -> Callable[[NodeShapes, Processor], Work]:
 
 
 def _rows(family: str) -> Callable[[NodeShapes, Processor], Work]:
-    """Return a rule for rows along the last axis."""
+    """Return a rule for kernels that process the rows along the last axis one by one."""
 
     def work(node: NodeShapes, processor: Processor) -> Work:
         *others, columns = node.inputs[0]

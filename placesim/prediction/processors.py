@@ -11,7 +11,7 @@ from placesim.machine.gpu_models import GpuModel
 
 Arithmetic = Literal["float64", "float32", "tf32", "float16", "bfloat16", "float8", "int8"]
 Memory = Literal["stacked", "planar", "checked", "early", "processor"]
-"""Kind of memory: HBM, GDDR, GDDR with ECC bits in the same memory, any on a GPU before Volta, or a CPU's main memory."""
+"""Kind of memory: HBM, GDDR, GDDR with ECC bits in the same memory, any kind on GPUs before Volta, a CPU's main memory."""
 _BITS = {"float64": 64, "float32": 32, "tf32": 19, "float16": 16, "bfloat16": 16, "float8": 8, "int8": 8}
 _NO_LIMIT = float("inf")
 _VOLTA = 7.0
@@ -65,7 +65,7 @@ class Processor:
 
     @property
     def has_wide_tensor_cores(self) -> bool:
-        """Whether a multiprocessor does at least 2,048 float16 operations per clock, as since A100; before, at most 1,024."""
+        """Whether a multiprocessor does at least 2,048 float16 operations per clock: A100 and later GPUs do."""
         return "float16" in self.tensor and self.rates["float16"] > _WIDE_OPERATIONS_PER_CLOCK * self.units * self.clock_hz
 
     def __post_init__(self) -> None:
@@ -76,7 +76,7 @@ class Processor:
     def rate(self, arithmetic: Arithmetic) -> float:
         """Return the peak operations per second for a kind of arithmetic.
 
-        Raises InvalidArgumentError if it has no rate. The message lists the kinds with a rate, and the nearest in width.
+        Raises InvalidArgumentError if there is none. The message lists the kinds with a rate, and the nearest kind in width.
         """
         found = self.rates.get(arithmetic, 0.0)
         if not 0 < found < _NO_LIMIT:

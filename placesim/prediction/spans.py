@@ -146,7 +146,7 @@ def _span(trace: StepTrace, task: int, lanes: _Lanes, causes: _Causes) -> StepSp
 
 
 def _path_spans(trace: StepTrace, numbers: Mapping[int, int]) -> tuple[PathSpan, ...]:
-    """Return the critical path; `numbers` has the spans of tasks."""
+    """Return the critical path; `numbers` has the number of each task's span."""
     return tuple(
         PathSpan(numbers[part.task], part.is_launch, part.wait.value)
         for part in trace.path
@@ -213,7 +213,7 @@ class _Causes:
         self._seen: dict[int, int] = {}
 
     def of(self, phase: int) -> BeginCause:
-        """Return the cause of the start of a phase: an execution or, with larger numbers, its launch.
+        """Return the cause of the start of a phase; execution n is phase n, and its launch has a larger number.
 
         Tasks that the diagram does not show, such as sends, are skipped.
         """

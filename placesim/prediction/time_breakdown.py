@@ -98,7 +98,7 @@ class TransferRun(NamedTuple):
 
 
 class PathPart(NamedTuple):
-    """A segment of the critical path: `kind` is compute, launch or transfer; `wait` says what it waited for before."""
+    """A segment of the critical path: `kind` is compute, launch or transfer; `wait` says why it did not begin earlier."""
 
     node: str
     device: str

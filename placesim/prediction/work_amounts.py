@@ -37,7 +37,7 @@ class Product(NamedTuple):
         return 2.0 * self.batch * self.rows * self.columns * self.depth
 
     def load(self) -> tuple[float, ...]:
-        """Return the arguments of `tiled_seconds` after the machine."""
+        """Return the arguments of `tiled_seconds` that follow `machine`."""
         sizes = (float(self.batch), float(self.rows), float(self.columns), float(self.depth))
         return *sizes, self.moved_bytes, self.element_bytes, float(self.is_winograd)
 
@@ -49,7 +49,7 @@ class StreamedBytes(NamedTuple):
     moved_bytes: float
 
     def load(self) -> tuple[float, ...]:
-        """Return the arguments of `stream_seconds` after the machine."""
+        """Return the arguments of `stream_seconds` that follow `machine`."""
         return (self.moved_bytes,)
 
 
@@ -62,7 +62,7 @@ class Rows(NamedTuple):
     element_bytes: float
 
     def load(self) -> tuple[float, ...]:
-        """Return the arguments of `rows_seconds` after the machine."""
+        """Return the arguments of `rows_seconds` that follow `machine`."""
         return 2.0 * self.rows * self.columns * self.element_bytes, self.columns * self.element_bytes
 
 
@@ -78,7 +78,7 @@ class RecurrentLayer(NamedTuple):
     element_bytes: float
 
     def load(self) -> tuple[float, ...]:
-        """Return the arguments of `steps_seconds` after the machine."""
+        """Return the arguments of `steps_seconds` that follow `machine`."""
         return float(self.gates), float(self.hidden), float(self.batch), float(self.steps), self.element_bytes
 
 

@@ -4,7 +4,7 @@ It behaves like `bfc_allocator.cc` and `allocator_retry.cc` of TensorFlow 2.21. 
 allocation id as in TensorFlow, and a device runs out of memory at the same allocation.
 
 - A size is rounded up to 256 bytes, and gets the smallest free chunk that is large enough; of equal chunks, the first.
-- A chunk is split if it has at least twice the size, or if too much would be wasted; else the caller gets the whole chunk.
+- A chunk is split if it has at least twice this size, or if too much would be wasted; else the caller gets the whole chunk.
 - A freed chunk is merged with its free neighbours.
 - If no chunk is large enough, the allocator requests a region from the sub-allocator.  The first region has the size of the
   limit, or with `allow_growth` 2 MiB; each further region is twice as large. If a region is refused, the request is repeated,

@@ -19,7 +19,7 @@ class BfcOptions:
     - allow_growth: request regions as they are needed, instead of the whole limit with the first allocation.
     - allow_retry_on_failure: if there is no room, wait up to 10 s until memory is freed.
     - garbage_collection: return unused regions to the driver before an allocation fails.
-    - fragmentation_fraction: above 0, the share of the limit by which a chunk may exceed the request before it is split.
+    - fragmentation_fraction: the share of the limit by which a chunk may exceed the request and stay whole; 0: 128 MiB.
     """
 
     allow_growth: bool = True

@@ -22,7 +22,7 @@ class BufferSource(Protocol):
     """Interface of a source of buffers."""
 
     def allocate(self, size: int, owner: str) -> Buffer:
-        """Allocate a buffer of `size` bytes with one reference, for the node `owner`.  Raises OutOfMemory if it lacks room."""
+        """Allocate a buffer of `size` bytes with one reference, for the node `owner`.  Raises OutOfMemory without room."""
 
     def free(self, buffer: Buffer) -> None:
         """Free a buffer that has no references any more."""

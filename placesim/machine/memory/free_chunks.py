@@ -19,8 +19,8 @@ _FEW = _MOST // 8
 class FreeChunks:
     """A sorted collection of pairs of size and address, whose changes stay cheap with a million chunks.
 
-    A key is one integer: the size above the bits of the address.  Keys are stored in sorted blocks, next to a list of the last
-    key of each block.  A full block is halved, and a block with few keys is merged with its neighbour.
+    A key is one integer: its upper bits are the size, its lower bits the address.  Keys are stored in sorted blocks, next to a
+    list of the last key of each block.  A full block is halved, and a block with few keys is merged with its neighbour.
     """
 
     __slots__ = ("_blocks", "_lasts")

@@ -28,7 +28,7 @@ class AddressRanges:
     """A driver that allocates ranges one after another and never the same address twice.
 
     `supply` is the maximum number of bytes allocated at once.  Ranges lie `gap` bytes apart.  They start at `base` and go up,
-    or go down from one gap below it.
+    or go down from `base - gap`.
     """
 
     __slots__ = ("_coalesces", "_gap", "_next", "_order", "_out", "_supply")

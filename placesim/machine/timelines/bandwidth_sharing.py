@@ -171,7 +171,7 @@ class SharedLinks:
             self._share(time, taken, transfer, num_bytes)
 
     def next_change(self) -> float:
-        """Return the next time at which a latency or transfer ends, if nothing begins before; infinity if nothing runs."""
+        """Return the next time at which a latency or transfer ends, if no other begins earlier; infinity if none runs."""
         return self._ended[0][0] if self._ended else self._next()
 
     def advance(self, until: float) -> list[tuple[float, int]]:
@@ -246,7 +246,7 @@ class SharedLinks:
         self._change(route)
 
     def _end(self, time: float, route: _Route) -> None:
-        """End those transfers of a route that finish first.
+        """End the transfers of a route that finish first.
 
         `moved` is set to exactly the amount at which they end, so that rounding errors do not accumulate.
         """
@@ -266,7 +266,7 @@ class SharedLinks:
                 link.busy_seconds += time - link.busy_since
 
     def _change(self, route: _Route) -> None:
-        """Note that a route's transfers have changed.  If it shares none of its links, no other route is affected."""
+        """Note that a route's transfers have changed.  If the route shares none of its links, it affects no other."""
         for link, _ in route.crossings:
             if len(link.routes) > 1:
                 self._changed.update([(link, None) for link, _ in route.crossings])

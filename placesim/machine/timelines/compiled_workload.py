@@ -23,7 +23,7 @@ from placesim.machine.timelines.bandwidth_sharing import (
 from placesim.machine.timelines.workload import NOWHERE, Cores, LinkTransfer, Resource, SerialStream, Task, host_of
 
 SENT = -2
-"""Place of a transfer that may share its links, or that uses more than one stream."""
+"""Entry of `places` for a transfer that may share its links, or that uses more than one stream."""
 SHARED = -1.0
 """Duration of a transfer on links that it may share; only the simulation determines it."""
 CIRCLE_SHOWN = 10
@@ -64,7 +64,7 @@ class WorkloadPlan:
         return len(self.tasks)
 
     def without_inputs(self) -> list[int]:
-        """Return the phases that wait for no other."""
+        """Return the phases that wait for no other phase."""
         count = self.count
         launches = self.places[count:] or [NOWHERE] * count
         waiting = zip(self.tasks, launches, strict=True)
@@ -227,8 +227,8 @@ def _check_task(number: int, task: Task, resources: Sequence[Resource]) -> None:
 def _waits(
     tasks: Sequence[Task | LinkTransfer], places: Sequence[int], hosts: Sequence[int], phases: int
 ) -> tuple[list[list[int]], list[int], bool]:
-    """Return the phases that wait for each phase, the number of phases that each waits for, and whether all wait only for
-    smaller numbers.
+    """Return the phases that wait for each phase, the number of phases that each waits for, and whether every phase waits
+    only for tasks with smaller numbers.
 
     If a task has a launch, the launch waits for the inputs; for inputs on the same stream, it waits only for their launches.
     """

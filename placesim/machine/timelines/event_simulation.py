@@ -80,7 +80,7 @@ class _CrowdedCores:
         self._ask(asked)
 
     def end(self, until: float) -> list[tuple[float, int]]:
-        """Return the time and phase of each task that ends up to a time, if nothing begins before."""
+        """Return the time and phase of each task that ends at `until` or earlier; no task may begin in the meantime."""
         ended = []
         while self.due and (time := self.end_of_first()) <= until:
             self.done, phase, asked = heappop(self.due)
@@ -90,7 +90,7 @@ class _CrowdedCores:
         return ended
 
     def end_of_first(self) -> float:
-        """Return the time at which the next task ends, if nothing begins before."""
+        """Return the time at which the next task ends, if no other task begins earlier."""
         return self.at + max(0.0, self.due[0][0] - self.done) / self.speed if self.due else math.inf
 
     def _ask(self, cores: int) -> None:
@@ -298,7 +298,7 @@ class _Loop:
                 heappush(self.events, (time, LINKS))
 
     def _change(self, event: int, time: float, limit: float, ended: list[int]) -> float:
-        """Collect the phases that end up to `limit` on links or crowded cores. Return the time of the last change, or 0."""
+        """Collect the phases that end by `limit` on links or on crowded cores. Return the time of the last change, or 0."""
         if event == LINKS:
             if time != self.links_change:
                 return 0.0

@@ -41,7 +41,7 @@ class WorkloadTimeline:
 
 
 class Wait(Enum):
-    """Reason why a phase began at its time and not before."""
+    """Reason why a phase began at its time and not earlier."""
 
     NOTHING = "nothing"
     INPUT = "input"
@@ -70,7 +70,7 @@ class TaskSlice(NamedTuple):
 
 def critical_path(tasks: Sequence[Task | LinkTransfer], timeline: WorkloadTimeline) -> tuple[PathStep, ...]:
     """Return the chain of phases, without gaps, from the beginning to the end of the last phase. If several phases end last,
-    the chain ends with the smallest number.
+    the chain ends with the phase of the smallest number.
 
     Each phase waited for the end of the previous phase, which made an input, launched the phase, or freed its stream or cores.
     """

@@ -38,8 +38,8 @@ def assignments_below(problem: PlanningProblem, limit: float) -> Iterator[tuple[
 def makespan_bounds(problem: PlanningProblem, devices: np.ndarray) -> np.ndarray:
     """Return a lower bound of the makespan, in seconds, of each assignment.
 
-    `devices` is `[tasks, assignments]`. A bound is the longest path with its transfers, or the work of a resource between the
-    shortest paths before and after it, whichever is greater.
+    `devices` is `[tasks, assignments]`. A bound is the longest path with its transfers, or the work of a resource plus the
+    shortest paths before and after this work, whichever is greater.
     """
     layout = problem.layout
     assert layout is not None

@@ -19,10 +19,10 @@ def round_robin(drawn: GraphProblem) -> tuple[int, ...]:
 
 
 def split_by_memory(drawn: GraphProblem, *, by_layers: bool) -> tuple[int, ...]:
-    """Return the assignment that fills one GPU after the other with equal shares of all memory, in execution order.
+    """Return the assignment that fills one GPU after the other, each with an equal share of the memory of all groups.
 
-    With `by_layers`, the order is that of layers: a node counts from the step's start or, like the gradients of a layer, from
-    its end, whichever is nearer. So a GPU gets the gradients of the layers whose outputs it holds.
+    Groups come in execution order. With `by_layers`, the order is that of layers: the position of a task is its distance from
+    the start or the end of the step, whichever is less. So the gradients of a layer go to the GPU of the layer.
     """
     problem = drawn.problem
     paying = [number for number, device in enumerate(problem.devices) if device.pays]
@@ -39,7 +39,7 @@ def split_by_memory(drawn: GraphProblem, *, by_layers: bool) -> tuple[int, ...]:
 
 def named_baselines(drawn: GraphProblem) -> Iterator[tuple[str, tuple[int, ...]]]:
     """Yield labels with assignments: all groups on one device of each kind, round robin, and the groups split among GPUs if
-    none has room for all.
+    no GPU has room for all groups.
     """
     devices = drawn.problem.devices
     for kind in dict.fromkeys(device.kind for device in devices):

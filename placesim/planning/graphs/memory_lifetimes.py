@@ -51,7 +51,7 @@ class MemoryLifetimes:
     """Memory in dry-run steps, in bytes. Moments are those of the session's clock, which advances with each executed node.
 
     - `kept`: memory that each task holds from the start.
-    - `kept_since`: the task, allocation moment and requested size of all memory that tasks keep.
+    - `kept_since`: the task, allocation moment and requested size of each buffer that a task keeps.
     - `tensors`: the tensors of all steps; `asked` has the requested size of each.
     """
 
@@ -149,9 +149,9 @@ class _Finder:
         return self._found
 
     def _place(self, node: str, moment: int) -> _Place | None:
-        """Return the place of a node's execution at a moment, or of the execution before if another node runs at that moment.
+        """Return the place of the execution at a moment. If this is not an execution of `node`, return the previous place.
 
-        Return None before the first step.
+        Return None if the moment is earlier than the first step.
         """
         step = bisect_right(self._firsts, moment) - 1
         if step < 0:
@@ -190,7 +190,7 @@ class _Finder:
         return end.moment >= self._steps[step].end
 
     def _is_kept(self, made: _Place, end: JournalEntry | None) -> bool:
-        # at the moment after the last, a step frees all remaining buffers
+        # a step frees all remaining buffers at the moment after its last moment
         return end is None or end.moment > self._steps[made.step].end + 1
 
     def _readers(self, holders: Sequence[_Place], tensor: int | None) -> list[tuple[int, int]]:
@@ -345,7 +345,7 @@ def _alone(
 
 
 def _behind(order: StepOrder, tasks: Sequence[int], place: Mapping[int, int]) -> _Array:
-    """Return a matrix that marks the tasks that run after each task in every order."""
+    """Return a matrix; the row of a task marks the tasks that every order runs after it."""
     found = np.zeros((len(tasks), len(tasks)), bool)
     readers: dict[int, list[int]] = {task: [] for task in tasks}
     for task, sources in order.waits.items():

@@ -11,7 +11,7 @@ from placesim.planning.graphs.problem_building import GraphProblem
 from placesim.planning.objectives import measure
 
 MEASURED_TASKS, EXPLAINED_TASKS = 100_000, 10_000
-"""Maximum number of moved groups times tasks: for evaluating what happens if a group stays, and for simulating it."""
+"""Limits of groups * tasks: for the groups whose loss is estimated, and for the groups whose loss is simulated."""
 
 
 def find_moves(
@@ -51,7 +51,7 @@ def _losses(
     sought: PlanMeasure,
     simulate: Callable[[tuple[int, ...]], SimulatedPlacement],
 ) -> Iterator[tuple[int, float]]:
-    """Yield groups, each with the increase of the plan's value if this group stays in place, by simulation of the graph.
+    """Yield groups, each with the simulated increase of the plan's value if only this group stays in place.
 
     Only the groups with the largest expected increase are simulated.
     """

@@ -22,11 +22,11 @@ MOST_TASKS = 600
 REFINED_TASKS = 20_000
 """Maximum number of tasks for improving a plan of clusters task by task."""
 SIMULATED = 2
-"""Number of found plans that are always simulated as graphs; those with the best value in the problem come first."""
+"""Number of found plans that are always simulated as graphs: the plans with the best values in the problem."""
 FINALIST_TASKS, MAX_FINALISTS = 600, 10
 """Maximum number of tasks of a problem for which more plans are simulated, and the maximum number of these plans.
 
-A problem leaves out transfers between a GPU and its host memory, and estimates peaks.
+Simulation is more exact: a problem leaves out transfers between a GPU and its host memory, and estimates peaks.
 """
 _LESS = 0.97
 

@@ -57,7 +57,7 @@ def devices_by_name(placement: Placement) -> dict[str, str]:
 
 
 def _leaders(placement: Placement, wrong: Sequence[str]) -> list[str]:
-    """Return the first node of each group, which the others follow."""
+    """Return the first misplaced node of each group; the other nodes of the group follow its request."""
     graph, groups = placement.graph, placement.groups
     found: dict[int, str] = {}
     for name in wrong:

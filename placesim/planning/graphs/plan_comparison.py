@@ -115,7 +115,7 @@ class PlanMove(NamedTuple):
 class PlanStudy:
     """A plan, the placements compared with it, and the lower bound.
 
-    - `placements`: those that were simulated; `plan` is the best that fits, None if none does.
+    - `placements`: the simulated placements; `plan` is the best of them that fits, or None.
     - `bound`: the lower bound of the objective `sought`; `method` is the method that found the plan.
     - `asked`: the device requests of the plan, by node.
     - `movable`: the number of groups that could be on another device.
@@ -143,7 +143,7 @@ class PlanStudy:
 
     @property
     def before(self) -> SimulatedPlacement | None:
-        """The graph's current placement if it runs and is not the plan; else the best of the others."""
+        """The graph's current placement if it runs and is not the plan; else the best other placement."""
         runs = [placed for placed in self.placements if placed.study is not None]
         own = next((placed for label in (ANNOTATED, DEFAULT) for placed in runs if placed.label == label), None)
         if own is not None and own is not self.plan:

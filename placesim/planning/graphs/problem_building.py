@@ -103,7 +103,7 @@ class _Part(NamedTuple):
 
 
 class _Draft(NamedTuple):
-    """A task with the bytes that it keeps and makes, before the share of `made` that counts is known."""
+    """A task with the bytes that it keeps and makes. The share of `made` that counts is not yet known."""
 
     name: str
     parts: tuple[_Part, ...]
@@ -115,7 +115,7 @@ class _Draft(NamedTuple):
 class ProblemRequest(NamedTuple):
     """Request for a planning problem; `peak` is the largest number of bytes that all devices together held during the dry run.
 
-    For the objective memory, `recorder` has the memory of all steps, and `on_host` that of the same steps on a CPU.
+    For the objective memory, `recorder` has the memory of all steps, and `on_host` the memory of the same steps on a CPU.
     """
 
     sought: PlanMeasure
@@ -130,8 +130,8 @@ def build_problem(
 ) -> GraphProblem:
     """Return the planning problem of a step. Only nodes of `graph` can get device requests.
 
-    Memory that lives as long as the session counts in full. Outputs of the step count by the share that was alive at once. For
-    the objective memory, tasks take no time, and all steps of the `recorder` count with their tensors.
+    Memory that lives as long as the session counts in full. Of the outputs of the step, the fraction that was alive at once
+    counts. For the objective memory, tasks take no time, and all steps of the `recorder` count with their tensors.
     """
     return _ProblemBuilder(graph, prepared, step, machine, wanted).draw()
 
@@ -171,9 +171,10 @@ class _ProblemBuilder:
         self._task_of = self._in_graph_order(found.joined())
 
     def _in_graph_order(self, labels: Sequence[int]) -> list[int]:
-        """Return the task of each node, given its label, with tasks numbered in the order of the graph's nodes.
+        """Return the task number of each node. Nodes with the same label are one task.
 
-        Executors begin in this order. A node of a function's body follows the node that was executed before it.
+        Tasks are numbered in the order of the graph's nodes, in which executors begin. A node of a function's body comes after
+        the node of the graph that was executed last.
         """
         ids, last = self._prepared.client.graph.ids, -1
         first: dict[int, int] = {}
@@ -282,14 +283,14 @@ class _ProblemBuilder:
     # --- tasks
 
     def _sources(self, members: Sequence[Sequence[int]], sources_of: Sequence[set[int]]) -> list[set[int]]:
-        """Return the tasks of which each task has sources, given the sources of each node."""
+        """Return for each task the other tasks that contain sources of its nodes; `sources_of` has the sources of each node."""
         return [
             {self._task_of[source] for node in rows for source in sources_of[node]} - {task}
             for task, rows in enumerate(members)
         ]
 
     def _tasks(self, members: Sequence[Sequence[int]]) -> list[ProblemTask]:
-        """Return the tasks. Their outputs count by the share of all outputs that was alive at once in the dry run."""
+        """Return the tasks. Of each output, a fraction counts: the part of all outputs that was alive at one time."""
         drafts = [self._draft(rows) for rows in members]
         kept, made = math.fsum(draft.kept for draft in drafts), math.fsum(draft.made for draft in drafts)
         share = min(1.0, max(0.0, (self._wanted.peak - kept) / made)) if made else 0.0
@@ -322,7 +323,7 @@ class _ProblemBuilder:
         return found
 
     def _task(self, draft: _Draft, share: float) -> ProblemTask:
-        """Make a task from a draft; its outputs count by the share that is alive at once."""
+        """Make a task from a draft; `share` is the fraction of its outputs that counts."""
         holds, parts = draft.kept + share * draft.made, draft.parts
         match self._wanted.sought:
             case PlanMeasure.MEMORY:
@@ -359,7 +360,7 @@ class _ProblemBuilder:
         return [UNSURE if len(rows) > 1 or math.isinf(found[rows[0]]) else found[rows[0]] for rows in members]
 
     def _read_bytes(self, source: int, reader: int) -> float:
-        """Return the bytes that one node reads from another; UNSURE if a transfer is not certain."""
+        """Return the bytes that one node reads from another; UNSURE if they may not need a transfer."""
         graph, maker, taker = self._prepared.client.graph, self._nodes[source], self._nodes[reader]
         made = maker.executions[0].outputs
         if not taker.is_own or len(maker.executions) > 1 or len(taker.executions) > 1:
@@ -432,7 +433,7 @@ class _ProblemBuilder:
     def _groups(self, members: Sequence[Sequence[int]], devices_of: Sequence[int]) -> tuple[list[list[int]], list[NodeGroup]]:
         """Return the groups of tasks, and the nodes and allowed devices of each group.
 
-        Groups are merged if a task has nodes of several. Nodes that cannot be annotated keep their device.
+        If a task has nodes of several groups, these groups are merged. Nodes that cannot be annotated keep their device.
         """
         placed = possible_devices(self._prepared.placement)
         of_name = {name: number for number, known in enumerate(placed) for name in known.nodes}
@@ -564,7 +565,7 @@ def relax_capacities(problem: PlanningProblem, movable: Sequence[NodeGroup]) -> 
 
 
 def _choice_kinds(kinds: Sequence[int], movable: Sequence[NodeGroup]) -> list[tuple[int, frozenset[int]]]:
-    """Divide the devices of each kind until every group may use all or none of the devices of each part."""
+    """Divide each kind of devices into parts such that a group may use all or no devices of a part. Return (kind, part)."""
     parts: list[tuple[int, frozenset[int]]] = [
         (kind, frozenset(n for n, own in enumerate(kinds) if own == kind)) for kind in dict.fromkeys(kinds)
     ]
@@ -577,7 +578,7 @@ def _choice_kinds(kinds: Sequence[int], movable: Sequence[NodeGroup]) -> list[tu
 
 
 def _device_of_groups(groups: Sequence[Sequence[int]], devices_of: Sequence[int]) -> tuple[int, ...]:
-    """Return the device of each task: the device of the first task of its group. Signals, which have no nodes, are skipped."""
+    """Return the device of each task: that of the first task of its group that is not a signal (`_with_signals`)."""
     found: dict[int, int] = {}
     for group in groups:
         device = next((devices_of[task] for task in group if task < len(devices_of)), 0)

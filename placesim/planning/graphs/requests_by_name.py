@@ -56,7 +56,7 @@ def text_by_name(text: str, base: GraphFile, planned: Placement, *, soft: bool) 
 
 
 def placement_rows(moved: Collection[str], where: Mapping[str, str]) -> dict[str, str]:
-    """Return the fewest rows of `placement` that give each node of `moved` its device and leave all others.
+    """Return the fewest rows of `placement` that give each node of `moved` its device and move no other node.
 
     Rows are names and name scopes; the last matching row counts.
     """

@@ -63,7 +63,7 @@ def annotated_text(text: str, base: GraphFile, asked: Mapping[str, str], device_
 
 
 class _Copy(NamedTuple):
-    """The uses of one list's entries at one place in the graph, and the request around them."""
+    """One use of a list of entries in the graph: a use of each entry, and the device request of the scopes around it."""
 
     uses: list[_Use]
     context: _Context
@@ -73,8 +73,8 @@ class _Copy(NamedTuple):
 class _Use:
     """One use of an entry. YAML aliases, or a list of devices of a scope around it, use an entry several times.
 
-    `nodes` are those that the entry itself makes.  `copies` has the uses of a scope's entries for each device
-    of its list.
+    `nodes` are the nodes that the entry makes; a scope makes none. `copies` has the uses of a scope's entries: a list for each
+    device in the scope's list, else one list.
     """
 
     entry: NodeEntry
@@ -90,7 +90,7 @@ class _Rules(NamedTuple):
     - `target`: the planned device.
     - `held`: requests that must stay.
     - `required`: the nodes that need a request.
-    - `default`: the device without requests; None if a request that cannot be satisfied must not be written.
+    - `default`: the device of a node without requests; None if requests that cannot be satisfied must not be written.
     """
 
     target: Mapping[str, str]
@@ -156,7 +156,7 @@ class _ScopeEditor:
         return None if placement.error is not None else find_misplaced_nodes(placement, self._target)
 
     def _require(self, wrong: Sequence[str]) -> bool:
-        """Add requests for misplaced groups: for the first node of each, then for all.  Return whether any was added."""
+        """Require requests for misplaced groups: for the first node of each, then for all.  Return whether any is new."""
         before = len(self._required)
         for group in {self._group(name) for name in wrong}:
             members = self._members.get(group, [])
@@ -350,7 +350,7 @@ class _Choice:
     # --- what it costs
 
     def _cost_of(self, uses: Sequence[tuple[_Use, _Context]], own: Own) -> float:
-        """Return the number of requests needed if the entry has this one, plus _NEVER for each node that it misplaces."""
+        """Return the number of requests needed if the entry requests `own`, plus _NEVER for each misplaced node."""
         entry = uses[0][0].entry
         cost = 0.0
         if own != ABSENT:

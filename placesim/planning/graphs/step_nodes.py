@@ -88,7 +88,7 @@ def find_nodes(prepared: PreparedStep, step: Sequence[Execution]) -> StepNodes:
 
 
 def merge_steps(steps: Sequence[StepNodes]) -> tuple[StepNodes, list[list[int]]]:
-    """Merge the nodes of several steps.  Return them, and for each step the new number of each of its nodes.
+    """Merge the nodes of several steps.  Return the merged nodes, and for each step the new number of each of its nodes.
 
     `of_execution` of the result is empty.
     """

@@ -22,7 +22,7 @@ WARM, COLD = 0.02, 1e-5
 """Temperatures as shares of the load at the beginning of a round."""
 NORM = 24
 FIRST_SHARE = 0.2
-"""Maximum share of the time for the plan from which annealing starts."""
+"""Maximum share of the search's time to find the plan from which annealing starts."""
 _LOOK = 512
 _TOWARDS_NEIGHBOUR, _SWAP = 0.6, 0.25
 

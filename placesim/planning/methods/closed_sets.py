@@ -19,7 +19,7 @@ from placesim.planning.search_budget import Search
 
 MAX_SETS = 4000
 MAX_WORK = 12_000_000_000
-"""Maximum of the square of the number of sets times the number of edges: about twenty seconds."""
+"""Maximum of sets * sets * edges; this much work takes about twenty seconds."""
 _Array = np.ndarray
 
 
@@ -66,7 +66,7 @@ def _blocks(problem: PlanningProblem) -> tuple[list[list[int]], list[set[int]]]:
 
 
 def closed_sets(blocks: list[list[int]], inputs: list[set[int]], search: Search) -> list[int]:
-    """Return all sets of blocks closed under inputs, as bit masks by size; none if there are more than `MAX_SETS`."""
+    """Return all sets of blocks closed under inputs, as bit masks, small sets first; none if there are more than `MAX_SETS`."""
     needs = [sum(1 << source for source in sources) for sources in inputs]
     found, layer = [0], {0}
     for _ in blocks:

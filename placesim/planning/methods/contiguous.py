@@ -16,7 +16,7 @@ from placesim.planning.problem import Plan, PlanningProblem
 from placesim.planning.search_budget import Search
 
 MAX_WHOLE = 3000
-"""Maximum number of groups of an order whose cut is finished even if the time is over, which takes some seconds."""
+"""Maximum number of groups in an order that is cut completely even if the time is over; this takes some seconds."""
 
 
 def split_orders(problem: PlanningProblem, search: Search) -> Iterator[Plan]:
@@ -36,8 +36,8 @@ def split_orders(problem: PlanningProblem, search: Search) -> Iterator[Plan]:
 def group_order(problem: PlanningProblem, search: Search | None = None) -> list[int]:
     """Return the groups in an order of their forward tasks, each as late as its readers allow, so that few tensors are alive.
 
-    With a search, the order of each task's inputs is random.  Groups without forward tasks follow the median of the groups that
-    they are connected with.
+    With a search, the order of each task's inputs is random.  A group without forward tasks comes after the median of the
+    groups that it is connected with.
     """
     tasks, group_of = problem.tasks, problem.group_of
     depth = [0] * len(tasks)

@@ -59,7 +59,7 @@ FIRST = (Weights(0.3), Weights(0.3, spares_host=False))
 
 
 class _Way(NamedTuple):
-    """A transfer from one device to another: seconds before it, seconds per unit, and the ports that it occupies."""
+    """A transfer from one device to another: its delay in seconds, seconds per unit, and the ports that it occupies."""
 
     delay: float
     pace: float

@@ -90,7 +90,7 @@ def solve_schedule(problem: PlanningProblem, search: Search) -> Iterator[Plan]:
 
 
 def solve_loads(problem: PlanningProblem, search: Search) -> Iterator[Plan]:
-    """Yield a plan that minimises the highest load of a pipeline; only certain transfers count."""
+    """Yield a plan that minimises the highest load of a pipeline; only transfers that are certain to happen count."""
     count = len(problem.groups) * len(problem.devices)
     most = MAX_CHOICES if problem.ways is None else MAX_OVER_WAYS
     if not has_solver() or count > most or not problem.groups:
@@ -390,7 +390,7 @@ class _Makespan:
                 self.model.add_cumulative(busy, [1] * len(busy), slots)
 
     def improve(self, best: Plan, least: float) -> None:
-        """Require a value that is not worse than the best plan's, and at least `least`."""
+        """Require a value between `least` and the value of the best plan."""
         self.model.add(self.end <= self._units(best.value))
         self.model.add(self.end >= self._units(least) - len(self.problem.tasks))
         self.model.clear_hints()

@@ -16,7 +16,7 @@ from placesim.planning.search_budget import Search
 
 
 def end_first(problem: PlanningProblem, search: Search) -> Iterator[Plan]:
-    """Yield better plans from four lists: ranks by mean or least times, with or without transfers."""
+    """Yield better plans from four task lists, ranked by mean or least times, with or without transfers."""
     measured, best = assignments(problem), math.inf
     for is_mean in (True, False):
         for counts_transfers in (True, False):
@@ -35,7 +35,7 @@ def end_first(problem: PlanningProblem, search: Search) -> Iterator[Plan]:
 
 
 def _ranks(problem: PlanningProblem, *, is_mean: bool, counts_transfers: bool) -> list[float]:
-    """Return the longest path from the beginning of each task to the end, in seconds."""
+    """Return for each task the seconds of the longest path from its beginning to the end."""
     count = len(problem.devices)
     pairs = [problem.way(a, b) for a in range(count) for b in range(count) if a != b]
     delay = math.fsum(way.delay for way in pairs) / max(1, len(pairs)) if counts_transfers else 0.0

@@ -11,7 +11,7 @@ from placesim.planning.schedules import PrioritySchedules, tails
 from placesim.planning.search_budget import Search
 
 DRAWN = 200
-"""Number of lists by longest remaining path, all but the first with random noise."""
+"""Number of task lists sorted by longest remaining path; all but the first have random noise."""
 NOISES = (0.02, 0.05, 0.1, 0.2)
 FIRST_ROUND = 40_000
 WARM, COLD = 0.0002, 0.0001

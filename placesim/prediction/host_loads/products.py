@@ -18,7 +18,8 @@ PRODUCT_DEPTH = 384
 def product_parts(
     shape: Sequence[int], depth: int, item: int, is_flat: bool, batch: int = 1, lengths: tuple[int, int] | None = None
 ) -> tuple[Amounts, int]:
-    """Return the work of `batch` products with `depth` terms and results of `shape` `[..., rows, columns]`, and the parts.
+    """Return the work of `batch` products with `depth` terms and results of `shape` `[..., rows, columns]`, and how
+    many parts it has.
 
     For each piece of PRODUCT_DEPTH terms, BLAS packs both operands and writes the result.  Each part packs its share of the
     divided operand and all of the other operand.  `lengths` are the row lengths of the two operands in memory; None if neither

@@ -72,7 +72,7 @@ def _take_type(node: NodeShapes, load: Load) -> None:
 
 
 def _with_check(node: NodeShapes, load: Load) -> Load:
-    """Add the executor's check of the output sizes, if the outputs may be large."""
+    """Add the work of the executor's check of the output sizes, if the outputs may be large."""
     sizes = [prod(dims) for dims in node.inputs]
     is_unary = node.cost.kind not in _RULES and len(sizes) == 1
     if not has_trait(node.op, Trait.HANDS_ON) and (sizes[0] if is_unary else sum(sizes) ** 2) > FEW_ELEMENTS:

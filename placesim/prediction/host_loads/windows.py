@@ -18,8 +18,8 @@ from placesim.prediction.work_amounts import Direction
 def depthwise(direction: Direction) -> Callable[[NodeShapes], Load]:
     """Return a rule for a depthwise convolution or one of its gradients.
 
-    Each tap is a pass that adds products to sums.  The pass's inner loop covers a row of windows or, with a stride, the
-    channels of one window.
+    Each tap (filter element) is a pass that adds products to sums.  The pass's inner loop covers a row of windows or, with a
+    stride, the channels of one window.
     """
 
     def load(node: NodeShapes) -> Load:
@@ -46,7 +46,7 @@ def depthwise(direction: Direction) -> Callable[[NodeShapes], Load]:
 
 
 def pooling(node: NodeShapes) -> Load:
-    """Return the load of a pooling or its gradient: each tap is a pass over all windows of some images."""
+    """Return the load of a pooling or its gradient: for each element of a window (tap), a pass over all windows."""
     kind = node.cost.kind
     is_gradient = kind.endswith("gradient")
     images, results = (node.outputs[0], node.inputs[-1]) if is_gradient else (node.inputs[0], node.outputs[0])

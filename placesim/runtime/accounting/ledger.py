@@ -205,7 +205,7 @@ class Ledger:
                 self.remember_dims(variable)
 
     def dereferenced(self, memory: TensorMemory, value: Any) -> TensorMemory:
-        """Return the memory for a node that reads a tensor's value: for a reference variable, the memory of that value."""
+        """Return the memory of the value that a node reads: for a reference variable, the memory of the variable's value."""
         if not isinstance(value, VariableResource):
             return memory
         buffer = self.variable(value).buffer
@@ -214,7 +214,7 @@ class Ledger:
     def find_resource(self, handle: ResourceHandle) -> VariableMemory | StoreMemory:
         """Return the memory of the variable or tensor store that a handle names.
 
-        The memory of a store that the device's resources do not have lives only until the end of the step.
+        If the device's resources lack a store, the memory of the store lives only until the end of the step.
         """
         found = self.find_resources(handle.device).find(handle)
         if isinstance(found, VariableResource):
@@ -283,7 +283,7 @@ class Ledger:
         return found
 
     def _abort(self, error: OpError) -> None:
-        """Record an error that ends a step or a function. TensorFlow logs only the first, second, fourth, eighth such error."""
+        """Record an error that ends a step or a function. TensorFlow logs only the errors with the numbers 1, 2, 4, 8, ..."""
         self.failure = error
         self._aborts += 1
         if not self._aborts & (self._aborts - 1):

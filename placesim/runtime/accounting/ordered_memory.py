@@ -77,7 +77,7 @@ class ScheduledAccounts:
         """End the account of a run; the client receives the fetched tensors."""
         if self._account is not None:
             self._account.close()
-            self._account = None  # the account refers to this object: no cycle is left
+            self._account = None  # the account refers to this object, so this ends a cycle of references
         if self._listener is not None:
             self._listener.end()
 

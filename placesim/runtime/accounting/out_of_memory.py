@@ -1,6 +1,6 @@
 """Errors and log lines for a device that runs out of memory, recorded word for word in TensorFlow 2.21.
 
-The help of an error is placesim's: it says who holds the memory in use.
+The help of an error is written by placesim: it says who holds the memory in use.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _RUNNING, _MAKING = 1858, 1834
 _CONSTANT_LINE = "constant_op.cc:83"
 """Source line that creates the kernel of a constant."""
 _BINARY_LINES = ("cwise_ops_common.h:111", "cwise_ops_common.h:124", "cwise_ops_common.h:138", "cwise_ops_common.cc:82")
-"""Source lines that allocate the output of two inputs: of equal shapes, the first or second scalar, or broadcast otherwise."""
+"""Source lines that allocate the output of a binary op: equal shapes, scalar first input, scalar second input, other shapes."""
 
 
 @dataclass(frozen=True, slots=True)

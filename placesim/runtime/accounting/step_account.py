@@ -164,7 +164,7 @@ class StepAccount:
     def _find_own(
         self, site: Site, outputs: Sequence[Any], variables: dict[int, VariableMemory], stores: dict[int, StoreMemory]
     ) -> None:
-        """Add, to `variables` or `stores` under the key ITSELF, the memory of the resource that a node makes or names."""
+        """Add the memory of the resource that a node makes or names to `variables` or `stores`, under the key ITSELF."""
         made = outputs[0] if outputs else None
         if isinstance(made, VariableResource):
             variables[ITSELF] = self._ledger.variable(made)

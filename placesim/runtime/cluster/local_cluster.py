@@ -93,7 +93,7 @@ def _ask(process: Worker, place: WorkerPlace, started: SimpleQueue[_WorkerStart]
     try:
         process.tell(place)
         answer = process.answer()
-    except Exception:  # the process has ended: `_start` waits for a reason
+    except Exception:  # the process has ended, and `_start` waits for an answer with the reason
         try:
             answer = f"its process ended with {process.how_it_ended()}"
         except TimeoutError:

@@ -30,7 +30,7 @@ class WorkerSpan(NamedTuple):
 
 
 class PerformanceReport:
-    """Dask's performance report of the time since this object was made; UsageError if the scheduler lacks Bokeh."""
+    """Dask's performance report of the time since this object was made. The constructor raises UsageError without Bokeh."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster

@@ -22,7 +22,7 @@ def join_workers(placement: Placement, homes: Mapping[str, str]) -> dict[str, st
     of the first one among them.
     """
     joined = {device: {device} for device in homes}
-    callers: dict[str, str] = {}  # by body path: device of the graph's node that calls the body, perhaps through others
+    callers: dict[str, str] = {}  # by body path: device of the graph's node that calls the body, maybe through other bodies
     for body in bodies_of(placement).bodies:
         caller = callers[body.path] = next(
             (device for path, device in callers.items() if body.path.startswith(f"{path}/")), body.device

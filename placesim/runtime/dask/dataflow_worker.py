@@ -1,7 +1,7 @@
 """A worker's part of a step in dataflow order: ready nodes run by generation, in the same order as in one process.
 
 In one process, all ready nodes are in one queue, and run breadth first. Here each worker has a queue for its own nodes, sorted
-by generation: a node's is one more than the generation of the node that made it ready. Tensors are sent with their generation.
+by generation. A node has the generation of the node that made it ready, plus one. Tensors are sent with their generation.
 If several nodes fail, the error of the lowest generation counts.
 """
 

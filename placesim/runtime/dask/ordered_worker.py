@@ -214,8 +214,8 @@ class _PartRun:
     def _rank(self, number: int) -> int:
         """Return the rank of a node; the ready node of the lowest rank runs first.
 
-        The rank of an urgent node is its number minus the count of all nodes, and of any other node its number. In both cases,
-        `rank % count` is the number.
+        The rank of an urgent node is its number minus the count of all nodes; the rank of any other node is its number. So
+        `rank % count` is always the number.
         """
         return number - len(self._waits) if number in self._part.edges.urgent else number
 
@@ -286,7 +286,7 @@ class _PartRun:
 
 
 class PartRendezvous(dict[Any, Any]):
-    """Tensors sent between programs and not yet received, by key; a tensor for another worker goes there instead."""
+    """Tensors sent between programs and not yet received, by key; a tensor for another worker is sent to that worker."""
 
     def __init__(self, is_here: Callable[[str], bool], measured: PartMeasurements | None) -> None:
         super().__init__()

@@ -211,7 +211,7 @@ class DaskSession(GraphSession):
             self._join_homes(prepared.step.placement)
         self._hand_over_values()
         self._numbers += 1
-        return DaskExecutor(self, self._numbers, prepared.step)  # type: ignore[return-value]  # it has the same `run` as they
+        return DaskExecutor(self, self._numbers, prepared.step)  # type: ignore[return-value]  # has the `run` of AnyExecutor
 
     def _join_homes(self, placement: Placement) -> None:
         """Move devices on which a function keeps state to the worker that calls the function."""

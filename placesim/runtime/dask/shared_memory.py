@@ -88,7 +88,7 @@ class SharedMemoryLender:
         return None if self._probe is None else self._probe[1]
 
     def lend(self, value: Any) -> Any:
-        """Return a copy of an array in shared memory for another process; the array itself if it is small, or without room."""
+        """Return an array's copy in shared memory for another process; the array itself if it is small or there is no room."""
         if not isinstance(value, np.ndarray) or value.nbytes < LEAST_BYTES or value.dtype.hasobject:
             return value
         piece = self._free_piece(value.nbytes)

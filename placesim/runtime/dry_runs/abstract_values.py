@@ -34,9 +34,9 @@ MAX_KNOWN_ELEMENTS = 1024
 _ABSORBING: Mapping[Any, bool] = {np.logical_and: False, np.logical_or: True}
 """Logical functions, each with the input value that determines the result alone."""
 MAX_ROOTS = 8
-"""Maximum number of feeds that an error names for a value; if the value depends on more, it names none."""
+"""Maximum number of feeds that an error names for a value; if the value depends on more, the error names none."""
 LAST_OUTPUTS: Mapping[str, Sequence[Dims]] = {"FusedBatchNormV3": ((),)}
-"""Shapes of an op's last outputs that its shape function leaves unknown, although its kernel always makes them."""
+"""Shapes that an op's last outputs always have, although the op's shape function leaves them unknown."""
 _NOT_FOR_SKETCHES = (SketchedValueError, AttributeError, TypeError, ValueError, IndexError, AllocationRefusal)
 """Errors of a kernel that tries to read the elements of a sketch."""
 
@@ -164,7 +164,7 @@ def _absorbed(values: Sequence[Any], absorbing: bool) -> Any:
 
 
 def _opened_by(values: Sequence[Any]) -> frozenset[str]:
-    """Return the feeds that would have determined the assumed shapes among those of a node's inputs."""
+    """Return the feeds that would have determined the assumed shapes of a node's inputs."""
     found = NOTHING
     for value in values:
         held = value.value if isinstance(value, VariableResource) else value
@@ -276,7 +276,7 @@ class _ValueQuestions(ShapeContext):
 
 
 def _handle(handle: ResourceHandle, context: Sequence[KernelContext]) -> HandleShape | None:
-    """Return type and shape of the variable behind a resource handle: its value's if it has a value, else the declared ones."""
+    """Return type and shape of the value of a resource handle's variable or, if it has no value yet, the declared ones."""
     variable = context[0].resources.find(handle) if context else None
     if isinstance(variable, VariableResource) and variable.value is not None:
         return HandleShape(variable.dtype, tuple(variable.value.shape))

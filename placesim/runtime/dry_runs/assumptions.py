@@ -41,8 +41,8 @@ class OpenTensor(NamedTuple):
 class Assumptions:
     """The assumptions of one dry run.
 
-    The user gives `iterations` by a loop's frame or node, the `dimension` that stands for unknown ones, and `branches` by
-    choice. If the run `is_free`, it makes further assumptions; else other unknown decisions are errors.
+    The user gives `iterations` by a loop's frame or node, the `dimension` that stands for unknown dimensions, and
+    `branches` by choice. If the run `is_free`, it makes further assumptions; else other unknown decisions are errors.
 
     The dry run records:
 
@@ -50,7 +50,7 @@ class Assumptions:
     - `opened`: tensors with an assumed dimension, by graph, node and output.
     - `causes`: for these tensors, and for those whose shapes follow from them, the feeds whose values would have determined the
       shape, or `UNTOLD` if no feed would.
-    - `failed`: for each choice of which another branch ends in an error, a text with that branch and the error.
+    - `failed`: for each choice, if another branch than the chosen one ends in an error: a text with this branch and the error.
     - `notes`: further sentences for reports.
     """
 
@@ -91,7 +91,7 @@ class Assumptions:
         return found
 
     def settled(self, graph: int, slot: int, tensor: OpenTensor) -> Dims:
-        """Return a tensor's shape with the assumed `dimension` for unknown ones; unchanged if none is assumed."""
+        """Return a tensor's shape with the assumed `dimension` in place of unknown ones; unchanged if none is assumed."""
         if self.dimension is None or tensor.dims is None:
             return tensor.dims
         self.opened[graph, tensor.node, slot] = tensor
@@ -116,7 +116,7 @@ class Assumptions:
         ]
 
     def sentences(self) -> tuple[str, ...]:
-        """Return a sentence for each assumption that was used, and for each iteration count that was not."""
+        """Return a sentence for each assumption that was used, and for each given iteration count that was not used."""
         said = [
             f"loop {loop} is assumed to run once: trip count unknown, set it with `--iterations {loop}=N`"
             for loop in self.unsaid_loops()

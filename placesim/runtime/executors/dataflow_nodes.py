@@ -16,7 +16,7 @@ from placesim.runtime.executors.program import Instruction, Program, blame, dire
 from placesim.runtime.shapes.loop_frames import find_frames
 
 COMPUTE, ARGUMENT, RESULT, SWITCH, PASS, SEND, RECEIVE = range(7)
-"""Kinds of nodes, by what a run does with a ready one."""
+"""Kinds of nodes; the kind says what a run does when the node is ready."""
 _KINDS = (
     dict.fromkeys(CONTROL_FLOW, PASS)
     | dict.fromkeys((*SWITCHES, "_SwitchN"), SWITCH)
@@ -32,7 +32,7 @@ class FlowNode:
     - `readers`: tuples `(node, slot, input position)`; slot and position are -1 for a control edge.
     - `waits`: number of inputs that must arrive before the node is ready; for a `Merge`, only control inputs count.
     - `reader_counts`: number of readers of each output.
-    - `more_holders`: each slot whose number of holders is not one, with that number minus one.
+    - `more_holders`: each slot that does not have exactly one holder, with the number of holders minus one.
     - `stays`: whether readers get the outputs in the iteration in which the node runs.
     """
 

@@ -61,7 +61,7 @@ class Iteration:
 
 
 class Visit:
-    """Execution of a node in one iteration: the inputs that have arrived, and the number `waits` of those still to come.
+    """Execution of a node in one iteration: the inputs that have arrived, and the number `waits` of inputs that are missing.
 
     `dead` counts dead inputs, and becomes true or false when the node is ready. One dead input makes a node dead, but a `Merge`
     is dead only if all its inputs are dead, and a `ControlTrigger` never.

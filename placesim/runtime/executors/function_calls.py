@@ -91,7 +91,7 @@ class FunctionCalls:
             raise InvalidArgumentError(f"Expects arg[{index}] to be {dtype.name} but {given} is provided")
 
     def _admit(self, function: FunctionName, parts: Sequence[Partition]) -> None:
-        """Raise an error for a body that cannot run in this process; here any can, because all devices are local."""
+        """Raise an error for a body that cannot run in this process; here every body can, as all devices are local."""
 
     def _place(self, how: Instantiation, function: FunctionName, device: str, homes: Sequence[str]) -> PlacedFunction:
         body = place_body(self._graph, function, how, device, homes, self._device_set, self._soft)

@@ -69,7 +69,7 @@ def find_groups(programs: Sequence[Program], order: Sequence[tuple[int, int]]) -
 
 
 def _only_readers(program: Program) -> dict[int, tuple[int, int]]:
-    """Return for each store position with one reader that reader's node, and the position among its inputs."""
+    """Return, for each store position with a single reader, the node that reads it, and which input of the node it is."""
     found: dict[int, tuple[int, int]] = {}
     several: set[int] = set()
     for index, instruction in enumerate(program.instructions):

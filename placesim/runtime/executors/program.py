@@ -199,7 +199,7 @@ def direct_binary(instruction: Instruction) -> Callable[[Any, Any], Any]:
 
 
 _KERNELS_RAISE = (ValueError, TypeError, ArithmeticError, AttributeError)
-"""Errors of a kernel's direct form after which `compute` is called, which has a result or raises TensorFlow's error."""
+"""Errors of a kernel's direct form after which `compute` is called; it may succeed, or raises TensorFlow's error."""
 
 
 @dataclass(frozen=True, slots=True)

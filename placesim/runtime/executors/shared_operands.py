@@ -44,7 +44,8 @@ class ThinProduct(NamedTuple):
     """A product whose left operand, or a part of it, is available early.
 
     `joining` is the ConcatV2 that makes the left operand, if the product is its only reader. `parts` are the inputs of the
-    ConcatV2, or the left operand alone. `begin` has the early parts at the start of the left operand, `end` those at its end.
+    ConcatV2, or the left operand alone. `begin` has the early parts at the start of the left operand, and `end` the early parts
+    at its end.
     """
 
     instruction: Instruction
@@ -105,7 +106,7 @@ def _may_share(instruction: Instruction) -> bool:
 def _thin_product(
     program: Program, index: int, readers: Mapping[int, int], turns: Mapping[int, int], first: int
 ) -> ThinProduct:
-    """Return a product, with the parts of its left operand that are computed before turn `first`, that of the first product.
+    """Return a product, with the parts of its left operand that are computed before `first`, the turn of the first product.
 
     `readers` counts the readers of each store position; `turns` has the turn of each node in the order.
     """
@@ -241,7 +242,7 @@ class SharedOperand:
         return found[side] if self._last[side] > number else found.pop(side)
 
     def _blocks(self, side: Side, number: int, operand: Tensor, found: Mapping[Side, Tensor]) -> dict[Side, Tensor]:
-        """Return the early parts of this product and later ones on one side, with equal widths, up to TALL_ROWS rows."""
+        """Return early parts on one side: of this product and of later ones with equal width, up to TALL_ROWS rows in all."""
         blocks: dict[Side, Tensor] = {}
         rows = 0
         for other in range(number, len(self._products)):

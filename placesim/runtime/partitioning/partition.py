@@ -23,7 +23,7 @@ _EDGE = re.compile(r"^edge_\d+_")
 
 
 class Transfer(NamedTuple):
-    """A tensor that is copied between devices, or between a device's memory and the host's.
+    """A tensor that is copied between devices, or between device memory and host memory.
 
     `producer` and `slot` are the node and output of the client graph that computed the tensor, even if it was copied before.
     Slot -1 is a control edge.

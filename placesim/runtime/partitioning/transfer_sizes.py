@@ -28,8 +28,8 @@ def transfer_sizes(step: PreparedStep, written: GraphShapes | None = None) -> li
 def _hold_in_step(written: GraphShapes, graph: Graph, client: ClientGraph) -> bool:
     """Whether the shapes of the whole graph hold for the tensors of a step.
 
-    They may not hold if a feed replaces another tensor than a placeholder's, since its value may have any shape. The shapes of
-    a graph with loops are always inferred again, as they depend on the node at which the inference enters a loop.
+    They may not hold if a feed replaces a tensor that is not a placeholder's, since the fed value may have any shape. The
+    shapes of a graph with loops are always inferred again, as they depend on the node at which the inference enters a loop.
     """
     if graph is not written.graph:
         return False

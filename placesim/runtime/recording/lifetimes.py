@@ -45,7 +45,7 @@ class _Step:
     def execution_of(self, node: str, moment: int) -> int:
         """Return the number of the execution of a node that used memory at a moment.
 
-        If the node's execution ran then, return its number. If another node's execution ran then, return the number before:
+        If the node's execution ran then, return its number. If another node's execution ran then, return the previous number:
         buffers without readers, and results of called functions, are freed only after their execution is recorded.
         """
         number = moment - self.first

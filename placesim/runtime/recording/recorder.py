@@ -91,8 +91,8 @@ class ExecutionRecorder:
     def finish(self) -> None:
         """Called when an executor has run all its nodes.
 
-        After the step's own executor (not a function's), the clock advances, because fetched tensors are freed at a later
-        moment than that of the last node.
+        After the step's own executor (not a function's), the clock advances, because fetched tensors are freed after the
+        moment of the last node.
         """
         self.clock.moment += self._depth == 1
 
@@ -112,7 +112,7 @@ class ExecutionRecorder:
     ) -> int:
         """Add an execution that has just ended, and return its number.
 
-        In a function, an execution without `sources` waits for the call's beginning, or for the function called before.
+        In a function, an execution without `sources` waits for the call's beginning, or for the previous function of the call.
         """
         waited = tuple(dict.fromkeys(sources))
         if not waited and self._calls:

@@ -33,7 +33,7 @@ class DeviceRecord(NamedTuple):
 
 
 class SavedState(NamedTuple):
-    """Restored state of a device: its resources, and the state of each stateful kernel by node name, such as a generator's."""
+    """Restored state of a device: its resources, and the state of its stateful kernels (such as generators) by node name."""
 
     resources: ResourceManager
     node_states: dict[str, dict[str, Any]]

@@ -120,8 +120,8 @@ class Packer:
     def _tensor(self, value: Tensor | np.generic, name: str = "", dtype: DataType | None = None) -> Any:
         """Collect a tensor, and return the entry that refers to it.
 
-        If the tensor is not row-major, the entry has its memory layout too: the layout affects the order of sums, and so their
-        last bits.
+        If the tensor is not row-major, the entry has its memory layout too: the layout affects the order of additions, and
+        the order affects the last bits of sums.
         """
         array = np.asarray(value)
         if array.dtype == object:

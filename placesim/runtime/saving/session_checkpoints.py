@@ -97,7 +97,7 @@ def graph_variables(graph: Graph) -> dict[str, Node]:
 def check_graph(saved: SavedSession, graph: Graph, prefix: str) -> None:
     """Check that the graph has exactly the saved variables, with their types and shapes.
 
-    Raises NotFoundError or InvalidArgumentError, with a location, if it has not.
+    Raises NotFoundError or InvalidArgumentError, with a location, for any difference.
     """
     nodes = graph_variables(graph)
     for name, node in nodes.items():

@@ -49,7 +49,7 @@ class Outcome:
 
     - `devices`: in the order of the device set.
     - `placed`: a placement for each time that the graph, or the body of a called function, was placed.
-    - `prepared`: the prepared step, with its partitions, of each step.
+    - `prepared`: for each step, the prepared step with its partitions.
     - `shapes`: static shapes of the original graph, if they were inferred.
     - `creation_log`, `memory_log`: lines that TensorFlow logs when it creates devices, and lines of its allocators.
     - `memory`: memory use of each device, if it was accounted for.
@@ -97,7 +97,7 @@ class Outcome:
 
     @cached_property
     def transfers(self) -> tuple[TransferRow, ...]:
-        """Every copy between devices, and between a device's memory and the host's, in node order."""
+        """Every copy between devices, and between device memory and host memory, in node order."""
         with collector_paused():
             return tuple(row for step in self.prepared for row in _transfer_rows(step, self.shapes))
 

@@ -113,7 +113,7 @@ class GraphSession:
         self._ledger = ledger
         self._sketched = sketched
         if ledger is not None:
-            states = self._states  # the ledger must not refer to the session: no cycle keeps it alive
+            states = self._states  # not `self`: the ledger must not keep the session alive by a cycle of references
             ledger.find_resources = lambda device: states[device].resources
         self._prepared: dict[StepRequest, CachedStep] = {}
         self._running: set[int] = set()
@@ -402,7 +402,7 @@ class GraphSession:
     def _run_accounted(
         self, ledger: Ledger, prepared: CachedStep, arguments: Mapping[int, Any], progress: Progress | None
     ) -> dict[int, Any]:
-        """Run a step with memory accounting; if all runs need the same memory, and it fits in any order, account for one."""
+        """Run a step with memory accounting; if all runs need equal memory, which fits in any order, account for one only."""
         assert prepared.executor is not None
         shapes = tuple(value_dims(value) for value in arguments.values())
         if prepared.fitting == shapes and shapes not in (prepared.settled, prepared.open):

@@ -2,7 +2,7 @@
 
 TensorFlow passes a reference variable's buffer on without copying it, even through Identity, and updates it in place. So a
 fetch of `w`, `w/read` or an update's output on the variable's device shows all updates of the step, even later ones. Values
-that were computed from the variable before do not change. Found by experiment with TensorFlow 2.21 on the CPU.
+that were computed earlier from the variable do not change. Found by experiment with TensorFlow 2.21 on the CPU.
 """
 
 from __future__ import annotations

@@ -84,7 +84,7 @@ class GraphShapes:
         return self.outputs(tensor.node)[tensor.slot]
 
     def settle(self, node_id: int, dims: Dims, slot: int = 0) -> None:
-        """Set the shape of a node's output that the graph alone does not determine."""
+        """Set the shape of a node's output, which the graph alone does not determine."""
         found = self.outputs(node_id)
         self._known[node_id] = (*found[:slot], dims, *found[slot + 1 :])
 
@@ -105,7 +105,7 @@ class GraphShapes:
         return self._handles.get(tensor)
 
     def hold(self, tensor: TensorRef, handle: HandleShape | None) -> None:
-        """Set the type and shape behind a resource handle that the graph alone does not determine."""
+        """Set the type and shape of the value behind a resource handle, which the graph alone does not determine."""
         if handle is not None:
             self._handles[tensor] = handle
 
@@ -288,7 +288,7 @@ class GraphShapes:
         return None if held is None else held.shape
 
     def _dims_of(self, node_id: int, slot: int) -> Dims:
-        """Return the shape of an output; if it is not fully known, the shape of the output's known value."""
+        """Return the static shape of an output; if it is not fully known, but the value is, return the value's shape."""
         dims = self._known[node_id][slot] if node_id in self._known else None
         if is_fully_defined(dims) or node_id not in self._values:
             return dims
@@ -296,7 +296,7 @@ class GraphShapes:
         return dims if value is None or isinstance(value, _PartialVector) else value.shape
 
     def _picks_dimensions(self, node: Node) -> bool:
-        """Whether a node selects single dimensions of a shape; those that are known then count as known values."""
+        """Whether a node selects single dimensions of a shape; known dimensions then count as known values."""
         if self.graph.nodes[node.input_nodes[0]].op != "Shape":
             return False
         if node.op == "Unpack":

@@ -1,4 +1,4 @@
-"""Search for the smallest set of facts, such as the shape of a feed, that would determine most unknown shapes of a graph."""
+"""Choice of facts, such as the shape of a feed, that together determine as many unknown shapes of a graph as possible."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ class SettlementCount(NamedTuple):
 
 
 def choose_settlements(causes: Sequence[frozenset[Cause]], acts: Mapping[Act, Collection[Cause]]) -> list[tuple[Act, int]]:
-    """Choose acts that settle (determine) tensors, best first; each has the number of tensors that it settles in addition.
+    """Choose acts that settle (determine) tensors, best first, each with the number of tensors that it settles in addition.
 
     `causes` has for each tensor the causes that leave it unknown; `acts` maps each act to the causes that it removes. A tensor
     is settled when all of its causes are removed. The next act is always the one that settles the most tensors. If no act
-    settles any alone, it is the act that the most tensors need. Ties follow the order of `acts`. Acts that no tensor needs are
-    left out.
+    alone settles a tensor, it is the act that the most tensors need. Ties follow the order of `acts`. Acts that no tensor needs
+    are left out.
     """
     open_sets = [(set(some), count) for some, count in Counter(causes).items() if some]
     left = {act: set(removed) for act, removed in acts.items()}

@@ -30,7 +30,7 @@ MOST_RAW = 0.5
 def function_lines(graph: Graph, function: LibraryFunction, marks: bool = False) -> list[str] | None:
     """Return the lines of a function under `functions`; None if only a FunctionDef can express it.
 
-    With `marks`, nodes of the file have the internal attrs that TensorFlow's Python sets.
+    With `marks`, nodes that are read from the file get the internal attrs that TensorFlow's Python sets.
     """
     try:
         body = open_body(graph, function)

@@ -106,7 +106,8 @@ def _with_devices(entries: list[ScopedItem | _Scope]) -> list[ScopedItem | _Scop
 class EntryTextWriter:
     """A writer of entries. `claimed` has the names in use before the first entry.
 
-    `marked` has the nodes that scopes of control inputs wait for; None if all control inputs count as such.
+    `marked` has the nodes that are written under `control_inputs` if an entry waits for them; other nodes stand under `inputs`,
+    as `^name`. None puts all under `control_inputs`.
     """
 
     def __init__(self, graph: Graph, marked: set[int] | None, claimed: Iterable[str] = ()) -> None:

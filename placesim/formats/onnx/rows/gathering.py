@@ -119,7 +119,7 @@ def scatter_elements(node: OnnxNode) -> Tensor:
 
 
 def tensor_scatter(node: OnnxNode) -> Tensor:
-    """TensorScatterUpdate of a cache, from an index of each batch on; a circular cache goes on at its start."""
+    """TensorScatterUpdate of a cache, from a start index for each batch element; a circular cache wraps at the end."""
     cache, update, start = node[0], node[1], node.input(2)
     rank = node.known_rank(update)
     axis = node.attr("axis", -2) % rank
