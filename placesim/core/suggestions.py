@@ -9,13 +9,16 @@ from typing import Any
 
 SIMILAR = 0.7
 """Minimum similarity of a suggestion, from 0 (any word) to 1 (the same word)."""
-SIMILAR_AMONG_FEW = 0.5
+SIMILAR_AMONG_FEW = 0.6
 _MAX_CANDIDATES = 20_000
 _MAX_CHARACTERS = 200
 
 
 def did_you_mean(word: Any, words: Iterable[str], similar: float = SIMILAR) -> str:
-    """Return `; did you mean 'x'?` if a known word is similar (ignoring case), else an empty text."""
+    """Return `; did you mean 'x'?` for the known word that was most likely meant, else an empty text.
+
+    It is a name that ends in `/word`, else the most similar word (ignoring case), else the only one that begins with `word`.
+    """
     if not isinstance(word, str) or not 0 < len(word) < _MAX_CHARACTERS:
         return ""
     return _nearest(word, tuple(islice(words, _MAX_CANDIDATES)), similar)
@@ -23,12 +26,22 @@ def did_you_mean(word: Any, words: Iterable[str], similar: float = SIMILAR) -> s
 
 @lru_cache(maxsize=1024)
 def _nearest(word: str, words: tuple[str, ...], similar: float) -> str:
+    inner = next((known for known in words if known.endswith(f"/{word}")), None)
+    if inner is not None:
+        return _ask(inner)
     longest = (2 - similar) / similar  # largest factor between the lengths of two words of this similarity
     lowered = {
         known.lower(): known for known in words if len(known) <= longest * len(word) and len(word) <= longest * len(known)
     }
     near = near_words(word.lower(), lowered, 1, similar)
-    return f"; did you mean '{lowered[near[0]]}'?" if near else ""
+    if near:
+        return _ask(lowered[near[0]])
+    longer = [known for known in words if known.lower().startswith(word.lower())] if len(word) > 1 else []
+    return _ask(longer[0]) if len(longer) == 1 else ""
+
+
+def _ask(word: str) -> str:
+    return f"; did you mean '{word}'?"
 
 
 def near_words(word: str, words: Iterable[str], most: int, similar: float) -> list[str]:

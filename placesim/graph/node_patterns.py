@@ -7,11 +7,12 @@ full names (`*` also matches `/`; `?`, `[abc]`).
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fnmatch import translate
 from itertools import chain
 from types import MappingProxyType
 
+from placesim.core.suggestions import did_you_mean
 from placesim.graph.graph import Graph
 
 
@@ -41,3 +42,17 @@ def find_matching_names(pattern: str, graph: Graph) -> Sequence[str]:
 def is_pattern(text: str) -> bool:
     """Whether a text has characters of a shell pattern, so that it may match several names."""
     return any(character in text for character in "*?[")
+
+
+def enclosing_scopes(name: str) -> Iterator[str]:
+    """Yield the scopes of a name: `a/` and `a/b/` for `a/b/c`."""
+    end = name.find("/")
+    while end >= 0:
+        yield name[: end + 1]
+        end = name.find("/", end + 1)
+
+
+def did_you_mean_node(pattern: str, names: Iterable[str]) -> str:
+    """Return a suggestion like `did_you_mean`; scopes of the names are known words too."""
+    names = tuple(names)
+    return did_you_mean(pattern, dict.fromkeys(chain(chain.from_iterable(map(enclosing_scopes, names)), names)))

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from placesim.core.styled_text import StyledText, fill_template
+from placesim.graph.node_patterns import enclosing_scopes
 from placesim.inspection.byte_amounts import Amount
 from placesim.inspection.short_device_names import short_device
 from placesim.inspection.snapshot import ReportedError, Snapshot
@@ -172,11 +173,3 @@ def _uniform_scopes(names: Iterable[str], ways: Mapping[str, tuple[str, str]]) -
             if way_of.setdefault(scope, way) != way:
                 way_of[scope] = None
     return {scope: size for scope, size in sizes.items() if way_of[scope] is not None}
-
-
-def enclosing_scopes(name: str) -> Iterator[str]:
-    """Yield the scopes of a name: `a/` and `a/b/` for `a/b/c`."""
-    end = name.find("/")
-    while end >= 0:
-        yield name[: end + 1]
-        end = name.find("/", end + 1)

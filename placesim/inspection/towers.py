@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 from placesim.graph.graph import Graph, Node
-from placesim.inspection.difference import enclosing_scopes
+from placesim.graph.node_patterns import enclosing_scopes
 from placesim.inspection.explaining.annotations import copy_node, replace_nodes
 
 MIN_NODES = 3

@@ -20,12 +20,20 @@ LINE = "g.yaml:3:5: no-soft-fallback: m requested /device:GPU:3 but is on GPU:0"
 
 def test_findings_as_text(shell: Shell) -> None:
     graph = shell.write("g.yaml", GRAPH)
-    assert shell("check", graph, *TOWERS, "--rule", "no-soft-fallback") == (1, LINE + "\n", "")
+    assert shell("check", graph, *TOWERS, "--rule", "no-soft-fallback") == (1, LINE + "\n", "1 finding in 1 graph\n")
 
 
 def test_a_clean_placement(shell: Shell) -> None:
     graph = shell.write("g.yaml", GRAPH)
-    assert shell("check", graph, "--gpu", "4", "--rule", "no-soft-fallback") == (0, "", "")
+    assert shell("check", graph, "--gpu", "4", "--rule", "no-soft-fallback") == (0, "", "no findings in 1 graph\n")
+
+
+def test_nodes_that_ask_for_a_gpu_where_there_is_none_are_one_finding(shell: Shell) -> None:
+    ended = shell(
+        "check", str(ROOT / "graphs" / "towers.yaml"), "--gpu", "0", "--soft-placement", "--rule", "no-soft-fallback", "-q"
+    )
+    assert ended.output.endswith("6 nodes requested a GPU, and the machine has none (the first is MatMul, now on CPU:0)\n")
+    assert (ended.output.count("\n"), ended.complaint) == (1, "")
 
 
 def test_a_policy_file(shell: Shell) -> None:
@@ -155,7 +163,7 @@ def test_a_baseline_keeps_a_placement(shell: Shell) -> None:
 def test_a_report_is_checked_in_place_of_its_graph(shell: Shell) -> None:
     report = shell.write("r.json", shell("place", shell.write("g.yaml", GRAPH), *TOWERS, "--format", "json").output)
     ended = shell("check", report, "--rule", "no-soft-fallback")
-    assert ended == (1, LINE.replace("g.yaml:3:5", "r.json:1:1") + "\n", "")
+    assert ended == (1, LINE.replace("g.yaml:3:5", "r.json:1:1") + "\n", "1 finding in 1 graph\n")
     assert shell("check", report, "--rule", "balance=nodes").code == 2
 
 
@@ -209,7 +217,7 @@ PEAK = "max-peak-memory: {bytes: 1MiB, device: GPU}"
 def test_the_peak_of_the_steps_is_found_at_its_node(shell: Shell) -> None:
     graph = shell.write("g.yaml", PRODUCT)
     ended = shell("check", graph, "--gpu", "1", "--batch", "1024", "--rule", PEAK)
-    assert (ended.code, ended.complaint) == (1, "")
+    assert (ended.code, ended.complaint) == (1, "1 finding in 1 graph\n")
     # x as it was received, w and y have 4 MiB each; and a GPU has a scratch buffer
     assert ended.output.startswith(f"g.yaml:4:5: max-peak-memory: GPU:0 holds {3 * 4 * 2**20 + 1280} bytes while y runs, limit")
     assert f"w ({4 * 2**20} bytes)" in ended.output
@@ -231,7 +239,7 @@ def test_a_peak_needs_the_shapes_and_the_graph(shell: Shell) -> None:
 def test_a_peak_is_told_beyond_what_the_device_has(shell: Shell) -> None:
     graph = shell.write("g.yaml", PRODUCT)
     ended = shell("check", graph, "--gpu", "1", "--batch", str(10**9), "--rule", PEAK)
-    assert (ended.code, ended.complaint) == (1, "")
+    assert (ended.code, ended.complaint) == (1, "1 finding in 1 graph\n")
 
 
 # --- time -----------------------------------------------------------------------------------------------------------
@@ -267,7 +275,7 @@ def test_a_step_that_would_take_too_long_is_found_where_the_rule_stands(shell: S
         "  - max-step-time: {seconds: 1, step: 2}\n",
     )
     ended = shell("check", graph, "--batch", "1024", "--policy", policy)
-    assert (ended.code, ended.complaint) == (1, "")
+    assert (ended.code, ended.complaint) == (1, "3 findings in 1 graph\n")
     upper, lower, missing = ended.output.splitlines()
     assert upper.startswith("p.yaml:3:5: max-step-time: step 1 takes ")
     assert "at the upper end of the interval" in upper
@@ -333,7 +341,11 @@ def test_a_late_step_in_every_form(shell: Shell, form: str) -> None:
 def test_several_graphs(shell: Shell) -> None:
     graphs = [shell.write(name, GRAPH) for name in ("g.yaml", "h.yaml")]
     rule = ("--rule", "no-soft-fallback")
-    assert shell("check", *graphs, *TOWERS, *rule) == (1, f"{LINE}\n{LINE.replace('g.yaml', 'h.yaml')}\n", "")
+    assert shell("check", *graphs, *TOWERS, *rule) == (
+        1,
+        f"{LINE}\n{LINE.replace('g.yaml', 'h.yaml')}\n",
+        "2 findings in 2 graphs\n",
+    )
     ended = shell("check", "none.yaml", *graphs, *TOWERS, *rule, "--format", "json")
     assert ended.code == 2
     assert "none.yaml" in ended.complaint

@@ -133,6 +133,19 @@ def test_another_element_type_is_tried_where_only_that_excludes_a_kernel() -> No
     ]
 
 
+def test_a_variable_and_what_is_colocated_with_it_change_their_element_type_together() -> None:
+    variable = "{variable: v, shape: [], dtype: int32, initializer: {value: 0}, device: '/gpu:0'}"
+    asked = inquiry(f"nodes:\n  - {variable}\nrun: [{{fetch: [v]}}]\n", gpu=1, soft_placement=True)
+    (explained,) = asked.explained(["v"])
+    assert explained.alternatives is not None
+    (outcome,) = explained.alternatives.outcomes
+    assert (outcome.edit.text, outcome.moved) == (
+        "change dtype of v from int32 to int64",
+        3,
+    )  # the constant goes where its consumer is
+    assert (outcome.device or "").endswith("GPU:0")
+
+
 def test_trials_end_when_their_nodes_are_used_up() -> None:
     live = snapshot(ROOT / "graphs" / "towers.yaml", gpu=4).live
     assert live is not None

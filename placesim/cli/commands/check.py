@@ -140,7 +140,7 @@ def check_command(graphs: tuple[str, ...], policy: str | None, rules: tuple[str,
     """
     from placesim.api.inspections import read_rules, rule_needs
     from placesim.cli.graph_arguments import subjects_in
-    from placesim.cli.output import tell, write
+    from placesim.cli.output import complain, tell, write
     from placesim.cli.progress import show_stages
     from placesim.core.process.interrupts import InterruptGrace
     from placesim.core.process.progress import report_stage
@@ -170,7 +170,17 @@ def check_command(graphs: tuple[str, ...], policy: str | None, rules: tuple[str,
                 write_target(FORMS, target, checked, uses)
         raise
     write_target(FORMS, target, checked, uses)
+    if target.form == "text":
+        complain(_count(checked))
     return max((result.exit_code for result in checked), default=0)
+
+
+def _count(checked: Sequence[CheckResult]) -> str:
+    """Return a line with the number of findings, graphs and errors."""
+    findings, errors = len(_findings(checked)), sum(result.error is not None for result in checked)
+    graphs = f"{len(checked)} graph{'s' * (len(checked) != 1)}"
+    counted = f"{findings or 'no'} finding{'s' * (findings != 1)} in {graphs}"
+    return f"{counted}, {errors} of them not checked\n" if errors else f"{counted}\n"
 
 
 def _check(

@@ -25,7 +25,7 @@ from placesim.core.errors import (
 )
 from placesim.core.files.reader import GRAPH_BYTES, is_stream, read_stream_path, read_to_end
 from placesim.core.process.deadlines import run_within
-from placesim.core.suggestions import SIMILAR, did_you_mean, near_words
+from placesim.core.suggestions import SIMILAR, near_words
 from placesim.formats.sources.graph_builder import GraphBuilder
 from placesim.machine.options import SimulationOptions
 
@@ -370,13 +370,13 @@ def _with_devices(loaded: LoadedGraph, options: SimulationOptions) -> LoadedGrap
     if file is None or not (options.clear_devices or patterns):
         return loaded
     from placesim.formats.device_annotations import clear_devices, set_devices
-    from placesim.graph.node_patterns import find_matching_names
+    from placesim.graph.node_patterns import did_you_mean_node, find_matching_names
 
     graph = file.graph
     for pattern, device in patterns:
         if not find_matching_names(pattern, graph):
             expected = "expected a node's name or id, a pattern or a scope that ends in '/'"
-            near = did_you_mean(pattern, [*graph.ids, *graph.handles])
+            near = did_you_mean_node(pattern, [*graph.ids, *graph.handles])
             raise UsageError(f"no node matches '{pattern}' in --device: got '{pattern}={device}', {expected}{near}")
     if options.clear_devices:
         file = clear_devices(file)

@@ -2,20 +2,35 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
 
 from placesim.core.styled_text import device, fill_template, quote
 from placesim.inspection.checking.rule import EXCEPT, Breach, PolicyRule, Values
 from placesim.inspection.checking.subject import Subject
 from placesim.inspection.short_device_names import short_device
+from placesim.inspection.snapshot import PlacedNode
 
 
 def soft_fallbacks(subject: Subject, values: Values) -> Iterator[Breach]:
-    """Yield the nodes that soft placement put on another device than requested."""
+    """Yield the nodes that soft placement put on another device than requested.
+
+    Several nodes that request a device type of which the machine has no device are one breach.
+    """
     excepted = subject.matcher(values["except"])
+    moved: defaultdict[str | None, list[PlacedNode]] = defaultdict(list)
     for node in subject.unmet:
         is_lost = node.name in subject.overridden or node.body in subject.calls_on_one_device
         if not is_lost and not excepted(node):
+            moved[subject.missing_type(node)].append(node)
+    for kind, nodes in moved.items():
+        first = nodes[0]
+        if kind is not None and len(nodes) > 1:
+            sentence = "{} nodes requested a {}, and the machine has none (the first is {}, now on {})"
+            message = fill_template(sentence, len(nodes), kind, first.name, short_device(first.device))
+            yield Breach(subject.at(first), message)
+            continue
+        for node in nodes:
             message = fill_template(
                 "{} requested {} but is on {}", node.name, device(node.requested), short_device(node.device)
             )

@@ -39,6 +39,16 @@ class Subject:
                 found.append(node)
         return tuple(found)
 
+    def missing_type(self, node: PlacedNode) -> str | None:
+        """Return the device type that a node requests, if the machine has no device of that type."""
+        asked = parse_runtime_name(node.requested)
+        return None if asked is None or asked.type in self._types else asked.type
+
+    @cached_property
+    def _types(self) -> frozenset[str | None]:
+        """The types of the machine's devices; None, for a request without a type, is among them."""
+        return frozenset((None, *(device.spec.type for device in self.snapshot.devices)))
+
     @cached_property
     def overridden(self) -> Mapping[str, str]:
         """Map each node whose request was overridden by a reference or resource edge to the node whose device it follows."""

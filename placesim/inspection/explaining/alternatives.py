@@ -142,14 +142,18 @@ def _changes(annotation: Annotation, node: str, devices: Sequence[str]) -> Itera
 
 
 def _type_edits(graph: Graph, found: Proof) -> Iterator[Edit]:
-    """Yield edits to another element type, if only the type excludes a kernel."""
-    node = graph.nodes[graph.ids[found.node]] if found.node in graph.ids else None
-    for support in found.kernels if node is not None else ():
+    """Yield edits to another element type, if only the type excludes a kernel. An integer type is preferred to replace one."""
+    if found.node not in graph.ids:
+        return
+    members = found.group.members if found.group else ()
+    others = tuple(name for name in members if name != found.node and name in graph.ids)
+    for support in found.kernels:
         for exclusion in support.exclusions if support.priority is None else ():
             if isinstance(exclusion.value, DataType):
                 dtypes = [dtype for dtype in exclusion.allowed if isinstance(dtype, DataType)]
-                best = min(dtypes, key=lambda dtype: (*_PREFERRED_TYPES, dtype.name).index(dtype.name))
-                yield TypeChange(found.node, exclusion.attr, exclusion.value, best, found.location)
+                preferred = ("int64", *_PREFERRED_TYPES) if exclusion.value.is_integer else _PREFERRED_TYPES
+                best = min(dtypes, key=lambda dtype: (*preferred, dtype.name).index(dtype.name))
+                yield TypeChange(found.node, exclusion.attr, exclusion.value, best, found.location, others)
 
 
 def _other_devices(devices: DeviceSet, types: Sequence[str], current: str | None) -> list[str]:

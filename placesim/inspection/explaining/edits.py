@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import IntEnum
 
@@ -9,7 +10,7 @@ from placesim.core.dtypes import DataType
 from placesim.core.errors import Location
 from placesim.core.escaping import escape_line
 from placesim.core.styled_text import StyledText, device, fill_template
-from placesim.graph.graph import Graph
+from placesim.graph.graph import Graph, Node
 from placesim.inspection.explaining.annotations import Annotation, AnnotationKind, Annotations, copy_node, replace_nodes
 from placesim.machine.device_names import DeviceName
 from placesim.machine.gpu_memory import describe_gpu, gpu_memory_limit
@@ -123,13 +124,17 @@ class BodyDeviceChange:
 
 @dataclass(frozen=True, slots=True)
 class TypeChange:
-    """An edit of a node's element type. The nodes before and after this node would also need changes."""
+    """An edit of an element type: of a node, and of the `colocated` nodes that share a variable with it.
+
+    The nodes before and after them would also need changes.
+    """
 
     node: str
     attr: str
     before: DataType
     dtype: DataType
     location: Location | None
+    colocated: tuple[str, ...] = ()
     reach: Reach = Reach.PROGRAM
 
     @property
@@ -139,10 +144,17 @@ class TypeChange:
 
     def apply(self, setting: Setting) -> Setting:
         """Return the edited setting."""
-        node = copy_node(setting.graph.node(self.node))
-        node.attrs = {**node.attrs, self.attr: self.dtype}
-        node.signature = setting.graph.signatures.signature(node.op, node.attrs)
-        return replace(setting, graph=replace_nodes(setting.graph, [node]))
+        changed = [self._changed(setting.graph, self.node, (self.attr,))]
+        for name in self.colocated:
+            attrs = setting.graph.node(name).attrs
+            changed.append(self._changed(setting.graph, name, [attr for attr, value in attrs.items() if value is self.before]))
+        return replace(setting, graph=replace_nodes(setting.graph, changed))
+
+    def _changed(self, graph: Graph, name: str, attrs: Iterable[str]) -> Node:
+        node = copy_node(graph.node(name))
+        node.attrs = {**node.attrs, **dict.fromkeys(attrs, self.dtype)}
+        node.signature = graph.signatures.signature(node.op, node.attrs)
+        return node
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from placesim.core.errors import UsageError
-from placesim.core.suggestions import did_you_mean
+from placesim.graph.node_patterns import did_you_mean_node
 from placesim.inspection.explaining.alternatives import Alternatives, find_alternatives, find_remedies
 from placesim.inspection.explaining.annotations import Annotations
 from placesim.inspection.explaining.conflict import ConflictSet, find_conflict
@@ -165,7 +165,7 @@ def select_nodes(snapshot: Snapshot, patterns: Sequence[str]) -> list[str]:
     for pattern in patterns:
         if not any(map(snapshot.matcher([pattern]), nodes)):
             known = chain.from_iterable((node.name, *filter(None, (node.lowered_from,))) for node in nodes)
-            near = did_you_mean(pattern, [*known, *snapshot.handles])
+            near = did_you_mean_node(pattern, [*known, *snapshot.handles])
             raise UsageError(
                 f"no such node: got '{pattern}', expected a node's name, a pattern or a scope that ends in '/'{near}"
             )
