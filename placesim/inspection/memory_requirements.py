@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import takewhile
@@ -15,6 +16,7 @@ from placesim.runtime.sessions.outcome import Outcome
 VARIABLE, CONSTANT, STEP, SCRATCH = "variable", "constant", "step", "scratch"
 KINDS = (VARIABLE, CONSTANT, STEP, SCRATCH)
 """Kinds of buffers: a variable, a constant, a tensor of the step, or scratch space of the device."""
+_FEED = re.compile(r"_arg_(?P<fed>.+)_\d+_\d+(?:/_\d+)?")
 
 
 class DeviceMemory(NamedTuple):
@@ -118,9 +120,15 @@ def kind_of(holder: Holder) -> str:
 
 
 def name_of(holder: Holder) -> str:
-    """Return the name of a buffer: the variable's name, else the name of the allocating node."""
+    """Return the name of a buffer: the variable's name, else the name of the allocating node or of the fed node."""
     kind, _, name = holder.kept.partition(" ")
-    return name if kind == VARIABLE else holder.node
+    return name if kind == VARIABLE else feed_name(holder.node)
+
+
+def feed_name(node: str) -> str:
+    """Return the fed node of a node that a step adds for a feed (`_arg_x_0_0`, also on another device); else the node."""
+    added = _FEED.fullmatch(node)
+    return added["fed"] if added else node
 
 
 def largest_holdings(holders: Sequence[Holder], limit: int) -> list[Holding]:
@@ -196,4 +204,4 @@ class _Group:
             scope = self.name if self.is_rest else self.scope()
             name = (f"{scope}/" if scope else "") + "*" * self.is_rest
         sizes = sum(holder.size for holder in self.members), sum(holder.requested for holder in self.members)
-        return Holding(self.kind, name, len(self.members), *sizes, first.since, last.until)
+        return Holding(self.kind, name, len(self.members), *sizes, feed_name(first.since), feed_name(last.until))

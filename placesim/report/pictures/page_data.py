@@ -14,7 +14,7 @@ from shlex import quote
 from typing import Any
 
 from placesim.inspection.explaining.paragraphs import Paragraph, Paragraphs
-from placesim.inspection.memory_requirements import name_of
+from placesim.inspection.memory_requirements import feed_name, name_of
 from placesim.inspection.picturing.details import allowed_devices, attr_texts, device_tasks, device_work, output_texts
 from placesim.inspection.picturing.drawing import copies_by_edge
 from placesim.inspection.picturing.edits import node_edits
@@ -25,8 +25,8 @@ from placesim.inspection.short_device_names import short_names
 from placesim.report.pictures.shell import ValueTable
 from placesim.report.text.explanation import trial_text
 
-_ADDED = re.compile(r"(?:_arg_(?P<fed>.+)_\d+_\d+|(?P<sent>.+?))(?:/_\d+)?")
-"""Names of nodes that a step adds: for a feed, or for a tensor that arrives from another device."""
+_SENT = re.compile(r"/_\d+$")
+"""End of the name of a node that a step adds for a tensor that arrives from another device."""
 MAX_EDITS = 8
 """Maximum edits shown per node, as in `explain`."""
 
@@ -94,8 +94,7 @@ def _memory(picture: Picture) -> dict[str, Any] | None:
     nodes = {node.name: index for index, node in enumerate(picture.nodes)}
 
     def node_of(name: str) -> int:
-        added = _ADDED.fullmatch(name)
-        return nodes.get(name, nodes.get((added["fed"] or added["sent"]) if added else name, -1))
+        return nodes.get(name, nodes.get(feed_name(_SENT.sub("", name)), -1))
 
     held: dict[tuple[int, int], int] = {}
     for usage in picture.memory:

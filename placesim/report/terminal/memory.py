@@ -22,7 +22,7 @@ from placesim.report.terminal.console import (
     printed_text,
     wrap_text,
 )
-from placesim.report.text.amounts import readable_size
+from placesim.report.text.amounts import distinct_sizes, readable_size
 from placesim.report.text.memory import device_labels, requirements
 
 MAX_CURVE = 100
@@ -56,13 +56,14 @@ def _device(device: DeviceMemory, label: str, width: int, top: int) -> Iterator[
 
 
 def _facts(device: DeviceMemory) -> Iterator[Text]:
-    usage, peak = device.usage, readable_size(device.needed.peak)
+    usage = device.usage
     if usage.limit is None:
         yield Text("no limit")
-        yield Text(f"peak {peak}")
+        yield Text(f"peak {readable_size(device.needed.peak)}")
         return
     room = device.room or 0
-    yield Text(f"limit {readable_size(usage.limit)}")
+    limit, peak = distinct_sizes(usage.limit, device.needed.peak)
+    yield Text(f"limit {limit}")
     yield Text(f"peak {peak} ({device.needed.peak / usage.limit:.1%})" if usage.limit else f"peak {peak}")
     yield Text(f"room left {readable_size(room)}") if room >= 0 else Text(f"{readable_size(-room)} over", "bold red")
     if device.fragmentation is not None and not math.isnan(device.fragmentation):

@@ -22,12 +22,22 @@ def _open_ended(shown: str, amount: Amount) -> str:
     return f"{shown}+" if amount.unknown else shown
 
 
-def readable_size(size: int) -> str:
-    """Return a size with a unit: 1536 becomes `1.5 KiB`."""
+def distinct_sizes(*sizes: int) -> tuple[str, ...]:
+    """Return sizes with units, with as many decimals as it takes to tell different sizes apart, at most 6."""
+    for decimals in range(7):
+        shown = tuple(readable_size(size, decimals) for size in sizes)
+        if len(set(shown)) >= len(set(sizes)):
+            break
+    return shown
+
+
+def readable_size(size: int, decimals: int = 0) -> str:
+    """Return a size with a unit: 1536 becomes `1.5 KiB`. `decimals` is their least number, except for bytes."""
     value, unit = float(size), _UNITS[0]
     for unit in _UNITS:
         if value < 1024 or unit == _UNITS[-1]:
             break
         value /= 1024
-    shown = f"{value:.1f}" if unit != "B" and value < 9.95 else f"{value:.0f}"
+    least = 0 if unit == "B" else max(decimals, 1 if value < 9.95 else 0)
+    shown = f"{value:.{least}f}"
     return f"{shown} {unit}"
