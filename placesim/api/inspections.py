@@ -197,8 +197,8 @@ def convert(
     `onnx`; the default is the extension of `out`, else YAML.
 
     `nodes` selects the form of nodes in YAML: `exact` uses scopes if they give exactly the same nodes, `raw` writes NodeDefs,
-    and `scopes` always uses scopes, even if attrs equal to their defaults are lost. With `placed`, nodes request the devices on
-    which they were placed.
+    and `scopes` always uses scopes, even if this loses attrs that have their default values. With `placed`, nodes request the
+    devices on which they were placed.
 
     Raises UsageError for an invalid format or path, and an error if the graph or an option is wrong.
     """

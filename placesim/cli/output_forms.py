@@ -160,7 +160,7 @@ def _ending_and_name(form: Form[Any]) -> str:
 
 def _unknown_ending(option: str, path: str, forms: Sequence[Form[Any]]) -> UsageError:
     known = ", ".join(_ending_and_name(form) for form in forms if form.endings)
-    also = ", or --format with any other extension" if len(forms) > 1 else ""
+    also = "; any other extension needs --format" if len(forms) > 1 else ""
     return UsageError(f"cannot infer a format from {path} in {option}: got no known extension, expected one of {known}{also}")
 
 

@@ -17,7 +17,7 @@ ALONE = -1
 
 
 class Calls:
-    """Evaluates assignments of tasks to calls; call n runs on paying device `n % devices`, after that device's previous call.
+    """Evaluates assignments of tasks to calls; call n runs on `paying[n % len(paying)]`, after that device's previous call.
 
     Contiguity needs no check: if a part is not contiguous, its calls wait for each other in a cycle and never end.
     """

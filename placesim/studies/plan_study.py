@@ -237,7 +237,7 @@ class _Planner:
         candidates: list[Candidate],
         shown: dict[tuple[int, ...], SimulatedPlacement],
     ) -> Bound:
-        """Simulate placements in the order of their lower bounds, until the next bound is no less than the best value.
+        """Simulate placements in the order of their lower bounds, until the next bound is not below the best value.
 
         Add each placement that is better than all earlier ones to the candidates. Return the lower bound that has been proven,
         also if the effort ends early.

@@ -213,7 +213,7 @@ def _read_index(data: bytes) -> tuple[Header, dict[bytes, TensorEntry]]:
 
 
 def _check_places(entries: dict[bytes, TensorEntry]) -> None:
-    """Raise DataLossError if two tensors share bytes. Reading all tensors then takes no longer than reading the files."""
+    """Raise DataLossError if two tensors share bytes. Otherwise, reading all tensors takes no longer than reading the files."""
     last_shard, last_end = -1, 0
     stored = (entry for entry in entries.values() if entry.size_bytes and not entry.regions)
     for shard, offset, size in sorted((entry.shard, entry.offset, entry.size_bytes) for entry in stored):

@@ -70,7 +70,9 @@ def shape_value(value: Any) -> Shape:
     dims = tuple(-1 if dim is None else dim for dim in value)
     for dim in dims:
         if type(dim) is not int or not -1 <= dim < INT64_END:
-            raise InvalidValue(f"wrong dimension of a shape: got {spell(dim)}, expected 0 or more, or -1 if unknown")
+            raise InvalidValue(
+                f"wrong dimension of a shape: got {spell(dim)}, expected a whole number, 0 or more, or -1 if unknown"
+            )
     return Shape(dims)
 
 

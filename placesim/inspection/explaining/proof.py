@@ -360,7 +360,7 @@ def _soft_steps(groups: ColocationGraph, node: Node, reason: Reason) -> Iterator
     held = Constraints(reason.group_requested, reason.group_assigned, reason.group_resource, reason.types)
     if reason.soft_step >= SoftStep.WITHOUT_TYPE_AND_ID:
         left = DeviceName(*soften(held, SoftStep.WITHOUT_TYPE_AND_ID))
-        sentence = "no device with a kernel matches {}; without type and id, the request matches {} (7.2c i)"
+        sentence = "no device with a kernel matches {}; TensorFlow drops type and id, and the request then matches {} (7.2c i)"
         yield fill_template(sentence, device(reason.group_requested), _anything(left))
     if reason.soft_step >= SoftStep.WITHOUT_RESOURCE:
         left = DeviceName(*soften(held, SoftStep.WITHOUT_RESOURCE))

@@ -80,7 +80,7 @@ def _is_held_elsewhere(results: MutableMapping[int, Any], index: int) -> bool:
 
 
 def _count_result(results: MutableMapping[int, Any], index: int) -> tuple[int, int]:
-    """Return the reference counts of an array that only the results hold, and of its base, as a function sees them."""
+    """Return two reference counts inside a function: of an array that only `results` holds, and of the array's base."""
     value = results[index]
     held = sys.getrefcount(value)
     base = value.base

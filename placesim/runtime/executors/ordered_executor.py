@@ -64,7 +64,7 @@ class Executor:
 
     @property
     def position(self) -> int:
-        """Position in the schedule of the running or failed node."""
+        """Position of the running or failed node in the schedule."""
         return len(self._order) - length_hint(self._remaining) - 1
 
     def _steps(self, observation: ScheduleObservation | None) -> list[Step]:

@@ -363,7 +363,7 @@ class _Simulation:
         return prepared
 
     def _place(self, session: GraphSession) -> None:
-        """Raise the placement's error. With `place_pruned_graph`, each step places its own part of the graph instead."""
+        """Place the whole graph, and raise the error if that fails. Does nothing if each step places its own pruned graph."""
         if not session.config.place_pruned_graph and session.placement.error is not None:
             raise session.placement.error
 

@@ -54,7 +54,7 @@ def triangle(node: OnnxNode) -> Tensor:
 
 
 def _distances(node: OnnxNode, x: Tensor) -> Tensor:
-    """Return `column - row` of each element of a matrix: `[rows, columns]`."""
+    """Return `column - row` of each element of a matrix, an array of shape `[rows, columns]`."""
     numbers = [
         node.emit("Range", node.constant(0, INT64), node.scalar(node.size(x, axis)), node.constant(1, INT64))
         for axis in (-2, -1)

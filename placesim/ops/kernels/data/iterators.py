@@ -211,7 +211,7 @@ def empty_optional(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
 
 
 def has_value(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
-    """Return whether an optional has a value, a scalar. Raises InvalidArgumentError if the input is no optional."""
+    """Return a scalar: whether an optional has a value. Raises InvalidArgumentError if the input is no optional."""
     return (np.bool_(_as_optional(inputs[0], "OptionalHasValue").element is not None),)
 
 

@@ -198,7 +198,7 @@ def is_written(holder: VariableResource | ResourceHandle, context: KernelContext
 
 
 def tell_written(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """Return whether the variable has a value, a scalar; never fails (12.3.4)."""
+    """Return a scalar: whether the variable has a value. Never fails (12.3.4)."""
     return (np.bool_(is_written(inputs[0], context)),)
 
 
