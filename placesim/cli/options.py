@@ -99,7 +99,7 @@ source_options = together(
         "--layer-assignment",
         metavar="RULES",
         default="",
-        help="Devices of an ONNX model's layers: 'gpu:1(encoder); cpu(=head)' puts names that begin with encoder on GPU 1, "
+        help="Devices of an ONNX model's layers: 'gpu:1(encoder); cpu(=head)' puts layers named encoder... on GPU 1, "
         "and the name head on the CPU.",
     ),
     source_option(

@@ -103,7 +103,7 @@ def test_a_terminal_gets_lanes_and_tables(shell: Shell, graph: str, monkeypatch:
     monkeypatch.setenv("COLUMNS", "140")
     shown = re.sub(r"\x1b\[[0-9;]*m", "", shell("simulate", graph, "--batch", "256").output)
     lines = shown.splitlines()
-    assert re.match(r"step [0-9.]+ m?u?s \([0-9.]+ m?u?s to [0-9.]+ m?u?s\)   lower bound .*%\): ", lines[0])
+    assert re.match(r"step [0-9.]+ m?u?s \([0-9.]+ m?u?s to [0-9.]+ m?u?s\)   lower bound .*-[0-9]+%\): ", lines[0])
     at = next(number for number, line in enumerate(lines) if line.startswith("GPU:0  Tesla K80   busy "))
     assert re.fullmatch("  computes [·▁▂▃▄▅▆▇█]+", lines[at + 1])
     assert re.fullmatch("  copies   [·░▒▓]+", lines[at + 2])

@@ -112,7 +112,8 @@ def test_soft_placement_says_what_it_gave_up() -> None:
     assert proof is not None
     assert (proof.device, proof.requested) == (GPU, "/device:GPU:3")
     assert proof.soft_steps == (
-        "no device with a kernel matches /device:GPU:3; TensorFlow drops type and id, and the request then matches any device (7.2c i)",
+        "no device with a kernel matches /device:GPU:3; "
+        "TensorFlow drops type and id, and the request then matches any device (7.2c i)",
     )
 
 

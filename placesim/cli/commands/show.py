@@ -106,10 +106,10 @@ def show_command(
 ) -> int:
     """Show a placement: its name scopes by device, and the copies between devices.
 
-    GRAPH is any graph that `run` reads, or a report written by `--format json`.  A terminal shows a matrix of transferred
-    bytes, and a tree of scopes, folded to fit, with a bar of devices for each scope.  With `--format html`, the report is
-    a single page that needs no network, with scopes to open, a search and explanations of ops; `svg` and `png` show its
-    first view.  In a pipe, each line is a scope or a pair of devices, with columns separated by tabs.
+    GRAPH is any graph that `run` reads, or a report written by `--format json`. A terminal shows a matrix of transferred
+    bytes, and a tree of scopes, folded to fit; each scope has a bar with the shares of its devices. With `--format html`,
+    the report is a single page that needs no network, with scopes to open, a search and explanations of ops; `svg` and
+    `png` show its first view. In a pipe, each line is a scope or a pair of devices, with columns separated by tabs.
 
     \b
     Examples:

@@ -42,7 +42,7 @@ class BfcAllocator:
     """A BFC allocator: `allocate` returns a Chunk, or None if there is no room, and `deallocate` frees it.
 
     - name: the name in the log, such as `GPU_0_bfc`.
-    - memory_limit: bytes; only a multiple of 256 is used.
+    - memory_limit: bytes, rounded down to a multiple of 256.
     - sub_allocator: the source of regions.
     - failures: the failure count of the process, shared by all its allocators.
     - log: receives each line; without it, no lines are made.
@@ -50,7 +50,7 @@ class BfcAllocator:
       function, no memory is freed.
     - timing_counter: makes the allocator work with timestamps (`timestamped_allocator`).
 
-    The constructor raises InvalidArgumentError for a negative limit, or a fraction of the limit that is less than a byte.
+    The constructor raises InvalidArgumentError if the limit is negative, or its internal fragmentation fraction below a byte.
     """
 
     __slots__ = (

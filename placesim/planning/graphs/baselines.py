@@ -38,7 +38,7 @@ def split_by_memory(drawn: GraphProblem, *, by_layers: bool) -> tuple[int, ...]:
 
 
 def named_baselines(drawn: GraphProblem) -> Iterator[tuple[str, tuple[int, ...]]]:
-    """Yield labels with assignments: all groups on one device of each kind, round robin, and the groups split among GPUs if
+    """Yield labelled assignments: all groups on one device, for each kind; round robin; and the groups split among GPUs, if
     no GPU has room for all groups.
     """
     devices = drawn.problem.devices

@@ -49,7 +49,7 @@ class Follower(NamedTuple):
 
 
 def find_groups(programs: Sequence[Program], order: Sequence[tuple[int, int]]) -> dict[tuple[int, int], tuple[Follower, ...]]:
-    """Return the followers of each fusion group, by program and node of its head.
+    """Map the head of each fusion group, as a pair of program and node, to the group's other nodes.
 
     Each follower is the only reader of the node before it, and its other inputs are computed before the head.
     """

@@ -14,7 +14,10 @@ def is_nested(value: object) -> bool:
 
 
 def flatten(structure: object, expand_composites: bool = False) -> list[Any]:
-    """Leaves of a structure, of a dictionary by sorted key.  `expand_composites` replaces sparse values by their tensors."""
+    """Leaves of a structure; those of a dictionary are in the order of its sorted keys.
+
+    `expand_composites` replaces sparse values by their tensors.
+    """
     return list(_leaves(structure, expand_composites))
 
 

@@ -124,7 +124,7 @@ def _scaled_product(
 
 
 def matmul_n_bits(node: OnnxNode) -> Tensor:
-    """RightShift and BitwiseAnd of the packed weights, then Sub and Mul by GatherV2 of zero points and scales, and MatMul.
+    """RightShift and BitwiseAnd unpack the weights, Sub subtracts zero points, Mul multiplies by scales; then MatMul.
 
     The weights are `[columns, blocks, packed bytes of a block]`.
     """
