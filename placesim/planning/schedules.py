@@ -41,7 +41,7 @@ class PrioritySchedules:
         self._waiting = [len(sources) for sources in problem.inputs]
 
     def starts(self, order: Sequence[int]) -> tuple[list[float], list[float]]:
-        """Return the start of each task, and the latest end times of tasks: at most as many as there are devices.
+        """Return the start of each task, and the n latest end times of all tasks, where n is the number of devices.
 
         `order` has all tasks; the one with the highest rank comes first.
         """

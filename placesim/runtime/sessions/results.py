@@ -28,7 +28,7 @@ class Result(NamedTuple):
 
 
 class Results(Sequence[Result]):
-    """All fetched tensors in order; an index that is a name (`loss` or `loss:0`) selects the array that was fetched last."""
+    """All fetched tensors in order; a name as an index (`loss` or `loss:0`) selects the last array fetched with this name."""
 
     def __init__(self, rows: Sequence[Result] = ()) -> None:
         self._rows = tuple(rows)
