@@ -99,7 +99,7 @@ source_options = together(
         "--layer-assignment",
         metavar="RULES",
         default="",
-        help="Devices of an ONNX model's layers: 'gpu:1(encoder); cpu(=head)' puts layers whose names begin with encoder "
+        help="Devices of ONNX layers: 'gpu:1(encoder); cpu(=head)' puts layers whose names begin with encoder "
         "on GPU 1, and the layer called head on the CPU.",
     ),
     source_option(
