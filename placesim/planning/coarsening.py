@@ -1,6 +1,6 @@
 """Coarser problems in which clusters of related tasks become one task, and the translation of their plans.
 
-Chains of tasks are merged first.  If too many tasks remain, each task is merged with its single reader, so that only shared
+Chains of tasks are merged first.  If too many tasks remain, a task with only one reader is merged with it, so that only shared
 outputs remain.  If that is not enough, neighbours in a topological order are merged.  No step creates a cycle.
 """
 

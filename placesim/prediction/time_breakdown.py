@@ -232,12 +232,12 @@ def folded_path(study: TimeStudy, limit: int) -> list[FoldedPath]:
 
 
 def lane(study: TimeStudy, device: str, cells: int) -> list[float]:
-    """Return for each of `cells` equal parts of the step the share during which any node of the device ran."""
+    """Divide the step into `cells` equal parts; return the share of each part during which a node of the device ran."""
     return _shares(study, ((run.start, run.end) for run in study.nodes if run.device == device), cells)
 
 
 def copies_lane(study: TimeStudy, device: str, cells: int) -> list[float]:
-    """Return for each of `cells` equal parts of the step the share during which any copy stream of the device was in use."""
+    """Divide the step into `cells` equal parts; return the share of each part during which the device copied a tensor."""
     return _shares(study, ((run.start, run.end) for run in study.transfers if _copies(run, device)), cells)
 
 

@@ -92,7 +92,8 @@ def _two_weights(node: OnnxNode, points: Value, base: Value) -> Value:
 def grid_sample(node: OnnxNode) -> Tensor:
     """GatherV2 of all neighbours of each point, Mul by their weights and Sum.
 
-    Images are `[batch, channels, spatial...]`, and the grid is `[batch, spatial..., axes]`, with the images' last axis first.
+    Images are `[batch, channels, spatial...]`, and the grid is `[batch, spatial..., axes]`; a point's coordinates begin with
+    the last axis.
     """
     images, fold = node[0], ConstantFolder(node)
     axes = node.known_rank(images) - 2

@@ -254,7 +254,7 @@ def average(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 
 
 def maximum(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """Return the maximum of each window's cells in the image, or over channels; the inputs are the image and its bounds.
+    """Return the maximum of each window over rows and columns, or over channels; the inputs are the image and its bounds.
 
     Raises InvalidArgumentError for attrs or inputs that do not fit; UnimplementedError for other pooling.
     """
