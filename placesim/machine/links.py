@@ -142,7 +142,7 @@ def parse_end(text: str) -> LinkEnd | None:
 def infer_link_kind(ends: Sequence[LinkEnd]) -> LinkKind:
     """Return the kind of an entry that does not name its kind.
 
-    The kind is network if the entry connects the network or hosts, NVLink if it connects GPUs, else PCIe.
+    The kind is network if one end is the network or all ends are hosts, NVLink if all ends are GPUs, else PCIe.
     """
     if any(end.name.startswith(NETWORK) for end in ends) or all(end.name in (HOST, "CPU:0") for end in ends):
         return "network"

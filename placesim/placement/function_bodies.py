@@ -370,7 +370,7 @@ def _homes(placement: Placement, node: Node, attr: str, function: FunctionName, 
 
 
 def _captured(node: Node, attr: str) -> range:
-    """Return the range of inputs that a dataset passes to a function after its elements. An attr lists their types."""
+    """Return the range of a dataset's inputs that its function gets as arguments after the element. An attr has their types."""
     definition, attrs = node.signature.definition, node.signature.attrs
     start = 0
     for arg in definition.inputs if definition is not None else ():

@@ -63,6 +63,11 @@ class DeviceCost(NamedTuple):
     transfers: tuple[InputTransfer, ...]
 
     @property
+    def bound_text(self) -> str:
+        """Name of the largest part for reports, which show `launch` as the kernel's start and the launch on the host."""
+        return "start and launch" if self.bound == LAUNCH else self.bound
+
+    @property
     def transfer_seconds(self) -> float:
         """Total seconds of all input transfers."""
         return sum(transfer.seconds for transfer in self.transfers)

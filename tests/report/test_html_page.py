@@ -152,7 +152,7 @@ def test_a_proof_ends_with_what_the_node_takes(tmp_path: Path) -> None:
         assert cost is not None
         assert cost.here is not None
         assert last[name][1].startswith(f"{readable_seconds(cost.here.seconds)} (")
-        assert f"per run of step 0, bound by {cost.here.bound}." in last[name][1]
+        assert f"per run of step 0, bound by {cost.here.bound_text}." in last[name][1]
 
 
 # --- in the browser -------------------------------------------------------------------------------------------------

@@ -43,7 +43,7 @@ _FORMS = tuple(Form(name, convert_graph, ENDINGS[name]) for name in FORMS)
     "--scopes",
     "nodes",
     flag_value="scopes",
-    help="Write YAML with scopes and variables, also for a GraphDef; attrs with their default value may be left out.",
+    help="Write YAML with scopes and variables, also for a GraphDef; the output can lack attrs that have their default value.",
 )
 @option(
     "--partitioned",

@@ -142,7 +142,7 @@ def _changes(annotation: Annotation, node: str, devices: Sequence[str]) -> Itera
 
 
 def _type_edits(graph: Graph, found: Proof) -> Iterator[Edit]:
-    """Yield edits to another element type, if only the type excludes a kernel. An integer type is preferred to replace one."""
+    """Yield edits to another element type, if only the type excludes a kernel. An integer type replaces another if possible."""
     if found.node not in graph.ids:
         return
     members = found.group.members if found.group else ()

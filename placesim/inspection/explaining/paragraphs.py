@@ -160,7 +160,7 @@ def _cost(cost: NodeCostEstimate, here: DeviceCost) -> str:
     runs = "" if cost.runs == 1 else f", total of {cost.runs} runs"
     inputs = f" Inputs from other devices take {readable_seconds(here.transfer_seconds)}." if here.transfers else ""
     host = " Its processor is assumed." if here.is_uncertain else ""
-    return f"{readable_seconds(here.seconds)} ({interval}) {when}{runs}, bound by {here.bound}.{host}{inputs}"
+    return f"{readable_seconds(here.seconds)} ({interval}) {when}{runs}, bound by {here.bound_text}.{host}{inputs}"
 
 
 # --- groups ---------------------------------------------------------------------------------------------------------

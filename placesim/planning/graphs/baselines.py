@@ -57,7 +57,7 @@ def named_baselines(drawn: GraphProblem) -> Iterator[tuple[str, tuple[int, ...]]
 
 
 def _by_group(drawn: GraphProblem, wanted: Sequence[int]) -> tuple[int, ...]:
-    """Return the assignment of each group to its wanted device, or if it may not run there, to a GPU or its first choice."""
+    """Assign each group to its wanted device; if it may not run there, to a GPU that it may use, else to its first device."""
     found = [0] * len(drawn.problem.tasks)
     for tasks, group, own in zip(drawn.problem.groups, drawn.groups, wanted, strict=True):
         # TensorFlow too prefers a GPU (3.4)

@@ -125,7 +125,7 @@ def random_numbers(node: NodeShapes) -> Load:
 
 
 def batch_normalization(is_gradient: bool) -> Callable[[NodeShapes], Load]:
-    """Return a rule for batch normalization: passes over rows of channels; sums are computed as products with ones."""
+    """Return a rule for batch normalization: it counts passes over rows of channels, and a sum as a product with ones."""
 
     def load(node: NodeShapes) -> Load:
         tensor = node.inputs[0]

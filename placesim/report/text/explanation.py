@@ -208,7 +208,7 @@ def _taken(cost: DeviceCost) -> str:
 
 
 def _bound(cost: DeviceCost) -> str:
-    return f", bound by {cost.bound}" if cost.family else ""
+    return f", bound by {cost.bound_text}" if cost.family else ""
 
 
 def _part(seconds: float) -> str:

@@ -187,7 +187,7 @@ def log_poisson_loss(
 
 
 def _log_factorial(targets: Tensor) -> Any:
-    """Stirling's approximation, zero from 0 to 1."""
+    """Stirling's approximation of `log(targets!)`; zero for targets from 0 to 1."""
     half, circle = (convert_to_tensor(number, dtype=targets.dtype) for number in (0.5, 2 * math.pi))
     found = targets * tf.log(targets) - targets + half * tf.log(circle * targets)
     low, high = (make(targets, dtype=targets.dtype) for make in (tf.zeros_like, tf.ones_like))

@@ -119,7 +119,7 @@ class TrainingReader:
         return [TensorRef(item.node, item.slot) if isinstance(item, Operand) else item for item in items]
 
     def derived_by(self) -> tuple[list[Any] | None, list[str]]:
-        """Return the sources in `with_respect_to`, or None for all trainable variables, and the ids of their gradients."""
+        """Return the sources in `with_respect_to` (None: all trainable variables), and the ids of the sources' gradients."""
         tree = self._tree.get("with_respect_to")
         if "with_respect_to" not in self._tree:
             return None, []
