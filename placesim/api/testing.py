@@ -35,8 +35,8 @@ def assert_placement(
 ) -> CheckReport:
     """Assert that `placesim.check` finds nothing, and return its report.
 
-    Raises AssertionError with a line for each finding, the errors of `placesim.check`, and UsageError without any rule or
-    policy.
+    Raises AssertionError, with a line for each finding; UsageError if there is neither a rule nor a policy; and the errors of
+    `placesim.check`.
     """
     from placesim.core.errors import UsageError
 

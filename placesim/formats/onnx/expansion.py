@@ -14,7 +14,7 @@ FunctionKey = tuple[str, str, str]
 
 
 def expansion_problem(nodes: Iterable[Any], functions: Mapping[FunctionKey, Any]) -> str:
-    """Return why nodes expand to too many nodes with the functions that they call; empty if they do not."""
+    """Return an error text if inlining the called functions would make too many nodes, else an empty text."""
     if not functions:
         return ""
     called = {key: _calls(function.node, functions) for key, function in functions.items()}

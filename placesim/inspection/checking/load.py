@@ -76,7 +76,7 @@ RULES = (
         (
             RuleParameter("of", "measure", "`nodes`, `bytes` (of variables and constants) or `operations`", "nodes"),
             RuleParameter("type", "device type", "the device type", "GPU"),
-            RuleParameter("within", "fraction", "allowed deviation from the mean (0.1)", 0.1),
+            RuleParameter("within", "fraction", "allowed deviation, as a fraction of the mean", 0.1),
         ),
         needs_graph=True,
     ),

@@ -252,14 +252,16 @@ def describe_rules() -> str:
 def _described(rule: PolicyRule) -> str:
     lines = [rule.name, f"    {rule.help}" + (" Needs the graph." if rule.needs_graph else "")]
     for parameter in rule.parameters:
-        need = "required" if parameter.required else f"default {_default(parameter)}"
-        lines.append(f"    {parameter.name:<9}{parameter.help}; {need}")
+        default = _default(parameter)
+        need = "; required" if parameter.required else f"; default {default}" if default else ""
+        lines.append(f"    {parameter.name:<9}{parameter.help}{need}")
     return "\n".join(lines) + "\n"
 
 
 def _default(parameter: RuleParameter) -> str:
+    """Return the default as text; empty if there is none, so that the parameter selects nothing and excludes nothing."""
     value = parameter.default
-    return "none" if value is None or value == () else ", ".join(value) if isinstance(value, tuple) else str(value)
+    return "" if value is None else ", ".join(value) if isinstance(value, tuple) else str(value)
 
 
 # --- for editors ----------------------------------------------------------------------------------------------------

@@ -73,7 +73,7 @@ RULES = (
     PolicyRule("no-soft-fallback", "Soft placement moves no node from its requested device.", soft_fallbacks, (EXCEPT,)),
     PolicyRule(
         "no-overridden-request",
-        "No request is overridden by a reference or resource edge, or by a call that runs its functions on its own device.",
+        "No request is overridden by a reference or resource edge, or by a call that runs its whole body on the call's device.",
         overridden_requests,
         (EXCEPT,),
     ),

@@ -109,7 +109,7 @@ RULES = (
     ),
     PolicyRule(
         "max-link-bytes",
-        "Bytes copied over a link, or between two devices, per run of the last step stay within a limit.",
+        "In a run of the last step, the bytes copied over each link, or between two devices, stay within a limit.",
         link_bytes,
         (
             RuleParameter("bytes", "bytes", "a limit, optionally with a unit (4MiB)", required=True),

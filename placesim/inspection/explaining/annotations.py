@@ -183,7 +183,7 @@ class Annotations:
     # --- what changing them gives -----------------------------------------------------------------------------------
 
     def changed(self, graph: Graph, now: Iterable[Annotation], changes: Changes) -> Graph:
-        """Return a copy of `graph` in which the nodes that the annotations in `now` affect have new requests and labels.
+        """Return a copy of `graph` with new requests and labels for the nodes that the annotations in `now` affect.
 
         `changes` has all changed annotations, old and new. The nodes of `graph` have the same ids as in the written graph.
         """

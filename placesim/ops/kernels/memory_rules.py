@@ -102,7 +102,7 @@ def item_size(dtype: DataType) -> int:
 
 
 class VariableMemory:
-    """The buffer of a variable; None before the variable is initialized.
+    """The memory of a variable. `buffer` is None before the variable is initialized.
 
     After a sparse update `copies_on_read` is true: from then on each read copies the value. `kind` is the value's shape and
     type, if known.

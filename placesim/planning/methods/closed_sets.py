@@ -141,7 +141,7 @@ class _Parts:
         self._readers = np.array([len(readers) for readers in problem.readers], np.float32)
 
     def measure(self, parts: _Array) -> tuple[_Array, _Array, _Array]:
-        """Return the seconds by device kind, the transfer seconds, and the memory of parts `[number, tasks]`."""
+        """Return the seconds by device kind, the transfer seconds and the memory of each row of `parts` (`[parts, tasks]`)."""
         dense = parts.astype(float)
         seconds = dense @ self._times
         seconds[np.asarray(dense @ self._never) > 0] = math.inf

@@ -277,9 +277,9 @@ def _hint(model: Any, problem: PlanningProblem, on: Sequence[Sequence[Any]], bes
 def solve_makespan(problem: PlanningProblem, search: Search) -> Iterator[Plan]:
     """Minimise the makespan on devices and links that differ, and yield better and better plans.
 
-    The solver's model is a relaxation, so its bounds are valid. In it, tasks wait for inputs sent over free links, and streams
-    and slots run one task at a time in the best order. Its solutions are evaluated by simulation. While the bound is below the
-    best plan, solutions that were already evaluated are excluded, and the solver runs again.
+    The solver's model is a relaxation, so its bounds are valid. In it, tasks wait for inputs sent over links that are never
+    busy, and streams and slots run one task at a time in the best order. Its solutions are evaluated by simulation. While the
+    bound is below the best plan, solutions that were already evaluated are excluded, and the solver runs again.
     """
     count, movable = len(problem.devices), problem.movable
     if not has_solver() or not movable or len(problem.tasks) * count > MAX_PLACES:

@@ -155,7 +155,7 @@ def _no_answer(address: str, error: BaseException, seconds: float) -> str:
     if address.startswith("tls://") and (is_plain or getattr(cause, "reason", "") == "WRONG_VERSION_NUMBER"):
         return (
             f"no TLS at {address}: got an answer without TLS, expected a scheduler started with --tls-ca-file, "
-            f"--tls-cert and --tls-key; one without TLS is {address.replace('tls://', 'tcp://')}"
+            f"--tls-cert and --tls-key; for a scheduler without TLS, write {address.replace('tls://', 'tcp://')}"
         )
     return f"no Dask scheduler at {address}: {str(cause) or type(cause).__name__}"
 

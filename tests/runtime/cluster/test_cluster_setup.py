@@ -336,7 +336,7 @@ def test_tls(certificates: Path, tmp_path: Path, shell: Shell) -> None:
             assert (ended.code, ended.output) == (1, "")
             assert ended.complaint == (
                 f"UnavailableError: no TLS at {tls}: got an answer without TLS, expected a scheduler started "
-                f"with --tls-ca-file, --tls-cert and --tls-key; one without TLS is {open_commands.address}\n"
+                f"with --tls-ca-file, --tls-cert and --tls-key; for a scheduler without TLS, write {open_commands.address}\n"
             )
         none = shell("devices", "--scheduler", commands.address, *options[:-1], "none.pem")
         assert none.complaint.endswith("none.pem', expected a PEM file\n")

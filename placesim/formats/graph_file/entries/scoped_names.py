@@ -272,7 +272,7 @@ class ScopedNames:
         return next((ids[full] for full in unresolved.candidates if full in ids), None)
 
     def broken_path(self, unresolved: UnresolvedName) -> list[str] | None:
-        """Return a path from the invalid entry that an unknown name stands for to the name's reader, as full names.
+        """Return the path, as full names, from the invalid entry meant by an unknown name to the node that reads the name.
 
         Each entry on the path reads the next one. The result is empty if no path leads to the reader. Returns None if the name
         does not stand for an invalid entry.
