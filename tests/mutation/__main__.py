@@ -18,6 +18,7 @@ import tempfile
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 from typing import NamedTuple
 
@@ -351,10 +352,12 @@ def main() -> None:
         reach = (given.reach or scratch / "reach").resolve()
         record(reach, folders, given.tests)
         results = []
-        with multiprocessing.get_context("fork").Pool(given.jobs, _open_tree, (reach, given.seconds, scratch)) as pool:
-            for result in pool.imap_unordered(_judge, mutants):
-                print(told(result), flush=True)
-                results.append(result)
+        fork = multiprocessing.get_context("fork")
+        # its workers, unlike those of a `Pool`, may have children, as the tests of clusters do
+        with ProcessPoolExecutor(given.jobs, fork, _open_tree, (reach, given.seconds, scratch)) as pool:
+            for judged in as_completed([pool.submit(_judge, mutant) for mutant in mutants]):
+                results.append(judged.result())
+                print(told(results[-1]), flush=True)
     print("\n".join(shares(results)))
     if given.output:
         rows = [{**result.mutant._asdict(), "outcome": result.outcome, "test": result.test} for result in sorted(results)]
