@@ -56,6 +56,14 @@ CASES: dict[str, tuple[list[dict[str, Any]], Dims]] = {
         ],
         (6,),
     ),
+    "fill by the shape of what is known": (
+        [
+            {"op": "Unique", "name": "u", "inputs": [[7, 8, 7]]},
+            {"op": "Shape", "name": "s", "inputs": ["u"]},
+            {"op": "Fill", "name": "y", "inputs": ["s", 0.0]},
+        ],
+        (2,),
+    ),
     "an op that refuses": ([KNOWN, {"op": "MatMul", "name": "y", "inputs": ["k", "k"]}], None),
     "a variable": ([{"variable": "v", "shape": [2, 5]}, {"op": "Neg", "name": "y", "inputs": ["v"]}], (2, 5)),
     "a resource variable": (
