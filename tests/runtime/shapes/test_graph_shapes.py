@@ -46,6 +46,15 @@ CASES: dict[str, tuple[list[dict[str, Any]], Dims]] = {
         ],
         (-1, 2, 2),
     ),
+    "a packed part that is not known": (
+        [
+            X,
+            {"op": "Placeholder", "name": "n", "dtype": "int32", "shape": []},
+            {"op": "Pack", "name": "p", "inputs": ["n", 2, 2], "attrs": {"N": 3, "T": "int32"}},
+            {"op": "Reshape", "name": "y", "inputs": ["x", "p"]},
+        ],
+        (-1, 2, 2),
+    ),
     "a computed dimension": (
         [
             KNOWN,
