@@ -143,6 +143,17 @@ def test_bytes_between_tasks() -> None:
     assert {row.bytes for row in placesim.place(graph).transfers} == {12}
 
 
+@pytest.mark.parametrize(("feed", "size"), [({}, 12), ({"s": [5]}, None)])
+def test_bytes_that_depend_on_a_fed_constant_are_not_known(feed: dict[str, Any], size: int | None) -> None:
+    nodes = [
+        {"op": "Const", "name": "s", "value": [3]},
+        {"op": "Fill", "name": "a", "inputs": ["s", 1.0], "device": "/cpu:0"},
+        {"op": "Neg", "name": "b", "inputs": ["a"], "device": "/gpu:0"},
+    ]
+    found = placesim.run({"devices": {"gpu": 1}, "nodes": nodes, "run": [{"fetch": ["b"], "feed": feed}]})
+    assert {row.bytes for row in found.transfers} == {size}
+
+
 # --- values that shapes follow from ---------------------------------------------------------------------------------
 
 
