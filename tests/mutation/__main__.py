@@ -18,6 +18,7 @@ import tempfile
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 from typing import NamedTuple
 
@@ -62,20 +63,21 @@ class Reach:
                 self._rows.update(zip(tests, data["rows"], strict=True))
 
     def tests(self, mutant: Mutant) -> list[str]:
-        """The tests that reach the mutant's statement, or, where it may run at import, its module; the first of each file, then
-        the fastest, come first.
+        """The tests that reach the mutant's statement, or, where it may run at import, its module.
 
-        A statement that is newer than the recordings is tested by the tests of its own room.
+        Those of its own room come first, and of these the first of each file, then the fastest. A statement that is newer than
+        the recordings is tested by the tests of its own room.
         """
+        rooms = (folder.relative_to("placesim") for folder in Path(mutant.path).parents)
+        own = f"tests/{next(room for room in rooms if (ROOT / 'tests' / room).is_dir()).as_posix()}/"
         if mutant.is_early:
             numbers = [number for (path, _), number in self._numbers.items() if path == mutant.path]
         elif (place := (mutant.path, self._recorded_line(mutant.path, mutant.first))) in self._numbers:
             numbers = [self._numbers[place]]
         else:
-            own = f"tests/{Path(mutant.path).parent.relative_to('placesim').as_posix()}/"
-            return self._rank(test for test in self.seconds if test.startswith(own))
+            return self._rank((test for test in self.seconds if test.startswith(own)), own)
         return self._rank(
-            test for test, row in self._rows.items() if any(row[number >> 3] << (number & 7) & 128 for number in numbers)
+            (test for test, row in self._rows.items() if any(row[number >> 3] << (number & 7) & 128 for number in numbers)), own
         )
 
     def _recorded_line(self, path: str, line: int) -> int:
@@ -88,12 +90,12 @@ class Reach:
                     return old + line - new
         return 0
 
-    def _rank(self, tests: Iterable[str]) -> list[str]:
+    def _rank(self, tests: Iterable[str], own: str) -> list[str]:
         by_file: defaultdict[str, int] = defaultdict(int)
         ranked = []
         for test in sorted(tests, key=lambda test: (self.seconds[test], test)):
             file = test.partition("::")[0]
-            ranked.append((by_file[file] // 4, self.seconds[test], test))
+            ranked.append((not test.startswith(own), by_file[file] // 4, self.seconds[test], test))
             by_file[file] += 1
         return [test for *_, test in sorted(ranked)]
 
@@ -351,10 +353,12 @@ def main() -> None:
         reach = (given.reach or scratch / "reach").resolve()
         record(reach, folders, given.tests)
         results = []
-        with multiprocessing.get_context("fork").Pool(given.jobs, _open_tree, (reach, given.seconds, scratch)) as pool:
-            for result in pool.imap_unordered(_judge, mutants):
-                print(told(result), flush=True)
-                results.append(result)
+        fork = multiprocessing.get_context("fork")
+        # its workers, unlike those of a `Pool`, may have children, as the tests of clusters do
+        with ProcessPoolExecutor(given.jobs, fork, _open_tree, (reach, given.seconds, scratch)) as pool:
+            for judged in as_completed([pool.submit(_judge, mutant) for mutant in mutants]):
+                results.append(judged.result())
+                print(told(results[-1]), flush=True)
     print("\n".join(shares(results)))
     if given.output:
         rows = [{**result.mutant._asdict(), "outcome": result.outcome, "test": result.test} for result in sorted(results)]

@@ -109,12 +109,15 @@ def _reduce(numbers: tuple[int, ...], own: int) -> Placement:
 
 
 def test_a_reduction_is_received_where_it_is_and_sent_from_every_other_input() -> None:
-    assert _rows(replace_collectives(_reduce((0, 1, 2), 1)))[4:] == [
+    placed = replace_collectives(_reduce((0, 1, 2), 1))
+    assert _rows(placed)[4:] == [
         ("reader", "Neg", ["sumRecv", "^sumSend_1", "^sumSend_2"], "GPU:1"),
         ("sumSend_1", "_NcclReduceSend", ["v0", "^start"], "GPU:0"),
         ("sumSend_2", "_NcclReduceSend", ["v2", "^start"], "GPU:2"),
         ("sumRecv", "_NcclReduceRecv", ["v1", "^start"], "GPU:1"),
     ]
+    counts = {node.attrs["num_devices"] for node in placed.graph.nodes if "Nccl" in node.op}
+    assert counts == {3}
 
 
 def test_a_reduction_with_no_input_on_its_device_is_refused() -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
 from placesim.core.errors import OutOfRangeError
-from placesim.formats.graph_file.reader import graph_file_from_mapping
+from placesim.formats.graph_file.reader import graph_file_from_mapping, read_graph_file
 from placesim.placement.function_bodies import body_node
 from placesim.placement.rewrites import rewrite
 
@@ -136,6 +137,14 @@ def test_a_call_s_body_waits_for_what_the_call_waits_for() -> None:
     assert rows["Func/c/output_control_node"] == f"{leaving}: NoOp(^{entry})"
     assert rows["c"] == f"c: IdentityN({output}, ^{leaving})"
     assert rows["done"] == f"done: NoOp(^{leaving})"
+
+
+def test_nodes_stand_on_the_lines_of_what_they_are_made_from() -> None:
+    nodes = "\n".join(f"- {json.dumps(node)}" for node in (op("start", "NoOp"), A, P, branch("if")))
+    graph = rewrite(read_graph_file(f"raw: true\nnodes:\n{nodes}\nfunctions:\n- {json.dumps(F)}\n").graph)
+    found = [(node.name.removeprefix("Func/").partition("/")[0], graph.location(node)) for node in graph.nodes]
+    lines = {(name, location.line) for name, location in found if location is not None}
+    assert lines == {("start", 3), ("a", 4), ("p", 5), ("if", 6), ("if", 8)}  # the last is in the body
 
 
 def test_nodes_that_come_from_bodies_are_known() -> None:

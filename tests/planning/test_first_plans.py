@@ -25,6 +25,7 @@ from placesim.planning.methods.local_search import anneal_moves
 from placesim.planning.methods.peak_annealing import anneal_peaks
 from placesim.planning.methods.priorities import anneal_ranks, rank_by_tails
 from placesim.planning.objectives import measure
+from placesim.planning.peaks import Peaks
 from placesim.planning.problem import (
     DeviceLink,
     Objective,
@@ -41,6 +42,7 @@ from tests.examples import examples
 from tests.planning.problems import assignments, is_contiguous, least_load, pipelines
 
 XY = (ProblemDevice("x", 0, 9.0), ProblemDevice("y", 0, 9.0))
+ROOMY = (ProblemDevice("x", 0), ProblemDevice("y", 0))
 
 
 def problem_of(
@@ -339,6 +341,24 @@ def test_local_searches_find_the_best_of_all_placements(
     apart = replace(problem, apart=((0, 1),))
     assert all(plan.devices[0] != plan.devices[1] for plan in search(apart, Search(seed, evaluations=200)))
     assert list(search(problem, Search(seed, evaluations=600, start=start, target=start.value))) == []
+
+
+def test_each_round_of_annealing_is_longer_and_leaves_what_no_one_move_improves(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of [2, 2, 2, 2] and [5, 5] a move and a swap raise the highest peak, and two swaps make it least."""
+    rounds: list[Peaks] = []
+
+    def begin(problem: PlanningProblem, devices: Sequence[int]) -> Peaks:
+        rounds.append(Peaks(problem, devices))
+        return rounds[-1]
+
+    monkeypatch.setattr(peak_annealing, "FIRST_ROUND", 100)
+    monkeypatch.setattr(peak_annealing, "Peaks", begin)
+    problem = problem_of(Objective.PEAK, [task(0.0, holds) for holds in (2, 2, 2, 2, 5, 5)], devices=ROOMY)
+    start = Plan(10.0, (0, 0, 0, 0, 1, 1))
+    plans = list(anneal_peaks(problem, Search(1, evaluations=3000, start=start)))
+    assert [plan.value for plan in plans] == [9.0]
+    # half of the moves go nowhere: rounds of 100 each would be 60
+    assert len(rounds) < 30
 
 
 def test_ranks_are_drawn_until_the_schedule_can_not_be_shorter() -> None:

@@ -26,7 +26,7 @@ from placesim.planning.methods.call_annealing import anneal_calls
 from placesim.planning.methods.closed_sets import split_closed_sets
 from placesim.planning.methods.contiguous import group_order, split_order, split_orders
 from placesim.planning.methods.dispatch_simulation import Dispatcher, Weights, dispatch_ready
-from placesim.planning.methods.exact import has_solver, solve_loads, solve_schedule
+from placesim.planning.methods.exact import has_solver, solve_loads, solve_makespan, solve_peaks, solve_schedule
 from placesim.planning.methods.list_scheduling import end_first
 from placesim.planning.methods.local_search import anneal_moves
 from placesim.planning.methods.priorities import anneal_ranks, rank_by_tails
@@ -116,6 +116,44 @@ def test_the_exact_search_finds_and_proves_the_least_load(problem: PlanningProbl
     assert found[-1].value == pytest.approx(best)
     assert search.proven <= best + 1e-9
     assert search.proven == pytest.approx(best, rel=1e-6, abs=1e-6)
+
+
+@needs_solver
+@pytest.mark.parametrize(
+    ("tensors", "start", "best"),
+    [
+        # moments far apart, of which the later is the fuller
+        ((ProblemTensor(1.0, 0, 3, ((0, 129),)), ProblemTensor(5.0, 1, 128, ((1, 129),))), None, 5.0),
+        # from a plan that is the best: all that is larger counts as too large
+        (
+            (*[ProblemTensor(2.0, 0, 0, only_on=frozenset((0,)))] * 2, ProblemTensor(9.0, 0, 0, only_on=frozenset((1,)))),
+            Plan(4.0, (0, 0)),
+            4.0,
+        ),
+    ],
+)
+def test_the_exact_search_finds_and_proves_the_least_peak(
+    tensors: tuple[ProblemTensor, ...], start: Plan | None, best: float
+) -> None:
+    tasks = (ProblemTask("a", (0.0,)), ProblemTask("b", (0.0,)))
+    problem = PlanningProblem(
+        Objective.PEAK, tasks, ((), ()), ((0,), (1,)), (ProblemDevice("x", 0), ProblemDevice("y", 0)), tensors=tensors
+    )
+    search = Search(1, evaluations=10_000, start=start)
+    assert [plan.value for plan in solve_peaks(problem, search)] == [best]
+    assert search.proven == pytest.approx(best, rel=1e-6)
+
+
+@needs_solver
+def test_the_exact_search_proves_a_bound_with_its_first_evaluation() -> None:
+    tasks = tuple(
+        ProblemTask(name, (seconds,), makes=2.0) for name, seconds in (("a", 1.0), ("b", 3.0), ("c", 3.0), ("d", 2.0))
+    )
+    devices = (ProblemDevice("x", 0), ProblemDevice("y", 0))
+    problem = PlanningProblem(Objective.MAKESPAN, tasks, ((), (0,), (0,), (1, 2)), ((0,), (1,), (2,), (3,)), devices)
+    search = Search(1, evaluations=1, start=Plan(9.0, (0, 0, 0, 0)))
+    assert [plan.value for plan in solve_makespan(problem, search)] == [8.0]
+    assert search.proven == pytest.approx(8.0, rel=1e-6)
 
 
 @pytest.mark.slow

@@ -115,3 +115,12 @@ def test_of_each_kind_what_holds_most_of_the_path_is_tried_first(monkeypatch: py
     assert found >= {("link", "GPU:0 PCIe in"), ("link", "GPU:1 PCIe out"), ("node", "m"), ("node", "f")}
     # both kernels hold as much of the path: the one that was listed first
     assert ("resource", "GPU:0 compute") in found
+
+
+def test_what_the_step_does_not_wait_for_is_tried_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The sum of forty on the second GPU takes longer than any other of the GPUs, and ends before them."""
+    step = simulated(layers([[0, 0], [1, 1], [2, 2], [0] * 40], ["/gpu:0", "/cpu:0", "/gpu:0", "/gpu:1"]))
+    monkeypatch.setattr(bottlenecks, "OF_EACH_KIND", 2)
+    found = {(one.kind, one.what) for one in find_speedups(step)}
+    assert found >= {("resource", "host"), ("resource", "GPU:0 compute"), ("node", "n2"), ("op", "AddN")}
+    assert ("node", "n4") not in found

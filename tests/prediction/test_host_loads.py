@@ -104,6 +104,12 @@ def test_a_patch_is_copied_in_as_many_pieces_as_its_window_has_rows(rule: str) -
     assert (counts["copied"], counts["piece"]) == (pixels * prod(filters[:-1]), pixels * 5)
 
 
+@pytest.mark.parametrize(("channels", "is_whole"), [(4, False), (5, True)])
+def test_patches_of_four_windows_are_copied_whole_where_channels_are_more(channels: int, is_whole: bool) -> None:
+    load = load_of("Conv2D", [(1, 4, 4, 48), (5, 5, 48, channels)], [(1, 2, 2, channels)], TWO)
+    assert ("copied" in load.alone.counts) == is_whole
+
+
 def test_a_filter_of_many_blocks_is_added_up_and_calls_for_each() -> None:
     pixels, length = 4 * 128 * 128, 25 * 48
     load = load_of("Conv2DBackpropFilter", [(4, 256, 256, 48), (4,), (4, 128, 128, 64)], [(5, 5, 48, 64)], TWO)

@@ -218,6 +218,16 @@ def test_launching_takes_the_host_and_the_stream_goes_on_by_itself() -> None:
     assert all(one.end == pytest.approx(other.start, rel=1e-12) for one, other in itertools.pairwise(kernels))
 
 
+@pytest.mark.parametrize(("dtype", "stream"), [("float32", "GPU:0 compute"), ("int32", "host")])
+def test_a_kernel_of_a_gpu_whose_outputs_are_in_host_memory_runs_on_the_host(dtype: str, stream: str) -> None:
+    nodes: Nodes = [
+        {"op": "Placeholder", "name": "a", "dtype": dtype, "shape": [64]},
+        {"op": "AddV2", "name": "sum", "inputs": ["a", "a"], "device": "/gpu:0"},
+    ]
+    found = study({"nodes": nodes, "devices": {"cpu": 1, "gpu": 1}, "fetch": ["sum:0"]})
+    assert [node.stream for node in found.nodes if node.node == "sum"] == [stream]
+
+
 def test_more_intra_op_threads_make_a_large_product_faster() -> None:
     nodes: Nodes = [
         {"op": "Placeholder", "name": "x", "dtype": "float32", "shape": [1024, 1024]},

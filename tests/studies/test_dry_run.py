@@ -28,7 +28,7 @@ from placesim.runtime.accounting.ledger import Ledger
 from placesim.runtime.dry_runs.assumptions import BranchChoice
 from placesim.runtime.recording.recorder import Execution, ExecutionRecorder
 from placesim.runtime.sessions.session import GraphSession
-from placesim.studies.dry_run import DryRun, search_dry_run
+from placesim.studies.dry_run import DryRun, run_dry, search_dry_run
 from placesim.studies.simulation.simulation import SimulationStage, simulate
 from placesim.studies.time_study import study_time
 from tests.examples import examples
@@ -359,6 +359,13 @@ def test_a_frame_runs_as_often_as_is_said(times: int, device: str) -> None:
     graph = {"nodes": loop(device), "devices": {"cpu": 2, "gpu": 1}, "fetch": ["out"]}
     found = study(graph, shape={"x": ()}, iterations={"w": times})
     assert sum(node.node == "twice" for node in found.nodes) == times
+
+
+def test_a_loop_ends_where_nobody_asks_for_memory() -> None:
+    options = make_options({"shape": {"x": ()}, "iterations": {"w": 3}})
+    found = run_dry(load({"nodes": loop(), "fetch": ["out"]}, None, options), options, {}, tells_memory=False)
+    assert found.outcome.error is None
+    assert not found.outcome.memory
 
 
 def test_a_loop_of_a_function_that_was_put_in_is_called_as_the_warning_says() -> None:

@@ -131,10 +131,10 @@ class PlanStudy:
     asked: Mapping[str, str]
     moves: tuple[PlanMove, ...]
     is_interrupted: bool
-    sought: PlanMeasure = PlanMeasure.LATENCY
-    movable: int = 0
-    ways_out: tuple[str, ...] = ()
-    is_held: bool = False
+    sought: PlanMeasure
+    movable: int
+    ways_out: tuple[str, ...]
+    is_held: bool
 
     @property
     def value(self) -> float:

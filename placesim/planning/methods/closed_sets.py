@@ -100,10 +100,9 @@ def _best_chain(problem: PlanningProblem, blocks: list[list[int]], sets: list[in
     came = np.zeros((len(sets), len(used), 3), np.intp)
     best[0, 0] = 0.0
     for first in range(len(sets)):
-        if search.is_over:
+        # a chain of all tasks, cut down to the tasks of this set, would reach it
+        if search.is_over or best[first].min() == math.inf:
             return None
-        if best[first].min() == math.inf:
-            continue
         later = first + 1 + np.flatnonzero((within[first + 1 :] | ~within[first]).all(axis=1))
         seconds, moved, held = parts.measure(within[later] & ~within[first])
         for k, kind in enumerate(kinds):

@@ -32,7 +32,7 @@ from placesim.machine.inventory import Device
 from placesim.ops.attributes import Attrs, TensorValue
 from placesim.ops.categories import CONTROL_FLOW, RECEIVES, SENDS
 from placesim.ops.kernel_lookup import find_kernel, no_kernel_message
-from placesim.ops.kernels.device_resources import ResourceManager, VariableResource
+from placesim.ops.kernels.device_resources import ResourceHandle, ResourceManager, VariableResource
 from placesim.ops.kernels.kernel import Kernel, KernelContext, Trait
 from placesim.ops.process.memory_limit import MAX_ELEMENTS, ProcessMemory, out_of_memory, tensor_bytes
 from placesim.placement.function_bodies import instantiation_of
@@ -292,12 +292,7 @@ def build_program(
         if alike not in full:
             full[alike] = _prepared(graph, node, own, state)
         attrs, allocation, kernel = full[alike]
-        if node.id in late:
-            kernel = read_late(kernel, late[node.id], state.resources)
-        if state.guesses is not None:
-            kernel = state.guesses.sketch(kernel, graph, node)
-        if state.measurements is not None:
-            kernel = state.measurements.timed(kernel, graph, node, state.device.name)
+        kernel = _adapted(kernel, graph, node, state, late.get(node.id))
         context = _context(graph, node, state, step_resources, call_function) if kernel.needs_context else None
         instructions.append(
             Instruction(
@@ -315,6 +310,17 @@ def build_program(
             )
         )
     return Program(state, graph, tuple(instructions), starts[-1])
+
+
+def _adapted(kernel: Kernel, graph: Graph, node: Node, state: DeviceState, late: Mapping[int, ResourceHandle] | None) -> Kernel:
+    """Return the kernel that reads the variables `late`, takes sketches in a dry run, and is timed in a measured run."""
+    if late is not None:
+        kernel = read_late(kernel, late, state.resources)
+    if state.guesses is not None:
+        kernel = state.guesses.sketch(kernel, graph, node)
+    if state.measurements is not None:
+        kernel = state.measurements.timed(kernel, graph, node, state.device.name)
+    return kernel
 
 
 def _kernel_of(graph: Graph, node: Node, kernels: Mapping[str, Kernel], state: DeviceState) -> Kernel:

@@ -29,10 +29,9 @@ class Turns:
         self.waiting_node = ""
         """Name of the node whose step sleeps because nothing else can run; empty if there is none."""
 
-    def __enter__(self) -> Turns:
+    def __enter__(self) -> None:
         self._condition.acquire()
         self.running += 1
-        return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.running -= 1

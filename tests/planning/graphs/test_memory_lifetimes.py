@@ -194,6 +194,7 @@ def test_what_a_task_reads_or_makes_elsewhere_does_not_count() -> None:
     assert bound_of(SHORT, LAST, reads=[True, True, False, True]) == 60
     assert bound_of((60, 1, (-1,)), LAST) == 50
     assert bound_of((60, 1, (1,)), LAST) == 50  # nobody else reads it
+    assert bound_of((60, 1, (-1,)), LONG, SHORT, LAST) == 160
     assert bound_of((60, 0, (1,)), is_kept=True) == 60
 
 

@@ -67,7 +67,7 @@ def test_a_placement_comes_to_what_is_sought() -> None:
 
 
 def compared(*placements: SimulatedPlacement, bound: float = 0.0, plan: SimulatedPlacement | None = None) -> PlanStudy:
-    return PlanStudy("g", placements, plan, Bound(bound, "why"), "m", {}, (), is_interrupted=False)
+    return PlanStudy("g", placements, plan, Bound(bound, "why"), "m", {}, (), False, PlanMeasure.LATENCY, 0, (), False)
 
 
 def placed(label: str, seconds: float) -> SimulatedPlacement:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from placesim.core.errors import DeadlineExceededError, InternalError, UnavailableError
+from placesim.core.errors import DeadlineExceededError, InternalError, SessionUsageError, UnavailableError
 from placesim.formats.graph_file.reader import graph_file_from_mapping
 from placesim.graph.session_steps import Config, Fetch, GraphStep
 from placesim.machine.inventory import TaskInventory, build_devices
@@ -146,6 +146,8 @@ def test_what_would_wait_forever(workers: Cluster) -> None:
         session.run(GraphStep((Fetch("there"),)))
     session.close()
     assert until(lambda: is_clean(workers))
+    with pytest.raises(SessionUsageError):
+        session.run(GraphStep((Fetch("there"),)))
 
 
 def test_a_worker_that_dies_in_a_step() -> None:

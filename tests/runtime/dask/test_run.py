@@ -10,6 +10,7 @@ import pytest
 
 import placesim
 from placesim.runtime.cluster.cluster_setup import Cluster
+from placesim.runtime.dry_runs.abstract_values import MAX_KNOWN_ELEMENTS
 from tests.cli.shell import ROOT, Shell
 
 GRAPHS = ROOT / "graphs"
@@ -84,17 +85,21 @@ def test_options_of_the_other_engine(options: list[str], complaint: str, shell: 
     assert complaint in ended.complaint
 
 
-TIGHT = """
-devices: {cpu: 1, gpu: {count: 1, memory: 16MiB}}
+TIGHT = f"""
+devices: {{cpu: 1, gpu: {{count: 1, memory: 16MiB}}}}
 nodes:
-  - {op: Const, name: t, value: said, device: /cpu:0}
-  - {op: PrintV2, name: p, inputs: [t], device: /cpu:0}
-  - {op: Fill, name: x, inputs: [[2000, 1500], 1.0]}
-  - {op: Sqrt, name: root, inputs: [x]}
-  - {op: Exp, name: power, inputs: [x]}
-run: [{fetch: [x]}, {fetch: [x, root, power, p]}]
+  - {{op: Const, name: t, value: said, device: /cpu:0}}
+  - {{op: PrintV2, name: p, inputs: [t], device: /cpu:0}}
+  - {{op: Placeholder, name: given, dtype: float, shape: [{MAX_KNOWN_ELEMENTS + 1}], device: /cpu:0}}
+  - {{op: Neg, name: minus, inputs: [given], device: /cpu:0}}
+  - {{op: Fill, name: x, inputs: [[2000, 1500], 1.0]}}
+  - {{op: Sqrt, name: root, inputs: [x]}}
+  - {{op: Exp, name: power, inputs: [x]}}
+run:
+  - {{fetch: [x, minus], feed: {{given: {[1.0] * (MAX_KNOWN_ELEMENTS + 1)}}}}}
+  - {{fetch: [x, root, power, p]}}
 """
-"""There is room for x, and not for its root beside it."""
+"""There is room for x and for a fed tensor that is too large to be known beforehand, and not for its root beside it."""
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,8 @@ import pytest
 
 import placesim
 from placesim.core.errors import InternalError, InvalidArgumentError, UnimplementedError
+from placesim.graph.session_steps import Feed, Fetch, GraphStep
+from placesim.runtime.executors import dataflow
 from tests.runtime.sessions.graphs import fetch, make_session
 
 FLOAT = {"T": "float32"}
@@ -109,10 +111,22 @@ def test_kernels_fail_inside_loops_with_their_node() -> None:
 def test_an_op_that_can_never_go_on_is_reported() -> None:
     nodes = [
         {"op": "FIFOQueueV2", "name": "q", "attrs": {"component_types": ["float32"]}},
-        {"op": "QueueDequeueV2", "name": "d", "inputs": ["q"], "attrs": {"component_types": ["float32"]}},
+        *(
+            {"op": "QueueDequeueV2", "name": name, "inputs": ["q"], "attrs": {"component_types": ["float32"]}}
+            for name in ("d", "e")
+        ),
     ]
-    with pytest.raises(InternalError, match="would wait forever"):
-        fetch(make_session(nodes, raw=True), "d:0")
+    with pytest.raises(InternalError, match=r"{{node d}} would wait forever"):
+        fetch(make_session(nodes, raw=True), "d:0", "e:0")
+
+
+def test_progress_is_told_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dataflow, "LOOK_AFTER", 20)
+    seen: list[int] = []
+    step = GraphStep((Fetch("count"),), (Feed("x", 2.0),))
+    make_session(loop(), raw=True).run(step, progress=seen.append)
+    assert seen == list(range(20, seen[-1] + 1, 20))
+    assert len(seen) > 2
 
 
 STAGED = {"capacity": 0, "memory_limit": 0, "dtypes": ["float32"]}

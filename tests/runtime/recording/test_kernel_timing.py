@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from placesim.machine.memory.buffer_sources import JournalEntry
+from placesim.machine.memory.buffers import Buffer
 from placesim.machine.timelines.trace_events import Arrow, TraceSlice, Track
 from placesim.runtime.recording.kernel_timing import Measurements, RemoteNode, TransferPath
 
@@ -28,6 +30,14 @@ def test_time_begins_with_whatever_is_first(first: dict[str, int]) -> None:
     slices = [record for record in two_steps(**first).records() if isinstance(record, TraceSlice)]
     assert min(shown.start for shown in slices) == 0
     assert max(shown.end for shown in slices) == 270 - 90
+
+
+def test_time_begins_with_an_allocation_before_the_first_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    held = Buffer(None, 64, 64)
+    monkeypatch.setattr(
+        Measurements, "journals", {CPU: [JournalEntry(held, True, "a", 80), JournalEntry(held, False, "a", 165)]}
+    )
+    assert min(record.start for record in two_steps().records() if isinstance(record, TraceSlice)) == 100 - 80
 
 
 def test_a_tensor_goes_from_the_last_run_before_to_the_first_run_after() -> None:

@@ -46,6 +46,15 @@ CASES: dict[str, tuple[list[dict[str, Any]], Dims]] = {
         ],
         (-1, 2, 2),
     ),
+    "a packed part that is not known": (
+        [
+            X,
+            {"op": "Placeholder", "name": "n", "dtype": "int32", "shape": []},
+            {"op": "Pack", "name": "p", "inputs": ["n", 2, 2], "attrs": {"N": 3, "T": "int32"}},
+            {"op": "Reshape", "name": "y", "inputs": ["x", "p"]},
+        ],
+        (-1, 2, 2),
+    ),
     "a computed dimension": (
         [
             KNOWN,
@@ -55,6 +64,14 @@ CASES: dict[str, tuple[list[dict[str, Any]], Dims]] = {
             {"op": "Fill", "name": "y", "inputs": ["p", 0.0]},
         ],
         (6,),
+    ),
+    "fill by the shape of what is known": (
+        [
+            {"op": "Unique", "name": "u", "inputs": [[7, 8, 7]]},
+            {"op": "Shape", "name": "s", "inputs": ["u"]},
+            {"op": "Fill", "name": "y", "inputs": ["s", 0.0]},
+        ],
+        (2,),
     ),
     "an op that refuses": ([KNOWN, {"op": "MatMul", "name": "y", "inputs": ["k", "k"]}], None),
     "a variable": ([{"variable": "v", "shape": [2, 5]}, {"op": "Neg", "name": "y", "inputs": ["v"]}], (2, 5)),
@@ -124,6 +141,17 @@ def test_bytes_between_tasks() -> None:
         ],
     }
     assert {row.bytes for row in placesim.place(graph).transfers} == {12}
+
+
+@pytest.mark.parametrize(("feed", "size"), [({}, 12), ({"s": [5]}, None)])
+def test_bytes_that_depend_on_a_fed_constant_are_not_known(feed: dict[str, Any], size: int | None) -> None:
+    nodes = [
+        {"op": "Const", "name": "s", "value": [3]},
+        {"op": "Fill", "name": "a", "inputs": ["s", 1.0], "device": "/cpu:0"},
+        {"op": "Neg", "name": "b", "inputs": ["a"], "device": "/gpu:0"},
+    ]
+    found = placesim.run({"devices": {"gpu": 1}, "nodes": nodes, "run": [{"fetch": ["b"], "feed": feed}]})
+    assert {row.bytes for row in found.transfers} == {size}
 
 
 # --- values that shapes follow from ---------------------------------------------------------------------------------
