@@ -193,7 +193,7 @@ def _read_attr(line: SourceLine, attrs: dict[str, Facts]) -> None:
 
 
 def _read_attr_type(line: SourceLine) -> tuple[str, Facts]:
-    """Return the type of an attr, and `allowed` if a set of values is given instead."""
+    """Return the type of an attr, and its `allowed` values if the line has a set of values in place of a type."""
     if line.skip("list"):
         line.expect("(")
         element, allowed = _read_attr_type(line)

@@ -55,7 +55,7 @@ def reshape(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 
 
 def requested_shape(shape: tuple[int, ...], sizes: Tensor) -> tuple[int, ...]:
-    """The new shape of a tensor that has `shape`, from the `sizes` `[rank]` of Reshape, one of which may be -1.
+    """The new shape that Reshape gives a tensor of shape `shape`; `sizes` is `[rank]`, and one size may be -1.
 
     Raises InvalidArgumentError for sizes of rank above 1, too many or too large sizes, a second -1, another negative size, and
     another number of elements.

@@ -69,7 +69,7 @@ def _grouped(source: ElementSequence, attrs: Attrs, size: int, drop_remainder: b
 
 
 def build_batches(drop_at: int | None = None) -> Maker:
-    """Return the maker of datasets of batches `[size, ...]`; input `drop_at`, if any, is `drop_remainder`.
+    """Return the maker of datasets of batches `[size, ...]`; `drop_at` is the position of input `drop_remainder`, if any.
 
     It raises InvalidArgumentError for a size that is not positive. An iteration raises it for elements of unequal shapes.
     """

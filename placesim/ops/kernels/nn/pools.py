@@ -129,7 +129,7 @@ def largest_taps(tensor: Tensor, pool: PoolWindows) -> tuple[Tensor, Tensor]:
 
 
 def flat_places(taps: Tensor, pool: PoolWindows, channels: int) -> Tensor:
-    """Position in its flattened image of each window's tap, shaped as `taps`: `[batch, outputs..., channels]`."""
+    """For each window, the position of its tap in the flattened image; shaped as `taps`, `[batch, outputs..., channels]`."""
     kernels = [window.kernel for window in pool.windows]
     place = np.zeros(taps.shape, np.int64)
     for axis, (window, tap) in enumerate(zip(pool.windows, np.unravel_index(np.maximum(taps, 0), kernels), strict=True)):

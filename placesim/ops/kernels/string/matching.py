@@ -31,7 +31,7 @@ OPTIONS.log_errors = False
 ESCAPE = re.compile(rb"\\(.?)", re.DOTALL)
 """A backslash in a rewrite, and the character after it."""
 NEW_GROUP = re.compile(rb"\\Q.*?(?:\\E|\Z)|\\.|\[\^?\]?(?:\\.|\[:[^]]*:\]|[^]\\])*\]|\(\?=.*|(\(\?<)", re.DOTALL)
-"""In a pattern: quoted text, an escape, a class of characters, or all from `(?=`, which RE2 refuses; else `(?<`, as group 1."""
+"""Finds `(?<` in a pattern, as group 1. Its other matches pass over quoted text, escapes, classes, and all from `(?=` on."""
 CHARACTER = re.compile(
     rb"[\x00-\x7f]|[\xc2-\xdf][\x80-\xbf]|\xe0[\xa0-\xbf][\x80-\xbf]|[\xe1-\xef][\x80-\xbf]{2}"
     rb"|\xf0[\x90-\xbf][\x80-\xbf]{2}|[\xf1-\xf3][\x80-\xbf]{3}|\xf4[\x80-\x8f][\x80-\xbf]{2}|[\x80-\xff]",
