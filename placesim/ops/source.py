@@ -1,4 +1,4 @@
-"""Conversion between the source of an op table, text in the notation of `notation.py`, and its facts as JSON values.
+"""Conversion between the source of an op table (text in the notation of `notation.py`) and its facts as JSON values.
 
 The first line is `tensorflow 2.21.0`. A paragraph for each op follows, sorted by name. A line that begins with `#` is a
 comment. Lines of a paragraph may be in any order, except among attrs and among kernels:

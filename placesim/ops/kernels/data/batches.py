@@ -1,6 +1,6 @@
 """Datasets of batches, padded batches and windows of another dataset's elements; and unbatching.
 
-All raise InvalidArgumentError for an input that must be a dataset or a scalar and is not. Source: TensorFlow's
+All raise InvalidArgumentError if an input is not a dataset or not a scalar, although it must be one. Source: TensorFlow's
 `batch_dataset_op.cc`, `padded_batch_dataset_op.cc`, `window_dataset_op.cc`, `unbatch_dataset_op.cc`.
 """
 

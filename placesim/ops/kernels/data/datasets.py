@@ -1,6 +1,6 @@
 """Datasets made of tensors and of other datasets: ranges, slices, parts, repetitions, concatenations.
 
-All raise InvalidArgumentError for an input that must be a dataset or a scalar and is not. Source: TensorFlow's
+All raise InvalidArgumentError if an input is not a dataset or not a scalar, although it must be one. Source: TensorFlow's
 `kernels/data/*_dataset_op.cc` of these names.
 """
 
@@ -49,7 +49,7 @@ def hold_tensors(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) ->
 
 
 def slice_tensors(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ElementSequence:
-    """Return a dataset of the n slices of the inputs, each `[n, ...]`, along their first axis.
+    """Return a dataset of n elements, which are the slices of the inputs `[n, ...]` along their first axis.
 
     Raises InvalidArgumentError for scalars, unequal sizes, and shapes that do not fit attr `output_shapes`.
     """

@@ -228,7 +228,7 @@ def batch_sparsely(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) 
 
 
 def _sparse_rows(arrays: Sequence[np.ndarray[Any, Any]], row: tuple[int, ...]) -> np.ndarray[Any, Any]:
-    """Return the indices, values and dense shape of the sparse tensor whose rows are these arrays, as a vector of variants."""
+    """Make a sparse tensor whose rows are these arrays; return three variants `[3]`: its indices, values and dense shape."""
     dims = list(row)
     for array in arrays:
         if array.ndim != len(row):

@@ -68,7 +68,7 @@ def _needed_groups(rewrite: bytes) -> int:
 
 
 def _expand(rewrite: bytes, match: Any, growing: GrowingText) -> tuple[bytes, bool]:
-    r"""Return the rewrite with `\0` to `\9` and `\\` replaced, up to its first invalid escape, and whether all are valid."""
+    r"""Replace `\0` to `\9` and `\\` in a rewrite; return (the text up to the first invalid escape, whether there is none)."""
     found: list[bytes] = []
     at = 0
     groups: dict[bytes, bytes] = {b"\\": b"\\"}
