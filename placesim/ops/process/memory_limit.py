@@ -97,7 +97,7 @@ class ProcessMemory:
         return self._is_free(size)
 
     def _is_free(self, size: int) -> bool:
-        """Whether the machine has `size` bytes free; the last measurement is reused if it left far more."""
+        """Whether the machine has `size` bytes free; the last measurement is reused if far more was free."""
         self._unmeasured_bytes -= size
         now = time.monotonic()
         if self._unmeasured_bytes >= 0 and now < self._next_measurement:

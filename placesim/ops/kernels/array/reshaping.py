@@ -255,8 +255,8 @@ def broadcast_args(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 def broadcast_gradient_args(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """BroadcastGradientArgs: for each of two shapes, the axes over which its gradient must be summed.
 
-    These are the axes of the broadcast shape in which the shape has 1. Raises InvalidArgumentError for shapes that are not
-    vectors, or do not broadcast.
+    A shape is summed over the axes of the broadcast shape in which it has 1 or no dimension. Raises InvalidArgumentError for
+    shapes that are not vectors, or do not broadcast.
     """
     one, two, common = _two_shapes(inputs)
     # equal shapes need no sum, even along dimensions of 1

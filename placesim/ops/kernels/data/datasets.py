@@ -184,7 +184,7 @@ class _StepIterator(Iterator[Element]):
 
 
 def zip_datasets(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ElementSequence:
-    """Return a dataset whose elements have the components of one element of each dataset; it ends with the shortest one."""
+    """Return a dataset that joins the components of one element from each dataset; it ends with the shortest dataset."""
     sources = [as_dataset(value) for value in inputs]
     known = [source.cardinality for source in sources if source.cardinality >= 0]
     total = UNKNOWN if any(source.cardinality == UNKNOWN for source in sources) else min(known, default=INFINITE)

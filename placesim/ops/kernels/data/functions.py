@@ -204,7 +204,7 @@ def _processors() -> int:
 
 
 class _ScanIterator(Iterator[Element]):
-    """The results of a function of state and element, which also returns the next state; the state may be empty.
+    """The results of a function that takes a state and an element, and also returns the next state. A state may be empty.
 
     If the function raises OutOfRangeError, the iteration ends; with `keeps_count`, InvalidArgumentError is raised instead.
     """

@@ -315,7 +315,7 @@ def _check_batch_entry(position: int, found: Any, shape: tuple[int, ...], dtype:
 
 
 def pop_back(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
-    """Return the list without its last element, and that element, zeros if it is missing; input 1 is the element shape.
+    """Return the list without its last element, and this element (zeros if it is missing). Input 1 is the element shape.
 
     Raises InvalidArgumentError for another type, an empty list, and a missing element of a shape not fully known.
     """

@@ -73,7 +73,7 @@ def _build_clamp(highest: float | None) -> Compute:
 
 
 def add(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """Return `x + y` in 32 bits, broadcast, and its range; the inputs are x, y and the bounds of their ranges.
+    """Add x and y, broadcast; return the sum in 32 bits, and its range. The inputs are x, y and the bounds of their ranges.
 
     Raises InvalidArgumentError for invalid bounds and shapes; UnimplementedError if axes broadcast in more than two runs.
     """
@@ -109,7 +109,7 @@ def _in_sum(value: Tensor, found: Range, source: DataType, limit: np.float32, ta
 
 
 def multiply(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """Return `x * y` in 32 bits that wrap, broadcast, and its range. Inputs and errors are those of `add`."""
+    """Multiply x and y, broadcast; return 32-bit products that wrap, and their range. Inputs and errors are those of `add`."""
     x, y, *bounds = inputs
     ranges = _read_ranges(bounds, "xy", "{name} must be a scalar")
     check_broadcast(x, y)
