@@ -37,8 +37,8 @@ Recordings show that sessions accept lists of types that the definitions do not 
 CALLS = ("PartitionedCall", "StatefulPartitionedCall")
 """Ops that call the function in their attr `f`.
 
-A call is inlined if it is marked for inlining. The placer examines its function if it returns a resource (5.8). Variants among
-its tensors do not restrict its device (5.12).
+A call is inlined if it is marked for inlining. The placer examines the function of a call that returns a resource (5.8).
+Variants among the tensors of a call do not restrict the device of the call (5.12).
 """
 IFS = ("If", "StatelessIf")
 """Ops that lowering replaces by a Switch for each input and a Merge for each output, before placement."""
@@ -58,7 +58,7 @@ SINGLE_DEVICE_CALLS = frozenset((*BRANCHES, *LOOPS, "OneShotIterator"))
 The same holds for an op that calls the function of the op's own name (9.8).
 """
 WITHOUT_DEFAULT_DEVICE = ("ReduceDataset",)
-"""Calls that place only the arguments and results of their function on their own device.
+"""Calls that place only the arguments and the results of the called function on the device of the call.
 
 The function's other nodes that request no device are placed as in a graph (9.8).
 """
@@ -102,7 +102,7 @@ PARTIAL_SHAPE_OPS = frozenset((*JOINS, "StridedSlice", "Cast"))
 PLACEHOLDERS = ("Placeholder", "PlaceholderV2", "PlaceholderWithDefault")
 """Ops with an attr `shape` that a fed tensor must fit."""
 UNFED_PLACEHOLDERS = ("Placeholder", "PlaceholderV2")
-"""Placeholders without a default. If one is fed, nodes with a control edge from it wait for the fed value instead."""
+"""Placeholders without a default. A fed one does not run: nodes with a control edge from it wait for the fed value."""
 
 # --- sends and receives ---------------------------------------------------------------------------------------------
 
@@ -150,4 +150,4 @@ TENSOR_LISTS = frozenset(
 KEEPING_FULL_TYPE = frozenset((*IDENTITIES, *FORWARDING_CONTROL_FLOW))
 """Ops whose outputs have the full type of their inputs (5.12)."""
 WITHOUT_HOST_MEMORY = frozenset(("_Retval", *CALLS, *KEEPING_FULL_TYPE))
-"""Ops without tensors in host memory; they must be on the device of an input that is only in host memory (5.12)."""
+"""Ops whose kernels declare no host memory; such an op must run on the CPU if it reads a host-only variant (5.12)."""

@@ -74,7 +74,7 @@ class Registry:
 
 
 def decode_op(name: str, facts: Mapping[str, Any]) -> OpDef:
-    """Return the definition in the data file's JSON, whose further keys are fields of `OpDef`."""
+    """Return the definition in the data file's JSON; its keys other than inputs, outputs and attrs are fields of `OpDef`."""
     inputs, outputs = (tuple(map(_decode_arg, facts[side])) for side in ("inputs", "outputs"))
     attrs = {attr["name"]: _decode_attr(attr) for attr in facts["attrs"]}
     fields = {key: value for key, value in facts.items() if key not in ("inputs", "outputs", "attrs")}

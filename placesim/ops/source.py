@@ -1,4 +1,4 @@
-"""Conversion between the source of an op table, text in the notation of `notation.py`, and its facts as JSON values.
+"""Conversion between the source of an op table (text in the notation of `notation.py`) and its facts as JSON values.
 
 The first line is `tensorflow 2.21.0`. A paragraph for each op follows, sorted by name. A line that begins with `#` is a
 comment. Lines of a paragraph may be in any order, except among attrs and among kernels:
@@ -193,7 +193,7 @@ def _read_attr(line: SourceLine, attrs: dict[str, Facts]) -> None:
 
 
 def _read_attr_type(line: SourceLine) -> tuple[str, Facts]:
-    """Return the type of an attr, and `allowed` if a set of values is given instead."""
+    """Return the type of an attr, and its `allowed` values if the line has a set of values in place of a type."""
     if line.skip("list"):
         line.expect("(")
         element, allowed = _read_attr_type(line)

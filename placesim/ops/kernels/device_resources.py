@@ -89,7 +89,7 @@ def _with_hash(kind: str) -> str:
 
 
 def spell_type(kind: str) -> str:
-    """Return the name of a C++ type in a program from its mangled name: `N10tensorflow3VarE` becomes `tensorflow::Var`."""
+    """Demangle the name of a C++ type: `N10tensorflow3VarE` becomes `tensorflow::Var`."""
     parts, rest = [], kind.removeprefix("N")
     while (digits := re.match(r"\d+", rest)) is not None:
         end = digits.end() + int(digits[0])

@@ -119,7 +119,7 @@ def case(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequenc
 
 
 def loop(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """Call `body` on the loop variables as long as `cond`, called on them too, is true; return their last values.
+    """Call `body` on the loop variables as long as `cond` of the variables is true; return their last values.
 
     Raises InternalError outside a session, and InvalidArgumentError for a `cond` that does not return one tensor.
     """
@@ -134,7 +134,7 @@ def loop(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequenc
 
 
 def count_loop(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """Call `body` on a counter, from `start` to `limit` by `delta`, and the loop variables; return their last values.
+    """Call `body` on (counter, loop variables); return the last variables. The counter goes from `start` to `limit` by `delta`.
 
     Raises InvalidArgumentError for a delta that never reaches the limit, and InternalError outside a session, as ForOp does.
     """

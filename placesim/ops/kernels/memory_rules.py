@@ -548,7 +548,7 @@ def alias_same_shape(memory: KernelMemory) -> None:
 
 
 def clear_store(memory: KernelMemory) -> None:
-    """Apply the rule of an op that closes the stack or tensor array that input 0 names: release all elements."""
+    """Apply the rule of an op that closes a stack or tensor array, named by input 0: release all elements."""
     memory.store(0).clear()
 
 

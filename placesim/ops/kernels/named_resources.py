@@ -60,7 +60,7 @@ def strings_of(handle: ResourceHandle) -> VariableResource:
 
 
 def handle_of(holder: Any, kind: str, device: str) -> ResourceHandle:
-    """Return the handle that `holder` is, or names by two strings. Raises InvalidArgumentError for another value."""
+    """Return `holder` if it is a handle, else the handle that its two strings name. Raises InvalidArgumentError for others."""
     if isinstance(holder, ResourceHandle):
         return holder
     strings = np.asarray(holder.value if isinstance(holder, VariableResource) else holder, object)

@@ -83,7 +83,7 @@ class ShapeContext:
         return int(found)
 
     def shape_value(self, index: int) -> Dims:
-        """Return the shape that an input's value gives, a vector of dimensions or the scalar -1; None if unknown.
+        """Return the shape that an input's value gives, None if unknown. The value is a vector of dimensions or the scalar -1.
 
         Raises ShapeError for another scalar, and GraphBuildError for a dimension below -1.
         """

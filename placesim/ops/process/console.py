@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 
 Taker = Callable[[bool, str], None]
-"""A function of a flag, true for standard output and false for standard error, and the text."""
+"""A function `(is_output, text)`; the flag is true for standard output and false for standard error."""
 _taker: ContextVar[Taker | None] = ContextVar("taker", default=None)
 
 

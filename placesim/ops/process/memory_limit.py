@@ -97,7 +97,7 @@ class ProcessMemory:
         return self._is_free(size)
 
     def _is_free(self, size: int) -> bool:
-        """Whether the machine has `size` bytes free; the last measurement is reused if it left far more."""
+        """Whether the machine has `size` bytes free; the last measurement is reused if far more was free."""
         self._unmeasured_bytes -= size
         now = time.monotonic()
         if self._unmeasured_bytes >= 0 and now < self._next_measurement:
@@ -122,7 +122,7 @@ class ProcessMemory:
                     raise _with_help(ResourceExhaustedError(text))
 
     def _is_accepted(self) -> bool:
-        """Whether the process's size is within its limit, or without one leaves `RESERVE_BYTES` to the machine."""
+        """Whether the process's size is within its limit; without a limit, whether it leaves `RESERVE_BYTES` to the machine."""
         size = _resident_bytes()
         if self.limit is None and size > self._accepted_bytes and free_bytes() > RESERVE_BYTES:
             self._accepted_bytes = size + RESERVE_BYTES // 2

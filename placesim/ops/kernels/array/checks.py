@@ -134,7 +134,7 @@ def _fingerprint_bytes(data: bytes) -> bytes:
 
 
 def _row_bytes(row: Any, is_string: bool) -> bytes:
-    """A row's bytes: its memory, or for several strings their joined fingerprints, or for one string the string itself."""
+    """A row's bytes: of numbers their memory, of one string the string itself, of several strings their joined fingerprints."""
     if not is_string:
         return np.ascontiguousarray(row).tobytes()
     strings = np.array(row, object).reshape(-1)

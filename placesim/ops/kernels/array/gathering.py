@@ -97,7 +97,7 @@ def _gather_batch(params: Tensor, indices: Tensor, axis: int | None, given: int)
 
 
 def _gather_batches(params: Tensor, indices: Tensor, axis: int, batch_dims: int) -> Tensor:
-    """Gather from each batch separately; the batch dimensions, and those before and after the axis, are flattened meanwhile."""
+    """Gather from each batch separately: from `params` as `[batch, outer, axis, inner]`, by `indices` as `[batch, index]`."""
     batch, outer, inner = params.shape[:batch_dims], params.shape[batch_dims:axis], params.shape[axis + 1 :]
     count = elements(batch)
     rows = params.reshape(count, elements(outer), params.shape[axis], elements(inner))

@@ -192,7 +192,7 @@ def tile(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 
 
 def start_parallel_concat(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """_ParallelConcatStart: a tensor of zeros with the shape in attr `shape`, whose rows the updates write.
+    """_ParallelConcatStart: a tensor of zeros with the shape in attr `shape`; updates then write its rows.
 
     Raises InvalidArgumentError for a shape that is not fully defined.
     """

@@ -55,7 +55,7 @@ def check_not_negative(row: Sequence[int], subject: str, between: str = " ") -> 
 
 
 def pad(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """Pad, PadV2: add `paddings[i]` = (before, after) elements to each axis i, zeros or the value of a third, scalar input.
+    """Pad, PadV2: add `paddings[i]` = (before, after) elements to each axis i. They are 0, or equal to a third, scalar input.
 
     Raises InvalidArgumentError for paddings that are negative or not `[rank, 2]` and for a value that is not a scalar, and
     UnimplementedError for a rank above 8.

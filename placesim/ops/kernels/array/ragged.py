@@ -265,7 +265,7 @@ def _place_values(types: Sequence[str], partitions: Sequence[Tensor], first: int
 
 
 def _write_forward(places: Tensor) -> Tensor:
-    """Positions at which TensorFlow puts values. It writes only forward: a value for an earlier position goes to the next."""
+    """Positions at which TensorFlow puts values: each at its place, or directly after the previous value if that is later."""
     order = np.arange(len(places))
     forward: Tensor = np.maximum.accumulate(places - order) + order
     return forward

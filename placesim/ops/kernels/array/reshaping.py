@@ -55,7 +55,7 @@ def reshape(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 
 
 def requested_shape(shape: tuple[int, ...], sizes: Tensor) -> tuple[int, ...]:
-    """The new shape of a tensor that has `shape`, from the `sizes` `[rank]` of Reshape, one of which may be -1.
+    """The new shape that Reshape gives a tensor of shape `shape`; `sizes` is `[rank]`, and one size may be -1.
 
     Raises InvalidArgumentError for sizes of rank above 1, too many or too large sizes, a second -1, another negative size, and
     another number of elements.
@@ -255,8 +255,8 @@ def broadcast_args(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 def broadcast_gradient_args(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """BroadcastGradientArgs: for each of two shapes, the axes over which its gradient must be summed.
 
-    These are the axes of the broadcast shape in which the shape has 1. Raises InvalidArgumentError for shapes that are not
-    vectors, or do not broadcast.
+    A shape is summed over the axes of the broadcast shape in which it has 1 or no dimension. Raises InvalidArgumentError for
+    shapes that are not vectors, or do not broadcast.
     """
     one, two, common = _two_shapes(inputs)
     # equal shapes need no sum, even along dimensions of 1

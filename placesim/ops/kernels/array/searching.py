@@ -37,7 +37,7 @@ def find_largest(tensor: Tensor, count: int, index_type: DataType) -> tuple[Tens
 
 
 def _find_best(tensor: Tensor, index_type: DataType) -> tuple[Tensor, Tensor]:
-    """(the largest element of each row of floats, its first position); if Eigen finds a NaN largest, the row's first element.
+    """(the largest element of each row of floats, its first position); the row's first element if Eigen's maximum is a NaN.
 
     Eigen ignores NaN within whole packets. In the remaining elements, a NaN replaces the largest element, and the next element
     replaces the NaN.

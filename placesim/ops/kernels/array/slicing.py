@@ -98,7 +98,7 @@ def parse_strided_slice(
     """Interpret a strided slice of a tensor of this shape; -1 is an unknown dimension, None an unknown `begin` or `end`.
 
     Raises InvalidArgumentError for inputs that are not vectors of equal length, two ellipses, more entries than axes, a stride
-    of 0, and an index out of range. Bounds of a range are limited to the axis instead.
+    of 0, and an index out of range. A range beyond the axis is no error: its bounds are limited.
     """
     _check_spec(begin, end, strides)
     axes, gather = _dense_spec(shape, begin, end, strides, attrs)
@@ -219,8 +219,8 @@ def strided_slice(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 def strided_slice_grad(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """StridedSliceGrad: zeros of the shape in the first input, with `dy` in the slice.
 
-    Raises InvalidArgumentError for a shape that is not a vector and a `dy` that is not shaped as the slice, and as
-    `parse_strided_slice`.
+    Raises InvalidArgumentError for a shape that is not a vector, and for a `dy` that is not shaped as the slice. Also raises
+    the errors of `parse_strided_slice`.
     """
     shape_tensor, begin, end, strides, dy = inputs
     if shape_tensor.ndim != 1:

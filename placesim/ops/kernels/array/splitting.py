@@ -185,7 +185,7 @@ def split_memory(memory: KernelMemory) -> None:
 
 
 def split_v_memory(memory: KernelMemory) -> None:
-    """As for Split, but pieces of a vector, which Split always copies, may share its buffer if their bounds are aligned."""
+    """As for Split, except that pieces of a vector share its buffer if their bounds are aligned; Split copies them."""
     bounds = accumulate((piece.dims[0] for piece in memory.outputs), initial=0)
     _split(memory, 0, has_aligned_bounds(memory.inputs[0], *bounds))
 

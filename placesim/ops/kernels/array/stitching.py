@@ -53,7 +53,7 @@ def _check_piece(position: int, indices: Sequence[Tensor], data: Sequence[Tensor
 
 
 def partition(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """DynamicPartition: (data, partitions) -> for each partition, the rows of `data` with its number in `partitions`, in order.
+    """DynamicPartition: (data, partitions) -> for each number n, the rows of `data` at which `partitions` is n, in order.
 
     Raises InvalidArgumentError if the shape of `data` does not start with that of `partitions`, or a number is out of range.
     """

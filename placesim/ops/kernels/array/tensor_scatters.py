@@ -117,7 +117,7 @@ def add_without_alias(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor
 def update_rows(inputs: Sequence[Tensor], attrs: Attrs, combine: Combine) -> Sequence[Tensor]:
     """Inplace*: a copy of `x [rows, ...]` with `v[j]` combined into row `i[j]` modulo `rows`.
 
-    Raises InvalidArgumentError unless `i` is `[n]` and `v` is `[n, ...]`, and for addition to types without it.
+    Raises InvalidArgumentError unless `i` is `[n]` and `v` is `[n, ...]`, and for an addition of types without arithmetic.
     """
     tensor, rows, values = inputs
     _check_rows(tensor, rows, values)

@@ -81,7 +81,7 @@ def _unique_axis(tensor: Tensor, axis: Tensor) -> int:
 
 
 def list_difference(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """ListDiff: (the elements of `x [n]` that are not in `y [m]`, in order and with repeats, their positions in x).
+    """ListDiff: (the elements of `x [n]` that are not in `y [m]`; their positions in x). Order and repeats are kept.
 
     Raises InvalidArgumentError for inputs that are not vectors.
     """

@@ -10,7 +10,7 @@ BLOCK_BYTES = 1 << 21
 
 
 def parts(total: int, bytes_each: int, block_bytes: int = BLOCK_BYTES) -> Iterator[slice]:
-    """Split `range(total)` into equal parts of at most `block_bytes`, but at least one element; `bytes_each` is per element."""
+    """Split `range(total)` into equal parts of at most `block_bytes`, or one element; an element has `bytes_each` bytes."""
     return even_parts(total, ceil(total / max(1, block_bytes // max(1, bytes_each))))
 
 

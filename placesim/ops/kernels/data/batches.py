@@ -1,6 +1,6 @@
 """Datasets of batches, padded batches and windows of another dataset's elements; and unbatching.
 
-All raise InvalidArgumentError for an input that must be a dataset or a scalar and is not. Source: TensorFlow's
+All raise InvalidArgumentError if an input is not a dataset or not a scalar, although it must be one. Source: TensorFlow's
 `batch_dataset_op.cc`, `padded_batch_dataset_op.cc`, `window_dataset_op.cc`, `unbatch_dataset_op.cc`.
 """
 
@@ -69,7 +69,7 @@ def _grouped(source: ElementSequence, attrs: Attrs, size: int, drop_remainder: b
 
 
 def build_batches(drop_at: int | None = None) -> Maker:
-    """Return the maker of datasets of batches `[size, ...]`; input `drop_at`, if any, is `drop_remainder`.
+    """Return the maker of datasets of batches `[size, ...]`; `drop_at` is the position of input `drop_remainder`, if any.
 
     It raises InvalidArgumentError for a size that is not positive. An iteration raises it for elements of unequal shapes.
     """

@@ -1,6 +1,6 @@
 """Datasets made of tensors and of other datasets: ranges, slices, parts, repetitions, concatenations.
 
-All raise InvalidArgumentError for an input that must be a dataset or a scalar and is not. Source: TensorFlow's
+All raise InvalidArgumentError if an input is not a dataset or not a scalar, although it must be one. Source: TensorFlow's
 `kernels/data/*_dataset_op.cc` of these names.
 """
 
@@ -49,7 +49,7 @@ def hold_tensors(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) ->
 
 
 def slice_tensors(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ElementSequence:
-    """Return a dataset of the n slices of the inputs, each `[n, ...]`, along their first axis.
+    """Return a dataset of n elements, which are the slices of the inputs `[n, ...]` along their first axis.
 
     Raises InvalidArgumentError for scalars, unequal sizes, and shapes that do not fit attr `output_shapes`.
     """
@@ -184,7 +184,7 @@ class _StepIterator(Iterator[Element]):
 
 
 def zip_datasets(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ElementSequence:
-    """Return a dataset whose elements have the components of one element of each dataset; it ends with the shortest one."""
+    """Return a dataset that joins the components of one element from each dataset; it ends with the shortest dataset."""
     sources = [as_dataset(value) for value in inputs]
     known = [source.cardinality for source in sources if source.cardinality >= 0]
     total = UNKNOWN if any(source.cardinality == UNKNOWN for source in sources) else min(known, default=INFINITE)

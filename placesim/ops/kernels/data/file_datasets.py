@@ -128,7 +128,7 @@ def read_tf_records(inputs: Sequence[Any], attrs: Attrs, context: KernelContext)
 
 
 def match_files(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ElementSequence:
-    """Return a dataset of the sorted names of the files that match the patterns when an iteration begins."""
+    """Return a dataset of sorted file names; each iteration first looks for the files that match the patterns."""
     patterns = list(map(file_name, flat_strings(inputs[0])))
 
     def start() -> Iterator[Element]:

@@ -1,7 +1,7 @@
 """Datasets that call functions: mapped, filtered, interleaved, scanned; and the reduction of a dataset to a value.
 
-TensorFlow's parallel calls run here one after another, in the order of their results. All raise InvalidArgumentError for an
-input that must be a dataset or a scalar and is not, and InternalError outside a session. Source: TensorFlow's
+TensorFlow's parallel calls run here one after another, in the order of their results. All raise InvalidArgumentError if an
+input is not a dataset or not a scalar, although it must be one, and InternalError outside a session. Source: TensorFlow's
 `map_dataset_op.cc`, `filter_dataset_op.cc`, `flat_map_dataset_op.cc`, `interleave_dataset_op.cc`, `scan_dataset_op.cc`,
 `reduce_dataset_op.cc`.
 """
@@ -204,7 +204,7 @@ def _processors() -> int:
 
 
 class _ScanIterator(Iterator[Element]):
-    """The results of a function of state and element, which also returns the next state; the state may be empty.
+    """The results of a function that takes a state and an element, and also returns the next state. A state may be empty.
 
     If the function raises OutOfRangeError, the iteration ends; with `keeps_count`, InvalidArgumentError is raised instead.
     """

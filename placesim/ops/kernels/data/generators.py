@@ -82,7 +82,7 @@ def draw_numbers(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) ->
 
 
 def slice_sparse_tensor(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ElementSequence:
-    """Return a dataset of a sparse tensor's rows: indices `[n, rank - 1]`, values `[n]` and dense shape `[rank - 1]` of each.
+    """Return a dataset of a sparse tensor's rows; a row is indices `[n, rank - 1]`, values `[n]` and dense shape `[rank - 1]`.
 
     Raises InvalidArgumentError for inputs of other ranks or sizes, an empty shape, and rows that are out of order.
     """

@@ -36,7 +36,7 @@ Call = Callable[[Element], Sequence[Any]]
 
 
 class _GroupByWindowIterator(Iterator[Element]):
-    """The elements of the datasets that `reduce` makes of each full window of a key, and finally of each smaller window."""
+    """The elements of the datasets that `reduce` makes of windows. A window has one key; incomplete windows come last."""
 
     def __init__(self, source: ElementSequence, key: Call, reduce: Call, size: Call) -> None:
         self._dataset = source
@@ -110,7 +110,7 @@ def group_by_window(inputs: Sequence[Any], attrs: Attrs, context: KernelContext)
 
 
 class _DirectedInterleaveIterator(Iterator[Element]):
-    """Take each element from the source that the selector numbers. An ended source is skipped; with `stops` it ends all."""
+    """Take each element from the source whose number the selector gives. Skip ended sources; with `stops`, end at the first."""
 
     def __init__(self, selector: Iterator[Element], sources: list[Iterator[Element] | None], stops: bool) -> None:
         self._selector = selector
@@ -228,7 +228,7 @@ def batch_sparsely(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) 
 
 
 def _sparse_rows(arrays: Sequence[np.ndarray[Any, Any]], row: tuple[int, ...]) -> np.ndarray[Any, Any]:
-    """Return the indices, values and dense shape of the sparse tensor whose rows are these arrays, as a vector of variants."""
+    """Make a sparse tensor whose rows are these arrays; return three variants `[3]`: its indices, values and dense shape."""
     dims = list(row)
     for array in arrays:
         if array.ndim != len(row):

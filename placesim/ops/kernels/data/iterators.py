@@ -167,7 +167,7 @@ class Optional:
 def get_next_as_optional(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
     """Return an optional with the next element, or an empty one after the last.
 
-    Errors are those of `get_next`; InvalidArgumentError for other types, too.
+    Raises the other errors of `get_next`, and InvalidArgumentError for an element of another type.
     """
     element = find_iterator(inputs[0], context).next_element()
     if element is not None:

@@ -40,7 +40,7 @@ MAX_SLICES = 3
 
 
 class SeedGenerator:
-    """Two seeds for each iteration: always the same, or with `reshuffles` random numbers; two zeros mean random seeds."""
+    """Two seeds for each iteration: the given ones (random ones if both are 0), or with `reshuffles` new random numbers."""
 
     def __init__(self, seed: int, seed2: int, reshuffles: bool) -> None:
         if not seed and not seed2:

@@ -23,7 +23,7 @@ from placesim.ops.kernels.shapes import Dims, ShapeContext, ShapeFunction, scala
 from placesim.ops.process.memory_limit import current_memory
 
 MAX_PASSED_OVER = 10_000_000
-"""Maximum number of elements skipped, filtered out or empty in a row: in an infinite dataset the search might never end."""
+"""Maximum number of successive elements skipped, filtered out or empty: in an infinite dataset the search might never end."""
 INFINITE, UNKNOWN = -1, -2
 """Special cardinalities."""
 

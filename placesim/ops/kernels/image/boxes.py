@@ -157,7 +157,7 @@ def compute_crops_grad_image(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Te
 
 
 def _spread_nearest(grads: Tensor, rows: Places, columns: Places) -> tuple[Tensor, Tensor, Tensor]:
-    """(rows, columns, values): the pixels to which each gradient is added, each `[boxes, height, width, pixels, ...]`."""
+    """(rows, columns, values): the pixels to which gradients are added, and the added values, `[boxes, ..., pixels, ...]`."""
     shape = (*grads.shape[:3], 1)
     y = np.broadcast_to(rows.nearest[:, :, None, None], shape)
     return y, np.broadcast_to(columns.nearest[:, None, :, None], shape), grads[:, :, :, None]

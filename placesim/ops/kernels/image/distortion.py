@@ -21,7 +21,7 @@ from placesim.ops.kernels.shapes import Dims, ShapeContext, merge, with_rank, wi
 
 MAX_INT32 = (1 << 31) - 1
 LARGEST_BELOW_HALF = 0.5 - 1e-7
-"""Added to a width that is divided by an aspect ratio: a box of the resulting height still has this width, rounded."""
+"""Added to a maximum width before it is divided by the aspect ratio: widths up to this sum are rounded to the maximum."""
 
 
 class Box(NamedTuple):

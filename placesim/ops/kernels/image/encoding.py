@@ -205,7 +205,7 @@ def _decode_png(data: bytes, channels: int, dtype: DataType) -> Tensor:
 
 
 def _decode_bmp(data: bytes, channels: int, op: str) -> Tensor:
-    """The rows of a BMP file, which are padded to four bytes, and begin with the last one unless the height is negative."""
+    """The pixels of a BMP file. Its rows are padded to four bytes; the last row comes first unless the height is negative."""
     if channels not in (0, 3, 4):
         raise InvalidArgumentError(f"`channels` must be 0, 3 or 4 for BMP, but got {channels}")
     if op not in ("DecodeImage", "DecodeBmp"):

@@ -425,7 +425,7 @@ def _span_size(in_size: int, scale: float, attrs: Attrs) -> int:
 
 
 def _reverse_span_size(samples: Samples, in_size: int) -> int:
-    """The largest number of outputs from the first to the last one to which the same input contributes."""
+    """The largest span of an input, which is the number of outputs from the first to the last one that use the input."""
     outputs, taps = samples.weights.nonzero()
     inputs = samples.indices[outputs, taps]
     first, last = np.full(in_size, len(samples.indices)), np.full(in_size, -1)

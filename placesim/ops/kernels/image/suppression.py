@@ -29,7 +29,7 @@ from placesim.ops.kernels.shapes import (
 )
 
 Similarity = Callable[[Any, Any], Tensor]
-"""`(candidates, selected) -> similarities` in the type of the scores; both are indices of boxes, and one is an array."""
+"""`(candidates, selected) -> similarities`, in the type of the scores. Both arguments are indices of boxes, one an array."""
 
 
 class SuppressionLimits(NamedTuple):

@@ -92,9 +92,10 @@ def compute_qr(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor, Tensor]:
 
 
 def compute_svd(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor, Tensor, Tensor]:
-    """(singular values `[..., p]`, u `[..., m, p or m]`, v, not its adjoint, `[..., n, p or n]`).
+    """`[..., m, n]` -> (singular values `[..., p]`, u `[..., m, p or m]`, v `[..., n, p or n]`); p is the smaller of m and n.
 
-    A matrix that is not finite gives NaN. Raises InvalidArgumentError for a rank below 2.
+    v itself is returned, not its adjoint. A matrix that is not finite gives NaN.
+    Raises InvalidArgumentError for a rank below 2.
     """
     (matrix,) = inputs
     check_batches(matrix)
@@ -177,7 +178,7 @@ def compute_eig(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor, Tensor]
 
 
 def compute_lu(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor, Tensor]:
-    """(L and U in one matrix `[..., n, n]`, the permutation: the input row of each of their rows, `[..., n]`).
+    """(L and U in one matrix `[..., n, n]`; the permutation `[..., n]`, which has the input row of each row of that matrix).
 
     The pivot is the first number with the largest absolute value; LAPACK chooses complex pivots differently. Raises
     InvalidArgumentError for a rank below 2, and matrices that are not square or not invertible.

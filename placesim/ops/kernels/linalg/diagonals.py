@@ -121,7 +121,7 @@ def _places(band: Band, rows: int, columns: int, longest: int, align: str) -> It
 
 
 def _is_left(index: int, align: str) -> bool:
-    """Whether a diagonal is aligned to the left; `align` names the side of the diagonals above the main one, then below."""
+    """Whether a diagonal is aligned to the left; `align` has the sides of upper and of lower diagonals: `LEFT_RIGHT`."""
     above, below = align.split("_")
     return (index >= 0 and above == "LEFT") or (index <= 0 and below == "LEFT")
 
@@ -389,7 +389,7 @@ def _infer_set_diag(context: ShapeContext, band: Band | None) -> Dims:
 
 
 def _complete_from_diagonal(dims: Dims, diagonal: Dims, own: int) -> Dims:
-    """Complete the matrices' batch dimensions by those of the diagonal, which are all but its last `own` dimensions."""
+    """Complete the matrices' batch dimensions from `diagonal`; all its dimensions but the last `own` are batch dimensions."""
     if diagonal is None or is_fully_defined(dims):
         return dims
     return merge(dims, concatenate(subshape(diagonal, 0, -own), unknown_dims(2)))

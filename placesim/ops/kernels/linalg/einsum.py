@@ -118,7 +118,7 @@ def _reduce_operand(tensor: Tensor, labels: Labels, output: Labels, named: list[
 def _contract(
     one: tuple[Tensor, Labels], two: tuple[Tensor, Labels], output: Labels, named: Sequence[Labels]
 ) -> tuple[Tensor, Labels]:
-    """The product of two tensors, summed over the labels that both have and the output lacks; `named` labels the inputs."""
+    """The product of two tensors, summed over labels that both have and the output lacks; `named` has the inputs' labels."""
     (a, a_labels), (b, b_labels) = one, two
     kept = tuple(dict.fromkeys(output))
     # labels of both tensors are batch axes if the output has them, else they are summed

@@ -71,7 +71,7 @@ def einsum_memory(memory: KernelMemory) -> None:
 
 @lru_cache(maxsize=1024)
 def _plan_memory(text: str, shapes: tuple[tuple[int, ...], ...]) -> tuple[list[tuple[int, tuple[int, ...] | None]], int | None]:
-    """(the steps of a `_Plan`, the number of the temporary that is the output, or None if the input is the output)."""
+    """(the steps of a `_Plan`; the number of the temporary that is the output, None if an input is the output)."""
     equation = parse_equation(text)
     split = [split_labels(subscript) for subscript in equation.inputs]
     named = [expand(labels, len(dims) - len(labels) + 1) for labels, dims in zip(split, shapes, strict=True)]

@@ -62,7 +62,7 @@ def square(dims: Dims) -> Dims:
 
 
 def smaller(one: int, two: int) -> int:
-    """The smaller of two dimensions, -1 if unknown; 0 is the smaller even of an unknown dimension."""
+    """The smaller of two dimensions; -1 if one is unknown and the other is not 0."""
     if 0 in (one, two):
         return 0
     return -1 if one < 0 or two < 0 else min(one, two)

@@ -66,7 +66,7 @@ def _stack(array: TensorArrayStore, attrs: Attrs, find_indices: Callable[[], Ite
 
 
 def concat_elements(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """Return all tensors, joined along their first dimension, `[sum of n, ...]`, and their lengths n, a vector.
+    """Return (all tensors joined along their first dimension, `[sum of n, ...]`; a vector of their lengths n).
 
     Raises InvalidArgumentError for shapes or a type that do not fit; UnimplementedError for no tensors and an unknown shape.
     """

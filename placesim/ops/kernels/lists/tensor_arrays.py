@@ -370,7 +370,7 @@ def write_memory(memory: KernelMemory) -> None:
 
 
 def read_memory(memory: KernelMemory) -> None:
-    """The output is the written buffer, which the array releases unless it may be read again; or new memory for zeros."""
+    """The output is the written buffer, or new memory for zeros. The array releases the buffer unless it may be read again."""
     store, place = memory.store(0), int(memory.value(1))
     memory.take(0, place, stays=not store.clears_after_read)
 

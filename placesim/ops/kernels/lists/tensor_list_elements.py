@@ -137,7 +137,7 @@ def gather(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
 
 
 def concat(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
-    """Return all elements, joined along their first dimension, `[sum of n, ...]`, and their lengths n.
+    """Return (all elements joined along their first dimension, `[sum of n, ...]`; a vector of their lengths n).
 
     The op's second version also takes the element shape and `leading_dims`, the lengths of missing elements, which are zeros.
     Raises InvalidArgumentError for another type, and for shapes or lengths that do not fit or are unknown.

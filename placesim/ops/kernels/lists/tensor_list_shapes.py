@@ -22,7 +22,7 @@ from placesim.ops.kernels.shapes import (
 
 
 def _hold(context: ShapeContext, shape: Dims) -> Sequence[Dims]:
-    """Return the shape of a scalar, a list of elements of attr `element_dtype` and this shape."""
+    """Return the shape of a list (a scalar), and record its elements' type (attr `element_dtype`) and shape."""
     context.output_handles[0] = HandleShape(context.attrs["element_dtype"], shape)
     return ((),)
 

@@ -64,7 +64,7 @@ def typed_list(value: Any, attrs: Attrs) -> TensorList:
 
 
 NEVER_SET: Tensor = np.zeros(0, np.float32)
-"""Element that TensorListScatterIntoExistingList leaves unset: C++'s default tensor, float in every list, but not missing."""
+"""Element that TensorListScatterIntoExistingList adds but does not set: not missing, but C++'s default tensor, a float."""
 
 
 def add_lists(one: TensorList, two: TensorList) -> TensorList:
@@ -315,7 +315,7 @@ def _check_batch_entry(position: int, found: Any, shape: tuple[int, ...], dtype:
 
 
 def pop_back(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
-    """Return the list without its last element, and that element, zeros if it is missing; input 1 is the element shape.
+    """Return the list without its last element, and this element (zeros if it is missing). Input 1 is the element shape.
 
     Raises InvalidArgumentError for another type, an empty list, and a missing element of a shape not fully known.
     """
@@ -364,7 +364,7 @@ def _debug_text(tensor: Tensor) -> str:
 
 
 def resize(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
-    """Return the list cut, or with missing elements appended. Raises InvalidArgumentError for an invalid size."""
+    """Return the list shortened, or extended by missing elements. Raises InvalidArgumentError for an invalid size."""
     found, size = list_of(inputs[0]), inputs[1]
     if np.ndim(size):
         raise InvalidArgumentError("size must be a scalar")

@@ -230,7 +230,7 @@ def _infer_sum(context: ShapeContext) -> Sequence[Dims]:
 
 
 def sum_memory(memory: KernelMemory) -> None:
-    """AddN passes on a single input; it adds several in the first of them that it may overwrite.
+    """AddN passes on a single input; the sum of several inputs overwrites the first that may be overwritten.
 
     A sum of variants is outside the device's allocator.
     """

@@ -81,7 +81,7 @@ def truncate_to_integer(x: Tensor, target: np.dtype[Any]) -> Tensor:
 
 
 def _saturate_packets(x: Tensor, whole: Tensor) -> Tensor:
-    """Limit the values in full packets to uint8's range, as the processor does from bfloat16; the values after them wrap."""
+    """Limit the bfloat16 values in full packets to uint8's range, as the processor does; the values after the packets wrap."""
     packed = x.size // PACKET * PACKET
     result = np.array(whole).reshape(-1)
     result[:packed] = np.clip(np.nan_to_num(x.astype(np.float32).reshape(-1)[:packed]), 0, 255).astype(np.uint8)
@@ -89,7 +89,7 @@ def _saturate_packets(x: Tensor, whole: Tensor) -> Tensor:
 
 
 def _can_truncate(source: np.dtype[Any], target: DataType) -> bool:
-    """Whether attr `Truncate` has an effect: for a target with fewer mantissa bits; for bfloat16 only from float."""
+    """Whether attr `Truncate` has an effect: if the target has fewer mantissa bits, and for target bfloat16 only from float."""
     if target.numpy.name == "bfloat16" and source != np.float32:
         return False
     return MANTISSA_BITS.get(source.name, 0) > MANTISSA_BITS.get(target.numpy.name, 99)

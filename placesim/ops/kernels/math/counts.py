@@ -120,7 +120,7 @@ def _check_weights(weights: Tensor, values: Tensor, noun: str, label: str) -> No
 
 
 def _ragged_rows(splits: Tensor, values: Tensor) -> Tensor:
-    """Return the table row of each value; a split below an earlier one counts as the largest earlier one."""
+    """Return the number of the ragged row of each value; a split below an earlier split counts as the largest earlier split."""
     if splits[0] != 0:
         raise InvalidArgumentError(f"Splits must start with 0, not with {splits[0]}")
     if splits[-1] != values.size:

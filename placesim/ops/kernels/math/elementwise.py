@@ -27,7 +27,7 @@ def reciprocal_root(x: Tensor) -> Any:
 
 
 def log1p(x: Tensor) -> Any:
-    """Return log(1 + x), any shape; of the complex number -1 it is NaN in the imaginary part, as in TensorFlow's kernel."""
+    """Return log(1 + x), any shape; a complex -1 gives NaN in the imaginary part, as in TensorFlow's kernel."""
     result = np.log1p(x)
     return np.where(x == -1, complex(-np.inf, np.nan), result).astype(x.dtype) if x.dtype.kind == "c" else result
 

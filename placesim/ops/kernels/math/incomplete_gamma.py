@@ -65,9 +65,9 @@ def differentiate_sample(alpha: Tensor, sample: Tensor) -> Any:
 
 
 def _by_method(a: Tensor, x: Tensor, usual: Tensor, series_factor: Factor, fraction_factor: Factor) -> Tensor:
-    """Return a derivative by `a`, times a factor of `a` and `x`, as doubles; NaN for elements that are not `usual`.
+    """Return a derivative by `a`, multiplied by a factor, in doubles; NaN for elements that are not `usual`.
 
-    The derivative is of the series of P, or for large x of the continued fraction of Q; each has its own factor.
+    For large x, the continued fraction of Q is differentiated, else the series of P; each has a factor `(a, x) -> number`.
     """
     result = np.full(x.shape, np.nan)
     # TensorFlow's kernel uses the continued fraction here too

@@ -40,7 +40,7 @@ def _reduce_by(ufunc: np.ufunc) -> Reduce:
 
 
 def _reduce_to_extreme(ufunc: np.ufunc) -> Reduce:
-    """Return a function that reduces runs by maximum or minimum, with NaN treated as Eigen does in a run of several rows.
+    """Return a function that reduces runs by maximum or minimum. In a run of several rows, NaN is treated as Eigen does.
 
     Columns in full packets ignore NaN, and are infinite if all values are NaN. Other columns follow `_keep_extremes`.
     """

@@ -94,7 +94,7 @@ def log_gamma(x: Tensor) -> Any:
 
 
 def _log_of_denormals(x: Tensor) -> Any:
-    """Return C's logarithm of a denormal number if arithmetic flushes denormals: that of half the smallest denormal."""
+    """Return C's result for the logarithm of a denormal while denormals are flushed: log(half the smallest denormal)."""
     return x.dtype.type({4: -150, 8: -1075}[x.dtype.itemsize] * np.log(2.0))
 
 

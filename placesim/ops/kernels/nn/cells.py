@@ -30,7 +30,7 @@ def infer_cell(context: ShapeContext, outputs: int) -> Sequence[Dims]:
 
 
 def build_product_flops(weights: Sequence[int], factor: int, batch_axes: slice, x: int = 0) -> Flops:
-    """Cost of `factor` matrix products of the rows of input `x` with each of the matrices at the input positions `weights`."""
+    """Cost of multiplying the rows of input `x` by each of the matrices in inputs `weights`, `factor` times."""
 
     def flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs) -> int:
         rows = elements((inputs[x] or ())[batch_axes])

@@ -223,7 +223,7 @@ def filter_gradient_flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs
 _IMAGES_BYTES = 30 << 20
 """TensorFlow's target size for the unrolled images of one matrix product of a 2-d gradient."""
 _IMAGE_BYTES = 256 << 10
-"""Minimum size of an image's matrices for which the threads share one image's product, image after image."""
+"""If the matrices of one image have at least this size, images are computed one after the other, each by all threads."""
 _CACHE_BYTES = 480 << 20
 """Size of the third-level cache of the simulated machine, which TensorFlow uses as the target size for a 3-d gradient."""
 _MOST_OVERHEAD = 25

@@ -415,7 +415,7 @@ def _infer_decoder(context: ShapeContext) -> Sequence[Dims]:
 
 
 def decoder_memory(memory: KernelMemory) -> None:
-    """Allocate the probabilities, which are the last output, first; then for each path its indices, values and shape."""
+    """Allocate the last output (probabilities) first, then for each path its indices, values and shape."""
     paths = len(memory.outputs) // 3
     memory.allocate(3 * paths)
     for path in range(paths):

@@ -1,7 +1,7 @@
 """DepthwiseConv2dNative and its gradients: each channel is convolved separately, into `multiplier` channels of the output.
 
-Each tap of the filter is one pass over the input cells that it meets, which adds products to sums.  At stride 1, the cells that
-a tap meets in a row of windows are neighbours in memory.
+For each tap of the filter, one pass over the input cells that it meets adds products to sums.  At stride 1, the cells that a
+tap meets in a row of windows are neighbours in memory.
 """
 
 from __future__ import annotations
@@ -192,7 +192,7 @@ def add_one_by_one(tensor: Tensor) -> Tensor:
 
 
 def _add_multiplied(tensor: Tensor) -> Tensor:
-    """The sum over the last axis, the output channels of one input channel, with Eigen's rounding of half precision.
+    """The sum over the last axis (the output channels of one input channel), with Eigen's rounding of half precision.
 
     Each whole packet is summed in float; then the packets' sums and the remaining terms are added one by one.
     """

@@ -39,7 +39,7 @@ def dilate(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 
 
 def largest_sums(tensor: Tensor, filters: Tensor, windows: Sequence[SpatialWindow]) -> tuple[Tensor, Tensor]:
-    """(the largest sum of each window `[batch, windows, windows, channels]`, the number of its tap, of the same shape).
+    """(the largest sum of each window, the number of its tap), both `[batch, windows, windows, channels]`.
 
     A window without a sum above the lowest value, such as a window of NaN or padding, has the lowest value and tap -1.
     """

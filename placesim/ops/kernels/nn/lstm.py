@@ -327,7 +327,7 @@ def lstm_cell_memory(memory: KernelMemory) -> None:
 
 
 def lstm_cell_gradient_memory(memory: KernelMemory) -> None:
-    """The gradients of cell state and peepholes reuse the buffers of the cell state's gradient and of the peepholes."""
+    """The old cell state's gradient reuses the buffer of `cs_grad`; the peepholes' gradients reuse the peepholes' buffers."""
     memory.forward(0, 14)
     memory.allocate(1)
     for output, weights in ((2, 4), (3, 5), (4, 6)):

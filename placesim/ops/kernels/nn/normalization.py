@@ -433,7 +433,7 @@ def normalization_memory(memory: KernelMemory) -> None:
 
 
 def normalization_gradient_memory(memory: KernelMemory) -> None:
-    """The outputs; as temporaries one vector of channels in training, else two, and the input in the type of `scale`."""
+    """The outputs; temporaries are vectors of channels (one in training, else two), and the input in the type of `scale`."""
     for output in range(len(memory.outputs)):
         memory.allocate(output)
     images, scale = memory.inputs[0], memory.inputs[2]

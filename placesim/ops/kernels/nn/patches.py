@@ -28,7 +28,7 @@ class WindowBlock(NamedTuple):
     rows: slice
 
     def cut(self, count: int) -> list[WindowBlock]:
-        """Split into at least `count` blocks if possible: of whole images, or of rows of one image."""
+        """Split into `count` blocks or more, if possible. Each block has whole images, or rows of one image."""
         images, rows = self.images.stop - self.images.start, self.rows.stop - self.rows.start
         image_parts = even_parts(images, min(images, count), self.images.start)
         row_parts = list(even_parts(rows, shares(ceil(count / max(1, images))), self.rows.start))

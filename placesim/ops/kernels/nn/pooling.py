@@ -115,7 +115,7 @@ def pool_3d(dims: Sequence[int], attrs: Attrs) -> PoolWindows:
 
 
 def take_sizes(inputs: Sequence[Tensor], attrs: Attrs, first: int) -> tuple[Sequence[Tensor], Attrs]:
-    """Move window sizes and strides from the inputs after the `first` ones to the attrs; only the V2 ops have such inputs."""
+    """Return the first `first` inputs, and attrs with window sizes and strides, which V2 ops have as further inputs."""
     if len(inputs) == first:
         return inputs, attrs
     sizes, strides = (tuple(map(int, tensor.reshape(-1))) for tensor in inputs[first:])

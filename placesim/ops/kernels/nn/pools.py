@@ -40,8 +40,8 @@ class PoolWindows(NamedTuple):
 def for_each_tap(windows: Sequence[SpatialWindow], tensor: Tensor, work: Callable[[int, Index, Index], None]) -> None:
     """Call `work(tap, windows, cells)` for each tap in order; the op's threads share the images of `tensor` `[batch, ...]`.
 
-    `tap` is the tap's number. The indices `windows` and `cells` select some images' windows in which the tap is inside the
-    input, and the cells that it meets there.
+    `tap` is the tap's number. `windows` is an index of the windows, in some images, in which the tap meets the input;
+    `cells` is an index of the cells that it meets there.
     """
     taps = list(covered_tap_slices(windows))
 
@@ -129,7 +129,7 @@ def largest_taps(tensor: Tensor, pool: PoolWindows) -> tuple[Tensor, Tensor]:
 
 
 def flat_places(taps: Tensor, pool: PoolWindows, channels: int) -> Tensor:
-    """Position in its flattened image of each window's tap, shaped as `taps`: `[batch, outputs..., channels]`."""
+    """For each window, the position of its tap in the flattened image; shaped as `taps`, `[batch, outputs..., channels]`."""
     kernels = [window.kernel for window in pool.windows]
     place = np.zeros(taps.shape, np.int64)
     for axis, (window, tap) in enumerate(zip(pool.windows, np.unravel_index(np.maximum(taps, 0), kernels), strict=True)):

@@ -89,13 +89,13 @@ class SpatialWindow(NamedTuple):
         return slice(start, start + (count - 1) * self.stride + 1, self.stride) if count else slice(0, 0)
 
     def covered_taps(self) -> range:
-        """Range that contains the taps that meet an input cell in any window; only a few taps if the input is small."""
+        """Range of taps; taps outside of it meet only padding, in all windows. It is short if the input is small."""
         first = -(((self.outputs - 1) * self.stride - self.before) // self.dilation)
         last = (self.before + self.input - 1) // self.dilation
         return range(max(0, first), min(self.kernel, last + 1)) if self.outputs else range(0)
 
     def phase(self, number: int) -> tuple[slice, slice]:
-        """(the input cells whose position in the padded input is `number` modulo the stride, their places among such cells)."""
+        """Of the positions `number` modulo the stride: (those of input cells, their places among all, padding included)."""
         first = (number - self.before) % self.stride
         cells = slice(first, min(self.input, self.extent - self.before), self.stride)
         start = (first + self.before) // self.stride
@@ -149,7 +149,7 @@ def window_of(
 
 
 def _truncated(value: int, divisor: int) -> int:
-    """Divide towards zero as C does, so that a window that is a little too large gives no output instead of an error."""
+    """Divide towards zero as C does. So a slightly too large window gives no output, rather than an error."""
     return -(-value // divisor) if value < 0 else value // divisor
 
 

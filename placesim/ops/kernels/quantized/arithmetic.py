@@ -73,7 +73,7 @@ def _build_clamp(highest: float | None) -> Compute:
 
 
 def add(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """Return `x + y` in 32 bits, broadcast, and its range; the inputs are x, y and the bounds of their ranges.
+    """Add x and y, broadcast; return the sum in 32 bits, and its range. The inputs are x, y and the bounds of their ranges.
 
     Raises InvalidArgumentError for invalid bounds and shapes; UnimplementedError if axes broadcast in more than two runs.
     """
@@ -109,7 +109,7 @@ def _in_sum(value: Tensor, found: Range, source: DataType, limit: np.float32, ta
 
 
 def multiply(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """Return `x * y` in 32 bits that wrap, broadcast, and its range. Inputs and errors are those of `add`."""
+    """Multiply x and y, broadcast; return 32-bit products that wrap, and their range. Inputs and errors are those of `add`."""
     x, y, *bounds = inputs
     ranges = _read_ranges(bounds, "xy", "{name} must be a scalar")
     check_broadcast(x, y)
@@ -143,7 +143,7 @@ def _count_runs(one: Sequence[int], two: Sequence[int]) -> int:
 def _with_product_range(
     product: Tensor, ranges: Sequence[Range], sources: Sequence[DataType], target: DataType
 ) -> Sequence[Tensor]:
-    """Return whole numbers as int32 that wrap, and the range of a product of these operands."""
+    """Return a product, wrapped to int32, and its range, for operands with these ranges and types."""
     one, two = (step_size(*found, source) for found, source in zip(ranges, sources, strict=True))
     return _with_range(product.astype(np.int64, copy=False).astype(np.int32), product_range(one, two, target))
 
@@ -197,7 +197,7 @@ def _check_convolution_attrs(attrs: Attrs) -> None:
 
 
 def multiply_matrices(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """Return the product of two matrices, perhaps transposed, in 32 bits, and its range; the last inputs are their bounds.
+    """Multiply two matrices, transposed if attrs say so; return a 32-bit product and its range. The last inputs are bounds.
 
     Raises InvalidArgumentError for invalid bounds, and for shapes that do not fit.
     """

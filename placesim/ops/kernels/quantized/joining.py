@@ -25,7 +25,7 @@ BIAS_STEPS = 1 << 17
 
 
 def add_bias(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """Return the sum of `[..., channels]` and a bias `[channels]` in 32 bits, and its range; the last inputs are their bounds.
+    """Add a bias `[channels]` to `[..., channels]`; return the sum in 32 bits, and its range. Both terms' bounds are inputs.
 
     Raises InvalidArgumentError for bounds that are not scalars, other ranks, and another number of biases than channels.
     """

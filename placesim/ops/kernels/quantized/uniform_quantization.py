@@ -1,4 +1,4 @@
-"""Quantization with a scale, the size of a step, and a zero point, the step of zero."""
+"""Quantization with a scale (the size of a step) and a zero point (the step that stands for zero)."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def requantize(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 
 
 def _moved_steps(steps: Tensor, zero_points: Tensor, attrs: Attrs, prefix: str) -> Tensor:
-    """Add zero points to 32-bit steps, which wrap, and limit them by attrs."""
+    """Add zero points to 32-bit steps, with wrapping sums, and limit the sums by attrs."""
     moved = (steps.astype(np.int64) + zero_points).astype(np.int32)
     lowest, highest = (attrs[f"{prefix}_{end}_val"] for end in ("min", "max"))
     clamped: Tensor = np.maximum(np.minimum(moved, highest), lowest)

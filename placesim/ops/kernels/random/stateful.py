@@ -1,4 +1,4 @@
-"""Random ops whose state is a resource variable: int64 `[3]`, the lower and the upper half of the counter, and the key."""
+"""Random ops whose state is a resource variable, int64 `[3]`: (lower half of the counter, upper half, key)."""
 
 from __future__ import annotations
 

@@ -181,7 +181,7 @@ def _rounding_chances(flat: Tensor, attrs: Attrs, generator: Philox) -> Tensor:
 
 
 def index_shuffle(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
-    """Return the image of an index under a random permutation of [0, max_index]; scalars, or vectors `[n]` with seeds `[n, 3]`.
+    """Return the new place of an index in a random permutation of [0, max_index]; scalars, or `[n]` with seeds `[n, 3]`.
 
     Raises InvalidArgumentError for other shapes, and for an index that is negative or above the maximum.
     """

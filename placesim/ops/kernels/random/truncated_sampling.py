@@ -62,7 +62,7 @@ def draw_between(generator: Philox, parameters: Sequence[Any], count: int, dtype
 
 
 def _choose(least: Any, most: Any, dtype: DataType) -> tuple[Proposal, int, str, int]:
-    """Return the proposal for normals between two bounds, its blocks, and the message and number of rejections of a failure."""
+    """For normals between two bounds: (the proposal, its blocks per unit, the error text, the limit of rejections)."""
     kind = dtype.numpy.type
     # Robert's bound between uniform and exponential proposals
     root = np.sqrt(least * least + kind(4))

@@ -136,7 +136,7 @@ def give(accumulator: Accumulator, local_step: Tensor, gradient: Sequence[Tensor
 
 
 def take_gradient(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """(handle, the number of gradients required, a scalar) -> the mean or sum of the gradients.
+    """(handle, a scalar: the number of gradients required) -> the mean or sum of the gradients.
 
     The op waits until there are enough gradients. Raises InvalidArgumentError for a number that is not positive.
     """

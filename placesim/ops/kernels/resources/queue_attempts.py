@@ -163,7 +163,7 @@ class Attempt:
 
 @dataclass(slots=True)
 class AttemptLines:
-    """The attempts of a step at one queue: both lines, and the attempts whose result their op has not read yet (`known`)."""
+    """The attempts of a step at one queue: both lines, and the attempts whose result is still unread (`known`)."""
 
     putting: deque[Attempt] = field(default_factory=deque)
     taking: deque[Attempt] = field(default_factory=deque)

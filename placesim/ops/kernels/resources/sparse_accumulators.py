@@ -114,7 +114,7 @@ def apply_gradient(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) 
 
 
 def take_gradient(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """(handle, the number of gradients required, a scalar) -> `indices [n]`, `values [n, ...]`, the dense shape.
+    """(handle, a scalar: the number of gradients required) -> `indices [n]`, `values [n, ...]`, the dense shape.
 
     The op waits until there are enough gradients. Raises InvalidArgumentError for a number that is not positive.
     """

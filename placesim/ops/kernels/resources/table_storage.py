@@ -40,7 +40,7 @@ class LookupTable:
         raise NotImplementedError
 
     def find(self, keys: Tensor, default: Tensor) -> Tensor:
-        """The value of each key, or the default of missing keys, which is one value for all keys or one for each.
+        """The value of each key; a missing key gets its default. `default` has one value for all keys, or one for each.
 
         Raises FailedPreconditionError for a table that is not initialized.
         """

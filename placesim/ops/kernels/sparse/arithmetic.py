@@ -107,7 +107,7 @@ def add_sparse_gradient(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tens
 
 
 def _find_in_sum(sum_indices: Tensor, *operands: Tensor) -> list[Tensor]:
-    """Return the position in the sum of each row of A and of B, or -1; as in TensorFlow, rows out of order are not found."""
+    """Find each row of A and of B in the sum: return positions, -1 if not found. As in TensorFlow, this needs ordered rows."""
     rows = [operand.tolist() for operand in operands]
     found = [np.full(len(operand), -1) for operand in operands]
     following = [0, 0]
@@ -304,7 +304,7 @@ def _divide(one: Tensor, two: Tensor) -> Tensor:
 
 
 def softmax_sparse(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """Return the softmax over entries that differ only in the last coordinate, as values `[entries]` of sorted rows.
+    """Return softmax values `[entries]`, sorted by row, each over the entries that differ only in the last coordinate.
 
     Raises InvalidArgumentError if the parts do not fit or the rank is below 2.
     """

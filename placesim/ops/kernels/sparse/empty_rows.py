@@ -91,7 +91,7 @@ def place_rows(indices: Tensor, values: Tensor, row_count: int, default: Tensor)
 
 
 def fill_empty_rows_gradient(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """Return the gradient of each entry `[entries]`, and that of the default value, the sum over the filled rows.
+    """Return two gradients: of each entry, `[entries]`, and of the default value, which is the sum over the filled rows.
 
     Input 0 has each entry's new position. Raises InvalidArgumentError for inputs of other ranks, and an invalid position.
     """

@@ -31,8 +31,8 @@ from placesim.ops.kernels.sparse.tensors import (
 def to_dense(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """Return the dense tensor with these values at these indices, and the default elsewhere; the last repeated entry wins.
 
-    The inputs are indices `[entries, rank]`, `[entries]` or `[]`, a shape, values `[entries]` or `[]`, and a default. Raises
-    InvalidArgumentError if they do not fit, and with `validate_indices` for rows out of order or repeated.
+    The inputs are indices (`[entries, rank]`, `[entries]` or `[]`), a shape, values (`[entries]` or `[]`), and a default.
+    Raises InvalidArgumentError if they do not fit, and with `validate_indices` for rows out of order or repeated.
     """
     indices, dims, values, default = inputs
     if indices.ndim > 2:

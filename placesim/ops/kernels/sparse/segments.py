@@ -150,7 +150,7 @@ def _check_lengths(indices: Tensor, segment_ids: Tensor) -> None:
 
 
 def _check_segments(data: Tensor, indices: Tensor, segment_ids: Tensor, starts: Tensor, rows: int) -> None:
-    """Raise InvalidArgumentError for the first wrong segment: for a lower id after it, else its id, else its indices."""
+    """Raise InvalidArgumentError for the first wrong segment, checked in this order: a lower next id, its id, its indices."""
     ids = segment_ids[starts]
     decreasing = np.append(np.diff(ids) < 0, False)
     outside = (ids < 0) | (ids >= rows)

@@ -19,14 +19,14 @@ from placesim.ops.process.memory_limit import check_elements, check_room
 
 
 def serialize(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """Return a sparse tensor's indices, values and shape, serialized, `[3]`. Raises InvalidArgumentError for wrong ranks."""
+    """Serialize a sparse tensor's indices, values and shape, to a vector `[3]`. Raises InvalidArgumentError for wrong ranks."""
     _check_parts(inputs)
     indices, values, dims = inputs
     return (_pack([_encode_parts(indices, values, dims, attrs)])[0],)
 
 
 def serialize_many(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """Serialize each row along the first dimension, a sparse tensor of one rank less; return strings or variants `[rows, 3]`.
+    """Serialize each row along the first dimension as a sparse tensor of one rank less; return strings or variants `[rows, 3]`.
 
     Raises InvalidArgumentError if the parts do not fit, the rank is below 2, or rows are not valid and in order.
     """

@@ -107,7 +107,7 @@ def signed_scalar(name: str) -> Check:
 def same_shape(name: str, called: str = "", shown: str = "") -> Check:
     """Return a check that raises InvalidArgumentError unless an input has the shape of the first variable.
 
-    Messages use `called` for the input's name. If `shown` is given, they have the shape of the input with that name instead.
+    Messages use `called` for the input's name. If `shown` is given, they show the shape of input `shown`, not of this input.
     """
 
     def check(inputs: Mapping[str, Tensor]) -> None:

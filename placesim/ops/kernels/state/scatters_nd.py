@@ -1,4 +1,4 @@
-"""ScatterNd ops on variables: update elements or slices, each at the position in a row of an index matrix.
+"""ScatterNd ops on variables: update elements or slices, whose positions are the rows of an index matrix.
 
 `indices` is `[batch..., depth]`, `updates` is `[batch...] + params.shape[depth:]`.
 """

@@ -1,8 +1,9 @@
 """Update rules of optimizers: functions of variables' values and a gradient that return the variables' new values.
 
 A rule takes the op's attrs and its inputs in order, without the indices of a sparse op, and returns a value for each variable.
-It may overwrite the variables' values, to save passes over large ones. Tensors have the shape of the variables, or in a sparse
-op of the chosen rows. Every intermediate result is rounded to the tensors' type, so the operations are in TensorFlow's order.
+It may overwrite the variables' values, to save passes over large ones. Tensors have the shape of the variables; in a sparse
+op, they have the shape of the chosen rows. Every intermediate result is rounded to the tensors' type, so the operations are in
+TensorFlow's order.
 Source: TensorFlow's training kernels, and the papers named here.
 """
 

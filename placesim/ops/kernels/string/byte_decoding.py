@@ -51,7 +51,7 @@ def decode_raw(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
 
 
 def decode_padded_raw(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
-    """Decode strings, in any shape, each cut or padded to a length, to numbers `[..., length / size]`.
+    """Cut or pad strings, in any shape, to one length, and decode them to numbers `[..., length / size]`.
 
     Raises InvalidArgumentError for a length that is not a scalar, not positive, or no multiple of the number's size.
     """

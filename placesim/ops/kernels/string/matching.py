@@ -31,7 +31,7 @@ OPTIONS.log_errors = False
 ESCAPE = re.compile(rb"\\(.?)", re.DOTALL)
 """A backslash in a rewrite, and the character after it."""
 NEW_GROUP = re.compile(rb"\\Q.*?(?:\\E|\Z)|\\.|\[\^?\]?(?:\\.|\[:[^]]*:\]|[^]\\])*\]|\(\?=.*|(\(\?<)", re.DOTALL)
-"""In a pattern: quoted text, an escape, a class of characters, or all from `(?=`, which RE2 refuses; else `(?<`, as group 1."""
+"""Finds `(?<` in a pattern, as group 1. Its other matches pass over quoted text, escapes, classes, and all from `(?=` on."""
 CHARACTER = re.compile(
     rb"[\x00-\x7f]|[\xc2-\xdf][\x80-\xbf]|\xe0[\xa0-\xbf][\x80-\xbf]|[\xe1-\xef][\x80-\xbf]{2}"
     rb"|\xf0[\x90-\xbf][\x80-\xbf]{2}|[\xf1-\xf3][\x80-\xbf]{3}|\xf4[\x80-\x8f][\x80-\xbf]{2}|[\x80-\xff]",
@@ -68,7 +68,7 @@ def _needed_groups(rewrite: bytes) -> int:
 
 
 def _expand(rewrite: bytes, match: Any, growing: GrowingText) -> tuple[bytes, bool]:
-    r"""Return the rewrite with `\0` to `\9` and `\\` replaced, up to its first invalid escape, and whether all are valid."""
+    r"""Replace `\0` to `\9` and `\\` in a rewrite; return (the text up to the first invalid escape, whether there is none)."""
     found: list[bytes] = []
     at = 0
     groups: dict[bytes, bytes] = {b"\\": b"\\"}

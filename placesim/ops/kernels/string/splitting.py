@@ -131,7 +131,7 @@ def _row_ngrams(tokens: list[bytes], attrs: Attrs) -> list[bytes]:
 
 
 def string_ngrams(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
-    """Return the n-grams of ragged rows of tokens, `[tokens]` with splits `[rows + 1]`, as ragged rows.
+    """Return n-grams as ragged rows; the inputs are ragged rows of tokens, `[tokens]` with splits `[rows + 1]`.
 
     Raises InvalidArgumentError for invalid widths or splits, and if short rows are kept without a pad width.
     """

@@ -58,7 +58,7 @@ def _reduced_axes(axes: Tensor, rank: int) -> list[int]:
 
 
 def reduce_join(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
-    """Join strings of any shape along axes, of which the first one named varies fastest; remove the axes, or make them 1.
+    """Join strings of any shape along axes; the first named axis varies fastest. Remove these axes, or keep them with size 1.
 
     Raises OutOfRangeError for an axis out of range, InvalidArgumentError for one named twice.
     """
