@@ -305,3 +305,6 @@ def test_an_unset_variable_is_told_by_the_input_that_passes_it_on() -> None:
         for tensor, name in expected.items():
             with pytest.raises(tf.errors.FailedPreconditionError, match=f"Attempting to use uninitialized value {name}\n"):
                 session.run(tensor)
+    partial = ops.VariableV2(shape=[None, 2], dtype=tf.float32)
+    with tf.Session() as session, pytest.raises(tf.errors.InvalidArgumentError, match=r"Shape \[\?,2\] is not fully defined\n"):
+        session.run(ops.IsVariableInitialized(ref=partial))
