@@ -156,6 +156,11 @@ class ScopedGraphBuilder:
             self._device_scopes, self._hidden_devices, self._colocation = saved
 
     @property
+    def open_devices(self) -> tuple[DeviceName | DeviceFunction, ...]:
+        """Return the devices and device functions of the open scopes, innermost first; nested devices are merged."""
+        return self._device_functions or (self._device,)
+
+    @property
     def colocation_depth(self) -> int:
         """Return the number of colocation scopes that hide the devices of enclosing scopes."""
         return len(self._hidden_devices)

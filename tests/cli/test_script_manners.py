@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.warm import run_warm
+from tests.processes import run_shell
 
 HEAD = "import tensorflow as tf\n"
 
@@ -71,8 +72,8 @@ def test_what_is_drawn_goes_nowhere(tmp_path: Path) -> None:
         ("import horovod.tensorflow as hvd", "horovod works on real GPUs"),
         ("import cupy", "cupy works on real GPUs"),
         ("import no_such_module", "no_such_module is not installed for "),
-        ("print(tf.constant(1).numpy())", "this is written for TensorFlow 2, which computes at once"),
-        ("with tf.GradientTape() as tape: pass", "this is written for TensorFlow 2, which computes at once"),
+        ("print(tf.constant(1).numpy())", "placesim does not run TensorFlow 2's eager mode"),
+        ("with tf.GradientTape() as tape: pass", "placesim does not run TensorFlow 2's eager mode"),
         ("def f(:", "SyntaxError: invalid syntax\n  at script.py:2:7\n  def f(:\n"),
         ("import json\njson.loads('{')", "at script.py:3:1\n  json.loads('{')"),
     ],
@@ -83,6 +84,30 @@ def test_what_is_not_there_is_named_with_a_way_out(tmp_path: Path, text: str, sa
     assert ended.code == 2
     assert said in ended.complaint
     assert "Traceback" not in ended.complaint
+
+
+@pytest.mark.parametrize("session", ["", "session = tf.Session()\n"])
+def test_scripts_without_sessions_are_said_to_be_eager(tmp_path: Path, session: str) -> None:
+    for text in ("bool(tf.constant(1) > 0)", "list(tf.data.Dataset.range(3))"):
+        (tmp_path / "script.py").write_text(HEAD + session + text + "\n")
+        complaint = run_warm(tmp_path, "place", "script.py").complaint
+        assert f"\n  {text}\n" in complaint
+        assert ("placesim does not run TensorFlow 2's eager mode" in complaint) == (not session)
+
+
+@pytest.mark.slow
+def test_a_function_that_no_session_runs_is_told(tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text(HEAD + "double = tf.function(lambda x: x * 2)\ny = double(tf.constant(2.0))\n")
+    ended = run_shell("placesim run script.py", folder=tmp_path)
+    assert ended.code == 0
+    assert ended.complaint.startswith(
+        "Nothing was computed: the call of a tf.function made the node PartitionedCall, and no session ran it\n"
+        "  placesim does not run TensorFlow 2's eager mode"
+    )
+    with (tmp_path / "script.py").open("a") as script:
+        script.write("print(tf.Session().run(y))\n")
+    ended = run_shell("placesim run script.py", folder=tmp_path)
+    assert (ended.output, ended.complaint) == ("4.0\n", "")
 
 
 def test_only_what_is_python_2_is_said_to_be(tmp_path: Path) -> None:

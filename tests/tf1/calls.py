@@ -9,8 +9,10 @@ graph's collections have then.  The nodes between differ from release to release
 `library-calls.json.gz` holds, as `calls.json.gz` does, calls of what packages build on: matrices as operators, modules, version
 2's functions.
 
+`mixed-calls.json.gz` holds, in the same form, calls on variables as conditions, and of signals, boxes and models.
+
 `TF_USE_LEGACY_KERAS=1 TENSORFLOW_PYTHON -m tests.tf1.calls FILE RECORDINGS` adds the calls of a file, a line each, as a Python
-with tensorflow-cpu and tf_keras makes them, to `calls` or to `library-calls`.
+with tensorflow-cpu and tf_keras makes them, to `calls`, `library-calls` or `mixed-calls`.
 """
 
 from __future__ import annotations
@@ -91,6 +93,11 @@ def calls() -> dict[str, dict[str, Any]]:
 def library_calls() -> dict[str, dict[str, Any]]:
     """Each call of what packages build on, as `calls` has them."""
     return _read(_DATA / "library-calls.json.gz")
+
+
+def mixed_calls() -> dict[str, dict[str, Any]]:
+    """Each call about conditions and loops on variables, signals, boxes and models, as `calls` has them."""
+    return _read(_DATA / "mixed-calls.json.gz")
 
 
 def contrib_calls() -> dict[str, dict[str, Any]]:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from placesim.tf1.importing.namespaces import namespace
-from tests.tf1.calls import calls, contrib_calls, library_calls, outline, record
+from tests.tf1.calls import calls, contrib_calls, library_calls, mixed_calls, outline, record
 
 pytestmark = pytest.mark.corpus
 _PARTS = 4
@@ -28,7 +28,7 @@ def test_a_call_makes_what_tensorflow_makes(part: int, subtests: pytest.Subtests
 
 
 def test_a_call_of_what_packages_build_on_makes_what_tensorflow_makes(subtests: pytest.Subtests) -> None:
-    for call, expected in library_calls().items():
+    for call, expected in {**library_calls(), **mixed_calls()}.items():
         with subtests.test(call):
             assert record(namespace(""), call) == expected
 
@@ -41,4 +41,4 @@ def test_a_call_of_contrib_gives_and_collects_what_tensorflow_1_does(subtests: p
 
 def test_no_recorded_call_is_lost() -> None:
     assert (len(calls()), len(contrib_calls())) == (2267, 284)
-    assert len(library_calls()) == 310
+    assert (len(library_calls()), len(mixed_calls())) == (310, 52)

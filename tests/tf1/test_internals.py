@@ -321,3 +321,30 @@ def test_a_layer_takes_a_dictionary_of_tensors(graph: Any) -> None:
             return tf.reduce_sum(inputs["a"])
 
     assert Sum()({"b": tf.zeros([2]), "a": tf.ones([3])}).name == "sum/Sum:0"
+
+
+def test_libraries_ask_a_graph_for_the_device_of_an_op(graph: Any) -> None:
+    class Capture:
+        device: str | None = None
+
+        def _set_device(self, device: str) -> None:
+            self.device = device
+
+    def device(op: Any) -> Any:
+        graph._apply_device_functions(op)
+        return op.device
+
+    with tf.device("/job:a"):
+        one = tf.constant(1.0)
+    assert device(Capture()) is None
+    with tf.device("/gpu:0"):
+        assert device(Capture()) == "/device:GPU:0"
+        with tf.device(lambda op: op.device or "/job:a/cpu:1"):
+            assert device(Capture()) == "/job:a/device:CPU:1"
+            with tf.device("/cpu:2"):
+                assert device(Capture()) == "/device:CPU:2"
+        with tf.device(None):
+            assert device(Capture()) is None
+        with tf.colocate_with(one):
+            assert device(Capture()) is None
+        assert device(one.op) == "/job:a/device:GPU:0"

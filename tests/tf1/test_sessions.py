@@ -287,3 +287,24 @@ def test_configs_are_messages() -> None:
     assert tf.ConfigProto.FromString(config.SerializeToString()).device_count["CPU"] == 2
     with pytest.raises(ValueError, match='no "gpus" field'):
         tf.ConfigProto(gpus=1)
+
+
+def test_an_unset_variable_is_told_by_the_input_that_passes_it_on() -> None:
+    ops = tf.raw_ops
+    variable = ops.VariableV2(shape=None, dtype=tf.float32, name="v")
+    assert variable.shape.rank is None
+    same, switched = ops.RefIdentity(input=variable), ops.RefSwitch(data=variable, pred=True)[1]
+    expected = {
+        tf.identity(variable): "v",
+        same: "RefIdentity",
+        ops.RefIdentity(input=same) + 1.0: "RefIdentity_1",
+        switched * 2.0: "RefSwitch:1",
+        ops.AssignAdd(ref=same, value=1.0): "RefIdentity",
+    }
+    with tf.Session() as session:
+        for tensor, name in expected.items():
+            with pytest.raises(tf.errors.FailedPreconditionError, match=f"Attempting to use uninitialized value {name}\n"):
+                session.run(tensor)
+    partial = ops.VariableV2(shape=[None, 2], dtype=tf.float32)
+    with tf.Session() as session, pytest.raises(tf.errors.InvalidArgumentError, match=r"Shape \[\?,2\] is not fully defined\n"):
+        session.run(ops.IsVariableInitialized(ref=partial))

@@ -263,7 +263,7 @@ def read_variable(value: Any) -> Any:
     if not isinstance(value, VariableResource):
         return value
     if value.value is None:
-        raise FailedPreconditionError(f"Attempting to use uninitialized value {value.name}")
+        raise FailedPreconditionError(f"{_UNINITIALIZED}{value.name}")
     return value.value
 
 
@@ -429,6 +429,23 @@ def blame(error: OpError, graph: Graph, node: Node, device: str) -> OpError:
     if error.node is not None:
         return error
     location: Location | None = graph.location(node)
-    found = type(error)(error.message + node_tail(error.message, node.name), node=node.name, location=location, device=device)
+    message = _with_input(error.message, graph, node)
+    found = type(error)(message + node_tail(message, node.name), node=node.name, location=location, device=device)
     found.help = error.help
     return found
+
+
+_UNINITIALIZED = "Attempting to use uninitialized value "
+
+
+def _with_input(message: str, graph: Graph, node: Node) -> str:
+    """Return a message with the node's input in place of the uninitialized variable, whose reference the input may forward."""
+    if not message.startswith(_UNINITIALIZED):
+        return message
+    for given in node.inputs:
+        source = graph.nodes[given.node]
+        while source.op in ("RefIdentity", "RefSwitch"):
+            source = graph.nodes[source.input_nodes[0]]
+        if message == _UNINITIALIZED + source.name:
+            return _UNINITIALIZED + graph.tensor_name(given)
+    return message

@@ -23,6 +23,7 @@ from placesim.tf1.ops.conversion import constant, convert_n_to_tensor, convert_t
 from placesim.tf1.ops.generated_functions import gen
 from placesim.tf1.sparse.values import IndexedSlices, SparseTensor
 from placesim.tf1.types import dtypes, nest
+from placesim.tf1.variables.resource import ResourceVariable
 
 
 class CondContext(ControlFlowContext):
@@ -162,7 +163,7 @@ def cond(
         if isinstance(pred, bool):
             # raised inside the scope, so that the name `cond` is taken
             raise TypeError("'pred' must not be a Python bool.")
-        return _build(convert_to_tensor(pred), true_fn, false_fn, strict)
+        return _build(pred, true_fn, false_fn, strict)
 
 
 def _one_of(new: str, given: object, old: str, other: object) -> Any:
@@ -175,10 +176,9 @@ def _one_of(new: str, given: object, old: str, other: object) -> Any:
     return other
 
 
-def _build(given: Tensor, true_fn: Callable[[], Any], false_fn: Callable[[], Any], strict: bool) -> Any:
+def _build(given: TensorLike, true_fn: Callable[[], Any], false_fn: Callable[[], Any], strict: bool) -> Any:
     graph = get_default_graph()
-    # as in TensorFlow, this Switch has the predicate as data and as condition: its outputs become the branches' pivots
-    when_false, when_true = gen("Switch")(given, given)
+    when_false, when_true = _switch_by_itself(given)
     pivots = (gen("Identity")(when_true, name="switch_t"), gen("Identity")(when_false, name="switch_f"))
     pred = gen("Identity")(given, name="pred_id")
     for tensor in (when_false, when_true, *pivots, pred):
@@ -212,6 +212,16 @@ def _build(given: Tensor, true_fn: Callable[[], Any], false_fn: Callable[[], Any
             graph.add_to_collection(GraphKeys.COND_CONTEXT, context)
     packed = pack_with_flows(originals[0], merges)
     return packed if strict else _unpacked(packed)
+
+
+def _switch_by_itself(pred: TensorLike) -> tuple[Tensor, Tensor]:
+    """Make the Switch that has the predicate as data and as condition; its outputs become the branches' pivots."""
+    with name_scope(None, "Switch", [pred]) as scope:
+        if isinstance(pred, ResourceVariable):
+            condition = convert_to_tensor(pred)
+            return tuple(gen("Switch")(pred, condition))  # TensorFlow switches its parts, each in the scope
+        data = convert_to_tensor(pred, name="data", as_ref=True)
+        return tuple(gen("Switch")(data, convert_to_tensor(pred, name="pred"), name=scope))
 
 
 def _unpacked(original: object) -> Any:
@@ -254,11 +264,10 @@ def _checked_pairs(pairs: object) -> list[tuple[Any, Any]]:
         if not isinstance(pair, tuple) or len(pair) != 2:
             raise TypeError(f"Each entry in 'pred_fn_pairs' must be a 2-tuple. Received {pair}.")
         pred, function = pair
-        if isinstance(pred, Tensor):
-            if pred.dtype.name != "bool":
-                raise TypeError(f"pred must be Tensor of type bool: {pred.name}")
-        elif not hasattr(pred, "_as_graph_element"):
+        if not isinstance(pred, Tensor):
             raise TypeError(f"pred must be a Tensor, got: {pred}")
+        if pred.dtype.name != "bool":
+            raise TypeError(f"pred must be Tensor of type bool: {pred.name}")
         if not callable(function):
             raise TypeError(f"fn for pred {pred.name} must be callable.")
     return list(pairs)

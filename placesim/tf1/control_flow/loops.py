@@ -27,6 +27,7 @@ from placesim.tf1.ops.generated_functions import gen
 from placesim.tf1.sparse.values import IndexedSlices, SparseTensor
 from placesim.tf1.types import nest
 from placesim.tf1.types.shapes import TensorShape, as_shape
+from placesim.tf1.variables.resource import ResourceVariable
 
 _MEASURES = frozenset(("Shape", "Size", "Rank"))
 
@@ -314,6 +315,10 @@ def while_loop(
         return loops.while_loop(
             cond, body, loop_vars, shape_invariants, parallel_iterations, maximum_iterations, name, return_same_structure
         )
+    # TensorFlow reads resource variables before it opens the scope
+    loop_vars = nest.map_structure(
+        lambda leaf: convert_to_tensor(leaf) if isinstance(leaf, ResourceVariable) else leaf, loop_vars
+    )
     with name_scope(name, "while", loop_vars):
         if not loop_vars:
             raise ValueError("'loop_vars' must be provided.")

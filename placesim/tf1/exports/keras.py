@@ -24,7 +24,7 @@ _BACKEND = (
 )
 
 ROWS = {
-    "keras.layers": " ".join([_under("layers.", _LAYERS), _under(",models.", "Sequential"), "keras.Input=Input"]),
+    "keras.layers": " ".join([_under("layers.", _LAYERS), _under(",models.", "Sequential Model"), "keras.Input=Input"]),
     "keras.backend": _under("backend.", _BACKEND),
     "keras.regularizers": _under("regularizers.", "Regularizer L1 L2 L1L2 l1 l2 l1_l2 get"),
     "keras.activations": _under(

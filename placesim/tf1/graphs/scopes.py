@@ -10,6 +10,7 @@ from placesim.core.errors import GraphBuildError
 from placesim.graph.builder import ScopedGraphBuilder
 from placesim.graph.graph import Node
 from placesim.machine.device_names import DeviceName as ParsedDevice
+from placesim.machine.device_names import enclose, format_spec, parse_python_spec
 from placesim.tf1.graphs.tensor import Operation, Tensor
 from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.types import device_spec
@@ -77,6 +78,17 @@ class Scopes:
         if callable(device):
             return _DeviceFunction(self, device)
         return device_spec.parse(device)
+
+    def _apply_device_functions(self, op: Any) -> None:
+        """Give an operation, or an object like one, the device of the open device scopes.  Libraries ask for it so."""
+        # Keras' objects of this kind have no `_set_device_from_string` before version 2.3
+        set_device = getattr(op, "_set_device_from_string", op._set_device)
+        scope: Any
+        for scope in self.builder.open_devices:
+            is_merged = isinstance(scope, ParsedDevice)
+            device = format_spec(enclose(parse_python_spec(op.device or ""), scope)) if is_merged else scope.of_operation(op)
+            if device:
+                set_device(device)
 
     def _colocation_op(self, target: Any) -> Operation:
         if isinstance(target, Operation):
@@ -198,7 +210,11 @@ class _DeviceFunction:
         self._device = device
 
     def __call__(self, node: Node) -> str:
-        found = self._device(self._graph.operation(node))
+        return self.of_operation(self._graph.operation(node))
+
+    def of_operation(self, op: Operation) -> str:
+        """The device for an operation, or for an object like one."""
+        found = self._device(op)
         return found.to_string() if isinstance(found, device_spec.DeviceSpec) else as_text(found)
 
     def of(self, graph: Scopes) -> _DeviceFunction:

@@ -1,1 +1,1 @@
-"""`tf.keras` in graphs: layers, regularizers, activations and functions of the backend, but no `Model` and no `fit`."""
+"""`tf.keras` in graphs: layers, subclasses of `Model`, regularizers, activations and functions of the backend, but no `fit`."""

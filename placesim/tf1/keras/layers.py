@@ -13,6 +13,7 @@ from placesim.tf1.graphs.tensor_likes import DTypeLike, PerDimension, ShapeLike,
 from placesim.tf1.importing.missing_names import not_there
 from placesim.tf1.keras import activations, backend, regularizers
 from placesim.tf1.layers import convolutional, core, layer, normalization, pooling
+from placesim.tf1.types import nest
 from placesim.tf1.types.shapes import TensorShape
 from placesim.tf1.variables.initializers import keras_get
 
@@ -26,6 +27,19 @@ class Layer(layer.Layer):
         self.has_input_shape = any(kwargs.pop(key, None) is not None for key in _OF_INPUTS)
         super().__init__(trainable, name or _unique_name(type(self).__name__), dtype, **kwargs)
         self._regularized: list[tuple[Any, Callable[[Any], Any]]] = []
+
+    def __call__(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
+        """Call the layer; a call inside another layer's has its `training`, unless it is given."""
+        training = kwargs.get("training")
+        if training is None and _training[-1] is not None:
+            training = _training[-1]
+            if "training" in inspect.signature(self.call).parameters:
+                kwargs["training"] = training
+        _training.append(training)
+        try:
+            return super().__call__(inputs, *args, **kwargs)
+        finally:
+            _training.pop()
 
     def _enter_first(self, scope: object = None) -> None:
         """Do nothing: Keras layers use no variable scope."""
@@ -56,7 +70,7 @@ class Layer(layer.Layer):
             lambda: make(sizes, dtype=dtype),
             name=name or "Variable",
             dtype=dtype,
-            trainable=trainable and self.trainable,
+            trainable=trainable,
             use_resource=True,
             constraint=constraint,
         )
@@ -76,13 +90,51 @@ class Layer(layer.Layer):
             self._updates.append(getattr(update, "op", update))
 
     @property
+    def trainable(self) -> bool:
+        return self._is_trainable
+
+    @trainable.setter
+    def trainable(self, value: bool) -> None:
+        self._is_trainable = value
+        for nested in self._nested:
+            nested.trainable = value
+
+    @property
+    def _nested(self) -> list[layer.Layer]:
+        """The layers in the attributes, in order; also those in lists, tuples and dictionaries."""
+        leaves = [leaf for value in vars(self).values() for leaf in nest.flatten(value)]
+        return list(dict.fromkeys(leaf for leaf in leaves if isinstance(leaf, layer.Layer)))
+
+    def _with_nested(self, own: list[Any], name: str) -> list[Any]:
+        """Own items, and those of nested layers that the property `name` has."""
+        return own + [item for nested in self._nested for item in getattr(nested, name)]
+
+    @property
+    def trainable_variables(self) -> list[Any]:
+        return self._with_nested(super().trainable_variables, "trainable_variables") if self.trainable else []
+
+    @property
+    def non_trainable_variables(self) -> list[Any]:
+        return self._with_nested(super().non_trainable_variables, "non_trainable_variables" if self.trainable else "weights")
+
+    trainable_weights, non_trainable_weights = trainable_variables, non_trainable_variables
+
+    @property
     def losses(self) -> list[Any]:
-        """Losses of the layer; those of regularizers are built at each access."""
+        """Losses of the layer and of nested layers; those of regularizers are built at each access."""
         found = list(self._losses)
         for variable, regularizer in self._regularized:
             with tf.name_scope(variable.op.name + "/Regularizer"):
                 found.append(regularizer(variable))
-        return found
+        return self._with_nested(found, "losses")
+
+    @property
+    def updates(self) -> list[Any]:
+        return self._with_nested(super().updates, "updates")
+
+
+_training: list[Any] = [None]
+"""The `training` of the calls that are under way, outermost first."""
 
 
 def _unique_name(kind: str) -> str:
@@ -324,43 +376,51 @@ def Input(  # noqa: N802
     return tf.placeholder(dtype or tf.float32, whole, name=name or f"input_{number}")
 
 
-class Sequential(Layer):
+class Model(Layer):
+    """A layer of other layers, to subclass.  Raises NotImplementedError for a model of inputs and outputs."""
+
+    def __init__(self, *args: object, name: str | None = None, **kwargs: Any) -> None:
+        if args or "inputs" in kwargs:
+            raise not_there("keras.Model(inputs, outputs)", "a subclass with a method `call` is")
+        super().__init__(name=name, **kwargs)
+
+    @property
+    def layers(self) -> list[layer.Layer]:
+        return self._nested
+
+    def build(self, input_shape: ShapeLike) -> None:
+        """Do nothing in a call.  Raises NotImplementedError outside."""
+        if len(_training) == 1:
+            raise not_there("keras.Model.build", "the first call makes the variables")
+
+    def _with_nested(self, own: list[Any], name: str) -> list[Any]:
+        """As in a layer, but a model's own items come last."""
+        return [item for nested in self._nested for item in getattr(nested, name)] + own
+
+    @property
+    def variables(self) -> list[Any]:
+        """All variables, layer by layer."""
+        return self._with_nested(self._variables, "variables")
+
+    weights = variables
+
+
+class Sequential(Model):
     """Layers applied one after another.  Raises NotImplementedError for building before the first call."""
 
     def __init__(self, layers: Sequence[Any] | None = None, name: str | None = None) -> None:
         super().__init__(name=name)
-        self.layers: list[Any] = []
+        self._stack: list[Any] = []
         for one in layers or ():
             self.add(one)
 
     def add(self, layer: object) -> None:
         """Append a layer."""
-        if not isinstance(layer, Layer) or (not self.layers and layer.has_input_shape):
+        if not isinstance(layer, Layer) or (not self._stack and layer.has_input_shape):
             raise not_there("keras.Sequential whose first layer has an input_shape", "without it it is called on tensors")
-        self.layers.append(layer)
+        self._stack.append(layer)
 
     def call(self, inputs: TensorLike, *args: object, **kwargs: object) -> Any:
-        for one in self.layers:
-            takes = "training" in inspect.signature(one.call).parameters
-            inputs = one(inputs, **({"training": kwargs["training"]} if takes and "training" in kwargs else {}))
+        for one in self._stack:
+            inputs = one(inputs)
         return inputs
-
-    @property
-    def variables(self) -> list[Any]:
-        return [variable for one in self.layers for variable in one.variables]
-
-    weights = variables
-
-    @property
-    def trainable_variables(self) -> list[Any]:
-        return [variable for one in self.layers for variable in one.trainable_variables]
-
-    trainable_weights = trainable_variables
-
-    @property
-    def losses(self) -> list[Any]:
-        return [loss for one in self.layers for loss in one.losses]
-
-    @property
-    def updates(self) -> list[Any]:
-        return [update for one in self.layers for update in one.updates]

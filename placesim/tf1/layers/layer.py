@@ -251,7 +251,7 @@ class Layer:
 
     def count_params(self) -> int:
         """Number of elements of all variables."""
-        return sum(int(variable.shape.num_elements()) for variable in self._variables)
+        return sum(int(variable.shape.num_elements()) for variable in self.variables)
 
 
 def word_of(kind: str) -> str:

@@ -9,7 +9,7 @@ from inspect import Parameter, Signature
 from keyword import iskeyword
 from typing import Any
 
-from placesim.ops.attributes import Attrs
+from placesim.ops.attributes import Attrs, Shape
 from placesim.ops.definitions import OpDef
 from placesim.ops.registry import load_registry
 from placesim.tf1.graphs.tensor import Operation
@@ -72,6 +72,8 @@ def _wrapper(definition: OpDef) -> Wrapper:
             value = values.get(key)
             if value is not None:
                 attrs[attr] = held_value(definition.attrs[attr], value, op)
+            elif key not in defaults and definition.attrs[attr].type == "shape":
+                attrs[attr] = Shape(None)
         return gather(apply_op(definition, [values[key] for key in given_names], attrs, name))
 
     call.__name__ = call.__qualname__ = parameters.function

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import linecache
 import re
 import sys
 import traceback
+
+from placesim.tf1.running.code_origin import is_users
 
 _PYTHON_2_LINES = re.compile(
     r"""^\s*(print\s+[^\s(=.,\[]|print\s*$|exec\s+['"\w]|raise\s+[\w.]+\s*,|except\s+[\w.()\s,]+,\s*\w+\s*:)"""
@@ -24,7 +27,14 @@ _GPU_LIBRARIES = (
 """Libraries other than TensorFlow that compute on real GPUs."""
 _TRAINING_LOOP = ("compile", "fit", "evaluate", "predict", "train_on_batch")
 _NO_SUCH_NAME = re.compile(r"module 'tensorflow(?:\._api\.v2\.compat\.v1)?\.?([\w.]*)' has no attribute '(\w+)'")
-_TENSORFLOW_2_NAMES = re.compile(r"\btf\.(function|GradientTape)\b")
+_TENSORFLOW_2_NAMES = re.compile(
+    r"\btf\.(function|GradientTape|keras\.optimizers)\b|'tensorflow' has no attribute 'optimizers'"
+)
+_NEEDS_EAGER = re.compile(
+    r"Using a symbolic `tf\.Tensor` as |Cannot convert a symbolic tf\.Tensor|only support.* in eager mode"
+)
+_GRAPH_MODE = re.compile(r"\bSession\b|\bplaceholder\b|compat\.v1|disable_(v2_behavior|eager_execution)|tf\.Graph\b")
+"""Names in a script for TensorFlow 1, or in a script that builds graphs with TensorFlow 2."""
 
 
 def advice(error: BaseException) -> list[str]:
@@ -42,12 +52,14 @@ def advice(error: BaseException) -> list[str]:
         return [
             f"of Keras there are layers and models, but no {error.name}: tf.train has optimizers, a Session runs their steps"
         ]
-    if _is_tensorflow_2(error):
-        return [
-            "this is written for TensorFlow 2, which computes at once; placesim builds the graphs of TensorFlow 1",
-            "a tf.function's graph is taken as a file: f.get_concrete_function(...).graph.as_graph_def(), or a SavedModel",
-        ]
-    return _near_name(error)
+    return list(NO_EAGER) if _is_tensorflow_2(error) else _near_name(error)
+
+
+NO_EAGER = (
+    "placesim does not run TensorFlow 2's eager mode: here an op makes a node, and a tf.Session runs the graph (TensorFlow 1)",
+    "write a tf.function's graph to a file with TensorFlow: f.get_concrete_function(...).graph.as_graph_def(), or a SavedModel",
+)
+"""Help for a script that is written for TensorFlow 2's eager mode."""
 
 
 def _near_name(error: BaseException) -> list[str]:
@@ -90,5 +102,9 @@ def _gpu_library(error: BaseException) -> str | None:
 def _is_tensorflow_2(error: BaseException) -> bool:
     if isinstance(error, AttributeError) and error.name == "numpy":
         return type(error.obj).__module__.startswith(("placesim.tf1", "tensorflow."))
+    text = str(error)
+    if _NEEDS_EAGER.search(text):
+        files = {frame.filename for frame in traceback.extract_tb(error.__traceback__) if is_users(frame.filename)}
+        return not any(_GRAPH_MODE.search("".join(linecache.getlines(file))) for file in files)
     kinds = (AttributeError, ImportError, NotImplementedError)
-    return isinstance(error, kinds) and bool(_TENSORFLOW_2_NAMES.search(str(error)))
+    return isinstance(error, kinds) and bool(_TENSORFLOW_2_NAMES.search(text))

@@ -9,6 +9,7 @@ from typing import Any
 
 from placesim.core.errors import PlacesimError
 from placesim.machine.program_machine import current_machine, override_machines
+from placesim.ops.categories import CALLS
 from placesim.tf1.release import speak
 from placesim.tf1.running.script_execution import execute, exit_code
 
@@ -31,6 +32,22 @@ def run_live(path: str, job: Mapping[str, Any]) -> None:
         sys.exit(130)
     except BaseException as error:
         _end(error, path, job)
+    _check_eager()
+
+
+def _check_eager() -> None:
+    """Tell on standard error that nothing was computed, if the script called a `tf.function` and used no session."""
+    if "placesim.tf1.functions.traced" not in sys.modules or "placesim.tf1.session.sessions" in sys.modules:
+        return
+    from placesim.tf1.graphs.graph import get_default_graph
+    from placesim.tf1.running.advice import NO_EAGER
+
+    calls = [op for op in get_default_graph().get_operations() if op.type in CALLS]
+    if calls:
+        text = "\n  ".join(
+            (f"Nothing was computed: the call of a tf.function made the node {calls[0].name}, and no session ran it", *NO_EAGER)
+        )
+        sys.stderr.write(text + "\n")
 
 
 def _set_log(job: Mapping[str, Any]) -> None:

@@ -87,7 +87,10 @@ def ref_output(holder: VariableResource | ResourceHandle) -> tuple[VariableResou
 
 
 def make_ref_variable(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """Return the ref variable named by attr `shared_name` or the node, created if missing."""
+    """Return the ref variable named by attr `shared_name` or the node, created if missing.
+
+    Raises InvalidArgumentError for a shape whose rank is known, but not all sizes.
+    """
     handle = ResourceHandle(
         context.device, attrs["container"] or DEFAULT_CONTAINER, attrs["shared_name"] or context.node, REF_VARIABLE_TYPE
     )
@@ -99,7 +102,9 @@ def _new_variable(name: str, attrs: Attrs) -> VariableResource:
     if "shape" not in attrs:  # recorded graphs may lack it
         raise NotFoundError("No attr named 'shape' in NodeDef:")
     dims = attrs["shape"].dims
-    empty = dims is not None and 0 in dims and min(dims) >= 0
+    if dims is not None and -1 in dims:
+        raise InvalidArgumentError(f"Shape {attrs['shape']} is not fully defined")
+    empty = dims is not None and 0 in dims
     return VariableResource(name, attrs["dtype"], np.empty(dims, attrs["dtype"].numpy) if empty else None, dims)
 
 

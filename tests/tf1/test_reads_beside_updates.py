@@ -1,0 +1,46 @@
+"""Variables that are read beside an update, without an edge between the two: TensorFlow's values where they are not chance.
+
+Each of 76 graphs ran in 50 sessions of TensorFlow 2.21 and of 1.15.5, four steps each.  The recording has those that gave the
+same values in all sessions of a release.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import placesim.tf1 as tf
+
+_PATH = Path(__file__).parent.parent / "data" / "tf1" / "reads-beside-updates.jsonl.gz"
+
+
+def _variable(value: Any) -> Any:
+    return tf.get_variable(f"v{len(tf.global_variables())}", initializer=tf.constant(value))
+
+
+def _step() -> Any:
+    return tf.get_variable("step", [], tf.int64, initializer=tf.zeros_initializer(), trainable=False)
+
+
+def test_values_that_are_not_chance_are_tensorflows(subtests: pytest.Subtests) -> None:
+    records = [json.loads(line) for line in gzip.decompress(_PATH.read_bytes()).splitlines()]
+    assert sum(len(record["steps"]) for record in records) == 40
+    for record in records:
+        with subtests.test(record["graph"], resource=record["resource"]), tf.Graph().as_default(), tf.Session() as session:
+            scope: dict[str, Any] = {"tf": tf, "np": np, "var": _variable, "step_": _step}
+            with tf.variable_scope("", use_resource=record["resource"]):
+                exec(record["graph"], scope)
+            session.run(tf.global_variables_initializer())
+            found = [session.run(scope["fetches"]) for _ in range(4)]
+            for steps in record["steps"].values():
+                for step, values in zip(steps, found, strict=True):
+                    for expected, value in zip(step, values, strict=True):
+                        if expected is None:
+                            assert value is None
+                        else:
+                            np.testing.assert_allclose(value, expected, rtol=1e-4, atol=1e-5)
