@@ -540,7 +540,7 @@ def test_wires_follow_when_a_window_changes_its_height(browser: Browser) -> None
     page = lanes(browser, picture(TOWERS, gpu=2))
     ends = "JSON.stringify([...document.querySelectorAll('.wire')].map(wire => wire.getAttribute('d')))"
     before = page.evaluate(ends)
-    page.set_viewport_size({"width": 1440, "height": 1400})
+    page.set_viewport_size({"width": 1400, "height": 1400})
     wait(page, f"{ends} !== {json.dumps(before)}")
     assert page.evaluate("thePage.views.lanes.height") > 900
 
