@@ -24,7 +24,7 @@ REPORTS = {
     "diff": ("difference", [SMALL, "--soft-placement", "--a-gpu", "4", "--b-gpu", "1", "--time", "--memory"]),
     "memory": ("memory", [SMALL]),
     "simulate": ("timing", [SMALL]),
-    "plan": ("planning", [SMALL, "--free-all", "--evaluations", "50", "--jobs", "1"]),
+    "plan": ("planning", [SMALL, "--free-all", "--evaluations", "5", "--jobs", "1"]),
     "check": ("findings", [SMALL, "--gpu", "1", "--soft-placement", "--rule", "no-soft-fallback"]),
 }
 """Each command that has tables: the module of its text, and what to ask."""

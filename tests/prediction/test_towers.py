@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import pytest
 import yaml
@@ -14,13 +16,16 @@ def test_two_towers_are_the_file() -> None:
     assert tower_graph(FILE_TOWERS, FILE_IMAGES) == yaml.safe_load(FILE.read_text())
 
 
+@cache
+def losses(towers: int) -> list[float]:
+    """The losses of four steps."""
+    report = placesim.run(tower_graph(towers, 16 // towers))
+    return [float(np.asarray(result.array)) for result in report.results]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("towers", [1, 4, 8])
 def test_any_number_of_towers_trains_alike(towers: int) -> None:
-    def losses(number: int) -> list[float]:
-        report = placesim.run(tower_graph(number, 16 // number))
-        return [float(np.asarray(result.array)) for result in report.results]
-
     # the same batch, and averages of averages
     found = losses(towers)
     assert len(found) == 4

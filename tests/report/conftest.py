@@ -12,7 +12,10 @@ import pytest
 from playwright.sync_api import Page, sync_playwright
 
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-FLAGS = ("--disable-gpu", "--disable-quic")
+FLAGS = ("--disable-gpu", "--disable-quic", "--js-flags=--max-opt=2")
+"""A page is seen for a second: what V8's last compiler takes for its scripts is not won back."""
+WINDOW = (1440, 900, False)
+"""The width and height of a window, and whether it is dark, unless a test says so."""
 WAIT_MILLISECONDS = 60_000
 
 
@@ -24,12 +27,11 @@ class Browser:
         self._page = page
         self._directory = directory
         self._count = 0
-        self._seen = ""
+        self._seen: tuple[object, ...] = ()
 
-    def open(self, text: str, width: int = 1440, height: int = 900, dark: bool = False) -> Page:
+    def open(self, text: str, width: int = WINDOW[0], height: int = WINDOW[1], dark: bool = WINDOW[2]) -> Page:
         """A page's text as a file in the tab, once it says that it is ready."""
         self.check()
-        self._seen = ""
         self._count += 1
         path = self._directory / f"{self._count}.html"
         path.write_text(text, "utf-8")
@@ -39,13 +41,13 @@ class Browser:
         page.emulate_media(media="null", color_scheme="dark" if dark else "light")
         page.goto(path.as_uri())
         wait(page, "document.documentElement.dataset.ready === 'true'")
+        self._seen = (text, width, height, dark)
         return page
 
     def look(self, text: str) -> Page:
-        """A page as the test before left it, where it looked at the same one."""
-        if self._seen != text:
-            self.open(text)
-            self._seen = text
+        """A page as the test before left it, where it opened the same one in a window of the same size."""
+        if self._seen != (text, *WINDOW):
+            self.open(text, *WINDOW)
         return self._page
 
     def check(self) -> None:

@@ -180,6 +180,11 @@ def towers_page() -> str:
     return html_page(picture(TOWERS, gpu=2))
 
 
+@cache
+def small_page() -> str:
+    return html_page(picture(SMALL))
+
+
 @pytest.fixture
 def towers(browser: Browser) -> Page:
     """The page of two towers with its first scopes open, nothing selected, and colours by device."""
@@ -413,7 +418,7 @@ CONTRAST = """(() => {
 
 
 def test_transfers_are_drawn_with_their_bytes(browser: Browser) -> None:
-    towers = opened(browser, picture(SMALL))
+    towers = by_scope(browser.look(small_page()))
     labels = towers.evaluate(f"{CY}.nodes('.size').map(s => s.data('text'))")
     assert "10 tensors · 4.1 MiB" in labels
     assert len(labels) == towers.evaluate(f"{CY}.edges('.copy').length")
@@ -421,7 +426,7 @@ def test_transfers_are_drawn_with_their_bytes(browser: Browser) -> None:
 
 
 def test_a_link_tells_its_tensors(browser: Browser) -> None:
-    towers = opened(browser, picture(SMALL))
+    towers = by_scope(browser.look(small_page()))
     x, y = towers.evaluate(
         f"(() => {{ const p = {CY}.nodes('.size')[0].renderedPosition(); "
         "const r = document.getElementById('graph').getBoundingClientRect(); return [p.x + r.x, p.y + r.y]; })()"
@@ -535,7 +540,7 @@ def test_wires_follow_when_a_window_changes_its_height(browser: Browser) -> None
     page = lanes(browser, picture(TOWERS, gpu=2))
     ends = "JSON.stringify([...document.querySelectorAll('.wire')].map(wire => wire.getAttribute('d')))"
     before = page.evaluate(ends)
-    page.set_viewport_size({"width": 1440, "height": 1400})
+    page.set_viewport_size({"width": 1400, "height": 1400})
     wait(page, f"{ends} !== {json.dumps(before)}")
     assert page.evaluate("thePage.views.lanes.height") > 900
 

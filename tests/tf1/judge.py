@@ -8,12 +8,7 @@ from __future__ import annotations
 import sys
 
 from tests.tf1 import corpus
-from tests.tf1.compare import compare, compare_all, shortened, table
-
-
-def judge(name: str) -> str | None:
-    """The first difference of a script; None where it agrees."""
-    return compare(corpus.SCRIPTS / f"{name}.py", corpus.records()[name]).difference
+from tests.tf1.compare import compare_all, shortened, table
 
 
 def main(arguments: list[str]) -> None:

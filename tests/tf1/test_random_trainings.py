@@ -14,7 +14,7 @@ from tests.tf1.trainings_beside_tensorflow import first_difference, records_here
 _PATH = Path(__file__).parent.parent / "data" / "tf1" / "trainings.jsonl.gz"
 
 
-@pytest.mark.slow
+@pytest.mark.slow(2)
 @pytest.mark.corpus
 def test_training_programs_agree_with_tensorflow() -> None:
     recorded = [json.loads(line) for line in gzip.decompress(_PATH.read_bytes()).splitlines()]

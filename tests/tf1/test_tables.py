@@ -77,6 +77,7 @@ def _is_seed(name: str) -> bool:
 
 
 @pytest.mark.corpus
+@pytest.mark.slow(2)  # alone in its file, which would be the last
 def test_a_row(subtests: pytest.Subtests) -> None:
     rows = json.loads((_DATA / "tables.json").read_text())
     assert len(rows) == 417

@@ -203,11 +203,12 @@ SHAPES = [
 def test_products_in_parts(left: tuple[int, ...], right: tuple[int, ...], dtype: type) -> None:
     a, b = random_matrices(left, right, dtype)
     expected: Tensor = small_integers(left, right)[2].astype(dtype)
+    turned_a, turned_b = (np.ascontiguousarray(matrix.swapaxes(-1, -2)).swapaxes(-1, -2) for matrix in (a, b))
     for number in (1, 2, 3):
         with threads(number):
             result = product(a, b)
-            transposed = product(np.ascontiguousarray(a.swapaxes(-1, -2)).swapaxes(-1, -2), b)
-            other = product(a, np.ascontiguousarray(b.swapaxes(-1, -2)).swapaxes(-1, -2))
+            transposed = product(turned_a, b)
+            other = product(a, turned_b)
         for found in (result, transposed, other):
             assert found.dtype == expected.dtype
             assert np.array_equal(found, expected)

@@ -21,7 +21,7 @@ from placesim.studies.time_study import study_time
 from tests.planning.graphs.networks import first_layers, recorded_graph
 
 GRAPHS = Path(__file__).parents[3] / "graphs"
-QUICK = Effort(evaluations=60, jobs=1)
+QUICK = Effort(evaluations=20, jobs=1)
 
 
 def plan(
@@ -175,7 +175,7 @@ def test_groups_loops_and_functions_stay_together() -> None:
         report = simulate(load(GRAPHS / name, None, made), made, SimulationStage.WALKED)
         is_lowered = name in ("cond.yaml", "while.yaml")
         if report.error is None and not is_lowered:
-            plan(GRAPHS / name, effort=Effort(evaluations=20, jobs=1), soft_placement=True)
+            plan(GRAPHS / name, soft_placement=True)
 
 
 @pytest.mark.parametrize("name", ["cond.yaml", "while.yaml"])
@@ -188,8 +188,7 @@ def test_bodies_that_are_lowered_are_not_planned(name: str) -> None:
 @pytest.mark.parametrize("name", ["cifar10-towers.yaml", "alexnet.yaml"])
 @pytest.mark.parametrize("sought", [PlanMeasure.THROUGHPUT, PlanMeasure.MEMORY])
 def test_loads_and_peaks_are_no_worse_than_those_of_any_plain_placement(name: str, sought: PlanMeasure) -> None:
-    effort = Effort(evaluations=100, jobs=1)
-    study = plan(GRAPHS / name, effort=effort, aim=Aim(sought), gpu=2, gpu_model="Tesla V100-SXM2-16GB", soft_placement=True)
+    study = plan(GRAPHS / name, aim=Aim(sought), gpu=2, gpu_model="Tesla V100-SXM2-16GB", soft_placement=True)
     assert study.plan is not None
     assert 0 < study.bound.value <= study.value
 
@@ -240,7 +239,7 @@ def test_plans_of_recorded_graphs_are_no_worse_than_any_plain_placement(name: st
     graph = recorded_graph(name) | {"run": run}
     if name == LARGEST:
         graph = first_layers(graph)
-    study = plan(graph, effort=Effort(evaluations=40, jobs=1), gpu=4, gpu_model=model, soft_placement=True)
+    study = plan(graph, gpu=4, gpu_model=model, soft_placement=True)
     assert study.plan is not None
     assert len(study.placements) >= 4
 

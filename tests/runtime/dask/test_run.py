@@ -34,10 +34,8 @@ def test_every_form_is_that_of_one_process(form: str, workers: Cluster, shell: S
 @pytest.mark.cluster
 def test_workers_of_its_own(shell: Shell) -> None:
     pytest.importorskip("distributed", reason="of the extra `dask`")
-    ended = shell(
-        "run", str(GRAPHS / "towers.yaml"), "--engine", "dask", "--worker-per", "device", "--no-log-placement", "--gpu", "4"
-    )
-    here = shell("run", str(GRAPHS / "towers.yaml"), "--no-log-placement", "--gpu", "4")
+    words = ("run", str(GRAPHS / "logging.yaml"), "--no-log-placement")
+    ended, here = shell(*words, "--engine", "dask", "--worker-per", "device"), shell(*words)
     assert (ended.code, ended.output) == (0, here.output)
 
 
