@@ -54,6 +54,7 @@ OBJECTIVES = ("latency", "throughput", "memory")
 SECONDS = 30.0
 TOP = 10
 MAX_EVALUATIONS = 1 << 40
+MAX_CHANGES = 1000
 
 
 def _text(study: PlanStudy, top: int) -> str:
@@ -120,6 +121,18 @@ EXITS = {
     "--contiguous", "needs_contiguous", is_flag=True, help="For throughput: no path may leave a device and return to it."
 )
 @own_option(
+    "--by",
+    type=Word(("scope", "node")),
+    help="scope: devices for whole name scopes, as `with tf.device` gives them (default if there are scopes); node: for single "
+    "nodes.",
+)
+@own_option(
+    "--changes",
+    type=click.IntRange(0, MAX_CHANGES),
+    metavar="N",
+    help="Find the best plan with at most N edits: devices for scopes or, with --by node, for nodes.",
+)
+@own_option(
     "--method",
     default=AUTO,
     show_default=True,
@@ -163,7 +176,7 @@ EXITS = {
 @scheduler_options
 @file_access_options
 @form_option(FORMS, "Output format (default: text).")
-@table_option("placements", "moves", "devices")
+@table_option("placements", "moves", "devices", "edits", "curve")
 @output_option("Write the graph with the plan's devices, as .yaml, .json, .pb or .pbtxt; an ONNX model also as .onnx.")
 @page_option("Write an HTML page that compares the plan with the original placement: timelines, memory and moved nodes.")
 def plan_command(

@@ -1,0 +1,237 @@
+"""Search for plans of few edits. An edit is a device for a name scope or a node, as `with tf.device` gives it in a script."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from placesim.inspection.short_device_names import short_names
+from placesim.planning.bounds import Bound
+from placesim.planning.graphs.multilevel_search import meets_constraints, share_effort
+from placesim.planning.graphs.plan_comparison import Aim, Edits, PlanEdit
+from placesim.planning.graphs.problem_building import GraphProblem
+from placesim.planning.graphs.requests_by_name import placement_rows
+from placesim.planning.objectives import measure
+from placesim.planning.portfolio import Effort, PlanResult, plan_problem
+from placesim.planning.problem import PlanningProblem
+from placesim.planning.search_budget import Search
+
+MAX_LEVELS = 3
+"""Maximum number of depths of scopes that are searched."""
+LEVELS_SHARE = 0.5
+"""Share of the effort for searches in which the groups of a scope move together; the rest is for the choice of edits."""
+MAX_ADDED = 12
+"""Number of edits up to which single edits are added to the best plan with fewer."""
+MAX_POINTS = 12
+"""Maximum number of plans on the curve."""
+LEAST_GAIN = 1e-3
+"""Share of the objective's value that a plan with more edits must gain to be on the curve."""
+
+_Rank = tuple[int, float, float]
+
+
+class EditTree:
+    """The scopes and nodes that an edit can name, for the groups that can move.
+
+    A group follows its leader, which is its node of the outermost scope. The path of an edit ends in `/`. It applies to the
+    node of this name and to all nodes in the scope of this name, since one line of a script may make both. The empty path is
+    that of the whole graph. `is_by_scope` is False if edits name only nodes.
+    """
+
+    def __init__(self, drawn: GraphProblem, *, is_by_scope: bool) -> None:
+        self.drawn = drawn
+        self.is_by_scope = is_by_scope
+        self.leaders = _leaders(drawn)
+        found: dict[str, list[int]] = {}
+        for group, leader in self.leaders.items():
+            for path in self._paths_around(leader):
+                found.setdefault(path, []).append(group)
+        # of nested scopes with the same groups, the outermost stands for all
+        outermost = {tuple(groups): path for path, groups in sorted(found.items(), key=lambda row: -len(row[0]))}
+        self.paths = sorted(outermost.values())
+
+    def _paths_around(self, leader: str) -> list[str]:
+        """Return the paths of the edits that can move a node, the outermost first."""
+        parts = leader.split("/")
+        inner = ["/".join(parts[: depth + 1]) + "/" for depth in range(len(parts))]
+        return ["", *inner] if self.is_by_scope else inner[-1:]
+
+    def _followed(self, edits: Mapping[str, int]) -> Iterator[tuple[int, str]]:
+        """Yield each group that has a kernel for the device of the innermost edit around its leader, with this edit's path."""
+        for group, leader in self.leaders.items() if edits else ():
+            path = next((path for path in reversed(self._paths_around(leader)) if path in edits), None)
+            if path is not None and edits[path] in self.drawn.groups[group].choices:
+                yield group, path
+
+    def assign(self, edits: Mapping[str, int]) -> list[int]:
+        """Return the expected device of each task: that of an edit, or that of the start."""
+        devices = list(self.drawn.start)
+        for group, path in self._followed(edits):
+            for task in self.drawn.problem.groups[group]:
+                devices[task] = edits[path]
+        return devices
+
+    def requests(self, edits: Mapping[str, int]) -> dict[str, str]:
+        """Return the device requests of edits: one for the first node of each group that follows an edit."""
+        return {self.leaders[group]: self.drawn.devices[edits[path]].name for group, path in self._followed(edits)}
+
+    def describe(self, edits: Edits) -> tuple[PlanEdit, ...]:
+        """Return edits with the names of devices, and the number of nodes that follow each."""
+        follows = Counter[str]()
+        for group, path in self._followed(dict(edits)):
+            follows[path] += len(self.drawn.groups[group].nodes)
+        names = short_names([device.name for device in self.drawn.devices])
+        return tuple(PlanEdit(path or "*", names[device], follows[path]) for path, device in edits)
+
+    def edits_of(self, devices: Sequence[int]) -> dict[str, int]:
+        """Return the fewest edits after which each group is expected on the device of its tasks."""
+        start, first = self.drawn.start, {group: self.drawn.problem.groups[group][0] for group in self.leaders}
+        where = {f"{leader}/": str(devices[first[group]]) for group, leader in self.leaders.items()}
+        moved = {f"{leader}/" for group, leader in self.leaders.items() if devices[first[group]] != start[first[group]]}
+        rows = placement_rows(moved, where) if self.is_by_scope else {path: where[path] for path in moved}
+        return {path: int(device) for path, device in rows.items()}
+
+    def levels(self) -> Iterator[PlanningProblem]:
+        """Yield problems in which the groups of a scope move together, for scopes of several depths, outer scopes first."""
+        problem = self.drawn.problem
+        apart = {group for row in problem.apart for group in row}
+        deepest = max((leader.count("/") + 1 for leader in self.leaders.values()), default=0)
+        counts: list[int] = []
+        for depth in range(1, 1 + deepest if self.is_by_scope else 1):
+            units: dict[object, list[int]] = {}
+            for group, own in enumerate(self.drawn.groups):
+                is_single = group in apart or group not in self.leaders
+                unit = group if is_single else (tuple(self.leaders[group].split("/")[:depth]), own.choices)
+                units.setdefault(unit, []).append(group)
+            merged = tuple(tuple(task for group in unit for task in problem.groups[group]) for unit in units.values())
+            number_of = {group: number for number, unit in enumerate(units.values()) for group in unit}
+            rows = tuple(tuple(number_of[group] for group in row) for row in problem.apart)
+            level = replace(problem, groups=merged, apart=rows)
+            if len(merged) not in counts and not level.homeless and len(counts) < MAX_LEVELS:
+                counts.append(len(merged))
+                yield level
+        if not self.is_by_scope:
+            yield problem
+
+
+def has_scopes(drawn: GraphProblem) -> bool:
+    """Return whether any node that can move is in a name scope."""
+    return any("/" in leader for leader in _leaders(drawn).values())
+
+
+def _leaders(drawn: GraphProblem) -> dict[int, str]:
+    """Return the node of the outermost scope in each group that can move, by the group's number."""
+    return {
+        number: min(group.nodes, key=lambda name: name.count("/"))
+        for number, group in enumerate(drawn.groups)
+        if group.nodes and len(group.choices) > 1
+    }
+
+
+def search_edits(
+    tree: EditTree,
+    known: Iterable[Sequence[int]],
+    effort: Effort,
+    bound: Bound,
+    aim: Aim,
+    tell: Callable[[PlanResult], None],
+) -> tuple[list[Edits], PlanResult]:
+    """Return plans of different numbers of edits, the best first, and the result of the search.
+
+    A plan with more edits is better than all with fewer. `known` are assignments from which the choice of edits also starts.
+    The result's bound is `bound`, because searches that move whole scopes prove nothing about other plans.
+    """
+    deadline = time.monotonic() + effort.seconds
+    found = _EditChoice(tree, aim, Search(effort.seed, deadline, effort.evaluations))
+    for devices in known:
+        found.offer(tree.edits_of(devices))
+    planned, start, levels, method = PlanResult(None, bound, "", 0.0), None, list(tree.levels()), "edits"
+    for level in levels:
+        own = share_effort(effort, LEVELS_SHARE / len(levels))
+        planned = plan_problem(level, own, lambda told: tell(told._replace(bound=bound)), start)
+        if planned.plan is not None:
+            start, method = planned.plan, method if planned.plan is start else planned.method
+            found.offer(tree.edits_of(start.devices))
+        if planned.is_interrupted:
+            break
+    try:
+        if not planned.is_interrupted:
+            found.improve()
+    except KeyboardInterrupt:
+        planned = planned._replace(is_interrupted=True)
+    return found.curve(), planned._replace(bound=bound, method=method)
+
+
+class _EditChoice:
+    """Chooses edits, and keeps the best plan for each number of edits."""
+
+    def __init__(self, tree: EditTree, aim: Aim, search: Search) -> None:
+        self._tree = tree
+        self._aim = aim
+        self._search = search
+        self._problem = tree.drawn.problem
+        self._measured = measure(self._problem)
+        self._known: dict[frozenset[tuple[str, int]], _Rank] = {}
+        self._best: dict[int, tuple[_Rank, dict[str, int]]] = {}
+        self.offer({})
+
+    def offer(self, edits: dict[str, int]) -> _Rank:
+        """Return the rank of a plan, lower for better ones, and keep it if it is the best with its number of edits.
+
+        A rank has the number of violated constraints, the bytes above devices' capacities, and the objective's value.
+        """
+        key = frozenset(edits.items())
+        rank = self._known.get(key)
+        if rank is None:
+            devices = self._tree.assign(edits)
+            rank = self._known[key] = (*self._faults(devices), self._measured.plan(devices).value)
+        if len(edits) not in self._best or rank < self._best[len(edits)][0]:
+            self._best[len(edits)] = rank, edits
+        return rank
+
+    def _faults(self, devices: Sequence[int]) -> tuple[int, float]:
+        drawn = self._tree.drawn
+        of_group = (devices[tasks[0]] for tasks in self._problem.groups)
+        wrong = sum(device not in group.choices for device, group in zip(of_group, drawn.groups, strict=True))
+        held = [0.0] * len(self._problem.devices)
+        for task, device in enumerate(devices):
+            held[device] += self._problem.tasks[task].holds
+        over = (max(0.0, own - device.capacity) for own, device in zip(held, self._problem.devices, strict=True))
+        return wrong + (not meets_constraints(drawn, devices, self._aim)), math.fsum(over)
+
+    def improve(self) -> None:
+        """Add, change and leave out single edits until nothing is better or the search is over."""
+        most = MAX_ADDED if self._aim.changes is None else self._aim.changes
+        before = None
+        while before != (before := {count: rank for count, (rank, _) in self._best.items()}):
+            for count in range(most):
+                for path in self._tree.paths if count in self._best else ():
+                    if self._search.is_over:
+                        return
+                    self._search.spend(1)
+                    for device in range(len(self._problem.devices)):
+                        self.offer({**self._best[count][1], path: device})
+            for _, edits in sorted(self._best.values(), key=lambda row: -len(row[1])):
+                self._leave_out(edits)
+
+    def _leave_out(self, edits: dict[str, int]) -> None:
+        """Leave out one edit after another, each time the one whose loss is least."""
+        while edits and not self._search.is_over:
+            self._search.spend(1)
+            fewer = [{path: device for path, device in edits.items() if path != without} for without in edits]
+            edits = min(fewer, key=self.offer)
+
+    def curve(self) -> list[Edits]:
+        """Return the plans that are better than all with fewer edits, the best first."""
+        found: list[Edits] = []
+        least: _Rank = (1 << 30, math.inf, math.inf)
+        most = math.inf if self._aim.changes is None else self._aim.changes
+        for count, (rank, edits) in sorted(self._best.items()):
+            if count <= most and (rank[:2] < least[:2] or (rank[:2] == least[:2] and rank[2] < least[2] * (1 - LEAST_GAIN))):
+                least = rank
+                found.append(tuple(sorted(edits.items())))
+        # between many plans, those of few edits are of interest, and the best
+        return list(reversed([*found[: MAX_POINTS - 1], *found[MAX_POINTS - 1 :][-1:]]))
