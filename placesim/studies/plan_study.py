@@ -15,6 +15,7 @@ from placesim.placement.lowering import is_lowered
 from placesim.planning.bounds import Bound, best_bound
 from placesim.planning.graphs.all_placements import MAX_ASSIGNMENTS, assignments_below, count_assignments
 from placesim.planning.graphs.assignments import assignment_of, planned_devices
+from placesim.planning.graphs.avoided_devices import find_avoided, staying_nodes
 from placesim.planning.graphs.baselines import named_baselines
 from placesim.planning.graphs.edit_search import EditTree, has_scopes, search_edits
 from placesim.planning.graphs.moved_groups import find_moves
@@ -40,6 +41,7 @@ from placesim.planning.graphs.plan_comparison import (
     PlanMeasure,
     PlanStudy,
     SimulatedPlacement,
+    StayingNodes,
     is_gpu,
 )
 from placesim.planning.graphs.problem_building import GraphProblem, ProblemRequest, build_problem, keep_apart
@@ -168,9 +170,11 @@ class _Planner:
         self._loaded = loaded
         self._file = _file(loaded)
         self._base = clear_requests(self._file, free)
+        self._is_held = any(node.device for node in self._base.graph.nodes)
         self._tree: EditTree | None = None
         self._edits: dict[tuple[int, ...], Edits] = {}
         """The edits that lead to an assignment, if plans are sought as edits (then there is a tree)."""
+        self._staying: tuple[StayingNodes, ...] = ()
         self._began = time.monotonic()
 
     @property
@@ -212,7 +216,8 @@ class _Planner:
             left = max(self._effort.seconds * LEAST_SHARE, self._seconds_left)
             effort = replace(self._effort, seconds=left * SEARCH_SHARE)
             is_proven = own_bound.gap(self._best_value(drawn, self._possible(shown))) <= OPTIMAL
-            for _ in range(1 + REPAIRS if drawn.problem.movable and not is_proven else 0):
+            is_searched = drawn.problem.movable or (self._tree is not None and self._tree.leaders)
+            for _ in range(1 + REPAIRS if is_searched and not is_proven else 0):
                 found, planned = self._search(searched, [candidate.devices for candidate in candidates], effort, own_bound)
                 self._simulate_found(found, less_room, candidates, shown, drawn)
                 over = [shown[candidate.devices] for candidate in found if candidate.devices in shown]
@@ -222,8 +227,9 @@ class _Planner:
                 searched = tighten_capacities(searched, found[0].devices, over[0])
                 effort, less_room = share_effort(self._effort, REPAIR_SHARE), ", less memory"
             self._add_peaks(drawn, searched, effort, shown, planned, candidates)
-            if all(candidate.label != DEFAULT for candidate in candidates):  # the annotations forbid it
-                others.append(self._study(f"{DEFAULT}, all nodes free", clear_devices(self._file), {}))
+            if all(candidate.label != DEFAULT for candidate in candidates):  # annotations, or devices to avoid, forbid it
+                label = f"{DEFAULT}, all nodes free" if self._is_held else DEFAULT
+                others.append(self._study(label, clear_devices(self._file), {}))
         except KeyboardInterrupt:
             planned = planned._replace(is_interrupted=True)
             self._simulate_found(found, less_room, candidates, shown, drawn)
@@ -329,12 +335,13 @@ class _Planner:
             for candidate in candidates
         }
         rows = (*placements.values(), *(placed._replace(is_allowed=False) for placed in others))
-        is_held = any(node.device for node in self._base.graph.nodes)
-        tail = is_interrupted, sought, len(drawn.problem.movable), (), is_held
+        tail = is_interrupted, sought, len(drawn.problem.movable), (), self._is_held
         if best is None:
-            return PlanStudy(self._name, rows, None, bound, "", {}, (), *tail)
+            return PlanStudy(self._name, rows, None, bound, "", {}, (), *tail, staying=self._staying)
         placed = placements[best.devices]
-        study = PlanStudy(self._name, rows, placed, bound, best.method or best.label, placed.asked, (), *tail)
+        study = PlanStudy(
+            self._name, rows, placed, bound, best.method or best.label, placed.asked, (), *tail, staying=self._staying
+        )
         if self._tree is not None:
             study = replace(
                 study,
@@ -462,12 +469,15 @@ class _Planner:
         """Return the problem, and the placement of the dry run from which it was built."""
         _check_not_lowered(self._base.graph)
         study, walked = study_dry_run(self._changed(self._base), self._options, self._name, is_traced=self._aim.is_traced)
-        wanted = ProblemRequest(self._aim.sought, sum(peak or 0 for peak in walked.peaks.values()), self._aim.needs_contiguous)
+        avoided = find_avoided(walked.prepared[-1].placement.device_set.devices, self._aim.without)
+        peak = sum(peak or 0 for peak in walked.peaks.values())
+        wanted = ProblemRequest(self._aim.sought, peak, self._aim.needs_contiguous, avoided=avoided)
         if self._aim.sought is PlanMeasure.MEMORY:
             wanted = wanted._replace(recorder=walked.recorder, on_host=self._on_host())
         drawn = build_problem(self._base.graph, walked.prepared[-1], walked.steps[-1], walked.machine, wanted)
         drawn = keep_apart(drawn, self._aim.apart, self._base.graph.handles)
         drawn.problem.check()
+        self._staying = staying_nodes(drawn, avoided, self._base.graph) if avoided else ()
         return drawn, SimulatedPlacement("", study, study.error)
 
     def _on_host(self) -> ExecutionRecorder | None:

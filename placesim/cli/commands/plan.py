@@ -133,6 +133,14 @@ EXITS = {
     help="Find the best plan with at most N edits: devices for scopes or, with --by node, for nodes.",
 )
 @own_option(
+    "--without",
+    multiple=True,
+    metavar="DEVICE",
+    help="Keep nodes off a device or all devices of a type, such as GPU:1 or CPU. Nodes without another device stay "
+    "(repeatable).",
+    completes="devices",
+)
+@own_option(
     "--method",
     default=AUTO,
     show_default=True,
@@ -261,7 +269,7 @@ def _tell(study: PlanStudy, target: Target, top: int, output: str | None) -> Non
         from placesim.report.text.planning import suggest_remedy
 
         tell(f"no plan fits: {suggest_remedy(study)}\n")
-    elif not study.movable:
+    elif not (study.movable or study.moves):
         complain(f"nothing to search: {_why_fixed(study)}\n")
 
 

@@ -123,11 +123,11 @@ def has_scopes(drawn: GraphProblem) -> bool:
 
 
 def _leaders(drawn: GraphProblem) -> dict[int, str]:
-    """Return the node of the outermost scope in each group that can move, by the group's number."""
+    """Return the node of the outermost scope in each group that can or must move, by the group's number."""
     return {
         number: min(group.nodes, key=lambda name: name.count("/"))
         for number, group in enumerate(drawn.groups)
-        if group.nodes and len(group.choices) > 1
+        if group.nodes and group.choices != (drawn.start[drawn.problem.groups[number][0]],)
     }
 
 
@@ -187,7 +187,8 @@ class _EditChoice:
         rank = self._known.get(key)
         if rank is None:
             devices = self._tree.assign(edits)
-            rank = self._known[key] = (*self._faults(devices), self._measured.plan(devices).value)
+            wrong, over = self._faults(devices)
+            rank = self._known[key] = wrong, over, math.inf if wrong else self._measured.plan(devices).value
         if len(edits) not in self._best or rank < self._best[len(edits)][0]:
             self._best[len(edits)] = rank, edits
         return rank

@@ -115,7 +115,8 @@ class _Draft(NamedTuple):
 class ProblemRequest(NamedTuple):
     """Request for a planning problem; `peak` is the largest number of bytes that all devices together held during the dry run.
 
-    For the objective memory, `recorder` has the memory of all steps, and `on_host` that of the same steps on a CPU.
+    Groups with another choice do not use the devices with the numbers `avoided`. For the objective memory, `recorder` has the
+    memory of all steps, and `on_host` that of the same steps on a CPU.
     """
 
     sought: PlanMeasure
@@ -123,6 +124,7 @@ class ProblemRequest(NamedTuple):
     needs_contiguous: bool = False
     recorder: ExecutionRecorder | None = None
     on_host: ExecutionRecorder | None = None
+    avoided: frozenset[int] = frozenset()
 
 
 def build_problem(
@@ -466,6 +468,7 @@ class _ProblemBuilder:
             if key in fixed or not numbers or not any(name in self._graph.ids for name in names):
                 movable.append(NodeGroup((), (devices_of[found[key][0]],)))
             else:
+                choices = choices - self._wanted.avoided or choices
                 movable.append(NodeGroup(names, tuple(sorted(choices)) or (devices_of[found[key][0]],)))
         return list(found.values()), movable
 

@@ -50,6 +50,10 @@ def styled_plan(study: PlanStudy, stream: TextIO, top: int, output: str | None =
     if len(study.curve) > 1:
         console.print()
         console.print(_curve(study, console.width))
+    for staying in study.staying:
+        nodes = "1 node stays" if len(staying.nodes) == 1 else f"{len(staying.nodes):,} nodes stay"
+        text = f"{nodes} on {staying.device} ({escape_line(staying.nodes[0])}): {escape_line(staying.reason)}"
+        print_wrapped(console, Text(text, "yellow"))
     if study.asked and not study.curve:
         console.print()
         console.print(Text(_asked(study, output), "dim"))
