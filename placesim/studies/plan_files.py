@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +12,7 @@ from placesim.core.files.writer import join_pieces
 from placesim.formats.device_annotations import assign_devices
 from placesim.machine.options import MACHINE
 from placesim.planning.graphs.plan_annotations import clear_requests, devices_by_name
+from placesim.studies.plan_functions import function_text
 from placesim.studies.simulation.settings import build_machine_settings, session_config
 from placesim.studies.simulation.simulation import SimulationStage, simulate
 
@@ -23,7 +24,8 @@ if TYPE_CHECKING:
     from placesim.placement.placer import Placement
     from placesim.planning.graphs.plan_comparison import PlanStudy
 
-ENDINGS = (".yaml", ".yml", ".json", ".pb", ".pbtxt", ".onnx")
+ENDINGS = (".yaml", ".yml", ".json", ".pb", ".pbtxt", ".onnx", ".py")
+MAX_NAMED = 3
 
 
 def check_ending(path: Path) -> None:
@@ -41,9 +43,16 @@ def check_source(loaded: LoadedGraph, path: Path) -> None:
 
 
 def write_planned_content(
-    loaded: LoadedGraph, options: SimulationOptions, study: PlanStudy, free: Sequence[str], path: Path
+    loaded: LoadedGraph,
+    options: SimulationOptions,
+    study: PlanStudy,
+    free: Sequence[str],
+    path: Path,
+    tell: Callable[[str], None] = lambda text: None,
 ) -> Iterator[bytes]:
     """Yield the bytes of a plan's file, in the format of the path's extension.
+
+    `tell` receives a sentence about the part of the plan that the file cannot express.
 
     The planned machine and soft placement are included. Raises InternalError if TensorFlow's placer would not reproduce the
     plan. Raises UsageError for an unknown extension, or for `.onnx` if the graph was not read from an ONNX model.
@@ -63,6 +72,11 @@ def write_planned_content(
     full = assign_devices(base, study.asked)
     placed = _placed(loaded, options, full)
     _check(placed, study)
+    if path.suffix.lower() == ".py":
+        written, wrong = function_text(file, placed, study, free, path.stem)
+        if wrong:
+            tell(f"{path} does not place {_counted(wrong)} as planned, because of the device scopes and groups of the script")
+        return iter([written.encode()])
     text = _own_text(loaded, options, base, study, placed) if path.suffix.lower() in (".yaml", ".yml", ".json") else None
     match path.suffix.lower():
         case ".onnx":
@@ -74,6 +88,11 @@ def write_planned_content(
         case _:
             pieces = yaml_lines(full) if text is None else iter([text])
     return (piece.encode() for piece in join_pieces(pieces))
+
+
+def _counted(nodes: Sequence[str]) -> str:
+    named = ", ".join(nodes[:MAX_NAMED]) + (", ..." if len(nodes) > MAX_NAMED else "")
+    return f"{len(nodes):,} node{'s' if len(nodes) > 1 else ''} ({named})"
 
 
 def planned_snapshot(loaded: LoadedGraph, options: SimulationOptions, study: PlanStudy, free: Sequence[str]) -> Snapshot:

@@ -185,7 +185,10 @@ EXITS = {
 @file_access_options
 @form_option(FORMS, "Output format (default: text).")
 @table_option("placements", "moves", "devices", "edits", "curve")
-@output_option("Write the graph with the plan's devices, as .yaml, .json, .pb or .pbtxt; an ONNX model also as .onnx.")
+@output_option(
+    "Write the graph with the plan's devices (.yaml, .json, .pb, .pbtxt; an ONNX model also .onnx), or a device function for "
+    "scripts (.py)."
+)
 @page_option("Write an HTML page that compares the plan with the original placement: timelines, memory and moved nodes.")
 def plan_command(
     graph: str,
@@ -352,9 +355,12 @@ def _write_graph(
     study: PlanStudy, loaded: LoadedGraph, options: SimulationOptions, patterns: tuple[str, ...], output: Path
 ) -> None:
     from placesim.cli.output import complain, write_files
-    from placesim.studies.conversions import find_file_form, weights_left_behind
+    from placesim.studies.conversions import weights_left_behind
     from placesim.studies.plan_files import write_planned_content
 
-    write_files({output: write_planned_content(loaded, options, study, patterns, output)})
-    if find_file_form(output) == "onnx" and (left := weights_left_behind(loaded, output)):
+    told: list[str] = []
+    write_files({output: write_planned_content(loaded, options, study, patterns, output, told.append)})
+    for text in told:
+        complain(f"{text}\n")
+    if output.suffix.lower() == ".onnx" and (left := weights_left_behind(loaded, output)):
         complain(f"{left}\n")
