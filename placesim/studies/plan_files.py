@@ -11,8 +11,8 @@ from placesim.core.errors import InternalError, PlacesimError, UsageError
 from placesim.core.files.writer import join_pieces
 from placesim.formats.device_annotations import assign_devices
 from placesim.machine.options import MACHINE
-from placesim.planning.graphs.plan_annotations import clear_requests, devices_by_name
-from placesim.studies.plan_functions import function_text
+from placesim.planning.graphs.plan_annotations import clear_requests, devices_by_name, find_misplaced_nodes
+from placesim.studies.plan_functions import edit_words, function_text
 from placesim.studies.simulation.settings import build_machine_settings, session_config
 from placesim.studies.simulation.simulation import SimulationStage, simulate
 
@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from placesim.placement.placer import Placement
     from placesim.planning.graphs.plan_comparison import PlanStudy
 
-ENDINGS = (".yaml", ".yml", ".json", ".pb", ".pbtxt", ".onnx", ".py")
+ENDINGS = (".yaml", ".yml", ".json", ".pb", ".pbtxt", ".onnx", ".py", ".patch", ".diff")
+_PATCHES = (".patch", ".diff")
 MAX_NAMED = 3
 
 
@@ -35,7 +36,9 @@ def check_ending(path: Path) -> None:
 
 
 def check_source(loaded: LoadedGraph, path: Path) -> None:
-    """Raise UsageError for an `.onnx` path if the graph is not an ONNX model. Called before the search for a plan."""
+    """Raise UsageError for a path whose format needs an ONNX model or a script. Called before the search for a plan."""
+    if path.suffix.lower() in _PATCHES and loaded.file is not None and not loaded.file.graph.file.endswith(".py"):
+        raise UsageError(f"only a Python script can be patched: got a graph file for '{path}', expected a .py")
     if path.suffix.lower() == ".onnx" and loaded.file is not None and loaded.onnx is None:
         raise UsageError(
             f"only ONNX input can be written as .onnx: got a graph of another format for '{path}', expected an ONNX model"
@@ -72,10 +75,12 @@ def write_planned_content(
     full = assign_devices(base, study.asked)
     placed = _placed(loaded, options, full)
     _check(placed, study)
+    if path.suffix.lower() in _PATCHES:
+        return iter([_patch_text(loaded, options, study, placed, path, tell).encode()])
     if path.suffix.lower() == ".py":
         written, wrong = function_text(file, placed, study, free, path.stem)
         if wrong:
-            tell(f"{path} does not place {_counted(wrong)} as planned, because of the device scopes and groups of the script")
+            tell(f"{path} cannot place {_named('node', wrong)} as planned, as scopes of the script hold them")
         return iter([written.encode()])
     text = _own_text(loaded, options, base, study, placed) if path.suffix.lower() in (".yaml", ".yml", ".json") else None
     match path.suffix.lower():
@@ -90,9 +95,41 @@ def write_planned_content(
     return (piece.encode() for piece in join_pieces(pieces))
 
 
-def _counted(nodes: Sequence[str]) -> str:
-    named = ", ".join(nodes[:MAX_NAMED]) + (", ..." if len(nodes) > MAX_NAMED else "")
-    return f"{len(nodes):,} node{'s' if len(nodes) > 1 else ''} ({named})"
+def _patch_text(
+    loaded: LoadedGraph,
+    options: SimulationOptions,
+    study: PlanStudy,
+    planned: Placement,
+    path: Path,
+    tell: Callable[[str], None],
+) -> str:
+    """Return the patch of a script, after a run of the patched script has shown where it places its nodes."""
+    from placesim.formats.script_graph import read_script_graph
+    from placesim.formats.sources.scripts import record_script
+    from placesim.studies.plan_patches import absolute_texts, patch_script
+
+    assert loaded.file is not None
+    graph = loaded.file.graph
+    patch = patch_script(graph, edit_words(study, planned.device_set))
+    where = {name: device for name, device in devices_by_name(planned).items() if name in graph.ids}
+    if patch.texts:
+        recorded = record_script(graph.file, options, sources=absolute_texts(patch))
+        again = _planned_for(read_script_graph(recorded, graph.registry), options)
+    else:
+        again = _planned_for(loaded.file, options)
+    wrong = find_misplaced_nodes(_placed(loaded, options, again), where)
+    if patch.left or wrong:
+        edits = f"no line can express {_named('edit', patch.left)}; " if patch.left else ""
+        stay = (
+            f"{_named('node', wrong)} {'are' if len(wrong) > 1 else 'is'} not on the planned device" if wrong else "all follow"
+        )
+        tell(f"{path}: {edits}{stay}; `--output FILE.py` writes a device function")
+    return patch.diff()
+
+
+def _named(kind: str, names: Sequence[str]) -> str:
+    named = ", ".join(names[:MAX_NAMED]) + (", ..." if len(names) > MAX_NAMED else "")
+    return f"{len(names):,} {kind}{'s' if len(names) != 1 else ''} ({named})"
 
 
 def planned_snapshot(loaded: LoadedGraph, options: SimulationOptions, study: PlanStudy, free: Sequence[str]) -> Snapshot:

@@ -10,7 +10,9 @@ from placesim.formats.device_annotations import assign_devices
 from placesim.graph.graph import Graph
 from placesim.graph.node_patterns import matcher
 from placesim.graph.session_steps import GraphFile
+from placesim.inspection.short_device_names import short_names
 from placesim.machine.device_names import format_spec, parse_python_spec
+from placesim.machine.inventory import DeviceSet
 from placesim.placement.placer import Placement
 from placesim.placement.session_placer import SessionPlacer
 from placesim.planning.graphs.plan_annotations import devices_by_name, find_misplaced_nodes
@@ -63,14 +65,11 @@ def function_text(
 
     `file` is the graph as it was read, and `planned` its placement with the plan.
     """
-    words = {device.name: request_text(request(device.name, planned.device_set)) for device in planned.device_set.devices}
+    words = _words(planned.device_set)
     by_name = {name: words[device] for name, device in study.asked.items()}
     # the edits of scopes, if they suffice, else the requests of single nodes
-    short = {device.rpartition("/device:")[2]: word for device, word in words.items()}
-    by_scope = {edit.path.replace("*", "/"): short.get(edit.device, "") for edit in study.edits}
-    found = [(by_name, _misplaced(file, planned, by_name, free))]
-    if study.edits and "" not in by_scope.values():
-        found.insert(0, (by_scope, _misplaced(file, planned, by_scope, free)))
+    by_scope = {path.replace("*", "/"): word for path, word in edit_words(study, planned.device_set).items()}
+    found = [(by_scope, _misplaced(file, planned, by_scope, free)), (by_name, _misplaced(file, planned, by_name, free))]
     devices, wrong = min(found, key=lambda row: len(row[1]))
     is_all = "*" in free
     text = _FILE.format(
@@ -86,6 +85,20 @@ def function_text(
         otherwise='""' if free else "op.device",
     )
     return text, wrong
+
+
+def edit_words(study: PlanStudy, device_set: DeviceSet) -> dict[str, str]:
+    """Return the devices of a plan's edits by path, as `tf.device` takes them; without edits, those of its requests."""
+    words = _words(device_set)
+    if not study.curve:
+        return {f"{name}/": words[device] for name, device in study.asked.items()}
+    names = [device.name for device in device_set.devices]
+    full = dict(zip(short_names(names), names, strict=True))
+    return {edit.path: words[full[edit.device]] for edit in study.edits}
+
+
+def _words(device_set: DeviceSet) -> dict[str, str]:
+    return {device.name: request_text(request(device.name, device_set)) for device in device_set.devices}
 
 
 def _misplaced(file: GraphFile, planned: Placement, devices: Mapping[str, str], free: Sequence[str]) -> list[str]:

@@ -186,8 +186,8 @@ EXITS = {
 @form_option(FORMS, "Output format (default: text).")
 @table_option("placements", "moves", "devices", "edits", "curve")
 @output_option(
-    "Write the graph with the plan's devices (.yaml, .json, .pb, .pbtxt; an ONNX model also .onnx), or a device function for "
-    "scripts (.py)."
+    "Write the graph with the plan's devices (.yaml, .json, .pb, .pbtxt, .onnx), a device function (.py), or a script's patch "
+    "(.patch, .diff)."
 )
 @page_option("Write an HTML page that compares the plan with the original placement: timelines, memory and moved nodes.")
 def plan_command(
