@@ -218,7 +218,7 @@ def _tensorflow_name(tree: ast.Module) -> str | None:
     """Return the expression for TensorFlow in a module; None if the module does not import it as a whole."""
     for node in ast.walk(tree):
         for alias in node.names if isinstance(node, ast.Import | ast.ImportFrom) else ():
-            full = f"{node.module}.{alias.name}" if isinstance(node, ast.ImportFrom) else alias.name  # type: ignore[union-attr]
+            full = f"{node.module}.{alias.name}" if isinstance(node, ast.ImportFrom) else alias.name
             if full in _TENSORFLOW:
                 return alias.asname or (alias.name if isinstance(node, ast.ImportFrom) else full)
     return None

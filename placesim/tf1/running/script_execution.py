@@ -37,7 +37,7 @@ def replace_sources(texts: Mapping[str, str]) -> None:
     def path_stats(self: SourceFileLoader, path: str) -> Mapping[str, Any]:
         raise OSError("compiled modules have the old texts")
 
-    SourceFileLoader.get_data = get_data  # type: ignore[method-assign]
+    SourceFileLoader.get_data = get_data  # type: ignore[method-assign, assignment]
     SourceFileLoader.path_stats = path_stats  # type: ignore[method-assign]
 
 
