@@ -477,7 +477,7 @@ class _Planner:
         drawn = build_problem(self._base.graph, walked.prepared[-1], walked.steps[-1], walked.machine, wanted)
         drawn = keep_apart(drawn, self._aim.apart, self._base.graph.handles)
         drawn.problem.check()
-        self._staying = staying_nodes(drawn, avoided, self._base.graph) if avoided else ()
+        self._staying = staying_nodes(drawn, self._base.graph)
         return drawn, SimulatedPlacement("", study, study.error)
 
     def _on_host(self) -> ExecutionRecorder | None:

@@ -38,14 +38,14 @@ def find_avoided(devices: Sequence[Device], wanted: Sequence[str]) -> frozenset[
     return frozenset(found)
 
 
-def staying_nodes(drawn: GraphProblem, avoided: frozenset[int], graph: Graph) -> tuple[StayingNodes, ...]:
+def staying_nodes(drawn: GraphProblem, graph: Graph) -> tuple[StayingNodes, ...]:
     """Return the nodes of `graph` that have no other device than the avoided ones, by device and reason."""
     names = short_names([device.name for device in drawn.devices])
-    others = {device.spec.type for number, device in enumerate(drawn.devices) if number not in avoided}
+    others = {device.spec.type for number, device in enumerate(drawn.devices) if number not in drawn.avoided}
     found: dict[tuple[str, str], list[str]] = {}
     for group, tasks in zip(drawn.groups, drawn.problem.groups, strict=True):
         device = drawn.start[tasks[0]]
-        if not avoided.issuperset(group.choices):
+        if not drawn.avoided.issuperset(group.choices):
             continue
         own = [graph.node(name) for name in group.nodes if name in graph.ids]
         fixed = [drawn.problem.tasks[task].name for task in tasks if not group.nodes]

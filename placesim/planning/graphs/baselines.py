@@ -42,10 +42,9 @@ def named_baselines(drawn: GraphProblem) -> Iterator[tuple[str, tuple[int, ...]]
     none has room for all.
     """
     devices = drawn.problem.devices
-    chosen = {choice for group in drawn.groups if group.nodes for choice in group.choices}
     for kind in dict.fromkeys(device.kind for device in devices):
         first = next(number for number, device in enumerate(devices) if device.kind == kind)
-        if chosen and first not in chosen:  # no node may be on a device that the plan avoids
+        if first in drawn.avoided:
             continue
         yield (
             f"all on {drawn.devices[first].spec.type}:{drawn.devices[first].spec.id}",

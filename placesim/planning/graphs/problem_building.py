@@ -61,7 +61,7 @@ class GraphProblem:
     moved.
 
     `start` is the assignment in the dry run. `devices` are the problem's devices, in the order of `device_set`. `least_peak` is
-    a lower bound of the highest peak of any device.
+    a lower bound of the highest peak of any device. `avoided` are the numbers of devices that the plan avoids.
     """
 
     problem: PlanningProblem
@@ -71,6 +71,7 @@ class GraphProblem:
     device_set: DeviceSet
     is_soft: bool
     least_peak: Bound
+    avoided: frozenset[int] = frozenset()
 
 
 def possible_devices(placement: Placement) -> list[NodeGroup]:
@@ -224,6 +225,7 @@ class _ProblemBuilder:
             placement.device_set,
             placement.groups.soft,
             Bound(least, AT_ONCE),
+            self._wanted.avoided,
         )
 
     # --- memory

@@ -38,11 +38,6 @@ def styled_plan(study: PlanStudy, stream: TextIO, top: int, output: str | None =
     console.print(_placements(study, console.width))
     for error in dict.fromkeys(summarise_error(placed) for placed in study.placements if placed.error is not None):
         print_wrapped(console, Text(escape_line(error), "dim"), 2)
-    if study.moves[:top]:
-        console.print()
-        console.print(_moves(study, top, console.width))
-        if len(study.moves) > top:
-            console.print(Text(f"{len(study.moves) - top:,} more (see --top)", "dim"))
     if study.curve:
         console.print()
         for text in _edits(study, output):
@@ -52,8 +47,13 @@ def styled_plan(study: PlanStudy, stream: TextIO, top: int, output: str | None =
         console.print(_curve(study, console.width))
     for staying in study.staying:
         nodes = "1 node stays" if len(staying.nodes) == 1 else f"{len(staying.nodes):,} nodes stay"
-        text = f"{nodes} on {staying.device} ({escape_line(staying.nodes[0])}): {escape_line(staying.reason)}"
-        print_wrapped(console, Text(text, "yellow"))
+        why = f"{nodes} on {staying.device} ({escape_line(staying.nodes[0])}): {escape_line(staying.reason)}"
+        print_wrapped(console, Text(why, "yellow"))
+    if study.moves[:top]:
+        console.print()
+        console.print(_moves(study, top, console.width))
+        if len(study.moves) > top:
+            console.print(Text(f"{len(study.moves) - top:,} more (see --top)", "dim"))
     if study.asked and not study.curve:
         console.print()
         console.print(Text(_asked(study, output), "dim"))
