@@ -16,7 +16,8 @@ from placesim.planning.graphs.problem_building import GraphProblem
 from placesim.planning.graphs.requests_by_name import placement_rows
 from placesim.planning.objectives import measure
 from placesim.planning.portfolio import Effort, PlanResult, plan_problem
-from placesim.planning.problem import PlanningProblem
+from placesim.planning.problem import Objective, PlanningProblem
+from placesim.planning.schedules import assignments
 from placesim.planning.search_budget import Search
 
 MAX_LEVELS = 3
@@ -27,6 +28,16 @@ MAX_ADDED = 12
 """Number of edits up to which single edits are added to the best plan with fewer."""
 MAX_POINTS = 12
 """Maximum number of plans on the curve."""
+MAX_PATHS = 64
+"""Number of paths that are tried first as a further edit: those of the groups with the most work."""
+FIRST_ADDED = 4
+"""Number of edits up to which edits are added before edits of the found plans are left out."""
+MAX_SEEDS = 3
+"""Number of found plans whose edits are left out one by one."""
+FEW_EDITS = 16
+"""Number of edits up to which the edit to leave out is chosen anew each time."""
+MANY_EDITS = 48
+"""Number of edits above which the third with the least work is left out at once."""
 LEAST_GAIN = 1e-3
 """Share of the objective's value that a plan with more edits must gain to be on the curve."""
 
@@ -51,7 +62,13 @@ class EditTree:
                 found.setdefault(path, []).append(group)
         # of nested scopes with the same groups, the outermost stands for all
         outermost = {tuple(groups): path for path, groups in sorted(found.items(), key=lambda row: -len(row[0]))}
-        self.paths = sorted(outermost.values())
+        seconds, held = [min(row) for row in drawn.problem.group_seconds], drawn.problem.held
+        self.work = {
+            path: (sum(seconds[group] for group in groups), sum(held[group] for group in groups))
+            for path, groups in found.items()
+        }
+        """The least seconds and the bytes of the groups in each scope."""
+        self.paths = sorted(sorted(outermost.values()), key=self.work.__getitem__, reverse=True)
 
     def _paths_around(self, leader: str) -> list[str]:
         """Return the paths of the edits that can move a node, the outermost first."""
@@ -173,7 +190,9 @@ class _EditChoice:
         self._aim = aim
         self._search = search
         self._problem = tree.drawn.problem
-        self._measured = measure(self._problem)
+        is_makespan = self._problem.objective is Objective.MAKESPAN
+        measured = measure(self._problem)
+        self._value = assignments(self._problem).seconds if is_makespan else lambda devices: measured.plan(devices).value
         self._known: dict[frozenset[tuple[str, int]], _Rank] = {}
         self._best: dict[int, tuple[_Rank, dict[str, int]]] = {}
         self.offer({})
@@ -188,7 +207,7 @@ class _EditChoice:
         if rank is None:
             devices = self._tree.assign(edits)
             wrong, over = self._faults(devices)
-            rank = self._known[key] = wrong, over, math.inf if wrong else self._measured.plan(devices).value
+            rank = self._known[key] = wrong, over, math.inf if wrong else self._value(devices)
         if len(edits) not in self._best or rank < self._best[len(edits)][0]:
             self._best[len(edits)] = rank, edits
         return rank
@@ -206,24 +225,43 @@ class _EditChoice:
     def improve(self) -> None:
         """Add, change and leave out single edits until nothing is better or the search is over."""
         most = MAX_ADDED if self._aim.changes is None else self._aim.changes
+        seeds = sorted(self._best.values(), key=lambda row: row[0])[:MAX_SEEDS]
+        self._add_to(range(min(most, FIRST_ADDED)), self._tree.paths[:MAX_PATHS])
+        for _, edits in seeds:
+            self._leave_out(edits)
         before = None
         while before != (before := {count: rank for count, (rank, _) in self._best.items()}):
-            for count in range(most):
-                for path in self._tree.paths if count in self._best else ():
-                    if self._search.is_over:
-                        return
-                    self._search.spend(1)
-                    for device in range(len(self._problem.devices)):
-                        self.offer({**self._best[count][1], path: device})
-            for _, edits in sorted(self._best.values(), key=lambda row: -len(row[1])):
-                self._leave_out(edits)
+            self._add_to(range(most), self._tree.paths[:MAX_PATHS])
+            self._add_to(range(most), self._tree.paths[MAX_PATHS:])
+            for count in sorted(self._best, reverse=True):
+                if count <= FEW_EDITS:
+                    self._leave_out(self._best[count][1])
+
+    def _add_to(self, counts: Iterable[int], paths: Sequence[str]) -> None:
+        """Add each path to the best plan of each number of edits, or change its device, if the search is not over."""
+        for count in counts:
+            for path in [*self._best[count][1], *paths] if count in self._best else ():
+                if self._search.is_over:
+                    return
+                self._search.spend(1)
+                for device in range(len(self._problem.devices)):
+                    self.offer({**self._best[count][1], path: device})
 
     def _leave_out(self, edits: dict[str, int]) -> None:
-        """Leave out one edit after another, each time the one whose loss is least."""
+        """Leave out one edit after another, those of the least loss first."""
+        while len(edits) > MANY_EDITS and not self._search.is_over:
+            self._search.spend(1)
+            kept = sorted(edits, key=self._tree.work.__getitem__, reverse=True)[: len(edits) * 2 // 3]
+            edits = {path: edits[path] for path in kept}
+            self.offer(edits)
+        order: list[str] = []
         while edits and not self._search.is_over:
             self._search.spend(1)
-            fewer = [{path: device for path, device in edits.items() if path != without} for without in edits]
-            edits = min(fewer, key=self.offer)
+            if len(edits) <= FEW_EDITS or not order:
+                losses = {without: self.offer(_without(edits, without)) for without in edits}
+                order = sorted(losses, key=losses.__getitem__)
+            edits = _without(edits, order.pop(0))
+            self.offer(edits)
 
     def curve(self) -> list[Edits]:
         """Return the plans that are better than all with fewer edits, the best first."""
@@ -236,3 +274,7 @@ class _EditChoice:
                 found.append(tuple(sorted(edits.items())))
         # between many plans, those of few edits are of interest, and the best
         return list(reversed([*found[: MAX_POINTS - 1], *found[MAX_POINTS - 1 :][-1:]]))
+
+
+def _without(edits: dict[str, int], without: str) -> dict[str, int]:
+    return {path: device for path, device in edits.items() if path != without}
