@@ -365,14 +365,24 @@ class _Planner:
         return self._tree is None or candidate.devices in self._edits
 
     def _best(self, candidates: Sequence[Candidate], shown: Mapping[tuple[int, ...], SimulatedPlacement]) -> Candidate | None:
-        """Return the best candidate. Without a limit of edits, each edit must be worth a share of the objective's value."""
+        """Return the best candidate. Without a limit of edits, each edit must be worth a share of the objective's value.
 
-        def cost(candidate: Candidate) -> tuple[float, int]:
-            count = len(self._edits.get(candidate.devices, ()))
-            price = 1 + EDIT_SHARE * count if self._aim.changes is None else 1.0
-            return shown[candidate.devices].value(self._aim.sought) * price, count
+        But the candidate gains at least half of what is possible, and is no worse than the graph as annotated.
+        """
 
-        return min(candidates, key=cost, default=None)
+        def count(candidate: Candidate) -> int:
+            return len(self._edits.get(candidate.devices, ()))
+
+        def value(candidate: Candidate) -> float:
+            return shown[candidate.devices].value(self._aim.sought)
+
+        if self._aim.changes is None and candidates:
+            least, fewest = min(map(value, candidates)), min(candidates, key=lambda row: (count(row), value(row)))
+            own = (placed.value(self._aim.sought) for placed in shown.values() if placed.label == ANNOTATED)
+            most = max(least, min([(least + value(fewest)) / 2, *own]))
+            candidates = [row for row in candidates if value(row) <= most]
+        share = EDIT_SHARE if self._aim.changes is None else 0.0
+        return min(candidates, key=lambda row: (value(row) * (1 + share * count(row)), count(row)), default=None)
 
     def _unreached(
         self,

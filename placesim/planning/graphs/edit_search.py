@@ -30,8 +30,8 @@ MAX_POINTS = 12
 """Maximum number of plans on the curve."""
 MAX_PATHS = 64
 """Number of paths that are tried first as a further edit: those of the groups with the most work."""
-FIRST_ADDED = 4
-"""Number of edits up to which edits are added before edits of the found plans are left out."""
+FIRST_ADDED, FIRST_PATHS = 4, 12
+"""Number of edits up to which edits are added, and number of paths, before edits of the found plans are left out."""
 MAX_SEEDS = 3
 """Number of found plans whose edits are left out one by one."""
 FEW_EDITS = 16
@@ -226,7 +226,7 @@ class _EditChoice:
         """Add, change and leave out single edits until nothing is better or the search is over."""
         most = MAX_ADDED if self._aim.changes is None else self._aim.changes
         seeds = sorted(self._best.values(), key=lambda row: row[0])[:MAX_SEEDS]
-        self._add_to(range(min(most, FIRST_ADDED)), self._tree.paths[:MAX_PATHS])
+        self._add_to(range(min(most, FIRST_ADDED)), self._tree.paths[:FIRST_PATHS])
         for _, edits in seeds:
             self._leave_out(edits)
         before = None
