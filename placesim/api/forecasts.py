@@ -93,6 +93,9 @@ def plan(
     objective: str = "latency",
     contiguous: bool = False,
     free: str | Sequence[str] = (),
+    by: str | None = None,
+    changes: int | None = None,
+    without: str | Sequence[str] = (),
     method: str = "auto",
     explain: bool = False,
     seconds: float = 30.0,
@@ -109,6 +112,9 @@ def plan(
     robin. `objective` is `latency` (seconds of a step), `throughput` (seconds of the busiest device) or `memory` (highest peak
     in bytes). Requests of nodes that match a pattern in `free` are dropped (`*`: all).
 
+    `by` is `scope`, so that devices are for whole name scopes, or `node`; None is by scope if the graph has scopes. `changes`
+    is the maximum number of edits. `without` has devices to avoid, as names or types (`GPU:1`, `CPU`).
+
     The search takes `seconds`, or `evaluations` for each of its parallel parts. With `evaluations`, a `seed` always gives the
     same plan. It uses `jobs` processes, which run on the Dask cluster at the address `scheduler` if that is given. They do not
     import the caller's script. With `page`, the report has an HTML page.
@@ -117,7 +123,7 @@ def plan(
     `report`, and UsageError for an invalid value.
     """
     from placesim.core.errors import ResourceExhaustedError
-    from placesim.planning.graphs.plan_comparison import Aim, PlanMeasure
+    from placesim.planning.graphs.plan_comparison import BY_NODE, BY_SCOPE, Aim, PlanMeasure
     from placesim.planning.portfolio import Effort, check_method
     from placesim.planning.search_processes import spread
     from placesim.report.plan_report import PlanReport
@@ -128,7 +134,13 @@ def plan(
 
     chosen = make_options(options)
     check_method(method)
-    aim = Aim(_one_of("objective", objective, PlanMeasure), contiguous, explain, page)
+    if by not in (None, BY_SCOPE, BY_NODE):
+        raise UsageError(f"wrong by: got {by!r}, expected '{BY_SCOPE}', '{BY_NODE}' or None")
+    if changes is not None and (isinstance(changes, bool) or not isinstance(changes, int) or changes < 0):
+        raise UsageError(f"wrong changes: got {changes!r}, expected a whole number of at least 0")
+    avoided = (without,) if isinstance(without, str) else tuple(without)
+    sought = _one_of("objective", objective, PlanMeasure)
+    aim = Aim(sought, contiguous, explain, page, by=by, changes=changes, without=avoided)
     effort = Effort(_above_zero("seconds", seconds), evaluations, seed, _above_zero("jobs", jobs), method)
     if evaluations is not None:
         _above_zero("evaluations", evaluations)

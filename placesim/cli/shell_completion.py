@@ -329,6 +329,7 @@ def _signatures(ctx: click.Context, begun: str) -> Iterable[str]:
 
 FINDERS: Mapping[str, Finder] = {
     "commands": lambda ctx, begun: COMMANDS,
+    "devices": lambda ctx, begun: ("CPU", "GPU"),
     "dtypes": _dtypes,
     "examples": _examples,
     "fed nodes": _fed,

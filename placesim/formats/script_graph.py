@@ -32,6 +32,7 @@ class _RecordedParts:
     script: str
     files: tuple[str, ...]
     gradients_of: dict[str, str]
+    scope_lines: dict[str, tuple[int, ...]]
     graph_def: bytes
     locations: array[int]
     config: Config
@@ -125,6 +126,7 @@ def write_script_graph(file: GraphFile) -> ScriptGraph:
         script=file.graph.file,
         files=tuple(file.graph.files),
         gradients_of=file.graph.gradients_of,
+        scope_lines=file.graph.scope_lines,
         graph_def=write_graph_def(file),
         locations=array("q", [node.location for node in file.graph.nodes]),
         config=replace(file.config, gpu_options_location=None),
@@ -148,6 +150,7 @@ def read_script_graph(data: ScriptGraph, registry: Registry | None = None) -> Gr
         raise _unreadable(f"got a {type(recorded).__name__}")
     file = read_graph_def(recorded.graph_def, recorded.script, registry)
     file.graph.files, file.graph.gradients_of = list(recorded.files), recorded.gradients_of
+    file.graph.scope_lines = recorded.scope_lines
     for node, location in zip(file.graph.nodes, recorded.locations, strict=True):
         node.location = location
     return replace(

@@ -240,7 +240,8 @@ class Graph:
 
     `file` is the file that locations refer to, and `files` are further files, such as the modules of a script. `gradients_of`
     maps the name of each node in a gradient to the forward node whose gradient it computes. `device_scopes` are the scopes of a
-    graph file, inner ones first. `versions` are the producer and minimal consumer of a converted GraphDef.
+    graph file, inner ones first. `scope_lines` has the lines of a script that were running when a name scope was first opened,
+    packed as `Node.location`, the innermost first. `versions` are the producer and minimal consumer of a converted GraphDef.
 
     `runtime_ids` is set only on a graph that the runtime has changed: its nodes are in the runtime's order, and `runtime_ids`
     has the runtime's numbers of these nodes. `origins` maps nodes made by lowering to their sources.
@@ -257,6 +258,7 @@ class Graph:
         self.gradients_of: dict[str, str] = {}
         self.versions: dict[str, int] = {}
         self.device_scopes: list[DeviceScope] = []
+        self.scope_lines: dict[str, tuple[int, ...]] = {}
         self.nodes: list[Node] = []
         self.ids: dict[str, int] = {}
         self.signatures = SignatureTable(registry, self.functions)

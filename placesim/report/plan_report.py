@@ -9,7 +9,7 @@ from typing import Any
 
 from placesim.inspection.snapshot import Snapshot
 from placesim.planning.bounds import Bound
-from placesim.planning.graphs.plan_comparison import PlanMove, PlanStudy, SimulatedPlacement
+from placesim.planning.graphs.plan_comparison import CurvePoint, PlanEdit, PlanMove, PlanStudy, SimulatedPlacement, StayingNodes
 from placesim.report.readings import TabularReading
 from placesim.report.text.planning import TABLES, format_lines, plan_document, plan_tables
 from placesim.report.time_report import TimeReport
@@ -84,6 +84,21 @@ class PlanReport(TabularReading):
     def devices(self) -> Mapping[str, str]:
         """Minimal device requests, by node, that produce the plan."""
         return self.study.asked
+
+    @property
+    def edits(self) -> tuple[PlanEdit, ...]:
+        """Devices of scopes and nodes that make up the plan; empty for a plan by node without a limit of changes."""
+        return self.study.edits
+
+    @property
+    def curve(self) -> tuple[CurvePoint, ...]:
+        """The best plans for increasing numbers of edits."""
+        return self.study.curve
+
+    @property
+    def staying(self) -> tuple[StayingNodes, ...]:
+        """Nodes that could not be kept off a device of `without`, with the reasons."""
+        return self.study.staying
 
     @property
     def places(self) -> dict[str, str]:

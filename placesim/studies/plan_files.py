@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,7 +11,8 @@ from placesim.core.errors import InternalError, PlacesimError, UsageError
 from placesim.core.files.writer import join_pieces
 from placesim.formats.device_annotations import assign_devices
 from placesim.machine.options import MACHINE
-from placesim.planning.graphs.plan_annotations import clear_requests, devices_by_name
+from placesim.planning.graphs.plan_annotations import clear_requests, devices_by_name, find_misplaced_nodes
+from placesim.studies.plan_functions import edit_words, function_text
 from placesim.studies.simulation.settings import build_machine_settings, session_config
 from placesim.studies.simulation.simulation import SimulationStage, simulate
 
@@ -23,7 +24,9 @@ if TYPE_CHECKING:
     from placesim.placement.placer import Placement
     from placesim.planning.graphs.plan_comparison import PlanStudy
 
-ENDINGS = (".yaml", ".yml", ".json", ".pb", ".pbtxt", ".onnx")
+ENDINGS = (".yaml", ".yml", ".json", ".pb", ".pbtxt", ".onnx", ".py", ".patch", ".diff")
+_PATCHES = (".patch", ".diff")
+MAX_NAMED = 3
 
 
 def check_ending(path: Path) -> None:
@@ -33,7 +36,9 @@ def check_ending(path: Path) -> None:
 
 
 def check_source(loaded: LoadedGraph, path: Path) -> None:
-    """Raise UsageError for an `.onnx` path if the graph is not an ONNX model. Called before the search for a plan."""
+    """Raise UsageError for a path whose format needs an ONNX model or a script. Called before the search for a plan."""
+    if path.suffix.lower() in _PATCHES and loaded.file is not None and not loaded.file.graph.file.endswith(".py"):
+        raise UsageError(f"only a Python script can be patched: got a graph file for '{path}', expected a .py")
     if path.suffix.lower() == ".onnx" and loaded.file is not None and loaded.onnx is None:
         raise UsageError(
             f"only ONNX input can be written as .onnx: got a graph of another format for '{path}', expected an ONNX model"
@@ -41,9 +46,16 @@ def check_source(loaded: LoadedGraph, path: Path) -> None:
 
 
 def write_planned_content(
-    loaded: LoadedGraph, options: SimulationOptions, study: PlanStudy, free: Sequence[str], path: Path
+    loaded: LoadedGraph,
+    options: SimulationOptions,
+    study: PlanStudy,
+    free: Sequence[str],
+    path: Path,
+    tell: Callable[[str], None] = lambda text: None,
 ) -> Iterator[bytes]:
     """Yield the bytes of a plan's file, in the format of the path's extension.
+
+    `tell` receives a sentence about the part of the plan that the file cannot express.
 
     The planned machine and soft placement are included. Raises InternalError if TensorFlow's placer would not reproduce the
     plan. Raises UsageError for an unknown extension, or for `.onnx` if the graph was not read from an ONNX model.
@@ -63,6 +75,13 @@ def write_planned_content(
     full = assign_devices(base, study.asked)
     placed = _placed(loaded, options, full)
     _check(placed, study)
+    if path.suffix.lower() in _PATCHES:
+        return iter([_patch_text(loaded, options, study, placed, path, tell).encode()])
+    if path.suffix.lower() == ".py":
+        written, wrong = function_text(file, placed, study, free, path.stem)
+        if wrong:
+            tell(f"{path} cannot place {_named('node', wrong)} as planned, as scopes of the script hold them")
+        return iter([written.encode()])
     text = _own_text(loaded, options, base, study, placed) if path.suffix.lower() in (".yaml", ".yml", ".json") else None
     match path.suffix.lower():
         case ".onnx":
@@ -74,6 +93,43 @@ def write_planned_content(
         case _:
             pieces = yaml_lines(full) if text is None else iter([text])
     return (piece.encode() for piece in join_pieces(pieces))
+
+
+def _patch_text(
+    loaded: LoadedGraph,
+    options: SimulationOptions,
+    study: PlanStudy,
+    planned: Placement,
+    path: Path,
+    tell: Callable[[str], None],
+) -> str:
+    """Return the patch of a script, after a run of the patched script has shown where it places its nodes."""
+    from placesim.formats.script_graph import read_script_graph
+    from placesim.formats.sources.scripts import record_script
+    from placesim.studies.plan_patches import absolute_texts, patch_script
+
+    assert loaded.file is not None
+    graph = loaded.file.graph
+    patch = patch_script(graph, edit_words(study, planned.device_set))
+    where = {name: device for name, device in devices_by_name(planned).items() if name in graph.ids}
+    if patch.texts:
+        recorded = record_script(graph.file, options, sources=absolute_texts(patch))
+        again = _planned_for(read_script_graph(recorded, graph.registry), options)
+    else:
+        again = _planned_for(loaded.file, options)
+    wrong = find_misplaced_nodes(_placed(loaded, options, again), where)
+    if patch.left or wrong:
+        edits = f"no line can express {_named('edit', patch.left)}; " if patch.left else ""
+        stay = (
+            f"{_named('node', wrong)} {'are' if len(wrong) > 1 else 'is'} not on the planned device" if wrong else "all follow"
+        )
+        tell(f"{path}: {edits}{stay}; `--output FILE.py` writes a device function")
+    return patch.diff()
+
+
+def _named(kind: str, names: Sequence[str]) -> str:
+    named = ", ".join(names[:MAX_NAMED]) + (", ..." if len(names) > MAX_NAMED else "")
+    return f"{len(names):,} {kind}{'s' if len(names) != 1 else ''} ({named})"
 
 
 def planned_snapshot(loaded: LoadedGraph, options: SimulationOptions, study: PlanStudy, free: Sequence[str]) -> Snapshot:

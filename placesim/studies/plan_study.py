@@ -15,7 +15,9 @@ from placesim.placement.lowering import is_lowered
 from placesim.planning.bounds import Bound, best_bound
 from placesim.planning.graphs.all_placements import MAX_ASSIGNMENTS, assignments_below, count_assignments
 from placesim.planning.graphs.assignments import assignment_of, planned_devices
+from placesim.planning.graphs.avoided_devices import find_avoided, staying_nodes
 from placesim.planning.graphs.baselines import named_baselines
+from placesim.planning.graphs.edit_search import EditTree, has_scopes, search_edits
 from placesim.planning.graphs.moved_groups import find_moves
 from placesim.planning.graphs.multilevel_search import (
     SIMULATED,
@@ -29,12 +31,17 @@ from placesim.planning.graphs.multilevel_search import (
 from placesim.planning.graphs.plan_annotations import annotate, clear_requests
 from placesim.planning.graphs.plan_comparison import (
     ANNOTATED,
+    BY_NODE,
+    BY_SCOPE,
     DEFAULT,
     PLANNED,
     Aim,
+    CurvePoint,
+    Edits,
     PlanMeasure,
     PlanStudy,
     SimulatedPlacement,
+    StayingNodes,
     is_gpu,
 )
 from placesim.planning.graphs.problem_building import GraphProblem, ProblemRequest, build_problem, keep_apart
@@ -64,6 +71,10 @@ SEARCH_SHARE = 0.9
 """Share of the remaining seconds for the search itself; the rest is for simulating what it found."""
 ENUMERATION_SHARE = 0.5
 """Maximum share of the effort's seconds for trying all placements of a small problem."""
+EDIT_SHARE = 0.01
+"""Share of the objective's value that each edit of a plan must be worth, unless the number of edits is limited."""
+NODE_BY_NODE = "better, node by node"
+"""Label of a found placement that is better than the plan by scope."""
 EXHAUSTIVE = "exhaustive"
 """Method of a plan that was found by trying all placements."""
 SLOWER = "all other placements are slower"
@@ -121,7 +132,8 @@ def _ways_out(
         # the option `gpu` gives each task the same number of GPUs
         more = replace(options, gpu=max(gpus.values()) * factor)
         try:
-            found_plan = _Planner(loaded, more, study.name, quick, free, lambda planned: None, aim).study()
+            by_node = aim._replace(by=BY_NODE, changes=None)
+            found_plan = _Planner(loaded, more, study.name, quick, free, lambda planned: None, by_node).study()
         except PlacesimError:
             return
         if found_plan.plan is not None:
@@ -158,6 +170,11 @@ class _Planner:
         self._loaded = loaded
         self._file = _file(loaded)
         self._base = clear_requests(self._file, free)
+        self._is_held = any(node.device for node in self._base.graph.nodes)
+        self._tree: EditTree | None = None
+        self._edits: dict[tuple[int, ...], Edits] = {}
+        """The edits that lead to an assignment, if plans are sought as edits (then there is a tree)."""
+        self._staying: tuple[StayingNodes, ...] = ()
         self._began = time.monotonic()
 
     @property
@@ -175,6 +192,9 @@ class _Planner:
 
     def study(self) -> PlanStudy:
         drawn, walked = self._draw()
+        is_by_scope = has_scopes(drawn) if self._aim.by is None else self._aim.by == BY_SCOPE
+        if is_by_scope or self._aim.changes is not None:
+            self._tree, self._edits = EditTree(drawn, is_by_scope=is_by_scope), {drawn.start: ()}
         known = list({candidate.devices: candidate for candidate in reversed(list(self._known(drawn)))}.values())[::-1]
         # the placement of the dry run is one of the placements, and is not simulated again
         shown = {
@@ -195,11 +215,10 @@ class _Planner:
             # the time for building and simulating counts as search time, as long as some time for a search remains
             left = max(self._effort.seconds * LEAST_SHARE, self._seconds_left)
             effort = replace(self._effort, seconds=left * SEARCH_SHARE)
-            is_proven = own_bound.gap(self._best_value(drawn, shown)) <= OPTIMAL
-            for _ in range(1 + REPAIRS if drawn.problem.movable and not is_proven else 0):
-                found, planned = search_plans(
-                    searched, [candidate.devices for candidate in known], effort, own_bound, self._aim, self._tell
-                )
+            is_proven = own_bound.gap(self._best_value(drawn, self._possible(shown))) <= OPTIMAL
+            is_searched = drawn.problem.movable or (self._tree is not None and self._tree.leaders)
+            for _ in range(1 + REPAIRS if is_searched and not is_proven else 0):
+                found, planned = self._search(searched, [candidate.devices for candidate in candidates], effort, own_bound)
                 self._simulate_found(found, less_room, candidates, shown, drawn)
                 over = [shown[candidate.devices] for candidate in found if candidate.devices in shown]
                 if not over or any(placed.fits for placed in over) or planned.is_interrupted:
@@ -208,8 +227,9 @@ class _Planner:
                 searched = tighten_capacities(searched, found[0].devices, over[0])
                 effort, less_room = share_effort(self._effort, REPAIR_SHARE), ", less memory"
             self._add_peaks(drawn, searched, effort, shown, planned, candidates)
-            if all(candidate.label != DEFAULT for candidate in candidates):  # the annotations forbid this placement
-                others.append(self._study(f"{DEFAULT}, all nodes free", clear_devices(self._file), {}))
+            if all(candidate.label != DEFAULT for candidate in candidates):  # annotations, or devices to avoid, forbid it
+                label = f"{DEFAULT}, all nodes free" if self._is_held else DEFAULT
+                others.append(self._study(label, clear_devices(self._file), {}))
         except KeyboardInterrupt:
             planned = planned._replace(is_interrupted=True)
             self._simulate_found(found, less_room, candidates, shown, drawn)
@@ -219,10 +239,31 @@ class _Planner:
             bound = max(bound, planned.bound, key=lambda known: known.value)
         return self._chosen(drawn, candidates, shown, others, bound, planned.is_interrupted)
 
+    def _search(
+        self, drawn: GraphProblem, known: Sequence[tuple[int, ...]], effort: Effort, bound: Bound
+    ) -> tuple[list[Candidate], PlanResult]:
+        """Return new plans, and the result of the search; see `search_plans` and `search_edits`."""
+        if self._tree is None:
+            return search_plans(drawn, known, effort, bound, self._aim, self._tell)
+        tree = EditTree(drawn, is_by_scope=self._tree.is_by_scope)
+        chosen, planned = search_edits(tree, known, effort, bound, self._aim, self._tell)
+        found = []
+        for edits in chosen:
+            # what TensorFlow makes of the edits, which may move more nodes than they name
+            devices = assignment_of(drawn, assign_devices(self._base, tree.requests(dict(edits))))
+            if devices is not None and len(self._edits.get(devices, edits)) >= len(edits):
+                self._edits[devices] = edits
+                found.append(Candidate(PLANNED, devices, planned.method))
+        return found, planned
+
     def _value(self, drawn: GraphProblem, devices: tuple[int, ...], placed: SimulatedPlacement) -> float:
         """Return the objective's value of a placement; infinite if it cannot be the plan."""
         can_be = placed.fits and meets_constraints(drawn, devices, self._aim)
         return placed.value(self._aim.sought) if can_be else math.inf
+
+    def _possible(self, shown: Mapping[tuple[int, ...], SimulatedPlacement]) -> dict[tuple[int, ...], SimulatedPlacement]:
+        """Return the placements that edits reach; all if plans are not sought as edits."""
+        return {devices: placed for devices, placed in shown.items() if self._tree is None or devices in self._edits}
 
     def _best_value(self, drawn: GraphProblem, shown: Mapping[tuple[int, ...], SimulatedPlacement]) -> float:
         return min((self._value(drawn, devices, placed) for devices, placed in shown.items()), default=math.inf)
@@ -273,31 +314,101 @@ class _Planner:
     ) -> PlanStudy:
         """Return the study: all placements, and the best one that fits, with the groups that it moves."""
         sought = self._aim.sought
-        candidates = _without_the_worse(candidates, shown, sought)
-        told = ((shown[candidate.devices], are_apart(drawn.problem, candidate.devices)) for candidate in candidates)
-        placements = [placed._replace(is_allowed=is_apart) for placed, is_apart in told]
         fitting = [
-            (placed, candidate)
-            for placed, candidate in zip(placements, candidates, strict=True)
-            if placed.fits and meets_constraints(drawn, candidate.devices, self._aim)
+            candidate
+            for candidate in candidates
+            if shown[candidate.devices].fits and meets_constraints(drawn, candidate.devices, self._aim)
         ]
-        placements += [placed._replace(is_allowed=False) for placed in others]
-        is_held = any(node.device for node in self._base.graph.nodes)
-        tail = is_interrupted, sought, len(drawn.problem.movable), (), is_held
-        if not fitting:
-            return PlanStudy(self._name, tuple(placements), None, bound, "", {}, (), *tail)
-        placed, candidate = min(fitting, key=lambda pair: pair[0].value(sought))
-        method = candidate.method or candidate.label
+        possible = [candidate for candidate in fitting if self._tree is None or candidate.devices in self._edits]
+        best, better = self._best(possible or fitting, shown), self._unreached(possible, fitting, shown)
+        if not possible:
+            self._tree = None  # a plan that needs many requests is better than none
+        if self._tree is None:
+            candidates = _without_the_worse(candidates, shown, sought)
+        else:
+            labels = {best: PLANNED, better: NODE_BY_NODE}
+            kept = [candidate for candidate in candidates if candidate in labels or not _is_found(candidate)]
+            candidates = [row._replace(label=labels[row]) if _is_found(row) else row for row in kept]
+        placements = {
+            candidate.devices: shown[candidate.devices]._replace(
+                label=candidate.label, is_allowed=are_apart(drawn.problem, candidate.devices) and self._may_be(candidate)
+            )
+            for candidate in candidates
+        }
+        rows = (*placements.values(), *(placed._replace(is_allowed=False) for placed in others))
+        tail = is_interrupted, sought, len(drawn.problem.movable), (), self._is_held
+        if best is None:
+            return PlanStudy(self._name, rows, None, bound, "", {}, (), *tail, staying=self._staying)
+        placed = placements[best.devices]
+        study = PlanStudy(
+            self._name, rows, placed, bound, best.method or best.label, placed.asked, (), *tail, staying=self._staying
+        )
+        if self._tree is not None:
+            study = replace(
+                study,
+                by=BY_SCOPE if self._tree.is_by_scope else BY_NODE,
+                edits=self._tree.describe(self._edits[best.devices]),
+                curve=tuple(self._curve(self._tree, possible, shown)),
+                by_node=None if better is None else placements[better.devices],
+            )
         before = assignment_of(drawn, self._file) or drawn.start
         tells_losses = self._aim.explains or self._aim.is_traced
         put_back = (lambda devices: self._simulated(Candidate("", devices), drawn)) if tells_losses else None
-        study = PlanStudy(self._name, tuple(placements), placed, bound, method, placed.asked, (), *tail)
         try:
-            return replace(
-                study, moves=tuple(find_moves(drawn, before, candidate.devices, placed.value(sought), sought, put_back))
-            )
+            return replace(study, moves=tuple(find_moves(drawn, before, best.devices, study.value, sought, put_back)))
         except KeyboardInterrupt:
             return replace(study, is_interrupted=True)
+
+    # --- plans as edits
+
+    def _may_be(self, candidate: Candidate) -> bool:
+        """Return whether edits reach a placement; true if plans are not sought as edits."""
+        return self._tree is None or candidate.devices in self._edits
+
+    def _best(self, candidates: Sequence[Candidate], shown: Mapping[tuple[int, ...], SimulatedPlacement]) -> Candidate | None:
+        """Return the best candidate. Without a limit of edits, each edit must be worth a share of the objective's value.
+
+        But the candidate gains at least half of what is possible, and is no worse than the graph as annotated.
+        """
+
+        def count(candidate: Candidate) -> int:
+            return len(self._edits.get(candidate.devices, ()))
+
+        def value(candidate: Candidate) -> float:
+            return shown[candidate.devices].value(self._aim.sought)
+
+        if self._aim.changes is None and candidates:
+            least, fewest = min(map(value, candidates)), min(candidates, key=lambda row: (count(row), value(row)))
+            own = (placed.value(self._aim.sought) for placed in shown.values() if placed.label == ANNOTATED)
+            most = max(least, min([(least + value(fewest)) / 2, *own]))
+            candidates = [row for row in candidates if value(row) <= most]
+        share = EDIT_SHARE if self._aim.changes is None else 0.0
+        return min(candidates, key=lambda row: (value(row) * (1 + share * count(row)), count(row)), default=None)
+
+    def _unreached(
+        self,
+        possible: Sequence[Candidate],
+        fitting: Sequence[Candidate],
+        shown: Mapping[tuple[int, ...], SimulatedPlacement],
+    ) -> Candidate | None:
+        """Return the best placement that edits don't reach, if it is better than all that they reach."""
+
+        def value(candidate: Candidate) -> float:
+            return shown[candidate.devices].value(self._aim.sought)
+
+        least = min(map(value, possible), default=-math.inf)
+        return min((row for row in fitting if value(row) < least * (1 - OPTIMAL)), key=value, default=None)
+
+    def _curve(
+        self, tree: EditTree, candidates: Sequence[Candidate], shown: Mapping[tuple[int, ...], SimulatedPlacement]
+    ) -> Iterator[CurvePoint]:
+        """Yield each plan that is better than all with fewer edits."""
+        rows = [(len(edits), shown[row.devices], edits) for row in candidates for edits in [self._edits[row.devices]]]
+        least, sought = math.inf, self._aim.sought
+        for count, placed, edits in sorted(rows, key=lambda row: (row[0], row[1].value(sought))):
+            if placed.value(sought) < least * (1 - OPTIMAL):
+                least = placed.value(sought)
+                yield CurvePoint(count, least, placed.seconds, tree.describe(edits))
 
     def _simulate_found(
         self,
@@ -309,8 +420,10 @@ class _Planner:
     ) -> None:
         """Simulate found plans and add them to the candidates: the first SIMULATED, and others while the effort lasts."""
         is_counted = self._effort.evaluations is not None and self._aim.sought is not PlanMeasure.MEMORY
+        # the plans of a curve are few, and each counts
+        most = len(found) if is_counted and self._tree is not None else SIMULATED
         for number, candidate in enumerate(found):
-            if number >= SIMULATED and (is_counted or self._seconds_left < 0):
+            if number >= most and (is_counted or self._seconds_left < 0):
                 break
             if candidate.devices not in shown:
                 is_first = candidates[-1].label != PLANNED + less_room
@@ -332,7 +445,8 @@ class _Planner:
 
         Plans with equal peaks in the problem can have different peaks in the simulation.
         """
-        while self._aim.sought is PlanMeasure.MEMORY and effort.evaluations is None and drawn.problem.movable:
+        is_repeated = self._aim.sought is PlanMeasure.MEMORY and effort.evaluations is None and self._tree is None
+        while is_repeated and drawn.problem.movable:
             least = min((placed.value(PlanMeasure.MEMORY) for placed in shown.values() if placed.fits), default=math.inf)
             left = self._seconds_left
             if planned.is_interrupted or left < LEAST_ROUND or least <= drawn.least_peak.value * (1 + OPTIMAL):
@@ -366,12 +480,15 @@ class _Planner:
         """Return the problem, and the placement of the dry run from which the problem was built."""
         _check_not_lowered(self._base.graph)
         study, walked = study_dry_run(self._changed(self._base), self._options, self._name, is_traced=self._aim.is_traced)
-        wanted = ProblemRequest(self._aim.sought, sum(peak or 0 for peak in walked.peaks.values()), self._aim.needs_contiguous)
+        avoided = find_avoided(walked.prepared[-1].placement.device_set.devices, self._aim.without)
+        peak = sum(peak or 0 for peak in walked.peaks.values())
+        wanted = ProblemRequest(self._aim.sought, peak, self._aim.needs_contiguous, avoided=avoided)
         if self._aim.sought is PlanMeasure.MEMORY:
             wanted = wanted._replace(recorder=walked.recorder, on_host=self._on_host())
         drawn = build_problem(self._base.graph, walked.prepared[-1], walked.steps[-1], walked.machine, wanted)
         drawn = keep_apart(drawn, self._aim.apart, self._base.graph.handles)
         drawn.problem.check()
+        self._staying = staying_nodes(drawn, self._base.graph)
         return drawn, SimulatedPlacement("", study, study.error)
 
     def _on_host(self) -> ExecutionRecorder | None:
@@ -424,9 +541,13 @@ def _without_the_worse(
         placed = shown[candidate.devices]
         return not placed.fits, placed.value(sought)
 
-    searched = [candidate for candidate in candidates if candidate.label.startswith(PLANNED)]
+    searched = [candidate for candidate in candidates if _is_found(candidate)]
     kept = sorted(searched, key=rank)[:SIMULATED]
     return [candidate for candidate in candidates if candidate not in searched or candidate in kept]
+
+
+def _is_found(candidate: Candidate) -> bool:
+    return candidate.label.startswith(PLANNED)
 
 
 def _file(loaded: LoadedGraph) -> GraphFile:

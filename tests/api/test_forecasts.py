@@ -180,6 +180,18 @@ def test_a_plan_is_told_and_written(tmp_path: Path) -> None:
         report.write(tmp_path / "planned.txt")
 
 
+def test_a_plan_by_scope_is_few_edits_and_avoids_devices(tmp_path: Path) -> None:
+    (tmp_path / "g.yaml").write_text(BRANCHES)
+    report = placesim.plan(tmp_path / "g.yaml", evaluations=100, jobs=1, changes=1, without="CPU")
+    (edit,) = report.edits
+    assert edit.path in {"a/", "b/"}
+    assert report.curve[-1].value == report.value == report.document()["curve"][-1]["value"]
+    assert report.staying == ()
+    assert report.document()["edits"] == [edit._asdict()]
+    assert not any("CPU" in device for name, device in report.places.items() if "/" in name)
+    assert placesim.plan(tmp_path / "g.yaml", evaluations=20, jobs=1, by="node").edits == ()
+
+
 def test_a_plan_is_compared_as_its_graph_with_its_devices(tmp_path: Path) -> None:
     (tmp_path / "g.yaml").write_text(BRANCHES)
     report = placesim.plan(tmp_path / "g.yaml", evaluations=300, jobs=1)
@@ -216,6 +228,8 @@ def test_what_does_not_fit_is_raised_with_what_would() -> None:
     [
         ({"objective": "speed"}, "wrong objective: got 'speed', expected one of latency, throughput, memory"),
         ({"method": "mov"}, "did you mean 'move'"),
+        ({"by": "layer"}, "wrong by: got 'layer', expected 'scope', 'node' or None"),
+        ({"changes": -1}, "wrong changes: got -1, expected a whole number"),
         ({"seconds": 0}, "wrong seconds: got 0, expected a number above 0"),
         ({"evaluations": -1}, "wrong evaluations: got -1"),
         ({"jobs": True}, "wrong jobs: got True"),

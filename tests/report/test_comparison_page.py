@@ -103,6 +103,17 @@ def test_what_is_shown_first_is_the_graph_s_own_placement_and_the_plan() -> None
     assert annotated.before.label == ANNOTATED
 
 
+def test_a_plan_by_scope_has_its_edits_and_the_curve() -> None:
+    options = make_options({})
+    aim = Aim(is_traced=True, by=None)
+    loaded = load(BytesIO(BRANCHES.encode()), "g.yaml", options)
+    data = unpacked(written(study_plan(loaded, options, "g.yaml", Effort(evaluations=100, jobs=1), aim=aim)))
+    assert data["plan"]["edits"] == 1
+    assert [point["changes"] for point in data["plan"]["curve"]] == [0, 1]
+    assert data["plan"]["curve"][1]["edits"][0]["device"] == "GPU:1"
+    assert unpacked(written(plan()))["plan"]["curve"] == []
+
+
 def test_a_placement_for_which_there_is_no_room_has_no_lanes(monkeypatch: pytest.MonkeyPatch) -> None:
     study = plan()
     assert study.plan is not None

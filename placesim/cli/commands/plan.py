@@ -54,6 +54,7 @@ OBJECTIVES = ("latency", "throughput", "memory")
 SECONDS = 30.0
 TOP = 10
 MAX_EVALUATIONS = 1 << 40
+MAX_CHANGES = 1000
 
 
 def _text(study: PlanStudy, top: int) -> str:
@@ -120,6 +121,26 @@ EXITS = {
     "--contiguous", "needs_contiguous", is_flag=True, help="For throughput: no path may leave a device and return to it."
 )
 @own_option(
+    "--by",
+    type=Word(("scope", "node")),
+    help="scope: devices for whole name scopes, as `with tf.device` gives them (default if there are scopes); node: for single "
+    "nodes.",
+)
+@own_option(
+    "--changes",
+    type=click.IntRange(0, MAX_CHANGES),
+    metavar="N",
+    help="Find the best plan with at most N edits: devices for scopes or, with --by node, for nodes.",
+)
+@own_option(
+    "--without",
+    multiple=True,
+    metavar="DEVICE",
+    help="Keep nodes off a device or all devices of a type, such as GPU:1 or CPU. Nodes without another device stay "
+    "(repeatable).",
+    completes="devices",
+)
+@own_option(
     "--method",
     default=AUTO,
     show_default=True,
@@ -163,8 +184,11 @@ EXITS = {
 @scheduler_options
 @file_access_options
 @form_option(FORMS, "Output format (default: text).")
-@table_option("placements", "moves", "devices")
-@output_option("Write the graph with the plan's devices, as .yaml, .json, .pb or .pbtxt; an ONNX model also as .onnx.")
+@table_option("placements", "moves", "devices", "edits", "curve")
+@output_option(
+    "Write the graph with the plan's devices (.yaml, .json, .pb, .pbtxt, .onnx), a device function (.py), or a script's patch "
+    "(.patch, .diff)."
+)
 @page_option("Write an HTML page that compares the plan with the original placement: timelines, memory and moved nodes.")
 def plan_command(
     graph: str,
@@ -248,7 +272,7 @@ def _tell(study: PlanStudy, target: Target, top: int, output: str | None) -> Non
         from placesim.report.text.planning import suggest_remedy
 
         tell(f"no plan fits: {suggest_remedy(study)}\n")
-    elif not study.movable:
+    elif not (study.movable or study.moves):
         complain(f"nothing to search: {_why_fixed(study)}\n")
 
 
@@ -331,9 +355,12 @@ def _write_graph(
     study: PlanStudy, loaded: LoadedGraph, options: SimulationOptions, patterns: tuple[str, ...], output: Path
 ) -> None:
     from placesim.cli.output import complain, write_files
-    from placesim.studies.conversions import find_file_form, weights_left_behind
+    from placesim.studies.conversions import weights_left_behind
     from placesim.studies.plan_files import write_planned_content
 
-    write_files({output: write_planned_content(loaded, options, study, patterns, output)})
-    if find_file_form(output) == "onnx" and (left := weights_left_behind(loaded, output)):
+    told: list[str] = []
+    write_files({output: write_planned_content(loaded, options, study, patterns, output, told.append)})
+    for text in told:
+        complain(f"{text}\n")
+    if output.suffix.lower() == ".onnx" and (left := weights_left_behind(loaded, output)):
         complain(f"{left}\n")

@@ -53,16 +53,25 @@ MACHINE_OPTIONS = (*MACHINE, "tensorflow", "link", "environment")
 """Options of a command that affect its script: the machine, the release and the environment."""
 
 
-def record_script(path: str | Path, options: SimulationOptions, tell: Callable[[str], None] | None = None) -> ScriptGraph:
+def record_script(
+    path: str | Path,
+    options: SimulationOptions,
+    tell: Callable[[str], None] | None = None,
+    sources: Mapping[str, str] | None = None,
+) -> ScriptGraph:
     """Run a script on the options' machine up to their `until`, and return the graph that it has built.
 
-    The script's prints go to standard error. `tell` receives a message about how far it ran. Raises ScriptFailedError for an
-    exception of the script, DeadlineExceededError after `timeout` seconds, and UnavailableError if its process dies.
+    `sources` has other texts of the script and its modules, by absolute path. The script's prints go to standard error. `tell`
+    receives a message about how far it ran. Raises ScriptFailedError for an exception of the script, DeadlineExceededError
+    after `timeout` seconds, and UnavailableError if its process dies.
     """
     with tempfile.TemporaryDirectory(prefix="placesim-") as folder:
         answer = Path(folder, "answer")
         machine = {name: value for name in MACHINE_OPTIONS if (value := getattr(options, name)) is not None}
         job = {"purpose": "record", "until": options.until, "answer": str(answer), "options": machine}
+        if sources:
+            job["sources"] = str(Path(folder, "sources"))
+            Path(folder, "sources").write_text(json.dumps(sources))
         code = _run(script_command(path, job, options.arguments), path, options.timeout)
         data = answer.read_bytes() if answer.exists() else None
     if data is None:

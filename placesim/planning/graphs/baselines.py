@@ -44,6 +44,8 @@ def named_baselines(drawn: GraphProblem) -> Iterator[tuple[str, tuple[int, ...]]
     devices = drawn.problem.devices
     for kind in dict.fromkeys(device.kind for device in devices):
         first = next(number for number, device in enumerate(devices) if device.kind == kind)
+        if first in drawn.avoided:
+            continue
         yield (
             f"all on {drawn.devices[first].spec.type}:{drawn.devices[first].spec.id}",
             _by_group(drawn, [first] * len(drawn.groups)),

@@ -28,6 +28,13 @@ class PlanMeasure(Enum):
     """Highest peak of any device, in bytes."""
 
 
+Edits = tuple[tuple[str, int], ...]
+"""Edits of a plan: the path of a scope, with its slash, or of a node, and the number of the requested device."""
+
+BY_SCOPE, BY_NODE = "scope", "node"
+"""Units of decisions: name scopes, or nodes with their colocation groups."""
+
+
 class Aim(NamedTuple):
     """Objective and requirements of a search for a plan.
 
@@ -35,6 +42,9 @@ class Aim(NamedTuple):
     - `explains`: gains of moves are reported.
     - `is_traced`: simulations of placements keep the data for traces.
     - `apart`: node name patterns; two groups with nodes that match the same pattern may not share a device.
+    - `by`: BY_SCOPE or BY_NODE; None is by scope if the graph has scopes.
+    - `changes`: maximum number of edits; None for any number.
+    - `without`: devices to avoid, as names or types.
     """
 
     sought: PlanMeasure = PlanMeasure.LATENCY
@@ -42,6 +52,9 @@ class Aim(NamedTuple):
     explains: bool = False
     is_traced: bool = False
     apart: tuple[str, ...] = ()
+    by: str | None = BY_NODE
+    changes: int | None = None
+    without: tuple[str, ...] = ()
 
 
 class SimulatedPlacement(NamedTuple):
@@ -111,6 +124,34 @@ class PlanMove(NamedTuple):
     loss: float | None
 
 
+class PlanEdit(NamedTuple):
+    """A device for a name scope (`path` ends in `/`), for a node, or for the whole graph (`path` is `*`).
+
+    `nodes` is the number of nodes that it moves: those in inner scopes with edits of their own do not count.
+    """
+
+    path: str
+    device: str
+    nodes: int
+
+
+class CurvePoint(NamedTuple):
+    """The best plan with a number of edits: the value of the objective, the step time in seconds, and the edits."""
+
+    changes: int
+    value: float
+    seconds: float
+    edits: tuple[PlanEdit, ...]
+
+
+class StayingNodes(NamedTuple):
+    """Nodes that stay on a device although they should be kept off, and the reason."""
+
+    device: str
+    nodes: tuple[str, ...]
+    reason: str
+
+
 @dataclass(frozen=True)
 class PlanStudy:
     """A plan, the placements compared with it, and the lower bound.
@@ -121,6 +162,11 @@ class PlanStudy:
     - `movable`: the number of groups that could be on another device.
     - `is_held`: whether any node has a device request that was kept.
     - `ways_out`: changes that would let a plan fit if none does.
+    - `by`: BY_SCOPE or BY_NODE.
+    - `edits`: the plan as edits; empty if it was searched by node without a limit of edits.
+    - `curve`: the best plans for increasing numbers of edits.
+    - `by_node`: a better placement that edits of scopes did not reach, if one was found.
+    - `staying`: nodes that could not be kept off a device.
     """
 
     name: str
@@ -135,6 +181,11 @@ class PlanStudy:
     movable: int
     ways_out: tuple[str, ...]
     is_held: bool
+    by: str = BY_NODE
+    edits: tuple[PlanEdit, ...] = ()
+    curve: tuple[CurvePoint, ...] = ()
+    by_node: SimulatedPlacement | None = None
+    staying: tuple[StayingNodes, ...] = ()
 
     @property
     def value(self) -> float:

@@ -61,7 +61,7 @@ class GraphProblem:
     moved.
 
     `start` is the assignment in the dry run. `devices` are the problem's devices, in the order of `device_set`. `least_peak` is
-    a lower bound of the highest peak of any device.
+    a lower bound of the highest peak of any device. `avoided` are the numbers of devices that the plan avoids.
     """
 
     problem: PlanningProblem
@@ -71,6 +71,7 @@ class GraphProblem:
     device_set: DeviceSet
     is_soft: bool
     least_peak: Bound
+    avoided: frozenset[int] = frozenset()
 
 
 def possible_devices(placement: Placement) -> list[NodeGroup]:
@@ -115,7 +116,8 @@ class _Draft(NamedTuple):
 class ProblemRequest(NamedTuple):
     """Request for a planning problem; `peak` is the largest number of bytes that all devices together held during the dry run.
 
-    For the objective memory, `recorder` has the memory of all steps, and `on_host` the memory of the same steps on a CPU.
+    Groups with another choice do not use the devices with the numbers `avoided`. For the objective memory, `recorder` has the
+    memory of all steps, and `on_host` the memory of the same steps on a CPU.
     """
 
     sought: PlanMeasure
@@ -123,6 +125,7 @@ class ProblemRequest(NamedTuple):
     needs_contiguous: bool = False
     recorder: ExecutionRecorder | None = None
     on_host: ExecutionRecorder | None = None
+    avoided: frozenset[int] = frozenset()
 
 
 def build_problem(
@@ -223,6 +226,7 @@ class _ProblemBuilder:
             placement.device_set,
             placement.groups.soft,
             Bound(least, AT_ONCE),
+            self._wanted.avoided,
         )
 
     # --- memory
@@ -467,6 +471,7 @@ class _ProblemBuilder:
             if key in fixed or not numbers or not any(name in self._graph.ids for name in names):
                 movable.append(NodeGroup((), (devices_of[found[key][0]],)))
             else:
+                choices = choices - self._wanted.avoided or choices
                 movable.append(NodeGroup(names, tuple(sorted(choices)) or (devices_of[found[key][0]],)))
         return list(found.values()), movable
 

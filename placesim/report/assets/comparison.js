@@ -128,7 +128,7 @@ class ComparisonPage {
     const change = changeText(before.seconds, after.seconds);
     byId("time-after").replaceChildren(...[told(after), ...(change ? [", ", change] : []), ...(isUnsure(before, after) ? ["; the intervals overlap"] : [])]);
     const moves = movesCard(this.data, this.moves, { point: (move) => this.light(move ?? this.move), choose: (move) => this.choose(move) });
-    byId("cards").replaceChildren(...[placementsCard(this.data, this.shown), moves, memoryCard(before, after)].filter(Boolean));
+    byId("cards").replaceChildren(...[placementsCard(this.data, this.shown), editsCard(this.data), moves, memoryCard(before, after)].filter(Boolean));
   }
 
   /** What moves between the two: as the plan's groups with their gains where it is that pair, else by way and scope. */

@@ -101,6 +101,25 @@ function memoryCard(before, after) {
   return cardOf("memory", "Peak memory per device", rowsTable([["device"], [""], ["before", "number"], ["after", "number"], ["limit", "number"]], rows));
 }
 
+/** The card of the best plans for each number of edits, with the plan's own row marked; none without such plans. */
+function editsCard({ plan }) {
+  if (!plan?.curve.length) return null;
+  const sought = OBJECTIVES[plan.objective];
+  const rows = plan.curve.map((point) => {
+    const edits = point.edits.map((edit) => element("div", {}, [`${edit.path} on ${edit.device} (${countText(edit.nodes, "node")})`]));
+    const row = element("tr", {}, [
+      cell(point.changes.toLocaleString("en"), "number"),
+      cell(sought.text(point.value), "number"),
+      cell([valueBar(point.value / plan.curve[0].value, {})], "value"),
+      cell(edits.length ? edits : "none", "name"),
+    ]);
+    row.classList.toggle("lit", point.changes === plan.edits);
+    return row;
+  });
+  const note = element("p", { className: "sub" }, ["An edit gives a device to a scope or a node, as a tf.device line does. The plan's row is marked."]);
+  return addClass(cardOf("edits", "Edits and what they gain", note, rowsTable([["edits", "number"], [sought.title, "number"], [""], ["devices"]], rows)), "wide");
+}
+
 /** The card of what moves; `actions`: `point(move)`, `choose(move)`. */
 function movesCard(data, moves, actions) {
   const told = moves.some((move) => move.loss !== null);

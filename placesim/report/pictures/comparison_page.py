@@ -106,6 +106,11 @@ def _document(comparison: Comparison, texts: Texts, steps: dict[str, str]) -> di
     }
 
 
+def _safe(curve: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the points of a curve with names that are safe to show."""
+    return [point | {"edits": [edit | {"path": escape_line(edit["path"])} for edit in point["edits"]]} for point in curve]
+
+
 def _plan(comparison: Comparison, study: PlanStudy, texts: Texts) -> dict[str, Any]:
     before, after = comparison.placements[comparison.before], comparison.placements[comparison.after]
     facts = plan_document(study)
@@ -117,6 +122,8 @@ def _plan(comparison: Comparison, study: PlanStudy, texts: Texts) -> dict[str, A
         **{key: facts[key] for key in _FACTS},
         "movable": study.movable,
         "asked": len(study.asked),
+        "edits": len(study.edits),
+        "curve": _safe(facts["curve"]),
         "moves": [
             {
                 "nodes": [texts.names.number(escape_line(name)) for name in move.nodes],

@@ -38,15 +38,57 @@ def styled_plan(study: PlanStudy, stream: TextIO, top: int, output: str | None =
     console.print(_placements(study, console.width))
     for error in dict.fromkeys(summarise_error(placed) for placed in study.placements if placed.error is not None):
         print_wrapped(console, Text(escape_line(error), "dim"), 2)
+    if study.curve:
+        console.print()
+        for text in _edits(study, output):
+            print_wrapped(console, text)
+    if len(study.curve) > 1:
+        console.print()
+        console.print(_curve(study, console.width))
+    for staying in study.staying:
+        nodes = "1 node stays" if len(staying.nodes) == 1 else f"{len(staying.nodes):,} nodes stay"
+        why = f"{nodes} on {staying.device} ({escape_line(staying.nodes[0])}): {escape_line(staying.reason)}"
+        print_wrapped(console, Text(why, "yellow"))
     if study.moves[:top]:
         console.print()
         console.print(_moves(study, top, console.width))
         if len(study.moves) > top:
             console.print(Text(f"{len(study.moves) - top:,} more (see --top)", "dim"))
-    if study.asked:
+    if study.asked and not study.curve:
         console.print()
         console.print(Text(_asked(study, output), "dim"))
     return encode_for(printed_text(console), stream)
+
+
+def _edits(study: PlanStudy, output: str | None) -> Iterator[Text]:
+    """Yield the plan's edits, one a line, and the file to which they are written."""
+    count = "no edit" if not study.edits else "1 edit" if len(study.edits) == 1 else f"{len(study.edits)} edits"
+    where = "" if output is None else f" (in {escape_line(output)})"
+    yield Text(f"the plan is {count}{where}" + (":" if study.edits else " of the graph"))
+    for edit in study.edits:
+        nodes = "1 node" if edit.nodes == 1 else f"{edit.nodes:,} nodes"
+        yield Text(f"  {escape_line(edit.path)} on ").append(edit.device, "bold").append(f" ({nodes})", "dim")
+    if study.by_node is not None:
+        found = study.by_node.value(study.sought)
+        less = f"{readable_value(study.sought, found)}, {1 - found / study.value:.1%} less"
+        yield Text(f"devices node by node give {less}: `--by node` searches for such plans", "dim")
+
+
+def _curve(study: PlanStudy, width: int) -> Table:
+    """Return the table of the best plans for increasing numbers of edits."""
+    first = study.curve[0].value
+    rows = [
+        [
+            Text(f"{point.changes}", "bold green" if point.changes == len(study.edits) else ""),
+            Text(readable_value(study.sought, point.value)),
+            Text(NOTHING if point.value == first else f"{1 - point.value / first:.1%}"),
+            Text(escape_line(", ".join(f"{edit.path} {edit.device}" for edit in point.edits)), "dim"),
+        ]
+        for point in study.curve
+    ]
+    title = "step" if study.sought is PlanMeasure.LATENCY else study.sought.value
+    columns = [Column("edits", True), Column(title, True), Column("less", True), Column("devices", is_name=True)]
+    return fit_table(columns, rows, width)
 
 
 def _asked(study: PlanStudy, output: str | None) -> str:

@@ -8,7 +8,10 @@ and `-` stands for a missing value.
 - `placement`, label, step time in seconds, low, high, the busiest device's load, the highest peak, transfers, their bytes,
   the highest share of a device's memory, `fits` or the error.
 - `move`, number of nodes, the first node, from, to, the loss if only these nodes stay (with `--explain`).
-- `ask`, node, device: a device request that produces the plan.
+- `edit`, scope or node, device, number of nodes that follow it: the plan by scope, or with a limit of edits.
+- `curve`, number of edits, the objective's value, step time in seconds: the best plan with this number of edits.
+- `ask`, node, device: a device request that produces the plan by node.
+- `stay`, number of nodes, the first node, device, reason: nodes that could not be kept off a device.
 """
 
 from __future__ import annotations
@@ -17,7 +20,14 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from placesim.inspection.short_device_names import short_names
-from placesim.planning.graphs.plan_comparison import PlanMeasure, PlanMove, PlanStudy, SimulatedPlacement
+from placesim.planning.graphs.plan_comparison import (
+    CurvePoint,
+    PlanEdit,
+    PlanMeasure,
+    PlanMove,
+    PlanStudy,
+    SimulatedPlacement,
+)
 from placesim.report.document import error_document
 from placesim.report.text.amounts import readable_seconds, readable_size
 from placesim.report.text.tables import NOTHING, TableSpec, tab_lines
@@ -45,9 +55,15 @@ def _rows(study: PlanStudy, top: int) -> Iterator[Sequence[object]]:
             move.target,
             NOTHING if move.loss is None else f"{move.loss:.6g}",
         )
+    for edit in study.edits:
+        yield ("edit", *edit)
+    for point in study.curve:
+        yield ("curve", point.changes, f"{point.value:.6g}", f"{point.seconds:.6g}")
     names = short_names(list(study.asked.values()))
-    for node, device in zip(study.asked, names, strict=True):
+    for node, device in zip(study.asked, names, strict=True) if not study.curve else ():
         yield ("ask", node, device)
+    for staying in study.staying:
+        yield ("stay", len(staying.nodes), staying.nodes[0], staying.device, staying.reason)
 
 
 def placement_cells(placed: SimulatedPlacement) -> tuple[object, ...]:
@@ -121,6 +137,10 @@ def plan_document(study: PlanStudy) -> dict[str, Any]:
         "placements": [placement_document(placed) for placed in study.placements],
         "moves": [move._asdict() for move in study.moves],
         "devices": dict(study.asked),
+        "by": study.by,
+        "edits": [edit._asdict() for edit in study.edits],
+        "curve": [point._asdict() | {"edits": [edit._asdict() for edit in point.edits]} for point in study.curve],
+        "staying": [staying._asdict() for staying in study.staying],
     }
 
 
@@ -135,6 +155,8 @@ TABLES = (
     ),
     TableSpec("moves", ("moves",), PlanMove._fields),
     TableSpec("devices", ("asked",), ("node", "device")),
+    TableSpec("edits", ("edits",), PlanEdit._fields),
+    TableSpec("curve", ("curve",), CurvePoint._fields[:3]),
 )
 """Tables of `plan_tables`."""
 

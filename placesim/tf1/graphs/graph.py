@@ -6,6 +6,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from types import FrameType
 from typing import Any, cast
 
 from placesim.core.errors import GraphBuildError
@@ -153,17 +154,22 @@ class Graph(Scopes, Collections, Elements):
 
     def location(self) -> int:
         """Innermost running line of the script or its modules, packed as a node's `location`; 0 if there is none."""
+        return next(self._running_lines(sys._getframe(1)), 0)
+
+    def running_lines(self) -> tuple[int, ...]:
+        """The running lines of the script and its modules, packed as `location`, the innermost first."""
+        return tuple(self._running_lines(sys._getframe(1)))
+
+    def _running_lines(self, frame: FrameType | None) -> Iterator[int]:
         known = self._file_numbers
-        frame = sys._getframe(1)
         while frame is not None:
             file = frame.f_code.co_filename
             number = known.get(file)
             if number is None:
                 number = known[file] = self._file_number(file)
             if number >= 0:
-                return number * FILE_POSITIONS + frame.f_lineno * COLUMNS + 1
-            frame = frame.f_back  # type: ignore[assignment]
-        return 0
+                yield number * FILE_POSITIONS + frame.f_lineno * COLUMNS + 1
+            frame = frame.f_back
 
     def _file_number(self, file: str) -> int:
         """Index of a file among the graph's files: 0 for the script, -1 for a file that is not the user's."""

@@ -29,6 +29,9 @@ class Scopes:
     operation: Callable[[Node | int], Operation]
     as_graph_element: Callable[..., Any]
     as_default: Callable[[], AbstractContextManager[object]]
+    running_lines: Callable[[], tuple[int, ...]]
+    records_scopes: ClassVar[bool] = False
+    """Whether graphs record the lines that open name scopes, for a command that reads a script."""
     to_tensor: ClassVar[Callable[[Any], Tensor]]
     """`convert_to_tensor`, set by its module, which imports this one."""
 
@@ -43,6 +46,8 @@ class Scopes:
             builder.prefix = builder.open_scope(name)
         except GraphBuildError as error:
             raise python_error(error) from None
+        if self.records_scopes and builder.prefix not in builder.graph.scope_lines:
+            builder.graph.scope_lines[builder.prefix] = self.running_lines()
         try:
             yield builder.prefix
         finally:

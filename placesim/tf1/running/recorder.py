@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
 from placesim.core.errors import PlacesimError
@@ -15,7 +16,7 @@ from placesim.machine.program_machine import current_machine, override_machines
 from placesim.tf1.graphs import graph as graphs
 from placesim.tf1.release import speak
 from placesim.tf1.running.default_steps import default_steps, is_initialisation
-from placesim.tf1.running.script_execution import answer, execute, exit_code, leave
+from placesim.tf1.running.script_execution import answer, execute, exit_code, leave, replace_sources
 from placesim.tf1.session import placement_log, watching
 
 if TYPE_CHECKING:
@@ -160,6 +161,7 @@ def record(path: str, job: Mapping[str, Any]) -> None:
     """Run a script as far as the job says, and return its graph or its error."""
     os.environ.setdefault("MPLBACKEND", "Agg")  # a window would wait until a user closes it
     graphs.kept = []
+    graphs.Graph.records_scopes = True
     placement_log.is_silent = True
     override_machines(job["options"])
     speak(current_machine().options.release)
@@ -167,6 +169,8 @@ def record(path: str, job: Mapping[str, Any]) -> None:
     watching.watch(recorder)
     how = "to its end"
     try:
+        if "sources" in job:
+            replace_sources(json.loads(Path(job["sources"]).read_text()))
         execute(path)
     except SystemExit as error:
         code, text = exit_code(error)

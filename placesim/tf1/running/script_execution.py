@@ -7,6 +7,7 @@ import os
 import sys
 import types
 from collections.abc import Mapping
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -17,7 +18,27 @@ def execute(path: str) -> None:
     module.__file__ = path
     module.__dict__["__cached__"] = None
     sys.modules["__main__"] = module
-    exec(compile(Path(path).read_bytes(), path, "exec"), module.__dict__)
+    source = _replaced.get(os.path.abspath(path))
+    exec(compile(Path(path).read_bytes() if source is None else source, path, "exec"), module.__dict__)
+
+
+_replaced: dict[str, str] = {}
+
+
+def replace_sources(texts: Mapping[str, str]) -> None:
+    """Run other texts in place of the script and its modules, by absolute path."""
+    _replaced.update(texts)
+    read = SourceFileLoader.get_data
+
+    def get_data(self: SourceFileLoader, path: str) -> bytes:
+        text = texts.get(os.path.abspath(path))
+        return read(self, path) if text is None else text.encode()
+
+    def path_stats(self: SourceFileLoader, path: str) -> Mapping[str, Any]:
+        raise OSError("compiled modules have the old texts")
+
+    SourceFileLoader.get_data = get_data  # type: ignore[method-assign, assignment]
+    SourceFileLoader.path_stats = path_stats  # type: ignore[method-assign]
 
 
 def leave(code: int) -> NoReturn:
