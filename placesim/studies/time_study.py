@@ -147,7 +147,8 @@ class _StepDryRuns:
         recorded = _by_step(walked.recorder, self.repeats)
         memory = _memory(walked.outcome, walked.recorder)
         study = study_steps(name, recorded, machine, memory, error, tells_helps=tells_helps, is_traced=is_traced)
-        return replace(study, assumptions=(*study.assumptions, *walked.guesses.sentences()))
+        said = walked.guesses.sentences()
+        return replace(study, assumptions=(*study.assumptions, *said), value_assumptions=said)
 
     def steps(self, walked: DryRun) -> DryRunSteps:
         """Return the machine, and the steps with their steady-state executions."""

@@ -9,6 +9,7 @@ and `-` stands for a missing value.
   the highest share of a device's memory, `fits` or the error.
 - `move`, number of nodes, the first node, from, to, the loss if only these nodes stay (with `--explain`).
 - `ask`, node, device: a device request that produces the plan.
+- `assumption`, a sentence about a value that is unknown before the step runs.
 """
 
 from __future__ import annotations
@@ -48,6 +49,8 @@ def _rows(study: PlanStudy, top: int) -> Iterator[Sequence[object]]:
     names = short_names(list(study.asked.values()))
     for node, device in zip(study.asked, names, strict=True):
         yield ("ask", node, device)
+    for text in study.assumptions:
+        yield ("assumption", text)
 
 
 def placement_cells(placed: SimulatedPlacement) -> tuple[object, ...]:
@@ -118,6 +121,7 @@ def plan_document(study: PlanStudy) -> dict[str, Any]:
         "method": study.method,
         "movable_groups": study.movable,
         "ways_out": list(study.ways_out),
+        "assumptions": list(study.assumptions),
         "placements": [placement_document(placed) for placed in study.placements],
         "moves": [move._asdict() for move in study.moves],
         "devices": dict(study.asked),
