@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from placesim.core.errors import InvalidArgumentError, PlacesimError, ResourceExhaustedError, UsageError
 from placesim.core.process.gc_pause import collector_paused
 from placesim.graph.session_steps import GraphFile
+from placesim.prediction.collectives import join_members
 from placesim.prediction.machine_resources import SimulatedMachine, Threads
 from placesim.prediction.node_costs import NodeCosts
 from placesim.prediction.processors import NoFiguresError
@@ -218,8 +219,8 @@ def _by_step(recorder: ExecutionRecorder, repeats: list[int]) -> list[DryRunStep
     recorded = iter(recorder.steps)
     found = []
     for repeat in repeats:
-        first = next(recorded)
-        found.append(DryRunStep(first, next(recorded) if repeat > 1 else first, repeat))
+        first = join_members(next(recorded))
+        found.append(DryRunStep(first, join_members(next(recorded)) if repeat > 1 else first, repeat))
     return found
 
 

@@ -57,6 +57,8 @@ class Trait(Flag):
     """Returns newly allocated memory, so that following elementwise ops can work in place."""
     SPELLS_SIZE = auto()
     """Each input may determine an output's size, whatever its type."""
+    MEETS_OTHERS = auto()
+    """Waits for the inputs of the other members of its collective, not for the node that ran last."""
 
 
 class Kernel(NamedTuple):
