@@ -543,6 +543,18 @@ class _ProblemBuilder:
         return MachineLayout(tuple(machine.resources), tuple(machine.links), runs_on, routes, hosts, by_memory)
 
 
+def prefer_gpus(drawn: GraphProblem) -> GraphProblem:
+    """Forbid CPUs for the groups that a GPU may run."""
+    problem, tasks = drawn.problem, list(drawn.problem.tasks)
+    gpus = {number for number, device in enumerate(drawn.devices) if device.gpu is not None}
+    kinds = {problem.devices[number].kind for number in gpus}
+    for members, homes in zip(problem.groups, problem.homes, strict=True):
+        for task in members if homes & gpus else ():
+            seconds = tuple(time if kind in kinds else math.inf for kind, time in enumerate(tasks[task].seconds))
+            tasks[task] = tasks[task]._replace(seconds=seconds)
+    return replace(drawn, problem=replace(problem, tasks=tuple(tasks)))
+
+
 def keep_apart(drawn: GraphProblem, patterns: Sequence[str], handles: Mapping[str, Sequence[str]]) -> GraphProblem:
     """Forbid groups with nodes that match the same pattern to share a device.
 

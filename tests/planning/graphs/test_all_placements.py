@@ -27,12 +27,12 @@ OPTIONS = make_options({})
 MODEL = "Tesla V100-SXM2-16GB"
 
 
-def random_graph(seed: int) -> dict[str, Any]:
-    """Five to eight nodes of one size on one or two GPUs."""
+def random_graph(seed: int, most: int = 8) -> dict[str, Any]:
+    """Five to `most` nodes of one size on one or two GPUs."""
     draw = random.Random(seed)
     size = draw.choice([256, 512, 1024, 2048])
     nodes: list[dict[str, Any]] = []
-    for number in range(draw.randint(5, 8)):
+    for number in range(draw.randint(5, most)):
         name, inputs = f"n{number}", [f"n{draw.randrange(number)}" for _ in range(2)] if number else []
         op = draw.choice(["MatMul", "MatMul", "AddV2", "Tanh", "Placeholder"]) if number else "Placeholder"
         match op:
@@ -61,7 +61,7 @@ def shape_graph() -> dict[str, Any]:
     return {"devices": {"cpu": 1, "gpu": {"count": 2, "model": MODEL}}, "nodes": nodes, "fetch": ["scaled", "twice"]}
 
 
-class _Small:
+class Small:
     """A small graph with its planning problem, and the step time of any assignment."""
 
     def __init__(self, graph: dict[str, Any]) -> None:
@@ -88,7 +88,7 @@ class _Small:
 
 @pytest.mark.parametrize("graph", [*map(random_graph, range(8)), shape_graph()])
 def test_the_search_measures_what_is_simulated_and_no_bound_is_above_it(graph: dict[str, Any]) -> None:
-    small = _Small(graph)
+    small = Small(graph)
     problem = small.drawn.problem
     found = small.assignments()
     assert len(found) == count_assignments(problem)
@@ -102,7 +102,7 @@ def test_the_search_measures_what_is_simulated_and_no_bound_is_above_it(graph: d
 
 @pytest.mark.parametrize("seed", [2, 3, 5, 6])
 def test_the_plan_of_a_small_graph_is_the_best_of_all_placements(seed: int) -> None:
-    small = _Small(random_graph(seed))
+    small = Small(random_graph(seed))
     best = min(map(measure(small.drawn.problem).plan, small.assignments()), key=lambda plan: plan.value)
     study = study_plan(small.loaded, OPTIONS, "g", Effort(evaluations=2000, jobs=1))
     assert study.is_optimal
@@ -111,8 +111,8 @@ def test_the_plan_of_a_small_graph_is_the_best_of_all_placements(seed: int) -> N
 
 
 def test_assignments_come_in_the_order_of_their_bounds() -> None:
-    problem = _Small(random_graph(0)).drawn.problem
-    bounds = makespan_bounds(problem, np.array(_Small(random_graph(0)).assignments()).T)
+    problem = Small(random_graph(0)).drawn.problem
+    bounds = makespan_bounds(problem, np.array(Small(random_graph(0)).assignments()).T)
     limit = float(np.median(bounds))
     rows = list(assignments_below(problem, limit))
     assert [bound for bound, _ in rows] == sorted(bound for bound in bounds if bound < limit)
