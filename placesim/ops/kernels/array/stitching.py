@@ -108,7 +108,8 @@ def _guess_stitched(context: ShapeContext, output: int) -> int:
 
 def _guess_part(context: ShapeContext, output: int) -> int:
     """Return an equal share of the rows; the first parts have one row more if needed."""
-    whole, rest = divmod(elements(context.shapes[1]), context.attrs["num_partitions"])
+    count: int = context.attrs["num_partitions"]
+    whole, rest = divmod(elements(context.shapes[1]), count)
     return whole + (output < rest)
 
 
