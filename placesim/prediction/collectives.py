@@ -75,7 +75,7 @@ def group_members(step: Sequence[Execution]) -> dict[int, list[int]]:
         site = step[number].site
         return "" if site is None else site.program.state.device.name
 
-    found = {}
+    found: dict[int, list[int]] = {}
     for members in groups.values():
         members.sort(key=device)
         found |= dict.fromkeys(members, members)

@@ -177,8 +177,10 @@ def _check_names(loaded: LoadedGraph, options: SimulationOptions) -> None:
                 else "none: there are no loops"
             )
             raise UsageError(f"no such loop: got '{name}' in --iterations, expected {expected}")
-    bodies = (function.nodes for function in file.graph.functions.values())
-    nodes = [node.name for node in chain(file.graph.nodes, added, *bodies)] if numbers else []
+    nodes: list[str] = []
+    if numbers:
+        nodes = [node.name for node in file.graph.nodes] + [node.name for node in added]
+        nodes += [node.name for function in file.graph.functions.values() for node in function.nodes]
     for name in numbers:
         if not _is_among(name, [*frames, *nodes]):
             raise UsageError(f"no such node: got '{name}' in --assume, expected a node or a loop{did_you_mean(name, nodes)}")

@@ -121,7 +121,7 @@ def test_a_sweep_is_a_report_and_a_loaded_graph_stands_for_its_path() -> None:
 def test_a_row_is_there_before_the_next_is_simulated() -> None:
     rows = placesim.sweep(GRAPH, {"batch": range(1, 10_000)})
     assert next(rows)["batch"] == 1
-    rows.close()  # type: ignore[attr-defined]  # a generator
+    rows.close()
 
 
 def test_what_means_nothing_is_said_at_once() -> None:

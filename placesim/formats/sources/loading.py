@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from io import BytesIO
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, TypeVar
+from typing import IO, TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from placesim.core.errors import (
     DeadlineExceededError,
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from placesim.graph.session_steps import GraphFile, GraphStep
     from placesim.ops.registry import Registry
 
-    Source = str | Path | IO[str] | IO[bytes] | Mapping[str, Any] | GraphBuilder | ScriptGraph | "SourceGraph"
+    Source: TypeAlias = "str | Path | IO[str] | IO[bytes] | Mapping[str, Any] | GraphBuilder | ScriptGraph | SourceGraph"
 
 
 Found = TypeVar("Found")
@@ -191,7 +191,7 @@ def _load(source: Source, name: str | None, directory: Path, options: Simulation
             _check_directory(Path(source))
             return _load_tensorflow(str(source), None, None, options, directory)
         content: str | bytes = read_bytes(source)
-    elif not hasattr(source, "read"):
+    elif isinstance(source, SourceGraph) or not hasattr(source, "read"):
         got = type(source).__name__
         raise UsageError(f"no graph: got {got}, expected a path, a mapping, an open file or a GraphBuilder")
     else:

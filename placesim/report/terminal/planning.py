@@ -48,8 +48,8 @@ def styled_plan(study: PlanStudy, stream: TextIO, top: int, output: str | None =
         console.print(Text(_asked(study, output), "dim"))
     if study.assumptions:
         console.print()
-    for text in study.assumptions:
-        print_wrapped(console, Text(f"assumption: {escape_line(text)}", "dim"))
+    for said in study.assumptions:
+        print_wrapped(console, Text(f"assumption: {escape_line(said)}", "dim"))
     return encode_for(printed_text(console), stream)
 
 
