@@ -311,4 +311,4 @@ def test_placements_with_the_least_peak_are_sought_if_no_split_fits() -> None:
     assert not placed["round robin"].fits
     assert not placed["split by memory"].fits
     assert placed["least memory"].fits
-    assert study.value <= placed["least memory"].seconds < placed["all on CPU:0"].seconds / 10
+    assert study.value <= placed["least memory"].seconds < placed["all on CPU:0"].seconds
