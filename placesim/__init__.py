@@ -16,7 +16,7 @@ from typing import Any as _Any
 
 from placesim.api.forecasts import plan, simulate, sweep
 from placesim.api.inspections import check, convert, diff, explain, show
-from placesim.api.runs import devices, memory, place, run
+from placesim.api.runs import devices, load, memory, place, run
 from placesim.core.errors import (
     AbortedError,
     AlreadyExistsError,
@@ -94,6 +94,7 @@ __all__ = [
     "devices",
     "diff",
     "explain",
+    "load",
     "machine",
     "memory",
     "place",

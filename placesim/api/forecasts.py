@@ -5,7 +5,7 @@ Functions import their large modules when called, so that `import placesim` is f
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
@@ -17,6 +17,7 @@ from placesim.machine.options import OptionValues, make_options, with_options
 if TYPE_CHECKING:
     from placesim.formats.sources.loading import Source
     from placesim.report.plan_report import PlanReport
+    from placesim.report.sweep_report import SweepReport
     from placesim.report.time_report import TimeReport
 
 Kind = TypeVar("Kind", bound=Enum)
@@ -55,20 +56,21 @@ def sweep(
     steps: int | None = None,
     examples: int | None = None,
     **options: Unpack[OptionValues],
-) -> Iterator[dict[str, Any]]:
-    """Yield a row for each combination of the values in `over`, in order.
+) -> SweepReport:
+    """Simulate a graph under each combination of the values in `over`.
 
-    A row is yielded as soon as it and all rows before it are finished. Keys are those of `placesim sweep`; a value is a list, a
-    range or a text such as `1..8`. A row has its settings and results by name, and `error` if it failed. `jobs` is the number
-    of processes. The default is one, or the capacity of the Dask cluster at the address `scheduler`.
+    Iteration over the result yields a row as soon as it and all rows before it are finished; its `rows` are all of them. Keys
+    are those of `placesim sweep`; a value is a list, a range or a text such as `1..8`. A row has its settings and results by
+    name, and `error` if it failed. `jobs` is the number of processes. The default is one, or the capacity of the Dask cluster
+    at the address `scheduler`.
 
     Raises UsageError for invalid keys and values, UnavailableError if the cluster can't be reached, and any error common to all
     combinations.
     """
-    from placesim.report.text.sweep import row_document
+    from placesim.report.sweep_report import SweepReport
     from placesim.runtime.cluster.connection_settings import Connection
     from placesim.studies.sweeping.axes import make_axes
-    from placesim.studies.sweeping.cluster_processes import spread_processes
+    from placesim.studies.sweeping.cluster_processes import spread_rows
     from placesim.studies.sweeping.row_simulation import SweepJob
     from placesim.studies.sweeping.sweep import SweepRun
 
@@ -76,13 +78,7 @@ def sweep(
     chosen = make_options(options)
     keys = tuple(axis.key for axis in axes)
     run = SweepRun(SweepJob(kept_source(source, chosen), source_name(source), keys, dict(options), steps, examples), axes)
-
-    def found() -> Iterator[dict[str, Any]]:
-        with spread_processes(Connection(scheduler), run.job, jobs) as processes:
-            for row in run.in_order(processes):
-                yield row_document(keys, row)
-
-    return found()
+    return SweepReport(source_name(source), keys, spread_rows(run, Connection(scheduler), jobs))
 
 
 @with_options

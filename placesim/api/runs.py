@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from placesim.api.error_reports import with_error_reports
 from placesim.core.errors import UsageError
-from placesim.formats.sources.loading import load, source_name
+from placesim.formats.sources.loading import SourceGraph, source_name
+from placesim.formats.sources.loading import load as load_source
 from placesim.machine.gpu_memory import GpuLogLine, GpuProcess
 from placesim.machine.gpu_options import DeviceOptions, GpuEnvironment
 from placesim.machine.inventory import Device, build_devices
@@ -26,6 +27,21 @@ if TYPE_CHECKING:
     from placesim.report.report import Report
     from placesim.runtime.sessions.outcome import Outcome
     from placesim.runtime.sessions.session import GraphSession
+
+
+@with_options
+def load(source: Source, **options: Unpack[OptionValues]) -> SourceGraph:
+    """Read a graph once, and return it for any number of calls that take a graph's path.
+
+    A script runs with these `options`. A call reads the graph again only if its options change the content: other device
+    requests, another release, or another part of a model. Raises an error if the graph or an option is wrong.
+    """
+    chosen = make_options(options)
+    found = SourceGraph(source, chosen)
+    error = found.load(chosen).error
+    if error is not None:
+        raise error
+    return found
 
 
 @with_options
@@ -58,7 +74,7 @@ def run(
     check_named("worker_per", worker_per, PER)
     if engine == ENGINES[0] and connection != Connection():
         raise UsageError(f"cluster options without a cluster: expected engine='{ENGINES[1]}' as well")
-    loaded = load(source, None, chosen)
+    loaded = load_source(source, None, chosen)
     if not chosen.execute:
         return _checked(simulate(loaded, chosen, SimulationStage.PARTITIONED))
     with nullcontext() if engine == ENGINES[0] else _sessions_on(connection) as opened:
@@ -76,7 +92,7 @@ def _sessions_on(connection: Connection) -> AbstractContextManager[Callable[...,
 def place(source: Source, **options: Unpack[OptionValues]) -> Report:
     """Place a graph without executing it: no kernels, feeds or values are needed."""
     chosen = make_options({"log_placement": True, **options})
-    return _checked(simulate(load(source, None, chosen), chosen, SimulationStage.PARTITIONED))
+    return _checked(simulate(load_source(source, None, chosen), chosen, SimulationStage.PARTITIONED))
 
 
 @with_options
@@ -101,7 +117,7 @@ def memory(
         raise UsageError(f"wrong batch: got {batch!r}, expected an integer or 'auto'")
     chosen = make_options({"execute": False, **options, "batch": None if finds_batch else batch})
     wanted = MemoryStudyRequest(chosen.execute, finds_batch, dump)
-    study = study_memory(load(source, None, chosen), chosen, source_name(source), wanted)
+    study = study_memory(load_source(source, None, chosen), chosen, source_name(source), wanted)
     report = MemoryReport.of_study(study)
     if study.error is not None:
         study.error.report = report
@@ -134,7 +150,7 @@ def devices(
         found = GpuEnvironment.of(options.environment)
         told = DeviceOptions(environment=found, release=options.release)
         return build_devices(build_machine_settings(None, options).tasks, told, options.process, log)
-    loaded = load(graph, None, options)
+    loaded = load_source(graph, None, options)
     if loaded.error is not None or loaded.file is None:
         raise loaded.error or UsageError("no graph")
     tasks = build_machine_settings(loaded.file, options).tasks

@@ -209,6 +209,13 @@ guess_options = together(
         help="Number of iterations of a loop, if unknown; NAME is its While node or frame (repeatable; default: 1).",
     ),
     size_option(
+        "--assume",
+        multiple=True,
+        metavar="NODE=N",
+        help="Elements of a node's output, iterations of a loop, or branch of a predicate, if values decide (repeatable).",
+        completes="nodes",
+    ),
+    size_option(
         "--assume-unknown", type=click.IntRange(1), metavar="N", help="Size to assume for dimensions that are still unknown."
     ),
 )

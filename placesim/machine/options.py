@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from inspect import Parameter, cleandoc, signature
 from pathlib import Path, PurePath
@@ -43,6 +43,7 @@ _LISTS = {
     "device": "a mapping or a list of PATTERN=DEVICE",
     "shape": "a mapping or a list of NAME=1,2,3",
     "iterations": "a mapping or a list of NAME=N",
+    "assume": "a mapping or a list of NODE=N",
 }
 """Options that must be a list or mapping instead of a single text."""
 Paths = str | PurePath | Sequence[str | PurePath]
@@ -59,7 +60,8 @@ class SimulationOptions:
       `report_tensor_allocations_upon_oom`: let TensorFlow list the tensors of a device that runs out of memory.
     - `shape`, `batch`: unknown dimensions of placeholders in dry runs: shapes by name, as a mapping or as `NAME=1,2,3`, and the
       first dimension of all other placeholders.  `iterations`: iteration counts of loops if they are unknown, as a mapping or
-      as `NAME=N`.  `assume_unknown`: size of each remaining unknown dimension.
+      as `NAME=N`.  `assume`: numbers for nodes whose sizes or decisions depend on values, as a mapping or as `NODE=N`:
+      elements, iterations, or a branch.  `assume_unknown`: size of each remaining unknown dimension.
     - `tag`, `signature`, `checkpoint`: selection in a TensorFlow file.
     - `clear_devices`: drop all device requests.  `device`: then request devices by node name patterns, as a mapping or as
       `PATTERN=DEVICE`.
@@ -98,6 +100,7 @@ class SimulationOptions:
     shape: Mapping[str, Sequence[int]] | Sequence[str] = ()
     batch: int | None = None
     iterations: Mapping[str, int] | Sequence[str] = ()
+    assume: Mapping[str, int] | Sequence[str] = ()
     assume_unknown: int | None = None
     execute: bool = True
     tag: str | Sequence[str] = ()
@@ -183,9 +186,17 @@ class SimulationOptions:
     @property
     def loop_counts(self) -> dict[str, int]:
         """Return the iterations of each loop, by name.  Raises UsageError for an invalid number."""
-        given = self.iterations.items() if isinstance(self.iterations, Mapping) else map(_split_count, self.iterations)
         expected = f"a number from 0 to {MAX_ITERATIONS}"
+        given = _split_counts(self.iterations, "iterations", "NAME")
         return {name: _whole_number(count, MAX_ITERATIONS, f"iterations of {name}", expected) for name, count in given}
+
+    @property
+    def assumed_numbers(self) -> dict[str, int]:
+        """Return the assumed number of each node, by name.  Raises UsageError for an invalid number."""
+        given = _split_counts(self.assume, "assumption", "NODE")
+        return {
+            name: _whole_number(number, MAX_DIM, f"assumption for {name}", "a number of 0 or more") for name, number in given
+        }
 
 
 class MemoryOptionValues(TypedDict, total=False):
@@ -213,6 +224,7 @@ class MemoryOptionValues(TypedDict, total=False):
     report_tensor_allocations_upon_oom: bool
     shape: Mapping[str, Sequence[int]] | Sequence[str]
     iterations: Mapping[str, int] | Sequence[str]
+    assume: Mapping[str, int] | Sequence[str]
     assume_unknown: int | None
     execute: bool
     tag: str | Sequence[str]
@@ -301,6 +313,7 @@ def make_options(values: Mapping[str, Any]) -> SimulationOptions:
         options.writable_paths,
         options.shapes,
         options.loop_counts,
+        options.assumed_numbers,
     )
     return options
 
@@ -326,11 +339,16 @@ def _split_shape(text: str) -> tuple[str, Sequence[Any]]:
     return name, dims.split(",") if dims else ()
 
 
-def _split_count(text: str) -> tuple[str, Any]:
-    name, _, count = text.rpartition("=")
-    if not name:
-        raise UsageError(f"wrong iterations: got '{text}', expected NAME=N")
-    return name, count
+def _split_counts(given: Mapping[str, int] | Sequence[str], option: str, form: str) -> Iterator[tuple[str, Any]]:
+    """Yield names with numbers, from a mapping or from texts such as `NAME=N`; `option` and `form` are for the error."""
+    if isinstance(given, Mapping):
+        yield from given.items()
+        return
+    for text in given:
+        name, _, count = text.rpartition("=")
+        if not name:
+            raise UsageError(f"wrong {option}: got '{text}', expected {form}=N")
+        yield name, count
 
 
 def _whole_number(given: Any, most: int, option: str, expected: str) -> int:

@@ -49,6 +49,8 @@ class ProblemTask(NamedTuple):
       Bounds use these, because nodes that overlap take less than the sum of their times.
     - `sends`: the part of `makes` that is certainly moved to another device that reads it (None: all; UNSURE: maybe nothing).
     - `is_divided`: whether other tasks may run between its parts.
+    - `on_host`: whether a GPU keeps its output in host memory; `runs_on_host`: whether a GPU leaves its work to the host.
+    - `host_inputs`: the tasks whose outputs a GPU reads from host memory for it.
     """
 
     name: str
@@ -62,6 +64,9 @@ class ProblemTask(NamedTuple):
     work: tuple[float, ...] = ()
     sends: float | None = None
     is_divided: bool = False
+    on_host: bool = False
+    runs_on_host: bool = False
+    host_inputs: frozenset[int] = frozenset()
 
     @property
     def sent(self) -> float:
@@ -123,12 +128,18 @@ class MachineLayout(NamedTuple):
     """Machine for simulating a makespan: the resource that runs each device's tasks, and the routes between devices.
 
     `places` has the resource of each device.  `routes[from][to]` has the links and the streams of a transfer.
+
+    With `hosts`, the cores of each device's host, a GPU may have tensors in host memory: `memory_routes[from][to]` has the
+    routes between memories. The memory of device d has number d. The host memory of a GPU d has number d plus the number of
+    devices.
     """
 
     resources: tuple[Resource, ...]
     links: tuple[Link, ...]
     places: tuple[int, ...]
     routes: tuple[tuple[tuple[tuple[int, ...], tuple[int, ...]], ...], ...]
+    hosts: tuple[int, ...] = ()
+    memory_routes: tuple[tuple[tuple[tuple[int, ...], tuple[int, ...]], ...], ...] = ()
 
     def way(self, source: int, target: int) -> DeviceLink:
         """Return the link from one device to another if each transfer is alone on its route."""

@@ -89,7 +89,7 @@ class SimulatedSchedule:
 
     Tasks and transfers that are ready at one moment run in the order of TensorFlow's executors, as in a simulated graph: first
     the tasks without inputs, device by device, then the others, in the order in which they become ready. An output is sent once
-    to each other device, and a receive has its own turn before its readers.
+    to each other memory where it is read, and a receive has its own turn before its readers.
     """
 
     def __init__(self, problem: PlanningProblem) -> None:
@@ -97,6 +97,18 @@ class SimulatedSchedule:
         self._kinds = [device.kind for device in problem.devices]
         self._waiting = [len(sources) for sources in problem.inputs]
         self._roots = [task for task, count in enumerate(self._waiting) if not count]
+        # with each reader, whether it reads the output from host memory on a GPU
+        self._readers = [
+            [(reader, task in problem.tasks[reader].host_inputs) for reader in readers]
+            for task, readers in enumerate(problem.readers)
+        ]
+        layout, count = problem.layout, len(problem.devices)
+        assert layout is not None
+        self._routes = layout.memory_routes or layout.routes
+        # the memory that a task's outputs and inputs are in, on each device: its own, or that of its host
+        is_gpu = [bool(layout.hosts) and layout.hosts[device] != layout.places[device] for device in range(count)]
+        self._memories = tuple(range(count)), tuple(device + count * is_gpu[device] for device in range(count))
+        self._places = layout.places, layout.hosts or layout.places
 
     def seconds(self, devices: Sequence[int]) -> float:
         """Return the end of the last task in seconds."""
@@ -115,32 +127,33 @@ class SimulatedSchedule:
         work: list[SimulatedTask | LinkTransfer] = []
         numbers = [0] * len(problem.tasks)
         arrived: dict[tuple[int, int], int] = {}
-        waiting, readers = self._waiting[:], problem.readers
+        waiting, readers, memories = self._waiting[:], self._readers, self._memories
+        made = [memories[row.on_host][device] for row, device in zip(problem.tasks, devices, strict=True)]
         turns = {device: turn for turn, device in enumerate(dict.fromkeys(devices))}
         # (task, device, is_received): a task on its own device; on another one, the send of its output, and then the receive
         ready: deque[tuple[int, int, bool]] = deque()
         for task in sorted(self._roots, key=lambda task: turns[devices[task]]):
-            ready.append((task, devices[task], False))
+            ready.append((task, made[task], False))
         while ready:
-            task, device, is_received = ready.popleft()
-            row, own = problem.tasks[task], devices[task]
-            if device == own:
+            task, memory, is_received = ready.popleft()
+            own = made[task]
+            if memory == own:
                 numbers[task] = len(work)
-                work.append(self._task(task, own, numbers, arrived, devices))
+                work.append(self._task(task, made, numbers, arrived, devices))
             elif not is_received:
-                links, streams = layout.routes[own][device]
-                arrived[task, device] = len(work)
-                work.append(LinkTransfer(row.makes, links, (numbers[task],), streams))
-                ready.append((task, device, True))
+                links, streams = self._routes[own][memory]
+                arrived[task, memory] = len(work)
+                work.append(LinkTransfer(problem.tasks[task].makes, links, (numbers[task],), streams))
+                ready.append((task, memory, True))
                 continue
             sent = {own}
-            for reader in readers[task]:
-                other = devices[reader]
-                if other == device:
+            for reader, is_from_host in readers[task]:
+                other = memories[is_from_host][devices[reader]]
+                if other == memory:
                     waiting[reader] -= 1
                     if not waiting[reader]:
-                        ready.append((reader, other, False))
-                elif device == own and other not in sent:
+                        ready.append((reader, made[reader], False))
+                elif memory == own and other not in sent:
                     sent.add(other)
                     ready.append((task, other, False))
         return make_plan(work, layout.resources, layout.links), numbers
@@ -148,18 +161,23 @@ class SimulatedSchedule:
     def _task(
         self,
         task: int,
-        own: int,
+        made: Sequence[int],
         numbers: Sequence[int],
         arrived: Mapping[tuple[int, int], int],
         devices: Sequence[int],
     ) -> SimulatedTask:
-        """Return the work of a task on its device `own`; inputs from other devices have arrived by transfers."""
-        row, kind = self.problem.tasks[task], self._kinds[own]
-        sources = self.problem.inputs[task]
-        inputs = tuple(numbers[source] if devices[source] == own else arrived[source, own] for source in sources)
+        """Return the work of a task on its device; inputs from other memories have arrived by transfers.
+
+        `made` has the memory of each task's output.
+        """
+        row, device = self.problem.tasks[task], devices[task]
+        kind, inputs = self._kinds[device], []
+        for source in self.problem.inputs[task]:
+            memory = self._memories[source in row.host_inputs][device]
+            inputs.append(numbers[source] if made[source] == memory else arrived[source, memory])
         launch, cores = row.launches[kind] if row.launches else 0.0, row.cores[kind] if row.cores else 1
-        assert self.problem.layout is not None
-        return SimulatedTask(row.seconds[kind], self.problem.layout.places[own], inputs, launch, cores)
+        place = self._places[row.runs_on_host][device]
+        return SimulatedTask(row.seconds[kind], place, tuple(inputs), launch, cores)
 
 
 def assignments(problem: PlanningProblem) -> FirstComeSchedule | SimulatedSchedule:

@@ -121,7 +121,8 @@ class TimeStudy:
     """Predicted times of a graph's steps; all fields except `steps` describe the last step in its steady state.
 
     `error` is TensorFlow's error if a device runs out of memory.  `helps` is empty, and `trace` is None, unless they were
-    requested.  `memory` has a curve for each device whose memory was used.
+    requested.  `memory` has a curve for each device whose memory was used.  `value_assumptions` are those of `assumptions` that
+    stand for values unknown before the step runs.
     """
 
     name: str
@@ -137,6 +138,7 @@ class TimeStudy:
     helps: tuple[Speedup, ...] = ()
     memory: tuple[MemoryCurve, ...] = ()
     trace: StepTrace | None = field(default=None, repr=False, compare=False)
+    value_assumptions: tuple[str, ...] = ()
 
     @property
     def counted_transfers(self) -> tuple[TransferRun, ...]:

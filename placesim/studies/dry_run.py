@@ -53,9 +53,9 @@ def search_dry_run(
     """Return the dry run in which every unknown predicate takes its most expensive branch, by `cost`.
 
     `branches` are choices of an earlier search, which are kept. TensorFlow's errors are in the outcome. Raises UsageError for
-    iterations of a loop that does not exist, and SketchedValueError for an unknown shape.
+    an assumption about a loop or a node that does not exist, and SketchedValueError for an unknown shape.
     """
-    _check_loops(loaded, options)
+    _check_names(loaded, options)
     first = run_dry(loaded, options, branches or {}, tells_memory=tells_memory)
     if any(choice not in (branches or {}) for choice in first.guesses.chosen):
         search = _BranchSearch(loaded, replace(options, no_memory_limit=True), cost)
@@ -70,13 +70,29 @@ def search_dry_run(
 
 
 def run_dry(
-    loaded: LoadedGraph, options: SimulationOptions, branches: Mapping[BranchChoice, int], *, tells_memory: bool = True
+    loaded: LoadedGraph,
+    options: SimulationOptions,
+    branches: Mapping[BranchChoice, int],
+    *,
+    tells_memory: bool = True,
+    guesses: Assumptions | None = None,
 ) -> DryRun:
-    """Return one dry run with these branches; any error is in its outcome."""
+    """Return one dry run with these branches, or with these assumptions; any error is in its outcome."""
     recorder = ExecutionRecorder()
-    guesses = Assumptions(True, options.loop_counts, options.assume_unknown, branches)
+    guesses = guesses or _assumptions(options, branches)
     outcome = simulate(loaded, options, SimulationStage.WALKED, tells_memory=tells_memory, recorder=recorder, guesses=guesses)
     return DryRun(outcome, recorder, guesses)
+
+
+def _assumptions(options: SimulationOptions, branches: Mapping[BranchChoice, int], *, surveys: bool = False) -> Assumptions:
+    return Assumptions(
+        is_free=True,
+        iterations=options.loop_counts,
+        numbers=options.assumed_numbers,
+        dimension=SURVEYED if surveys else options.assume_unknown,
+        prefers_guesses=surveys,
+        branches=branches,
+    )
 
 
 class _BranchSearch:
@@ -130,28 +146,30 @@ class _BranchSearch:
 
 def _with_more_ways(error: SketchedValueError, loaded: LoadedGraph, options: SimulationOptions) -> PlacesimError:
     """Return the error with a hint: the option that would determine most unknown sizes, found by another dry run."""
-    survey = run_dry(loaded, replace(options, assume_unknown=SURVEYED, no_memory_limit=True), {}, tells_memory=False)
+    unlimited, guesses = replace(options, no_memory_limit=True), _assumptions(options, {}, surveys=True)
+    survey = run_dry(loaded, unlimited, {}, tells_memory=False, guesses=guesses)
     opened = survey.guesses.opened.values()
     of_values = list(survey.guesses.causes.values())
     said = [line for line in error.help if line.startswith(("`--batch", "`--shape"))]
     if of_values or not said:
         said += suggest_settlements(error, of_values)
+    if any(tensor.node == error.node and tensor.dims is not None for tensor in opened):
+        said.append(f"`--assume {error.node}=N` assumes N for its unknown dimensions")
     if all(tensor.dims is not None for tensor in opened) and opened:
         said.append("`--assume-unknown N` assumes N for each unknown dimension")
     error.help = tuple(said)
     return error
 
 
-def _check_loops(loaded: LoadedGraph, options: SimulationOptions) -> None:
-    """Raise UsageError, with the most similar name, for a name that no loop of the graph has."""
-    given = options.loop_counts
-    if not given or loaded.file is None:
+def _check_names(loaded: LoadedGraph, options: SimulationOptions) -> None:
+    """Raise UsageError, with the most similar name, for a name in an assumption that no loop or node of the graph has."""
+    loops, numbers, file = options.loop_counts, options.assumed_numbers, loaded.file
+    if not (loops or numbers) or file is None:
         return
-    steps = loaded.file.steps or ()
-    frames = loop_frames(loaded.file.graph, chain.from_iterable(step.nodes for step in steps))
-    for name in given:
-        # a loop in a function has its own name, or this name after the names of its callers
-        if not any(is_loop_name(name, frame) or is_loop_name(frame.removesuffix(CONTEXT), name) for frame in frames):
+    added = list(chain.from_iterable(step.nodes for step in file.steps or ()))
+    frames = loop_frames(file.graph, added)
+    for name in loops:
+        if not _is_among(name, frames):
             known = list(dict.fromkeys(frame.removesuffix(CONTEXT) for frame in frames))
             expected = (
                 f"one of {', '.join(known)}{did_you_mean(name, known, SIMILAR_AMONG_FEW)}"
@@ -159,6 +177,18 @@ def _check_loops(loaded: LoadedGraph, options: SimulationOptions) -> None:
                 else "none: there are no loops"
             )
             raise UsageError(f"no such loop: got '{name}' in --iterations, expected {expected}")
+    nodes: list[str] = []
+    if numbers:
+        nodes = [node.name for node in file.graph.nodes] + [node.name for node in added]
+        nodes += [node.name for function in file.graph.functions.values() for node in function.nodes]
+    for name in numbers:
+        if not _is_among(name, [*frames, *nodes]):
+            raise UsageError(f"no such node: got '{name}' in --assume, expected a node or a loop{did_you_mean(name, nodes)}")
+
+
+def _is_among(name: str, known: Sequence[str]) -> bool:
+    """Whether a name refers to a loop or node; in a function it may also follow the names of the function's callers."""
+    return any(is_loop_name(name, one) or is_loop_name(one.removesuffix(CONTEXT), name) for one in known)
 
 
 def check_execution_options(options: SimulationOptions, *, finds_batch: bool = False) -> None:
@@ -167,6 +197,7 @@ def check_execution_options(options: SimulationOptions, *, finds_batch: bool = F
         "--batch": finds_batch or options.batch is not None,
         "--shape": options.shape,
         "--iterations": options.iterations,
+        "--assume": options.assume,
         "--assume-unknown": options.assume_unknown is not None,
     }
     found = [name for name, is_given in given.items() if is_given]

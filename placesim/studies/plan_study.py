@@ -44,7 +44,7 @@ from placesim.planning.graphs.plan_comparison import (
     StayingNodes,
     is_gpu,
 )
-from placesim.planning.graphs.problem_building import GraphProblem, ProblemRequest, build_problem, keep_apart
+from placesim.planning.graphs.problem_building import GraphProblem, ProblemRequest, build_problem, keep_apart, prefer_gpus
 from placesim.planning.portfolio import AUTO, OPTIMAL, Effort, PlanResult
 from placesim.planning.problem import Plan, PlanningProblem, are_apart
 from placesim.report.text.amounts import readable_size
@@ -75,6 +75,10 @@ EDIT_SHARE = 0.01
 """Share of the objective's value that each edit of a plan must be worth, unless the number of edits is limited."""
 NODE_BY_NODE = "better, node by node"
 """Label of a found placement that is better than the plan by scope."""
+LEAST_MEMORY = "least memory"
+"""Label of placements with the least peak on the GPUs."""
+LEAST_MEMORY_ROUNDS, LEAST_MEMORY_SHARE = 3, 0.3
+"""Maximum number of searches for a placement with the least peak on the GPUs, and their share of the effort."""
 EXHAUSTIVE = "exhaustive"
 """Method of a plan that was found by trying all placements."""
 SLOWER = "all other placements are slower"
@@ -203,6 +207,8 @@ class _Planner:
             else self._simulated(candidate, drawn)
             for candidate in self._worth_simulating(drawn, known)
         }
+        if self._aim.sought is not PlanMeasure.MEMORY and not self._fits_on_gpus(drawn, shown):
+            known += self._add_least_memory(drawn, shown)
         own_bound = self._bound(drawn)
         planned = PlanResult(None, own_bound, "", 0.0)
         candidates = [candidate for candidate in known if candidate.devices in shown]
@@ -255,6 +261,39 @@ class _Planner:
                 self._edits[devices] = edits
                 found.append(Candidate(PLANNED, devices, planned.method))
         return found, planned
+
+    def _fits_on_gpus(self, drawn: GraphProblem, shown: Mapping[tuple[int, ...], SimulatedPlacement]) -> bool:
+        """Return whether a placement that uses GPUs fits, or memory is not what is lacking."""
+        if all(not isinstance(placed.error, ResourceExhaustedError) for placed in shown.values()):
+            return True
+        used = ((placed, {drawn.problem.devices[device].pays for device in devices}) for devices, placed in shown.items())
+        return any(placed.fits and True in pays for placed, pays in used)
+
+    def _add_least_memory(self, drawn: GraphProblem, shown: dict[tuple[int, ...], SimulatedPlacement]) -> list[Candidate]:
+        """Search placements on the GPUs with the least peak, and simulate them until one fits. Return those simulated.
+
+        Peaks in the problem are those of the dry run's order, so that another placement may fit where the first does not.
+        """
+        walked = self._walked
+        request = ProblemRequest(PlanMeasure.MEMORY, recorder=walked.recorder)
+        problem = build_problem(self._base.graph, walked.prepared[-1], walked.steps[-1], walked.machine, request)
+        problem = prefer_gpus(keep_apart(problem, self._aim.apart, self._base.graph.handles))
+        effort, aim = share_effort(self._effort, LEAST_MEMORY_SHARE / LEAST_MEMORY_ROUNDS), Aim(PlanMeasure.MEMORY)
+        added: list[Candidate] = []
+        for number in range(LEAST_MEMORY_ROUNDS):
+            seeded = replace(effort, seed=effort.seed + number)
+            found, _ = search_plans(problem, [], seeded, Bound(0.0, ""), aim, lambda planned: None)
+            for candidate in found[:SIMULATED]:
+                places = planned_devices(problem, candidate.devices)
+                asked = annotate(self._base, places, drawn.device_set, soft=drawn.is_soft)
+                devices = assignment_of(drawn, assign_devices(self._base, asked))
+                if devices is None or devices in shown:
+                    continue
+                added.append(Candidate(LEAST_MEMORY, devices))
+                shown[devices] = self._simulated(added[-1], drawn)
+                if shown[devices].fits:
+                    return added
+        return added
 
     def _value(self, drawn: GraphProblem, devices: tuple[int, ...], placed: SimulatedPlacement) -> float:
         """Return the objective's value of a placement; infinite if it cannot be the plan."""
@@ -480,6 +519,7 @@ class _Planner:
         """Return the problem, and the placement of the dry run from which the problem was built."""
         _check_not_lowered(self._base.graph)
         study, walked = study_dry_run(self._changed(self._base), self._options, self._name, is_traced=self._aim.is_traced)
+        self._walked = walked
         avoided = find_avoided(walked.prepared[-1].placement.device_set.devices, self._aim.without)
         peak = sum(peak or 0 for peak in walked.peaks.values())
         wanted = ProblemRequest(self._aim.sought, peak, self._aim.needs_contiguous, avoided=avoided)
@@ -535,15 +575,19 @@ def _without_capacities(problem: PlanningProblem) -> PlanningProblem:
 def _without_the_worse(
     candidates: Sequence[Candidate], shown: Mapping[tuple[int, ...], SimulatedPlacement], sought: PlanMeasure
 ) -> list[Candidate]:
-    """Return the candidates, but only the best two of the found plans. Plans that fit are better than others."""
+    """Return the candidates, but only the best two of the found plans, and the best of those with the least memory.
+
+    Plans that fit are better than others.
+    """
 
     def rank(candidate: Candidate) -> tuple[bool, float]:
         placed = shown[candidate.devices]
         return not placed.fits, placed.value(sought)
 
     searched = [candidate for candidate in candidates if _is_found(candidate)]
-    kept = sorted(searched, key=rank)[:SIMULATED]
-    return [candidate for candidate in candidates if candidate not in searched or candidate in kept]
+    least = [candidate for candidate in candidates if candidate.label == LEAST_MEMORY]
+    kept = sorted(searched, key=rank)[:SIMULATED] + sorted(least, key=rank)[:1]
+    return [candidate for candidate in candidates if candidate not in searched + least or candidate in kept]
 
 
 def _is_found(candidate: Candidate) -> bool:

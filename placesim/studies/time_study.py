@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from placesim.core.errors import InvalidArgumentError, PlacesimError, ResourceExhaustedError, UsageError
 from placesim.core.process.gc_pause import collector_paused
 from placesim.graph.session_steps import GraphFile
+from placesim.prediction.collectives import join_members
 from placesim.prediction.machine_resources import SimulatedMachine, Threads
 from placesim.prediction.node_costs import NodeCosts
 from placesim.prediction.processors import NoFiguresError
@@ -147,7 +148,8 @@ class _StepDryRuns:
         recorded = _by_step(walked.recorder, self.repeats)
         memory = _memory(walked.outcome, walked.recorder)
         study = study_steps(name, recorded, machine, memory, error, tells_helps=tells_helps, is_traced=is_traced)
-        return replace(study, assumptions=(*study.assumptions, *walked.guesses.sentences()))
+        said = walked.guesses.sentences()
+        return replace(study, assumptions=(*study.assumptions, *said), value_assumptions=said)
 
     def steps(self, walked: DryRun) -> DryRunSteps:
         """Return the machine, and the steps with their steady-state executions."""
@@ -217,8 +219,8 @@ def _by_step(recorder: ExecutionRecorder, repeats: list[int]) -> list[DryRunStep
     recorded = iter(recorder.steps)
     found = []
     for repeat in repeats:
-        first = next(recorded)
-        found.append(DryRunStep(first, next(recorded) if repeat > 1 else first, repeat))
+        first = join_members(next(recorded))
+        found.append(DryRunStep(first, join_members(next(recorded)) if repeat > 1 else first, repeat))
     return found
 
 

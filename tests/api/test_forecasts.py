@@ -96,10 +96,32 @@ def test_rows_come_in_their_order(jobs: int) -> None:
         assert row["examples_per_second"] == pytest.approx(row["batch"] / row["seconds"])
 
 
+def test_a_sweep_is_a_report_and_a_loaded_graph_stands_for_its_path() -> None:
+    graph = placesim.load(GRAPH)
+    found = placesim.sweep(graph, {"gpu": [2, 3]}, batch=16)
+    first = next(found)
+    assert [row["gpu"] for row in found.rows] == [2, 3]
+    assert found.rows[0] == first
+    assert list(found.to_dataframe()["seconds"]) == [row["seconds"] for row in found.rows]
+    assert found.text().splitlines()[0].startswith("gpu\tseconds")
+    assert [row["gpu"] for row in found] == [3]
+    with pytest.raises(placesim.UsageError, match="no such table: got 'x', expected rows"):
+        found.table("x")
+    assert found.name == graph.name
+    for _ in range(2):
+        assert placesim.simulate(graph, batch=16).seconds == placesim.simulate(GRAPH, batch=16).seconds
+    assert placesim.run(graph, batch=16, execute=False).text() == placesim.run(GRAPH, batch=16, execute=False).text()
+    assert placesim.place(graph, device={"*": "/cpu:0"}).text() != placesim.place(graph).text()
+    with pytest.raises(placesim.UsageError, match="no such option"):
+        placesim.load(GRAPH, gpus=3)  # type: ignore[call-arg]
+    with pytest.raises(placesim.PlacesimError, match="cannot read the graph file"):
+        placesim.load("nowhere.yaml")
+
+
 def test_a_row_is_there_before_the_next_is_simulated() -> None:
     rows = placesim.sweep(GRAPH, {"batch": range(1, 10_000)})
     assert next(rows)["batch"] == 1
-    rows.close()  # type: ignore[attr-defined]  # a generator
+    rows.close()
 
 
 def test_what_means_nothing_is_said_at_once() -> None:

@@ -1,5 +1,7 @@
 """Plans beside published ones: `python -m tests.benchmarks.planning_bench [DIR] [--seconds 30] [--stg-seconds 5]`.
 
+First come graphs of our own, which need no data: small ones beside all their placements, and training steps that are short of
+memory, beside a longer search with `--long-seconds` (`planning_graphs.py`).
 Any folder laid out like the data (msr/, stg/, results.csv, evaluate.py) is taken.  For each instance: the value, scored by
 `evaluate.py` from the instance alone, the best published one, the bound, the gap and the seconds.
 """
@@ -13,6 +15,7 @@ from pathlib import Path
 
 from placesim.core.errors import PlacesimError
 from placesim.planning.portfolio import Effort, PlanResult, plan_problem
+from tests.benchmarks.planning_graphs import NETWORKS, bench_small, bench_trainings
 from tests.benchmarks.planning_instances import (
     DATA,
     WHERE,
@@ -105,9 +108,20 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=30.0, help="for each pipeline and latency")
     parser.add_argument("--stg-seconds", type=float, default=5.0, help="for each task graph")
     parser.add_argument("--step", type=int, help="every so many task graphs: all of a folder that is named, else every ninth")
-    parser.add_argument("--only", choices=("load", "contiguous", "stg"), help="one part")
+    parser.add_argument("--only", choices=("small", "training", "load", "contiguous", "stg"), help="one part")
+    parser.add_argument("--small", type=int, default=64, metavar="N", help="number of small graphs")
+    parser.add_argument("--graph-seconds", type=float, default=10.0, help="for each training step; small graphs get half")
+    parser.add_argument("--long-seconds", type=float, help="for the longer search of each training step")
+    parser.add_argument("--network", action="append", choices=NETWORKS, help="one training step (repeatable)")
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
+    if args.only in {None, "small"}:
+        bench_small(args.small, Effort(args.graph_seconds / 2, seed=args.seed))
+    if args.only in {None, "training"}:
+        names = tuple(args.network or NETWORKS)
+        bench_trainings(Effort(args.graph_seconds, seed=args.seed), args.long_seconds, names)
+    if args.only in {"small", "training"}:
+        return 0
     if not args.folder.is_dir():
         print(WHERE.format(args.folder), file=sys.stderr)
         return int(args.folder != DATA)

@@ -259,15 +259,19 @@ run:
 """
 
 
-def test_what_depends_on_data_is_executed(shell: Shell) -> None:
+def test_what_depends_on_data_is_assumed_or_executed(shell: Shell) -> None:
     np.save(shell.directory / "v.npy", np.arange(4096, dtype=np.float32) % 7)
     nodes = "{op: Unique, name: u, inputs: [v]}\n  - {op: Neg, name: y, inputs: ['u:0']}"
     graph = shell.write("g.yaml", DATA.replace("NODES", nodes).replace("[4]", "[4096]").replace("[1, 2, 2, 1]", "v.npy"))
     graph = shell.write("g.yaml", Path(graph).read_text().replace("feed: {v: v.npy}", "feed: {v: {file: v.npy}}"))
-    walked = shell("memory", graph)
-    assert walked.code == 2
-    assert walked.complaint.startswith("UsageError: The shape of node u is known only at run time")
-    assert "`--execute` runs the graph" in walked.complaint
+    assert rows(shell("memory", graph).output, "assumption") == [
+        ["u is assumed to have 4096 elements: set it with `--assume u=N`"]
+    ]
+    assert rows(shell("memory", graph, "--assume", "u=7").output, "assumption") == [
+        ["u is assumed to have 7 elements, as given"]
+    ]
+    wrong = shell("memory", graph, "--assume", "v1=7")
+    assert wrong.complaint == "UsageError: no such node: got 'v1' in --assume, expected a node or a loop\n"
     ended = shell("memory", graph, "--execute")
     assert ended.code == 0
     assert ["CPU:0", "step", "u", "2", str(4096 * 4 + 7 * 4)] not in [row[:5] for row in rows(ended.output, "device")]

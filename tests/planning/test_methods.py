@@ -185,6 +185,26 @@ def test_what_is_annealed_stays_contiguous_where_that_is_asked_for(problem: Plan
         assert is_contiguous(problem, plan.devices)
 
 
+def test_a_start_whose_parts_read_from_each_other_stays_contiguous() -> None:
+    inputs = ((), (0,), (), (), (0, 1), (4,), (), (1, 2), (4, 6), (1, 3), (1,), (8,))
+    seconds = (8.3, 5.2, 4.5, 4.9, 9.3, 6.3, 3.8, 2.1, 3.6, 6.9, 4.4, 9.0)
+    makes = (2.0, 2.3, 2.6, 2.9, 0.5, 0.3, 0.03, 0.6, 2.6, 2.0, 0.7, 1.1)
+    problem = PlanningProblem(
+        Objective.LOAD,
+        tuple(ProblemTask(str(n), (time,), 0.0, size) for n, (time, size) in enumerate(zip(seconds, makes, strict=True))),
+        inputs,
+        tuple((n,) for n in range(len(inputs))),
+        tuple(ProblemDevice(f"d{n}", 0) for n in range(3)),
+        needs_contiguous=True,
+    )
+    start = load_plan(problem, (2, 2, 0, 0, 1, 0, 0, 2, 0, 2, 0, 0))
+    assert is_contiguous(problem, start.devices)
+    plans = list(anneal_loads(problem, Search(0, evaluations=2000, start=start)))
+    assert plans
+    assert plans[-1].value < start.value
+    assert all(is_contiguous(problem, plan.devices) for plan in plans)
+
+
 @given(pipelines(6, contiguous=True))
 @settings(max_examples=examples(40), deadline=None)
 def test_a_cut_of_an_order_is_the_best_of_its_cuts(problem: PlanningProblem) -> None:

@@ -507,8 +507,88 @@ def test_a_rank_that_is_not_known_is_no_dimension_to_assume() -> None:
         walked(graph | {"fetch": ["y"]}, assume_unknown=3)
 
 
+def embedding(*, of_known: bool) -> Source:
+    """Rows of a resource variable; which ones is fed, or known."""
+    nodes: Nodes = [
+        {"op": "Placeholder", "name": "ids", "dtype": "int32", "shape": [6]},
+        {"op": "Const", "name": "table", "value": 0.5, "shape": [1000, 4]},
+        {"op": "VarHandleOp", "name": "v", "attrs": {"shape": [1000, 4], "dtype": "float32"}},
+        {"op": "AssignVariableOp", "name": "assign", "inputs": ["v", "table"], "attrs": {"dtype": "float32"}},
+        {"op": "Unique", "name": "u", "inputs": ["ids"]},
+        {"op": "ResourceGather", "name": "rows", "inputs": ["v", [1, 2] if of_known else "u"], "attrs": {"dtype": "float32"}},
+    ]
+    return {"nodes": nodes, "run": [{"fetch": ["assign"]}, {"fetch": ["rows"]}]}
+
+
+def last_shapes(found: DryRun) -> dict[str, Any]:
+    return {e.site.name: [dims for dims, _ in e.outputs] for e in found.recorder.steps[-1] if e.site is not None}
+
+
+def test_rows_of_a_variable_are_walked_whether_they_are_known_or_not() -> None:
+    found = walked(embedding(of_known=True))
+    assert (last_shapes(found)["rows"], found.guesses.sentences()) == ([(2, 4)], ())
+    found = walked(embedding(of_known=False))
+    assert last_shapes(found)["rows"] == [(6, 4)]
+    assert found.guesses.sentences() == ("u is assumed to have 6 elements: set it with `--assume u=N`",)
+    found = walked(embedding(of_known=False), assume={"u": 2})
+    assert last_shapes(found)["rows"] == [(2, 4)]
+    assert found.guesses.sentences() == ("u is assumed to have 2 elements, as given",)
+    assert last_shapes(walked(embedding(of_known=False), assume_unknown=3))["rows"] == [(3, 4)]
+
+
+@pytest.mark.parametrize(
+    ("op", "inputs", "attrs", "shapes"),
+    [
+        ("Where", ["m"], {}, [(6, 2)]),
+        ("ListDiff", ["x", "x"], {}, [(5,), (5,)]),
+        ("UniqueWithCounts", ["x"], {}, [(5,), (5,), (5,)]),
+        ("UniqueV2", ["x", [0]], {}, [(5,), (5,)]),
+        ("DynamicPartition", ["x", "x"], {"num_partitions": 3}, [(2,), (2,), (1,)]),
+        ("DynamicStitch", ["x", "x", "x", "x"], {"N": 2}, [(10,)]),
+        ("SegmentSum", ["x", "x"], {}, [(5,)]),
+        ("SparseSegmentMean", ["f", "x", "x"], {}, [(5,)]),
+        ("SparseSegmentMeanGradV2", ["f", "x", "x", 9], {}, [(5,), (5,)]),
+        ("NonMaxSuppressionV3", ["boxes", "f", 4, 0.5, 0.5], {}, [(4,)]),
+        ("NonMaxSuppressionV3", ["boxes", "f", 40, 0.5, 0.5], {}, [(5,)]),
+        ("CTCGreedyDecoder", ["logits", "x"], {}, [(20, 2), (20,), (2,), (5, 1)]),
+        ("DenseToDenseSetOperation", ["m", "m"], {"set_operation": "union"}, [(12, 2), (12,), (2,)]),
+    ],
+)
+def test_sizes_that_depend_on_values_are_assumed(op: str, inputs: list[Any], attrs: dict[str, Any], shapes: Any) -> None:
+    fed = (("x", "int32", [5]), ("m", "int32", [2, 3]), ("f", "float32", [5]), ("boxes", "float32", [5, 4]))
+    nodes: Nodes = [
+        {"op": "Placeholder", "name": name, "dtype": dtype, "shape": shape}
+        for name, dtype, shape in (*fed, ("logits", "float32", [4, 5, 3]))
+    ]
+    found = walked({"nodes": [*nodes, {"op": op, "name": "n", "inputs": inputs, "attrs": attrs}], "fetch": ["n"]})
+    assert last_shapes(found)["n"] == shapes
+    sizes = list(dict.fromkeys(dims[0] for dims in shapes if dims not in ((2,), (5, 1)) or op == "DynamicPartition"))
+    (said,) = found.guesses.sentences()
+    assert said == f"n is assumed to have {' or '.join(_told(size) for size in sizes)}: set it with `--assume n=N`"
+
+
+def _told(size: int) -> str:
+    return "1 element" if size == 1 else f"{size} elements"
+
+
+def test_any_kind_of_number_may_be_assumed() -> None:
+    for form in FORMS:
+        found = study(counted_loop(form), assume=["turns=4"])
+        assert sum(node.op == "MatMul" for node in found.nodes) == 4
+        assert any(said.endswith("turns runs 4 times, as given") or "/turns" in said for said in found.value_assumptions)
+    graph = branches(((10, 20),), nested=False)
+    found_ = walked(graph, assume={"p0": 0})
+    assert found_.guesses.sentences() == ("p0 is unknown: branch false is taken, as given",)
+    assert rows_of(found_.recorder) == rows_of(walked(graph, feed={"p0": False}).recorder)
+    (ignored,) = walked(graph, assume={"p0": 1, "x0": 3}).guesses.sentences()[1:]
+    assert ignored == "the assumption for x0 is ignored: nothing about it is unknown, or it does not run"
+    for given_, message in (("p0", "expected NODE=N"), ("p0=x", "expected a number of 0 or more")):
+        with pytest.raises(UsageError, match=message):
+            walked(graph, assume=[given_])
+
+
 def test_sizes_for_what_is_executed_are_refused() -> None:
-    for values in ({"batch": 3}, {"shape": {"x": ()}}, {"iterations": {"w": 1}}, {"assume_unknown": 1}):
+    for values in ({"assume": {"w": 1}}, {"batch": 3}, {"shape": {"x": ()}}, {"iterations": {"w": 1}}, {"assume_unknown": 1}):
         with pytest.raises(UsageError, match="assumed sizes do not apply"):
             study({"nodes": loop(), "fetch": ["out"]}, is_executed=True, feed={"x": 3.0}, **values)
 

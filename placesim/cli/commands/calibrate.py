@@ -30,13 +30,18 @@ def calibrate_command(output: str | None, quick: bool) -> int:
       placesim calibrate --output here.yaml
       placesim simulate graphs/alexnet.yaml --profile here.yaml
     """
-    from placesim.cli.output import write, write_files
+    from placesim.cli.output import complain, write, write_files
     from placesim.cli.progress import TerminalProgress
     from placesim.formats.graph_file.sections.hosts import host_text
-    from placesim.studies.calibration.host_profile import calibrate
+    from placesim.studies.calibration.host_profile import QUIET_KEY, calibrate
 
     with TerminalProgress() as progress:
         host = calibrate(lambda done, total: progress.show({"measurements": (done, total)}), is_quick=quick)
     text = host_text(host)
     write(text) if output is None else write_files({Path(output): [text.encode()]})
+    quiet = "" if host.profile is None else host.profile.about[QUIET_KEY]
+    if quiet.startswith("no,"):
+        complain(
+            f"Warning: the machine was not quiet: {quiet.removeprefix('no, ')}. Close other programs, and calibrate again.\n"
+        )
     return 0

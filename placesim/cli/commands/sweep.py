@@ -19,6 +19,7 @@ from placesim.cli.options import (
     feed_option,
     file_access_options,
     given,
+    guess_options,
     inventory_option,
     link_option,
     output_option,
@@ -126,6 +127,7 @@ def _axis(name: str, text: str, completes: str = "") -> Callable[[Command], Comm
 )
 @steps_option
 @shape_option()
+@guess_options
 @feed_option
 @inventory_option
 @link_option
@@ -165,6 +167,7 @@ def sweep_command(
       placesim sweep model.yaml --batch 8..64/8 --set soft-placement=true,false --format csv | column -s, -t
     """
     from placesim.cli.graph_arguments import graph_name, read_once
+    from placesim.cli.output import complain
     from placesim.core.version import __version__
     from placesim.studies.sweeping.axes import MOST_COMBINATIONS, make_axes, parse_set
     from placesim.studies.sweeping.row_dependencies import identity_of
@@ -202,6 +205,8 @@ def sweep_command(
 
     with _open_processes(connection, run, jobs) as processes:
         _run(run, processes, _RowOutput(sweep, form, output))
+    for text in run.assumptions:
+        complain(f"Assumption: {text}\n")
     show_opened(target)
     return run.exit_code
 

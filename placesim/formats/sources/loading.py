@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from io import BytesIO
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, TypeVar
+from typing import IO, TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from placesim.core.errors import (
     DeadlineExceededError,
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from placesim.graph.session_steps import GraphFile, GraphStep
     from placesim.ops.registry import Registry
 
-    Source = str | Path | IO[str] | IO[bytes] | Mapping[str, Any] | GraphBuilder | ScriptGraph
+    Source: TypeAlias = "str | Path | IO[str] | IO[bytes] | Mapping[str, Any] | GraphBuilder | ScriptGraph | SourceGraph"
 
 
 Found = TypeVar("Found")
@@ -70,10 +70,39 @@ class LoadedGraph:
     onnx: OnnxFile | None = None
 
 
+_READING = (
+    *("tensorflow", "tag", "signature", "checkpoint", "checkpoint_every", "restart"),
+    *("layer_assignment", "allow_unknown", "clear_devices", "device"),
+)
+"""Options on which the content of a loaded graph depends, beside the names of feeds."""
+
+
+class SourceGraph:
+    """A source that is read once, and again only for other options that its content depends on."""
+
+    def __init__(self, source: Source, options: SimulationOptions) -> None:
+        self.name = source_name(source)
+        self.source = kept_source(source, options)
+        self._read: tuple[tuple[Any, ...], LoadedGraph] | None = None
+
+    def __repr__(self) -> str:
+        return f"<placesim graph {self.name}>"
+
+    def load(self, options: SimulationOptions) -> LoadedGraph:
+        """Return the graph for these options; an error is part of it."""
+        key = (*(getattr(options, name) for name in _READING), tuple(options.feed))
+        if self._read is None or self._read[0] != key:
+            name = self.name if isinstance(self.source, bytes) else None
+            self._read = key, load(source_again(self.source), name, options)
+        return self._read[1]
+
+
 def load(source: Source, name: str | None = None, options: SimulationOptions | None = None) -> LoadedGraph:
     """Load a graph from any source. The result holds its error, if any. `name` is the file's name in messages."""
     from placesim.formats.recognition import is_script
 
+    if isinstance(source, SourceGraph):
+        return source.load(options or SimulationOptions())
     place = Path(source) if isinstance(source, str | Path) and not is_stream(source) else None
     directory = Path() if place is None else place.parent
     folder = place if place is not None and os.path.isdir(place) else directory
@@ -162,7 +191,7 @@ def _load(source: Source, name: str | None, directory: Path, options: Simulation
             _check_directory(Path(source))
             return _load_tensorflow(str(source), None, None, options, directory)
         content: str | bytes = read_bytes(source)
-    elif not hasattr(source, "read"):
+    elif isinstance(source, SourceGraph) or not hasattr(source, "read"):
         got = type(source).__name__
         raise UsageError(f"no graph: got {got}, expected a path, a mapping, an open file or a GraphBuilder")
     else:
@@ -313,6 +342,8 @@ def load_line(path: str, name: str, line: bytes, options: SimulationOptions | No
 
 def kept_source(source: Any, options: SimulationOptions) -> Any:
     """Return a source for any number of calls of `source_again`: the bytes of an open file, the graph of a script."""
+    if isinstance(source, SourceGraph):
+        return source.source
     if not hasattr(source, "read"):
         is_path = isinstance(source, str) or hasattr(source, "__fspath__")
         return run_script(source, options) if is_path and str(source).endswith(".py") else source
@@ -329,7 +360,7 @@ def source_again(kept: Any) -> Any:
 
 def source_name(source: Any) -> str:
     """Return the name of a graph in reports."""
-    if isinstance(source, GraphBuilder):
+    if isinstance(source, GraphBuilder | SourceGraph):
         return source.name
     if isinstance(source, Mapping):
         return "<mapping>"

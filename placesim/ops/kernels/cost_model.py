@@ -36,6 +36,10 @@ CostKind = Literal[
     "random",
     "recurrent",
     "recurrent gradient",
+    "all-reduce",
+    "reduce",
+    "broadcast",
+    "all-gather",
 ]
 """Kind of a kernel's work.
 

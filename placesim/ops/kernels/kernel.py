@@ -17,7 +17,7 @@ from placesim.ops.attributes import Attrs
 from placesim.ops.kernels.cost_model import ELEMENTWISE, CostModel
 from placesim.ops.kernels.device_resources import ResourceManager
 from placesim.ops.kernels.memory_rules import MemoryRule
-from placesim.ops.kernels.shapes import Dims, ShapeFunction
+from placesim.ops.kernels.shapes import Dims, ShapeContext, ShapeFunction
 from placesim.ops.process.memory_limit import check_room
 
 Tensor = np.ndarray[Any, Any]
@@ -28,6 +28,10 @@ Compute = Callable[..., Sequence[Any]]
 
 Flops = Callable[[Sequence[Dims], Sequence[Dims], Attrs], int]
 """A function `(input shapes, output shapes, attrs) -> floating point operations`; all shapes must be fully known."""
+
+
+SizeGuess = Callable[[ShapeContext, int], int | None]
+"""A function `(inputs, output number) -> size` for an output's dimension that depends on values; None without a guess."""
 
 
 class KernelWait(Exception):
@@ -53,6 +57,8 @@ class Trait(Flag):
     """Returns newly allocated memory, so that following elementwise ops can work in place."""
     SPELLS_SIZE = auto()
     """Each input may determine an output's size, whatever its type."""
+    MEETS_OTHERS = auto()
+    """Waits for the inputs of the other members of its collective, not for the node that ran last."""
 
 
 class Kernel(NamedTuple):
@@ -65,6 +71,8 @@ class Kernel(NamedTuple):
     `memory` says how the kernel uses its inputs' buffers, and what it allocates beside its outputs; a kernel without a rule
     only allocates its outputs. `in_place` is for an elementwise op of one or two inputs, or an op along rows: a function that
     writes the result to `out`, which may be an input. `cost` selects the formulas that predict the kernel's time.
+
+    `guess` is for an op whose output sizes depend on values: the size that a dry run assumes, most often the largest possible.
     """
 
     compute: Compute
@@ -77,6 +85,7 @@ class Kernel(NamedTuple):
     traits: Trait = Trait(0)
     in_place: Callable[..., object] | None = None
     cost: CostModel = ELEMENTWISE
+    guess: SizeGuess | None = None
 
 
 Table = dict[str, Kernel]
@@ -109,6 +118,11 @@ def uses_context(kernel: Kernel) -> bool:
 def elements(dims: Dims) -> int:
     """Return the number of elements of a known shape."""
     return math.prod(dims or ())
+
+
+def as_many_as(*positions: int) -> SizeGuess:
+    """Return the guess that an output has as many rows as these inputs have elements together."""
+    return lambda context, output: sum(elements(context.shapes[position]) for position in positions)
 
 
 def per_element(position: int, count: int = 1) -> Flops:

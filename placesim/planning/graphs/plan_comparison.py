@@ -203,6 +203,11 @@ class PlanStudy:
         return min(others, key=lambda placed: placed.value(self.sought), default=own)
 
     @property
+    def assumptions(self) -> tuple[str, ...]:
+        """Sentences about values that are unknown before the step runs; equal for all placements."""
+        return next((placed.study.value_assumptions for placed in self.placements if placed.study is not None), ())
+
+    @property
     def gap(self) -> float:
         """Largest possible improvement, as a share of the plan's value."""
         return 0.0 if self.plan is None else self.bound.gap(self.value)

@@ -299,7 +299,30 @@ class _ProblemBuilder:
         kept, made = math.fsum(draft.kept for draft in drafts), math.fsum(draft.made for draft in drafts)
         share = min(1.0, max(0.0, (self._wanted.peak - kept) / made)) if made else 0.0
         sent = self._sent(members)
-        return [self._task(draft, share)._replace(sends=sends) for draft, sends in zip(drafts, sent, strict=True)]
+        tasks = [self._task(draft, share)._replace(sends=sends) for draft, sends in zip(drafts, sent, strict=True)]
+        if self._wanted.sought is not PlanMeasure.LATENCY:
+            return tasks
+        numbers = {node.name: task for node, task in zip(self._nodes, self._task_of, strict=True)}
+        return [self._in_memories(task, rows, numbers) for task, rows in zip(tasks, members, strict=True)]
+
+    def _in_memories(self, task: ProblemTask, rows: Sequence[int], numbers: Mapping[str, int]) -> ProblemTask:
+        """Return a task with the use of host memory on a GPU; a task of several nodes only uses the GPU's."""
+        found, graph = self._nodes[rows[0]], self._prepared.client.graph
+        gpu = next((place for place in self._places if place.gpu is not None), None)
+        if len(rows) > 1 or not found.is_own or gpu is None:
+            return task
+        node = graph.node(found.name)
+        types = memory_types(graph.registry, node.signature, "GPU")
+        is_from_host: dict[int, bool] = {}
+        for source, on_host in zip(node.input_nodes, types.inputs, strict=True):
+            number = numbers.get(graph.nodes[source].name)
+            if number is not None:
+                is_from_host[number] = is_from_host.get(number, True) and on_host
+        return task._replace(
+            on_host=bool(types.outputs) and all(types.outputs),
+            runs_on_host=self._kernel(found, found.executions[0], gpu).placed.resource == gpu.cores,
+            host_inputs=frozenset(number for number, on_host in is_from_host.items() if on_host),
+        )
 
     def _draft(self, rows: Sequence[int]) -> _Draft:
         nodes = [self._nodes[row] for row in rows]
@@ -510,15 +533,32 @@ class _ProblemBuilder:
 
     def _layout(self) -> MachineLayout:
         places, machine = self._places, self._machine
-        routes = []
-        for sender in places:
-            row = []
-            for receiver in places:
-                route = machine.route(sender, receiver, from_host=sender.gpu is None, to_host=receiver.gpu is None)
-                row.append((route.links, route.streams))
-            routes.append(tuple(row))
         runs_on = tuple(place.cores if place.gpu is None else place.gpu.compute for place in places)
-        return MachineLayout(tuple(machine.resources), tuple(machine.links), runs_on, tuple(routes))
+        ends = [(place, place.gpu is None) for place in places] + [(place, True) for place in places]
+        by_memory = tuple(
+            tuple(
+                (route.links, route.streams)
+                for route in (
+                    machine.route(sender, receiver, from_host=from_host, to_host=to_host) for receiver, to_host in ends
+                )
+            )
+            for sender, from_host in ends
+        )
+        hosts = tuple(place.cores for place in places)
+        routes = tuple(row[: len(places)] for row in by_memory[: len(places)])
+        return MachineLayout(tuple(machine.resources), tuple(machine.links), runs_on, routes, hosts, by_memory)
+
+
+def prefer_gpus(drawn: GraphProblem) -> GraphProblem:
+    """Forbid CPUs for the groups that a GPU may run."""
+    problem, tasks = drawn.problem, list(drawn.problem.tasks)
+    gpus = {number for number, device in enumerate(drawn.devices) if device.gpu is not None}
+    kinds = {problem.devices[number].kind for number in gpus}
+    for members, homes in zip(problem.groups, problem.homes, strict=True):
+        for task in members if homes & gpus else ():
+            seconds = tuple(time if kind in kinds else math.inf for kind, time in enumerate(tasks[task].seconds))
+            tasks[task] = tasks[task]._replace(seconds=seconds)
+    return replace(drawn, problem=replace(problem, tasks=tuple(tasks)))
 
 
 def keep_apart(drawn: GraphProblem, patterns: Sequence[str], handles: Mapping[str, Sequence[str]]) -> GraphProblem:

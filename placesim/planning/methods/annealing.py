@@ -29,10 +29,13 @@ _TOWARDS_NEIGHBOUR, _SWAP = 0.6, 0.25
 
 def anneal_loads(problem: PlanningProblem, search: Search) -> Iterator[Plan]:
     """Yield plans from rounds of annealing. The first round starts from `search.start`, or from a cut of the natural order."""
-    best = search.start or _first(problem, search)
-    if best is None:
+    best, current = search.start, search.start
+    if current is None or (problem.needs_contiguous and not _Stages(problem, current.devices).is_ordered):
+        current = _first(problem, search)
+    if current is None:
         return
-    if search.start is None:
+    if best is None or current.value < best.value:
+        best = current
         yield best
     if not problem.movable:
         return
@@ -46,12 +49,13 @@ def anneal_loads(problem: PlanningProblem, search: Search) -> Iterator[Plan]:
         length = min(length, search.evaluations_left)
         if length < _LOOK:
             return
-        round_ = _Round(problem, best, search)
+        round_ = _Round(problem, current, search)
         found = round_.run(length)
         search.spend(length)
         speed = length / max(1e-6, time.monotonic() - began)
-        if found.value < best.value:
-            best = found
+        current = min(current, found, key=lambda plan: plan.value)
+        if current.value < best.value:
+            best = current
             yield best
         length *= LONGER
 
@@ -98,7 +102,7 @@ class _Round:
         self._search = search
         self._random = search.random
         self.neighbours = [neighbours(problem, group) for group in range(len(problem.groups))]
-        self._stages = _Stages(problem, self._loads) if problem.needs_contiguous else None
+        self._stages = _Stages(problem, start.devices) if problem.needs_contiguous else None
         self._reference = max(start.value, math.ulp(1.0))
 
     def run(self, length: int) -> Plan:
@@ -121,14 +125,18 @@ class _Round:
             dice = choose()
             is_near = bool(near) and dice < _TOWARDS_NEIGHBOUR
             new = loads.of_group[near[below(len(near))]] if is_near else below(len(devices))
-            if new == old or not loads.has_room(group, new) or (stages and not stages.allows(group, new)):
+            if new == old or not loads.has_room(group, new) or (stages and not stages.allows(group, new, loads.of_group)):
                 continue
             loads.move(group, new)
             other = -1
             if near and choose() < _SWAP:
                 candidate = near[below(len(near))] if is_near else groups[below(len(groups))]
                 is_there = candidate != group and loads.of_group[candidate] == new
-                if is_there and loads.has_room(candidate, old) and not (stages and not stages.allows(candidate, old)):
+                if (
+                    is_there
+                    and loads.has_room(candidate, old)
+                    and not (stages and not stages.allows(candidate, old, loads.of_group))
+                ):
                     other = candidate
                     loads.move(other, old)
             value = self._norm()
@@ -164,13 +172,13 @@ def neighbours(problem: PlanningProblem, group: int) -> Sequence[int]:
 
 
 class _Stages:
-    """Order of devices along the pipeline: forward tensors go only to the same or later devices.
+    """Order of a plan's devices along the pipeline: forward tensors go only to the same or later devices.
 
-    This keeps every part contiguous.  Plans without such an order are not considered.
+    Moves that keep this order keep every part contiguous. If a plan has no such order (`is_ordered` is false), moves may make
+    its parts not contiguous.
     """
 
-    def __init__(self, problem: PlanningProblem, loads: Loads) -> None:
-        self._loads = loads
+    def __init__(self, problem: PlanningProblem, devices: Sequence[int]) -> None:
         self._before: list[list[int]] = []
         self._after: list[list[int]] = []
         for members in problem.groups:
@@ -180,11 +188,13 @@ class _Stages:
             after = {problem.group_of[r] for t in forward for r in problem.readers[t] if not problem.tasks[r].is_backward}
             self._before.append(sorted(before - {group}))
             self._after.append(sorted(after - {group}))
-        self._stage = _stage_order(problem, loads, self._after)
+        of_group = [devices[members[0]] for members in problem.groups]
+        self._stage = _stage_order(len(problem.devices), of_group, self._after)
+        self.is_ordered = all(self.allows(group, device, of_group) for group, device in enumerate(of_group))
 
-    def allows(self, group: int, device: int) -> bool:
+    def allows(self, group: int, device: int, of_group: Sequence[int]) -> bool:
         """Return whether all inputs of the group are on no later device, and all its readers on no earlier one."""
-        stage, of_group = self._stage, self._loads.of_group
+        stage = self._stage
         here = stage[device]
         for other in self._before[group]:
             if stage[of_group[other]] > here:
@@ -192,13 +202,12 @@ class _Stages:
         return all(stage[of_group[other]] >= here for other in self._after[group])
 
 
-def _stage_order(problem: PlanningProblem, loads: Loads, after: Sequence[Sequence[int]]) -> list[int]:
-    """Return the position of each device in the pipeline, such that all edges go forward if possible."""
-    edges: dict[int, set[int]] = {device: set() for device in range(len(problem.devices))}
-    for group, readers in enumerate(after):
-        own = loads.of_group[group]
-        edges[own].update(loads.of_group[reader] for reader in readers if loads.of_group[reader] != own)
-    stage, place = [0] * len(problem.devices), 0
+def _stage_order(count: int, of_group: Sequence[int], after: Sequence[Sequence[int]]) -> list[int]:
+    """Return the position of each of `count` devices in the pipeline, such that all edges go forward if possible."""
+    edges: dict[int, set[int]] = {device: set() for device in range(count)}
+    for own, readers in zip(of_group, after, strict=True):
+        edges[own].update(of_group[reader] for reader in readers if of_group[reader] != own)
+    stage, place = [0] * count, 0
     while edges:
         reached = set().union(*edges.values())
         first = min(edges, key=reached.__contains__)

@@ -57,6 +57,10 @@ def styled_plan(study: PlanStudy, stream: TextIO, top: int, output: str | None =
     if study.asked and not study.curve:
         console.print()
         console.print(Text(_asked(study, output), "dim"))
+    if study.assumptions:
+        console.print()
+    for said in study.assumptions:
+        print_wrapped(console, Text(f"assumption: {escape_line(said)}", "dim"))
     return encode_for(printed_text(console), stream)
 
 
@@ -144,10 +148,11 @@ def _placements(study: PlanStudy, width: int) -> Table:
         timed, fullest = placed.study, fullest_share(placed)
         cells = [NOTHING] * 5
         if timed is not None:
-            size = readable_size(sum(transfer.bytes for transfer in timed.transfers))
+            transfers = timed.counted_transfers
+            size = readable_size(sum(transfer.bytes for transfer in transfers))
             load, peak = placed.value(PlanMeasure.THROUGHPUT), placed.value(PlanMeasure.MEMORY)
             values = readable_seconds(placed.seconds), readable_seconds(load), readable_size(round(peak))
-            cells = [*values, f"{len(timed.transfers):,}", size]
+            cells = [*values, f"{len(transfers):,}", size]
         note = "" if placed.error is None else placed.error.type_name
         told = (placed.label, *cells, NOTHING if fullest is None else _share(fullest), note)
         rows.append([Text(escape_line(cell), style) for cell in told])

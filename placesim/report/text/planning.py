@@ -12,6 +12,7 @@ and `-` stands for a missing value.
 - `curve`, number of edits, the objective's value, step time in seconds: the best plan with this number of edits.
 - `ask`, node, device: a device request that produces the plan by node.
 - `stay`, number of nodes, the first node, device, reason: nodes that could not be kept off a device.
+- `assumption`, a sentence about a value that is unknown before the step runs.
 """
 
 from __future__ import annotations
@@ -64,6 +65,8 @@ def _rows(study: PlanStudy, top: int) -> Iterator[Sequence[object]]:
         yield ("ask", node, device)
     for staying in study.staying:
         yield ("stay", len(staying.nodes), staying.nodes[0], staying.device, staying.reason)
+    for text in study.assumptions:
+        yield ("assumption", text)
 
 
 def placement_cells(placed: SimulatedPlacement) -> tuple[object, ...]:
@@ -134,6 +137,7 @@ def plan_document(study: PlanStudy) -> dict[str, Any]:
         "method": study.method,
         "movable_groups": study.movable,
         "ways_out": list(study.ways_out),
+        "assumptions": list(study.assumptions),
         "placements": [placement_document(placed) for placed in study.placements],
         "moves": [move._asdict() for move in study.moves],
         "devices": dict(study.asked),

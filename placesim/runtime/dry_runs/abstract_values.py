@@ -71,7 +71,13 @@ def sketch_kernel(kernel: Kernel, graph: Graph, node: Node, guesses: Assumptions
                 return (absorbed,)
         shapes = _shapes(kernel, values, attrs, context, is_known=is_known)
         if is_known and (shapes is None or any(is_ref) or _are_small(shapes)):
-            return compute(values, attrs, *context)
+            try:
+                return compute(values, attrs, *context)
+            except SketchedValueError as error:
+                # a resource has unknown contents
+                if shapes is None or any(is_ref) or names_functions(attrs):
+                    raise error if error.node else unknown_choice(graph, node, values) from None
+                is_known = False
         found: list[Dims] = [None] * len(dtypes) if shapes is None else shapes
         found[len(found) - len(settled) :] = settled
         roots = _roots(values) if not is_known else None
@@ -84,11 +90,13 @@ def sketch_kernel(kernel: Kernel, graph: Graph, node: Node, guesses: Assumptions
             causes = inherited
             if dims is None or not is_fully_defined(dims):
                 needed = _needed_roots(kernel, values, attrs, context)
-                causes = inherited | (needed or {UNTOLD})
-                dims = guesses.settled(id(graph), slot, OpenTensor(node.name, dims))
+                guess = None if kernel.guess is None else kernel.guess(ShapeContext(*_known_of(values, attrs, context)), slot)
+                dims = guesses.settled(id(graph), slot, OpenTensor(node.name, dims), guess)
                 if dims is None or not is_fully_defined(dims):
                     text = f"The shape of {node_tag(node.name)} is known only at run time: {format_dims(dims)}"
                     raise _error(text, graph, node, needed)
+                if (id(graph), node.name, slot) in guesses.opened:
+                    causes = inherited | (needed or {UNTOLD})
             made = Sketch(dims, dtype, node.name, roots)
             if causes:
                 made.opened_by = causes

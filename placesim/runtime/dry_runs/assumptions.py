@@ -1,4 +1,4 @@
-"""Assumptions of a dry run: iteration counts of loops, branches, and dimensions that are unknown.
+"""Assumptions of a dry run: iteration counts of loops, branches, and sizes that are unknown.
 
 Assumptions that a dry run uses are recorded. Reports list them, and the search for the costlier branches
 (`placesim/studies/dry_run.py`) reads the chosen branches.
@@ -41,12 +41,15 @@ class OpenTensor(NamedTuple):
 class Assumptions:
     """The assumptions of one dry run.
 
-    The user gives `iterations` by a loop's frame or node, the `dimension` that stands for unknown dimensions, and
-    `branches` by choice. If the run `is_free`, it makes further assumptions; else other unknown decisions are errors.
+    The user gives `iterations` by a loop's frame or node, `numbers` of any kind by node, and the `dimension` that stands for
+    all other unknown dimensions. `branches` are by choice. If the run `is_free`, it makes further assumptions; else other
+    unknown decisions are errors. With `prefers_guesses`, an op's guess comes before `dimension`.
 
     The dry run records:
 
     - `loops`, `chosen`: iteration counts of loops, and the branches taken, in order of occurrence.
+    - `used`: what each used number of `numbers` decides, by its name there, as a sentence.
+    - `sizes`: guessed numbers of elements of outputs, by node.
     - `opened`: tensors with an assumed dimension, by graph, node and output.
     - `causes`: for these tensors, and for those whose shapes follow from them, the feeds whose values would have determined the
       shape, or `UNTOLD` if no feed would.
@@ -56,10 +59,14 @@ class Assumptions:
 
     is_free: bool = False
     iterations: Mapping[str, int] = field(default_factory=dict)
+    numbers: Mapping[str, int] = field(default_factory=dict)
     dimension: int | None = None
+    prefers_guesses: bool = False
     branches: Mapping[BranchChoice, int] = field(default_factory=dict)
     loops: dict[str, int] = field(default_factory=dict)
     chosen: dict[BranchChoice, int] = field(default_factory=dict)
+    used: dict[str, str] = field(default_factory=dict)
+    sizes: dict[str, dict[int, None]] = field(default_factory=dict)
     opened: dict[tuple[int, str, int], OpenTensor] = field(default_factory=dict)
     causes: dict[tuple[int, str, int], frozenset[str]] = field(default_factory=dict)
     failed: dict[BranchChoice, str] = field(default_factory=dict)
@@ -67,7 +74,7 @@ class Assumptions:
 
     def tells(self, loop: str) -> bool:
         """Whether the number of iterations of a loop may be assumed."""
-        return self.is_free or find_loop(self.iterations, loop) is not None
+        return self.is_free or find_loop({**self.iterations, **self.numbers}, loop) is not None
 
     def goes_on(self, loop: str, number: int) -> bool:
         """Whether a loop with an unknown condition runs iteration `number`, counted from 0."""
@@ -78,30 +85,53 @@ class Assumptions:
         found = self.loops.get(loop)
         if found is None:
             name = find_loop(self.iterations, loop)
-            found = self.loops[loop] = ITERATIONS if name is None else self.iterations[name]
+            found = ITERATIONS if name is None else self.iterations[name]
+            if name is None and (name := find_loop(self.numbers, loop)) is not None:
+                found = self.numbers[name]
+                self.used[name] = f"loop {loop} runs {found} times, as given"
+            self.loops[loop] = found
         return found
 
     def branch(self, node: str, count: int) -> int:
         """Return which of `count` branches is taken if the output of the deciding `node` is unknown."""
         choice = BranchChoice(node, count)
+        name = find_loop(self.numbers, node)
+        if name is not None:
+            # a number that is too large takes the last branch, as in TensorFlow
+            given = min(self.numbers[name], count - 1)
+            self.used[name] = f"{node} is unknown: branch {choice.word(given)} is taken, as given"
+            return given
         found = self.chosen.get(choice)
         if found is None:
             # of two branches, the true one
             found = self.chosen[choice] = self.branches.get(choice, 1 if count == TWO_WAYS else 0)
         return found
 
-    def settled(self, graph: int, slot: int, tensor: OpenTensor) -> Dims:
-        """Return a tensor's shape with the assumed `dimension` in place of unknown ones; unchanged if none is assumed."""
-        if self.dimension is None or tensor.dims is None:
+    def settled(self, graph: int, slot: int, tensor: OpenTensor, guess: int | None = None) -> Dims:
+        """Return a tensor's shape with the assumed size for unknown dimensions; unchanged if none is assumed.
+
+        The size is the user's number for the node, the assumed `dimension`, or the op's `guess`.
+        """
+        if tensor.dims is None:
+            return None
+        name, size = find_loop(self.numbers, tensor.node), self.dimension
+        if name is not None:
+            size = self.numbers[name]
+            self.used[name] = f"{tensor.node} is assumed to have {_elements(size)}, as given"
+        elif guess is not None and self.is_free and (size is None or self.prefers_guesses):
+            size = guess
+            self.sizes.setdefault(tensor.node, {})[size] = None
+        elif size is None:
             return tensor.dims
-        self.opened[graph, tensor.node, slot] = tensor
-        return tuple(self.dimension if dim < 0 else dim for dim in tensor.dims)
+        else:
+            self.opened[graph, tensor.node, slot] = tensor
+        return tuple(size if dim < 0 else dim for dim in tensor.dims)
 
     # --- reports
 
     def unsaid_loops(self) -> list[str]:
         """Return the loops that are assumed to run once, because the user gave no number of iterations."""
-        return [loop for loop in self.loops if find_loop(self.iterations, loop) is None]
+        return [loop for loop in self.loops if find_loop({**self.iterations, **self.numbers}, loop) is None]
 
     def unused_iterations(self) -> list[str]:
         """Return the names of loops whose given iteration counts were not used."""
@@ -130,6 +160,16 @@ class Assumptions:
             f"the iteration count for {name} is ignored: its condition is known, or it does not run"
             for name in self.unused_iterations()
         ]
+        said += self.used.values()
+        said += [
+            f"the assumption for {name} is ignored: nothing about it is unknown, or it does not run"
+            for name in self.numbers
+            if name not in self.used
+        ]
+        said += [
+            f"{node} is assumed to have {' or '.join(map(_elements, sizes))}: set it with `--assume {node}=N`"
+            for node, sizes in self.sizes.items()
+        ]
         for choice, taken in self.chosen.items():
             why = self.failed.get(choice, f"the slowest of {choice.ways}")
             said.append(f"{choice.node} is unknown: branch {choice.word(taken)} is assumed, {why}")
@@ -139,11 +179,15 @@ class Assumptions:
         return (*said, *self.notes)
 
 
+def _elements(count: int) -> str:
+    return "1 element" if count == 1 else f"{count} elements"
+
+
 def find_loop(names: Mapping[str, object], loop: str) -> str | None:
-    """Return the first of `names` that refers to a loop; None if there is none."""
+    """Return the first of `names` that refers to a loop or another node; None if there is none."""
     return next((name for name in names if is_loop_name(name, loop)), None)
 
 
 def is_loop_name(name: str, loop: str) -> bool:
-    """Whether a name refers to a loop: it is the loop's frame, the frame's scope, or the last parts of either."""
+    """Whether a name refers to a loop or node: it is the frame or node, the frame's scope, or the last parts of either."""
     return any(full == name or full.endswith("/" + name) for full in (loop, loop.removesuffix(CONTEXT)))

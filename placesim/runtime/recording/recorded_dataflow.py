@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from placesim.ops.categories import CONTROL_FLOW
-from placesim.ops.kernels.kernel import KernelWait
+from placesim.ops.kernels.kernel import KernelWait, Trait
 from placesim.runtime.accounting.dataflow_memory import AccountedRun
 from placesim.runtime.accounting.ledger import Ledger
 from placesim.runtime.accounting.node_sites import Site
@@ -75,7 +75,9 @@ class RecordedRun(AccountedRun):
         sources = self._arrived.pop(place, [])
         if site.calls and not is_dead:
             return self._recorder.end_call()
-        if place in self._waited:  # the node that ran last made it possible, for instance by filling a queue
+        meets_others = Trait.MEETS_OTHERS in node.instruction.kernel.traits
+        if place in self._waited and not meets_others:
+            # the node that ran last made it possible, for instance by filling a queue
             sources.append(len(self._recorder.executions) - 1)
         if node.kind == RECEIVE and not (is_dead and sources):
             sources.append(self._sent_by[self._key(visit)])

@@ -38,6 +38,43 @@ class Timing(NamedTuple):
     spread: float = 1.0
 
 
+QUIET = 1.25
+"""Largest spread of a measurement on a quiet machine."""
+MAX_REPEATS = 3
+
+
+class NoiseCheck:
+    """Repeats measurements that other work on the machine disturbed, and counts them.
+
+    `repeated` is the number of measurements that were repeated, and `disturbed` the number of those that stayed disturbed.
+    """
+
+    def __init__(self) -> None:
+        self.total = self.repeated = self.disturbed = 0
+
+    def quietest(self, measure: Callable[[], Timing]) -> Timing:
+        """Return the fastest time and the smallest spread of at most `1 + MAX_REPEATS` measurements, until one is quiet."""
+        found = measure()
+        self.total += 1
+        self.repeated += found.spread > QUIET
+        for _ in range(MAX_REPEATS):
+            if found.spread <= QUIET:
+                return found
+            again = measure()
+            found = Timing(min(found.seconds, again.seconds), min(found.spread, again.spread))
+        self.disturbed += found.spread > QUIET
+        return found
+
+    def text(self) -> str:
+        """Return `yes` for a quiet machine, else `no` with the counts."""
+        if not self.repeated:
+            return "yes"
+        return (
+            f"no, {self.repeated} of {self.total} measurements varied by more than {QUIET - 1:.0%} and were repeated; "
+            f"{self.disturbed} still did"
+        )
+
+
 class KernelLoads(NamedTuple):
     """The simulated loads of a step's kernels, by node, and the number of kernels that a pool would run."""
 

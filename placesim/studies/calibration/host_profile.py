@@ -7,6 +7,7 @@ import platform
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from statistics import median
@@ -15,6 +16,7 @@ from placesim.machine.host_models import BASIC, FAMILIES, SECONDS, SHARES, HostM
 from placesim.ops.process.intra_op_threads import blas_text
 from placesim.runtime.executors.thread_pools import ThreadPools, available_processors
 from placesim.studies.calibration.case_timing import (
+    NoiseCheck,
     StepTimer,
     Timing,
     find_load,
@@ -37,6 +39,8 @@ _KERNEL_RUNS = 15
 _THREADS = ("slowed_products", "slowed_passes", "shared", "contended_call")
 _DISPATCHES = ("dispatch", "dataflow")
 _ITEM = 4
+QUIET_KEY = "quiet"
+"""Entry of a profile's `about`: whether the machine was quiet."""
 Progress = Callable[[int, int], None]
 
 
@@ -62,6 +66,8 @@ class _Calibration:
         self._step_seconds = 0.0
         self._networks = networks(is_quick=is_quick)
         self._cases: dict[int, Sample] = {}
+        # a quick measurement has too few runs for a check
+        self._noise = None if is_quick else NoiseCheck()
         everything = [case for group in self._groups for case in group.cases] + self._checked
         self._total = len(everything) + len(_DISPATCHES)
         self._done = 0
@@ -91,18 +97,26 @@ class _Calibration:
         found = self._among_others(seconds)
         families = rescale_families(families, cases, found, replace(profile, seconds=seconds), self._cores)
         ordered = {name: seconds[name] for name in (*SECONDS, *SHARES)}
-        profile = HostProfile(ordered, caches, families, {name: spreads[name] for name in ordered}, _about(self._cores))
+        profile = HostProfile(ordered, caches, families, {name: spreads[name] for name in ordered}, self._about())
         flops = 2 * self._cores / seconds["multiplied"] / (1 + seconds["slowed_products"] * (self._cores - 1))
         passes = seconds["plain"] + 3 * _ITEM * (seconds["far"] + seconds["distant"])
         bandwidth = 3 * _ITEM * self._cores / passes / (1 + seconds["slowed_passes"] * (self._cores - 1))
         return HostModel(_processor_name(), self._cores, flops, bandwidth, inter_op_threads=1, profile=profile)
 
+    def _about(self) -> dict[str, str]:
+        return _about(self._cores, "not checked" if self._noise is None else self._noise.text())
+
     def _tick(self) -> None:
         self._done += 1
         self._progress(self._done, self._total)
 
+    def _quietest(self, measure: Callable[[], Timing]) -> Timing:
+        return measure() if self._noise is None else self._noise.quietest(measure)
+
     def _sample(self, case: Case) -> Sample:
-        timing = time_case(case, self._pools, self._case_seconds, self._step_seconds, intra_op_parallelism_threads=1)
+        timing = self._quietest(
+            lambda: time_case(case, self._pools, self._case_seconds, self._step_seconds, intra_op_parallelism_threads=1)
+        )
         found = self._cases[id(case)] = Sample(find_load(case), timing)
         self._tick()
         return found
@@ -116,7 +130,9 @@ class _Calibration:
         self._total += len(shared)
         found = []
         for case in shared:
-            timing = time_kernels(case, self._all_cores, _KERNEL_RUNS, intra_op_parallelism_threads=self._cores)
+            timing = self._quietest(
+                partial(time_kernels, case, self._all_cores, _KERNEL_RUNS, intra_op_parallelism_threads=self._cores)
+            )
             found.append(Sample(self._cases[id(case)].load, timing))
             self._tick()
         return found
@@ -173,7 +189,7 @@ def _spread(timings: Iterable[Timing]) -> float:
     return median([timing.spread - 1 for timing in timings] or [0.0])
 
 
-def _about(cores: int) -> dict[str, str]:
+def _about(cores: int, quiet: str) -> dict[str, str]:
     return {
         "date": datetime.now(UTC).date().isoformat(),
         "placesim": version("placesim"),
@@ -182,6 +198,7 @@ def _about(cores: int) -> dict[str, str]:
         "blas": blas_text(),
         "threads": f"{cores} in an op, 1 between ops",
         "policy": "the quickest of several runs",
+        QUIET_KEY: quiet,
     }
 
 

@@ -274,7 +274,7 @@ class _Simulation:
         from placesim.runtime.dry_runs.dry_run_feeds import FeedShapes
 
         options = self.options
-        given = Assumptions(iterations=options.loop_counts, dimension=options.assume_unknown)
+        given = Assumptions(iterations=options.loop_counts, numbers=options.assumed_numbers, dimension=options.assume_unknown)
         shapes = {name: shape for text, shape in options.shapes.items() for name in graph.spelled_out(text)}
         return FeedShapes(shapes, options.batch, self.guesses or given)
 

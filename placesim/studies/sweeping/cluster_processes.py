@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
+from placesim.prediction.sweep_rows import SweepRow
 from placesim.runtime.cluster.connection_settings import Connection
 from placesim.studies.sweeping.processes import ProcessCount
 from placesim.studies.sweeping.row_simulation import SweepJob
+from placesim.studies.sweeping.sweep import SweepRun
 
 _AHEAD = 2
 """Number of combinations in progress per thread of a worker, so that no thread waits for work."""
@@ -32,6 +34,12 @@ def spread_processes(connection: Connection, job: SweepJob, most: int | None = N
     with open_cluster(connection) as cluster:
         asking = RemoteProcessPool(cluster, "placesim.studies.sweeping.worker", make_portable_job(job), answers_once=True)
         yield ProcessCount(most or _AHEAD * sum(offer.threads for offer in cluster.offers), lambda told: asking.open())
+
+
+def spread_rows(run: SweepRun, connection: Connection, most: int | None = None) -> Generator[SweepRow]:
+    """Yield the rows of a sweep in order, simulated in the processes of `spread_processes`."""
+    with spread_processes(connection, run.job, most) as processes:
+        yield from run.in_order(processes)
 
 
 def make_portable_job(job: SweepJob) -> SweepJob:

@@ -38,10 +38,11 @@ class SweepJob:
 
 
 class RowOutcome(NamedTuple):
-    """A row and, if nothing could be simulated, the error."""
+    """A row, the error if nothing could be simulated, and the assumptions about values unknown before the step runs."""
 
     row: SweepRow
     error: PlacesimError | None = None
+    assumptions: tuple[str, ...] = ()
 
 
 def simulate_row(job: SweepJob, values: tuple[Value, ...]) -> RowOutcome:
@@ -59,7 +60,8 @@ def simulate_row(job: SweepJob, values: tuple[Value, ...]) -> RowOutcome:
     except Exception as defect:  # an error of one combination does not stop the others
         found = DefectError(f"{type(defect).__name__}: {defect}")
         return RowOutcome(SweepRow(values, error=_sentence(found)), found)
-    return RowOutcome(_row(values, study, options.batch if job.examples is None else job.examples))
+    row = _row(values, study, options.batch if job.examples is None else job.examples)
+    return RowOutcome(row, assumptions=study.value_assumptions)
 
 
 def load_source(job: SweepJob, options: SimulationOptions) -> LoadedGraph:

@@ -23,7 +23,10 @@ class SweepProgress(NamedTuple):
 
 
 class SweepRun:
-    """A running sweep; `rows` has the finished rows by index of the combination."""
+    """A running sweep; `rows` has the finished rows by index of the combination.
+
+    `assumptions` has the sentences of all simulated rows about values that are unknown before the step runs.
+    """
 
     def __init__(self, job: SweepJob, axes: Sequence[Axis], kept: Mapping[tuple[Value, ...], SweepRow] | None = None) -> None:
         self.job = job
@@ -35,6 +38,7 @@ class SweepRun:
         self._common: PlacesimError | None = None
         self._defect = 0
         self.simulated = 0
+        self.assumptions: dict[str, None] = {}
 
     @property
     def ordered(self) -> list[SweepRow]:
@@ -51,6 +55,7 @@ class SweepRun:
             for number, outcome in found:
                 self.rows[missing[number]] = outcome.row
                 self.simulated += 1
+                self.assumptions |= dict.fromkeys(outcome.assumptions)
                 self._note(outcome.error)
                 yield SweepProgress(len(self.rows), len(self.combinations), outcome.row)
         if self._common is not None:

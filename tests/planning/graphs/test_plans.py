@@ -292,3 +292,22 @@ def test_layers_are_split_among_gpus_before_any_search_if_one_has_too_little_mem
     assert study.value <= placed["split by layers"].seconds < placed["all on CPU:0"].seconds / 10
     small = plan(convolutions(64), effort=Effort(evaluations=1, jobs=1))
     assert not any(placed.label.startswith("split") for placed in small.placements)
+
+
+def test_placements_with_the_least_peak_are_sought_if_no_split_fits() -> None:
+    nodes: list[dict[str, Any]] = []
+    sizes = [1500, 1100, 900, 600]
+    for number, size in enumerate(sizes):
+        variable = {"variable": "w", "shape": [size, 1024, 1024], "initializer": "zeros"}
+        total = {"op": "Sum", "name": "total", "inputs": ["w", [0, 1, 2]]}
+        nodes.append({"scope": f"layer{number}", "nodes": [variable, total]})
+    nodes.append({"op": "AddN", "name": "all", "inputs": [f"layer{number}/total" for number in range(len(sizes))]})
+    nodes.append({"initializer": "init"})
+    devices = {"cpu": 1, "gpu": {"count": 2, "model": "Tesla V100-SXM2-16GB"}}
+    graph = {"devices": devices, "nodes": nodes, "run": [{"fetch": ["init"]}, {"fetch": ["all"]}]}
+    study = plan(graph, effort=Effort(evaluations=400, jobs=1))
+    placed = {placed.label: placed for placed in study.placements}
+    assert not placed["round robin"].fits
+    assert not placed["split by memory"].fits
+    assert placed["least memory"].fits
+    assert study.value <= placed["least memory"].seconds < placed["all on CPU:0"].seconds

@@ -180,7 +180,7 @@ def test_from_python(dask: DaskCommands, graph: str) -> None:
     assert list(placesim.sweep(graph, over, scheduler=dask.address)) == list(placesim.sweep(graph, over))
     rows = placesim.sweep(graph, {"batch": MANY}, scheduler=dask.address)
     next(rows)
-    rows.close()  # type: ignore[attr-defined]  # it is a generator, which is told as what it is used for
+    rows.close()
     assert until(lambda: not processes_of(*dask.workers))
     source = ROOT / "graphs" / "data-parallel.yaml"
     there, here = (

@@ -13,7 +13,7 @@ from placesim.core.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs, TensorValue, format_elements
 from placesim.ops.farmhash import fingerprint64
 from placesim.ops.kernels.cost_model import DISPATCH
-from placesim.ops.kernels.kernel import Kernel, KernelContext, Table, Tensor, Trait
+from placesim.ops.kernels.kernel import Kernel, KernelContext, Table, Tensor, Trait, as_many_as
 from placesim.ops.kernels.memory_rules import aliases
 from placesim.ops.kernels.partial_shapes import is_compatible
 from placesim.ops.kernels.resources.file_access import append_bytes
@@ -206,5 +206,5 @@ TABLE: Table = {
     "Print": Kernel(print_tensors, unchanged, needs_context=True, memory=aliases(), traits=Trait.HANDS_ON | Trait.PASSES_ON),
     "PrintV2": Kernel(print_string, no_outputs, needs_context=True, traits=Trait.HANDS_ON | Trait.PASSES_ON),
     "Fingerprint": Kernel(fingerprint, _infer_fingerprint),
-    "ComputeAccidentalHits": Kernel(find_accidental_hits, _infer_accidental_hits),
+    "ComputeAccidentalHits": Kernel(find_accidental_hits, _infer_accidental_hits, guess=as_many_as(0)),
 }

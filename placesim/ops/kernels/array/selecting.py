@@ -11,7 +11,7 @@ from placesim.core.errors import InvalidArgumentError, UnimplementedError
 from placesim.ops.attributes import Attrs
 from placesim.ops.kernels.cost_model import CostModel, Passes
 from placesim.ops.kernels.element_selection import choose
-from placesim.ops.kernels.kernel import Kernel, KernelContext, Table, Tensor, Trait, one_per_output
+from placesim.ops.kernels.kernel import Kernel, KernelContext, Table, Tensor, Trait, as_many_as, one_per_output
 from placesim.ops.kernels.memory_rules import KernelMemory, forwards
 from placesim.ops.kernels.shape_operands import broadcast_dims, shape_text
 from placesim.ops.kernels.shapes import Dims, ShapeContext, broadcast, merge, with_rank_at_least
@@ -147,5 +147,5 @@ TABLE: Table = {
         traits=Trait.TAKES_OBJECTS,
         cost=_CHOICE,
     ),
-    "Where": Kernel(where, _infer_where),
+    "Where": Kernel(where, _infer_where, guess=as_many_as(0)),
 }

@@ -9,7 +9,7 @@ import numpy as np
 from placesim.core.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.ops.kernels.array.indices import first_outside, position_text
-from placesim.ops.kernels.kernel import Kernel, Table, Tensor, Trait, zeros
+from placesim.ops.kernels.kernel import Kernel, Table, Tensor, Trait, elements, zeros
 from placesim.ops.kernels.shape_operands import shape_text
 from placesim.ops.kernels.shapes import Dims, ShapeContext, concatenate, merge, merge_prefix, subshape
 
@@ -101,8 +101,20 @@ def _infer_partition(context: ShapeContext) -> Sequence[Dims]:
     return (concatenate((-1,), subshape(data, len(partitions))),) * count
 
 
+def _guess_stitched(context: ShapeContext, output: int) -> int:
+    """Return the number of all indices, as if each occurred once."""
+    return sum(elements(dims) for dims in context.shapes[: context.attrs["N"]])
+
+
+def _guess_part(context: ShapeContext, output: int) -> int:
+    """Return an equal share of the rows; the first parts have one row more if needed."""
+    count: int = context.attrs["num_partitions"]
+    whole, rest = divmod(elements(context.shapes[1]), count)
+    return whole + (output < rest)
+
+
 TABLE: Table = {
-    "DynamicStitch": Kernel(stitch, _infer_stitch, traits=Trait.TAKES_OBJECTS),
-    "ParallelDynamicStitch": Kernel(stitch, _infer_stitch, traits=Trait.TAKES_OBJECTS),
-    "DynamicPartition": Kernel(partition, _infer_partition, traits=Trait.TAKES_OBJECTS),
+    "DynamicStitch": Kernel(stitch, _infer_stitch, traits=Trait.TAKES_OBJECTS, guess=_guess_stitched),
+    "ParallelDynamicStitch": Kernel(stitch, _infer_stitch, traits=Trait.TAKES_OBJECTS, guess=_guess_stitched),
+    "DynamicPartition": Kernel(partition, _infer_partition, traits=Trait.TAKES_OBJECTS, guess=_guess_part),
 }

@@ -13,7 +13,7 @@ import numpy as np
 
 from placesim.core.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
-from placesim.ops.kernels.kernel import Kernel, Table, Tensor, elements
+from placesim.ops.kernels.kernel import Kernel, Table, Tensor, as_many_as, elements
 from placesim.ops.kernels.memory_rules import allocates
 from placesim.ops.kernels.shapes import Dims, ShapeContext, ShapeError, build_infer_fixed, unknown_dims, with_rank
 
@@ -140,14 +140,25 @@ def _infer_unique_with_counts_v2(context: ShapeContext) -> Sequence[Dims]:
     return (*_infer_unique_v2(context), (-1,))
 
 
+def _guess_elements(context: ShapeContext, output: int) -> int | None:
+    """Return the size of a vector; None for slices, because their other dimensions are open too."""
+    dims = context.shapes[0]
+    return dims[0] if dims is not None and len(dims) == 1 else None
+
+
 TABLE: Table = {
-    "Unique": Kernel(partial(unique, outputs=2, has_axis=False), _infer_unique, memory=allocates(1, 0)),
-    "UniqueV2": Kernel(partial(unique, outputs=2, has_axis=True), _infer_unique_v2, memory=allocates(1, 0)),
+    "Unique": Kernel(partial(unique, outputs=2, has_axis=False), _infer_unique, memory=allocates(1, 0), guess=as_many_as(0)),
+    "UniqueV2": Kernel(
+        partial(unique, outputs=2, has_axis=True), _infer_unique_v2, memory=allocates(1, 0), guess=_guess_elements
+    ),
     "UniqueWithCounts": Kernel(
-        partial(unique, outputs=3, has_axis=False), _infer_unique_with_counts, memory=allocates(1, 0, 2)
+        partial(unique, outputs=3, has_axis=False), _infer_unique_with_counts, memory=allocates(1, 0, 2), guess=as_many_as(0)
     ),
     "UniqueWithCountsV2": Kernel(
-        partial(unique, outputs=3, has_axis=True), _infer_unique_with_counts_v2, memory=allocates(1, 0, 2)
+        partial(unique, outputs=3, has_axis=True),
+        _infer_unique_with_counts_v2,
+        memory=allocates(1, 0, 2),
+        guess=_guess_elements,
     ),
-    "ListDiff": Kernel(list_difference, build_infer_fixed((1, 1), (-1,), (-1,))),
+    "ListDiff": Kernel(list_difference, build_infer_fixed((1, 1), (-1,), (-1,)), guess=as_many_as(0)),
 }

@@ -15,7 +15,7 @@ import numpy as np
 
 from placesim.core.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
-from placesim.ops.kernels.kernel import Kernel, Table, Tensor
+from placesim.ops.kernels.kernel import Kernel, Table, Tensor, elements
 from placesim.ops.kernels.memory_rules import allocates
 from placesim.ops.kernels.shapes import (
     Dims,
@@ -328,12 +328,25 @@ def _infer_combined_size(context: ShapeContext, classes: int) -> int:
     return min(total, per_class * classes) if per_class > 0 and classes >= 0 else -1
 
 
+def _guess_kept(context: ShapeContext, output: int) -> int:
+    """Return the number of boxes, but at most `max_output_size`."""
+    boxes = elements(context.shapes[1])
+    most = context.scalar_value(2) if len(context.shapes) > 2 else context.attrs.get("max_output_size")
+    return boxes if most is None else min(boxes, most)
+
+
 TABLE: Table = {
-    "NonMaxSuppression": Kernel(partial(suppress, outputs="i"), partial(_infer_suppression, outputs="i")),
-    "NonMaxSuppressionV2": Kernel(partial(suppress, outputs="i"), partial(_infer_suppression, outputs="i")),
-    "NonMaxSuppressionV3": Kernel(partial(suppress, outputs="i", shows_rank=True), partial(_infer_suppression, outputs="i")),
-    "NonMaxSuppressionV4": Kernel(partial(suppress, outputs="in"), partial(_infer_suppression, outputs="in")),
-    "NonMaxSuppressionV5": Kernel(partial(suppress, outputs="isn"), partial(_infer_suppression, outputs="isn")),
-    "NonMaxSuppressionWithOverlaps": Kernel(compute_with_overlaps, _infer_with_overlaps),
+    "NonMaxSuppression": Kernel(partial(suppress, outputs="i"), partial(_infer_suppression, outputs="i"), guess=_guess_kept),
+    "NonMaxSuppressionV2": Kernel(partial(suppress, outputs="i"), partial(_infer_suppression, outputs="i"), guess=_guess_kept),
+    "NonMaxSuppressionV3": Kernel(
+        partial(suppress, outputs="i", shows_rank=True), partial(_infer_suppression, outputs="i"), guess=_guess_kept
+    ),
+    "NonMaxSuppressionV4": Kernel(
+        partial(suppress, outputs="in"), partial(_infer_suppression, outputs="in"), guess=_guess_kept
+    ),
+    "NonMaxSuppressionV5": Kernel(
+        partial(suppress, outputs="isn"), partial(_infer_suppression, outputs="isn"), guess=_guess_kept
+    ),
+    "NonMaxSuppressionWithOverlaps": Kernel(compute_with_overlaps, _infer_with_overlaps, guess=_guess_kept),
     "CombinedNonMaxSuppression": Kernel(compute_combined, _infer_combined, memory=allocates(3, 0, 1, 2)),
 }

@@ -11,7 +11,7 @@ from placesim.core.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.ops.kernels.array.indices import position_text
 from placesim.ops.kernels.integers import truncated_quotient
-from placesim.ops.kernels.kernel import Kernel, Table, Tensor, per_element
+from placesim.ops.kernels.kernel import Kernel, Table, Tensor, as_many_as, per_element
 from placesim.ops.kernels.precision import highest, is_floating, lowest, packet_size, wide_dtype
 from placesim.ops.kernels.shapes import (
     Dims,
@@ -97,7 +97,7 @@ def segment(reduce: Reduce, default: int) -> Kernel:
         result[ids[starts]] = reduce(x, starts)
         return (result,)
 
-    return Kernel(compute, _infer_segment, per_element(0))
+    return Kernel(compute, _infer_segment, per_element(0), guess=as_many_as(1))
 
 
 def _check_segments(x: Tensor, ids: Tensor) -> None:

@@ -14,7 +14,7 @@ import numpy as np
 
 from placesim.core.errors import FailedPreconditionError, InvalidArgumentError, OpError
 from placesim.ops.attributes import Attrs
-from placesim.ops.kernels.kernel import Kernel, Table, Tensor, per_element
+from placesim.ops.kernels.kernel import Kernel, Table, Tensor, elements, per_element
 from placesim.ops.kernels.memory_rules import KernelMemory
 from placesim.ops.kernels.shapes import Dims, ShapeContext, format_dims, merge_dim, with_rank
 from placesim.ops.kernels.sparse.tensors import SparseArray, check_indices, groups
@@ -423,8 +423,15 @@ def decoder_memory(memory: KernelMemory) -> None:
             memory.allocate(part * paths + path)
 
 
+def _guess_labels(context: ShapeContext, output: int) -> int:
+    """Return one label for each step of each row of the batch."""
+    return elements((context.shapes[0] or ())[:2])
+
+
 TABLE: Table = {
-    "CTCBeamSearchDecoder": Kernel(decode_by_beam_search, _infer_decoder, per_element(0), memory=decoder_memory),
-    "CTCGreedyDecoder": Kernel(decode_greedily, _infer_decoder, per_element(0), memory=decoder_memory),
+    "CTCBeamSearchDecoder": Kernel(
+        decode_by_beam_search, _infer_decoder, per_element(0), memory=decoder_memory, guess=_guess_labels
+    ),
+    "CTCGreedyDecoder": Kernel(decode_greedily, _infer_decoder, per_element(0), memory=decoder_memory, guess=_guess_labels),
     "CTCLoss": Kernel(measure_loss, _infer_loss, per_element(0)),
 }

@@ -11,7 +11,7 @@ from placesim.core.dtypes import FLOAT, HALF
 from placesim.core.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.ops.kernels.integers import truncated_quotient
-from placesim.ops.kernels.kernel import Kernel, Table, Tensor, elements, per_element
+from placesim.ops.kernels.kernel import Kernel, Table, Tensor, as_many_as, elements, per_element
 from placesim.ops.kernels.memory_rules import KernelMemory, item_size
 from placesim.ops.kernels.shapes import Dims, ShapeContext, build_infer_fixed, format_dims, infer_as_input, merge_dim, with_rank
 from placesim.ops.kernels.sparse.tensors import (
@@ -396,7 +396,7 @@ def multiply_with_dense_memory(memory: KernelMemory) -> None:
 
 
 TABLE: Table = {
-    "SparseAdd": Kernel(add_sparse, _infer_add_sparse, _add_sparse_flops, memory=add_sparse_memory),
+    "SparseAdd": Kernel(add_sparse, _infer_add_sparse, _add_sparse_flops, memory=add_sparse_memory, guess=as_many_as(1, 4)),
     "SparseAddGrad": Kernel(add_sparse_gradient, _infer_add_sparse_gradient),
     "SparseSoftmax": Kernel(softmax_sparse, _infer_softmax, per_element(1, 3), memory=softmax_sparse_memory),
     "SparseSparseMaximum": _build_combine_sparse(np.maximum),

@@ -9,7 +9,7 @@ import numpy as np
 from placesim.core.dtypes import BOOL
 from placesim.core.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
-from placesim.ops.kernels.kernel import Kernel, Table, Tensor
+from placesim.ops.kernels.kernel import Kernel, Table, Tensor, as_many_as
 from placesim.ops.kernels.memory_rules import KernelMemory
 from placesim.ops.kernels.shapes import Dims, ShapeContext, ShapeError, merge_dim, with_rank
 from placesim.ops.kernels.sparse.tensors import check_rank
@@ -170,6 +170,6 @@ _GRADIENT = Kernel(fill_empty_rows_gradient, _infer_fill_empty_rows_gradient, me
 TABLE: Table = {
     "RaggedFillEmptyRows": Kernel(fill_empty_ragged_rows, _infer_fill_empty_ragged_rows, memory=fill_empty_rows_memory),
     "RaggedFillEmptyRowsGrad": _GRADIENT,
-    "SparseFillEmptyRows": Kernel(fill_empty_rows, _infer_fill_empty_rows, memory=fill_empty_rows_memory),
+    "SparseFillEmptyRows": Kernel(fill_empty_rows, _infer_fill_empty_rows, memory=fill_empty_rows_memory, guess=as_many_as(1)),
     "SparseFillEmptyRowsGrad": _GRADIENT,
 }

@@ -9,7 +9,7 @@ import numpy as np
 
 from placesim.core.errors import InternalError, InvalidArgumentError
 from placesim.ops.attributes import Attrs
-from placesim.ops.kernels.kernel import Kernel, Table, Tensor, Trait
+from placesim.ops.kernels.kernel import Kernel, Table, Tensor, Trait, as_many_as
 from placesim.ops.kernels.memory_rules import KernelMemory, leaves_untracked
 from placesim.ops.kernels.shape_operands import shape_of_values
 from placesim.ops.kernels.shapes import Dims, ShapeContext, add_dims, element_count, format_dims, merge, merge_dim, with_rank
@@ -395,7 +395,7 @@ TABLE: Table = {
     "SparseConcat": Kernel(concat, _infer_concat, memory=untracked_parts_memory, traits=Trait.TAKES_OBJECTS),
     "SparseReorder": Kernel(reorder, _infer_reorder, memory=reorder_memory, traits=Trait.TAKES_OBJECTS),
     "SparseReshape": Kernel(reshape, _infer_reshape, memory=reshape_memory),
-    "SparseSlice": Kernel(cut, _infer_cut, memory=untracked_parts_memory, traits=Trait.TAKES_OBJECTS),
+    "SparseSlice": Kernel(cut, _infer_cut, memory=untracked_parts_memory, traits=Trait.TAKES_OBJECTS, guess=as_many_as(1)),
     "SparseSliceGrad": Kernel(cut_gradient, _infer_cut_gradient),
     "SparseSplit": Kernel(split, _infer_split, memory=split_memory),
     "SparseToDense": Kernel(to_dense, _infer_to_dense),

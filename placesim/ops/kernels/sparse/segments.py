@@ -8,7 +8,7 @@ import numpy as np
 
 from placesim.core.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
-from placesim.ops.kernels.kernel import Kernel, Table, Tensor, elements
+from placesim.ops.kernels.kernel import Kernel, Table, Tensor, as_many_as, elements
 from placesim.ops.kernels.memory_rules import allocates
 from placesim.ops.kernels.precision import wide_dtype
 from placesim.ops.kernels.shapes import (
@@ -247,7 +247,7 @@ def _check_entries(limits: Sequence[tuple[str, Tensor, int]]) -> None:
 
 
 def _build_reduction(divisor: _Divisor) -> Kernel:
-    return Kernel(_build_reduce(divisor), _infer_segments, _one_per_chosen_element)
+    return Kernel(_build_reduce(divisor), _infer_segments, _one_per_chosen_element, guess=as_many_as(2))
 
 
 def _build_counted_reduction(divisor: _Divisor) -> Kernel:
@@ -261,7 +261,13 @@ def _build_gradient(divisor: _Divisor) -> Kernel:
 
 
 def _build_gradient_v2(divisor: _Divisor) -> Kernel:
-    return Kernel(_build_sparse_gradient(divisor), _infer_sparse_gradient, _one_per_chosen_element, memory=allocates(1, 0))
+    return Kernel(
+        _build_sparse_gradient(divisor),
+        _infer_sparse_gradient,
+        _one_per_chosen_element,
+        memory=allocates(1, 0),
+        guess=as_many_as(1),
+    )
 
 
 TABLE: Table = {

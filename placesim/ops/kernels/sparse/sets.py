@@ -10,7 +10,7 @@ import numpy as np
 from placesim.core.dtypes import INT32
 from placesim.core.errors import InternalError, InvalidArgumentError
 from placesim.ops.attributes import Attrs
-from placesim.ops.kernels.kernel import Compute, Kernel, Table, Tensor
+from placesim.ops.kernels.kernel import Compute, Kernel, Table, Tensor, as_many_as
 from placesim.ops.kernels.shapes import (
     Dims,
     ShapeContext,
@@ -191,8 +191,8 @@ def _infer_sparse_sparse(context: ShapeContext) -> Sequence[Dims]:
 
 
 TABLE: Table = {
-    "DenseToDenseSetOperation": Kernel(_build_operation(_read_dense_dense), _infer_dense_dense),
-    "DenseToSparseSetOperation": Kernel(_build_operation(_read_dense_sparse), _infer_dense_sparse),
+    "DenseToDenseSetOperation": Kernel(_build_operation(_read_dense_dense), _infer_dense_dense, guess=as_many_as(0, 1)),
+    "DenseToSparseSetOperation": Kernel(_build_operation(_read_dense_sparse), _infer_dense_sparse, guess=as_many_as(0, 2)),
     "SetSize": Kernel(count_members, unknown_shape),
-    "SparseToSparseSetOperation": Kernel(_build_operation(_read_sparse_sparse), _infer_sparse_sparse),
+    "SparseToSparseSetOperation": Kernel(_build_operation(_read_sparse_sparse), _infer_sparse_sparse, guess=as_many_as(1, 4)),
 }

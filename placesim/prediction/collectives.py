@@ -1,0 +1,105 @@
+"""Collectives of a step: the members of each group, and the seconds of its ring of transfers over the machine's links.
+
+Source: the ring algorithms of NCCL. An all-reduce passes the parts of a tensor around twice; a reduction or a broadcast is
+pipelined, so that each hop passes each byte once.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import NamedTuple
+
+from placesim.ops.categories import CONSTANTS
+from placesim.prediction.machine_resources import DevicePlace, SimulatedMachine
+from placesim.runtime.accounting.node_sites import Site
+from placesim.runtime.recording.recorder import Execution
+
+_KEYS = ("num_devices", "shared_name", "group_size", "group_key", "instance_key")
+"""Attrs or inputs that define a group."""
+
+
+class Ring(NamedTuple):
+    """Functions of the number of members: successive messages of a hop, and how often it passes a tensor's bytes."""
+
+    messages: Callable[[int], int]
+    passes: Callable[[int], float]
+
+
+RINGS: Mapping[str, Ring] = {
+    "all-reduce": Ring(lambda n: 2 * (n - 1), lambda n: 2 * (n - 1) / n),
+    "reduce": Ring(lambda n: n - 1, lambda n: 1.0),
+    "broadcast": Ring(lambda n: n - 1, lambda n: 1.0),
+    "all-gather": Ring(lambda n: n - 1, lambda n: n - 1.0),
+}
+"""Rings by the kind of a kernel's cost."""
+
+
+def is_collective(site: Site | None) -> bool:
+    """Return whether a node takes part in a collective."""
+    return site is not None and site.instruction.kernel.cost.kind in RINGS
+
+
+def ring_seconds(kind: str, members: Sequence[DevicePlace], machine: SimulatedMachine, num_bytes: int) -> float:
+    """Return the seconds of the slowest hop of a ring; hops that use the same link share its bandwidth."""
+    count, ring = len(members), RINGS[kind]
+    if count < 2:
+        return 0.0
+    hops = zip(members, (*members[1:], members[0]), strict=True)
+    routes = [machine.route(*hop, from_host=hop[0].gpu is None, to_host=hop[1].gpu is None).links for hop in hops]
+    uses = Counter(link for links in routes for link in links)
+    moved = num_bytes * ring.passes(count)
+
+    def seconds(links: Sequence[int]) -> float:
+        latency = sum(machine.links[link].latency for link in links)
+        slowest = max((uses[link] / machine.links[link].bandwidth for link in links), default=0.0)
+        return ring.messages(count) * latency + moved * slowest
+
+    return max(map(seconds, routes))
+
+
+def group_members(step: Sequence[Execution]) -> dict[int, list[int]]:
+    """Return the executions of each collective's group, in order of their devices, for each execution that takes part in it.
+
+    In a loop, the executions of one node are members of different groups, in their order.
+    """
+    groups: dict[Hashable, list[int]] = {}
+    turns: Counter[int] = Counter()
+    for number, execution in enumerate(step):
+        site = execution.site
+        if site is not None and is_collective(site) and not execution.is_dead:
+            groups.setdefault((_key(site), turns[id(site)]), []).append(number)
+            turns[id(site)] += 1
+
+    def device(number: int) -> str:
+        site = step[number].site
+        return "" if site is None else site.program.state.device.name
+
+    found: dict[int, list[int]] = {}
+    for members in groups.values():
+        members.sort(key=device)
+        found |= dict.fromkeys(members, members)
+    return found
+
+
+def join_members(step: list[Execution]) -> list[Execution]:
+    """Return the step, in which each member of a collective also waits for the inputs of the other members."""
+    groups = group_members(step)
+    found = list(step) if groups else step
+    for number, members in groups.items():
+        sources = sorted({source for member in members for source in step[member].sources})
+        found[number] = step[number]._replace(sources=tuple(sources))
+    return found
+
+
+def _key(site: Site) -> tuple[object, ...]:
+    """Return the key of a node's group, which attrs or constant inputs define."""
+    node, graph = site.instruction.node, site.program.graph
+    found: list[object] = [site.instruction.attrs.get(name) for name in _KEYS]
+    definition = graph.registry.op(node.op)
+    assert definition is not None
+    for place, argument in enumerate(definition.inputs):
+        if argument.name in _KEYS:
+            source = graph.nodes[node.input_nodes[place]]
+            found.append(source.attrs["value"].array.item() if source.op in CONSTANTS else None)
+    return tuple(found)

@@ -1,0 +1,62 @@
+"""The result of `sweep` for Python callers: its rows, as they finish or all together."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Sequence
+from typing import Any
+
+from placesim.core.errors import UsageError
+from placesim.prediction.sweep_rows import RESULTS, SweepRow
+from placesim.report.readings import ReportTable, TabularReading
+from placesim.report.text.sweep import head_line, row_document, row_line
+from placesim.report.text.tables import TableSpec
+
+ROWS = "rows"
+"""Name of the only table."""
+
+
+class SweepReport(TabularReading, Iterator[dict[str, Any]]):
+    """A running sweep over `keys`.
+
+    Iteration yields each row once, as a dictionary, when it and all rows before it are finished. All other members wait for the
+    whole sweep and have all rows.
+    """
+
+    def __init__(self, name: str, keys: Sequence[str], found: Generator[SweepRow]) -> None:
+        self.name = name
+        self.keys = tuple(keys)
+        self._found = found
+        self._rows: list[SweepRow] = []
+        self._yielded = 0
+
+    def __repr__(self) -> str:
+        return f"<placesim.SweepReport of {self.name} over {', '.join(self.keys)}>"
+
+    def __next__(self) -> dict[str, Any]:
+        if self._yielded == len(self._rows):
+            self._rows.append(next(self._found))
+        self._yielded += 1
+        return row_document(self.keys, self._rows[self._yielded - 1])
+
+    def close(self) -> None:
+        """End the sweep; its rows are those that are finished."""
+        self._found.close()
+
+    def table(self, name: str | None = None) -> ReportTable:
+        """Return the table of all rows. Raises UsageError for a name other than `rows`."""
+        if name not in (None, ROWS):
+            raise UsageError(f"no such table: got {name!r}, expected {ROWS}")
+        return ReportTable.of(self.document(), TableSpec(ROWS, (ROWS,), (*self.keys, *RESULTS)))
+
+    def document(self) -> dict[str, Any]:
+        """Return the keys and rows as plain values."""
+        rows = [row_document(self.keys, row) for row in self._finished()]
+        return {"name": self.name, "keys": list(self.keys), ROWS: rows}
+
+    def text(self) -> str:
+        """Return the lines that the command writes to a pipe."""
+        return head_line(self.keys) + "".join(map(row_line, self._finished()))
+
+    def _finished(self) -> list[SweepRow]:
+        self._rows.extend(self._found)
+        return self._rows
