@@ -46,6 +46,8 @@ class BatchNormalization(Layer):
             raise NotImplementedError(
                 f"tf.layers.batch_normalization with renorm, virtual_batch_size or adjustment. {instead}."
             )
+        if not isinstance(axis, int | list | tuple):
+            raise TypeError(f"Expected an int or a list/tuple of ints for the argument 'axis', but received: {axis!r}")
         self.axis, self.momentum, self.epsilon = axis, momentum, epsilon
         self.center, self.scale, self.fused = center, scale, fused
         zeros, ones = tf.zeros_initializer, tf.ones_initializer
