@@ -221,9 +221,7 @@ def _unpacked(original: object) -> Any:
 # --- case -----------------------------------------------------------------------------------------------------------
 
 
-def case(
-    pred_fn_pairs: object, default: object = None, exclusive: bool = False, strict: bool = False, name: str = "case"
-) -> Any:
+def case(pred_fn_pairs: object, default: Any = None, exclusive: bool = False, strict: bool = False, name: str = "case") -> Any:
     """`tf.case`: result of the first true predicate's function.  Raises TypeError and ValueError in TensorFlow's words."""
     pairs = _checked_pairs(pred_fn_pairs)
     if not pairs:
