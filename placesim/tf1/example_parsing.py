@@ -77,6 +77,8 @@ def _parse(serialized: object, names: object, features: Mapping[str, Any]) -> di
         key: features[key] for key in sorted(features) if isinstance(features[key], FixedLenFeature | FixedLenSequenceFeature)
     }
     other = [key for key in features if key not in sparse and key not in dense]
+    if other and not isinstance(features[other[0]], SparseFeature):
+        raise ValueError(f"Unsupported {type(features[other[0]]).__name__} {features[other[0]]} for key '{other[0]}'")
     if other:
         raise NotImplementedError(
             f"a feature like {other[0]!r} ({type(features[other[0]]).__name__}) is not there; parse it as VarLenFeature"
@@ -110,6 +112,8 @@ def _default(key: str, feature: FixedLenFeature | FixedLenSequenceFeature) -> An
     """Default of a feature; an empty tensor if examples must have the feature."""
     kind = dtypes.as_dtype(feature.dtype)
     if isinstance(feature, FixedLenSequenceFeature):
+        if not feature.allow_missing:
+            raise ValueError("Unsupported: FixedLenSequenceFeature requires allow_missing to be True.")
         value = feature.default_value
         if value is None:
             value = "" if kind is dtypes.string else 0

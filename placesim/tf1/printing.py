@@ -13,7 +13,6 @@ from placesim.tf1.sparse.values import SparseTensor
 from placesim.tf1.types import nest
 
 _LEVELS = ("info", "warning", "error")
-_STREAMS = {text: f"log({level})" for level in _LEVELS for text in (f"tf.logging.{level}", f"log({level})")}
 
 
 class _Hole:
@@ -61,7 +60,7 @@ class SparseTensorText:
     """Placeholder for the three tensors of a sparse tensor."""
 
     def __repr__(self) -> str:
-        return "SparseTensor(indices={}, values={}, shape={})"
+        return "'SparseTensor(indices={}, values={}, shape={})'"
 
 
 def _stream_name(stream: object) -> str:
@@ -70,17 +69,13 @@ def _stream_name(stream: object) -> str:
         return "stdout"
     if stream is sys.stderr:
         return "stderr"
-    if isinstance(stream, str):
-        if stream.startswith("file://"):
-            return stream
-        if stream in _STREAMS:
-            return _STREAMS[stream]
-    else:
-        from placesim.tf1.app import logging as app_logging
+    if isinstance(stream, str) and stream.startswith("file://"):
+        return stream
+    from placesim.tf1.app import logging as app_logging
 
-        for level in (*_LEVELS, "warn"):
-            if stream is getattr(app_logging, level, None):
-                return f"log({'warning' if level == 'warn' else level})"
+    for level in (*_LEVELS, "warn"):
+        if stream is getattr(app_logging, level):
+            return f"log({'warning' if level == 'warn' else level})"
     raise ValueError(
         f"Unsupported output stream, logging level, or file.{stream}. Supported streams are sys.stdout, sys.stderr, "
         "tf.logging.info, tf.logging.warning, tf.logging.error. File needs to be in the form of 'file://<filepath>'."

@@ -11,18 +11,22 @@ graph's collections have then.  The nodes between differ from release to release
 
 `mixed-calls.json.gz` holds, in the same form, calls on variables as conditions, and of signals, boxes and models.
 
-`TF_USE_LEGACY_KERAS=1 TENSORFLOW_PYTHON -m tests.tf1.calls FILE RECORDINGS` adds the calls of a file, a line each, as a Python
-with tensorflow-cpu and tf_keras makes them, to `calls`, `library-calls` or `mixed-calls`.
+A call runs in a new empty folder, so files have relative paths.
+
+`TF_USE_LEGACY_KERAS=1 TENSORFLOW_PYTHON -m tests.tf1.calls FILE RECORDINGS` adds the calls of a file, with blank lines between
+them, as a Python with tensorflow-cpu and tf_keras makes them, to `calls`, `library-calls` or `mixed-calls`.
 """
 
 from __future__ import annotations
 
 import ast
+import contextlib
 import gzip
 import json
 import re
 import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -111,9 +115,9 @@ def _read(path: Path) -> dict[str, dict[str, Any]]:
 
 
 def record(tf: Any, call: str) -> dict[str, Any]:
-    """What a call makes in a new graph; an exception is told in `result`."""
+    """What a call makes in a new graph and an empty folder; an exception is told in `result`."""
     found: dict[str, Any] = {}
-    with tf.Graph().as_default() as graph:
+    with TemporaryDirectory() as folder, contextlib.chdir(folder), tf.Graph().as_default() as graph:
         tf.set_random_seed(7)
         scope = _scope(tf, call)
         before = len(graph.get_operations())
@@ -254,7 +258,7 @@ def _add(path: Path, recordings: Path) -> None:
     import tensorflow.compat.v1 as tf
 
     tf.disable_v2_behavior()
-    recorded = _read(recordings) | {call: record(tf, call) for call in path.read_text().splitlines() if call}
+    recorded = _read(recordings) | {call: record(tf, call) for call in path.read_text().strip().split("\n\n")}
     recordings.write_bytes(gzip.compress(json.dumps(recorded).encode(), mtime=0))
 
 

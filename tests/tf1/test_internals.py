@@ -308,7 +308,7 @@ def test_a_model_function_returns_the_nodes_that_its_purpose_needs() -> None:
 def test_keras_finds_a_scripts_own_objects(graph: Any) -> None:
     with tf.keras.utils.custom_object_scope({"twice": lambda x: x * 2}):
         assert tf.keras.activations.get("twice")(3) == 6
-    with pytest.raises(ValueError, match="Unknown activation function: twice"):
+    with pytest.raises(ValueError, match="Unknown activation function: 'twice'"):
         tf.keras.activations.get("twice")
 
 

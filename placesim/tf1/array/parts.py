@@ -174,7 +174,10 @@ def repeat(input: TensorLike, repeats: TensorLike, axis: int | None = None, name
         data = convert_to_tensor(input, name="data")
         times = convert_to_tensor(repeats, name="repeats")
         if not times.dtype.is_integer:
-            raise TypeError(f"repeats must be an integer, but got tensor with dtype {times.dtype}")
+            raise TypeError(
+                f"Argument `tensor` (name: repeats) must be of type integer. Received `tensor` = {times} of dtype: "
+                f"{times.dtype}"
+            )
         times = gen("Cast")(times, dtypes.int32)
         times.shape.with_rank_at_most(1)
         sizes = shape(data, out_type=times.dtype)

@@ -231,13 +231,9 @@ def _unpacked(original: object) -> Any:
 # --- case -----------------------------------------------------------------------------------------------------------
 
 
-def case(
-    pred_fn_pairs: object, default: object = None, exclusive: bool = False, strict: bool = False, name: str = "case"
-) -> Any:
+def case(pred_fn_pairs: object, default: Any = None, exclusive: bool = False, strict: bool = False, name: str = "case") -> Any:
     """`tf.case`: result of the first true predicate's function.  Raises TypeError and ValueError in TensorFlow's words."""
     pairs = _checked_pairs(pred_fn_pairs)
-    if default is not None and not callable(default):
-        raise TypeError("'default' must be callable.")
     if not pairs:
         raise ValueError("not enough values to unpack (expected 2, got 0)")
     preds, actions = [pred for pred, _ in pairs], [action for _, action in pairs]
@@ -329,7 +325,7 @@ def switch_case(branch_index: object, branch_fns: object, default: object = None
 def _indexed_functions(given: object, default: Any) -> list[Callable[[], Any]]:
     """Functions of the indices 0, 1, ..., and then the default if there is one.  Other indices use the last function."""
     if not isinstance(given, list | tuple | Mapping):
-        raise TypeError(f"'branch_fns' must be a list, tuple, or dict. Received {type(given)}")
+        raise TypeError("'branch_fns' must be a list, tuple, or dict")
     if not given:
         raise ValueError("Must provide at least one item in 'branch_fns'")
     pairs: Any = given.items() if isinstance(given, Mapping) else given

@@ -113,7 +113,7 @@ class TensorArray:
                 if value:
                     raise ValueError(f"Cannot provide both a `handle` and `{word}` arguments at the same time.")
             if clears is not None:
-                raise ValueError("Cannot provide both a `handle` and `clear_after_read` arguments at the same time.")
+                raise ValueError("Cannot provide both `handle` and `clear_after_read` arguments at the same time.")
             if not isinstance(handle, Tensor):
                 raise TypeError(f"Expected `handle` to be a Tensor, but got `{handle}` of type `{type(handle)}` instead.")
         elif size is None:

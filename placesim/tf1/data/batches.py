@@ -88,17 +88,14 @@ def padded_batch(
     for leaf in leaves:
         if not isinstance(leaf, TensorSpec):
             raise TypeError(
-                "`padded_batch` is only supported for datasets that produce tensor elements but type of elements in the input "
-                f"dataset is {type(leaf)}."
+                "`padded_batch` is only supported for datasets that produce tensor elements but type spec of elements in the "
+                f"input dataset is not a subclass of TensorSpec: `{leaf}`."
             )
     if padded_shapes is None:
         padded_shapes = structures.shapes_of(spec)
-        for leaf in leaves:
+        for i, leaf in enumerate(leaves):
             if leaf.shape.rank is None:
-                raise ValueError(
-                    "You must provide `padded_shapes` argument because component "
-                    f"{structures.flatten(padded_shapes)} has unknown rank."
-                )
+                raise ValueError(f"You must provide `padded_shapes` argument because component {i} has unknown rank.")
     size = number(batch_size, "batch_size")
     wanted = structures.pack_up_to(spec, padded_shapes)
     padded = [_padded_shape(given, leaf.shape) for given, leaf in zip(wanted, leaves, strict=True)]
@@ -123,10 +120,11 @@ def _padded_shape(given: object, component: TensorShape) -> Tensor:
     if isinstance(given, list | tuple) and holds_tensors(given):
         given = convert_to_tensor(given, preferred_dtype=dtypes.int64)
     if isinstance(given, Tensor):
+        wanted = f"Padded shape {given} must be a `tf.int64` vector tensor, but its"
+        if given.shape.rank not in (1, None):
+            raise ValueError(f"{wanted} shape was {given.shape}.")
         if given.dtype is not dtypes.int64:
-            raise TypeError(
-                f"Padded shape {given} must be a `tf.int64` vector tensor, but its element type was {given.dtype.name}."
-            )
+            raise TypeError(f"{wanted} element type was {given.dtype.name}.")
         told, found = _static_shape(given), given
     else:
         told = TensorShape([None if size == -1 else size for size in _sizes(given)])

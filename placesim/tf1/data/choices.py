@@ -37,7 +37,7 @@ def _directed(selector: Dataset, datasets: Sequence[Dataset], stops: bool) -> Da
         wider = structures.common(spec, dataset.element_spec)
         if wider is None:
             raise TypeError(
-                f"Invalid `datasets`. `datasets` must have compatible element specs.\n Dataset 0 element_spec={spec}.\n "
+                f"Invalid `datasets`. `datasets` must have compatible element specs.\n Dataset 0 element_spec={spec}.\n"
                 f"Dataset {i + 1} element_spec={dataset.element_spec}."
             )
         spec = wider
@@ -85,9 +85,13 @@ def sample_from_datasets(
 
 def _logits(datasets: Sequence[Dataset], weights: Any) -> Any:
     """Row of logits of the datasets: the logarithms of the weights, or ones without weights."""
-
     if weights is None:
         return [[1.0] * len(datasets)]
+    if isinstance(weights, list | tuple) and len(weights) != len(datasets):
+        raise ValueError(
+            f"Invalid `weights`. `weights` should have the same length as `datasets` but got `len(weights)={len(weights)}` vs. "
+            f"`len(datasets)={len(datasets)}`."
+        )
     given = convert_to_tensor(weights, name="weights")
     if given.dtype not in (dtypes.float32, dtypes.float64):
         raise TypeError(f"Invalid `weights`. `weights` type must be either `tf.float32` or `tf.float64` but is {given.dtype}.")

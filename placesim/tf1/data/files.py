@@ -24,21 +24,20 @@ def _file_names(filenames: TensorLike) -> Dataset:
     if isinstance(filenames, Dataset):
         if filenames.output_types is not dtypes.string:
             raise TypeError(
-                f"The `filenames` argument must contain `tf.string` elements. Got {filenames.output_types!r} elements."
+                "The `filenames` argument must contain `tf.string` elements. Got a dataset of "
+                f"`{filenames.output_types!r}` elements."
             )
         if filenames.output_shapes.rank not in (None, 0):
             raise TypeError(
-                "The `filenames` argument must contain `tf.string` elements of shape [] (i.e. scalars). Got element of shape "
-                f"{filenames.output_shapes}."
+                "The `filenames` argument must contain `tf.string` elements of shape [] (i.e. scalars). Got a dataset of "
+                f"element shape {filenames.output_shapes!r}."
             )
         return filenames
     from placesim.tf1.array.shaping import reshape
 
     names = convert_to_tensor(_as_texts(filenames), dtype_hint=dtypes.string)
     if names.dtype is not dtypes.string:
-        raise TypeError(
-            f"The `filenames` argument must contain `tf.string` elements. Got a dataset of `{names.dtype!r}` elements."
-        )
+        raise TypeError(f"The `filenames` argument must contain `tf.string` elements. Got `{names.dtype!r}` elements.")
     return sources.from_tensor_slices(reshape(names, [-1], name="flat_filenames"), is_files=True)
 
 

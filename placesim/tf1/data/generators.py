@@ -94,15 +94,8 @@ def _spec(types: object, shapes: object, signature: object) -> Any:
             "To specify the output signature you need to provide either the `output_signature` argument or the `output_types` "
             "argument."
         )
-    return structures.map_structure(
-        lambda spec: TensorSpec(spec.shape, spec.dtype), structures.spec_from_types(_as_dtypes(types), shapes)
-    )
-
-
-def _as_dtypes(types: object) -> Any:
-    if isinstance(types, list):
-        types = tuple(types)
-    return structures.map_structure(dtypes.as_dtype, types)
+    given = structures.map_structure(dtypes.as_dtype, types)
+    return structures.map_structure(lambda spec: TensorSpec(spec.shape, spec.dtype), structures.spec_from_types(given, shapes))
 
 
 def _generated(

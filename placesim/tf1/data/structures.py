@@ -282,7 +282,7 @@ def unbatched(spec: object) -> Any:
         if isinstance(leaf, NoneTensorSpec):
             return leaf
         if leaf.shape.rank == 0:
-            raise ValueError("Unbatching a tensor is only supported for rank >= 1")
+            raise ValueError("Cannot unbatch an input with scalar components.")
         return type(leaf)(leaf.shape[1:], leaf.dtype)
 
     return map_structure(one, spec)

@@ -7,25 +7,18 @@ from __future__ import annotations
 
 import os
 import socket
-import struct
 import threading
 import time
 from collections.abc import Iterator
 from typing import Any, ClassVar, SupportsInt
 
-from placesim.core.checkpoints.crc32c import crc32c, mask
 from placesim.formats.tensorflow.messages import message_class
 from placesim.tf1.files.gfile import StrPath
+from placesim.tf1.files.records import framed_record, tf_record_iterator
 from placesim.tf1.graphs.graph import Graph, get_default_graph
 
 VERSION = "brain.Event:2"
 _WRITER = "tensorflow.core.util.events_writer"
-
-
-def framed_record(data: bytes) -> bytes:
-    """Encode a record of a TFRecord file."""
-    length = struct.pack("<Q", len(data))
-    return length + struct.pack("<I", mask(crc32c(length))) + data + struct.pack("<I", mask(crc32c(data)))
 
 
 class FileWriter:
@@ -56,10 +49,8 @@ class FileWriter:
             from placesim.tf1.graph_defs.meta_graphs import export_meta_graph
 
             self.add_graph(graph=graph, graph_def=graph_def)
-            if isinstance(graph, Graph):
-                described = message_class("MetaGraphDef")()
-                described.CopyFrom(export_meta_graph(graph=graph, graph_def=graph_def, collection_list=[]))
-                self.add_meta_graph(described)
+            of = {"graph": graph} if isinstance(graph, Graph) else {"graph_def": graph or graph_def}
+            self.add_meta_graph(export_meta_graph(**of, collection_list=[]))
 
     def _open(self) -> None:
         os.makedirs(self._logdir, exist_ok=True)
@@ -187,16 +178,5 @@ class FileWriterCache:
 
 
 def summary_iterator(path: StrPath) -> Iterator[Any]:
-    """The Events of a file.  Raises `tf.errors.DataLossError` for a damaged file."""
-    from placesim.tf1.errors import DataLossError
-
-    kind = message_class("Event")
-    with open(os.fspath(path), "rb") as file:
-        at = 0
-        while head := file.read(12):
-            length = struct.unpack("<Q", head[:8])[0] if len(head) == 12 else 0
-            body = file.read(length + 4)
-            if len(head) < 12 or len(body) < length + 4 or framed_record(body[:-4]) != head + body:
-                raise DataLossError(None, None, f"corrupted record at {at}")
-            at += len(head) + len(body)
-            yield kind.FromString(body[:-4])
+    """The Events of a file.  Raises NotFoundError for a missing file, DataLossError for a broken one."""
+    return map(message_class("Event").FromString, tf_record_iterator(path))

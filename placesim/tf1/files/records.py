@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import enum
 import os
+import struct
 import zlib
 from collections.abc import Iterator
 from typing import Any
 
+from placesim.core.checkpoints.crc32c import crc32c, mask
 from placesim.tf1 import errors
 from placesim.tf1.files.gfile import StrPath
 
@@ -79,8 +81,6 @@ class TFRecordWriter:
 
     def write(self, record: bytes) -> None:
         """Write one record."""
-        from placesim.tf1.files.events import framed_record
-
         data = framed_record(record.encode() if isinstance(record, str) else bytes(record))
         self._file.write(data if self._deflate is None else self._deflate.compress(data))
 
@@ -107,6 +107,12 @@ class TFRecordWriter:
     def __del__(self) -> None:
         if hasattr(self, "_file"):
             self.close()
+
+
+def framed_record(data: bytes) -> bytes:
+    """Encode a record of a TFRecord file."""
+    length = struct.pack("<Q", len(data))
+    return length + struct.pack("<I", mask(crc32c(length))) + data + struct.pack("<I", mask(crc32c(data)))
 
 
 def tf_record_iterator(path: StrPath, options: object = None) -> Iterator[bytes]:

@@ -102,6 +102,9 @@ class _Import:
     def __init__(self, graph: Graph, nodes: Sequence[NodeDef], mapped: dict[str, Any], scope: str) -> None:
         self._graph, self._nodes, self._mapped, self._scope = graph, nodes, mapped, scope
         self.places = {node.name: i for i, node in enumerate(nodes)}
+        twice = next((node.name for i, node in enumerate(nodes) if self.places[node.name] != i), None)
+        if twice is not None:
+            raise ValueError(f"Node '{twice}' is not unique")
         self.made: dict[str, Operation] = {}
         self.used: set[str] = set()
         self._late: list[tuple[str, int, str]] = []
@@ -158,7 +161,7 @@ class _Import:
         if count < len(self._nodes):
             raise ValueError(f"{len(self._nodes) - count} nodes in a cycle")
         for name, slot, text in self._late:
-            self.made[name]._update_input(slot, self._tensor(text))
+            self.made[name]._update_input(slot, self._tensor(name, text))
         for operation in self._colocated:
             operation.node.device = self._device_of_group(operation)
 
@@ -182,7 +185,7 @@ class _Import:
         name, slot = _split(text)
         return None if f"{name}:{slot}" in self._mapped else name
 
-    def _tensor(self, text: str) -> Tensor:
+    def _tensor(self, reader: str, text: str) -> Tensor:
         name, slot = _split(text)
         key = f"{name}:{slot}"
         if key in self._mapped:
@@ -190,7 +193,8 @@ class _Import:
             return self._mapped[key]  # type: ignore[no-any-return]
         outputs = self.made[name].outputs
         if slot >= len(outputs):
-            raise ValueError(f"Connecting to invalid output {slot} of source node {name} which has {len(outputs)} outputs.")
+            invalid = f"Connecting to invalid output {slot} of source node {name} which has {len(outputs)} outputs."
+            raise ValueError(f"Node '{reader}': {invalid}")
         return outputs[slot]
 
     def _add(self, node: NodeDef) -> None:
@@ -207,7 +211,7 @@ class _Import:
                 self._late.append((node.name, len(inputs), text))
                 inputs.append(None)
             else:
-                inputs.append(self._tensor(text))
+                inputs.append(self._tensor(node.name, text))
         # a NextIteration is made later; until then its Merge reads the entering tensor in its place
         entering = next((each for each in inputs if each is not None), None)
         tensors = [each for each in (entering if each is None else each for each in inputs) if each is not None]

@@ -24,7 +24,7 @@ def read_meta_graph(meta_graph_or_file: Any) -> Any:
         return meta_graph_or_file
     path = os.fspath(meta_graph_or_file)
     if not os.path.exists(path):
-        raise OSError(f"File {path} does not exist.")
+        raise OSError(f"File does not exist. Received: {path}.")
     with open(path, "rb") as file:
         data = file.read()
     try:

@@ -85,9 +85,10 @@ def export_meta_graph(
     _write_ops(graph, found.meta_info_def.stripped_op_list)
     keys = graph.get_all_collection_keys() if collection_list is None else collection_list
     for key in keys:
+        items = graph.get_collection(key)
         if clear_extraneous_savers and key == GraphKeys.SAVERS:
-            continue
-        _write_collection(graph, key, found)
+            items = [saver for saver in items if saver.saver_def == saver_def]
+        _write_collection(key, items, found)
     if saver_def is not None:
         found.saver_def.CopyFrom(saver_def)
     if filename:
@@ -103,11 +104,11 @@ def _write_ops(graph: Graph, ops: Any) -> None:
             ops.op.add().CopyFrom(found[name].op_def)
 
 
-def _write_collection(graph: Graph, key: str, meta_graph: Any) -> None:
-    items = graph.get_collection(key)
+def _write_collection(key: str, items: list[Any], meta_graph: Any) -> None:
     if not items:
         return
     written = message_class("CollectionDef")()
+    kinds = set()
     try:
         to_proto = PROTO_FUNCTIONS[key].to_proto if key in PROTO_FUNCTIONS else None
         for item in items:
@@ -115,7 +116,7 @@ def _write_collection(graph: Graph, key: str, meta_graph: Any) -> None:
                 _write_item(written, item)
             elif (message := to_proto(item)) is not None:
                 written.bytes_list.value.append(message.SerializeToString())
-        kinds = [field.name for field, _ in written.ListFields()]
+            kinds |= {field.name for field, _ in written.ListFields()}
         if len(kinds) != 1:
             raise TypeError("the items are of several types")
     except (TypeError, AttributeError, ValueError) as error:
@@ -125,7 +126,7 @@ def _write_collection(graph: Graph, key: str, meta_graph: Any) -> None:
 
 
 def _write_item(written: Any, item: Any) -> None:
-    if isinstance(item, bool | int):
+    if isinstance(item, int):
         written.int64_list.value.append(int(item))
     elif isinstance(item, float):
         written.float_list.value.append(item)

@@ -53,13 +53,10 @@ def _reachable(by_name: dict[str, Any], names: Iterable[str]) -> set[str]:
 def must_run_on_cpu(node: Any, pin_variables_on_cpu: bool = False) -> bool:
     """Whether a node must be on a CPU because of its type: strings, or int32 such as in shapes."""
     definition = node.node_def if hasattr(node, "node_def") else node
-    strings = tf.string.as_datatype_enum
     if pin_variables_on_cpu and definition.op in _VARIABLES:
         return True
     if definition.op == "Const":
-        dtype = definition.attr["dtype"].type
-        sizes = definition.attr["value"].tensor.tensor_shape.dim
-        return dtype == strings or (dtype == tf.int32.as_datatype_enum and all(size.size <= 1 for size in sizes))
+        return definition.attr["dtype"].type in (tf.string.as_datatype_enum, tf.int32.as_datatype_enum)
     if definition.op in ("DynamicStitch", "ParallelDynamicStitch"):
         return bool(definition.attr["T"].type == tf.int32.as_datatype_enum)
     if definition.op == "Cast":

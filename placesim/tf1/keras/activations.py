@@ -55,4 +55,10 @@ def get(identifier: Any) -> Callable[..., Any]:
         return get_custom_objects()[identifier]  # type: ignore[no-any-return]
     if identifier in _NAMES:
         return globals()[identifier]  # type: ignore[no-any-return]
-    raise ValueError(f"Unknown activation function: {identifier}")
+    if not isinstance(identifier, str):
+        raise TypeError(f"Could not interpret activation function identifier: {identifier}")
+    raise ValueError(
+        f"Unknown activation function: '{identifier}'. Please ensure you are using a `keras.utils.custom_object_scope` and "
+        "that this object is included in the scope. See "
+        "https://www.tensorflow.org/guide/keras/save_and_serialize#registering_the_custom_object for details."
+    )

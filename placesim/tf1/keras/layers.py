@@ -238,10 +238,6 @@ def _reshape(target_shape: Sequence[int]) -> Callable[[Any], Any]:
     def reshaped(inputs: Any) -> Any:
         sizes = inputs.shape.as_list()
         target = list(target_shape)
-        if -1 in target and None not in sizes[1:]:
-            import math
-
-            target[target.index(-1)] = math.prod(sizes[1:]) // -math.prod(target)
         outputs = tf.reshape(inputs, (tf.shape(inputs)[0], *target))
         outputs.set_shape([sizes[0], *(None if size == -1 else size for size in target)])
         return outputs
@@ -293,7 +289,9 @@ def _up_sampling(
         sizes = inputs.shape.as_list()
         rows, columns = sizes[1:3]
         now = tf.shape(inputs)[1:3] if None in (rows, columns) else tf.constant([rows, columns])
-        outputs = tf.image.resize_nearest_neighbor(inputs, now * tf.constant(factors), name="resize/ResizeNearestNeighbor")
+        outputs = tf.image.resize_nearest_neighbor(
+            inputs, now * tf.constant(factors), half_pixel_centers=True, name="resize/ResizeNearestNeighbor"
+        )
         known = [None if one is None else one * factor for one, factor in zip((rows, columns), factors, strict=True)]
         outputs.set_shape([sizes[0], *known, sizes[3]])
         return outputs
@@ -370,7 +368,10 @@ def Input(  # noqa: N802
 ) -> Any:
     """A placeholder for a model's inputs.  Raises ValueError without a shape."""
     if shape is None and batch_shape is None:
-        raise ValueError("Please provide to Input a `shape` or a `tensor` or a `type_spec` argument.")
+        raise ValueError(
+            "Please provide to Input a `shape` or a `tensor` or a `type_spec` argument. Note that `shape` does not include the "
+            "batch dimension."
+        )
     whole = batch_shape if batch_shape is not None else (batch_size, *(shape if isinstance(shape, (list, tuple)) else (shape,)))
     number = layer.next_number("input")
     return tf.placeholder(dtype or tf.float32, whole, name=name or f"input_{number}")

@@ -46,7 +46,10 @@ class BatchNormalization(Layer):
             raise NotImplementedError(
                 f"tf.layers.batch_normalization with renorm, virtual_batch_size or adjustment. {instead}."
             )
-        self.axis, self.momentum, self.epsilon = axis, momentum, epsilon
+        if not isinstance(axis, int | list | tuple):
+            raise TypeError(f"Expected an int or a list/tuple of ints for the argument 'axis', but received: {axis!r}")
+        self.axis: Any = axis
+        self.momentum, self.epsilon = momentum, epsilon
         self.center, self.scale, self.fused = center, scale, fused
         zeros, ones = tf.zeros_initializer, tf.ones_initializer
         self._beta = (beta_initializer or zeros(), beta_regularizer, beta_constraint)

@@ -76,7 +76,7 @@ def norm(
 def _check_norm(ord: Any, axis: Any, is_matrix: bool) -> None:
     if is_matrix:
         if axis[0] == axis[1]:
-            raise ValueError(f"'axis' must be None, an integer, or a tuple of 2 unique integers, got {axis}")
+            raise ValueError(f"'axis' must be None, an integer, or a tuple of 2 unique integers, got {tuple(axis)}")
         if ord not in ("euclidean", "fro", 1, 2, np.inf):
             raise ValueError(f"'ord' must be a supported matrix norm in ['euclidean', 'fro', 1, 2, inf], got {ord}")
     elif ord not in ("euclidean", 1, 2, np.inf) and (isinstance(ord, str) or not np.isreal(ord) or ord <= 0):
@@ -125,8 +125,6 @@ def _contracted(a: Tensor, axes: Any) -> tuple[Any, Any]:
     if len(axes) != 2:
         raise ValueError(f"`axes` must be an integer or have length 2. Received {axes}.")
     one, two = ([part] if isinstance(part, int | np.integer) else part for part in axes)
-    if isinstance(one, Tensor) or isinstance(two, Tensor):
-        return one, two
     if len(one) != len(two):
         raise ValueError(f"Different number of contraction axes `a` and `b`, {len(one)} != {len(two)}.")
     return [int(axis) for axis in one], [int(axis) for axis in two]
@@ -181,8 +179,6 @@ def einsum(equation: str, *inputs: TensorLike, **kwargs: object) -> Any:
     kwargs.pop("optimize", None)
     if kwargs:
         raise TypeError(f"Invalid keyword arguments for einsum: {', '.join(kwargs)}. Valid arguments: name, optimize, greedy.")
-    if len(inputs) == 1 and isinstance(inputs[0], list | tuple):
-        inputs = tuple(inputs[0])
     if len(inputs) > 2:
         raise NotImplementedError("tf.einsum of more than two operands is not there; contract two at a time")
     with name_scope(name, "einsum", [equation, *inputs]):
@@ -193,7 +189,7 @@ def _full_equation(equation: str, count: int) -> str:
     """The equation without blanks, and with its output: by default the labels that occur once, sorted."""
     found = equation.replace(" ", "")
     if found.count(",") != count - 1:
-        raise ValueError(f"Expected exactly {count} input labels in einsum equation, got {found.count(',') + 1}")
+        raise ValueError(f'Got {count} inputs for equation "{equation}", expecting {found.count(",") + 1}')
     if "->" in found:
         return found
     labels = found.replace(",", "").replace("...", "")

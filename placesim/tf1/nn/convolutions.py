@@ -46,10 +46,9 @@ def explicit_padding(padding: object, data_format: str = "NHWC") -> tuple[Any, l
     if not isinstance(padding, list | tuple):
         if padding == "EXPLICIT":
             raise ValueError(
-                '"EXPLICIT" is not a valid value for `padding`. To use explicit padding, the padding must be a list.'
+                "'EXPLICIT' is not a valid value for `padding`. To use explicit padding, `padding` must be a list."
             )
         return padding, []
-    channels = channels_of(data_format, 3)
     for i, dim in enumerate(padding):
         if not isinstance(dim, list | tuple):
             raise ValueError(
@@ -61,10 +60,8 @@ def explicit_padding(padding: object, data_format: str = "NHWC") -> tuple[Any, l
                 f"When `padding` is a list, each element of `padding` must be a list/tuple of size 2. Received: "
                 f"padding={padding} with element at index {i} of size {len(dim)}"
             )
-        if i in (0, channels) and tuple(dim) != (0, 0):
-            raise ValueError("All elements in padding must be [0, 0] in the batch and channel dimensions")
     if len(padding) != 4:
-        raise ValueError(f"When padding is a list, it must be of size 4. Got padding of size: {len(padding)}")
+        raise ValueError(f"When padding is a list, it must be of size 4. Received: padding={padding} of size {len(padding)}")
     return "EXPLICIT", [size for dim in padding for size in dim]
 
 

@@ -93,6 +93,8 @@ def _function_name(value: Any, name: str, op: str) -> FunctionName:
         from placesim.tf1.graphs.graph import get_default_graph
 
         value.add_to_graph(get_default_graph())
+    if not hasattr(value, "name"):
+        raise TypeError(f"Don't know how to convert {value} to a func for argument {name}")
     return FunctionName(value.name)
 
 

@@ -13,7 +13,7 @@ from placesim.tf1.types.shapes import TensorShape
 
 _FOLDED = frozenset(
     {
-        *("Shape", "Size", "Rank", "Range", "Fill", "Const", "Cast", "Equal", "NotEqual", "BroadcastTo", "CheckNumerics"),
+        *("Shape", "Size", "Rank", "Range", "Fill", "Const", "Cast", "Equal", "NotEqual", "BroadcastTo"),
         *("Concat", "ConcatV2", "ConcatOffset", "Pack", "Unpack", "Split", "StopGradient", "Identity"),
     }
 )
@@ -53,21 +53,14 @@ def _folded(tensor: Tensor, partial: bool = False) -> Any:
     values = [_folded(item) for item in inputs]
     if any(value is None for value in values):
         return None
-    if op == "CheckNumerics":
-        return values[0]
     return _computed(tensor, values)
 
 
 def _stacked(parts: list[Any]) -> Any:
-    if any(part is None or part.dtype == object for part in parts):
-        rows: list[Any] = [None if part is None else part.tolist() for part in parts]
-        return np.array(rows, dtype=object) if len({np.shape(row) for row in rows}) == 1 else _list_of(rows)
-    return np.array(parts)
-
-
-def _list_of(rows: list[Any]) -> Any:
-    found = np.empty(len(rows), dtype=object)
-    found[:] = rows
+    if all(part is not None for part in parts):
+        return np.array(parts)
+    found = np.empty(len(parts), dtype=object)
+    found[:] = parts
     return found
 
 

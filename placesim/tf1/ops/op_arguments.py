@@ -14,6 +14,7 @@ from placesim.tf1.graphs.graph import Graph, get_default_graph
 from placesim.tf1.graphs.tensor import Operation, OwningGraph, SymbolicTensor, Tensor
 from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.ops.conversion import convert_n_to_tensor, convert_to_tensor
+from placesim.tf1.ops.signatures import snake_case
 
 
 def apply_op(
@@ -111,7 +112,8 @@ class _Arguments:
 
     def _convert_list(self, arg: ArgDef, value: TensorLike) -> list[Tensor]:
         if not isinstance(value, list | tuple):
-            raise TypeError(f"Expected list for '{arg.name}' argument to '{self.op}' Op, not {value}.")
+            op = self.op if arg.number_attr is None else snake_case(self.op)
+            raise TypeError(f"Expected list for '{arg.name}' argument to '{op}' Op, not {value}.")
         tensors = self._convert_types(arg, value) if arg.type_list_attr is not None else self._convert_repeated(arg, value)
         self._check_ref(arg, tensors)
         return tensors

@@ -17,7 +17,7 @@ _RENAMED = {
     "Where": {"input": "condition"},
 }
 """Parameters whose names differ from the op definition, by op.  A comparison of all 1,462 functions found them."""
-_WORD_ENDS = (re.compile(r"([A-Z]+)([A-Z][a-z])"), re.compile(r"([a-z0-9])([A-Z])"))
+_WORD_STARTS = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=.)(?=[A-Z][a-z])")
 
 
 class Parameters(NamedTuple):
@@ -47,6 +47,4 @@ def parameter_names(definition: OpDef) -> Parameters:
 
 def snake_case(op: str) -> str:
     """`MatMul` -> `mat_mul`: the name of an op's function."""
-    for pattern in _WORD_ENDS:
-        op = pattern.sub(r"\1_\2", op)
-    return op.lower()
+    return _WORD_STARTS.sub("_", op).lower()

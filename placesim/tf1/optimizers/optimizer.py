@@ -140,7 +140,7 @@ class Optimizer(Updates):
     def _update(self, gradient: Tensor | IndexedSlices, variable: object) -> Any:
         """The op that applies one gradient to one variable."""
         if isinstance(variable, Tensor):
-            raise NotImplementedError(f"Trying to update a Tensor {variable}")
+            raise NotImplementedError("Trying to update a Tensor ", variable)
         if not isinstance(variable, Variable):
             raise NotImplementedError(f"Trying to optimize unsupported type {variable}")
         if isinstance(gradient, IndexedSlices):

@@ -178,10 +178,15 @@ class QueueRunner:
         else:
             if not queue or not enqueue_ops:
                 raise ValueError("Must provide queue and enqueue_ops.")
+            if not isinstance(queue_closed_exception_types, tuple | None):
+                raise TypeError(
+                    "queue_closed_exception_types, when provided, must be a tuple of tf.error types, but saw: "
+                    f"{queue_closed_exception_types}"
+                )
             self._queue, self._enqueue_ops = queue, enqueue_ops
             self._close_op = queue.close() if close_op is None else close_op
             self._cancel_op = queue.close(cancel_pending_enqueues=True) if cancel_op is None else cancel_op
-            self._closed_types = tuple(queue_closed_exception_types or (errors.OutOfRangeError,))
+            self._closed_types = queue_closed_exception_types or (errors.OutOfRangeError,)
             self._name = queue.name
         self._lock = threading.Lock()
         self._runs: dict[Any, int] = {}

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 from placesim.tf1.graphs.tensor import Tensor
 from placesim.tf1.graphs.tensor_likes import DTypeLike, InitializerLike, ShapeLike, TensorLike
 from placesim.tf1.importing.namespaces import namespace
+from placesim.tf1.keras import activations
 from placesim.tf1.layers.layer import InputSpec, Layer
 from placesim.tf1.ops.conversion import convert_to_tensor
 from placesim.tf1.rnn.states import zeros_of
@@ -187,11 +188,7 @@ class UnitCell(UnitSizes, LayerRNNCell):
 
 def _activation(given: object) -> Any:
     """Activation by name or as a function; tanh by default."""
-    if given is None:
-        return tf.tanh
-    if not isinstance(given, str):
-        return given
-    return getattr(tf.nn, given) if given != "linear" else tf.identity
+    return tf.tanh if given is None else activations.get(given)
 
 
 class BasicRNNCell(UnitCell):

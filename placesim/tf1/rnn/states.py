@@ -23,7 +23,7 @@ def _as_vector(part: Any) -> Any:
             return tf.expand_dims(part, 0)
         if part.shape.rank == 1:
             return part
-        raise ValueError(f"prefix tensor must be either a scalar or vector, but saw tensor: {part}")
+        raise ValueError(f"Prefix tensor must be either a scalar or vector, but received tensor: {part}")
     sizes = sizes_of(part)
     return None if None in sizes else constant(sizes, dtype="int32")
 

@@ -79,7 +79,7 @@ def _batch_size(inputs: Sequence[Any]) -> Any:
         raise TypeError("'NoneType' object is not subscriptable")
     if shape.rank == 1:
         return tf.shape(first)[0]
-    fixed = shape.as_list()[0]
+    fixed = shape.with_rank_at_least(2).as_list()[0]
     for value in nest.flatten(inputs):
         batch, *sizes = value.shape.as_list()
         for i, size in enumerate(sizes):

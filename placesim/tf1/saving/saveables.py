@@ -135,8 +135,6 @@ def names_of(given: object) -> dict[str, Any]:
 def _shards(name: str, value: TensorLike) -> Any:
     if isinstance(value, PartitionedVariable | tuple):
         return list(value)
-    if isinstance(value, Variable) and value._get_save_slice_info() is not None:
-        return [value]
     return value
 
 

@@ -105,8 +105,9 @@ class SavedModelBuilder:
 
     def _asset(self, tensor: Any) -> Any:
         """Copy a constant's file beside the model; returns its AssetFileDef."""
-        value = constant_value(tensor)
-        path = "" if value is None else value.item().decode()
+        if tensor.op.type != "Const":
+            raise TypeError(f"Asset path tensor {tensor} must be of type constant.Has type {tensor.op.type} instead.")
+        path = constant_value(tensor).item().decode()
         if not path:
             raise ValueError(f"Invalid asset filepath tensor {tensor}.")
         folder = os.path.join(self._export_dir, names.ASSETS_DIRECTORY)
@@ -131,10 +132,13 @@ class SavedModelBuilder:
 def _check_info(info: Any) -> None:
     if info.WhichOneof("encoding") is None:
         raise AssertionError(
-            f"All TensorInfo protos used in the SignatureDefs must have one of the 'encoding' fields set: {info}"
+            f"Invalid `tensor_info`: {info}. All TensorInfo protos used in the SignatureDefs must have one of the 'encoding' "
+            "fields (e.g., name or coo_sparse) set."
         )
     if not info.dtype:
-        raise AssertionError(f"All TensorInfo protos used in the SignatureDefs must have the dtype field set: {info}")
+        raise AssertionError(
+            f"Invalid `tensor_info`: {info}. All TensorInfo protos used in the SignatureDefs must have the dtype field set."
+        )
 
 
 def simple_save(

@@ -205,7 +205,7 @@ class Saver:
         try:
             saved = sess.run(self.saver_def.save_tensor_name, {self.saver_def.filename_tensor_name: prefix})
         except errors.OpError as error:
-            if not os.path.isdir(os.path.dirname(save_path) or "."):
+            if not os.path.isdir(os.path.dirname(save_path)):
                 raise ValueError(f"Parent directory of {save_path} doesn't exist, can't save.") from error
             raise
         return saved.decode() if isinstance(saved, bytes) else str(saved)

@@ -62,22 +62,20 @@ def predict_signature_def(inputs: Any, outputs: Any) -> Any:
     return build_signature_def(infos[0], infos[1], names.PREDICT_METHOD_NAME)
 
 
-def _examples(word: str, examples: object) -> Any:
-    """The TensorInfo of examples.  Raises ValueError if they are no tensor of strings."""
+def _examples(word: str, examples: object, no_tensor: str, no_string: str) -> Any:
+    """The TensorInfo of examples.  Raises ValueError, in these words, if they are no tensor of strings."""
     if examples is None:
         raise ValueError(f"{word} `examples` cannot be None.")
     if not isinstance(examples, tf.Tensor):
-        raise ValueError(
-            f"Expected `{word.lower()}` `examples` to be of type Tensor. Found `examples` of type {type(examples)}."
-        )
-    return _typed(f"{word} input", examples, tf.string)
+        raise ValueError(f"{no_tensor} Found `examples` of type {type(examples)}.")
+    return _typed(examples, tf.string, no_string)
 
 
-def _typed(word: str, tensor: TensorLike, wanted: Any) -> Any:
+def _typed(tensor: TensorLike, wanted: Any, refusal: str) -> Any:
+    """The TensorInfo of a tensor.  Raises ValueError with `refusal`, in which `{}` is the type, for another type."""
     info = build_tensor_info(tensor)
     if info.dtype != wanted.as_datatype_enum:
-        kind = "string" if wanted == tf.string else "float"
-        raise ValueError(f"{word} tensors must be of type {kind}. Found tensors with type {info.dtype}.")
+        raise ValueError(refusal.format(info.dtype))
     return info
 
 
@@ -85,8 +83,10 @@ def regression_signature_def(examples: object, predictions: TensorLike) -> Any:
     """The signature of a regression: strings to numbers.  Raises ValueError for other types."""
     if examples is not None and predictions is None:
         raise ValueError("Regression `predictions` cannot be None.")
-    inputs = {names.REGRESS_INPUTS: _examples("Regression", examples)}
-    outputs = {names.REGRESS_OUTPUTS: _typed("Regression output", predictions, tf.float32)}
+    wrong = "Regression {} tensors must be of type {}. Found tensors with type {{}}."
+    no_tensor = "Expected regression `examples` to be of type Tensor."
+    inputs = {names.REGRESS_INPUTS: _examples("Regression", examples, no_tensor, wrong.format("input", "string"))}
+    outputs = {names.REGRESS_OUTPUTS: _typed(predictions, tf.float32, wrong.format("output", "float"))}
     return build_signature_def(inputs, outputs, names.REGRESS_METHOD_NAME)
 
 
@@ -94,12 +94,16 @@ def classification_signature_def(examples: object, classes: Any, scores: TensorL
     """The signature of a classification: strings to classes, scores or both.  Raises ValueError for other types."""
     if examples is not None and classes is None and scores is None:
         raise ValueError("Classification `classes` and `scores` cannot both be None.")
-    inputs = {names.CLASSIFY_INPUTS: _examples("Classification", examples)}
+    no_tensor = "Classification `examples` must be a string Tensor."
+    no_string = "Classification input tensors must be of type string. Found tensors of type {}"
+    inputs = {names.CLASSIFY_INPUTS: _examples("Classification", examples, no_tensor, no_string)}
     outputs = {}
     if classes is not None:
-        outputs[names.CLASSIFY_OUTPUT_CLASSES] = _typed("Classification classes", classes, tf.string)
+        outputs[names.CLASSIFY_OUTPUT_CLASSES] = _typed(
+            classes, tf.string, "Classification classes must be of type string Tensor. Found tensors of type {}.`"
+        )
     if scores is not None:
-        outputs[names.CLASSIFY_OUTPUT_SCORES] = _typed("Classification scores", scores, tf.float32)
+        outputs[names.CLASSIFY_OUTPUT_SCORES] = _typed(scores, tf.float32, "Classification scores must be a float Tensor.")
     return build_signature_def(inputs, outputs, names.CLASSIFY_METHOD_NAME)
 
 

@@ -188,10 +188,7 @@ def set_logical_device_configuration(device: PhysicalDevice, logical_devices: li
 def get_device_details(device: PhysicalDevice) -> dict[str, Any]:
     """Name and compute capability of a GPU; empty for other devices.  Raises ValueError for an unknown device."""
     if not isinstance(device, PhysicalDevice):
-        raise ValueError(
-            "device must be a tf.config.PhysicalDevice, but got: "
-            f"{device}. If you have a string device name, use tf.config.list_physical_devices to get the device."
-        )
+        raise ValueError(f"device must be a tf.config.PhysicalDevice, but got: {device}")
     _known(device)
     if device.device_type != "GPU":
         return {}
@@ -293,8 +290,9 @@ def set_device_policy(device_policy: str | None) -> None:
     """Set the flag only; it does not affect sessions.  Raises ValueError for an unknown policy."""
     if device_policy not in (None, "silent", "silent_for_int32", "warn", "explicit"):
         raise ValueError(
-            f"Invalid argument `device_policy`: {device_policy!r}. Please use one of the following policies: silent, "
-            "silent_for_int32, warn, explicit"
+            f"Invalid argument `device_policy`: {device_policy!r}. Please refer to "
+            "https://www.tensorflow.org/api_docs/python/tf/config/experimental/set_device_policy for valid `device_policy` "
+            "arguments."
         )
     _set_policy(device_policy or "silent")
 

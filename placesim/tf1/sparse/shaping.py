@@ -32,8 +32,8 @@ def sparse_concat(
     expand_nonconcat_dims: Any = None,
 ) -> SparseTensor:
     """`tf.sparse.concat`; with `expand_nonconcat_dim`, the other dimensions get the largest of their sizes."""
-    if expand_nonconcat_dims is not None:
-        expand_nonconcat_dim = expand_nonconcat_dims
+    # the old name has a default value, so the new one always fails, as in TensorFlow
+    expand_nonconcat_dim = renamed("expand_nonconcat_dims", expand_nonconcat_dims, "expand_nonconcat_dim", expand_nonconcat_dim)
     axis = renamed("axis", axis, "concat_dim", concat_dim)
     tensors = [sparse(value) for value in sp_inputs]
     if len(tensors) == 1:
@@ -58,7 +58,7 @@ def _widened(shapes: list[Any], axis: int) -> list[Any]:
     """Replace sizes by the largest ones, except along the axis."""
     most = tf.reduce_max(tf.concat([tf.reshape(shape, [1, -1]) for shape in shapes], 0), 0)
     if axis == -1:
-        return [tf.concat([most[:-1], shape[-1:], most[1:0]], axis=0) for shape in shapes]
+        return [tf.concat([most[:-1], shape[-1:], []], axis=0) for shape in shapes]
     return [tf.concat([most[:axis], shape[axis : axis + 1], most[axis + 1 :]], axis=0) for shape in shapes]
 
 
@@ -77,16 +77,13 @@ def sparse_reshape(sp_input: SparseTensorLike, shape: ShapeLike, name: str | Non
 def _fitting(sizes: Sequence[Any], wanted: list[int]) -> list[int]:
     """Requested sizes with -1 replaced by the remainder.  Raises ValueError."""
     if wanted.count(-1) > 1:
-        raise ValueError(f"At most one dimension can be inferred (-1). Found: {wanted}")
+        raise ValueError(f"At most one dimension can be inferred (-1). Found: {np.array(wanted)}")
     elements = prod(sizes)
     others = prod(size for size in wanted if size != -1)
-    if -1 in wanted:
-        if others == 0 or elements % others:
-            raise ValueError(f"Cannot reshape a tensor with {elements} elements to shape {wanted}")
-        return [elements // others if size == -1 else size for size in wanted]
-    if elements != others:
-        raise ValueError(f"Cannot reshape a tensor with {elements} elements to shape {wanted} ({others} elements).")
-    return wanted
+    if (others == 0 or elements % others) if -1 in wanted else elements != others:
+        shown = [None if size == -1 else size for size in wanted]
+        raise ValueError(f"Cannot reshape a tensor with {elements} elements to shape {shown} ({others} elements).")
+    return [elements // others if size == -1 else size for size in wanted]
 
 
 def sparse_reset_shape(sp_input: SparseTensorLike, new_shape: ShapeLike | None = None) -> SparseTensor:

@@ -64,7 +64,7 @@ class _MonitoredBase:
         if "step_context" not in arguments or len(arguments) != (2 if is_bound else 1):
             raise ValueError(
                 "`step_fn` may either have one `step_context` argument, or `self` and `step_context` arguments if it's an "
-                f"instance method. Got {arguments} instead."
+                f"instance method. Got {tuple(arguments)} instead."
             )
         if isinstance(self._sess, RecoverableSession):
             return self._sess.run_step_fn(step_fn, lambda: self._raw, None)

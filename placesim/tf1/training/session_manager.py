@@ -68,12 +68,14 @@ class SessionManager:
             if init_fn:
                 init_fn(session)
         # local variables are in no checkpoint, so they are initialized after restoring too
-        for check, what in ((self._run_local_init, "make model ready for local_init."), (self._readiness, "make model ready.")):
+        for check, what, local in (
+            (self._run_local_init, "make model ready for local_init.", ""),
+            (self._readiness, "make model ready.", f"local_init_op: {_name(self._local_init_op)}, "),
+        ):
             missing = check(session)
             if missing is not None:
                 raise RuntimeError(
-                    f"Init operations did not {what}  Init op: {_name(init_op)}, init fn: {init_fn}, "
-                    f"local_init_op: {_name(self._local_init_op)}, error: {missing}"
+                    f"Init operations did not {what}  Init op: {_name(init_op)}, init fn: {init_fn}, {local}error: {missing}"
                 )
         return session
 

@@ -148,11 +148,11 @@ initialize_local_variables = local_variables_initializer
 
 def _to_report(variables: Any) -> list[Any]:
     """The given variables, else all global and local ones, else the outputs of all variable nodes."""
-    if variables is None:
-        variables = global_variables() + local_variables()
-    if variables:
+    if variables is not None:
         return list(variables)
-    return [op.outputs[0] for op in tf.get_default_graph().get_operations() if op.type in _REFERENCES]
+    return global_variables() + local_variables() or [
+        op.outputs[0] for op in tf.get_default_graph().get_operations() if op.type in _REFERENCES
+    ]
 
 
 def assert_variables_initialized(var_list: object = None) -> Any:

@@ -71,7 +71,7 @@ class VariableStore:
             return
         found = tf.convert_to_tensor(value).dtype.base_dtype
         if found != as_dtype(dtype):
-            raise ValueError(f"Initializer type '{found!r}' and explicit dtype '{as_dtype(dtype)!r}' don't match.")
+            raise ValueError(f"Initializer type '{found}' and explicit dtype '{as_dtype(dtype)}' don't match.")
 
     def find_or_make(
         self,
@@ -253,7 +253,7 @@ def _initial_value(name: str, shape: TensorShape, dtype: DType, initializer: Any
     """Initial value for `tf.Variable`: a value, or a function without arguments that calls the initializer."""
     if initializer is None:
         if not (dtype.is_floating or dtype.is_integer or dtype.is_unsigned or dtype.is_bool or dtype == tf.string):
-            raise ValueError(f"An initializer for variable {name} of {dtype.base_dtype!r} is required")
+            raise ValueError(f"An initializer for variable {name} of {dtype.base_dtype} is required")
         if not shape.is_fully_defined() and shape.rank is None:
             raise ValueError(f"Variable {name} did not get an initializer, so its `shape` argument must be specified.")
         initializer = GlorotUniform() if dtype.is_floating else Zeros()

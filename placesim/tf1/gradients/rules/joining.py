@@ -67,7 +67,7 @@ def _concat_slices(grad: IndexedSlices, axis: Tensor, values: Sequence[Any]) -> 
             raise ValueError(
                 "Can only compute IndexedSlices gradient with negative concat_dim when first value rank is statically-known."
             )
-        known %= rank
+        known = known % rank  # not in place: this is the array of a Const
     shapes = [tf.shape(value) for value in values]
     if known > 0:
         return _concat_columns(grad, positive, shapes)

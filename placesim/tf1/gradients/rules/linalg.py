@@ -322,7 +322,10 @@ def _svd(op: Any, s_grad: Tensor, u_grad: Tensor, v_grad: Tensor) -> Any:
     with control_dependencies([s_grad, u_grad, v_grad]):
         tall = rows > columns
         if full and abs(rows - columns) > 1:
-            raise NotImplementedError("svd gradient is not implemented for abs(m - n) > 1 when full_matrices is True")
+            raise NotImplementedError(
+                "svd gradient is not implemented for abs(m - n) > 1 when full_matrices is True. Received: "
+                f"m={columns} and n={rows} from op input={matrix} with shape={matrix.shape}."
+            )
         s_matrix = tf.matrix_diag(s)
         squares = tf.square(s)
         tf.shape(s)  # TensorFlow makes this node, and reads it nowhere
@@ -344,7 +347,7 @@ def _svd(op: Any, s_grad: Tensor, u_grad: Tensor, v_grad: Tensor) -> Any:
             turned = tf.matrix_transpose(v1_grad)
             rest = turned - tf.matmul(tf.matmul(turned, v1), v1, adjoint_b=True)
             if full and abs(rows - columns) == 1:
-                v2, v2_grad = v[..., :, count:], v_grad[..., :, count:]
+                v2, v2_grad = v[..., :, count : count + 1], v_grad[..., :, count : count + 1]
                 inner = tf.matmul(v1, v2_grad, adjoint_a=True)
                 rest -= tf.matmul(inner, v2, adjoint_b=True)
             result += tf.matmul(tf.matmul(u, s_inverse), rest)
