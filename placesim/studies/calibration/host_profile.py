@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import platform
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import UTC, datetime
 from importlib.metadata import version
-from pathlib import Path
 from statistics import median
 
+from placesim.core.operating_system import available_processors, processor_name
 from placesim.machine.host_models import BASIC, FAMILIES, SECONDS, SHARES, HostModel, HostProfile, MeasuredFigure
 from placesim.ops.process.intra_op_threads import blas_text
-from placesim.runtime.executors.thread_pools import ThreadPools, available_processors
+from placesim.runtime.executors.thread_pools import ThreadPools
 from placesim.studies.calibration.case_timing import (
     StepTimer,
     Timing,
@@ -95,7 +94,7 @@ class _Calibration:
         flops = 2 * self._cores / seconds["multiplied"] / (1 + seconds["slowed_products"] * (self._cores - 1))
         passes = seconds["plain"] + 3 * _ITEM * (seconds["far"] + seconds["distant"])
         bandwidth = 3 * _ITEM * self._cores / passes / (1 + seconds["slowed_passes"] * (self._cores - 1))
-        return HostModel(_processor_name(), self._cores, flops, bandwidth, inter_op_threads=1, profile=profile)
+        return HostModel(processor_name(), self._cores, flops, bandwidth, inter_op_threads=1, profile=profile)
 
     def _tick(self) -> None:
         self._done += 1
@@ -183,14 +182,3 @@ def _about(cores: int) -> dict[str, str]:
         "threads": f"{cores} in an op, 1 between ops",
         "policy": "the quickest of several runs",
     }
-
-
-def _processor_name() -> str:
-    """Return the processor name that the system reports."""
-    try:
-        for line in Path("/proc/cpuinfo").read_text().splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    except OSError:
-        pass
-    return platform.processor() or platform.machine() or os.name
