@@ -34,6 +34,7 @@ FILES = {
     "policy.yaml": "description: é\nrules:\n  - no-soft-fallback\n  - max-transfers: 0\n",
     "placesim.toml": "[memory]\nsoft-placement = true\n",
     "é→.yaml": "nodes:\n- name: a\n  op: Const\n  value: é→\n- {op: Identity, name: b, inputs: [a]}\nrun:\n- fetch: [b]\n",
+    "C:\\graphs\\bad.yaml": "nodes:\n- {op: NoOp}\n- {op: NoOp, device: \"/gpu:7\"}\n",
     "script.py": "import tensorflow.compat.v1 as tf\ntf.disable_eager_execution()\na = tf.constant(1, name='a')\n",
 }
 CALLS = [
@@ -50,6 +51,7 @@ CALLS = [
     Call(["diff", "logging.yaml", "plan.yaml"]),
     Call(["explain", "missing-gpu.yaml", "MatMul", "--soft-placement"]),
     Call(["check", *TOWERS, "--policy", "policy.yaml", "--format", "sarif"]),
+    Call(["check", "C:\\graphs\\bad.yaml", "--format", "sarif"]),
     Call(["devices", "--inventory", "machine.yaml"]),
     Call(["convert", "towers.yaml", "towers.pb"]),
     Call(["sweep", "towers.pb", "--fetch", "AddN", "--set", "gpu=4..5", "--jobs", "2", "--output", "rows.csv"]),
@@ -120,5 +122,7 @@ def test_every_command_gives_the_same_on_each_system(found: Any) -> None:
         assert outcome[0] < 70
         for system in SYSTEMS[1:]:
             assert (system, call, found[system]["outcomes"][number]) == (system, call, outcome)
+        if call.arguments[1] == "C:\\graphs\\bad.yaml":
+            assert '"uri":"file:///C:/graphs/bad.yaml"},"region":{"startLine":3,' in outcome[1]
     for system in SYSTEMS[1:]:
         assert {name: text.replace("\r\n", "\n") for name, text in found[system]["files"].items()} == found["linux"]["files"]
