@@ -14,6 +14,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from placesim.cli import BLAS_SPIN
+from placesim.core.operating_system import apart_options
 
 ROOT = Path(__file__).parent.parent
 EMPTY: Mapping[str, str] = MappingProxyType({})
@@ -59,12 +60,15 @@ def start_process(command: Sequence[str | Path], **options: object) -> Iterator[
     It runs in the repository and writes to pipes, where the options of Popen do not say otherwise.
     """
     options = {"cwd": ROOT, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | options
-    with subprocess.Popen(command, start_new_session=True, **options) as process:  # type: ignore[call-overload]
+    with subprocess.Popen(command, **apart_options(), **options) as process:  # type: ignore[call-overload]
         try:
             yield process
         finally:
             with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
+                if sys.platform == "win32":
+                    process.kill()
+                else:
+                    os.killpg(process.pid, signal.SIGKILL)
 
 
 def run_process(
@@ -77,15 +81,24 @@ def run_process(
 ) -> CommandResult:
     """A command that is waited for, with more variables and an input; `check` is that it ends well."""
     with start_process(command, cwd=folder, stdin=subprocess.PIPE, env={**os.environ, **environment}) as process:
-        output, complaint = (text.decode() for text in process.communicate(given, timeout=_SECONDS))
+        output, complaint = (text.decode().replace(os.linesep, "\n") for text in process.communicate(given, timeout=_SECONDS))
     assert not check or process.returncode == 0, complaint
     return CommandResult(process.returncode, output, complaint)
 
 
 def run_shell(script: str, *, folder: Path = ROOT, environment: Mapping[str, str] = EMPTY) -> CommandResult:
     """A script of bash, whose `python` and `placesim` are ours."""
+    _need_posix("bash")
     commands = f'python() {{ "{sys.executable}" "$@"; }}\nplacesim() {{ python -m placesim "$@"; }}\n'
     return run_process(("bash", "-c", commands + script), folder=folder, environment=environment)
+
+
+def _need_posix(what: str) -> None:
+    """Skip the running test on Windows."""
+    if sys.platform == "win32":
+        import pytest
+
+        pytest.skip(f"needs {what}")
 
 
 def read_until(process: subprocess.Popen[bytes], wanted: bytes, seconds: float = 60) -> bytes:
@@ -117,6 +130,7 @@ def resident_bytes(process: subprocess.Popen[bytes]) -> int:
 
 def interrupt(process: subprocess.Popen[bytes], number: int = signal.SIGINT) -> CommandResult:
     """Ctrl-C, or another signal: how a process ends then."""
+    _need_posix("signals to other processes")
     process.send_signal(number)
     output, complaint = process.communicate(timeout=60)
     return CommandResult(process.returncode, (output or b"").decode(), (complaint or b"").decode())

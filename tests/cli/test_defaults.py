@@ -309,6 +309,7 @@ def test_a_relative_config_home_is_none(shell: Shell, monkeypatch: pytest.Monkey
     assert gpus(shell) == 0
 
 
+@pytest.mark.posix("named pipes")
 def test_settings_in_no_file_end_at_once(shell: Shell, own_settings: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pipe = shell.directory / "pipe"
     os.mkfifo(pipe)

@@ -34,7 +34,7 @@ FILES = {
     "policy.yaml": "description: é\nrules:\n  - no-soft-fallback\n  - max-transfers: 0\n",
     "placesim.toml": "[memory]\nsoft-placement = true\n",
     "é→.yaml": "nodes:\n- name: a\n  op: Const\n  value: é→\n- {op: Identity, name: b, inputs: [a]}\nrun:\n- fetch: [b]\n",
-    "C:\\graphs\\bad.yaml": "nodes:\n- {op: NoOp}\n- {op: NoOp, device: \"/gpu:7\"}\n",
+    "C:\\graphs\\bad.yaml": 'nodes:\n- {op: NoOp}\n- {op: NoOp, device: "/gpu:7"}\n',
     "script.py": "import tensorflow.compat.v1 as tf\ntf.disable_eager_execution()\na = tf.constant(1, name='a')\n",
 }
 CALLS = [
@@ -115,6 +115,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 
 @pytest.mark.slow(10)
+@pytest.mark.linux("names that it takes away")
 def test_every_command_gives_the_same_on_each_system(found: Any) -> None:
     assert {call.arguments[0] for call in CALLS} == COMMANDS.keys() - {"calibrate"}  # it measures for seconds
     for number, call in enumerate(CALLS):

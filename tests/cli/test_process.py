@@ -220,6 +220,7 @@ functions:
 
 
 @pytest.mark.parametrize("moment", [0.0, 0.02, 0.1, 0.5, 1.0])
+@pytest.mark.linux("memory in /proc")
 def test_interrupting_says_nothing_even_during_imports(moment: float) -> None:
     with start_with(LONG_PRODUCT, "--inter-op-threads", "2") as process:
         maps = Path(f"/proc/{process.pid}/maps")

@@ -74,6 +74,7 @@ def test_links_are_followed(folders: tuple[Path, Path]) -> None:
             FileAccess.of([own]).readable(name)
 
 
+@pytest.mark.posix("named pipes and sockets")
 def test_what_is_no_file_is_refused_whatever_is_allowed(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "link").symlink_to("/dev/zero")
@@ -269,6 +270,7 @@ fetch: [%s]
             placesim.run(graph, allow_read=wrong)  # type: ignore[arg-type]
 
 
+@pytest.mark.posix("named pipes and sockets")
 def test_feeds_from_files(folders: tuple[Path, Path]) -> None:
     own, other = folders
     for folder in folders:

@@ -166,6 +166,7 @@ def test_workers_of_our_own(capfd: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.skipif(not Path("/proc/net/tcp").is_file(), reason="ports of a process are listed on Linux only")
+@pytest.mark.linux("sockets in /proc")
 def test_workers_of_our_own_listen_on_the_loopback_interface_alone() -> None:
     def listening_addresses(process: int) -> list[str]:
         """Local addresses in /proc's hexadecimal, of the process's own sockets."""
@@ -196,6 +197,7 @@ with open_cluster(Connection(), ["/job:ps/replica:0/task:0/device:CPU:0"]) as ow
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
+@pytest.mark.linux("processes in /proc")
 def test_workers_of_our_own_end_with_us(number: int, tmp_path: Path) -> None:
     """Also where the script has no guard, which multiprocessing would run again in each worker."""
     script = tmp_path / "script.py"
