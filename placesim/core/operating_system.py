@@ -120,12 +120,14 @@ def apart_options() -> Mapping[str, Any]:
 
 def available_processors() -> int:
     """Return the number of processors that this process may use."""
-    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+    return len(thread_processors()) or os.cpu_count() or 1
 
 
 def thread_processors() -> set[int]:
     """Return the processors that this thread may use; none if the system can't assign threads to processors."""
-    return os.sched_getaffinity(0) if sys.platform == "linux" else set()
+    if sys.platform == "linux":
+        return os.sched_getaffinity(0)
+    return set()
 
 
 def assign_thread(thread: int, processors: set[int]) -> None:

@@ -53,10 +53,10 @@ def test_streams_of_windows(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.linux("memory in /proc")
 def test_memory_is_measured_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("psutil", reason="of the extra `dask` on Linux")
     resident, peak = system.resident_bytes(), system.peak_resident_bytes()
     assert 0 < resident < 2 * peak < 1 << 40  # the system counts the peak from time to time
     monkeypatch.setattr("sys.platform", "darwin")
     assert peak <= 1024 * system.peak_resident_bytes() < 2 * peak
-    pytest.importorskip("psutil")
     assert resident / 2 < system.resident_bytes() < 2 * resident
     assert system.free_bytes() < 1 << 50
