@@ -27,7 +27,7 @@ HINT = re.compile(
 )
 """A module without these words need not be parsed."""
 
-GRAPHS = ("cifar10-towers", "logging", "missing-gpu", "towers", "while")
+GRAPHS = ("cifar10-towers", "device-count", "logging", "missing-gpu", "towers", "while")
 TOWERS = ("towers.yaml", "--inventory", "machine.yaml")
 FILES = {
     "machine.yaml": "devices:\n  cpu: 1\n  gpu: {count: 4, model: Tesla V100-SXM2-16GB}\n",
@@ -35,6 +35,9 @@ FILES = {
     "placesim.toml": "[memory]\nsoft-placement = true\n",
     "é→.yaml": "nodes:\n- name: a\n  op: Const\n  value: é→\n- {op: Identity, name: b, inputs: [a]}\nrun:\n- fetch: [b]\n",
     "C:\\graphs\\bad.yaml": 'nodes:\n- {op: NoOp}\n- {op: NoOp, device: "/gpu:7"}\n',
+    "train.yaml": "nodes:\n- {variable: w, shape: [2], initializer: zeros}\n- {initializer: init}\n"
+    "run: [{fetch: [init], repeat: 3}]\n",
+    "frozen.pbtxt": (ROOT / "tests/data/tensorflow-files/frozen.pbtxt").read_text("utf-8"),
     "script.py": "import tensorflow.compat.v1 as tf\ntf.disable_eager_execution()\na = tf.constant(1, name='a')\n",
 }
 CALLS = [
@@ -43,12 +46,15 @@ CALLS = [
     Call(["run", "é→.yaml"]),
     Call(["run", "é→.yaml", "--format", "json"]),
     Call(["run", "towers.yaml", "nosuch.yaml"]),
+    Call(["run", "train.yaml", "--checkpoint", "train", "--checkpoint-every", "1", "--checkpoint-keep", "1"]),
+    Call(["run", "train.yaml", "--checkpoint", "train", "--checkpoint-every", "1", "--restart"]),
     Call(["place", "script.py"]),
+    Call(["place", "frozen.pbtxt"]),
     Call(["place", "towers.yaml", "missing-gpu.yaml"]),
     Call(["simulate", "cifar10-towers.yaml", "--output", "step.html"]),
     Call(["memory", "cifar10-towers.yaml"]),
-    Call(["plan", "logging.yaml", "--free-all", "--evaluations", "20", "--output", "plan.yaml"]),
-    Call(["diff", "logging.yaml", "plan.yaml"]),
+    Call(["plan", "device-count.yaml", "--gpu", "2", "--free-all", "--soft-placement", "--output", "plan.yaml"]),
+    Call(["diff", "device-count.yaml", "plan.yaml"]),
     Call(["explain", "missing-gpu.yaml", "MatMul", "--soft-placement"]),
     Call(["check", *TOWERS, "--policy", "policy.yaml", "--format", "sarif"]),
     Call(["check", "C:\\graphs\\bad.yaml", "--format", "sarif"]),
@@ -93,8 +99,8 @@ def uses(path: Path) -> set[str]:
                 found.add(f"{option}=")
             case ast.Constant(value=str(words)) if words.startswith(("/proc/", "/sys/")):
                 found.add(repr(words))
-            case ast.Call(func=ast.Attribute(attr="read_text" | "write_text"), args=arguments, keywords=options):
-                if not arguments[node.func.attr == "write_text" :] and "encoding" not in [option.arg for option in options]:
+            case ast.Call(func=ast.Attribute(attr="read_text" | "write_text" as name), args=arguments, keywords=options):
+                if not arguments[name == "write_text" :] and "encoding" not in [option.arg for option in options]:
                     found.add(ast.unparse(node))
             case ast.Call(func=ast.Name(id="open"), args=[_, ast.Constant(value=str(mode))], keywords=options):
                 if "b" not in mode and "encoding" not in [option.arg for option in options]:
@@ -127,3 +133,5 @@ def test_every_command_gives_the_same_on_each_system(found: Any) -> None:
             assert '"uri":"file:///C:/graphs/bad.yaml"},"region":{"startLine":3,' in outcome[1]
     for system in SYSTEMS[1:]:
         assert {name: text.replace("\r\n", "\n") for name, text in found[system]["files"].items()} == found["linux"]["files"]
+    files = [found[system]["files"]["plan.yaml"] for system in SYSTEMS]
+    assert files[-1] == files[0].replace("\n", "\r\n")  # in the line ends of its graph
