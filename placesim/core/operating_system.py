@@ -95,7 +95,7 @@ def prepare_stream(stream: Any) -> None:
     if not stream.isatty():
         stream.reconfigure(encoding="utf-8")
         return
-    from colorama import just_fix_windows_console  # click installs it on Windows
+    from colorama import just_fix_windows_console
 
     just_fix_windows_console()
 

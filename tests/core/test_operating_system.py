@@ -16,10 +16,11 @@ from placesim.core import operating_system as system
 
 
 def test_windows_waits_until_a_scanner_has_closed_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    replace, pauses = os.replace, []
+    replace = os.replace
+    pauses: list[float] = []
 
     def refuse(*paths: Any) -> None:
-        if len(pauses) < 2:
+        if len(pauses) < closed_after:
             raise PermissionError(errno.EACCES, "used by another process")
         replace(*paths)
 
@@ -27,11 +28,12 @@ def test_windows_waits_until_a_scanner_has_closed_a_file(tmp_path: Path, monkeyp
     monkeypatch.setattr("os.replace", refuse)
     monkeypatch.setattr("time.sleep", pauses.append)
     new, old = tmp_path / "new", tmp_path / "old"
+    closed_after = 2
     new.write_text("1")
     old.write_text("2")
     system.replace_file(new, old)
     assert (old.read_text(), new.exists(), len(pauses)) == ("1", False, 2)
-    monkeypatch.setattr("os.replace", lambda *paths: refuse(pauses.clear()))
+    closed_after = 99
     with pytest.raises(PermissionError):
         system.replace_file(old, new)
 
