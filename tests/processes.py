@@ -88,14 +88,14 @@ def run_process(
 
 def run_shell(script: str, *, folder: Path = ROOT, environment: Mapping[str, str] = EMPTY) -> CommandResult:
     """A script of bash, whose `python` and `placesim` are ours."""
-    _need_posix("bash")
+    _need("bash", "linux", "darwin")
     commands = f'python() {{ "{sys.executable}" "$@"; }}\nplacesim() {{ python -m placesim "$@"; }}\n'
     return run_process(("bash", "-c", commands + script), folder=folder, environment=environment)
 
 
-def _need_posix(what: str) -> None:
-    """Skip the running test on Windows."""
-    if sys.platform == "win32":
+def _need(what: str, *systems: str) -> None:
+    """Skip the running test on a system that lacks what it needs."""
+    if sys.platform not in systems:
         import pytest
 
         pytest.skip(f"needs {what}")
@@ -125,12 +125,13 @@ def until(is_so: Callable[[], object], seconds: float = 60) -> bool:
 
 def resident_bytes(process: subprocess.Popen[bytes]) -> int:
     """The memory that a process has in use."""
+    _need("memory in /proc", "linux")
     return int(Path(f"/proc/{process.pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 def interrupt(process: subprocess.Popen[bytes], number: int = signal.SIGINT) -> CommandResult:
     """Ctrl-C, or another signal: how a process ends then."""
-    _need_posix("signals to other processes")
+    _need("signals to other processes", "linux", "darwin")
     process.send_signal(number)
     output, complaint = process.communicate(timeout=60)
     return CommandResult(process.returncode, (output or b"").decode(), (complaint or b"").decode())

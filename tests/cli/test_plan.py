@@ -264,7 +264,6 @@ def test_counted_work_gives_the_same_bytes_again_and_in_however_many_processes(
 
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="children of a process are listed on Linux only")
-@pytest.mark.linux("tasks in /proc")
 def test_the_best_so_far_is_told_and_written_when_the_search_is_interrupted(shell: Shell) -> None:
     graph = shell.write("g.yaml", LONG)
     with start("plan", graph, "--seconds", "300", "--output", "planned.yaml", cwd=shell.directory) as process:

@@ -81,6 +81,7 @@ def test_only_the_first_line_is_wanted() -> None:
         ("diff graphs/towers.yaml --soft-placement --a-gpu 4 --b-gpu 1 | true", 1, ""),
     ],
 )
+@pytest.mark.linux("/dev/full")
 def test_streams_that_fail(command: str, code: int, complaint: str) -> None:
     ended = run_shell(f"set -o pipefail; placesim {command}")
     assert ended[0] == code

@@ -166,7 +166,6 @@ def test_workers_of_our_own(capfd: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.skipif(not Path("/proc/net/tcp").is_file(), reason="ports of a process are listed on Linux only")
-@pytest.mark.linux("sockets in /proc")
 def test_workers_of_our_own_listen_on_the_loopback_interface_alone() -> None:
     def listening_addresses(process: int) -> list[str]:
         """Local addresses in /proc's hexadecimal, of the process's own sockets."""
