@@ -114,7 +114,7 @@ class ProcessMemory:
                     raise _with_help(ResourceExhaustedError(text))
 
     def _is_accepted(self) -> bool:
-        """Whether the process's size is within its limit, or without one leaves `RESERVE_BYTES` to the machine."""
+        """Whether the process's size is within its limit; without a limit, whether it leaves `RESERVE_BYTES` to the machine."""
         size = resident_bytes()
         if self.limit is None and size > self._accepted_bytes and free_bytes() > RESERVE_BYTES:
             self._accepted_bytes = size + RESERVE_BYTES // 2
