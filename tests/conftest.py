@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import sys
 import threading
 from collections import Counter
 from collections.abc import Generator, Iterator
@@ -18,6 +19,22 @@ from tests.processes import set_surroundings
 
 SHARED = ("browser", "cluster")
 """Marks of tests that one worker runs, since they share slow processes; whoever uses the fixture of that name has the mark."""
+
+LACKS = {"posix": sys.platform == "win32", "linux": sys.platform != "linux"}
+"""Marks of tests, and whether this system lacks what they need."""
+NEEDS = {
+    "cli/test_completion.py": ("posix", "terminals and shells"),
+    "cli/test_process.py": ("posix", "signals, terminals and shells"),
+    "fuzz": ("posix", "limits of a process"),
+    "ops/process/test_freed_memory.py": ("linux", "glibc"),
+    "runtime/cluster": ("posix", "forked processes"),
+    "runtime/dask": ("posix", "forked processes"),
+    "runtime/executors/test_spelled_sizes.py": ("linux", "peak memory in KiB"),
+    "tf1/test_compare.py": ("posix", "forked processes"),
+    "tf1/test_corpus.py": ("posix", "forked processes"),
+}
+"""Files and folders of tests that are left out where they can't be imported, or none could run; each with the reason."""
+collect_ignore = [path for path, (system, _) in NEEDS.items() if LACKS[system]]
 
 GARBAGE = 10_000_000
 """The collector of garbage looks at new objects when there are so many: a test's graph is gone before, most often."""
@@ -88,6 +105,9 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> GroupSc
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Group what shares a process; begin with slow tests, the longest first, then groups, then files with most tests first."""
     for item in items:
+        for system, is_lacking in LACKS.items():
+            if is_lacking and (mark := item.get_closest_marker(system)) is not None:
+                item.add_marker(pytest.mark.skip(reason=f"needs {mark.args[0]}"))
         for name in SHARED:
             if name in getattr(item, "fixturenames", ()):
                 item.add_marker(name)

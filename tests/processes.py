@@ -14,6 +14,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from placesim.cli import BLAS_SPIN
+from placesim.core.operating_system import apart_options
 
 ROOT = Path(__file__).parent.parent
 EMPTY: Mapping[str, str] = MappingProxyType({})
@@ -59,12 +60,15 @@ def start_process(command: Sequence[str | Path], **options: object) -> Iterator[
     It runs in the repository and writes to pipes, where the options of Popen do not say otherwise.
     """
     options = {"cwd": ROOT, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | options
-    with subprocess.Popen(command, start_new_session=True, **options) as process:  # type: ignore[call-overload]
+    with subprocess.Popen(command, **apart_options(), **options) as process:  # type: ignore[call-overload]
         try:
             yield process
         finally:
             with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
+                if sys.platform == "win32":
+                    process.kill()
+                else:
+                    os.killpg(process.pid, signal.SIGKILL)
 
 
 def run_process(
@@ -77,15 +81,24 @@ def run_process(
 ) -> CommandResult:
     """A command that is waited for, with more variables and an input; `check` is that it ends well."""
     with start_process(command, cwd=folder, stdin=subprocess.PIPE, env={**os.environ, **environment}) as process:
-        output, complaint = (text.decode() for text in process.communicate(given, timeout=_SECONDS))
+        output, complaint = (text.decode().replace(os.linesep, "\n") for text in process.communicate(given, timeout=_SECONDS))
     assert not check or process.returncode == 0, complaint
     return CommandResult(process.returncode, output, complaint)
 
 
 def run_shell(script: str, *, folder: Path = ROOT, environment: Mapping[str, str] = EMPTY) -> CommandResult:
     """A script of bash, whose `python` and `placesim` are ours."""
+    _need("bash", "linux", "darwin")
     commands = f'python() {{ "{sys.executable}" "$@"; }}\nplacesim() {{ python -m placesim "$@"; }}\n'
     return run_process(("bash", "-c", commands + script), folder=folder, environment=environment)
+
+
+def _need(what: str, *systems: str) -> None:
+    """Skip the running test on a system that lacks what it needs."""
+    if sys.platform not in systems:
+        import pytest
+
+        pytest.skip(f"needs {what}")
 
 
 def read_until(process: subprocess.Popen[bytes], wanted: bytes, seconds: float = 60) -> bytes:
@@ -112,11 +125,13 @@ def until(is_so: Callable[[], object], seconds: float = 60) -> bool:
 
 def resident_bytes(process: subprocess.Popen[bytes]) -> int:
     """The memory that a process has in use."""
+    _need("memory in /proc", "linux")
     return int(Path(f"/proc/{process.pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 def interrupt(process: subprocess.Popen[bytes], number: int = signal.SIGINT) -> CommandResult:
     """Ctrl-C, or another signal: how a process ends then."""
+    _need("signals to other processes", "linux", "darwin")
     process.send_signal(number)
     output, complaint = process.communicate(timeout=60)
     return CommandResult(process.returncode, (output or b"").decode(), (complaint or b"").decode())

@@ -43,6 +43,8 @@ THIRD_PARTY = {
     "ml_dtypes": ("core/dtypes", "ops/kernels/", "runtime/", "tf1/types/dtypes"),
     "scipy": ("ops/kernels/", "planning/"),
     "re2": ("ops/kernels/string/matching",),
+    "psutil": ("core/operating_system",),
+    "colorama": ("core/operating_system",),
     "google_crc32c": ("core/checkpoints/crc32c",),
     "absl": ("tf1/app/flags",),
     "pytest": ("api/testing",),

@@ -252,7 +252,7 @@ def _parsed(path: Path, is_project: bool, is_found: bool) -> SettingsFile | None
     import tomllib
 
     try:
-        text = data.decode()
+        text = data.decode().replace("\r\n", "\n")
         table: Any = tomllib.loads(text)
     except (ValueError, RecursionError) as error:
         raise _no_toml(path, data, error) from error

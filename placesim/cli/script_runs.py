@@ -59,9 +59,10 @@ def run_live(path: str, values: Mapping[str, Any], log_filters: Sequence[str], *
 def _become(command: Sequence[str]) -> int:
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
+    from placesim.core.operating_system import REPLACES_PROCESSES
     from placesim.core.process.interrupts import default_interrupts, is_own_process
 
-    if os.name == "posix" and is_own_process():
+    if REPLACES_PROCESSES and is_own_process():
         default_interrupts()
         os.execv(command[0], list(command))
     import subprocess

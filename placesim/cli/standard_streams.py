@@ -9,9 +9,9 @@ from __future__ import annotations
 import codecs
 import errno
 import os
-import select
 import sys
 
+from placesim.core import operating_system
 from placesim.core.errors import UsageError
 from placesim.core.escaping import as_json_escape
 
@@ -30,6 +30,7 @@ def open_streams() -> None:
     _open_closed("stderr", 2, os.O_RDWR, "w")
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
+            operating_system.prepare_stream(stream)
             stream.reconfigure(errors=_ESCAPES)
 
 
@@ -68,9 +69,7 @@ def write_result(content: str | bytes) -> bool:
 def reader_is_gone() -> bool:
     """Whether standard output is a pipe whose reader has gone. This check writes nothing, so it may miss a case."""
     try:
-        poll = select.poll()
-        poll.register(sys.stdout.fileno(), 0)
-        return bool(poll.poll(0))
+        return operating_system.reader_is_gone(sys.stdout.fileno())
     except (OSError, ValueError, AttributeError):
         return False
 
@@ -98,10 +97,11 @@ def check_lost_output(error: OSError) -> None:
 
     Raises UsageError for a failed write. Any other error is raised again.
     """
-    if error.errno != errno.EPIPE and (error.errno not in _UNWRITABLE or error.filename is not None):
+    is_lost = operating_system.is_reader_lost(error)
+    if not is_lost and (error.errno not in _UNWRITABLE or error.filename is not None):
         raise error
     _silence(1)
-    if error.errno != errno.EPIPE:
+    if not is_lost:
         expected = "a writable file or pipe"
         raise UsageError(f"cannot write to standard output: got '{error.strerror}', expected {expected}") from error
 

@@ -186,7 +186,8 @@ def _own_text(
         return None
     try:
         machine = None if base.inventory in (own.inventory, None) else _machine_document(base)
-        text = EditableText(loaded.text).with_machine(machine, _config_changes(own.config, base.config))
+        source = loaded.text.replace("\r\n", "\n")
+        text = EditableText(source).with_machine(machine, _config_changes(own.config, base.config))
         text = EditableText(text).with_files(dict(zip(_files(own), _files(base), strict=True)))
         written = annotated_text(text, base, study.asked, placed.device_set, soft=placed.groups.soft)
         if written is None:
@@ -198,7 +199,9 @@ def _own_text(
     except (UneditableText, PlacesimError):
         return None
     is_same = again.config == base.config and _files(again) == _files(base)
-    return written if is_same and _machine_document(again) == _machine_document(base) else None
+    if not is_same or _machine_document(again) != _machine_document(base):
+        return None
+    return written if source == loaded.text else written.replace("\n", "\r\n")
 
 
 def _machine_document(file: GraphFile) -> Any:

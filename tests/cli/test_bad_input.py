@@ -218,6 +218,7 @@ def test_a_missing_list_of_graphs(shell: Shell) -> None:
     assert ended.complaint.startswith("GraphFileError: missing.jsonl: cannot read the ")
 
 
+@pytest.mark.posix("permissions of files")
 def test_a_file_without_read_permission(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     graph = shell.write("g.yaml", MATMUL)
     os.chmod(graph, 0)

@@ -72,6 +72,7 @@ def repository(tmp_path: Path) -> Path:
 
 
 @pytest.mark.slow
+@pytest.mark.posix("bash")
 def test_the_action_annotates_what_its_globs_match(repository: Path) -> None:
     ended = run_step(repository, "models/**/*.yaml\n\n*b.yaml\n", "guard.yaml", "--gpu '1' --soft-placement")
     assert ended.code == 2
@@ -85,12 +86,14 @@ def test_the_action_annotates_what_its_globs_match(repository: Path) -> None:
     ]
 
 
+@pytest.mark.posix("bash")
 def test_the_action_tells_that_a_glob_matches_nothing(repository: Path) -> None:
     ended = run_step(repository, "models/*.yaml\nnone/*.yaml")
     assert ended == (1, "", "no graph matches 'none/*.yaml'\n")
 
 
 @pytest.mark.slow
+@pytest.mark.posix("bash")
 def test_the_repository_runs_nothing(repository: Path) -> None:
     """A pull request may bring modules that are named as those of Python, of pip and of placesim."""
     (repository / "placesim").mkdir()
@@ -107,6 +110,7 @@ def test_the_repository_runs_nothing(repository: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.posix("bash")
 def test_the_action_passes_where_nothing_is_found(repository: Path) -> None:
     ended = run_step(repository, "models/g.yaml", options="--gpu 4")
     assert (ended.code, ended.complaint) == (0, "")

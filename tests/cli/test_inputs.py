@@ -170,6 +170,7 @@ def test_what_is_no_graph_is_told_by_its_name(shell: Shell, name: str, expected:
     assert ended.complaint == f"GraphFileError: {name}: not a graph: got {got}, expected {expected}\n"
 
 
+@pytest.mark.posix("pipes in /dev/fd")
 def test_a_pipe_that_nobody_writes_into_is_waited_for_as_long_as_is_said(shell: Shell) -> None:
     reader, writer = os.pipe()
     try:

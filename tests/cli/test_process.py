@@ -78,10 +78,11 @@ def test_only_the_first_line_is_wanted() -> None:
         ("run nosuch.yaml 2>&-", 2, ""),
         ("devices >/dev/null 2>&-", 0, ""),
         ("devices <&- >&- 2>&-", 2, ""),
-        ("check graphs/towers.yaml --gpu 1 --soft-placement --rule no-soft-fallback | true", 1, ""),
+        ("check graphs/towers.yaml --gpu 1 --soft-placement --rule no-soft-fallback | true", 1, "6 findings in 1 graph"),
         ("diff graphs/towers.yaml --soft-placement --a-gpu 4 --b-gpu 1 | true", 1, ""),
     ],
 )
+@pytest.mark.linux("/dev/full")
 def test_streams_that_fail(command: str, code: int, complaint: str) -> None:
     ended = run_shell(f"set -o pipefail; placesim {command}")
     assert ended[0] == code
@@ -221,6 +222,7 @@ functions:
 
 
 @pytest.mark.parametrize("moment", [0.0, 0.02, 0.1, 0.5, 1.0])
+@pytest.mark.linux("memory in /proc")
 def test_interrupting_says_nothing_even_during_imports(moment: float) -> None:
     with start_with(LONG_PRODUCT, "--inter-op-threads", "2") as process:
         maps = Path(f"/proc/{process.pid}/maps")

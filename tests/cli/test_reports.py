@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import resource
 from pathlib import Path
 from typing import Any
 
@@ -155,11 +154,14 @@ def test_steps_without_end_are_interrupted(options: str, tmp_path: Path) -> None
 
 
 @pytest.mark.slow
+@pytest.mark.posix("limits of a process")
 def test_a_large_result_needs_little_beside_itself(tmp_path: Path) -> None:
     (tmp_path / "large.json").write_text(json.dumps({"nodes": [{"op": "Fill", "name": "x", "inputs": [[8_000_000], 0.5]}]}))
     bound = 900 << 20  # of addresses; as Python values and text it took 1.4 GB of memory
 
     def limit() -> None:
+        import resource
+
         resource.setrlimit(resource.RLIMIT_AS, (bound, bound))
 
     environment = os.environ | {"OPENBLAS_NUM_THREADS": "1"}

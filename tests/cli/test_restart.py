@@ -247,6 +247,7 @@ def test_what_checkpoints_lack_is_said_once(shell: Shell) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.posix("SIGKILL")
 def test_a_client_that_is_killed(shell: Shell) -> None:
     """SIGKILL at any moment: what is whole is at most one step old, and the rest comes out as it would have."""
     graph = write_training(shell.directory, 400)

@@ -16,14 +16,14 @@ import sys
 import tempfile
 import traceback
 from collections.abc import Mapping, Sequence
-from contextlib import redirect_stdout
+from contextlib import ExitStack, redirect_stdout
 from functools import cache
 from io import StringIO
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NoReturn
 
-from tests.processes import ROOT, CommandResult
+from tests.processes import PLACESIM, ROOT, CommandResult
 
 _SECONDS = 60
 """The longest that a command may take."""
@@ -39,6 +39,13 @@ def run_warm(folder: Path, *arguments: str, **environment: str) -> CommandResult
 
 def write_warm(folder: Path, arguments: Sequence[str], environment: Mapping[str, str], streams: Sequence[Path]) -> int:
     """The exit code of such a command, whose output and complaint are appended to these two files, or to one."""
+    if sys.platform != "linux":  # Windows can't fork, and macOS' libraries don't allow it
+        with ExitStack() as stack:
+            output, complaint = (stack.enter_context(streams[number].open("ab")) for number in (0, -1))
+            variables = {**os.environ, **environment}
+            return subprocess.run(
+                (*PLACESIM, *arguments), cwd=folder, env=variables, stdin=subprocess.DEVNULL, stdout=output, stderr=complaint
+            ).returncode
     paths = [str(stream) for stream in streams]
     task = {"folder": str(folder), "words": arguments, "streams": paths, "environment": {**os.environ, **environment}}
     return _ask(json.dumps(task).encode())

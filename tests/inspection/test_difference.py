@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from placesim.graph.node_patterns import enclosing_scopes
 from placesim.inspection.byte_amounts import Amount
-from placesim.inspection.difference import ScopeMove, compare, enclosing_scopes
+from placesim.inspection.difference import ScopeMove, compare
 from placesim.inspection.snapshot import PlacedNode, Snapshot
 from tests.inspection.subjects import CPU, GPU, LOCAL, ROOT, snapshot
 

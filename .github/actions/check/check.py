@@ -38,7 +38,7 @@ def main() -> int:
         code = subprocess.run([*command, *graphs], check=False).returncode
         print(f"\n::{token}::")
         if annotations.exists():
-            print(annotations.read_text(), end="")
+            print(annotations.read_text(encoding="utf-8"), end="")
     return code
 
 

@@ -263,7 +263,7 @@ class _RowOutput:
 
 def _open_processes(connection: Connection, run: SweepRun, jobs: int | None) -> AbstractContextManager[ProcessCount]:
     """Return processes on the cluster if one is given and rows are left, else local processes."""
-    from placesim.runtime.executors.thread_pools import available_processors
+    from placesim.core.operating_system import available_processors
     from placesim.studies.sweeping.processes import ProcessCount
 
     if connection.scheduler is None or len(run.rows) == len(run.combinations):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+
+from placesim.core.operating_system import NO_LINK, REMOVES_OPEN_FILES, wait_for_lock
 
 
 @contextmanager
@@ -19,17 +20,21 @@ def lock_path(path: Path) -> Iterator[None]:
     target = path.resolve()
     beside = target.with_name(f".{target.name}.placesim-lock")
     while True:
-        descriptor = os.open(beside, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
+        descriptor = os.open(beside, os.O_RDWR | os.O_CREAT | NO_LINK, 0o666)
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            wait_for_lock(descriptor)
             if _is_at(descriptor, beside):  # otherwise, the previous holder has removed the file
                 try:
                     yield
                 finally:
-                    beside.unlink(missing_ok=True)
+                    if REMOVES_OPEN_FILES:
+                        beside.unlink(missing_ok=True)
                 return
         finally:
             os.close(descriptor)
+            if not REMOVES_OPEN_FILES:
+                with suppress(OSError):  # a process that waits for the lock has the file open
+                    beside.unlink()
 
 
 def _is_at(descriptor: int, path: Path) -> bool:

@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 from typing import IO, Any, BinaryIO
 
-from placesim.core.process.free_memory import free_bytes
+from placesim.core.operating_system import NON_BLOCKING, free_bytes
 
 _KINDS = {
     stat.S_IFIFO: "a pipe",
@@ -59,7 +59,7 @@ def open_file(path: str | Path) -> BinaryIO:
 
 def _open_at_once(path: str, flags: int) -> int:
     """Open without blocking, in case a pipe has replaced the file since the check."""
-    return os.open(path, flags | os.O_NONBLOCK)
+    return os.open(path, flags | NON_BLOCKING)
 
 
 def _check_kind(path: str | Path, mode: int) -> None:

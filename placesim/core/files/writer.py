@@ -15,6 +15,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, Self
 
+from placesim.core.operating_system import replace_file
+
 _NEW_FILE_MODE = 0o666
 
 
@@ -76,11 +78,11 @@ class WholeFiles:
         if mode is not None and not stat.S_ISREG(mode):
             return self._open.enter_context(target.open("wb"))
         beside = target.with_name(f".placesim-{secrets.token_hex(8)}")
-        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, _NEW_FILE_MODE)
+        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _NEW_FILE_MODE)
         self._written.append((beside, target))
         file = self._open.enter_context(os.fdopen(descriptor, "wb"))
         if mode is not None:
-            os.fchmod(descriptor, stat.S_IMODE(mode))
+            os.chmod(descriptor if os.chmod in os.supports_fd else beside, stat.S_IMODE(mode))
         return file
 
     def write(self, path: Path, pieces: Iterable[bytes], makes_folders: bool = False) -> None:
@@ -107,14 +109,14 @@ class WholeFiles:
         done: list[tuple[Path, Path]] = []
         try:
             for source, target in self._moved:
-                os.replace(source, target)
+                replace_file(source, target)
                 done.append((source, target))
             for beside, target in self._written:
-                os.replace(beside, target)
+                replace_file(beside, target)
         except OSError:
             for source, target in reversed(done):
                 with suppress(OSError):
-                    os.replace(target, source)
+                    replace_file(target, source)
             raise
 
     def _clear(self) -> None:

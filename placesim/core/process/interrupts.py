@@ -9,6 +9,8 @@ from __future__ import annotations
 import os
 import sys
 
+from placesim.core.operating_system import set_non_blocking
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import signal
@@ -48,7 +50,7 @@ def interrupt_commands() -> None:
     from threading import Thread
 
     reader, writer = os.pipe()
-    os.set_blocking(writer, False)
+    set_non_blocking(writer)
     signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
     Thread(target=_watch, args=(reader,), name="placesim-interrupts", daemon=True).start()
     sys.unraisablehook = _pass_over

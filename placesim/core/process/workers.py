@@ -15,6 +15,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any, Protocol
 
+from placesim.core.operating_system import apart_options
+
 _PACKAGE_PARENT = str(Path(__file__).parents[3])
 DONE = None
 """Marks the last of several answers to one question."""
@@ -48,7 +50,7 @@ class Worker:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             env=os.environ | {"PYTHONPATH": os.pathsep.join(paths)},
-            start_new_session=True,  # Ctrl-C interrupts only this process, which then ends the worker
+            **apart_options(),  # Ctrl-C interrupts only this process, which then ends the worker
         )
 
     def tell(self, question: Any) -> None:

@@ -7,7 +7,6 @@ register cannot be reached (another processor or C library), denormals are kept,
 from __future__ import annotations
 
 import ctypes
-import ctypes.util
 import platform
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,6 +14,8 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
+
+from placesim.core.operating_system import has_glibc
 
 _LAYOUT = {
     # machine: (size of fenv_t, offset of the register, bits: flush results, treat operands as zero)
@@ -25,11 +26,11 @@ _LAYOUT = {
 
 @lru_cache(maxsize=1)
 def _libm() -> ctypes.PyDLL | None:
-    if platform.system() != "Linux" or platform.machine() not in _LAYOUT or platform.libc_ver()[0] != "glibc":
+    if not has_glibc() or platform.machine() not in _LAYOUT:
         return None
     for dtype in (np.float16, np.float32, np.float64):
         str(np.finfo(dtype))  # numpy caches these, and would warn if it computed them while denormals are flushed
-    return ctypes.PyDLL(ctypes.util.find_library("m") or "libm.so.6")
+    return ctypes.PyDLL("libm.so.6")
 
 
 def is_denormal(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

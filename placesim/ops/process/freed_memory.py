@@ -7,9 +7,10 @@ maps each page on the first write. This takes about as long as the kernel that f
 from __future__ import annotations
 
 import ctypes
-import os
 from functools import cache
 from typing import Any
+
+from placesim.core.operating_system import has_glibc
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
 """Parameters of mallopt(3)."""
@@ -20,7 +21,7 @@ KEPT_BYTES = 1 << 30
 @cache
 def _malloc() -> Any:
     """Return the C library if its malloc is glibc's, else None."""
-    return ctypes.CDLL(None) if "CS_GNU_LIBC_VERSION" in getattr(os, "confstr_names", ()) else None
+    return ctypes.CDLL(None) if has_glibc() else None
 
 
 @cache

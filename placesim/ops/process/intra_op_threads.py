@@ -7,7 +7,6 @@ need. Also, the results would depend on the number of threads.
 from __future__ import annotations
 
 import ctypes
-import os
 import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -19,6 +18,7 @@ from threading import Lock, Thread, local
 from typing import Any, TypeVar
 from weakref import finalize
 
+from placesim.core.operating_system import assign_thread, has_glibc, thread_processors
 from placesim.ops.process.denormals import flush_denormals
 
 Part = TypeVar("Part")
@@ -122,10 +122,10 @@ class IntraOpPool:
         here = current()
         if self._processors and here not in self._processors:
             return
-        self._processors = os.sched_getaffinity(0) - {here}
+        self._processors = thread_processors() - {here}
         for helper in self._helpers if self._processors else ():
             with suppress(OSError):
-                os.sched_setaffinity(helper, self._processors)
+                assign_thread(helper, self._processors)
 
 
 def _help(asked: SimpleQueue[Job | None]) -> None:
@@ -169,7 +169,7 @@ _this_thread = local()
 
 @lru_cache(maxsize=1)
 def _current_processor() -> Callable[[], int] | None:
-    return getattr(ctypes.PyDLL(None), "sched_getcpu", None) if hasattr(os, "sched_setaffinity") else None
+    return getattr(ctypes.PyDLL(None), "sched_getcpu", None) if has_glibc() else None
 
 
 class _OneBlasThread:

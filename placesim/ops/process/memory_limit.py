@@ -8,26 +8,18 @@ since many small values (in queues, loops, lists, caches) add up.
 from __future__ import annotations
 
 import math
-import os
-import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-try:
-    import resource
-except ImportError:  # on systems without POSIX
-    resource = None  # type: ignore[assignment]
-
 from placesim.core.dtypes import DTYPES, STRING, VARIANT, DataType
 from placesim.core.errors import InvalidArgumentError, ResourceExhaustedError
-from placesim.core.process.free_memory import free_bytes
+from placesim.core.operating_system import free_bytes, peak_resident_bytes, resident_bytes
 from placesim.core.tensor_fields import OBJECT_BYTES
 from placesim.machine.device_names import parse_runtime_name
 from placesim.ops.process.freed_memory import give_back, keep_freed_memory
@@ -71,7 +63,7 @@ class ProcessMemory:
         keep_freed_memory()
         self.limit = limit
         self.few = FEW_ELEMENTS if limit is None else max(0, min(FEW_ELEMENTS, limit // (_WIDEST * _OVERCOMMIT_SHARE)))
-        self._at_start = _resident_bytes()
+        self._at_start = resident_bytes()
         self._unchecked_work = 0
         self._unmeasured_bytes = 0.0
         self._next_measurement = 0.0
@@ -92,7 +84,7 @@ class ProcessMemory:
 
     def _would_fit(self, size: int) -> bool:
         """Whether `size` bytes fit within the limit and the machine's free memory."""
-        if self.limit is not None and size > self.limit - max(0, _resident_bytes() - self._at_start):
+        if self.limit is not None and size > self.limit - max(0, resident_bytes() - self._at_start):
             return False
         return self._is_free(size)
 
@@ -114,7 +106,7 @@ class ProcessMemory:
         self._unchecked_work += count
         if self._unchecked_work >= LOOK_AFTER:
             self._unchecked_work = 0
-            if _peak_resident_bytes() > self._accepted_bytes and not self._is_accepted():
+            if peak_resident_bytes() > self._accepted_bytes and not self._is_accepted():
                 give_back()
                 if not self._is_accepted():
                     share = "the machine has free" if self.limit is None else f"{self.limit} bytes"
@@ -123,7 +115,7 @@ class ProcessMemory:
 
     def _is_accepted(self) -> bool:
         """Whether the process's size is within its limit; without a limit, whether it leaves `RESERVE_BYTES` to the machine."""
-        size = _resident_bytes()
+        size = resident_bytes()
         if self.limit is None and size > self._accepted_bytes and free_bytes() > RESERVE_BYTES:
             self._accepted_bytes = size + RESERVE_BYTES // 2
         return size <= self._accepted_bytes
@@ -224,21 +216,3 @@ def allocator_name(device: str) -> str:
     """Return TensorFlow's name for a device's allocator."""
     spec = parse_runtime_name(device) if device else None
     return f"GPU_{spec.id}_bfc" if spec is not None and spec.type == "GPU" else "cpu"
-
-
-# --- measurements ---------------------------------------------------------------------------------------------------
-
-
-def _resident_bytes() -> int:
-    """Return the resident memory of this process in bytes; 0 if unknown."""
-    try:
-        return int(Path("/proc/self/statm").read_bytes().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    except (OSError, ValueError, IndexError):
-        return 0
-
-
-def _peak_resident_bytes() -> int:
-    """Return the peak resident memory of this process in bytes, which is quick to read; a huge number if unknown."""
-    if resource is None or sys.platform == "darwin":  # macOS uses another unit
-        return sys.maxsize
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
@@ -9,6 +10,8 @@ from urllib.parse import quote
 from placesim.core.escaping import escape_line
 from placesim.inspection.checking.findings import Finding
 
+_DRIVE = re.compile(r"[A-Za-z]:/")
+"""Start of an absolute path of Windows."""
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 VERSION = "2.1.0"
 
@@ -30,10 +33,11 @@ def sarif_document(findings: Sequence[Finding], rules: Mapping[str, str], versio
 def _uri(file: str) -> str:
     """Return a file name as a URI. A name with lone surrogates, which only a written report can have, is escaped instead."""
     name = file.replace("\\", "/")
+    start, name = (f"file:///{name[:2]}", name[2:]) if _DRIVE.match(name) else ("", name)
     try:
-        return quote(name.encode("utf-8", "surrogateescape"))
+        return start + quote(name.encode("utf-8", "surrogateescape"))
     except UnicodeEncodeError:
-        return quote(escape_line(name))
+        return start + quote(escape_line(name))
 
 
 def _result(finding: Finding, rule_index: int) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from placesim.core.operating_system import has_shared_memory, open_shared_memory, shared_memory_path
 from placesim.ops.process.memory_limit import current_memory
 
 LEAST_BYTES = 1 << 18
@@ -57,13 +58,13 @@ class _SharedMemory:
     used: int
 
     def __init__(self, size: int) -> None:
-        self._file = open(os.memfd_create("placesim"), "r+b", buffering=0)  # noqa: SIM115  # closed with this object
+        self._file = open_shared_memory()  # closed with this object
         self._file.truncate(size + PAGESIZE)
         self.memory = mmap(self._file.fileno(), size + PAGESIZE)
 
     @property
     def path(self) -> str:
-        return f"/proc/{os.getpid()}/fd/{self._file.fileno()}"
+        return shared_memory_path(self._file)
 
     @property
     def is_free(self) -> bool:
@@ -80,7 +81,7 @@ class SharedMemoryLender:
 
     def probe(self) -> Probe | None:
         """Return the test segment for other processes; None if the system has no such shared memory."""
-        if self._probe is None and hasattr(os, "memfd_create") and os.path.isdir("/proc/self/fd"):
+        if self._probe is None and has_shared_memory():
             token = secrets.token_bytes(_TOKEN_BYTES)
             piece = _SharedMemory(0)
             piece.memory[:_TOKEN_BYTES] = token

@@ -10,6 +10,7 @@ import os
 from concurrent.futures import ThreadPoolExecutor
 
 from placesim.core.errors import InvalidArgumentError
+from placesim.core.operating_system import available_processors
 from placesim.graph.session_steps import Config
 from placesim.ops.process.intra_op_threads import IntraOpPool
 
@@ -101,7 +102,3 @@ def _from_environment(name: str) -> int:
         return int(os.environ.get(name, "0"))
     except ValueError:
         return 0
-
-
-def available_processors() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

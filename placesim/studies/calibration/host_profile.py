@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import os
 import platform
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from importlib.metadata import version
-from pathlib import Path
 from statistics import median
 
+from placesim.core.operating_system import available_processors, processor_name
 from placesim.machine.host_models import BASIC, FAMILIES, SECONDS, SHARES, HostModel, HostProfile, MeasuredFigure
 from placesim.ops.process.intra_op_threads import blas_text
-from placesim.runtime.executors.thread_pools import ThreadPools, available_processors
+from placesim.runtime.executors.thread_pools import ThreadPools
 from placesim.studies.calibration.case_timing import (
     NoiseCheck,
     StepTimer,
@@ -101,7 +100,7 @@ class _Calibration:
         flops = 2 * self._cores / seconds["multiplied"] / (1 + seconds["slowed_products"] * (self._cores - 1))
         passes = seconds["plain"] + 3 * _ITEM * (seconds["far"] + seconds["distant"])
         bandwidth = 3 * _ITEM * self._cores / passes / (1 + seconds["slowed_passes"] * (self._cores - 1))
-        return HostModel(_processor_name(), self._cores, flops, bandwidth, inter_op_threads=1, profile=profile)
+        return HostModel(processor_name(), self._cores, flops, bandwidth, inter_op_threads=1, profile=profile)
 
     def _about(self) -> dict[str, str]:
         return _about(self._cores, "not checked" if self._noise is None else self._noise.text())
@@ -200,14 +199,3 @@ def _about(cores: int, quiet: str) -> dict[str, str]:
         "policy": "the quickest of several runs",
         QUIET_KEY: quiet,
     }
-
-
-def _processor_name() -> str:
-    """Return the processor name that the system reports."""
-    try:
-        for line in Path("/proc/cpuinfo").read_text().splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    except OSError:
-        pass
-    return platform.processor() or platform.machine() or os.name

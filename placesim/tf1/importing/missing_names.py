@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 def _listed(file: str) -> frozenset[str]:
     found: set[str] = set()
     module = ""
-    for line in resources.files(__package__).joinpath(file).read_text().splitlines():
+    for line in resources.files(__package__).joinpath(file).read_text("utf-8").splitlines():
         if not line.startswith(" "):
             head, _, line = line.partition(": ")
             module = "" if head == "." else head + "."

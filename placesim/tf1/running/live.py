@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from placesim.core.errors import PlacesimError
+from placesim.core.operating_system import is_reader_lost, reader_is_gone
 from placesim.machine.program_machine import current_machine, override_machines
 from placesim.ops.categories import CALLS
 from placesim.tf1.release import speak
@@ -76,19 +77,10 @@ def _end(error: BaseException, path: str, job: Mapping[str, Any]) -> None:
         sys.stdout.flush()
     except OSError:
         _silence_output()
-    if isinstance(error, BrokenPipeError) and _reader_is_gone():
+    if isinstance(error, OSError) and is_reader_lost(error) and reader_is_gone(1):
         sys.exit(0)
     sys.stderr.write(format_failure(error, path))
     sys.exit(1)
-
-
-def _reader_is_gone() -> bool:
-    """Whether standard output is a pipe whose reader has ended (`| head -1`), which is no failure of the script."""
-    import select
-
-    poll = select.poll()
-    poll.register(1, 0)
-    return any(event & (select.POLLERR | select.POLLNVAL) for _, event in poll.poll(0))
 
 
 def _silence_output() -> None:

@@ -68,7 +68,7 @@ def update_checkpoint_state(
             "Please use a different save path."
         )
     temporary = f"{path}.tmp{os.getpid()}"
-    with open(temporary, "w") as file:
+    with open(temporary, "w", encoding="utf-8", newline="\n") as file:
         file.write(to_text(state))
     os.replace(temporary, path)
 

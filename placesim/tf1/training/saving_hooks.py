@@ -267,7 +267,7 @@ class ProfilerHook(SessionRunHook):
             trace = Timeline(run_values.run_metadata.step_stats).generate_chrome_trace_format(
                 self._show_dataflow, self._show_memory
             )
-            with open(path, "w") as file:
+            with open(path, "w", encoding="utf-8") as file:
                 file.write(trace)
             self._writer.add_run_metadata(run_values.run_metadata, f"step_{step}")
         self._next_step = step + 1

@@ -74,6 +74,7 @@ def test_links_are_followed(folders: tuple[Path, Path]) -> None:
             FileAccess.of([own]).readable(name)
 
 
+@pytest.mark.posix("named pipes and sockets")
 def test_what_is_no_file_is_refused_whatever_is_allowed(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "link").symlink_to("/dev/zero")
@@ -202,12 +203,7 @@ def _uses(path: Path) -> Uses:
 def test_kernels_open_files_in_one_module() -> None:
     """No kernel goes past the decision: what opens, finds or changes files is called in one module, and with what it allows."""
     opening = ("open", "read_bytes", "write_bytes", "read_text", "write_text", "load", "fromfile", "memmap", "glob", "unlink")
-    own = (
-        "file_access.py",
-        "unicode_scripts.py",
-        "op_families.py",
-        "memory_limit.py",
-    )  # the last reads what /proc says of us
+    own = ("file_access.py", "unicode_scripts.py", "op_families.py")
     for path in [
         *(PACKAGE / "ops").rglob("kernels/**/*.py"),
         *(PACKAGE / "ops/process").glob("*.py"),
@@ -269,6 +265,7 @@ fetch: [%s]
             placesim.run(graph, allow_read=wrong)  # type: ignore[arg-type]
 
 
+@pytest.mark.posix("named pipes and sockets")
 def test_feeds_from_files(folders: tuple[Path, Path]) -> None:
     own, other = folders
     for folder in folders:

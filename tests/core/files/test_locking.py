@@ -24,6 +24,7 @@ def test_no_writing_is_lost(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [path]
 
 
+@pytest.mark.posix("removal of an open file")
 def test_a_link_and_its_file_have_one_lock(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "file")
     with lock_path(tmp_path / "link"):
@@ -38,6 +39,7 @@ def test_a_lock_that_a_dead_process_left_is_taken(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.posix("removal of an open file")
 def test_a_link_in_its_place_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / ".file.placesim-lock").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(OSError, match="symbolic links"), lock_path(tmp_path / "file"):

@@ -21,6 +21,7 @@ from tests.cli.shell import Shell
 GRAPH = "nodes:\n  - {op: Placeholder, name: x, dtype: float32}\n  - {op: Neg, name: y, inputs: [x]}\nfetch: [y]\n"
 
 
+@pytest.mark.posix("named pipes")
 def test_only_files_are_opened(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "link").symlink_to("pipe")
@@ -33,6 +34,7 @@ def test_only_files_are_opened(tmp_path: Path) -> None:
         read_file("a\0b")
 
 
+@pytest.mark.posix("named pipes")
 def test_what_a_shell_hands_over_is_read(tmp_path: Path) -> None:
     reader, writer = os.pipe()
     os.write(writer, b"all")
@@ -83,6 +85,7 @@ def test_a_part_is_whole_or_an_error(tmp_path: Path) -> None:
     ],
     ids=" ".join,
 )
+@pytest.mark.posix("named pipes")
 def test_a_pipe_in_a_files_place_is_an_error(arguments: tuple[str, ...], shell: Shell) -> None:
     shell.write("g.yaml", GRAPH)
     shell.write("fed.yaml", f"{GRAPH}feed: {{x: {{file: pipe}}}}\n")

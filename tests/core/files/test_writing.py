@@ -97,6 +97,7 @@ def test_a_move_is_undone(tmp_path: Path) -> None:
     assert sorted(os.listdir(tmp_path)) == ["a", "b"]
 
 
+@pytest.mark.posix("permissions of files")
 def test_links_and_modes_stay(tmp_path: Path) -> None:
     (tmp_path / "real").write_bytes(b"old")
     (tmp_path / "real").chmod(0o640)
@@ -113,6 +114,7 @@ def test_links_and_modes_stay(tmp_path: Path) -> None:
     assert stat.S_IMODE((tmp_path / "fresh").stat().st_mode) == 0o640
 
 
+@pytest.mark.linux("/dev/full")
 def test_what_is_no_file_is_written_straight(tmp_path: Path) -> None:
     write_whole(Path(os.devnull), b"gone")
     with pytest.raises(OSError, match="No space left on device"):
@@ -146,6 +148,7 @@ def test_partitions_are_written_all_or_none(shell: Shell, fill_disk: Callable[[i
     assert os.listdir() == ["parts"]
 
 
+@pytest.mark.linux("/dev/full")
 def test_an_output_may_be_a_device(shell: Shell) -> None:
     assert shell("convert", TOWERS, "/dev/null", "--format", "pb").code == 0
     assert "No space left on device" in shell("show", TOWERS, "--format", "dot", "--output", "/dev/full").complaint

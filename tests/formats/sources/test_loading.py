@@ -48,7 +48,7 @@ def test_imports_do_not_count(name: str, module: str) -> None:
 
 def test_a_memory_limit_holds_while_a_graph_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     sizes = count(0, memory_limit.OWN_BYTES + 1)
-    monkeypatch.setattr(memory_limit, "_resident_bytes", lambda: next(sizes))
-    monkeypatch.setattr(memory_limit, "_peak_resident_bytes", lambda: sys.maxsize)
+    monkeypatch.setattr(memory_limit, "resident_bytes", lambda: next(sizes))
+    monkeypatch.setattr(memory_limit, "peak_resident_bytes", lambda: sys.maxsize)
     with pytest.raises(ResourceExhaustedError, match=r"OOM reading endless.yaml: it takes more than 1000 bytes"):
         placesim.run(cast("Any", EndlessFile()), memory_limit=1000)

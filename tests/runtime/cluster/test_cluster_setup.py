@@ -196,6 +196,7 @@ with open_cluster(Connection(), ["/job:ps/replica:0/task:0/device:CPU:0"]) as ow
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
+@pytest.mark.linux("processes in /proc")
 def test_workers_of_our_own_end_with_us(number: int, tmp_path: Path) -> None:
     """Also where the script has no guard, which multiprocessing would run again in each worker."""
     script = tmp_path / "script.py"

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import placesim
-from placesim.core.process.free_memory import free_bytes
+from placesim.core.operating_system import free_bytes
 
 LIMIT = "64MiB"
 HUGE = 10**12

@@ -9,13 +9,13 @@ input is not a dataset or not a scalar, although it must be one, and InternalErr
 from __future__ import annotations
 
 import itertools
-import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from placesim.core.errors import InvalidArgumentError, OutOfRangeError
+from placesim.core.operating_system import available_processors
 from placesim.ops.attributes import Attrs
 from placesim.ops.kernels.data.batches import BatchIterator, stack_elements
 from placesim.ops.kernels.data.values import (
@@ -188,16 +188,12 @@ def interleave(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> E
     cycle, block = scalar_argument(rest[0], "cycle_length"), scalar_argument(rest[1], "block_length")
     if cycle == -1:  # TensorFlow then takes the number of processors, or `num_parallel_calls` if that is lower
         calls = int(scalar_argument(rest[-1], "num_parallel_calls")) if len(rest) > 2 else -1
-        cycle = min(_processors(), calls) if calls > 0 else _processors()
+        cycle = min(available_processors(), calls) if calls > 0 else available_processors()
     for value, name in ((cycle, "cycle_length"), (block, "block_length")):
         if value <= 0:
             raise InvalidArgumentError(f"{name} must be greater than zero.")
     check_elements(int(cycle))
     return ElementSequence(*signature(attrs), lambda: _InterleaveIterator(source.start(), call, cycle, block), UNKNOWN)
-
-
-def _processors() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 # --- state ----------------------------------------------------------------------------------------------------------
