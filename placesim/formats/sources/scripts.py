@@ -71,7 +71,7 @@ def record_script(
         job = {"purpose": "record", "until": options.until, "answer": str(answer), "options": machine}
         if sources:
             job["sources"] = str(Path(folder, "sources"))
-            Path(folder, "sources").write_text(json.dumps(sources))
+            Path(folder, "sources").write_text(json.dumps(sources), encoding="utf-8")
         code = _run(script_command(path, job, options.arguments), path, options.timeout)
         data = answer.read_bytes() if answer.exists() else None
     if data is None:

@@ -170,7 +170,7 @@ def record(path: str, job: Mapping[str, Any]) -> None:
     how = "to its end"
     try:
         if "sources" in job:
-            replace_sources(json.loads(Path(job["sources"]).read_text()))
+            replace_sources(json.loads(Path(job["sources"]).read_text(encoding="utf-8")))
         execute(path)
     except SystemExit as error:
         code, text = exit_code(error)
