@@ -13,7 +13,7 @@ _COLLECTION = "losses"
 
 
 class Reduction:
-    """Names of the reductions of elements' weighted losses to one loss."""
+    """Names of the ways to reduce the weighted losses of all elements to one loss."""
 
     NONE = "none"
     SUM = "weighted_sum"

@@ -175,7 +175,7 @@ class WhileContext(LoopContext):
         op._add_control_input(pivot.op)
 
     def _wait_inside_for(self, outer: Sequence[Operation], op: Operation) -> None:
-        """Let an op wait for outer ops: for Identities, inside the loop, of their first outputs."""
+        """Let an op wait for outer ops, by control edges from Identities of the first outputs, made inside the loop."""
         with outside(self.graph), self.entered():
             # a control edge cannot cross into a frame, but a tensor can
             copies = [gen("Identity")(control.outputs[0]).op for control in outer if control.outputs]

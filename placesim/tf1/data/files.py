@@ -62,7 +62,7 @@ class _FileDataset(DatasetV1Adapter):
 
 
 class _PlainFileDataset(_FileDataset):
-    """Elements of files that an op reads by name, compression and buffer size."""
+    """Elements of files, read by an op with three inputs: file name, compression and buffer size."""
 
     _op = ""
     _buffer_bytes = -1

@@ -235,7 +235,7 @@ class _Walk:
             self.loops.add_loops(between)
 
     def run(self, ys: list[Any], seeds: list[Any]) -> None:
-        """Differentiate the ops from the ys to the xs, whose gradients are the `seeds`."""
+        """Differentiate the ops from the ys to the xs; `seeds` are the gradients of the ys."""
         targets = [y.op for y in ys]
         reachable = self._count_pending(targets)
         for y, grad in zip(ys, seeds, strict=True):

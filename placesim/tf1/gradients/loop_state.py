@@ -229,7 +229,7 @@ class GradLoopState:
     # --- sums over iterations ----------------------------------------------------------------------------------------------
 
     def sum_up(self, op: Operation, grad: Tensor) -> Any:
-        """Sum over all iterations of the gradient of a loop invariant, which enters the forward loop by `op`."""
+        """Sum of a loop invariant's gradient over all iterations.  `op` is the Enter of the invariant in the forward loop."""
         loop = self.backward_loop
         if isinstance(grad, IndexedSlices):
             return self._sum_up_slices(op, grad)

@@ -47,7 +47,7 @@ def psnr(a: Any, b: TensorLike, max_val: TensorLike, name: str | None = None) ->
 
 
 def _shape_checks(one: Any, two: Any) -> tuple[Any, Any, list[Any]]:
-    """Both shapes, and assertions that their last three dimensions are equal.  Raises ValueError for static shapes."""
+    """Both shapes, and assertions that the last three dimensions are equal.  Raises ValueError for unequal static shapes."""
     one.shape.with_rank_at_least(3)[-3:].assert_is_compatible_with(two.shape.with_rank_at_least(3)[-3:])
     if one.shape.rank is not None and two.shape.rank is not None:
         for left, right in zip(reversed(one.shape.dims[:-3]), reversed(two.shape.dims[:-3]), strict=False):

@@ -49,7 +49,7 @@ def overfeat_arg_scope(weight_decay: float = 0.0005) -> Any:
 
 
 def _squeezed(net: Tensor, points: dict[str, Any], opened: Any, spatial_squeeze: bool, last: str) -> tuple[Any, dict[str, Any]]:
-    """The logits, with `spatial_squeeze` without their two dimensions of size 1, and the layers' outputs by name."""
+    """The logits, and the layers' outputs by name.  `spatial_squeeze` removes the logits' dimensions 1 and 2, of size 1."""
     if spatial_squeeze:
         net = tf.squeeze(net, [1, 2], name=f"{last}/squeezed")
         points[f"{opened.name}/{last}"] = net
