@@ -151,7 +151,7 @@ class OperatorNotAllowedInGraphError(TypeError):
 
 
 class InaccessibleTensorError(ValueError):
-    """A tensor of a graph or of a branch is used outside of it."""
+    """A tensor is used outside the graph or branch that it belongs to."""
 
     __module__ = OpError.__module__
 

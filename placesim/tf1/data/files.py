@@ -90,7 +90,7 @@ class TextLineDataset(_PlainFileDataset):
 
 
 class TFRecordDataset(_PlainFileDataset):
-    """`tf.data.TFRecordDataset`: records as their bytes."""
+    """`tf.data.TFRecordDataset`: records, each as a string of bytes."""
 
     _shown, _op = "TFRecordDatasetV2", "TFRecordDataset"
 

@@ -28,7 +28,7 @@ def is_nested(value: TensorLike) -> bool:
 
 
 def flatten(structure: object) -> list[Any]:
-    """The leaves, those of a dictionary in the order of its sorted keys."""
+    """The leaves of a structure; the leaves of a dictionary are in the order of its sorted keys."""
     return list(_leaves(structure))
 
 

@@ -311,7 +311,7 @@ class _Walk:
         return zeros_like_output(op, index) if self.loops is None else self.loops.zeros_like_output(op, index)
 
     def _release_inputs(self, op: Operation) -> None:
-        """Queue each op whose output `op` reads, if its outputs have received all their gradients."""
+        """Queue each op that makes an input of `op`, if all gradients of its outputs have arrived."""
         for tensor in self._inputs(op):
             source = tensor.op
             self.pending[source] -= 1

@@ -1,7 +1,7 @@
 """Gradient loops: a loop that runs as many iterations as the forward loop, and reads tensors that it recorded (7).
 
 The forward loop gets a counter of iterations (`f_count`), and the gradient loop counts down from its last value (`b_count`).
-The forward loop pushes each tensor that the gradient reads on a stack, and the gradient loop pops it.
+For each tensor that the gradient reads there is a stack: the forward loop pushes the tensor, the gradient loop pops it.
 """
 
 from __future__ import annotations

@@ -162,7 +162,7 @@ def _similarity(
 
 
 def _terms(one: Tensor, two: Tensor, blurred: Callable[[Any], Any], peak: Tensor, k1: float, k2: float) -> tuple[Any, Any]:
-    """The factors of each pixel's similarity for luminance, and for contrast and structure."""
+    """Two factors of each pixel's similarity: one for luminance, and one for contrast and structure."""
     least_light, least_contrast = (k1 * peak) ** 2, (k2 * peak) ** 2
     means = blurred(one), blurred(two)
     product = means[0] * means[1] * 2.0

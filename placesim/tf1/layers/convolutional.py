@@ -262,7 +262,7 @@ class SeparableConv2D(_Convolution):
 
 _INPUTS = Parameter("inputs", Parameter.POSITIONAL_OR_KEYWORD)
 _REUSE = Parameter("reuse", Parameter.POSITIONAL_OR_KEYWORD, default=None)
-"""First and last parameter of a layer's function; between them are those of the class."""
+"""First and last parameter of a layer's function; the parameters of the layer's class are between them."""
 
 
 def _function(kind: type[_Convolution], documentation: str) -> Any:
