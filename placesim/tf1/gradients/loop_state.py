@@ -1,4 +1,4 @@
-"""Gradient loops: a loop that runs as many iterations as the forward loop, and reads tensors that it recorded (7).
+"""Gradient loops: each runs as many iterations as its forward loop, and reads tensors that the forward loop recorded (7).
 
 The forward loop gets a counter of iterations (`f_count`), and the gradient loop counts down from its last value (`b_count`).
 For each tensor that the gradient reads there is a stack: the forward loop pushes the tensor, the gradient loop pops it.

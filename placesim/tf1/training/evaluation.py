@@ -68,7 +68,7 @@ def evaluate_once(
     hooks: Sequence[SessionRunHook] | None = None,
     config: Any = None,
 ) -> Any:
-    """Restore a checkpoint, and run `eval_ops` until a hook stops.  Returns the values of `final_ops` after that."""
+    """Restore a checkpoint, and run `eval_ops` until a hook requests a stop.  Returns the values of `final_ops` after that."""
     step = get_or_create_eval_step()
     hooks = list(hooks or ())
     if eval_ops is not None:

@@ -74,7 +74,7 @@ def _vgg(
     spatial_squeeze: bool,
     scope: object,
 ) -> tuple[Any, dict[str, Any]]:
-    """VGG: blocks of convolutions, which double the channels up to 512, a pool after each block, and three last layers."""
+    """VGG: blocks of convolutions (each doubles the channels, up to 512), a pool after each block, and three last layers."""
     with tf.variable_scope(scope, name, [inputs]) as opened:
         collection = opened.original_name_scope + "_end_points"
         with arg_scope([conv2d, max_pool2d], outputs_collections=collection):
