@@ -23,7 +23,7 @@ def __getattr__(name: str) -> Any:
 
 
 class _SharedModule(Namespace):
-    """A module of the API that also has the names of placesim's module of the same name, for other modules of placesim."""
+    """A module of the API (`tf.NAME`); for placesim's own code, it also has the names of the module `placesim.tf1.NAME`."""
 
     def __getattr__(self, name: str) -> Any:
         try:

@@ -43,7 +43,7 @@ class OpError(Exception):
     classic: str | None = None
     """Text in the style of the first guides, if that style is used and defines one."""
     head: str = ""
-    """Text of the release's Python before the runtime's message."""
+    """Text that the release's Python puts before the runtime's message."""
 
     def __init__(self, node_def: Any, op: Any, message: str, error_code: int, *args: Any) -> None:
         super().__init__()
@@ -151,7 +151,7 @@ class OperatorNotAllowedInGraphError(TypeError):
 
 
 class InaccessibleTensorError(ValueError):
-    """A tensor of a graph or of a branch is used outside of it."""
+    """A tensor is used outside the graph or branch that it belongs to."""
 
     __module__ = OpError.__module__
 

@@ -13,7 +13,7 @@ _COLLECTION = "losses"
 
 
 class Reduction:
-    """Names of the reductions of elements' weighted losses to one loss."""
+    """Names of the ways to reduce the weighted losses of all elements to one loss."""
 
     NONE = "none"
     SUM = "weighted_sum"
@@ -192,7 +192,7 @@ def huber_loss(
     loss_collection: str | None = _COLLECTION,
     reduction: str = _BY_NONZERO,
 ) -> Any:
-    """Half the square of errors up to `delta`, and linear for larger ones."""
+    """Half the square of an error up to `delta`; linear in a larger error."""
     _required(labels=labels, predictions=predictions)
     with tf.name_scope(scope, "huber_loss", (predictions, labels, weights)) as scope:
         labels, predictions = _pair(labels, predictions)

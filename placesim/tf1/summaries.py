@@ -101,7 +101,7 @@ def tensor_summary(
 
 
 def merge(inputs: TensorLike, collections: object = None, name: str | None = None) -> Tensor:
-    """One Summary of several."""
+    """Merge several Summaries into one."""
     with tf.name_scope(name, "Merge", inputs):
         made = gen("MergeSummary")(inputs=inputs, name=name)
         return _collect(made, [] if collections is None else collections)

@@ -1,4 +1,4 @@
-"""`tf.flags` and `tf.app.run`: absl's flags, which TensorFlow parses at first access and defines with old names too."""
+"""`tf.flags` and `tf.app.run`: absl's flags, which are parsed at first access.  TensorFlow's old parameter names work too."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def __getattr__(name: str) -> Any:
 
 
 def _with_old_names(define_flag: Callable[..., FlagHolder[Any]]) -> Callable[..., FlagHolder[Any]]:
-    """Accept TensorFlow's old names of a flag's parameters too, with a warning."""
+    """Make a function that also accepts TensorFlow's old parameter names, with a warning."""
 
     @wraps(define_flag)
     def call(*args: object, **kwargs: object) -> FlagHolder[Any]:

@@ -21,7 +21,7 @@ from placesim.tf1.types.dtypes import DType
 from placesim.tf1.types.shapes import TensorShape
 
 _CONST_ELEMENTS = 1000
-"""Tensors of fewer equal elements are made by a Const, others by a Fill."""
+"""A tensor of equal elements is a Const if it has fewer elements than this, else a Fill."""
 
 
 def shape_tensor(shape: ShapeLike) -> Tensor:

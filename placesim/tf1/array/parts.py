@@ -75,7 +75,7 @@ def batch_gather(params: TensorLike, indices: TensorLike, name: str | None = Non
 
 
 def _gathered_in_batches(params: Tensor, indices: Tensor, count: int) -> Any:
-    """Gather along axis `count - 1`, after `count - 1` batch dimensions, by indices into flattened params."""
+    """Gather along axis `count - 1`, with all axes before it as batch axes; `params` is flattened over these `count` axes."""
     indices_shape, params_shape = shape(indices), shape(params)
     kind = indices.dtype.base_dtype
     places: Any = indices

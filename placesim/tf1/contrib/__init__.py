@@ -1,1 +1,1 @@
-"""The most used parts of `tf.contrib`, which ended with TensorFlow 1.15, as thin layers over TensorFlow 2.21's API."""
+"""The most used parts of TensorFlow 1.15's `tf.contrib`, as thin layers over TensorFlow 2.21's API."""

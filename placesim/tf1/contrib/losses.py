@@ -1,5 +1,5 @@
-"""`tf.contrib.losses`: predictions come first, and losses are means over elements with non-zero weight, as before
-`tf.losses`.
+"""`tf.contrib.losses`: predictions come first, and losses are means over elements with non-zero weight, as
+in versions before `tf.losses`.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ def optimize_loss(
     colocate_gradients_with_ops: bool = False,
     increment_global_step: bool = True,
 ) -> Any:
-    """Loss that is evaluated after a step of an optimizer: a name, class, object, or function of the learning rate.
+    """Loss that is evaluated after a step of `optimizer`: its name, its class, an object, or a function of the learning rate.
 
     Raises ValueError, and NotImplementedError for noise on gradients.
     """

@@ -63,7 +63,7 @@ def create_train_op(
 
 
 def with_values(gradient: object, values: Callable[[Any], Any]) -> Any:
-    """Gradient with `values` applied to its values; IndexedSlices keep their indices."""
+    """Apply the function `values` to a gradient; of IndexedSlices, only the values are changed."""
     if isinstance(gradient, tf.IndexedSlices):
         return tf.IndexedSlices(values(gradient.values), gradient.indices, gradient.dense_shape)
     return values(gradient)

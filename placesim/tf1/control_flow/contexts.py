@@ -1,6 +1,6 @@
 """Control flow contexts: the common part of branches of conditionals and bodies of loops.
 
-The graph calls a context's `AddOp` for each new op inside the context, which replaces the op's outer inputs by inner tensors.
+For each new op inside a context, the graph calls the context's `AddOp`, which replaces outer inputs of the op by inner tensors.
 The Switch or Enter of an inner tensor is made after the op that needs the tensor, and follows this op in the GraphDef.
 """
 

@@ -129,7 +129,7 @@ class WhileContext(LoopContext):
     # --- ops inside ------------------------------------------------------------------------------------------------
 
     def take(self, op: Operation) -> None:
-        """Add an op.  A Shape, Size or Rank of a forward tensor is added to the forward loop: it is smaller to record."""
+        """Add an op.  A Shape, Size or Rank of a forward tensor goes to the forward loop: its result is smaller to record."""
         if op.type in _MEASURES and op.inputs:
             loop = loop_of(self.graph._control_flow_context)
             if loop is not None and loop.grad_state is not None:
@@ -176,7 +176,7 @@ class WhileContext(LoopContext):
         op._add_control_input(pivot.op)
 
     def _wait_inside_for(self, outer: Sequence[Operation], op: Operation) -> None:
-        """Let an op wait for outer ops: for Identities, inside the loop, of their first outputs."""
+        """Let an op wait for outer ops, by control edges from Identities of the first outputs, made inside the loop."""
         with outside(self.graph), self.entered():
             # a control edge cannot cross into a frame, but a tensor can
             copies = [gen("Identity")(control.outputs[0]).op for control in outer if control.outputs]

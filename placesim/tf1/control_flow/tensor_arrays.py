@@ -207,7 +207,7 @@ class TensorArray:
             return build_with_flow(self, flow)
 
     def _converted(self, value: TensorLike, is_stacked: bool | None = None) -> Tensor:
-        """Convert a value to write.  It is one element, or stacked elements; None leaves the known element shape as it is.
+        """Convert a value to write: one element or stacked elements.  If `is_stacked` is None, the known element shape stays.
 
         Raises ValueError for another type, or another shape than earlier elements.
         """
@@ -327,7 +327,7 @@ def build_with_flow(array: TensorArray, flow: Tensor) -> TensorArray:
 
 
 def pack_with_flows(structure: object, tensors: Sequence[Tensor]) -> Any:
-    """Pack tensors into a structure; a TensorArray in it is copied with its tensor as flow."""
+    """Pack tensors into a structure.  In place of a TensorArray, pack a copy of it whose flow is the tensor."""
     leaves = nest.flatten(structure, expand_composites=True)
     found = [
         build_with_flow(leaf, tensor) if isinstance(leaf, TensorArray) else tensor

@@ -22,7 +22,7 @@ VERSION_2 = (
     "AssertCardinalityDataset DenseToSparseBatchDataset GroupByWindowDataset IgnoreErrorsDataset MapAndBatchDataset "
     "LegacyParallelInterleaveDatasetV2 ScanDataset ShuffleAndRepeatDataset TakeWhileDataset UniqueDataset"
 )
-"""Ops of datasets that have no version 1 in TensorFlow: `apply` does not change their class name."""
+"""Dataset ops whose Python class has no version 1 in TensorFlow: for them, `apply` keeps the class's name."""
 
 
 def metadata(name: str | None) -> bytes:

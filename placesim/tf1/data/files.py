@@ -61,7 +61,7 @@ class _FileDataset(DatasetV1Adapter):
 
 
 class _PlainFileDataset(_FileDataset):
-    """Elements of files that an op reads by name, compression and buffer size."""
+    """Elements of files, read by an op with three inputs: file name, compression and buffer size."""
 
     _op = ""
     _buffer_bytes = -1
@@ -89,7 +89,7 @@ class TextLineDataset(_PlainFileDataset):
 
 
 class TFRecordDataset(_PlainFileDataset):
-    """`tf.data.TFRecordDataset`: records as their bytes."""
+    """`tf.data.TFRecordDataset`: records, each as a string of bytes."""
 
     _shown, _op = "TFRecordDatasetV2", "TFRecordDataset"
 

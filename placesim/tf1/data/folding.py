@@ -43,10 +43,10 @@ def _stable(
     spec: object,
     state_of: Callable[[Any], Any] = lambda output: output,
 ) -> tuple[Any, ElementFunction]:
-    """Spec of the state, and the traced function, whose state keeps that spec.
+    """Spec of the state, and the function traced for it, whose new state has the same spec.
 
-    Sizes that the function changes become unknown, and the function is traced again.  `state_of` maps the spec of its
-    result to that of the new state.
+    Sizes that the function changes become unknown, and the function is traced again.  `state_of` takes the spec of the
+    function's result, and returns the spec of the new state in it.
     """
     while True:
         found = ElementFunction(function, caller, (spec, dataset.element_spec))
@@ -70,7 +70,7 @@ def _check_state(given: object, spec: object) -> None:
 
 
 def scanned(dataset: Dataset, initial_state: object, scan_func: Callable[..., Any], name: str | None = None) -> Dataset:
-    """Outputs of a function of state and element, which returns the next state and an output.
+    """Outputs of `scan_func(state, element)`, which returns the next state and an output.
 
     Raises TypeError for another result, or a state of another type.
     """

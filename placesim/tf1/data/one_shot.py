@@ -94,7 +94,7 @@ _MASK = (1 << 64) - 1
 
 
 def _hash(function: LibraryFunction) -> int:
-    """Hash of a function's signature, nodes and results.  The function has no name, arguments and attrs."""
+    """Hash of a function's signature, nodes and results, for a function without name, arguments and attrs."""
     signature = message_class("OpDef")(description=_DESCRIPTION, is_stateful=True)
     for result in function.outputs:
         assert result.dtype is not None

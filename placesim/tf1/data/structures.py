@@ -28,7 +28,7 @@ def is_nested(value: TensorLike) -> bool:
 
 
 def flatten(structure: object) -> list[Any]:
-    """The leaves, those of a dictionary in the order of its sorted keys."""
+    """The leaves of a structure; the leaves of a dictionary are in the order of its sorted keys."""
     return list(_leaves(structure))
 
 
@@ -117,7 +117,7 @@ class DatasetSpec(TypeSpec):
 
 
 _TOLD_BY_SPEC = (DatasetSpec, NoneTensorSpec)
-"""Specs that represent themselves among types, shapes and classes."""
+"""Specs that stand for themselves in structures of types, of shapes and of classes."""
 
 
 def spec_from_types(output_types: object, output_shapes: object = None, output_classes: object = None) -> Any:
@@ -227,7 +227,7 @@ def to_batched_tensors(element: object) -> list[Tensor]:
 
 
 def from_tensors(spec: object, tensors: Sequence[Tensor]) -> Any:
-    """The element of a spec that consists of these tensors."""
+    """Make an element from its tensors, in the structure of its spec."""
     left = iter(tensors)
     return map_structure(lambda one: None if isinstance(one, NoneTensorSpec) else _from_tensor(one, next(left)), spec)
 

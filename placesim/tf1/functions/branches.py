@@ -96,7 +96,7 @@ def _difference(first: FunctionGraph, body: FunctionGraph) -> str:
 
 
 def _cast_indices(bodies: Sequence[FunctionGraph]) -> None:
-    """Cast corresponding slices' indices to a common type: int64 if any branch has it."""
+    """Cast the indices of corresponding IndexedSlices to int64, if their types differ between the branches."""
     leaves = [nest.flatten(body.structured_outputs) for body in bodies]
     for place, each in enumerate(zip(*leaves, strict=True)):
         if not all(isinstance(leaf, IndexedSlices) for leaf in each) or len({leaf.indices.element for leaf in each}) == 1:
@@ -168,7 +168,7 @@ def share_inputs(bodies: Sequence[FunctionGraph]) -> list[Tensor]:
 
 
 def _common_sizes(shapes: Sequence[tuple[int, ...] | None]) -> tuple[int, ...] | None:
-    """Sizes common to all shapes, unknown elsewhere."""
+    """Sizes that all shapes have in common; other sizes are unknown."""
     known = [shape for shape in shapes if shape is not None]
     if len(known) < len(shapes) or len({len(shape) for shape in known}) > 1:
         return None

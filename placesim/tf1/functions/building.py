@@ -29,9 +29,9 @@ def build(
     after_op: Tensor | None = None,
     orders_effects: bool | None = None,
 ) -> FunctionGraph:
-    """Call a Python function in a body's graph, and make its result, a structure of tensor-likes, the body's outputs.
+    """Call a Python function in a body's graph.  Its result, a structure of tensor-likes, becomes the body's outputs.
 
-    An operation in the result becomes `after_op`, or 1 if that is None, computed after the operation.  With `orders_effects`
+    An operation in the result is replaced by `after_op` (None: by 1), computed after the operation.  With `orders_effects`
     (default: as in the enclosing function) all stateful ops run in order, and the outputs are Identities.
     """
     body.orders_effects = _orders_effects() if orders_effects is None else orders_effects

@@ -35,7 +35,7 @@ class _Names:
         return name
 
     def argument(self, node_name: str) -> str:
-        """Name of an argument or result: lower case, from the first letter on, with underscores for other characters."""
+        """Name of an argument or result: `node_name` in lower case, from its first letter on, with `_` for other characters."""
         return self.unique(_BEFORE_LETTERS.sub("", _NOT_IN_ARGUMENTS.sub("_", node_name.lower())) or "unknown")
 
 

@@ -107,7 +107,7 @@ def _arguments(
 
 
 def share_captures(cond_body: FunctionGraph, body: FunctionGraph, inputs: list[Tensor]) -> None:
-    """Make the body's captures loop variables that never change, and arguments of the condition too."""
+    """Turn the body's captures into loop variables that never change; the condition gets them as arguments too."""
     body.outputs.extend(body.internal_captures)
     inputs.extend(body.captures)
     with cond_body.as_default():

@@ -1,4 +1,4 @@
-"""Change ops that call functions after their creation: gradients need more outputs of the functions."""
+"""Changes to existing ops that call functions: gradients need more outputs of the functions."""
 
 from __future__ import annotations
 

@@ -235,7 +235,7 @@ class _Walk:
             self.loops.add_loops(between)
 
     def run(self, ys: list[Any], seeds: list[Any]) -> None:
-        """Differentiate the ops from the ys to the xs, whose gradients are the `seeds`."""
+        """Differentiate the ops from the ys to the xs; `seeds` are the gradients of the ys."""
         targets = [y.op for y in ys]
         reachable = self._count_pending(targets)
         for y, grad in zip(ys, seeds, strict=True):
@@ -311,7 +311,7 @@ class _Walk:
         return zeros_like_output(op, index) if self.loops is None else self.loops.zeros_like_output(op, index)
 
     def _release_inputs(self, op: Operation) -> None:
-        """Queue each op whose output `op` reads, if its outputs have received all their gradients."""
+        """Queue each op that makes an input of `op`, if all gradients of its outputs have arrived."""
         for tensor in self._inputs(op):
             source = tensor.op
             self.pending[source] -= 1

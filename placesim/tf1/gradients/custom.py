@@ -18,7 +18,7 @@ tf = namespace("")
 
 
 class RegisterGradient:
-    """`@tf.RegisterGradient(name)`: register the gradient function of ops of this type, or under this name."""
+    """`@tf.RegisterGradient(name)`: gradient function of ops of the type `name`, or of ops that an override maps to `name`."""
 
     def __init__(self, op_type: str) -> None:
         if not isinstance(op_type, str):
@@ -54,7 +54,7 @@ def custom_gradient(f: Any = None) -> Any:
 
 
 def _in_graph(f: Callable[..., Any], args: tuple[Any, ...]) -> Any:
-    """Call `f`, and return its results through an IdentityN of results and arguments whose gradient is the script's."""
+    """Call `f`, and pass its results and arguments through an IdentityN with the script's gradient.  Return the results."""
     name = f"CustomGradient-{uid()}"
     inputs = [convert_to_tensor(leaf) for leaf in nest.flatten(args)]
     result, grad_fn = f(*nest.pack_sequence_as(args, inputs))

@@ -1,7 +1,7 @@
-"""Gradient loops: a loop that runs as many iterations as the forward loop, and reads tensors that it recorded (7).
+"""Gradient loops: each runs as many iterations as its forward loop, and reads tensors that the forward loop recorded (7).
 
 The forward loop gets a counter of iterations (`f_count`), and the gradient loop counts down from its last value (`b_count`).
-The forward loop pushes each tensor that the gradient reads on a stack, and the gradient loop pops it.
+For each tensor that the gradient reads there is a stack: the forward loop pushes the tensor, the gradient loop pops it.
 """
 
 from __future__ import annotations
@@ -229,7 +229,7 @@ class GradLoopState:
     # --- sums over iterations ----------------------------------------------------------------------------------------------
 
     def sum_up(self, op: Operation, grad: Tensor) -> Any:
-        """Sum over all iterations of the gradient of a loop invariant, which enters the forward loop by `op`."""
+        """Sum of a loop invariant's gradient over all iterations.  `op` is the Enter of the invariant in the forward loop."""
         loop = self.backward_loop
         if isinstance(grad, IndexedSlices):
             return self._sum_up_slices(op, grad)

@@ -166,7 +166,7 @@ class _Import:
             operation.node.device = self._device_of_group(operation)
 
     def _device_of_group(self, operation: Operation) -> str:
-        """Device of an operation with colocation labels: that of the first operation named in a label that has a device."""
+        """First nonempty device of the operations that the colocation labels of `operation` name; empty if there is none."""
         nodes = self._graph.builder.graph
         names = _colocated_names(operation.node.attrs)
         return next((found for name in names if name in nodes.ids and (found := nodes.node(name).device)), "")

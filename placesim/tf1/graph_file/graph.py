@@ -74,7 +74,7 @@ class FileGraph(Graph):
             self.builder.on_node = saved
 
     def _catch_up(self) -> None:
-        """Take over the builder's nodes and variables, and drop those that it has removed (a step's nodes, once it is read)."""
+        """Take over the builder's nodes and variables, without removed ones (a step's nodes are removed after it is read)."""
         nodes, operations = self.builder.graph.nodes, self._operations
         while operations and (len(operations) > len(nodes) or nodes[len(operations) - 1] is not operations[-1].node):
             self.shapes.forget(operations.pop().node.id)

@@ -29,7 +29,7 @@ class Collections:
         return self._collections.setdefault(name, [])
 
     def get_collection(self, name: str, scope: str | None = None) -> list[Any]:
-        """Copy of a collection; with the pattern `scope`, of the items whose names begin with a match."""
+        """Copy of a collection, or only of its items whose names begin with a match of the pattern `scope`."""
         found = self._collections.get(name, [])
         if scope is None:
             return list(found)
@@ -39,7 +39,7 @@ class Collections:
         return [item for item in found if hasattr(item, "name") and pattern.match(item.name)]
 
     def get_all_collection_keys(self) -> list[Any]:
-        """Keys of all collections that are strings."""
+        """The keys of all collections, without keys that are not strings."""
         return [name for name in self._collections if isinstance(name, str)]
 
     @property

@@ -56,7 +56,7 @@ def _no_op(device: str, ops: list[Operation], name: str | None) -> Operation:
 
 
 def gated(tensors: Any, name: str | None = None, control_inputs: Any = None) -> list[Any]:
-    """`tf.tuple`: Identities of the tensors that wait until all tensors are computed."""
+    """`tf.tuple`: Identities of the tensors; each Identity waits until all tensors are computed."""
     graph = graph_of([item for item in tensors if item is not None])
     with graph.as_default(), graph.name_scope("tuple" if name is None else name):
         gates = [item.op if hasattr(item, "op") else item for item in tensors if item is not None]

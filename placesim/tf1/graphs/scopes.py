@@ -131,7 +131,7 @@ class Scopes:
             yield
 
     def _control_op(self, item: Any) -> Operation:
-        """The operation of a control input; of a resource variable the handle's operation, of IndexedSlices their values'."""
+        """Operation of a control input: for a resource variable that of the handle, for IndexedSlices that of the values."""
         if hasattr(item, "_handle") and hasattr(item, "op"):
             item = item.op
         element = self.as_graph_element(item.op if hasattr(item, "dense_shape") else item)

@@ -73,7 +73,7 @@ def restart_ids() -> None:
 
 @contextmanager
 def numbers_after(last: int) -> Iterator[list[int]]:
-    """Context in which the process-wide counter continues after `last`; yields a list of its current value.
+    """Context in which the process-wide counter continues after `last`; yields a list that holds its current value.
 
     It gives a graph the same numbers however many the process has used.
     """

@@ -47,7 +47,7 @@ def psnr(a: Any, b: TensorLike, max_val: TensorLike, name: str | None = None) ->
 
 
 def _shape_checks(one: Any, two: Any) -> tuple[Any, Any, list[Any]]:
-    """Both shapes, and assertions that their last three dimensions are equal.  Raises ValueError for static shapes."""
+    """Both shapes, and assertions that the last three dimensions are equal.  Raises ValueError for unequal static shapes."""
     one.shape.with_rank_at_least(3)[-3:].assert_is_compatible_with(two.shape.with_rank_at_least(3)[-3:])
     if one.shape.rank is not None and two.shape.rank is not None:
         for left, right in zip(reversed(one.shape.dims[:-3]), reversed(two.shape.dims[:-3]), strict=False):
@@ -162,7 +162,7 @@ def _similarity(
 
 
 def _terms(one: Tensor, two: Tensor, blurred: Callable[[Any], Any], peak: Tensor, k1: float, k2: float) -> tuple[Any, Any]:
-    """The factors of each pixel's similarity for luminance, and for contrast and structure."""
+    """Two factors of each pixel's similarity: one for luminance, and one for contrast and structure."""
     least_light, least_contrast = (k1 * peak) ** 2, (k2 * peak) ** 2
     means = blurred(one), blurred(two)
     product = means[0] * means[1] * 2.0

@@ -1,4 +1,4 @@
-"""Answers `import tensorflow`, its v1 module and submodules with placesim.tf1."""
+"""Makes imports of `tensorflow`, of its v1 module and of its submodules import placesim.tf1."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ class _InternalModule(ModuleType):
 
 
 class LazyLoader(ModuleType):
-    """A module that is imported at the first use of one of its names, and then stands in the given globals."""
+    """Stand-in for a module.  The first use of a name imports the module, which replaces the stand-in in the given globals."""
 
     def __init__(self, local_name: str, parent_module_globals: MutableMapping[str, Any], name: str) -> None:
         super().__init__(name)

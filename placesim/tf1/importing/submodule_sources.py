@@ -1,8 +1,8 @@
 """Sources of the names in TensorFlow's own submodules (`tensorflow.python.ops.array_ops`).
 
 Most sources follow from the submodule's name: `tensorflow.python.ops.nn_ops` has the names of `tf.nn`, and those of `tf`.
-`_ROWS` has the others: by submodule, modules of placesim.tf1 or of the public API, and as `NAME=MODULE.WHAT` names that are
-called differently in placesim.tf1.
+`_ROWS` maps the other submodules to their sources: modules of placesim.tf1 or of the public API, and `NAME=MODULE.WHAT` for
+a name that is called differently in placesim.tf1.
 """
 
 from __future__ import annotations
@@ -111,9 +111,9 @@ RENAMED = {
     for name, _, what in (source.partition("=") for source in sources.split())
     if what
 }
-"""Module of placesim.tf1 and name there, of names that are called differently there."""
+"""`SUBMODULE.NAME` of TensorFlow -> module of placesim.tf1 and name in it, for names that are called differently there."""
 NEIGHBOURS = {path.rpartition(".")[2]: path for path in SOURCES if path.startswith("python.")}
-"""Submodules by the last part of their names: TensorFlow's submodules have those that they import."""
+"""Last part of a submodule's name -> the submodule.  TensorFlow's submodules import each other under these last parts."""
 _ENDINGS = re.compile(r"_(ops|impl|lib|ops_impl|ops_lib|v1|v2|ops_v2)$")
 _V1_ENDING = re.compile(r"(?<=[a-z])(_v1|V1)$")
 _ALIASES = {"training": "train", "string": "strings", "checkpoint": "train", "linalg_ops": "linalg", "summary_ops": "summary"}
@@ -121,7 +121,7 @@ _ALIASES = {"training": "train", "string": "strings", "checkpoint": "train", "li
 
 
 def names_of(name: str) -> Iterator[str]:
-    """Possible names in placesim.tf1, the likeliest first: also without version 1's ending, or the underscore."""
+    """Possible names in placesim.tf1, the likeliest first: the name, without `_v1` or `V1` at its end, without `_` in front."""
     yield name
     if _V1_ENDING.search(name):
         yield _V1_ENDING.sub("", name)

@@ -52,7 +52,7 @@ _ROWS = {
     "ones zeros": "shape dtype=float32 name=None",
     "zeros_like": "input:tensor dtype=None name=None",
 }
-"""Parameters of functions: `NAME`, `NAME=DEFAULT`, `NAME:OTHER` that version 1 calls OTHER, `+NAME=VALUE` for version 1."""
+"""Functions -> parameters: `NAME`, `NAME=DEFAULT`, `NAME:NAME_IN_VERSION_1`; `+NAME=VALUE` is passed to version 1 only."""
 _PARAMETERS = {name: parameters for names, parameters in _ROWS.items() for name in names.split()}
 _OTHERS = {
     "where": "where_v2",
@@ -60,7 +60,7 @@ _OTHERS = {
     "ones_like": "compat.v2.ones_like",
     "nn.softmax_cross_entropy_with_logits": "nn.softmax_cross_entropy_with_logits_v2",
 }
-"""Functions of version 1 that do what version 2's function of another name does."""
+"""Name in version 2 -> different name of version 1's function that does the same."""
 _VALUES = {"None": None, "True": True, "False": False, "0": 0, "10": 10, "-1": -1, "1e-12": 1e-12}
 _TYPES = ("int32", "int64", "float32")
 
@@ -71,14 +71,14 @@ def name_in_version1(name: str) -> str:
 
 
 def in_version2(name: str, found: Any) -> Any:
-    """Function `tf.compat.v2.NAME`, by what version 1 has."""
+    """Function `tf.compat.v2.NAME`: `found`, the function of version 1, under version 2's parameters if they differ."""
     parameters = _by_implementation().get(table().get(name))
     return found if parameters is None else _with_parameters(name, found, parameters)
 
 
 @cache
 def _by_implementation() -> dict[Any, str]:
-    """Parameters by what implements a function, which all its names share."""
+    """Implementation of a function, which is the same for all its names -> version 2's parameters."""
     return {table()[name]: parameters for name, parameters in _PARAMETERS.items() if name in table()}
 
 

@@ -22,7 +22,7 @@ class CompositeTensor(ABC):  # noqa: B024 - a class of classes, without methods
 
 
 class DenseTensorLike(ABC):  # noqa: B024 - as above
-    """Class of values that are used as one tensor: tensors, variables, and what packages register."""
+    """Class of values that are used as one tensor: tensors, variables, and classes that packages register."""
 
 
 class _TensorLike(ABC):  # noqa: B024 - as above

@@ -18,17 +18,17 @@ class ArgSpec(NamedTuple):
 
 
 def getargspec(obj: Any) -> ArgSpec:
-    """Positional parameters of a function; `self` is one of a method's."""
+    """Positional parameters of a function; a method's include `self`."""
     return ArgSpec(*getfullargspec(obj)[:4])
 
 
 def getfullargspec(obj: Any) -> inspect.FullArgSpec:
-    """All parameters of a function, without types, which TensorFlow's have not; `self` is one of a method's."""
+    """All parameters of a function, without annotations, since TensorFlow's functions have none; a method's include `self`."""
     return inspect.getfullargspec(unwrap(obj)[1])._replace(annotations={})
 
 
 def fn_args(fn: Any) -> tuple[str, ...]:
-    """Names of the positional parameters that a call of the function gives; `self` of a bound method is none."""
+    """Names of the positional parameters that a call of the function gives, without `self` of a bound method."""
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     return tuple(one.name for one in inspect.signature(fn).parameters.values() if one.kind in kinds)
 

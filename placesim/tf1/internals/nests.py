@@ -65,7 +65,7 @@ def map_structure_up_to(shallow_tree: object, func: Callable[..., Any], *inputs:
 def get_traverse_shallow_structure(
     traverse_fn: Callable[[Any], Any], structure: object, expand_composites: bool = False
 ) -> Any:
-    """Structure of booleans of the levels at which `traverse_fn` is true.  Raises TypeError for other results."""
+    """Copy of a structure: True at each leaf, False in place of a part for which `traverse_fn` is false.  Raises TypeError."""
     found = traverse_fn(structure)
     if not is_nested(structure):
         if not isinstance(found, bool):

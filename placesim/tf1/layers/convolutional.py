@@ -153,7 +153,7 @@ class _TransposedConvolution(_Convolution):
         return outputs
 
     def _lengths(self, spatial: list[Any]) -> list[Any]:
-        """Output sizes, which a convolution with this kernel would reduce to the sizes `spatial`; None for an unknown size."""
+        """Output size along each spatial dimension, for the input sizes `spatial`; None for an unknown size."""
         found: list[Any] = []
         for size, kernel, stride in zip(spatial, self.kernel_size, self.strides, strict=True):
             length: Any = None if size is None else size * stride
@@ -262,7 +262,7 @@ class SeparableConv2D(_Convolution):
 
 _INPUTS = Parameter("inputs", Parameter.POSITIONAL_OR_KEYWORD)
 _REUSE = Parameter("reuse", Parameter.POSITIONAL_OR_KEYWORD, default=None)
-"""First and last parameter of a layer's function; between them are those of the class."""
+"""First and last parameter of a layer's function; the parameters of the layer's class are between them."""
 
 
 def _function(kind: type[_Convolution], documentation: str) -> Any:

@@ -68,7 +68,7 @@ def _exponentials(matrices: Tensor, norms: Tensor, orders: Sequence[tuple[int, f
 
 
 def _chosen(norms: Tensor, limits: Sequence[float], parts: Sequence[Tensor]) -> Any:
-    """The part of the first order whose limit a norm is below; the last part for greater norms."""
+    """For each norm, the part of the first order whose limit exceeds the norm; the last part if no limit does."""
     if not limits:
         return parts[0]
     is_below = tf.less(norms, constant(limits[0], norms.dtype))
@@ -94,7 +94,7 @@ def _approximant(matrix: Tensor, order: int) -> tuple[Tensor, Tensor]:
 
 
 def _sum(first: Tensor, b: Sequence[Tensor], powers: dict[int, Tensor], places: Sequence[int]) -> Any:
-    """`first` and the products of coefficients and powers of the matrix; an odd place has the even power below it."""
+    """`first` plus `b[k]` times a power of the matrix for each k in `places`: the power k, or k - 1 for an odd k."""
     for k in places:
         first = first + b[k] * powers[k & ~1]
     return first

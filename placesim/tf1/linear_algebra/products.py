@@ -131,7 +131,7 @@ def _contracted(a: Tensor, axes: Any) -> tuple[Any, Any]:
 
 
 def _as_matrix(x: Tensor, axes: Any, flipped: bool) -> tuple[Any, Any, Any]:
-    """The tensor as a matrix, contracted axes last (first if `flipped`), and the other axes' sizes, at run time and static."""
+    """The tensor as a matrix, contracted axes last (first if `flipped`); sizes of the other axes; and their static sizes."""
     rank = x.shape.rank
     if rank is None or isinstance(axes, Tensor):
         return _as_matrix_when_run(x, axes, flipped)

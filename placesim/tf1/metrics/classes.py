@@ -1,4 +1,4 @@
-"""`tf.metrics` by class and mean distances: mean IoU, accuracy per class, relative and cosine distance."""
+"""`tf.metrics`: means over classes (IoU, accuracy per class), and mean distances (relative, cosine)."""
 
 from __future__ import annotations
 

@@ -174,7 +174,7 @@ def average_precision_at_k(
     updates_collections: object = None,
     name: str | None = None,
 ) -> tuple[Any, Any]:
-    """The mean over rows of the precision at each of the k best predictions that is a label."""
+    """Mean over rows of the average precision: sum of the precisions at the hits, divided by `min(k, number of labels)`."""
     with tf.name_scope(name, _at_k("average_precision", k), (predictions, labels, weights)) as scope:
         best = tf.nn.top_k(predictions, k)[1]
         labels = _without_impossible(labels, tf.shape(predictions)[-1])

@@ -16,7 +16,7 @@ tf = namespace("")
 
 
 def sequence_of(value: PerDimension | None, count: int, channel_index: int, name: str) -> list[int]:
-    """Sizes for all dimensions, given as one number, one for each spatial dimension, or one for each dimension."""
+    """A size for each dimension.  `value` is one number, or has one for each spatial dimension, or one for each dimension."""
     if value is None:
         return [1] * (count + 2)
     values: list[Any] = list(value) if isinstance(value, list | tuple | np.ndarray) else [value]

@@ -118,7 +118,7 @@ def _base_paddings(padding: str, filter_shape: Any, count: int, rates: Any) -> A
 
 
 def _over_dims(values: Any, filler: int, dims: Sequence[int]) -> Any:
-    """Values `[count, ...]` of the dimensions `dims`, extended to all dimensions from 1 to the last of them by `filler`.
+    """Extend `values`, one for each of the ascending `dims`, to all dimensions from 1 to `dims[-1]`; others get `filler`.
 
     The result is an array if the values are known, else a tensor.
     """

@@ -54,7 +54,7 @@ def _node_of(table: Any) -> Any:
 
 
 def _stitched(tables: list[Any], ids: Tensor, strategy: str, max_norm: object, name: str) -> Any:
-    """Look up the ids of each shard in it, and stitch the rows together."""
+    """Look up each id in its shard, and stitch the rows together in the order of the ids."""
     flat = tf.reshape(ids, [-1])
     places = tf.range(tf.size(flat))
     count = len(tables)

@@ -62,7 +62,7 @@ def _half_type(x: TensorLike) -> Any:
 
 
 def _as_asked(results: Sequence[Any], axes: TensorLike, keeps: bool, half: object) -> tuple[Any, Any]:
-    """Two moments, with reduced dimensions removed unless kept, in half precision for half inputs."""
+    """The two moments, without the reduced dimensions unless `keeps`, and in the type `half` if it is given."""
     if not keeps:
         results = [tf.squeeze(result, axes) for result in results]
     if half is not None:
@@ -120,7 +120,7 @@ def sufficient_statistics(
 
 
 def _count_along(x: Tensor, axes: list[int]) -> Any:
-    """Number of elements along the axes, which a reduction combines to one: a constant if the sizes are known."""
+    """Number of elements that a reduction over the axes combines to one: a constant if the sizes are known."""
     if x.shape.rank is not None:
         sizes = x.shape.as_list()
         known: list[Any] = [sizes[axis] for axis in axes]

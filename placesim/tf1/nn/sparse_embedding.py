@@ -73,7 +73,7 @@ def _check_sparse(ids: TensorLike, weights: TensorLike) -> None:
 
 
 def _weighted(found: Any, weights: Any, rows: object, combiner: str, name: str) -> Any:
-    """Sums of weighted rows by segment, divided for `mean` by the sum, for `sqrtn` by the L2 norm of the weights."""
+    """Sum of weighted rows in each segment; `mean` divides it by the weights' sum, and `sqrtn` by their L2 norm."""
     if weights.dtype != found.dtype:
         weights = tf.cast(weights, found.dtype)
     width = tf.expand_dims(tf.rank(found) - 1, 0)
@@ -139,7 +139,7 @@ def _as_table(table: Any, dtype: DTypeLike | None) -> Any:
 
 
 def _valid(ids: Any, weights: Any, combiner: str) -> tuple[Any, Any]:
-    """Ids and weights without negative ids and, unless the combiner is `sum`, without weights of 0 or less."""
+    """Remove negative ids with their weights; unless the combiner is `sum`, also weights of 0 or less with their ids."""
     valid = tf.greater_equal(ids.values, 0)
     if weights is not None:
         valid = tf.logical_and(valid, tf.ones_like(weights.values, dtype=tf.bool))

@@ -21,7 +21,7 @@ _FOLDED = frozenset(
 
 
 def constant_value(tensor: Any, partial: bool = False) -> Any:
-    """Value of a tensor if constants and static shapes determine it, else None.  Returns other values than tensors.
+    """Value of a tensor if constants and static shapes determine it, else None.  A number or array is returned as it is.
 
     With `partial`, a Pack with unknown elements gives an array that contains None for them.
     """

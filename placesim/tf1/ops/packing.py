@@ -48,7 +48,7 @@ def _cast_tensors(value: Any, dtype: dtypes.DType) -> Any:
 
 
 def pack_nested(value: Any, dtype: dtypes.DType, name: str) -> Tensor:
-    """Pack a list.  Inner lists that contain tensors are packed first, in its name scope, and named by their index."""
+    """Pack a list.  Inner lists with tensors are packed first, in the outer list's name scope, with their index as name."""
     graph = get_default_graph()
     converted: list[Any] = []
     with graph.name_scope(name) as scope:
@@ -70,7 +70,7 @@ def pack_nested(value: Any, dtype: dtypes.DType, name: str) -> Tensor:
 
 
 def _scoped(value: Any, name: str) -> Any:
-    """Return a list without tensors as it is, after opening the name scopes that TensorFlow opens for its lists."""
+    """Return a list without tensors as it is, but open the name scopes that TensorFlow opens for it and for its inner lists."""
     with get_default_graph().name_scope(name):
         for i, item in enumerate(value):
             if isinstance(item, list | tuple):

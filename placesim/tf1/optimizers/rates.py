@@ -89,7 +89,7 @@ def polynomial_decay(
 
 
 def piecewise_constant(x: TensorLike, boundaries: Sequence[Any], values: Sequence[Any], name: str | None = None) -> Any:
-    """The value of the interval of x; an interval contains its upper boundary.  Raises ValueError."""
+    """The value of the interval that contains x; each interval includes its upper boundary.  Raises ValueError."""
     if len(boundaries) != len(values) - 1:
         raise ValueError("The length of boundaries should be 1 less than the length of values")
     bounds = convert_n_to_tensor(boundaries)
@@ -175,7 +175,7 @@ def linear_cosine_decay(
     beta: TensorLike = 0.001,
     name: str | None = None,
 ) -> Any:
-    """`rate * ((alpha + line) * cosine + beta)`, of a line from 1 to 0 and a cosine of `num_periods` periods."""
+    """`rate * ((alpha + line) * cosine + beta)`, with a line from 1 to 0 and a cosine of `num_periods` periods."""
     with tf.name_scope(name, "LinearCosineDecay", [learning_rate, global_step]) as scope:
         rate, numbers = _start(learning_rate, decay_steps, num_periods, alpha, beta, global_step)
         steps, periods, rise, end, step = numbers

@@ -191,7 +191,7 @@ class FIFOQueue(QueueBase):
 
 
 class RandomShuffleQueue(QueueBase):
-    """Queue in random order with a minimum number of elements."""
+    """Queue that returns elements in random order, and always keeps a minimum number of elements until it is closed."""
 
     def __init__(
         self,

@@ -50,7 +50,7 @@ class Decoder:
         raise NotImplementedError
 
     def finalize(self, outputs: object, final_state: object, sequence_lengths: TensorLike) -> Any:
-        """Result of all outputs."""
+        """Outputs and state to return, from all outputs and the last state."""
         raise NotImplementedError
 
     @property

@@ -74,7 +74,7 @@ def model_with_buckets(
     per_example_loss: bool = False,
     name: str | None = None,
 ) -> tuple[list[Any], list[Any]]:
-    """Outputs and losses for each bucket, a pair of lengths.  All buckets share their variables.  Raises ValueError."""
+    """Outputs and losses for each bucket (a pair of lengths).  All buckets share their variables.  Raises ValueError."""
     longest = buckets[-1]
     for what, given, wanted in (
         ("encoder_inputs", encoder_inputs, longest[0]),

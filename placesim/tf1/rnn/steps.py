@@ -26,7 +26,7 @@ def kept_where(ended: object, old: Tensor, new: Tensor) -> Any:
 
 
 class Lengths:
-    """Lengths of a batch of sequences, the shortest and the longest."""
+    """Lengths of a batch of sequences, with the shortest and the longest length."""
 
     def __init__(self, lengths: TensorLike) -> None:
         self.lengths = lengths

@@ -138,7 +138,7 @@ class _Wrapper(RNNCell):
 
 
 def _is_dropped(part: object) -> Any:
-    """Mask of the parts of a state that are dropped: all except the cell state of an LSTM, and TensorArrays."""
+    """Mask of the parts of a state that are dropped: all except TensorArrays and an LSTM's cell state."""
     if isinstance(part, LSTMStateTuple):
         return LSTMStateTuple(c=False, h=True)
     return not isinstance(part, TensorArray)

@@ -22,7 +22,7 @@ def answer_imports() -> None:
 
 
 def spec_of_spawning(path: Sequence[str] | None) -> ModuleSpec | None:
-    """Spec of `multiprocessing.spawn`, which patches the module when a script loads it (few scripts do)."""
+    """Spec of `multiprocessing.spawn` with a loader that patches the module; few scripts load it."""
     spec = PathFinder.find_spec(SPAWNING, path)
     if spec is not None and isinstance(spec.loader, SourceFileLoader):
         spec.loader = _SpawnLoader(spec.loader.name, spec.loader.path)

@@ -61,7 +61,7 @@ def _shape_of(step: GraphStep) -> tuple[Any, ...]:
 
 
 class ScriptRecorder:
-    """Watches a script's sessions.  Unless the job runs to the end, the process ends at the first step, not computed."""
+    """Watches a script's sessions.  Unless the job runs to the end, the process ends before it computes the first step."""
 
     def __init__(self, path: str, job: Mapping[str, Any]) -> None:
         self._path = path
@@ -90,7 +90,7 @@ class ScriptRecorder:
         return self.computes
 
     def finish(self, summary: str) -> None:
-        """Send the recorded graph to the parent process, or the error of writing it."""
+        """Send the parent process the recorded graph, or the error if it cannot be written."""
         try:
             from placesim.formats.script_graph import write_script_graph
 
@@ -127,7 +127,7 @@ class ScriptRecorder:
         return GraphFile(name, core, inventory=opened.tasks, links=links, config=config, steps=steps, each_step=each_step)
 
     def _chosen(self) -> _RecordedSession | None:
-        """The first session that ran a step other than initialization, or any step, or that has a graph; else None."""
+        """First session with a step other than initialization, else with any step, else with a graph; None if there is none."""
         found = [one for one in self._sessions if one.has_run]
         found += [one for one in self._sessions if one.steps]
         found += [one for one in self._sessions if len(one.graph.builder.graph)]

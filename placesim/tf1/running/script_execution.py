@@ -42,7 +42,7 @@ def replace_sources(texts: Mapping[str, str]) -> None:
 
 
 def leave(code: int) -> NoReturn:
-    """End the process at once, despite open threads and blocks of the script, after its exit handlers and output."""
+    """Run the script's exit handlers and write its output; then end the process, despite open threads and blocks."""
     import atexit
     from threading import Thread
 

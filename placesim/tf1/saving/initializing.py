@@ -21,8 +21,8 @@ from placesim.tf1.variables.variable import Variable
 def init_from_checkpoint(ckpt_dir_or_file: StrPath, assignment_map: Any) -> None:
     """Replace initializers of the graph's variables by reads of the checkpoint.
 
-    The map, or list of pairs, is from names of tensors to variables or their names, or from scopes to scopes (`old/` to `new/`;
-    `/` is all).  Raises ValueError for a tensor that the checkpoint lacks, and for different shapes.
+    `assignment_map` has pairs, as a mapping or a list: name of a tensor -> variable or name of a variable, or scope -> scope
+    (`old/` -> `new/`; `/` is all).  Raises ValueError for a tensor that the checkpoint lacks, and for different shapes.
     """
     path = os.fspath(ckpt_dir_or_file)
     file = latest_checkpoint(path) if os.path.isdir(path) else path

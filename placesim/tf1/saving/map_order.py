@@ -28,7 +28,7 @@ def in_map_order(keys: Iterable[str]) -> list[str]:
 
 
 def _listed(buckets: dict[int, list[tuple[int, str]]]) -> list[tuple[int, str]]:
-    """Entries of a map: its newest bucket comes first, and the newest entry of each bucket."""
+    """Entries of a map: the newest bucket first, and in each bucket the newest entry first."""
     return [entry for bucket in reversed(buckets.values()) for entry in reversed(bucket)]
 
 

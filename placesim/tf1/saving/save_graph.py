@@ -14,7 +14,7 @@ from placesim.tf1.saving.saveables import SaveableObject, cpu_of
 V1, V2 = 1, 2
 """`SaverDef.CheckpointFormatVersion`."""
 _REMOTE, _BESIDE, _TEMPORARY = "^s3://.*", ".part", "_temp/part"
-"""Suffixes of temporary shards: beside the checkpoint on S3, where a rename is a copy, else in a folder."""
+"""Pattern of S3 paths; suffixes of temporary shards on S3 (beside the checkpoint: a rename copies) and elsewhere (a folder)."""
 
 
 class SaveGraph:

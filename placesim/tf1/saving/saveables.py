@@ -42,12 +42,12 @@ class SaveableObject:
         raise NotImplementedError
 
     def restore(self, tensor: Tensor, shape: Any) -> Any:
-        """Assign a tensor to the variable.  `shape` is the shape to which it was reshaped, or None."""
+        """Assign a tensor to the variable.  `shape`: the shape to which the tensor was reshaped, or None."""
         raise NotImplementedError
 
 
 class ReferenceSaveable(SaveableObject):
-    """A ref variable, or the value of a shard of one."""
+    """A reference variable or one of its shards, or the value of a shard."""
 
     def tensor(self) -> Tensor:
         return self.saved  # type: ignore[no-any-return]

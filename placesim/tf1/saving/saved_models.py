@@ -94,7 +94,7 @@ class SavedModelBuilder:
         return given or Saver([*tf.global_variables(), *tf.get_collection("saveable_objects")], sharded=True, allow_empty=True)
 
     def _prepared(self, assets: Any, legacy_init_op: object, main_op: object) -> list[Any]:
-        """Add ops to run after loading, and asset files, to collections.  Raises TypeError for a value that is not an op."""
+        """Collect the op that runs after loading, and return the AssetFileDefs.  Raises TypeError if it is no op."""
         for key, op in ((names.LEGACY_INIT_OP_KEY, legacy_init_op), (names.MAIN_OP_KEY, main_op)):
             if op is None:
                 continue

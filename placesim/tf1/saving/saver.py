@@ -111,7 +111,7 @@ class Saver:
         return self.saver_def
 
     def to_proto(self, export_scope: str | None = None) -> Any:
-        """The SaverDef, without `export_scope`; None for nodes outside of that scope."""
+        """The SaverDef, with `export_scope` removed from its names; None if the nodes are outside that scope."""
         if export_scope is None:
             return self.saver_def
         names = ("filename_tensor_name", "save_tensor_name", "restore_op_name")

@@ -32,7 +32,7 @@ def read_feeds(graph: Graph, feed_dict: object) -> dict[Tensor, Array]:
 
 
 def _flattened(feed_dict: object) -> dict[Any, Any]:
-    """Flatten keys that are tuples of tensors, with values of the same structure."""
+    """Flatten keys that are tuples of tensors; the values of such keys have the same structure."""
     if not isinstance(feed_dict, collections.abc.Mapping):
         kind = type(feed_dict).__name__
         message = "FlattenDictItems: 'dict' must be a dictionary or collection.Mapping type object, instead of"

@@ -21,7 +21,7 @@ def get_session_handle(data: TensorLike, name: str | None = None) -> Any:
 
 
 def get_session_tensor(handle: object, dtype: DTypeLike, name: str | None = None) -> tuple[Any, Any]:
-    """`tf.get_session_tensor`: placeholder for a handle, and its tensor, both on the device of the given handle."""
+    """`tf.get_session_tensor`: placeholder for a handle, and the tensor of this handle, both on the device of the given one."""
     with device(_device_of(handle)):
         holder = placeholder(dtypes.string)
         return holder, gen("GetSessionTensor")(holder, dtype, name=name)

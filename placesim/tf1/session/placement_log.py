@@ -55,7 +55,7 @@ class PlacementLog:
             (sys.stdout if lines else sys.stderr).write(escape(format_mapping(lines)))
 
     def fetched(self, names: Iterable[str]) -> None:
-        """Set the nodes that a step fetches, at which the log in the classic style begins."""
+        """Set the names of the nodes that a step fetches; the order of the log in the classic style depends on them."""
         self._fetches = list(names)
 
     def classic_error(self, error: PlacesimError, session: GraphSession) -> str | None:

@@ -144,7 +144,7 @@ class BaseSession:
         return wanted.build(self._compute(wanted.elements, feeds, options, run_metadata))
 
     def make_callable(self, fetches: object, feed_list: object = None, accept_options: bool = False) -> Callable[..., Any]:
-        """Function of the values of `feed_list` that runs `fetches`.  Raises TypeError for another type of `feed_list`."""
+        """Function that takes the values of `feed_list`, and runs `fetches`.  Raises TypeError if `feed_list` is not a list."""
         if feed_list is not None and not isinstance(feed_list, list | tuple):
             raise TypeError(f"Argument `feed_list` must be a list or tuple. Received: feed_list={feed_list}")
         names = list(feed_list or ())

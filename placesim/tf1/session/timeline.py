@@ -76,7 +76,7 @@ class Timeline:
     ) -> str:
         """The trace as JSON, with a process for each device and a slice for each kernel run.
 
-        `show_dataflow` adds arrows to readers in other lanes, `show_memory` tensors and the memory of allocators.
+        `show_dataflow` adds arrows to readers in other lanes; `show_memory` adds tensors, and the memory use of allocators.
         """
         return self.analyze_step_stats(show_dataflow, show_memory, op_time).chrome_trace.format_to_string(pretty=True)  # type: ignore[no-any-return]
 
@@ -139,8 +139,8 @@ def _read_label(stats: Any) -> tuple[str, str, tuple[str, ...]]:
 def _tensors_made(slices: list[_Slice]) -> list[_Tensor]:
     """Outputs of all runs.
 
-    A tensor's number counts the different names before it, as in TensorFlow, so that the outputs of a node that ran
-    several times share numbers with other tensors.
+    A tensor's number is the count of different names before it, as in TensorFlow.  So if a node runs several times, its
+    later outputs have the same numbers as other tensors.
     """
     made: list[_Tensor] = []
     names: set[str] = set()
@@ -186,7 +186,7 @@ def _tensor_event(kind: str, tensor: _Tensor, moment: int, lane: int) -> dict[st
 
 
 def _counters(tensors: dict[str, _Tensor]) -> tuple[list[dict[str, Any]], dict[str, AllocationMaximum]]:
-    """Bytes of each allocator held by tensors, at each change; and the maximum of each."""
+    """Trace events with the bytes that tensors hold in each allocator, at each change; and the maximum of each allocator."""
     changes: dict[str, list[tuple[int, int, str]]] = {}
     for tensor in tensors.values():
         found = changes.setdefault(tensor.allocator, [])

@@ -46,7 +46,7 @@ def composite_of(value: TensorLike) -> CompositeValue | None:
 
 
 def feed_parts(key: Any, value: Any) -> Sequence[tuple[Any, Any]]:
-    """Tensors of a feed's key with their values."""
+    """Pairs of tensor and fed value, for each tensor of a feed's key."""
     for kind, _, feed in _registered:
         if isinstance(key, kind) and feed is not None:
             return feed(key, value)

@@ -28,7 +28,7 @@ class _Fields(NamedTuple):
 
 
 class EstimatorSpec(_Fields):
-    """The nodes of a model that its purpose needs."""
+    """Result of a model function: the nodes that the purpose `mode` needs."""
 
     def __new__(
         cls,

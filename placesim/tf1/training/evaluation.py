@@ -12,7 +12,7 @@ from placesim.tf1.session.stacks import FeedDict
 from placesim.tf1.training.run_hooks import SessionRunArgs, SessionRunContext, SessionRunHook, SessionRunValues
 
 _QUIET_FROM = 20
-"""Number of evaluations from which only each tenth part of them is logged."""
+"""From this number of evaluations on, progress is logged only after each tenth of them."""
 
 
 def get_or_create_eval_step() -> Any:
@@ -68,7 +68,7 @@ def evaluate_once(
     hooks: Sequence[SessionRunHook] | None = None,
     config: Any = None,
 ) -> Any:
-    """Restore a checkpoint, and run `eval_ops` until a hook stops.  Returns the values of `final_ops` after that."""
+    """Restore a checkpoint, and run `eval_ops` until a hook requests a stop.  Returns the values of `final_ops` after that."""
     step = get_or_create_eval_step()
     hooks = list(hooks or ())
     if eval_ops is not None:

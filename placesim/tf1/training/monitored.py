@@ -199,7 +199,7 @@ def MonitoredTrainingSession(  # noqa: N802 (TensorFlow's name)
 
 
 def _settled(steps: object, secs: object, default: tuple[int | None, int | None]) -> tuple[Any, Any]:
-    """Steps and seconds between saves: the default if neither is given, else None for an omitted one."""
+    """Steps and seconds between saves: `default` if both are USE_DEFAULT; otherwise, None replaces USE_DEFAULT."""
     if steps is USE_DEFAULT and secs is USE_DEFAULT:
         return default
     return (None if steps is USE_DEFAULT else steps, None if secs is USE_DEFAULT else secs)

@@ -66,7 +66,7 @@ class Scaffold:
 
     @staticmethod
     def get_or_default(arg_name: str, collection_key: str, default_constructor: Callable[[], Any]) -> Any:
-        """The only item of a collection; a new item is added if it is empty.  Raises RuntimeError for several items."""
+        """The only item of a collection; if there is none, a new one is added.  Raises RuntimeError for several items."""
         found = tf.get_collection(collection_key)
         if len(found) > 1:
             raise RuntimeError(

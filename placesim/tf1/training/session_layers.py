@@ -92,7 +92,7 @@ class _Layer:
         return self._inner.run(*args, **kwargs)
 
     def run_step_fn(self, step_fn: Callable[..., Any], raw_session: Any, run_with_hooks: Callable[..., Any] | None) -> Any:
-        """Call `step_fn`, which may run several steps, with a StepContext."""
+        """Call `step_fn(StepContext)`, which may run several steps."""
         run = self.run if run_with_hooks is None else run_with_hooks
         return step_fn(StepContext(raw_session, run))
 
@@ -162,7 +162,7 @@ def _join_options(options: Any, more: Any) -> None:
 
 
 class CoordinatedSession(_Layer):
-    """Session that ends with a Coordinator's threads, and raises their exceptions."""
+    """Session that ends when a Coordinator stops its threads, and that raises the threads' exceptions."""
 
     def __init__(self, session: Any, coord: Coordinator, patience_seconds: float) -> None:
         super().__init__(session)

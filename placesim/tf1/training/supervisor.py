@@ -26,7 +26,7 @@ _REFERENCES = ("Variable", "VariableV2")
 
 
 class Supervisor:
-    """Runs the training of a graph, in one process or as one of several.
+    """Supervises the training of a graph in this process, which may be one of several that train together.
 
     Raises ValueError if the graph of a worker has variables without a requested device.
     """
@@ -90,7 +90,7 @@ class Supervisor:
         self._graph.finalize()
 
     def _given(self, value: TensorLike, collection: str, make: Callable[[], Any] | None) -> Any:
-        """`value`, even None; for USE_DEFAULT the collection's first item, or a new item, which is added to the collection."""
+        """The given value, also None; for USE_DEFAULT, the collection's first item, else a new one, added to the collection."""
         if value is not self.USE_DEFAULT:
             return value
         found = self._graph.get_collection(collection)

@@ -21,7 +21,7 @@ class PartitionInfo(NamedTuple):
 
 
 def partition(partitioner: Callable[..., Any], shape: TensorShape, dtype: DTypeLike) -> list[int]:
-    """Number of shards from a partitioner along each axis. Raises ValueError unless it returns such a list."""
+    """Number of shards along each axis, as the partitioner returns it.  Raises ValueError for an invalid result."""
     if not shape.is_fully_defined():
         text = "<unknown>" if shape.rank is None else str(shape)
         raise ValueError(f"Shape of a new partitioned variable must be fully defined, but instead was {text}.")
@@ -158,7 +158,7 @@ def fixed_size_partitioner(num_shards: int, axis: int = 0) -> Callable[..., list
 def variable_axis_size_partitioner(
     max_shard_bytes: int, axis: int = 0, bytes_per_string_element: int = 16, max_shards: int | None = None
 ) -> Callable[..., list[int]]:
-    """Fewest shards along an axis with at most `max_shard_bytes` each, or one row if it is larger.  Raises ValueError."""
+    """Fewest shards along an axis with at most `max_shard_bytes` each; a larger row is a shard alone.  Raises ValueError."""
     if max_shard_bytes < 1 or bytes_per_string_element < 1:
         raise ValueError(
             "Both max_shard_bytes and bytes_per_string_element must be positive. Currently, max_shard_bytes is "
@@ -181,7 +181,7 @@ def variable_axis_size_partitioner(
 def min_max_variable_partitioner(
     max_partitions: int = 1, axis: int = 0, min_slice_size: int = 256 << 10, bytes_per_string_element: int = 16
 ) -> Callable[..., list[int]]:
-    """Most shards along an axis, but at most `max_partitions`, with at least `min_slice_size` bytes each."""
+    """Up to `max_partitions` shards along an axis: as many as have at least `min_slice_size` bytes each."""
 
     def partitioner(shape: Any, dtype: DType) -> list[int]:
         element = bytes_per_string_element if dtype.base_dtype == tf.string else dtype.size

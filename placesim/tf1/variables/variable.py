@@ -335,7 +335,7 @@ def add_to_collections(variable: Variable, collections: list[str]) -> None:
 
 
 class _Version2Metaclass(type):
-    """Metaclass of a class that makes resource variables, and whose instances are all variables."""
+    """Metaclass of `VariableV2`, whose call makes a resource variable; all variables count as its instances."""
 
     def __call__(cls, initial_value: object = None, trainable: bool | None = None, **options: object) -> Any:
         return VariableMetaclass.create(initial_value, trainable, use_resource=True, **options)

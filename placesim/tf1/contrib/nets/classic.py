@@ -49,7 +49,7 @@ def overfeat_arg_scope(weight_decay: float = 0.0005) -> Any:
 
 
 def _squeezed(net: Tensor, points: dict[str, Any], opened: Any, spatial_squeeze: bool, last: str) -> tuple[Any, dict[str, Any]]:
-    """The logits, with `spatial_squeeze` without their two dimensions of size 1, and the layers' outputs by name."""
+    """The logits, and the layers' outputs by name.  `spatial_squeeze` removes the logits' dimensions 1 and 2, of size 1."""
     if spatial_squeeze:
         net = tf.squeeze(net, [1, 2], name=f"{last}/squeezed")
         points[f"{opened.name}/{last}"] = net
@@ -74,7 +74,7 @@ def _vgg(
     spatial_squeeze: bool,
     scope: object,
 ) -> tuple[Any, dict[str, Any]]:
-    """VGG: blocks of convolutions, which double the channels up to 512, a pool after each block, and three last layers."""
+    """VGG: blocks of convolutions (each doubles the channels, up to 512), a pool after each block, and three last layers."""
     with tf.variable_scope(scope, name, [inputs]) as opened:
         collection = opened.original_name_scope + "_end_points"
         with arg_scope([conv2d, max_pool2d], outputs_collections=collection):

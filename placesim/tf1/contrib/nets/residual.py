@@ -196,7 +196,7 @@ def _network(name: str, unit: Callable[..., Any], is_second: bool) -> Callable[.
 
 
 def _root(net: TensorLike, output_stride: int | None, is_second: bool) -> tuple[Any, int | None]:
-    """The first convolution and pool, with a stride of 4 together, and the output stride that remains."""
+    """Output of the first convolution and pool (together a stride of 4), and the output stride left for the blocks."""
     if output_stride is not None:
         if output_stride % 4:
             raise ValueError("The output_stride needs to be a multiple of 4.")

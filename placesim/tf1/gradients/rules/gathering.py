@@ -81,7 +81,7 @@ def _sum_rows(table_shape: object, values: Tensor, indices: Tensor, batch_dims: 
 
 
 def _batch_indices(table_shape: object, indices: Tensor, batch_dims: int) -> Any:
-    """Indices into the table whose batches are concatenated along the rows."""
+    """Change indices into the rows of each batch to indices into the rows of all batches, one batch after another."""
     dtype = indices.dtype.base_dtype
     sizes = tf.cast(table_shape, dtype)
     stride = tf.ones((), dtype=dtype)

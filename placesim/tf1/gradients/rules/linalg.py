@@ -36,7 +36,7 @@ def _matmul(op: Operation, grad: Tensor) -> list[Any]:
 
 
 def _batch_products(op: Operation, grad: Tensor, marked: bool) -> tuple[Any, Any]:
-    """Gradients of a product's factors, before broadcasting.  `marked`: their ops have the attrs `grad_x` and `grad_y`."""
+    """Gradients of a product's factors, before broadcasting.  `marked`: the ops have the attr `grad_x` or `grad_y`."""
     x, y = op.inputs
     turned_x, turned_y = op.get_attr("adj_x"), op.get_attr("adj_y")
     of_x = {"grad_x": True} if marked else {}

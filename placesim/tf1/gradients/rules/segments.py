@@ -74,7 +74,7 @@ def _segment_product(op: Operation, grad: Tensor) -> list[Any]:
 def _unsorted_rows(
     values: Tensor, ids: Tensor | None, ids_or_zero: object = None, known: object = None
 ) -> tuple[Any, Any, Any]:
-    """Rows of `values` by segment, zero for negative segments; with the mask and the clipped ids."""
+    """Row of `values` for each id (zero for a negative id); ids with 0 for negative ones; and the mask of nonnegative ids."""
     if ids_or_zero is None:
         ids_or_zero = tf.maximum(ids, tf.zeros_like(ids))
     # a Gather refuses a negative id, so it reads row 0, which is masked below

@@ -66,7 +66,7 @@ def _ranked(rank: int) -> str:
 
 
 def _real_forward(op: Operation, grad: Tensor) -> list[Any]:
-    """Gradient of RFFT: the first column and, for an even length, the last count once, all others twice."""
+    """Gradient of RFFT.  The first column counts once, and the last one too if the length is even; all others count twice."""
     x, length = op.inputs
     sizes = tf.shape(x)
     is_even = tf.cast(1 - length[-1] % 2, grad.dtype)

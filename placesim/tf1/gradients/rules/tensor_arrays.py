@@ -30,7 +30,7 @@ def _gradients_of(handle: object, dtype: DTypeLike, source: str, flow: object) -
 
 
 def _gradients_after(op: Operation, handle: object, dtype: DTypeLike, flow_grad: Tensor) -> tuple[Any, Any]:
-    """Array of gradients, for an op that writes elements, and the flow's gradient.  Both wait for the forward op."""
+    """For an op that writes elements: the array of gradients, and the gradient of the flow.  Both wait for the forward op."""
     flow_out = tf.identity(op.outputs[0], "flow_out")
     with control_dependencies([flow_out]):
         flow = tf.identity(flow_grad, "write_barrier")
