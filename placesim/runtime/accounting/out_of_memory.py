@@ -52,8 +52,8 @@ class ReportOptions:
 class FailureUsage(NamedTuple):
     """A device's memory when an allocation of `size` bytes fails; the buffers `live` are in use.
 
-    `kept` has a text for the owner of each buffer that outlives the step. `last_readers` has for other buffers a text that says
-    after which event they would be freed.
+    `kept` maps each buffer that outlives the step to a text with its owner. `last_readers` maps each other buffer to a text
+    with the event after which the buffer would be freed.
     """
 
     source: DeviceSource

@@ -41,8 +41,8 @@ class OpenTensor(NamedTuple):
 class Assumptions:
     """The assumptions of one dry run.
 
-    The user gives `iterations` by a loop's frame or node, the `dimension` that stands for unknown dimensions, and
-    `branches` by choice. If the run `is_free`, it makes further assumptions; else other unknown decisions are errors.
+    The user gives three of them: `iterations` by name of a loop's frame or node, the `dimension` that stands for unknown ones,
+    and `branches` by choice. If the run `is_free`, it makes further assumptions; else other unknown decisions are errors.
 
     The dry run records:
 
@@ -50,7 +50,7 @@ class Assumptions:
     - `opened`: tensors with an assumed dimension, by graph, node and output.
     - `causes`: for these tensors, and for those whose shapes follow from them, the feeds whose values would have determined the
       shape, or `UNTOLD` if no feed would.
-    - `failed`: for each choice, if another branch than the chosen one ends in an error: a text with this branch and the error.
+    - `failed`: the choices of which another branch ends in an error, each with a text that names this branch and the error.
     - `notes`: further sentences for reports.
     """
 

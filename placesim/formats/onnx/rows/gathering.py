@@ -65,7 +65,7 @@ def _numbered(node: OnnxNode, size: int | Tensor, axis: int, rank: int, shape: T
 
 
 def _full_indices(node: OnnxNode, x: Tensor, indices: Tensor, axis: int) -> Tensor:
-    """Return the indices `[..., rank]` of elements of `x`, of which `indices` has only those along an axis."""
+    """Return indices `[..., rank]` of elements of `x`: along `axis` from `indices`, along other axes the place in `indices`."""
     rank = node.known_rank(indices)
     axis %= rank
     sizes = node.sizes(indices)
