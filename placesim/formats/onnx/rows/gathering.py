@@ -9,7 +9,7 @@ from placesim.formats.onnx.onnx_node import OnnxNode, Rows, Tensor, UnsupportedN
 
 
 def _wrapped(node: OnnxNode, indices: Tensor, size: int | Tensor) -> Tensor:
-    """Return indices in which negative ones, which count from the end, are replaced by the same indices from the start."""
+    """Return indices that count from the start, also those that were negative and counted from the end."""
     content = node.content(indices)
     if content is not None and (content >= 0).all():
         return indices

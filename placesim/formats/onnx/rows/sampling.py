@@ -142,7 +142,7 @@ def _grid_taps(node: OnnxNode, point: Value, size: Value, mode: str, padding: st
 
 
 def _reflected(fold: ConstantFolder, where: Value, first: Value, last: Value) -> Value:
-    """Return points, of which those outside `[first, last]` are reflected at its ends as often as needed."""
+    """Return points, reflected at `first` and `last` as often as needed until they lie between these."""
     span = fold("Sub", last, first)
     twice = fold("Maximum", fold("Mul", span, float32(2)), float32(np.finfo(np.float32).tiny))
     rest = fold("FloorMod", fold("Sub", where, first), twice)
