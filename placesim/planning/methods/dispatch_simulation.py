@@ -362,7 +362,7 @@ class _Pass:
             self.backlog[port] += takes
 
     def _move_early(self, source: int, device: int) -> None:
-        """Move an output to each device that reads it as soon as it is made, whatever else its readers wait for."""
+        """As soon as an output is made, move it to each device that reads it, whatever else its readers wait for."""
         for reader in self.machine.problem.readers[source]:
             unit = self.units.of_task[reader]
             other = self.of_unit[unit]

@@ -74,7 +74,7 @@ class RemoteNode(NamedTuple):
 
 
 class TransferPath(NamedTuple):
-    """A tensor's way from one device to another; its producer (None if unknown) and readers are numbers of nodes."""
+    """A tensor's way from one device to another; producer (None if unknown) and readers are given by node number."""
 
     tensor: str
     sender: str

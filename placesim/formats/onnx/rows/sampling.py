@@ -253,7 +253,7 @@ def roi_align(node: OnnxNode) -> Tensor:
 
 
 def _region_taps(node: OnnxNode, start: Tensor, length: Tensor, bins: int, size: Value) -> tuple[Taps, Tensor]:
-    """Return the neighbours of all samples along an axis, `[regions, bins, samples, 2]`, and the samples of each bin."""
+    """Return the neighbours of all samples along an axis, `[regions, bins, samples, 2]`, and the number of samples in a bin."""
     fold, ratio = ConstantFolder(node), node.attr("sampling_ratio", 0)
     step = node.emit("RealDiv", length, np.float32(bins))
     each = node.emit("Fill", node.emit("Shape", step), np.float32(ratio)) if ratio > 0 else node.emit("Ceil", step)
