@@ -30,7 +30,7 @@ class WireError(Exception):
 
 
 class Field(NamedTuple):
-    """A field of a message: it occupies the bytes [start, end), and its value, without tag and length, [value_start, end).
+    """A field of a message, in the bytes [start, end); its value, without tag and length, is in the bytes [value_start, end).
 
     `number_value` is the value of a varint field as an unsigned 64-bit number, and 0 for any other field.
     """

@@ -43,10 +43,9 @@ def report_recursion(cycle: Sequence[str], problems: FileProblems, position: int
 
 
 def calls_first(called: Mapping[str, Iterable[str]]) -> Iterator[tuple[str, list[str] | None]]:
-    """Yield the name of each function with None, after the names of the functions that it calls.
+    """Yield a pair (name, None) for each function, after the pairs of the functions that it calls.
 
-    Before that, each cycle of calls that ends in the function is yielded with its name: the names on the cycle, with the first
-    repeated at the end.
+    Before that, yield a pair (name, cycle) for each cycle of calls: a list of names that begins and ends with `name`.
     """
     state: dict[str, int] = {}
     for start in called:

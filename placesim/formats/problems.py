@@ -50,7 +50,7 @@ class FileProblems:
             self.raise_if_any()
 
     def add_error(self, position: int, error: PlacesimError) -> None:
-        """Report an error of the graph builder, with its TensorFlow type, at its own place if it has one.
+        """Report an error of the graph builder with the error's TensorFlow type, and at the error's own place if it has one.
 
         Raises GraphFileError like `add`.
         """

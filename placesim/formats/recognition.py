@@ -133,7 +133,7 @@ def _recognise_binary(data: bytes | memoryview) -> Format:
 
 
 def _is_onnx(data: bytes | memoryview) -> bool:
-    """Whether bytes are a ModelProto: only its fields, among them a version and a graph or opsets, which may be truncated."""
+    """Whether bytes, which may be truncated, are a ModelProto: they have its fields only, a version, and a graph or opsets."""
     seen: set[int] = set()
     position = 0
     while position < len(data):

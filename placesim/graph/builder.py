@@ -33,7 +33,7 @@ Input = TensorRef | Node | VariableNodes | Any
 
 
 AWAITED = "_has_manual_control_dependencies"
-"""Name of the attr of a node that other nodes wait for because of a control scope."""
+"""Name of the attr that marks a node for which other nodes wait because of a control scope."""
 
 
 class _NamesOver(dict[str, int]):

@@ -10,7 +10,7 @@ _LABEL = "loc:@"
 
 
 def colocated_copies(graph: Graph, named: Container[str]) -> dict[str, str]:
-    """Map each node that is colocated with a node of `named`, and requests the device of that node, to that node's name.
+    """Map nodes to the nodes of `named` with which they are colocated, if they also request the same device; all by name.
 
     Examples are gradients with `colocate_gradients_with_ops`, and an optimizer's slots. Nodes that are themselves in `named`
     are left out.

@@ -102,7 +102,7 @@ def _output_places(graph: Graph, node: Node) -> list[str]:
 
 
 def output_starts(graph: Graph, node: Node) -> dict[str, int]:
-    """Map the names of a node's outputs, from its op or the function that it calls, to the first slot of each."""
+    """Map the name of each output of a node to the output's first slot. Names are those of the op or of the called function."""
     definition = node.signature.definition
     if definition is None:
         return {output.name: slot for slot, output in enumerate(graph.functions[node.op].outputs)}

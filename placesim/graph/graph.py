@@ -24,7 +24,7 @@ from placesim.ops.registry import Registry, load_registry
 COLUMNS = 4096
 """Factor of packed locations, `line * COLUMNS + column`; a larger column is stored as the largest possible column."""
 FILE_POSITIONS = 1 << 40
-"""Offset of locations in further files: a location in the n-th further file has n times this added."""
+"""Offset of locations in further files: n times this number is added to a location in the n-th further file."""
 
 
 class TensorRef(NamedTuple):

@@ -126,7 +126,7 @@ def name_of(holder: Holder) -> str:
 
 
 def feed_name(node: str) -> str:
-    """Return the fed node of a node that a step adds for a feed (`_arg_x_0_0`, also on another device); else the node."""
+    """Return `x` for `_arg_x_0_0`, which a step adds to feed `x` (also on another device); other names are unchanged."""
     added = _FEED.fullmatch(node)
     return added["fed"] if added else node
 

@@ -183,7 +183,7 @@ def _rows(placement: Placement) -> list[PlacedNode]:
 
 
 def _sizes(file: GraphFile, placements: int) -> tuple[int, ...]:
-    """Return the number of nodes at each placement: one before each step that adds nodes, and one at the end."""
+    """Return the graph's number of nodes at each placement: before each step that adds nodes, and with all nodes."""
     ids = file.graph.ids
     first_added = [step.nodes[0].name for step in file.steps or () if step.nodes]
     counts = [*(ids[name] for name in first_added if name in ids), len(file.graph)]

@@ -39,7 +39,7 @@ class DeviceName(NamedTuple):
         )
 
     def is_compatible_with(self, other: DeviceName) -> bool:
-        """Return whether no field is set in both names with different values (1.4.4)."""
+        """Return whether every field that both names set has the same value in both (1.4.4)."""
         return (
             (self.type is None or other.type is None or self.type == other.type)
             and (self.id is None or other.id is None or self.id == other.id)

@@ -150,7 +150,7 @@ def _is_unified(options: GpuOptions) -> bool:
 
 
 def _requested_reserves(options: GpuOptions, environment: GpuEnvironment, log: Callable[[GpuLogLine], None]) -> Iterator[int]:
-    """Yield the number of MiB to leave to the system, first as the options and then as the environment request it."""
+    """Yield the MiB to leave to the system: the number in the options, then the number in the environment, if they are set."""
     if options.gpu_system_memory_size_in_mb > 0:
         yield options.gpu_system_memory_size_in_mb
     text = environment.min_system_memory_in_mb

@@ -60,8 +60,8 @@ class HostProfile:
     """Measured times of numpy and of placesim's executors on a host.
 
     `seconds` are the entries of `SECONDS` and `SHARES`, and `spreads` their relative variation between runs.  `caches` are data
-    sizes in bytes from which accesses reach the next cache level.  `families` has a factor for each kernel family, with its
-    spread: the measured time divided by the time from these figures.  `about` describes the measurement.
+    sizes in bytes from which accesses reach the next cache level.  `families` has a factor for each kernel family: the
+    measured time divided by the time from these figures, with its spread.  `about` describes the measurement.
     """
 
     seconds: Mapping[str, float]

@@ -109,7 +109,8 @@ class ColocationGraph:
     """The nodes of a graph on a device set, each in its own group until groups are joined.
 
     - `order`: the nodes in the runtime's order.
-    - `assigned`: the full device names of nodes that are already placed. - `default_device`: preferred wherever possible.
+    - `assigned`: the full device names of nodes that are already placed.
+    - `default_device`: preferred wherever possible.
     - `own`: the constraints of single nodes.
     - `constraints`: the constraints of groups, at the index of the group's root; the first grouping step fills it.
     - `bodies`: the called functions, shared with the graphs of their bodies.

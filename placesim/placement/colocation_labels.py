@@ -12,7 +12,7 @@ from placesim.placement.group_messages import conflict_message
 
 
 def join_labels(groups: ColocationGraph) -> None:
-    """In the order of runtime ids, join each node with the first node that has the same label, or is named like it.
+    """Join each node, by runtime id, with the first node that has the same label, or whose name is the label.
 
     Raises InvalidArgumentError for a label that cannot be satisfied; with soft placement, it is ignored.
     """

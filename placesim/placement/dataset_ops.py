@@ -11,7 +11,7 @@ _DATASET_NAME = re.compile(r"DatasetFromGraph|.*Dataset(V[0-9]+)?", re.DOTALL)
 
 
 def is_dataset_op(definition: OpDef | None) -> bool:
-    """Return whether an op's only output is a variant and its name is that of a dataset.
+    """Return whether an op has only one output, a variant, and the name of a dataset, such as `MapDatasetV2`.
 
     Source: TensorFlow's `DatasetOpKernel::IsDatasetOp`.
     """

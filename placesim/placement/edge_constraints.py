@@ -64,7 +64,7 @@ def join_edge(groups: ColocationGraph, source: int, node: Node, cause: Cause, de
 
 
 def tying_slots(signature: Signature, ties_datasets: bool = True) -> tuple[tuple[int, bool], ...]:
-    """Return the inputs whose source may join the node's colocation group; the flag says that only a dataset joins."""
+    """Return the slots of inputs whose source may join the node's colocation group, each with whether only a dataset joins."""
     # calls and datasets only pass a resource on, so they may be on another device (5.6)
     tied = () if signature.op in FREE_OF_RESOURCES else signature.tied_inputs
     if not ties_datasets or VARIANT not in signature.input_dtypes or not is_dataset_op(signature.definition):

@@ -101,7 +101,7 @@ def _on_one_device(graph: Graph, name: str, devices: DeviceSet, soft: bool) -> P
 
 
 def body_node(graph: Graph, name: str) -> NodeDef | None:
-    """Return the node of a function's body that lowering copied to a node of a placed graph; None for nodes of no body."""
+    """Return the node of a function's body that lowering copied to this node of a placed graph; None for other nodes."""
     origin = graph.origins.get(name)
     function = graph.functions.get(origin.function) if origin is not None else None
     if origin is None or function is None:

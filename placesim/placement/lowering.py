@@ -295,7 +295,7 @@ def _add_substitute(
 def inline_call(edited: EditableGraph, caller: EditableNode, keep_fetchable: bool) -> None:
     """Replace a call by its function's body, with an identity for each input and each output.
 
-    The call remains if its function is marked `_noinline`, or if their inputs or outputs differ in type.  Raise
+    The call remains if its function is marked `_noinline`, or has other input or output types than the call.  Raises
     InvalidArgumentError for an unknown function.
     """
     called = caller.attrs["f"] if caller.op in CALLS else FunctionName(caller.op)

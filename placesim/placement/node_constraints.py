@@ -86,7 +86,7 @@ class NodeConstraints:
         return tuple(sorted(found, key=lambda pair: -pair[1]))
 
     def _remote_types(self, node: Node) -> SupportedTypes:
-        """Return the types for an op without any local kernel, which is accepted for a remote task that may have one (4.3)."""
+        """Return the types for an op without a local kernel; it is accepted, since a remote task may have a kernel (4.3)."""
         spec = parse_runtime_name(node.device)
         # a remote task may have other kernels, but not other attr constraints for a kernel that is known here (4.3)
         if spec is None or not spec.in_different_address_space(self.local) or self._has_unfit_kernel(node):

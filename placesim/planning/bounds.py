@@ -245,7 +245,7 @@ def _certain(
 def interval_bound(
     before: Sequence[float], seconds: Sequence[float], after: Sequence[float], slots: int, floor: float
 ) -> float:
-    """Return the smallest whole-number makespan without an interval of more work than its slots allow.
+    """Return the smallest whole-number makespan in which no interval of time has more work than the slots can do in it.
 
     Times are whole numbers.  Each task has an earliest and a latest start.  Only the part of a task that lies in the interval
     at every allowed start counts.  Source: Fernandez and Bussell, 1973.

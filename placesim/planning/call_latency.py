@@ -57,7 +57,7 @@ class Calls:
         return math.inf if left else last
 
     def _units(self, calls: Sequence[int]) -> tuple[list[float], list[list[int]], list[int], list[bool]]:
-        """Return for each unit: its duration, the units that wait for it, the number it waits for, and whether it is used.
+        """Return for each unit: its duration, the units that wait for it, the number of its own waits, and whether it is used.
 
         First come units of all tasks, then units of calls. The unit of a task is used only if the task runs individually.
         """

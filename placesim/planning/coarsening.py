@@ -1,7 +1,7 @@
 """Coarser problems in which clusters of related tasks become one task, and the translation of their plans.
 
-Chains of tasks are merged first.  If too many tasks remain, a task with only one reader is merged with it, so that only shared
-outputs remain.  If that is not enough, neighbours in a topological order are merged.  No step creates a cycle.
+Chains of tasks are merged first.  If too many tasks remain, each task that has only one reader is merged with this reader.  If
+that is not enough, neighbours in a topological order are merged.  No step creates a cycle.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def coarsen_levels(problem: PlanningProblem, most: int, finest: int) -> list[Coa
 
 
 def clusterings(problem: PlanningProblem) -> Iterator[list[int]]:
-    """Yield the cluster of each task for several clusterings: single tasks, chains, single readers, and parts of an order."""
+    """Yield clusterings, as the cluster of each task: single tasks, chains, tasks with their only reader, parts of an order."""
     yield list(range(len(problem.tasks)))
     yield _join_chains(problem, 1)
     yield _join_single_readers(problem)

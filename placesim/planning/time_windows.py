@@ -27,7 +27,7 @@ class LinkTimes:
                     self.delays[source, target], self.paces[source, target] = (layout or problem).way(source, target)
 
     def seconds(self, amount: float) -> _Array:
-        """Return the minimum seconds from each device to each for an amount; zero if the amount is UNSURE."""
+        """Return the minimum seconds `[from, to]` in which an amount moves between devices; zeros if the amount is UNSURE."""
         found: _Array = np.zeros_like(self.delays) if amount <= UNSURE else self.delays + amount * self.paces
         return found
 

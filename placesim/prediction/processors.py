@@ -76,7 +76,7 @@ class Processor:
     def rate(self, arithmetic: Arithmetic) -> float:
         """Return the peak operations per second for a kind of arithmetic.
 
-        Raises InvalidArgumentError if there is none. The message names the kinds with a rate and the nearest width.
+        Raises InvalidArgumentError if there is none. The message names the kinds with a rate, and the nearest of them in bits.
         """
         found = self.rates.get(arithmetic, 0.0)
         if not 0 < found < _NO_LIMIT:

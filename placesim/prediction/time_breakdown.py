@@ -44,7 +44,7 @@ class StepBound(NamedTuple):
 class DeviceTime(NamedTuple):
     """Times, transferred bytes and memory of a device in the step.
 
-    `busy` is the time in which a GPU's compute stream ran anything, or in which a CPU's host did, including launches.  If a
+    `busy` is the time in which a GPU's compute stream, or a CPU's host, ran anything; launches count for the host.  If a
     host has several CPU devices, the first has the host's time, and the others have 0 unless they run nodes.  `copies` is the
     total time of the copy streams.  `peak` is None if no memory was used, and `limit` is None if there is none.
     """

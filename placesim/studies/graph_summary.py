@@ -41,8 +41,8 @@ def ask(
 ) -> Knowledge[Found]:
     """Return the result of `find`, which does a dry run. Unless `is_asked`, this happens only if the dry run is cheap.
 
-    `flag` is the option that requests the dry run, for messages. With `raises_sizes`, raises UsageError for a size, and
-    RequestError for a feed, that does not match its placeholder.
+    `flag` is the option that requests the dry run, for messages. With `raises_sizes`, a size that does not match its
+    placeholder raises UsageError, and such a feed raises RequestError.
     """
     costly = None if is_asked or loaded.file is None else _why_costly(loaded.file)
     if costly is not None:

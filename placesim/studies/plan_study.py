@@ -499,7 +499,7 @@ class _Planner:
                     candidates.append(named)
 
     def _worth_simulating(self, drawn: GraphProblem, known: Sequence[Candidate]) -> Sequence[Candidate]:
-        """Return the placements to simulate: all, or for a large problem only TensorFlow's own and the annotated placement."""
+        """Return the placements to simulate: all; for a large problem, only TensorFlow's default and the annotated one."""
         if len(drawn.problem.tasks) <= LARGE_TASKS:
             return known
         return [candidate for candidate in known if candidate.label in {DEFAULT, ANNOTATED}]

@@ -66,7 +66,7 @@ def _system_kind(path: Path) -> str:
 
 
 def checkpoint_files(prefix: str | Path) -> list[Path]:
-    """Return the files of the checkpoint with this prefix, or its directory, so that the graph may read them."""
+    """Return the files of a checkpoint by its prefix, so that the graph may read them; a directory is returned as it is."""
     path = Path(prefix)
     if path.is_dir():
         return [path]

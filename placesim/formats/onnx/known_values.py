@@ -41,7 +41,7 @@ def known_outputs(node: OnnxNode) -> Sequence[Array | None] | None:
 
 
 def shape_of_outputs(proto: Any, values: Sequence[Value | None]) -> dict[str, Dims]:
-    """Return output shapes by name, if an input gives them as a vector of sizes; unlike for ONNX, sizes may be unknown."""
+    """Return output shapes by name, if an input is the vector of their sizes; here, unlike in ONNX, some may be unknown."""
     place = {"Reshape": 1, "Expand": 1, "ConstantOfShape": 0}.get(proto.op_type)
     value = values[place] if place is not None and place < len(values) else None
     if value is None or value.known is None or value.known.ndim != 1:

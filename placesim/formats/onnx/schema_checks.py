@@ -20,7 +20,7 @@ class _FormalInput(NamedTuple):
 
 
 class _Rules(NamedTuple):
-    """The parts of an op's definition that nodes must match; `attributes` has by name a type's number, and whether required."""
+    """The parts of an op's definition that nodes must match; `attributes` maps names to pairs: type number, is required."""
 
     inputs: tuple[_FormalInput, ...]
     least_inputs: int

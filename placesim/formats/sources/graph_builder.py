@@ -309,7 +309,7 @@ class GraphBuilder:
     def _writer(self, body: Callable[..., Any], single: list[bool] | None = None) -> Callable[..., list[Any]]:
         """Return a function that calls `body` while this builder adds nodes to the body's graph.
 
-        To `single`, it adds whether `body` returned one result instead of a list.
+        The function appends to `single` whether `body` returned one result instead of a list.
         """
 
         def write(functions: FunctionMaker, nodes: Sequence[int]) -> list[Any]:

@@ -387,7 +387,7 @@ _MODEL_OPTIONS = {
 
 
 def _check_options(options: SimulationOptions, got: str, *kinds: str) -> None:
-    """Raise UsageError, with `got` as the loaded kind, for an option that applies only to `kinds` (default: to any model)."""
+    """Raise UsageError for an option that applies only to `kinds` (default: all models). `got` names the loaded kind."""
     for kind in kinds or _MODEL_OPTIONS:
         for option, field_name in _MODEL_OPTIONS[kind]:
             if getattr(options, field_name):

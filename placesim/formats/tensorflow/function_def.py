@@ -87,7 +87,7 @@ def _read_attrs(message: Message) -> tuple[dict[str, AttrValue], list[str]]:
 
 
 def _rest(message: Message, kept_attrs: list[str], control_names: list[str]) -> bytes:
-    """Return as bytes what a LibraryFunction can't hold of a FunctionDef; this changes the message."""
+    """Return the parts of a FunctionDef that a LibraryFunction can't hold, as bytes; this changes the message."""
     signature = message.signature
     for name in ("ret", "control_ret"):
         message.ClearField(name)

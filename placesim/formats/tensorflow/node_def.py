@@ -247,7 +247,7 @@ def _large_content(value: AttrValue) -> memoryview | None:
 
 
 def _head_of_entry(name: str, value: TensorValue, size: int) -> bytes:
-    """Return the bytes of an attr whose value is a tensor, up to the tensor's content of this size."""
+    """Return the bytes of an attr whose value is a tensor, without the tensor's content: `size` bytes, which must follow."""
     tensor = serialise(write_tensor(value, without_content=True)) + field_head(_TENSOR_CONTENT, size)
     tensor = field_head(_TENSOR, len(tensor) + size) + tensor
     key = name.encode()

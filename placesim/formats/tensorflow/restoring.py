@@ -99,7 +99,7 @@ def _body_scope(function: LibraryFunction, inputs: Sequence[str], caller: _Scope
 def _assigns(
     graph: Graph, scope: _Scope, names: Sequence[str], steps: _Steps, calls: tuple[str, ...]
 ) -> Iterator[tuple[_Scope, _Place]]:
-    """Yield the assignments that the named nodes depend on, with their scopes, also those in called functions."""
+    """Yield the assignments that the named nodes depend on, also in called functions; each with its scope."""
     seen = set(names)
     waiting = list(names)
     while waiting:

@@ -259,7 +259,7 @@ def _described(rule: PolicyRule) -> str:
 
 
 def _default(parameter: RuleParameter) -> str:
-    """Return the default as text; empty if there is none, so that the parameter selects nothing and excludes nothing."""
+    """Return a parameter's default as text; empty if it has none: without a value, it selects nothing and excludes nothing."""
     value = parameter.default
     return "" if value is None else ", ".join(value) if isinstance(value, tuple) else str(value)
 

@@ -15,7 +15,7 @@ from placesim.inspection.snapshot import PlacedNode
 def soft_fallbacks(subject: Subject, values: Values) -> Iterator[Breach]:
     """Yield the nodes that soft placement put on another device than requested.
 
-    Several nodes that request a device type of which the machine has no device are one breach.
+    If the machine has no device of a requested type, all nodes that request this type are one breach.
     """
     excepted = subject.matcher(values["except"])
     moved: defaultdict[str | None, list[PlacedNode]] = defaultdict(list)

@@ -69,7 +69,7 @@ def _unmatched(snapshot: Snapshot, values: Values) -> Iterator[Breach]:
 
 
 def _unmet_devices(snapshot: Snapshot, rule: PolicyRule, values: Values) -> Iterator[Breach]:
-    """Yield a violation for each optional device and each device type in `values` that matches no device of the machine."""
+    """Yield a violation for each device type, and each device of an optional parameter, that the machine lacks."""
     specs = {device.name: device.spec for device in snapshot.devices}
     known = list_words(short_names(list(specs)), MAX_NAMED) or "none"
     for parameter in rule.parameters:

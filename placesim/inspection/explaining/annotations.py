@@ -201,7 +201,7 @@ class Annotations:
         return replace_nodes(graph, made.values())
 
     def given(self, graph: Graph, names: Iterable[str], device: str) -> Graph:
-        """Return a copy of the graph in which the named nodes, of an entry that has no device, have the request `device`.
+        """Return a copy of the graph in which these nodes request `device`; they are the nodes of an entry without a device.
 
         Scopes fill in unset fields of the request.
         """

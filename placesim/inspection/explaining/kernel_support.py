@@ -14,7 +14,7 @@ from placesim.ops.registry import Registry
 
 
 class Exclusion(NamedTuple):
-    """An attr value that no otherwise matching kernel accepts, and the accepted values."""
+    """An attr value that alone excludes kernels, and the values that these kernels accept."""
 
     attr: str
     value: AttrValue

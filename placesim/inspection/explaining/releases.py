@@ -91,7 +91,7 @@ class ReleaseTrials:
         return place_setting(replace(self._setting, graph=_under(self._setting.graph, release), devices=devices))
 
     def _other_kernels(self, node: Node) -> tuple[str, ...] | None:
-        """Return the device types, without XLA's, with a kernel in the current release; None if both have the same types."""
+        """Return the device types (except XLA's) with a kernel in the current release; None if both releases agree."""
         types = [kind for kind in self._setting.devices.types if kind not in XLA_TYPES]
         registries = (self._setting.graph.registry, load_registry())
         if node.signature.definition is None or registries[1].op(node.op) is None:

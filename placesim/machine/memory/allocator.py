@@ -50,7 +50,7 @@ class BfcAllocator:
       function, no memory is freed.
     - timing_counter: makes the allocator work with timestamps (`timestamped_allocator`).
 
-    The constructor raises InvalidArgumentError if the limit is negative, or its internal fragmentation fraction below a byte.
+    The constructor raises InvalidArgumentError if the limit is negative, or its fragmentation fraction is less than a byte.
     """
 
     __slots__ = (

@@ -19,7 +19,7 @@ from typing import NamedTuple
 from placesim.core.errors import InvalidArgumentError
 
 ROUTE_ENDS = -1
-"""Marks, in place of a transfer's number in the list of changes, the end of a route's first transfer."""
+"""Marks the end of a route's first transfer in the list of changes, in place of a transfer's number."""
 
 
 class Link(NamedTuple):

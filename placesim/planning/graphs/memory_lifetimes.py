@@ -94,7 +94,7 @@ def add_scratch(
     known: Mapping[int, Counter[int]],
     only_on: frozenset[int],
 ) -> None:
-    """Add the temporary memory of tasks on the devices `only_on`, beyond the `known` part that exists on all devices."""
+    """Add temporary memory that tasks need only on the devices `only_on`: `sizes` without `known`, the part on all devices."""
     runs = {task: moment for step in steps for task, moment in step.first_runs().items()}
     for task, found in sizes.items():
         more = found - known.get(task, Counter())

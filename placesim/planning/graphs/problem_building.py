@@ -623,7 +623,7 @@ def _choice_kinds(kinds: Sequence[int], movable: Sequence[NodeGroup]) -> list[tu
 
 
 def _device_of_groups(groups: Sequence[Sequence[int]], devices_of: Sequence[int]) -> tuple[int, ...]:
-    """Return the device of each task: that of the first task of its group that is not a signal (`_with_signals`)."""
+    """Return the device of each task: the device of the first task in its group, apart from signals (`_with_signals`)."""
     found: dict[int, int] = {}
     for group in groups:
         device = next((devices_of[task] for task in group if task < len(devices_of)), 0)

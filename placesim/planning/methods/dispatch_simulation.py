@@ -31,7 +31,7 @@ SPARES = (True, False)
 ANEW, IN_TIME, VARIED = 0.6, 0.7, 0.4
 """Probabilities that a part of the best plan is decided again, that this part is a time interval, and that a weight changes."""
 WORSE, WORSE_PINNED = 1.02, 1.003
-"""A pass is not simulated if its estimate exceeds the best estimate by this factor, or by the second if most tasks are
+"""A pass is not simulated if its estimate exceeds the best estimate by a factor: the first, or the second if most tasks are
 pinned.
 """
 SHARES = (0.02, 0.05, 0.1, 0.2, 0.4)
@@ -362,7 +362,7 @@ class _Pass:
             self.backlog[port] += takes
 
     def _move_early(self, source: int, device: int) -> None:
-        """Move an output to each device that reads it as soon as it is made, whatever else its readers wait for."""
+        """As soon as an output is made, move it to each device that reads it, whatever else its readers wait for."""
         for reader in self.machine.problem.readers[source]:
             unit = self.units.of_task[reader]
             other = self.of_unit[unit]

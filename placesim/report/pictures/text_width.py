@@ -37,7 +37,7 @@ def text_width(text: str, size: float, *, is_bold: bool = False) -> float:
 def fit_text(text: str, width: float, size: float, *, is_bold: bool = False) -> str:
     """Return a text shortened with `…` to a width.
 
-    If there is room, the last part of a name and the beginning of its other parts remain, otherwise both ends of the last part.
+    The last part of a name stays whole, after the beginning of the other parts; without room, only its two ends remain.
     """
     if text_width(text, size, is_bold=is_bold) <= width:
         return text

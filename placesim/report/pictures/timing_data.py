@@ -166,5 +166,5 @@ def _shapes(span: StepSpan) -> str:
 
 
 def _relative(spans: Iterable[int], numbers: Sequence[int]) -> list[int | None]:
-    """Return for each span, in order, the distance back to the span that `spans` names for it; None if it names -1."""
+    """For each n, return `n - numbers[spans[n]]`, the distance back to that span; None if `spans[n]` is -1."""
     return [None if span < 0 else own - numbers[span] for own, span in enumerate(spans)]

@@ -32,7 +32,7 @@ def distinct_sizes(*sizes: int) -> tuple[str, ...]:
 
 
 def readable_size(size: int, decimals: int = 0) -> str:
-    """Return a size with a unit: 1536 becomes `1.5 KiB`. `decimals` is their least number, except for bytes."""
+    """Return a size with a unit: 1536 becomes `1.5 KiB`. It has at least `decimals` decimals, unless the unit is bytes."""
     value, unit = float(size), _UNITS[0]
     for unit in _UNITS:
         if value < 1024 or unit == _UNITS[-1]:

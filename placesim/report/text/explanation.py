@@ -98,7 +98,7 @@ def _parts(found: Proof) -> Iterator[tuple[str, list[str]]]:
 
 
 def _surroundings(found: Proof) -> Iterator[str]:
-    """Yield the function body of a node, and the node that lowering replaced by it."""
+    """Yield sentences about a node's function body, and about the node that lowering replaced by this node."""
     if found.body is not None:
         sentence = "function {}, called by {} ({}) on {}"
         body = found.body

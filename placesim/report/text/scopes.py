@@ -70,7 +70,7 @@ def _memory_rows(picture: Picture) -> Iterator[Sequence[str]]:
 
 
 def within_bodies(picture: Picture) -> Callable[[str], str]:
-    """Return a function of a scope's name that returns the path of the innermost function body around it.
+    """Return a function that maps a scope's name to the path of the innermost function body around the scope.
 
     The path is empty for scopes of the graph itself.
     """

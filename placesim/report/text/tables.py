@@ -1,4 +1,4 @@
-"""Tables as CSV and Markdown: columns and rows, or lists of a report's JSON object, whose keys are the columns.
+"""Tables as CSV and Markdown, from columns and rows, or from lists of objects in a report's JSON object; keys are columns.
 
 Numbers have all digits in CSV and six in Markdown. A missing value is an empty cell, and the parts of a list are separated by
 blanks.

@@ -1,4 +1,4 @@
-"""The memory rule of most kernels: one output, which is allocated, overwrites an input, or shares an input's memory."""
+"""The memory rule of most kernels: one output. It is allocated, or overwrites an input, or shares an input's memory."""
 
 from __future__ import annotations
 

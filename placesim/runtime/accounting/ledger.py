@@ -233,7 +233,7 @@ class Ledger:
         return set(self._kept_buffers())
 
     def _kept_buffers(self) -> Iterator[Buffer]:
-        """Yield the buffers that outlive a step, each once for every holder that outlives the step."""
+        """Yield the buffers that outlive a step; a buffer comes once for each of its holders that outlives the step."""
         yield from self._constants
         yield from self._scratch.values()
         yield from (memory.buffer.root for memory in self._variables.values() if memory.buffer is not None)

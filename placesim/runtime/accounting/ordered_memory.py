@@ -64,7 +64,7 @@ class ScheduledAccounts:
             self._listener.begin()
 
     def _last_readers(self) -> dict[Buffer, str]:
-        """Return for each buffer in use a text that says after which event it would be freed."""
+        """Map each buffer in use to a text with the event after which the buffer would be freed."""
         found: dict[Buffer, str] = {}
         for number, index in self._schedule.order:
             for position in self._schedule.last_readers.get((number, index), ()):

@@ -35,7 +35,7 @@ _WAYS_OUT = ("`--no-memory-limit` runs it without limits, `--log-memory` prints 
 MAX_LOGGED = 14912
 """Maximum length of a line in TensorFlow's log."""
 _RUNNING, _MAKING = 1858, 1834
-"""Lines of op_kernel.cc that log that a kernel failed, or that it could not be created."""
+"""Line numbers in op_kernel.cc at which TensorFlow logs a failed kernel, and a kernel that could not be created."""
 _CONSTANT_LINE = "constant_op.cc:83"
 """Source line that creates the kernel of a constant."""
 _BINARY_LINES = ("cwise_ops_common.h:111", "cwise_ops_common.h:124", "cwise_ops_common.h:138", "cwise_ops_common.cc:82")
@@ -52,8 +52,8 @@ class ReportOptions:
 class FailureUsage(NamedTuple):
     """A device's memory when an allocation of `size` bytes fails; the buffers `live` are in use.
 
-    `kept` has a text for the owner of each buffer that outlives the step. `last_readers` has for other buffers a text that says
-    after which event they would be freed.
+    `kept` maps each buffer that outlives the step to a text with its owner. `last_readers` maps each other buffer to a text
+    with the event after which the buffer would be freed.
     """
 
     source: DeviceSource

@@ -25,8 +25,8 @@ FETCHED = "is fetched: until the step ends"
 class StepAccount:
     """Memory account of one run of an executor: its kernels, arguments, sent tensors and results.
 
-    If an allocation fails, `last_readers` is called; it returns for each buffer a text that says after which event it would be
-    freed.
+    If an allocation fails, `last_readers` is called; it maps each buffer to a text with the event after which the buffer would
+    be freed.
     """
 
     def __init__(self, ledger: Ledger, executor: object, last_readers: Callable[[], Mapping[Buffer, str]] = dict) -> None:
@@ -136,9 +136,9 @@ class StepAccount:
     def _read(
         self, site: Site, memories: Sequence[TensorMemory], values: Sequence[Any]
     ) -> tuple[list[TensorMemory], dict[int, VariableMemory], dict[int, StoreMemory], list[VariableResource]]:
-        """Return the inputs as the kernel sees them, the memory of their variables and stores, and the reference variables.
+        """Return the inputs as the kernel sees them, the memory of variables and of stores, and the reference variables.
 
-        The memory of a variable or store is keyed by the input's position.
+        The memory is keyed by the position of the input that refers to the variable or store.
         """
         ledger = self._ledger
         inputs: list[TensorMemory] = []

@@ -184,7 +184,7 @@ def _fields(binding: WorkerBinding) -> int:
 
 
 def _addresses_of(worker: str, offers: Sequence[Offer]) -> list[str]:
-    """Return the addresses of the workers with the address `worker`; if there are none, with this name, else on this host."""
+    """Return the addresses of the workers whose address is `worker`; if there are none, whose name is, else whose host is."""
     address = worker.rstrip("/")
     by_address = [offer.address for offer in offers if address in (offer.address, offer.address.partition("://")[2])]
     by_name = [offer.address for offer in offers if worker == offer.name]

@@ -16,7 +16,7 @@ def keeps_state(node: Node) -> bool:
 
 
 def join_workers(placement: Placement, homes: Mapping[str, str]) -> dict[str, str]:
-    """Return a worker for each device such that the state of each called function is on the worker that calls it.
+    """Return a worker for each device, so that the state of a called function is always on the worker of its caller.
 
     Each device on which a called function keeps state is joined with the caller's device. All joined devices get the worker
     of the first one among them.

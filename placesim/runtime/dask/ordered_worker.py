@@ -248,7 +248,7 @@ class _PartRun:
         self._unseen = 0
 
     def _let(self, number: int) -> None:
-        """Count an input of a node that has arrived; after the last one, the node is ready."""
+        """Count an input that has arrived at a node; after the last one, the node is ready."""
         self._waits[number] -= 1
         if not self._waits[number]:
             heappush(self._ready, self._rank(number))

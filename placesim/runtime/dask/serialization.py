@@ -85,7 +85,7 @@ def unpack(parcel: Parcel) -> Any:
 
 
 def copy_compact(value: Any) -> Any:
-    """Return a tensor that is contiguous in memory; of a view, only the view's own elements are then sent."""
+    """Return a tensor that is contiguous in memory; if it was a view, its base is not sent with it."""
     if isinstance(value, np.ndarray) and not (value.flags.c_contiguous or value.flags.f_contiguous):
         return value.copy(order="K")
     return value

@@ -19,7 +19,7 @@ from placesim.runtime.partitioning.partition import tensor_of
 from placesim.runtime.recording.kernel_timing import RECEIVED, Measurements, RemoteNode, TransferPath, rows
 
 FROM_ELSEWHERE = 1
-"""Mark of a transfer whose start time is by the clock of another worker, the sender."""
+"""Mark of a transfer from another worker, whose start time is therefore by that worker's clock."""
 _BODY = -1
 _SAMPLES = 16
 

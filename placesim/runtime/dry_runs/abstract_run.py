@@ -20,7 +20,7 @@ class DryRunKernels:
 
     @property
     def is_free(self) -> bool:
-        """Whether the run may make further assumptions than those that the user gave."""
+        """Whether the run may make assumptions that the user did not give."""
         return self._assumptions.is_free
 
     def sketch(self, kernel: Kernel, graph: Graph, node: Node) -> Kernel:

@@ -284,7 +284,7 @@ class _ValueQuestions(ShapeContext):
 
 
 def _handle(handle: ResourceHandle, context: Sequence[KernelContext]) -> HandleShape | None:
-    """Return type and shape of the value of a resource handle's variable or, if it has no value yet, the declared ones."""
+    """Return the type and shape of the variable behind a handle: of its value, or without a value, those that are declared."""
     variable = context[0].resources.find(handle) if context else None
     if isinstance(variable, VariableResource) and variable.value is not None:
         return HandleShape(variable.dtype, tuple(variable.value.shape))

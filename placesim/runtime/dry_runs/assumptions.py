@@ -53,7 +53,7 @@ class Assumptions:
     - `opened`: tensors with an assumed dimension, by graph, node and output.
     - `causes`: for these tensors, and for those whose shapes follow from them, the feeds whose values would have determined the
       shape, or `UNTOLD` if no feed would.
-    - `failed`: for each choice, if another branch than the chosen one ends in an error: a text with this branch and the error.
+    - `failed`: the choices of which another branch ends in an error, each with a text that names this branch and the error.
     - `notes`: further sentences for reports.
     """
 

@@ -26,7 +26,7 @@ Found by experiment with TensorFlow 2.21, with both of its optimizers enabled.
 
 
 class FoldedNodes(NamedTuple):
-    """The folded nodes, by program and id, and the programs' stores with the values of their outputs."""
+    """The folded nodes, as pairs of program and id, and the programs' stores, which have the outputs of these nodes."""
 
     nodes: frozenset[tuple[int, int]]
     stores: list[list[Any]]

@@ -179,7 +179,7 @@ class Propagation:
         return found
 
     def _clean_up(self, iteration: Iteration) -> None:
-        """Delete an iteration that has finished; after the last one, delete its frame too: exits not reached become dead."""
+        """Delete a finished iteration. After a frame's last one, delete the frame too: exits that were not reached are dead."""
         frame = iteration.frame
         while frame.parent is not None and not iteration.outstanding and not iteration.children:
             first = next(iter(frame.iterations), None)

@@ -29,7 +29,7 @@ class ScheduleObservation(Protocol):
         """Called when a run has ended without an error."""
 
     def around(self, number: int, index: int, step: Step) -> Step:
-        """Return a step that runs `step`, of node `index` in program `number`, observes it, and releases its inputs."""
+        """Return a step that runs and observes the `step` of node `index` in program `number`, and releases its inputs."""
 
 
 class StepObserver(Protocol):

@@ -68,7 +68,7 @@ class Executor:
         return len(self._order) - length_hint(self._remaining) - 1
 
     def _steps(self, observation: ScheduleObservation | None) -> list[Step]:
-        """Return the steps of all nodes, compiled on first use; with an observation, its wrappers release values."""
+        """Return the steps of all nodes, compiled on first use. An observation wraps the steps and releases the values."""
         order, dropped = self.schedule.order, self.schedule.last_readers
         if observation is None:
             if self._plain is None:

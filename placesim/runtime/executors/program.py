@@ -73,7 +73,7 @@ class AbstractRun(Protocol):
 
     @property
     def is_free(self) -> bool:
-        """Whether the run may make further assumptions than those that the user gave."""
+        """Whether the run may make assumptions that the user did not give."""
 
     def sketch(self, kernel: Kernel, graph: Graph, node: Node) -> Kernel:
         """Return an abstract kernel, which only computes output shapes."""

@@ -1,4 +1,4 @@
-"""Nodes whose input is an earlier read of a reference variable, but that run after its update: they see the new value.
+"""Nodes that read a reference variable through an Identity, and run after an update of it: they see the new value.
 
 `w.value()` is an Identity that passes on the variable's memory, which updates change in place. So a node that reads this
 Identity, and that depends on an update by data or control edges, computes with the new value. Found by experiment with

@@ -54,7 +54,7 @@ def schedule_nodes(graphs: Sequence[Graph]) -> list[tuple[int, int]]:
 
 
 def _last_readers(programs: Sequence[Program], order: Sequence[tuple[int, int]]) -> dict[tuple[int, int], tuple[int, ...]]:
-    """Return for each node the store positions to release after it: inputs that it reads last, and outputs without readers."""
+    """Map each node to the store positions to release after it: inputs that no later node reads, outputs without readers."""
     read = [bytearray(program.store_size) for program in programs]
     found: dict[tuple[int, int], tuple[int, ...]] = {}
     for number, index in reversed(order):

@@ -43,7 +43,7 @@ class Turns:
         self._is_given_up = True
 
     def close(self) -> None:
-        """Cancel the steps that wait, after the running step has ended; after `give_up`, do not wait for the running step."""
+        """Wait for the end of the running step, unless `give_up` was called, and then cancel the waiting steps."""
         self._closed = True
         if self._condition.acquire(blocking=not self._is_given_up):
             self._condition.notify_all()

@@ -242,7 +242,7 @@ class SharedOperand:
         return found[side] if self._last[side] > number else found.pop(side)
 
     def _blocks(self, side: Side, number: int, operand: Tensor, found: Mapping[Side, Tensor]) -> dict[Side, Tensor]:
-        """Return early parts on one side: of this product and of later ones with equal width, up to TALL_ROWS rows in all."""
+        """Map sides to their early parts: of this product, and of later ones with equal width, up to TALL_ROWS rows in all."""
         blocks: dict[Side, Tensor] = {}
         rows = 0
         for other in range(number, len(self._products)):

@@ -1,4 +1,4 @@
-"""Checks of a step's request against the graph: names of fetches and feeds become tensors and targets, and values arrays."""
+"""Checks of a step's request against the graph: names become tensors and targets, and fed values become arrays."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ class RemoteNode(NamedTuple):
 
 
 class TransferPath(NamedTuple):
-    """A tensor's way from one device to another; its producer (None if unknown) and readers are numbers of nodes."""
+    """A tensor's way from one device to another; producer (None if unknown) and readers are given by node number."""
 
     tensor: str
     sender: str
@@ -335,7 +335,7 @@ class _Records:
                     yield arrow(name, way, (target, began - self._origin, ended - self._origin))
 
     def _spans_by_node(self) -> tuple[dict[int, list[_Span]], dict[int, list[_Span]]]:
-        """Return the sorted runs of the nodes that read transferred tensors, and of those that produce them, by node.
+        """Return the sorted runs of all readers of transferred tensors, and those of all producers, by node.
 
         A run is a tuple: start, end and thread for a reader; end, start and thread for a producer.
         """

@@ -145,7 +145,7 @@ def _check_gone(device: str, kept: SavedState, states: Mapping[str, DeviceState]
 
 
 def find_missing_state(records: Iterable[DeviceRecord], graph: Graph) -> list[str]:
-    """Return names of state that is missing in these records, so that a restarted session of the graph initializes it anew."""
+    """Return the names of state that is missing in these records; a restarted session of the graph initializes it anew."""
     unknown = [(f"iterator of {maker}", record) for record in records for maker in record.makers if maker not in graph.ids]
     left = [(name, record) for record in records for name in record.left]
     return [f"{name} of {record.device}" for name, record in (*unknown, *left)]

@@ -151,7 +151,7 @@ class GraphSession:
         self._kept = found
 
     def _last_feeds(self, node: str, done: Sequence[GraphStep]) -> tuple[Feed, ...]:
-        """Return the feeds of the last of the steps `done` that ran the node."""
+        """Return the feeds of the last step in `done` that ran the node."""
         for step in reversed(done):
             if any(node in part.graph.ids for part in self.prepare(step).partitions.parts):
                 return step.feeds
@@ -402,7 +402,7 @@ class GraphSession:
     def _run_accounted(
         self, ledger: Ledger, prepared: CachedStep, arguments: Mapping[int, Any], progress: Progress | None
     ) -> dict[int, Any]:
-        """Run a step with memory accounting; if all runs need equal memory, which fits in any order, account for one only."""
+        """Run a step, and account for its memory unless an earlier run has shown that a step with these shapes always fits."""
         assert prepared.executor is not None
         shapes = tuple(value_dims(value) for value in arguments.values())
         if prepared.fitting == shapes and shapes not in (prepared.settled, prepared.open):

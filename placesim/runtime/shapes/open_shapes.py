@@ -59,7 +59,7 @@ def _gain(open_sets: Sequence[tuple[set[Cause], int]], removed: set[Cause]) -> S
 def find_open_causes(
     graph: Graph, needed: Collection[int], settled: Mapping[int, Dims], missing: Collection[int]
 ) -> list[frozenset[int]]:
-    """Return for each tensor with an unknown shape the nodes among `missing` that cause this.
+    """For each tensor with an unknown shape, return the nodes among `missing` that leave it unknown.
 
     Only outputs of the `needed` nodes are considered. `settled` has the shapes of fed tensors, by node. A tensor whose shape is
     unknown for other reasons is left out.

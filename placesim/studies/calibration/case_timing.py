@@ -193,7 +193,7 @@ def time_case(case: Case, pools: ThreadPools, seconds: float, step_seconds: floa
 
 
 def time_kernels(case: Case, pools: ThreadPools, runs: int, **config: Any) -> Timing:
-    """Return the time of a kernel: of each copy, the fastest of `runs` runs, and of these times, the median.
+    """Return the time of a kernel: take the fastest of `runs` runs of each copy, and then the median of all copies.
 
     On several processors, other work disturbs nearly every step as a whole, but often not a single kernel.
     """

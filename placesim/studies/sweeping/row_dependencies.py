@@ -43,7 +43,7 @@ def identity_of(job: SweepJob, axes: Sequence[Axis], version: str) -> SweepIdent
 
 
 def _option_files(job: SweepJob, axes: Sequence[Axis]) -> Iterator[str | Path]:
-    """Yield the files that options name, common to all rows or as a value of an axis."""
+    """Yield the files that options name: the common options of all rows, and the options that axes set."""
     directory = Path(job.source).parent if isinstance(job.source, str | Path) else Path()
     yield from _named_files(job.options, directory)
     for axis in axes:

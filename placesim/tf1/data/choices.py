@@ -84,7 +84,7 @@ def sample_from_datasets(
 
 
 def _logits(datasets: Sequence[Dataset], weights: Any) -> Any:
-    """Row of logits of the datasets: the logarithms of the weights, or ones without weights."""
+    """Row `[1, datasets]` of logits: the logarithms of the weights; 1 for each dataset if no weights are given."""
     if weights is None:
         return [[1.0] * len(datasets)]
     if isinstance(weights, list | tuple) and len(weights) != len(datasets):

@@ -148,7 +148,7 @@ def write_body_function(
     controls: Mapping[str, int],
     attrs: Attrs,
 ) -> LibraryFunction:
-    """Return a body's graph as a function like `write_function`, with the attr of a stateful function if an op has state."""
+    """Return a body's graph as a function, as `write_function` does; mark the function as stateful if an op has state."""
     if any(node.signature.is_stateful for node in graph.nodes):
         from placesim.formats.tensorflow.function_def import stateful_attrs
 

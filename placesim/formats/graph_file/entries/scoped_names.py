@@ -267,7 +267,7 @@ class ScopedNames:
         )
 
     def later_node(self, unresolved: UnresolvedName) -> int | None:
-        """Return the node to which a name refers that was unknown when it was read; None if there is still no such node."""
+        """Look up an unknown name again, now among all nodes: return the node's id, or None if there is still no such node."""
         ids = self._builder.graph.ids
         return next((ids[full] for full in unresolved.candidates if full in ids), None)
 
@@ -299,12 +299,12 @@ class ScopedNames:
         return next((full for full in unresolved.candidates if full in self._broken), None)
 
     def handles(self) -> dict[str, tuple[str, ...]]:
-        """Return the node names of each id and each name in a scope, after the last entry. Invalid entries are left out."""
+        """After the last entry, map each id, and each name in a scope, to its nodes' names. Invalid entries are left out."""
         nodes = self._builder.graph.nodes
         return {name: tuple(nodes[node_id].name for node_id in targets) for name, targets in self._last_bindings()}
 
     def tensors(self) -> dict[str, tuple[str, ...]]:
-        """Return tensor names like `handles`, for names that stand for outputs other than the first."""
+        """Map ids and names to tensor names, like `handles`; only those that stand for an output other than the first."""
         nodes = self._builder.graph.nodes
         return {
             name: tuple(f"{nodes[node_id].name}:{slot_of(node_id)}" for node_id in targets)

@@ -17,7 +17,7 @@ _FIRST_LETTERS, _CHUNK_LETTERS = 1 << 14, 1 << 18
 _FEWEST_ENTRIES = 16
 """Minimum number of entries for which restarting the parser after them is worthwhile."""
 _MANY_STRANGERS = 128
-"""Number of consecutive entries unlike all earlier ones after which the rest of the chunk is not compared."""
+"""Maximum number of consecutive entries of unknown kinds; after them, the rest of the chunk is not compared."""
 _BREAKS = "\r\t\x85\u2028\u2029"
 """Line breaks of YAML other than `\\n`, and characters that may not indent."""
 
@@ -34,8 +34,8 @@ class EntryTaker(Protocol):
 def take_pieces(text: str, start: int, number: int, taker: EntryTaker) -> Iterator[tuple[int, int]]:
     """Read the entries of a block sequence without the parser, as long as that is faster.
 
-    The sequence begins at index `start` of the text, in line `number` (from 0). After each chunk, yields the index and the
-    number of the line where the parser would continue, which is the line of an entry.
+    The sequence begins at index `start` of the text, in line `number` (from 0). After each chunk, yields the place
+    where the parser would continue, the start of an entry's line: its index in the text, and the line's number.
     """
     line_start = text.rfind("\n", 0, start) + 1
     dash = " " * (start - line_start) + "- "

@@ -25,7 +25,7 @@ _INT64 = 1 << 63
 
 
 class NodeTaker(Protocol):
-    """Protocol of a reader of `nodes`, which then knows the nodes of names and ids."""
+    """Protocol of a reader of `nodes`, which can then find the nodes that a name or an id stands for."""
 
     def take_all(self, entries: Any, position: int = 0) -> None:
         """Read a list of entries; problems are reported."""

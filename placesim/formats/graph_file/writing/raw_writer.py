@@ -312,7 +312,7 @@ class _FetchWriter:
         self._later: dict[str, NodeDef] = {}
 
     def write(self, step: GraphStep) -> list[Any]:
-        """Return the fetches of a step. A fetch with a label or another name than before is written as `{LABEL: NAME}`."""
+        """Return the fetches of a step. If its label is not the written name, a fetch is `{LABEL: NAME}`."""
         self._later |= {node.name: node for node in step.nodes}
         return [self._fetch(fetch) for fetch in step.fetches]
 

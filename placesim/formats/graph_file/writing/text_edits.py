@@ -191,7 +191,7 @@ class EditableText:
         return self._changed(changes)
 
     def with_constants(self, literals: Sequence[Literals]) -> str:
-        """Return the text in which literal inputs of entries are separate entries before them.
+        """Return the text with the literal inputs of entries as entries of their own, each before the entry that reads it.
 
         Raises UneditableText if the literals can't be found in the text.
         """

@@ -19,7 +19,7 @@ _RANDOM = {
     "random_normal": ("RandomStandardNormal", (("mean", "mean", 0.0), ("stddev", "stddev", 1.0))),
     "truncated_normal": ("TruncatedNormal", (("mean", "mean", 0.0), ("stddev", "stddev", 1.0))),
 }
-"""Op of each initializer, and the constant and default of each parameter."""
+"""Op of each initializer, and its parameters, each with the name of its constant and its default."""
 
 
 class VariableForm(NamedTuple):

@@ -166,7 +166,7 @@ def _unpacked(node: OnnxNode) -> list[Tensor]:
 
 
 def group_query_attention(node: OnnxNode) -> Outputs:
-    """GatherV2 of the cached and new keys and values in their order, then as MultiHeadAttention; as RotaryEmbedding before."""
+    """As RotaryEmbedding, then GatherV2 of keys and values (first cached, then new ones), then as MultiHeadAttention."""
     for index, name in ((11, "head_sink"), (12, "k_scale"), (13, "v_scale"), (14, "q_norm_weight"), (16, "query_seqlens")):
         if node.input(index) is not None:
             raise UnsupportedNodeError(f"unsupported input: got {name}, expected none")
@@ -240,7 +240,7 @@ def _rotated(node: OnnxNode, tensor: Tensor, positions: Tensor, caches: int, hea
 
 
 def rotary_embedding(node: OnnxNode) -> Tensor:
-    """ONNX's composition of RotaryEmbedding; a single position is that of the first element."""
+    """ONNX's composition of RotaryEmbedding; if only one position is given, it is that of the first element of a sequence."""
     if node.attr("is_packed_batching", 0) or node.attr("scale", 1.0) != 1:
         raise UnsupportedNodeError("unsupported attribute: got is_packed_batching or a scale, expected neither")
     tensor, positions = node[0], node[1]

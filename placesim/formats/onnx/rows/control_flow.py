@@ -44,7 +44,7 @@ def _graph(node: OnnxNode, name: str) -> Any:
 _MOST_UNROLLED = 64
 """Maximum number of iterations of a loop that is read iteration by iteration, chosen for placesim."""
 _MOST_NODES = 10_000
-"""Maximum number of nodes of a graph in which a loop is read so, since loops within loops would multiply the nodes."""
+"""Maximum number of nodes of a graph in which a loop is read like that: loops within loops would multiply the nodes."""
 
 
 def _loop(node: OnnxNode) -> Outputs:

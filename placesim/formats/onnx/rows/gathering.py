@@ -9,7 +9,7 @@ from placesim.formats.onnx.onnx_node import OnnxNode, Rows, Tensor, UnsupportedN
 
 
 def _wrapped(node: OnnxNode, indices: Tensor, size: int | Tensor) -> Tensor:
-    """Return indices in which negative ones, which count from the end, are replaced by the same indices from the start."""
+    """Return indices that count from the start, also those that were negative and counted from the end."""
     content = node.content(indices)
     if content is not None and (content >= 0).all():
         return indices
@@ -65,7 +65,7 @@ def _numbered(node: OnnxNode, size: int | Tensor, axis: int, rank: int, shape: T
 
 
 def _full_indices(node: OnnxNode, x: Tensor, indices: Tensor, axis: int) -> Tensor:
-    """Return the indices `[..., rank]` of elements of `x`, of which `indices` has only those along an axis."""
+    """Return indices `[..., rank]` of elements of `x`: along `axis` from `indices`, along other axes the place in `indices`."""
     rank = node.known_rank(indices)
     axis %= rank
     sizes = node.sizes(indices)

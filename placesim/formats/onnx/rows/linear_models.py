@@ -73,7 +73,9 @@ def array_feature_extractor(node: OnnxNode) -> Tensor:
 # --- categories -----------------------------------------------------------------------------------------------------
 
 _KINDS = {"strings": (STRING, "string", "_Unused"), "int64s": (INT64, "int64", -1), "floats": (FLOAT, "float", -0.0)}
-"""By the ending of an attribute with keys or values: element type, ending of the attribute with the default, its default."""
+"""Name endings of attributes with keys or values. Each has an element type, the name ending of the attribute `default_*`, and
+the value if that attribute is missing.
+"""
 
 
 def texts(values: Sequence[str | bytes]) -> np.ndarray[Any, Any]:

@@ -124,7 +124,7 @@ def _less_zero_point(node: OnnxNode, tensor: Tensor, zero: Tensor | None, axis: 
 
 
 def _along(node: OnnxNode, values: Tensor, like: Tensor, axis: int | None, tensor: Tensor) -> Tensor:
-    """Return values, with the shape of `like`, so that they broadcast over a tensor; a vector is laid along the axis."""
+    """Return values in a shape that broadcasts over a tensor; a vector is laid along the axis. `like` has the values' shape."""
     dims = node.shape(like)
     if dims is None or len(dims) != 1 or axis is None:
         return values

@@ -142,7 +142,7 @@ def _grid_taps(node: OnnxNode, point: Value, size: Value, mode: str, padding: st
 
 
 def _reflected(fold: ConstantFolder, where: Value, first: Value, last: Value) -> Value:
-    """Return points, of which those outside `[first, last]` are reflected at its ends as often as needed."""
+    """Return points, reflected at `first` and `last` as often as needed until they lie between these."""
     span = fold("Sub", last, first)
     twice = fold("Maximum", fold("Mul", span, float32(2)), float32(np.finfo(np.float32).tiny))
     rest = fold("FloorMod", fold("Sub", where, first), twice)
@@ -253,7 +253,7 @@ def roi_align(node: OnnxNode) -> Tensor:
 
 
 def _region_taps(node: OnnxNode, start: Tensor, length: Tensor, bins: int, size: Value) -> tuple[Taps, Tensor]:
-    """Return the neighbours of all samples along an axis, `[regions, bins, samples, 2]`, and the samples of each bin."""
+    """Return the neighbours of all samples along an axis, `[regions, bins, samples, 2]`, and the number of samples in a bin."""
     fold, ratio = ConstantFolder(node), node.attr("sampling_ratio", 0)
     step = node.emit("RealDiv", length, np.float32(bins))
     each = node.emit("Fill", node.emit("Shape", step), np.float32(ratio)) if ratio > 0 else node.emit("Ceil", step)

@@ -292,7 +292,7 @@ def pad(node: OnnxNode) -> Tensor:
 
 
 def _pairs(node: OnnxNode, given: Tensor) -> Tensor:
-    """Return pads before all axes and then after all axes as pairs, `[axes, 2]`."""
+    """Return pads as pairs, `[axes, 2]`; `given` has first the pads before each axis, and then the pads after each axis."""
     return node.emit("Transpose", node.emit("Reshape", node.cast(given, INT64), node.vector([2, -1])), [1, 0])
 
 
