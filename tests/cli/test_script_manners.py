@@ -97,7 +97,7 @@ def test_scripts_without_sessions_are_said_to_be_eager(tmp_path: Path, session: 
 
 @pytest.mark.slow
 def test_a_function_that_no_session_runs_is_told(tmp_path: Path) -> None:
-    (tmp_path / "script.py").write_text(HEAD + "double = tf.function(lambda x: x * 2)\ny = double(tf.ones([]))\n")
+    (tmp_path / "script.py").write_text(HEAD + "double = tf.function(lambda x: x * 2)\ny = double(tf.constant([2.0]))\n")
     ended = run_shell("placesim run script.py", folder=tmp_path)
     assert ended.code == 0
     assert ended.complaint.startswith(
