@@ -107,7 +107,7 @@ def test_a_function_that_no_session_runs_is_told(tmp_path: Path) -> None:
     with (tmp_path / "script.py").open("a") as script:
         script.write("print(tf.Session().run(y))\n")
     ended = run_shell("placesim run script.py", folder=tmp_path)
-    assert (ended.output, ended.complaint) == ("4.0\n", "")
+    assert (ended.output, ended.complaint) == ("[4.]\n", "")
 
 
 def test_only_what_is_python_2_is_said_to_be(tmp_path: Path) -> None:
