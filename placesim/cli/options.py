@@ -212,7 +212,8 @@ guess_options = together(
         "--assume",
         multiple=True,
         metavar="NODE=N",
-        help="Elements of a node's output, iterations of a loop, or branch of a predicate, if values decide (repeatable).",
+        help="Number of a node's output elements or a loop's iterations, or a predicate's branch, where it depends on values "
+        "(repeatable).",
         completes="nodes",
     ),
     size_option(

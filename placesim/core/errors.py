@@ -106,7 +106,7 @@ class GraphFileError(PlacesimError):
 
 
 def shown_type(error: PlacesimError) -> str:
-    """Return the class name shown to the user: TensorFlow's, if all problems of a file have the same class."""
+    """Return the class name to show: the common class of all problems of a file, if there is one, else the error's own."""
     if isinstance(error, GraphFileError):
         classes = {problem.error for problem in error.problems}
         if len(classes) == 1 and "" not in classes:

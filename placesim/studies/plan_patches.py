@@ -215,7 +215,7 @@ def _blocks_of(statement: ast.AST) -> Iterable[Sequence[ast.stmt]]:
 
 
 def _tensorflow_name(tree: ast.Module) -> str | None:
-    """Return the expression for TensorFlow in a module; None if the module does not import it as a whole."""
+    """Return the name by which a module refers to TensorFlow, such as `tf`; None if it imports only parts of TensorFlow."""
     for node in ast.walk(tree):
         for alias in node.names if isinstance(node, ast.Import | ast.ImportFrom) else ():
             full = f"{node.module}.{alias.name}" if isinstance(node, ast.ImportFrom) else alias.name

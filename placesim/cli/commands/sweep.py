@@ -103,8 +103,7 @@ def _axis(name: str, text: str, completes: str = "") -> Callable[[Command], Comm
     "sets",
     multiple=True,
     metavar="KEY=LIST",
-    help="Values of another option, without its dashes: soft-placement=true,false; for --link: link:A-B=1GB/s,2GB/s "
-    "(repeatable).",
+    help="Vary another option, named without dashes: soft-placement=true,false. A link is link:A-B=1GB/s,2GB/s (repeatable).",
     completes="sweep keys",
     folder_values="none",
 )

@@ -102,7 +102,7 @@ RULES = (
         (
             RuleParameter("seconds", "seconds", "a limit, optionally with a unit (5ms)", required=True),
             RuleParameter("step", "count", "only this step of `run:` (the first is 0)"),
-            RuleParameter("of", "end", "`middle`, or `high` for the upper end of the interval", "middle"),
+            RuleParameter("of", "end", "predicted time to check: `middle`, or `high`, the upper end of its interval", "middle"),
         ),
         needs_graph=True,
         needs_time=True,

@@ -1,6 +1,6 @@
 """Free chunks of an allocator, in the order in which TensorFlow searches its bins: by size, then by address.
 
-A bin holds the sizes of one power of two, so the sequence of all bins has this order too.  TensorFlow's best fit is therefore
+A bin holds chunks with sizes between two powers of two, so bins one after another are in order of size too.  TensorFlow's best fit is therefore
 the first chunk that is large enough.
 """
 

@@ -1,4 +1,4 @@
-"""Device requests by node name for plans that the scopes and nodes of a graph file's text cannot express."""
+"""Device requests by node name, for plans that cannot be written into the scopes and nodes of a graph file."""
 
 from __future__ import annotations
 

@@ -157,7 +157,7 @@ class _WorkerChoice:
         if len(free) < len(waiting) and not self._is_soft:
             missing = list(waiting)[len(free) :]
             raise UnavailableError(
-                f"too few workers: got {len(self._offers)} for {len(self._units)} {self._per}s, expected one also for "
+                f"too few workers: got {len(self._offers)} for {len(self._units)} {self._per}s, expected a further one for "
                 f"{', '.join(missing[:_MOST_NAMED])}, or soft placement, which lets {self._per}s share a worker"
             )
         for unit, devices in waiting.items():

@@ -88,7 +88,7 @@ def test_soft_placement_takes_another_worker() -> None:
             (),
             (A, B),
             UnavailableError,
-            f"too few workers: got 2 for 3 tasks, expected one also for {W1}, "
+            f"too few workers: got 2 for 3 tasks, expected a further one for {W1}, "
             "or soft placement, which lets tasks share a worker",
         ),
         (
@@ -97,7 +97,7 @@ def test_soft_placement_takes_another_worker() -> None:
             UsageError,
             "got '/job:ps=10.0.0.9', expected a worker of the cluster: tcp://10.0.0.1",
         ),
-        (("/job:worker=fast",), (C,), UnavailableError, f"got 1 for 3 tasks, expected one also for {PS}, or soft"),
+        (("/job:worker=fast",), (C,), UnavailableError, f"got 1 for 3 tasks, expected a further one for {PS}, or soft"),
     ],
 )
 def test_what_can_not_be(

@@ -55,7 +55,7 @@ def _first_element(bound: Tensor) -> np.float32:
 
 
 def concatenate(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """Join `N` tensors along an axis in a range that includes their ranges; also return that range.
+    """Join `N` tensors along an axis. Return the result, and its range, which includes their ranges.
 
     The inputs are axis, tensors, and their bounds. Raises InvalidArgumentError for an invalid axis, or shapes that do not fit.
     """
