@@ -212,9 +212,8 @@ guess_options = together(
         "--assume",
         multiple=True,
         metavar="NODE=N",
-        help="Number of a node's output elements or a loop's iterations, or a predicate's branch, where it depends on values "
-        "(repeatable).",
-        completes="nodes",
+        help="Assume N where it depends on unknown values: elements of a node's output, iterations of a loop, or branch of a "
+        "predicate (repeatable).",
     ),
     size_option(
         "--assume-unknown", type=click.IntRange(1), metavar="N", help="Size to assume for dimensions that are still unknown."

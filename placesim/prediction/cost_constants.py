@@ -11,15 +11,15 @@ class TiledConstants(NamedTuple):
     - `efficiency`: share of the peak rate with infinitely large tiles; it is halved for tiles of `half_intensity` (rows x
       columns / their sum).
     - `prologue_depth`: cost of starting a tile, in elements of depth.
-    - `wave_share`: share of the time that counts whole waves of blocks, in which units idle at the end; the rest of the time
-      grows evenly with the blocks.
+    - `wave_share`: share of the time that grows with the number of waves of blocks, rounded up, since units idle at the end of
+      the last wave; the rest grows with the number of blocks.
     - `resident_blocks`: number of blocks that a unit needs for its full rate.
     - `loaded_bytes_per_clock`: bytes loaded from the cache into a unit per clock.
     - `epilogue_share`: share of the time for writing the result that does not overlap with computing.
     - `winograd_gain`, `winograd_traffic`: a Winograd convolution computes `winograd_gain` times less, and moves
       `winograd_traffic` times as many bytes.
     - `direct_efficiency`: share of the peak rate of a kernel without tiles; 0 if the library has no such kernel.
-    - `far_cost`: on chips of short reach, the share of the loading time that each page between two rows of an operand adds.
+    - `far_cost`: each page between two rows of an operand adds this share to the loading time, on chips of short reach.
     - `sharpness`: the p of the p-norm that combines computing and moving.
     """
 
@@ -48,7 +48,8 @@ class StreamConstants(NamedTuple):
 class RowsConstants(NamedTuple):
     """Constants for row-wise ops.
 
-    The bytes pass `passes` times.  If the cache can't hold `rows_per_unit` rows per multiprocessor, `further_passes` are added.
+    The bytes are read or written `passes` times. If the cache can't hold `rows_per_unit` rows per multiprocessor,
+    `further_passes` are added.
     """
 
     start_seconds: float

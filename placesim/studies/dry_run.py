@@ -187,7 +187,7 @@ def _check_names(loaded: LoadedGraph, options: SimulationOptions) -> None:
 
 
 def _is_among(name: str, known: Sequence[str]) -> bool:
-    """Whether a name refers to a loop or node; in a function it may also follow the names of the function's callers."""
+    """Whether a name is that of a loop or node. In a function, the callers' names may stand before it (`caller/name`)."""
     return any(is_loop_name(name, one) or is_loop_name(one.removesuffix(CONTEXT), name) for one in known)
 
 

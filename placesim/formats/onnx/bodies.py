@@ -97,7 +97,7 @@ class TrialReader(BodyReader):
         return tensor_of(self.given(value, type_of(emitter_of(self.outer), value)))
 
     def given(self, value: Value, kind: Any) -> Value:
-        """Return a Placeholder of a type, of which nothing else is known."""
+        """Return a Placeholder with a given type; nothing else is known about it."""
         dims = _handle_dims(kind)
         dtype = BY_ONNX_NUMBER[kind.tensor_type.elem_type] if kind.WhichOneof("value") == "tensor_type" else VARIANT
         shape = UNKNOWN_RANK if dims is None else Shape(open_sizes(dims))
@@ -301,7 +301,7 @@ class _Trial(NamedTuple):
 
 
 def _learned(node: OnnxNode, first: Sequence[Value], turn: Turn, is_counted: bool) -> tuple[list[Any], _Trial]:
-    """Return types that the carried values of a loop fit in every iteration, and known facts about the iterations.
+    """Return, for each carried value of a loop, a type that holds in every iteration, and known facts about the iterations.
 
     The body is read into temporary graphs until the types do not change. `is_counted` says that the condition is known to be
     true before the first iteration.

@@ -1,7 +1,7 @@
 """Free chunks of an allocator, in the order in which TensorFlow searches its bins: by size, then by address.
 
-A bin holds chunks with sizes between two powers of two, so bins one after another are in order of size too.  TensorFlow's best fit is therefore
-the first chunk that is large enough.
+A bin holds chunks with sizes between two powers of two, so bins one after another are in order of size too. TensorFlow's best
+fit is therefore the first chunk that is large enough.
 """
 
 from __future__ import annotations

@@ -334,7 +334,7 @@ class _ProblemBuilder:
         return _Draft(nodes[0].name, parts, kept, math.fsum(sizes), is_divided)
 
     def _parts(self, nodes: Sequence[StepNode]) -> tuple[_Part, ...]:
-        """Return the costs of nodes on each kind of device. The cost of a lone node is computed once for all nodes equal to it."""
+        """Return the costs of nodes on each kind of device. Equal lone nodes share one computation."""
         node, execution = nodes[0], nodes[0].executions[0]
         site = execution.site
         key: tuple[object, ...] | None = None

@@ -21,7 +21,7 @@ def product_parts(
     """Return the work of `batch` products with `depth` terms and results of `shape` `[..., rows, columns]`, and how
     many parts it has.
 
-    For each piece of PRODUCT_DEPTH terms, BLAS packs both operands and writes the result.  Each part packs its share of the
+    For each piece of PRODUCT_DEPTH terms, BLAS packs both operands and writes the result.  Each thread packs its share of the
     divided operand and all of the other operand.  `lengths` are the row lengths of the two operands in memory; None if neither
     is transposed.
     """

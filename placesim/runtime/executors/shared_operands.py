@@ -154,7 +154,7 @@ class SharedOperand:
         self._last = {side: number for number, thin in enumerate(products) for side in thin.sides}
 
     def join(self, number: int, step: Step, dropped: Sequence[int]) -> Step:
-        """Return a step for the ConcatV2 of a product, which keeps the parts separate if they fit, and else runs `step`."""
+        """Return a step for the ConcatV2 of a product. It keeps the parts separate if they fit; otherwise it runs `step`."""
         thin, store = self._products[number], self._store
         assert thin.joining is not None
         output = thin.joining.outputs
@@ -226,7 +226,7 @@ class SharedOperand:
         return value
 
     def _early_product(self, side: Side, number: int, operand: Tensor) -> Tensor:
-        """Return the product of the early parts on one side; it is computed together with those of later products."""
+        """Return the product of one side's early parts. The same call multiplies the early parts of later products."""
         held: EarlyProducts | None = self._store[self._early]
         value = self._store[self._products[number].instruction.inputs[1]]
         if held is None or held.operand is not value:  # the variable has been assigned since

@@ -148,7 +148,7 @@ def sources_of(path: str) -> Iterator[str]:
 
 
 def _by_parts(inside: str) -> Iterator[str]:
-    """Public modules named by parts of a name, last part first."""
+    """Return the public modules whose names occur as parts of a dotted name, beginning with the last part."""
     for part in reversed(inside.strip(".").split(".")):
         plain = _ENDINGS.sub("", part)
         yield from dict.fromkeys((_ALIASES.get(plain, plain), plain))

@@ -9,7 +9,7 @@ from placesim.formats.onnx.onnx_node import OnnxNode, Rows, Tensor, UnsupportedN
 
 
 def _wrapped(node: OnnxNode, indices: Tensor, size: int | Tensor) -> Tensor:
-    """Return indices that count from the start, also those that were negative and counted from the end."""
+    """Return indices in which each negative one, which counts from the end, is replaced by one that counts from the start."""
     content = node.content(indices)
     if content is not None and (content >= 0).all():
         return indices
@@ -114,7 +114,7 @@ def _multiplied(node: OnnxNode, x: Tensor, indices: Tensor, updates: Tensor) -> 
 
 
 def scatter_elements(node: OnnxNode) -> Tensor:
-    """TensorScatterUpdate, -Add, -Max or -Min by indices for all axes; for `mul`, Mul by UnsortedSegmentProd."""
+    """TensorScatterUpdate, TensorScatterAdd (or Max, Min) with indices for all axes; `mul` is UnsortedSegmentProd and Mul."""
     return _scattered(node, node[0], _full_indices(node, node[0], node[1], node.attr("axis", 0)), node[2])
 
 
@@ -135,7 +135,7 @@ def tensor_scatter(node: OnnxNode) -> Tensor:
 
 
 def scatter_nd(node: OnnxNode) -> Tensor:
-    """TensorScatterUpdate, -Add, -Max or -Min; for `mul`, Mul by UnsortedSegmentProd."""
+    """TensorScatterUpdate, TensorScatterAdd (or Max, Min); `mul` is UnsortedSegmentProd and Mul."""
     x, indices = node[0], node[1]
     return _scattered(node, x, _wrapped_rows(node, indices, node.sizes(x), 0, _depth(node, indices)), node[2])
 
