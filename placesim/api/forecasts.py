@@ -59,7 +59,7 @@ def sweep(
 ) -> SweepReport:
     """Simulate a graph under each combination of the values in `over`.
 
-    Iteration over the result yields a row as soon as it and all rows before it are finished; its `rows` are all of them. Keys
+    Iterating over the result yields each row, in order, as soon as it is finished; the result's `rows` has all rows. Keys
     are those of `placesim sweep`; a value is a list, a range or a text such as `1..8`. A row has its settings and results by
     name, and `error` if it failed. `jobs` is the number of processes. The default is one, or the capacity of the Dask cluster
     at the address `scheduler`.
@@ -108,7 +108,7 @@ def plan(
     robin. `objective` is `latency` (seconds of a step), `throughput` (seconds of the busiest device) or `memory` (highest peak
     in bytes). Requests of nodes that match a pattern in `free` are dropped (`*`: all).
 
-    `by` is `scope`, so that devices are for whole name scopes, or `node`; None is by scope if the graph has scopes. `changes`
+    `by`: choose devices for whole name scopes (`scope`) or for nodes (`node`); None means `scope` if there are any. `changes`
     is the maximum number of edits. `without` has devices to avoid, as names or types (`GPU:1`, `CPU`).
 
     The search takes `seconds`, or `evaluations` for each of its parallel parts. With `evaluations`, a `seed` always gives the

@@ -212,7 +212,7 @@ guess_options = together(
         "--assume",
         multiple=True,
         metavar="NODE=N",
-        help="Assume N where it depends on unknown values: elements of a node's output, iterations of a loop, or branch of a "
+        help="Use N for a number that depends on unknown values: size of a node's output, iterations of a loop, or branch of a "
         "predicate (repeatable).",
     ),
     size_option(

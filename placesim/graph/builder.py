@@ -579,7 +579,7 @@ class ScopedGraphBuilder:
         return device, attrs
 
     def sort_controls(self, node_id: int, controls: Iterable[int]) -> tuple[int, ...]:
-        """Return a node's control inputs as a GraphDef has them: by name, each once. `control_orders` keeps their order."""
+        """Return a node's control inputs as in a GraphDef: by name, each once. `control_orders` has the given order."""
         nodes = self.graph.nodes
         given = tuple(dict.fromkeys(controls))
         found = tuple(sorted(given, key=lambda i: nodes[i].name))

@@ -225,7 +225,7 @@ class NodeCosts:
 
 
 def _tensor_name(client: ClientGraph, sender: Node, slot: int) -> str:
-    """Return the graph's name of a tensor; a fed tensor's sender is an `_Arg` node, which only the step has."""
+    """Return a tensor's name in the graph; the sender of a fed tensor is an `_Arg` node, which is only in the step."""
     if sender.op == "_Arg":
         return client.feeds[sender.attrs["index"]].removesuffix(":0")
     return f"{sender.name}:{slot}" if slot else sender.name

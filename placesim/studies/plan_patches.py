@@ -21,7 +21,7 @@ Devices = Mapping[str, str]
 
 @dataclass
 class ScriptPatch:
-    """Changed texts of a script and its modules, by path, and the paths of the edits that no line can express."""
+    """Changed texts of a script and its modules, by file path, and the scopes of the edits that no line can express."""
 
     texts: dict[str, tuple[str, str]] = field(default_factory=dict)
     left: list[str] = field(default_factory=list)

@@ -107,13 +107,13 @@ EXITS = {
     type=Word(OBJECTIVES),
     default=OBJECTIVES[0],
     show_default=True,
-    help="latency: shortest step; throughput: lowest load of the busiest device, if steps overlap; memory: lowest memory peak.",
+    help="latency: shortest step; throughput: lowest load of the busiest device (steps overlap); memory: lowest memory peak.",
 )
 @own_option(
     "--apart",
     multiple=True,
     metavar="PATTERN",
-    help="Put the colocation groups that have a node matching PATTERN on different devices. PATTERN: a name, a scope/ or a "
+    help="Use different devices for the colocation groups that have a node matching PATTERN. PATTERN: a name, a scope/ or a "
     "pattern (repeatable).",
     completes="nodes",
 )
@@ -123,7 +123,7 @@ EXITS = {
 @own_option(
     "--by",
     type=Word(("scope", "node")),
-    help="scope: devices for whole name scopes, as `with tf.device` gives them (default if there are scopes); node: for single "
+    help="scope: choose a device for each name scope as a whole (default if there are scopes); node: choose one for single "
     "nodes.",
 )
 @own_option(

@@ -21,7 +21,7 @@ class ProgressStage(NamedTuple):
 
 
 class ProgressWatcher:
-    """An observer of the work inside `watch_progress`, as nested stages."""
+    """An observer of the work inside `watch_progress`; it sees nested stages of this work."""
 
     def __init__(self) -> None:
         self.stages: list[ProgressStage] = []

@@ -34,8 +34,8 @@ class MissingFileError(GraphBuildError):
 class TensorReader:
     """A reader of a model's tensors.
 
-    `views` has the contents that `weights` separated. Other files must lie in `directory`, the folder of the model's file; None
-    if the model is not from a file.
+    `views` has the contents that `weights` took out of the model. Other files must lie in `directory`, the folder of the
+    model's file; None if the model is not from a file.
     """
 
     def __init__(self, views: list[memoryview], directory: Path | None) -> None:

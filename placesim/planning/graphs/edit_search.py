@@ -140,7 +140,7 @@ def has_scopes(drawn: GraphProblem) -> bool:
 
 
 def _leaders(drawn: GraphProblem) -> dict[int, str]:
-    """Return the node of the outermost scope in each group that can or must move, by the group's number."""
+    """Map the number of each group that can or must move to the group's node in the outermost scope."""
     return {
         number: min(group.nodes, key=lambda name: name.count("/"))
         for number, group in enumerate(drawn.groups)

@@ -46,7 +46,7 @@ class ConvolutionSizes(NamedTuple):
 
     @property
     def runs(self) -> int:
-        """Number of pieces of all patches that are contiguous in the images."""
+        """Number of contiguous pieces of the images from which all patches are made."""
         return self.pixels * prod(self.filters[:-3])
 
     @property

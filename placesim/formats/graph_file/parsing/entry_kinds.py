@@ -138,7 +138,7 @@ class EntryKinds:
         return None if cut is None or found is None else (found, *cut[1:])
 
     def learn(self, text: str, indent: int) -> tuple[EntryKind, str] | None:
-        """Return the kind and name of an entry; None if it is the first of its kind. `indent` is the column of its dash."""
+        """Return the kind and name of an entry; None if no entry of its kind came before. `indent` is its dash's column."""
         cut = _cut(text)
         if cut is None:
             return None

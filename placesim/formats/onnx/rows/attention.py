@@ -166,7 +166,7 @@ def _unpacked(node: OnnxNode) -> list[Tensor]:
 
 
 def group_query_attention(node: OnnxNode) -> Outputs:
-    """As RotaryEmbedding, then GatherV2 of keys and values (first cached, then new ones), then as MultiHeadAttention."""
+    """As RotaryEmbedding; then GatherV2 joins cached and new keys and values; the rest is as in MultiHeadAttention."""
     for index, name in ((11, "head_sink"), (12, "k_scale"), (13, "v_scale"), (14, "q_norm_weight"), (16, "query_seqlens")):
         if node.input(index) is not None:
             raise UnsupportedNodeError(f"unsupported input: got {name}, expected none")

@@ -7,7 +7,7 @@ from placesim.formats.onnx.onnx_node import OnnxNode, Rows, Tensor, dtype_of
 
 
 def cast(node: OnnxNode) -> Tensor:
-    """Cast, after Minimum and Maximum for a saturated float8; AsString or StringToNumber for strings."""
+    """A Cast; before it Minimum and Maximum for a saturated float8. For strings, AsString or StringToNumber instead."""
     return convert(node, node[0], dtype_of(node.attr("to")))
 
 

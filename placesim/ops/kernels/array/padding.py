@@ -191,7 +191,7 @@ def _infer_mirror_pad_grad(context: ShapeContext) -> Sequence[Dims]:
 
 
 def mirror_pad_grad_memory(memory: KernelMemory) -> None:
-    """The output, and a copy of the input, in which the kernel adds the padding to the inner elements."""
+    """Memory of the output, and of a copy of the input; in this copy, the kernel adds the padding to the inner elements."""
     alias_same_shape(memory)
     if not memory.is_made(0):
         memory.temporary_like(memory.inputs[0])

@@ -289,7 +289,7 @@ def _take_planes(planes: Tensor, windows: Sequence[SpatialWindow], images: Tenso
 
 
 def _patches_back(grads: Tensor, matrix: Tensor, transposed: bool) -> Iterator[tuple[slice, Tensor]]:
-    """Yield (a range of window rows, their patches `grads @ matrix`): `[windows, taps * channels]`, or `transposed`."""
+    """Yield pairs: a range of window rows, and its patches `grads @ matrix`, `[windows, taps * channels]` or `transposed`."""
     length = matrix.shape[1]
     row_bytes, long_bytes = (count * length * grads.itemsize for count in (prod(grads.shape[2:-1]), LONG_BLOCK))
     block_bytes = max(WIDE_BLOCK_BYTES if transposed else BLOCK_BYTES, long_bytes)

@@ -45,7 +45,7 @@ class _Backward(FunctionGraph):
 
 
 def call_gradient(called: CalledFunction, op: Operation, *grads: Any) -> list[Any]:
-    """Gradients of a call's inputs: results of a call of the function's gradient."""
+    """Call the gradient of the called function; its results are the gradients of the call's inputs."""
     forward = called.graph
     outputs = forward.outputs[: len(grads)]
     back, base_name = _backward(forward, outputs)
