@@ -35,7 +35,7 @@ MODELS = ("Tesla K80", "Tesla V100-SXM2-16GB")
 
 def tower_graph(towers: int, images: int = FILE_IMAGES) -> dict[str, Any]:
     """The file's graph with so many towers, each of so many images."""
-    document: dict[str, Any] = yaml.safe_load(FILE.read_text())
+    document: dict[str, Any] = yaml.load(FILE.read_text(), getattr(yaml, "CSafeLoader", yaml.SafeLoader))
     document["nodes"] = [_scaled(entry, towers, images) for entry in document["nodes"]]
     document["devices"]["gpu"]["count"] = towers
     feed = document["run"][-1]["feed"]

@@ -191,7 +191,11 @@ def test_a_found_file_connects_to_no_scheduler(name: str, shell: Shell) -> None:
         address = f"tcp://127.0.0.1:{server.getsockname()[1]}"
         engine = "engine = 'dask'\n" if name == "run" else ""
         shell.write("pyproject.toml", f"[tool.placesim]\nscheduler = '{address}'\nscheduler-timeout = 0.2\n{engine}")
-        graph = {"devices": [], "sweep": ["graph.yaml", "--gpu", "0,1"], "plan": ["graph.yaml", "--evaluations", "1"]}
+        graph = {
+            "devices": [],
+            "sweep": ["graph.yaml", "--gpu", "0,1", "--jobs", "1"],
+            "plan": ["graph.yaml", "--evaluations", "1"],
+        }
         ended = shell(name, *graph.get(name, ["graph.yaml"]))
         with pytest.raises(BlockingIOError):
             server.accept()
