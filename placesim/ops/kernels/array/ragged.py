@@ -131,7 +131,7 @@ def _check_gathered_splits(nested: Sequence[Tensor], values: int) -> None:
             raise InvalidArgumentError("Ragged splits must be non-negative")
         if splits[-1] > last:
             raise InvalidArgumentError("Ragged splits must not point past values")
-        if np.any(np.diff(splits) < 0):
+        if np.any(splits[1:] < splits[:-1]):
             raise InvalidArgumentError("Ragged splits must be sorted")
 
 
