@@ -250,7 +250,7 @@ def _detect(boxes: Tensor, scores: Tensor, limits: SuppressionLimits, size: int)
 
 def _read_combined_limits(inputs: Sequence[Tensor]) -> tuple[SuppressionLimits, int]:
     boxes, scores, count, total, similarity, score = inputs
-    if boxes.shape[0] != scores.shape[0]:
+    if boxes.shape[:1] != scores.shape[:1]:
         raise InvalidArgumentError("boxes and scores must have same batch size")
     per_class = int(_read_scalar(count, "max_size_per_class"))
     if per_class <= 0:
