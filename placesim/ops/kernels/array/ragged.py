@@ -131,7 +131,7 @@ def _check_gathered_splits(nested: Sequence[Tensor], values: int) -> None:
             raise InvalidArgumentError("Ragged splits must be non-negative")
         if splits[-1] > last:
             raise InvalidArgumentError("Ragged splits must not point past values")
-        if np.any(np.diff(splits) < 0):
+        if np.any(splits[1:] < splits[:-1]):
             raise InvalidArgumentError("Ragged splits must be sorted")
 
 
@@ -222,7 +222,7 @@ def to_dense(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 
 
 def _first_dimension(kind: str, partition: Tensor) -> int:
-    """The number of rows according to the first partition. Raises InvalidArgumentError if it is of a wrong type."""
+    """The number of rows according to the first partition. Raises InvalidArgumentError if it is empty or negative."""
     if partition.size == 0:
         raise InvalidArgumentError("Invalid first partition input. Tensor requires at least one element.")
     if kind == "FIRST_DIM_SIZE":
@@ -230,18 +230,12 @@ def _first_dimension(kind: str, partition: Tensor) -> int:
         if first < 0:
             raise InvalidArgumentError(f"Dimension {first} must be >= 0")
         return first
-    if kind == "VALUE_ROWIDS":
-        raise InvalidArgumentError("Cannot handle VALUE_ROWIDS in first dimension.")
-    if kind != "ROW_SPLITS":
-        raise InvalidArgumentError(f"Cannot handle type {kind}")
     return len(partition) - 1 if partition.ndim else 0
 
 
 def _widest_row(kind: str, partition: Tensor) -> int:
     if kind == "ROW_SPLITS":
         return max(0, int(np.max(np.diff(partition), initial=0)))
-    if kind != "VALUE_ROWIDS":
-        raise InvalidArgumentError(f"Cannot handle partition type {kind}")
     return int(np.max(_run_positions(partition) + 1, initial=0))
 
 
@@ -279,8 +273,6 @@ def _parents_and_positions(kind: str, partition: Tensor, parents: int) -> tuple[
             noun = "next_value_rowid" if bad else "current_value_rowid"
             raise InvalidArgumentError(f"Got {noun}={partition[bad]} which is not less than {parents}")
         return partition, _run_positions(partition)
-    if kind != "ROW_SPLITS":
-        raise InvalidArgumentError(f"Unsupported partition type:{kind}")
     rows = len(partition) - 1
     if rows > parents:
         raise InvalidArgumentError(f"Row partition size is greater than output size: {rows} > {parents}")

@@ -143,6 +143,8 @@ def compute_crops_grad_image(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Te
     dims = _read_image_size(image_size)
     if grads.shape[3] != dims[3]:
         raise InvalidArgumentError("image_size and grads are incompatible")
+    if dims[0] < 0:
+        raise InvalidArgumentError(f"Expected a non-negative size, got {dims[0]}")
     images = np.zeros(dims, attrs["T"].numpy)
     if not grads.size:
         return (images,)
@@ -317,8 +319,8 @@ def _read_colors(colors: Tensor | None, depth: int) -> Tensor:
 def _outline(box: Tensor, height: int, width: int) -> Iterator[tuple[int | slice, int | slice]]:
     """Yield the visible sides of a box as (rows, columns); none if it is inverted or outside the image."""
     # rounded toward zero as by a C cast, so a side slightly before the image is its first row or column
-    top, bottom = (int(box[side] * FLOAT(height - 1)) for side in (0, 2))
-    left, right = (int(box[side] * FLOAT(width - 1)) for side in (1, 3))
+    with np.errstate(invalid="ignore"):  # as in C, a number that is not finite becomes the least integer
+        top, left, bottom, right = (box * np.array([height - 1, width - 1] * 2, FLOAT)).astype(np.int64).tolist()
     if top > bottom or left > right or top >= height or bottom < 0 or left >= width or right < 0:
         return
     rows, columns = slice(max(top, 0), bottom + 1), slice(max(left, 0), right + 1)

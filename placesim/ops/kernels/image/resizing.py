@@ -182,8 +182,12 @@ def sample_translated(in_size: int, out_size: int, attrs: Attrs, scale: float, t
     Outputs outside of the image have weights of 0. Raises InvalidArgumentError for an unknown kernel.
     """
     kernel, radius = find_sampling_kernel(attrs["kernel_type"])
+    if not in_size or not out_size:
+        return Samples(np.zeros((out_size, 0), np.int64), np.zeros((out_size, 0), FLOAT))
     inverse, width = _invert_scale(scale, attrs)
     locations = (np.arange(out_size, dtype=FLOAT) + FLOAT(0.5)) * inverse + -inverse * FLOAT(translation)
+    # with a translation of NaN, all outputs are outside of the image
+    locations = np.nan_to_num(locations, nan=-1)
     reach = FLOAT(radius) * width
     first = np.clip(np.ceil(locations - reach - FLOAT(0.5)), 0, in_size - 1).astype(np.int64)
     last = np.clip(np.floor(locations + reach - FLOAT(0.5)), 0, in_size - 1).astype(np.int64)

@@ -237,7 +237,7 @@ def compute_combined(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor, ..
 
 def _detect(boxes: Tensor, scores: Tensor, limits: SuppressionLimits, size: int) -> Detections:
     """The best `size` of an image's boxes `[boxes, q, 4]`; suppression is separate for each class."""
-    parts = []
+    parts = [Detections(np.zeros((0, 4), np.float32), *np.zeros((2, 0), np.float32))]
     for index in range(scores.shape[1]):
         candidates = boxes[:, index if boxes.shape[1] > 1 else 0]
         chosen = np.array(select(scores[:, index], limits, overlap_of(candidates, scores.dtype))[0], np.int64)
@@ -250,7 +250,8 @@ def _detect(boxes: Tensor, scores: Tensor, limits: SuppressionLimits, size: int)
 
 def _read_combined_limits(inputs: Sequence[Tensor]) -> tuple[SuppressionLimits, int]:
     boxes, scores, count, total, similarity, score = inputs
-    _check_combined(boxes, scores)
+    if boxes.shape[:1] != scores.shape[:1]:
+        raise InvalidArgumentError("boxes and scores must have same batch size")
     per_class = int(_read_scalar(count, "max_size_per_class"))
     if per_class <= 0:
         raise InvalidArgumentError("max_size_per_class must be positive")
@@ -260,22 +261,21 @@ def _read_combined_limits(inputs: Sequence[Tensor]) -> tuple[SuppressionLimits, 
     overlap, least = _read_scalar(similarity, "iou_threshold"), _read_scalar(score, "score_threshold")
     if not 0 <= overlap <= 1:
         raise InvalidArgumentError("iou_threshold must be in [0, 1]")
+    _check_combined(boxes, scores)
     return SuppressionLimits(per_class, overlap, least, 0), total_size
 
 
 def _check_combined(boxes: Tensor, scores: Tensor) -> None:
     if boxes.ndim != 4:
-        raise InvalidArgumentError(f"boxes must be 4-D [batch, num_boxes, q, 4], got shape {format_dims(boxes.shape)}")
+        raise InvalidArgumentError(f"boxes must be 4-D{format_dims(boxes.shape)}")
     if scores.ndim != 3:
-        raise InvalidArgumentError(f"scores must be 3-D [batch, num_boxes, num_classes], got shape {format_dims(scores.shape)}")
+        raise InvalidArgumentError(f"scores must be 3-D{format_dims(scores.shape)}")
     if boxes.shape[2] not in (1, scores.shape[2]):
         raise InvalidArgumentError("third dimension of boxes must be either 1 or num classes")
     if boxes.shape[3] != 4:
         raise InvalidArgumentError("boxes must have 4 columns")
     if boxes.shape[1] != scores.shape[1]:
         raise InvalidArgumentError("scores has incompatible shape")
-    if boxes.shape[0] != scores.shape[0]:
-        raise InvalidArgumentError("boxes and scores must have same batch size")
 
 
 # --- shape functions ------------------------------------------------------------------------------------------------
@@ -316,6 +316,7 @@ def _infer_combined(context: ShapeContext) -> tuple[Dims, ...]:
 
 
 def _infer_combined_size(context: ShapeContext, classes: int) -> int:
+    context.value(2)  # TensorFlow's message shows both numbers, of which it checks this one last
     total = scalar_dim(context, 3)
     # a negative number is already rejected as a dimension
     if total == 0:

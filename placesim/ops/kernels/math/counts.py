@@ -20,6 +20,7 @@ from placesim.ops.kernels.shapes import (
     merge,
     rank_of,
     unknown_shape,
+    with_rank,
 )
 from placesim.ops.kernels.sparse.tensors import check_parts, check_rank, group_starts, row_order
 from placesim.ops.process.memory_limit import check_room
@@ -70,7 +71,7 @@ def count_sparse(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     _check_coordinates(indices, dims)
     _check_values(values)
     _check_weights(weights, values, "values", "values")
-    batches = int(dims[0]) if len(dims) > 1 else None
+    batches = int(dims[0].astype(np.int32)) if len(dims) > 1 else None
     if batches is not None and not 0 < batches < MAX_BATCHES:
         raise InvalidArgumentError(f"Cannot allocate {batches} batches, is the dense shape too wide?")
     rows = indices[:, 0] if batches is not None else np.zeros(len(values), np.int64)
@@ -214,8 +215,7 @@ def _infer_count_dense(context: ShapeContext) -> Sequence[Dims]:
 
 
 def _infer_count_sparse(context: ShapeContext) -> Sequence[Dims]:
-    indices = context.shapes[0]
-    return _infer_counts(None if indices is None else indices[1])
+    return _infer_counts(with_rank(context.shapes[0], 2)[1])
 
 
 def _infer_count_ragged(context: ShapeContext) -> Sequence[Dims]:

@@ -258,10 +258,10 @@ def infer_any_convolution(context: ShapeContext) -> Sequence[Dims]:
     """
     attrs, (dims, filters) = context.attrs, context.shapes
     batch_axes = attrs["batch_dims"]
-    if batch_axes < 0:
-        raise ShapeError("Batch dims must be non-negative.")
     if filters is None and dims is None:
         return (None,)
+    if batch_axes < 0:
+        raise ShapeError("Batch dims must be non-negative.")
     rank = len(filters or ()) if dims is None else len(dims) - batch_axes + 1
     if dims is not None and rank not in (4, 5):
         raise ShapeError(f"Input tensor must be rank 4 or 5, excluding extra batch dimensions, but got: {rank}")

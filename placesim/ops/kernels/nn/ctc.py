@@ -157,9 +157,9 @@ def _check_loss_inputs(logits: Tensor, indices: Tensor, values: Tensor, lengths:
         )
     if batch == 0:
         raise InvalidArgumentError("batch_size must not be 0")
-    if classes <= 0:
-        raise InvalidArgumentError("inputs must have at least one class")
     _check_lengths(time, lengths, InvalidArgumentError)
+    if classes <= 0:  # TensorFlow crashes
+        raise InvalidArgumentError("inputs must have at least one class")
 
 
 def _check_lengths(time: int, lengths: Tensor, error: type[OpError]) -> None:
@@ -171,6 +171,8 @@ def _check_lengths(time: int, lengths: Tensor, error: type[OpError]) -> None:
 
 def _read_labels(logits: Tensor, indices: Tensor, values: Tensor) -> list[list[int]]:
     """The labels of each sequence."""
+    if indices.shape[1] != 2:
+        raise InvalidArgumentError("Order length must be SparseTensor rank.")
     batch = logits.shape[1]
     shape = (batch, int(indices[:, 1].max(initial=-1)) + 1)
     try:

@@ -250,8 +250,8 @@ def _check_average_gradient(shape: Tensor, gradient: Tensor, sequences: Sequence
     for size in shape.tolist():
         if size < 0:
             raise InvalidArgumentError(f"Expected a non-negative size, got {size}")
-    for which, size in (("Rows", shape[1]), ("Columns", shape[2])):
-        if size <= 0:
+    for which, size in zip(("Batch", "Rows", "Columns", "Depth"), shape.tolist(), strict=True):
+        if size == 0:
             raise InvalidArgumentError(f"{which} dimension of input must not be 0")
 
 

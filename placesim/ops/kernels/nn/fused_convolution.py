@@ -16,7 +16,17 @@ from placesim.ops.kernels.nn.convolution import forward_flops
 from placesim.ops.kernels.nn.correlation import correlate
 from placesim.ops.kernels.nn.windows import UNSTRIDED, check_entries, check_filter, check_image, static_outputs, windows_of
 from placesim.ops.kernels.precision import wide_dtype
-from placesim.ops.kernels.shapes import Dims, ShapeContext, ShapeError, add_dims, format_dims, merge_dim, with_rank, with_value
+from placesim.ops.kernels.shapes import (
+    Dims,
+    ShapeContext,
+    ShapeError,
+    add_dims,
+    format_dims,
+    merge,
+    merge_dim,
+    with_rank,
+    with_value,
+)
 
 # --- kernels --------------------------------------------------------------------------------------------------------
 
@@ -104,7 +114,7 @@ def infer_padded(context: ShapeContext, is_resized: bool) -> Sequence[Dims]:
     # TensorFlow compares the rank with the number of paddings, so an unknown number fails too
     if count != 4:
         raise ShapeError(f"Shape must be rank {count} but is rank 4")
-    merge_dim(columns, 2)
+    merge((count, columns), (4, 2))
     paddings = context.value(index)
     padded = [-1] * 4 if paddings is None else [_padded(dim, pair) for dim, pair in zip(dims, paddings, strict=True)]
     filters, strides = with_rank(context.shapes[index + 1], 4), context.attrs["strides"]

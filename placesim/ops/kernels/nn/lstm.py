@@ -280,6 +280,8 @@ def _check_sequence_gradient(inputs: Sequence[Tensor], peephole: bool) -> None:
     for name, tensor in (("wci", wci), ("wcf", wcf), ("wco", wco), ("b", b)):
         if tensor.ndim != 1:
             raise InvalidArgumentError(f"{name} must be rank 1 but is rank {tensor.ndim}")
+    # TensorFlow does not check the columns, and reads memory beyond the weights
+    check_dims("w", w, ("input_size + cell_size", "cell_size * 4"), (rows, 4 * cell), "dim_size")
     if len(b) // 4 != cell:
         raise InvalidArgumentError(f"w and b cell_size don't match: {cell} vs. {len(b)}")
     names = ("i", "cs", "f", "o", "ci", "co", "h", "cs_grad", "h_grad")

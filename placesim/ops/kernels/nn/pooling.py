@@ -63,7 +63,12 @@ def check_no_depth(attrs: Attrs, message: str) -> None:
         raise UnimplementedError(message)
 
 
-def check_3d(attrs: Attrs, name: str) -> None:
+def check_3d(
+    attrs: Attrs,
+    name: str,
+    pooling: str = "Pooling",
+    too_small: str = "Sliding window ksize field must have non-negative dimensions",
+) -> None:
     """Check the attrs of an op with three spatial axes, in TensorFlow's order.
 
     Raises InvalidArgumentError for channels first and for window sizes below 1, and UnimplementedError for pooling of batch or
@@ -71,11 +76,11 @@ def check_3d(attrs: Attrs, name: str) -> None:
     """
     check_layout(attrs, 3, name)
     check_window_sizes(attrs, 3)
-    if min(attrs["ksize"]) <= 0:
-        # TensorFlow's message is the same for 0
-        raise InvalidArgumentError("Sliding window ksize field must have non-negative dimensions")
+    for size in attrs["ksize"]:
+        if size <= 0:
+            raise InvalidArgumentError(too_small.format(size))
     check_batch(attrs)
-    check_no_depth(attrs, "Pooling is not yet supported on the depth dimension.")
+    check_no_depth(attrs, f"{pooling} is not yet supported on the depth dimension.")
 
 
 def pool_2d(dims: Sequence[int], attrs: Attrs) -> PoolWindows:

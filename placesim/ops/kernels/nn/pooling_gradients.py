@@ -103,7 +103,7 @@ def average_back_3d(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     Raises InvalidArgumentError for attrs or shapes that do not fit, and UnimplementedError for pooling of batch or channels.
     """
     sizes, grads = inputs
-    check_3d(attrs, "AvgPooling3dGradOp")
+    check_3d(attrs, "AvgPooling3dGradOp", too_small="ksize must be positive, got: {}")
     if sizes.shape != (5,):
         raise InvalidArgumentError("tensor_in must be 1-dimensional and 5 elements")
     if grads.ndim != 5:
@@ -185,7 +185,7 @@ def maximum_back_3d(inputs: Sequence[Tensor], attrs: Attrs, is_second: bool) -> 
     InvalidArgumentError for attrs or shapes that do not fit, and UnimplementedError for pooling of batch or channels.
     """
     tensor, output, grads = inputs
-    check_3d(attrs, "MaxPooling3dGradGradOp" if is_second else "MaxPooling3dGradOp")
+    check_3d(attrs, *(("MaxPooling3dGradGradOp", "MaxPooling3dGradGrad") if is_second else ("MaxPooling3dGradOp",)))
     names = ("tensor_in", "tensor_out", "out_grad_backprop" if is_second else "out_backprop")
     for name, given in zip(names, inputs, strict=True):
         if given.ndim != 5:

@@ -359,7 +359,7 @@ def parse_examples(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
     _check_names(serialized, names)
     count = attrs["Nsparse"] + attrs["Ndense"]
     for key in rest[:count]:
-        if key.ndim:
+        if key.size != 1:
             raise InvalidArgumentError(f"Expected a key to be a scalar, got shape: {shape_text(key)}")
     texts = [flat_strings(key)[0] for key in rest[:count]]
     keys = Keys(
