@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import itertools
 import os
 import pickle
 import re
@@ -94,15 +95,17 @@ def record(script: Path, mode: str = "plain", argv: Sequence[str] = (), call: st
 
     import numpy as np
 
+    from placesim.ops.kernels.resources import python_functions
     from placesim.tf1.graphs import graph, tensor
     from placesim.tf1.importing import import_hook
     from placesim.tf1.session import configuration
 
     import_hook.install()
     graph.set_script(str(script))
-    # what the process that this one was forked from may have begun: a default graph, the numbers that tensors take
+    # what the process that this one was forked from may have begun: a default graph, the numbers of tensors and functions
     graph.reset_default_graph()
     tensor.restart_ids()
+    python_functions._numbers = itertools.count()
     configuration.reset()
     graphs: list[Any] = []
     make = graph.Graph.__init__
