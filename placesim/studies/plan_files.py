@@ -67,26 +67,27 @@ def write_planned_content(
     from placesim.studies.conversions import onnx_content
 
     check_ending(path)
+    ending = path.suffix.lower()
     assert loaded.file is not None
-    if loaded.onnx is not None and path.suffix.lower() != ".onnx":
+    if loaded.onnx is not None and ending != ".onnx":
         loaded.onnx.check_weights()
     file = _planned_for(loaded.file, options)
     base = with_feeds_from(clear_requests(file, free), loaded.directory, path.parent)
     full = assign_devices(base, study.asked)
     placed = _placed(loaded, options, full)
     _check(placed, study)
-    if path.suffix.lower() in _PATCHES:
+    if ending in _PATCHES:
         return iter([_patch_text(loaded, options, study, placed, path, tell).encode()])
-    if path.suffix.lower() == ".py":
+    if ending == ".py":
         written, wrong = function_text(file, placed, study, free, path.stem)
         if wrong:
             tell(f"{path} cannot place {_named('node', wrong)} as planned, as scopes of the script hold them")
         return iter([written.encode()])
-    text = _own_text(loaded, options, base, study, placed) if path.suffix.lower() in (".yaml", ".yml", ".json") else None
-    match path.suffix.lower():
+    text = _own_text(loaded, options, base, study, placed) if ending in (".yaml", ".yml", ".json") else None
+    match ending:
         case ".onnx":
             return onnx_content(assign_devices(base, devices_by_name(placed)), loaded.onnx).pieces
-        case ".pb" | ".pbtxt" as ending:
+        case ".pb" | ".pbtxt":
             return iter([write_graph_def(full, text=ending == ".pbtxt")])
         case ".json":
             pieces = json_text(graph_file_parts(full) if text is None else read_tree(text, full.graph.file))

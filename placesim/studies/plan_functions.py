@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from placesim.formats.device_annotations import assign_devices
 from placesim.graph.graph import Graph
-from placesim.graph.node_patterns import matcher
+from placesim.graph.node_patterns import enclosing_scopes, matcher
 from placesim.graph.session_steps import GraphFile
 from placesim.inspection.short_device_names import short_names
 from placesim.machine.device_names import format_spec, parse_python_spec
@@ -17,7 +17,7 @@ from placesim.placement.placer import Placement
 from placesim.placement.session_placer import SessionPlacer
 from placesim.planning.graphs.plan_annotations import devices_by_name, find_misplaced_nodes
 from placesim.planning.graphs.plan_comparison import PlanStudy
-from placesim.planning.graphs.requests_by_name import request, request_text
+from placesim.planning.graphs.requests_by_name import request_words
 
 _FILE = '''"""Devices of {name}, planned by `placesim plan`.
 
@@ -65,7 +65,7 @@ def function_text(
 
     `file` is the graph as it was read, and `planned` its placement with the plan.
     """
-    words = _words(planned.device_set)
+    words = request_words(planned.device_set)
     by_name = {name: words[device] for name, device in study.asked.items()}
     # the edits of scopes, if they suffice, else the requests of single nodes
     by_scope = {path.replace("*", "/"): word for path, word in edit_words(study, planned.device_set).items()}
@@ -89,16 +89,12 @@ def function_text(
 
 def edit_words(study: PlanStudy, device_set: DeviceSet) -> dict[str, str]:
     """Return the devices of a plan's edits by path, as `tf.device` takes them; without edits, those of its requests."""
-    words = _words(device_set)
+    words = request_words(device_set)
     if not study.curve:
         return {f"{name}/": words[device] for name, device in study.asked.items()}
     names = [device.name for device in device_set.devices]
     full = dict(zip(short_names(names), names, strict=True))
     return {edit.path: words[full[edit.device]] for edit in study.edits}
-
-
-def _words(device_set: DeviceSet) -> dict[str, str]:
-    return {device.name: request_text(request(device.name, device_set)) for device in device_set.devices}
 
 
 def _misplaced(file: GraphFile, planned: Placement, devices: Mapping[str, str], free: Sequence[str]) -> list[str]:
@@ -115,8 +111,7 @@ def _device_function(devices: Mapping[str, str], is_freed: Callable[[str], bool]
     def device_of(name: str, own: str) -> str:
         if own and not is_freed(name):
             return own
-        parts = name.split("/")
-        scopes = ("/".join(parts[:end]) + "/" for end in range(len(parts), 0, -1))
+        scopes = reversed(list(enclosing_scopes(f"{name}/")))
         return next((devices[path] for path in (name, *scopes, "/") if path in devices), "" if is_freed(name) else own)
 
     return device_of

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import ast
+import json
 import os
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import unified_diff
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
 from placesim.graph.graph import Graph
+from placesim.graph.node_patterns import enclosing_scopes
 
 _INDENT = "    "
 _NO_NEWLINE = "\\ No newline at end of file\n"
@@ -107,18 +110,15 @@ def _made_under(graph: Graph) -> dict[int, set[str]]:
     """Return the nodes that were made while each line was running, as far as known: by their own line and their scopes."""
     found: dict[int, set[str]] = {}
     for node in graph.nodes:
-        parts = node.name.split("/")
-        scopes = ("/".join(parts[:end]) + "/" for end in range(1, len(parts)))
-        for line in {node.location, *(line for scope in scopes for line in graph.scope_lines.get(scope, ()))}:
+        opened = chain.from_iterable(graph.scope_lines.get(scope, ()) for scope in enclosing_scopes(node.name))
+        for line in {node.location, *opened}:
             found.setdefault(line, set()).add(node.name)
     return found
 
 
 def _around(name: str, devices: Devices) -> list[str]:
     """Return the devices of the edits around a node."""
-    parts = name.split("/")
-    paths = ["*", *("/".join(parts[:end]) + "/" for end in range(1, len(parts) + 1))]
-    return [devices[path] for path in paths if path in devices]
+    return [devices[path] for path in ("*", *enclosing_scopes(f"{name}/")) if path in devices]
 
 
 class _SourceEditor:
@@ -153,10 +153,9 @@ class _SourceEditor:
     def _add_item(self, statement: ast.With, row: _Line) -> bool:
         last = statement.items[-1]
         end = last.optional_vars or last.context_expr
-        device = _quoted(next(iter(row.devices.values())))
+        device = json.dumps(next(iter(row.devices.values())))
         if row.is_shared:
-            rows = ", ".join(f"{_quoted(path)}: {_quoted(device)}" for path, device in row.devices.items())
-            device = f'{{{rows}}}.get({self._tensorflow}.get_default_graph().get_name_scope() + "/", "")'
+            device = f'{json.dumps(dict(row.devices))}.get({self._tensorflow}.get_default_graph().get_name_scope() + "/", "")'
         assert end.end_lineno is not None
         assert end.end_col_offset is not None
         place = end.end_lineno, end.end_col_offset
@@ -195,7 +194,7 @@ class _SourceEditor:
             block = lines[begin:end]
             margin = block[0][: len(block[0]) - len(block[0].lstrip())]
             newline = "\r\n" if block[0].endswith("\r\n") else "\n"
-            head = f"{margin}with {self._tensorflow}.device({_quoted(device)}):{newline}"
+            head = f"{margin}with {self._tensorflow}.device({json.dumps(device)}):{newline}"
             lines[begin:end] = [head, *(textwrap.indent(line, _INDENT) for line in block)]
         return "".join(lines)
 
@@ -225,10 +224,6 @@ def _tensorflow_name(tree: ast.Module) -> str | None:
 
 
 _TENSORFLOW = ("tensorflow", "tensorflow.compat.v1")
-
-
-def _quoted(text: str) -> str:
-    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
 def absolute_texts(patch: ScriptPatch) -> dict[str, str]:

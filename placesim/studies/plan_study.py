@@ -36,12 +36,9 @@ from placesim.planning.graphs.plan_comparison import (
     DEFAULT,
     PLANNED,
     Aim,
-    CurvePoint,
-    Edits,
     PlanMeasure,
     PlanStudy,
     SimulatedPlacement,
-    StayingNodes,
     is_gpu,
 )
 from placesim.planning.graphs.problem_building import GraphProblem, ProblemRequest, build_problem, keep_apart, prefer_gpus
@@ -49,7 +46,8 @@ from placesim.planning.portfolio import AUTO, OPTIMAL, Effort, PlanResult
 from placesim.planning.problem import Plan, PlanningProblem, are_apart
 from placesim.report.text.amounts import readable_size
 from placesim.studies.memory_study import study_memory
-from placesim.studies.time_study import dry_run_steps, study_dry_run, study_time
+from placesim.studies.plan_choice import LEAST_MEMORY, EditedPlans, PlanChoice
+from placesim.studies.time_study import DryRunSteps, dry_run_steps, study_dry_run, study_time
 
 if TYPE_CHECKING:
     from placesim.formats.sources.loading import LoadedGraph
@@ -71,12 +69,6 @@ SEARCH_SHARE = 0.9
 """Share of the remaining seconds for the search itself; the rest is for simulating what it found."""
 ENUMERATION_SHARE = 0.5
 """Maximum share of the effort's seconds for trying all placements of a small problem."""
-EDIT_SHARE = 0.01
-"""Share of the objective's value that each edit of a plan must be worth, unless the number of edits is limited."""
-NODE_BY_NODE = "better, node by node"
-"""Label of a found placement that is better than the plan by scope."""
-LEAST_MEMORY = "least memory"
-"""Label of placements with the least peak on the GPUs."""
 LEAST_MEMORY_ROUNDS, LEAST_MEMORY_SHARE = 3, 0.3
 """Maximum number of searches for a placement with the least peak on the GPUs, and their share of the effort."""
 EXHAUSTIVE = "exhaustive"
@@ -175,10 +167,7 @@ class _Planner:
         self._file = _file(loaded)
         self._base = clear_requests(self._file, free)
         self._is_held = any(node.device for node in self._base.graph.nodes)
-        self._tree: EditTree | None = None
-        self._edits: dict[tuple[int, ...], Edits] = {}
-        """The edits that lead to an assignment, if plans are sought as edits (then there is a tree)."""
-        self._staying: tuple[StayingNodes, ...] = ()
+        self._plans = EditedPlans()
         self._began = time.monotonic()
 
     @property
@@ -195,20 +184,19 @@ class _Planner:
         return replace(self._loaded, file=file)
 
     def study(self) -> PlanStudy:
-        drawn, walked = self._draw()
+        walked, placed = self._walk()
+        drawn = self._draw(walked)
         is_by_scope = has_scopes(drawn) if self._aim.by is None else self._aim.by == BY_SCOPE
         if is_by_scope or self._aim.changes is not None:
-            self._tree, self._edits = EditTree(drawn, is_by_scope=is_by_scope), {drawn.start: ()}
+            self._plans = EditedPlans(EditTree(drawn, is_by_scope=is_by_scope), {drawn.start: ()})
         known = list({candidate.devices: candidate for candidate in reversed(list(self._known(drawn)))}.values())[::-1]
         # the placement of the dry run is one of the placements, and is not simulated again
         shown = {
-            candidate.devices: walked._replace(label=candidate.label)
+            candidate.devices: placed._replace(label=candidate.label)
             if candidate.devices == drawn.start
             else self._simulated(candidate, drawn)
             for candidate in self._worth_simulating(drawn, known)
         }
-        if self._aim.sought is not PlanMeasure.MEMORY and not self._fits_on_gpus(drawn, shown):
-            known += self._add_least_memory(drawn, shown)
         own_bound = self._bound(drawn)
         planned = PlanResult(None, own_bound, "", 0.0)
         candidates = [candidate for candidate in known if candidate.devices in shown]
@@ -216,13 +204,15 @@ class _Planner:
         others: list[SimulatedPlacement] = []
         less_room = ""
         try:
+            if self._aim.sought is not PlanMeasure.MEMORY and not _fits_on_gpus(drawn, shown):
+                self._add_least_memory(walked, drawn, shown, candidates)
             if self._can_try_all(drawn):
                 own_bound = max(own_bound, self._try_all(drawn, candidates, shown), key=lambda bound: bound.value)
             # the time for building and simulating counts as search time, as long as some time for a search remains
             left = max(self._effort.seconds * LEAST_SHARE, self._seconds_left)
             effort = replace(self._effort, seconds=left * SEARCH_SHARE)
-            is_proven = own_bound.gap(self._best_value(drawn, self._possible(shown))) <= OPTIMAL
-            is_searched = drawn.problem.movable or (self._tree is not None and self._tree.leaders)
+            is_proven = own_bound.gap(self._best_value(drawn, self._reached(shown))) <= OPTIMAL
+            is_searched = drawn.problem.movable or (self._plans.tree is not None and self._plans.tree.leaders)
             for _ in range(1 + REPAIRS if is_searched and not is_proven else 0):
                 found, planned = self._search(searched, [candidate.devices for candidate in candidates], effort, own_bound)
                 self._simulate_found(found, less_room, candidates, shown, drawn)
@@ -249,60 +239,57 @@ class _Planner:
         self, drawn: GraphProblem, known: Sequence[tuple[int, ...]], effort: Effort, bound: Bound
     ) -> tuple[list[Candidate], PlanResult]:
         """Return new plans, and the result of the search; see `search_plans` and `search_edits`."""
-        if self._tree is None:
+        if self._plans.tree is None:
             return search_plans(drawn, known, effort, bound, self._aim, self._tell)
-        tree = EditTree(drawn, is_by_scope=self._tree.is_by_scope)
+        tree = EditTree(drawn, is_by_scope=self._plans.tree.is_by_scope)
         chosen, planned = search_edits(tree, known, effort, bound, self._aim, self._tell)
         found = []
         for edits in chosen:
             # what TensorFlow makes of the edits, which may move more nodes than they name
             devices = assignment_of(drawn, assign_devices(self._base, tree.requests(dict(edits))))
-            if devices is not None and len(self._edits.get(devices, edits)) >= len(edits):
-                self._edits[devices] = edits
+            if devices is not None and self._plans.add(devices, edits):
                 found.append(Candidate(PLANNED, devices, planned.method))
         return found, planned
 
-    def _fits_on_gpus(self, drawn: GraphProblem, shown: Mapping[tuple[int, ...], SimulatedPlacement]) -> bool:
-        """Return whether a placement that uses GPUs fits, or memory is not what is lacking."""
-        if all(not isinstance(placed.error, ResourceExhaustedError) for placed in shown.values()):
-            return True
-        used = ((placed, {drawn.problem.devices[device].pays for device in devices}) for devices, placed in shown.items())
-        return any(placed.fits and True in pays for placed, pays in used)
-
-    def _add_least_memory(self, drawn: GraphProblem, shown: dict[tuple[int, ...], SimulatedPlacement]) -> list[Candidate]:
-        """Search placements on the GPUs with the least peak, and simulate them until one fits. Return those simulated.
+    def _add_least_memory(
+        self,
+        walked: DryRunSteps,
+        drawn: GraphProblem,
+        shown: dict[tuple[int, ...], SimulatedPlacement],
+        candidates: list[Candidate],
+    ) -> None:
+        """Search placements on the GPUs with the least peak, and simulate them until one fits.
 
         Peaks in the problem are those of the dry run's order, so that another placement may fit where the first does not.
         """
-        walked = self._walked
         request = ProblemRequest(PlanMeasure.MEMORY, recorder=walked.recorder)
-        problem = build_problem(self._base.graph, walked.prepared[-1], walked.steps[-1], walked.machine, request)
-        problem = prefer_gpus(keep_apart(problem, self._aim.apart, self._base.graph.handles))
+        problem = prefer_gpus(self._problem(walked, request))
         effort, aim = share_effort(self._effort, LEAST_MEMORY_SHARE / LEAST_MEMORY_ROUNDS), Aim(PlanMeasure.MEMORY)
-        added: list[Candidate] = []
         for number in range(LEAST_MEMORY_ROUNDS):
             seeded = replace(effort, seed=effort.seed + number)
-            found, _ = search_plans(problem, [], seeded, Bound(0.0, ""), aim, lambda planned: None)
+            found, planned = search_plans(problem, [], seeded, Bound(0.0, ""), aim, lambda planned: None)
+            if planned.is_interrupted:
+                raise KeyboardInterrupt
             for candidate in found[:SIMULATED]:
                 places = planned_devices(problem, candidate.devices)
                 asked = annotate(self._base, places, drawn.device_set, soft=drawn.is_soft)
                 devices = assignment_of(drawn, assign_devices(self._base, asked))
                 if devices is None or devices in shown:
                     continue
-                added.append(Candidate(LEAST_MEMORY, devices))
-                shown[devices] = self._simulated(added[-1], drawn)
+                named = Candidate(LEAST_MEMORY, devices)
+                shown[devices] = self._simulated(named, drawn)
+                candidates.append(named)
                 if shown[devices].fits:
-                    return added
-        return added
+                    return
 
     def _value(self, drawn: GraphProblem, devices: tuple[int, ...], placed: SimulatedPlacement) -> float:
         """Return the objective's value of a placement; infinite if it cannot be the plan."""
         can_be = placed.fits and meets_constraints(drawn, devices, self._aim)
         return placed.value(self._aim.sought) if can_be else math.inf
 
-    def _possible(self, shown: Mapping[tuple[int, ...], SimulatedPlacement]) -> dict[tuple[int, ...], SimulatedPlacement]:
+    def _reached(self, shown: Mapping[tuple[int, ...], SimulatedPlacement]) -> dict[tuple[int, ...], SimulatedPlacement]:
         """Return the placements that edits reach; all if plans are not sought as edits."""
-        return {devices: placed for devices, placed in shown.items() if self._tree is None or devices in self._edits}
+        return {devices: placed for devices, placed in shown.items() if self._plans.reaches(devices)}
 
     def _best_value(self, drawn: GraphProblem, shown: Mapping[tuple[int, ...], SimulatedPlacement]) -> float:
         return min((self._value(drawn, devices, placed) for devices, placed in shown.items()), default=math.inf)
@@ -358,36 +345,41 @@ class _Planner:
             for candidate in candidates
             if shown[candidate.devices].fits and meets_constraints(drawn, candidate.devices, self._aim)
         ]
-        possible = [candidate for candidate in fitting if self._tree is None or candidate.devices in self._edits]
-        best, better = self._best(possible or fitting, shown), self._unreached(possible, fitting, shown)
-        if not possible:
-            self._tree = None  # a plan that needs many requests is better than none
-        if self._tree is None:
-            candidates = _without_the_worse(candidates, shown, sought)
-        else:
-            labels = {best: PLANNED, better: NODE_BY_NODE}
-            kept = [candidate for candidate in candidates if candidate in labels or not _is_found(candidate)]
-            candidates = [row._replace(label=labels[row]) if _is_found(row) else row for row in kept]
+        possible = [candidate for candidate in fitting if self._plans.reaches(candidate.devices)]
+        plans = self._plans if possible else EditedPlans()  # a plan that needs many requests is better than none
+        choice = PlanChoice(self._aim, shown, plans)
+        best, better = choice.best(possible or fitting), choice.unreached(possible, fitting)
         placements = {
-            candidate.devices: shown[candidate.devices]._replace(
-                label=candidate.label, is_allowed=are_apart(drawn.problem, candidate.devices) and self._may_be(candidate)
+            row.devices: shown[row.devices]._replace(
+                label=row.label, is_allowed=are_apart(drawn.problem, row.devices) and plans.reaches(row.devices)
             )
-            for candidate in candidates
+            for row in choice.listed(candidates, best, better)
         }
-        rows = (*placements.values(), *(placed._replace(is_allowed=False) for placed in others))
-        tail = is_interrupted, sought, len(drawn.problem.movable), (), self._is_held
-        if best is None:
-            return PlanStudy(self._name, rows, None, bound, "", {}, (), *tail, staying=self._staying)
-        placed = placements[best.devices]
         study = PlanStudy(
-            self._name, rows, placed, bound, best.method or best.label, placed.asked, (), *tail, staying=self._staying
+            self._name,
+            (*placements.values(), *(placed._replace(is_allowed=False) for placed in others)),
+            plan=None,
+            bound=bound,
+            method="",
+            asked={},
+            moves=(),
+            is_interrupted=is_interrupted,
+            sought=sought,
+            movable=len(drawn.problem.movable),
+            ways_out=(),
+            is_held=self._is_held,
+            staying=staying_nodes(drawn, self._base.graph),
         )
-        if self._tree is not None:
+        if best is None:
+            return study
+        placed = placements[best.devices]
+        study = replace(study, plan=placed, method=best.method or best.label, asked=placed.asked)
+        if plans.tree is not None:
             study = replace(
                 study,
-                by=BY_SCOPE if self._tree.is_by_scope else BY_NODE,
-                edits=self._tree.describe(self._edits[best.devices]),
-                curve=tuple(self._curve(self._tree, possible, shown)),
+                by=BY_SCOPE if plans.tree.is_by_scope else BY_NODE,
+                edits=plans.tree.describe(plans.edits[best.devices]),
+                curve=tuple(choice.curve(plans.tree, possible)),
                 by_node=None if better is None else placements[better.devices],
             )
         before = assignment_of(drawn, self._file) or drawn.start
@@ -397,57 +389,6 @@ class _Planner:
             return replace(study, moves=tuple(find_moves(drawn, before, best.devices, study.value, sought, put_back)))
         except KeyboardInterrupt:
             return replace(study, is_interrupted=True)
-
-    # --- plans as edits
-
-    def _may_be(self, candidate: Candidate) -> bool:
-        """Return whether edits reach a placement; true if plans are not sought as edits."""
-        return self._tree is None or candidate.devices in self._edits
-
-    def _best(self, candidates: Sequence[Candidate], shown: Mapping[tuple[int, ...], SimulatedPlacement]) -> Candidate | None:
-        """Return the best candidate. Without a limit of edits, each edit must be worth a share of the objective's value.
-
-        But the candidate gains at least half of what is possible, and is no worse than the graph as annotated.
-        """
-
-        def count(candidate: Candidate) -> int:
-            return len(self._edits.get(candidate.devices, ()))
-
-        def value(candidate: Candidate) -> float:
-            return shown[candidate.devices].value(self._aim.sought)
-
-        if self._aim.changes is None and candidates:
-            least, fewest = min(map(value, candidates)), min(candidates, key=lambda row: (count(row), value(row)))
-            own = (placed.value(self._aim.sought) for placed in shown.values() if placed.label == ANNOTATED)
-            most = max(least, min([(least + value(fewest)) / 2, *own]))
-            candidates = [row for row in candidates if value(row) <= most]
-        share = EDIT_SHARE if self._aim.changes is None else 0.0
-        return min(candidates, key=lambda row: (value(row) * (1 + share * count(row)), count(row)), default=None)
-
-    def _unreached(
-        self,
-        possible: Sequence[Candidate],
-        fitting: Sequence[Candidate],
-        shown: Mapping[tuple[int, ...], SimulatedPlacement],
-    ) -> Candidate | None:
-        """Return the best placement that edits don't reach, if it is better than all that they reach."""
-
-        def value(candidate: Candidate) -> float:
-            return shown[candidate.devices].value(self._aim.sought)
-
-        least = min(map(value, possible), default=-math.inf)
-        return min((row for row in fitting if value(row) < least * (1 - OPTIMAL)), key=value, default=None)
-
-    def _curve(
-        self, tree: EditTree, candidates: Sequence[Candidate], shown: Mapping[tuple[int, ...], SimulatedPlacement]
-    ) -> Iterator[CurvePoint]:
-        """Yield each plan that is better than all with fewer edits."""
-        rows = [(len(edits), shown[row.devices], edits) for row in candidates for edits in [self._edits[row.devices]]]
-        least, sought = math.inf, self._aim.sought
-        for count, placed, edits in sorted(rows, key=lambda row: (row[0], row[1].value(sought))):
-            if placed.value(sought) < least * (1 - OPTIMAL):
-                least = placed.value(sought)
-                yield CurvePoint(count, least, placed.seconds, tree.describe(edits))
 
     def _simulate_found(
         self,
@@ -460,7 +401,7 @@ class _Planner:
         """Simulate found plans and add them to the candidates: the first SIMULATED, and others while the effort lasts."""
         is_counted = self._effort.evaluations is not None and self._aim.sought is not PlanMeasure.MEMORY
         # the plans of a curve are few, and each counts
-        most = len(found) if is_counted and self._tree is not None else SIMULATED
+        most = len(found) if is_counted and self._plans.tree is not None else SIMULATED
         for number, candidate in enumerate(found):
             if number >= most and (is_counted or self._seconds_left < 0):
                 break
@@ -484,7 +425,7 @@ class _Planner:
 
         Plans with equal peaks in the problem can have different peaks in the simulation.
         """
-        is_repeated = self._aim.sought is PlanMeasure.MEMORY and effort.evaluations is None and self._tree is None
+        is_repeated = self._aim.sought is PlanMeasure.MEMORY and effort.evaluations is None and self._plans.tree is None
         while is_repeated and drawn.problem.movable:
             least = min((placed.value(PlanMeasure.MEMORY) for placed in shown.values() if placed.fits), default=math.inf)
             left = self._seconds_left
@@ -515,21 +456,26 @@ class _Planner:
 
     # --- the problem
 
-    def _draw(self) -> tuple[GraphProblem, SimulatedPlacement]:
-        """Return the problem, and the placement of the dry run from which the problem was built."""
+    def _walk(self) -> tuple[DryRunSteps, SimulatedPlacement]:
+        """Return the dry run from which the problem is built, and its placement."""
         _check_not_lowered(self._base.graph)
         study, walked = study_dry_run(self._changed(self._base), self._options, self._name, is_traced=self._aim.is_traced)
-        self._walked = walked
+        return walked, SimulatedPlacement("", study, study.error)
+
+    def _draw(self, walked: DryRunSteps) -> GraphProblem:
+        """Return the planning problem."""
         avoided = find_avoided(walked.prepared[-1].placement.device_set.devices, self._aim.without)
         peak = sum(peak or 0 for peak in walked.peaks.values())
         wanted = ProblemRequest(self._aim.sought, peak, self._aim.needs_contiguous, avoided=avoided)
         if self._aim.sought is PlanMeasure.MEMORY:
             wanted = wanted._replace(recorder=walked.recorder, on_host=self._on_host())
-        drawn = build_problem(self._base.graph, walked.prepared[-1], walked.steps[-1], walked.machine, wanted)
-        drawn = keep_apart(drawn, self._aim.apart, self._base.graph.handles)
+        drawn = self._problem(walked, wanted)
         drawn.problem.check()
-        self._staying = staying_nodes(drawn, self._base.graph)
-        return drawn, SimulatedPlacement("", study, study.error)
+        return drawn
+
+    def _problem(self, walked: DryRunSteps, wanted: ProblemRequest) -> GraphProblem:
+        drawn = build_problem(self._base.graph, walked.prepared[-1], walked.steps[-1], walked.machine, wanted)
+        return keep_apart(drawn, self._aim.apart, self._base.graph.handles)
 
     def _on_host(self) -> ExecutionRecorder | None:
         """Return the record of the steps without GPUs; None if they can't run on the CPU.
@@ -567,31 +513,17 @@ class _Planner:
         return SimulatedPlacement(label, study, study.error, asked)
 
 
+def _fits_on_gpus(drawn: GraphProblem, shown: Mapping[tuple[int, ...], SimulatedPlacement]) -> bool:
+    """Return whether a placement that uses GPUs fits, or memory is not what is lacking."""
+    if all(not isinstance(placed.error, ResourceExhaustedError) for placed in shown.values()):
+        return True
+    pays = [device.pays for device in drawn.problem.devices]
+    return any(placed.fits and any(pays[device] for device in devices) for devices, placed in shown.items())
+
+
 def _without_capacities(problem: PlanningProblem) -> PlanningProblem:
     """Return the problem without memory limits: its memory is an estimate, and the simulation shows whether a plan fits."""
     return replace(problem, devices=tuple(device._replace(capacity=math.inf) for device in problem.devices))
-
-
-def _without_the_worse(
-    candidates: Sequence[Candidate], shown: Mapping[tuple[int, ...], SimulatedPlacement], sought: PlanMeasure
-) -> list[Candidate]:
-    """Return the candidates, but only the best two of the found plans, and the best of those with the least memory.
-
-    Plans that fit are better than others.
-    """
-
-    def rank(candidate: Candidate) -> tuple[bool, float]:
-        placed = shown[candidate.devices]
-        return not placed.fits, placed.value(sought)
-
-    searched = [candidate for candidate in candidates if _is_found(candidate)]
-    least = [candidate for candidate in candidates if candidate.label == LEAST_MEMORY]
-    kept = sorted(searched, key=rank)[:SIMULATED] + sorted(least, key=rank)[:1]
-    return [candidate for candidate in candidates if candidate not in searched + least or candidate in kept]
-
-
-def _is_found(candidate: Candidate) -> bool:
-    return candidate.label.startswith(PLANNED)
 
 
 def _file(loaded: LoadedGraph) -> GraphFile:

@@ -309,7 +309,7 @@ def test_an_interrupt_before_any_plan_is_said(
     def interrupted(planner: Any) -> Any:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(plan_study._Planner, "_draw", interrupted)
+    monkeypatch.setattr(plan_study._Planner, "_walk", interrupted)
     ended = shell("plan", shell.write("g.yaml", FREE), *FEW, *options)
     assert (ended.code, ended.output) == (130, "")
     assert ended.complaint == f"interrupted: no plan was found yet, and {said}\n"

@@ -4,32 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from placesim.core.errors import UsageError
+from placesim.core.errors import GraphBuildError, UsageError
 from placesim.core.suggestions import SIMILAR_AMONG_FEW, did_you_mean
 from placesim.graph.graph import Graph, Node
 from placesim.inspection.short_device_names import short_names
+from placesim.machine.device_names import ANY, parse_python_spec
 from placesim.machine.inventory import Device
 from placesim.ops.kernel_lookup import find_kernel
 from placesim.planning.graphs.plan_comparison import StayingNodes
 from placesim.planning.graphs.problem_building import GraphProblem
 
+_FIXED = "it calls a function, or is fed or fetched, so it never moves"
+
 
 def find_avoided(devices: Sequence[Device], wanted: Sequence[str]) -> frozenset[int]:
-    """Return the numbers of the devices with these names or types, such as `CPU`, `GPU:1` or `/gpu:1`.
+    """Return the numbers of the devices that specifications such as `CPU`, `GPU:1` or `/job:worker` match.
 
-    Raises UsageError for a word that names no device, and if no device is left.
+    Raises UsageError for a specification that matches no device, and if no device is left.
     """
-    short = short_names([device.name for device in devices])
     found: set[int] = set()
     for given in wanted:
-        asked = given.lower().removeprefix("/device:").lstrip("/")
-        matching = {
-            number
-            for number, device in enumerate(devices)
-            if asked in (str(device.spec.type).lower(), short[number].lower(), device.name.lower().lstrip("/"))
-        }
+        try:
+            spec = parse_python_spec(given)
+        except GraphBuildError:
+            spec = ANY
+        matching = {number for number, device in enumerate(devices) if spec != ANY and spec.matches(device.spec)}
         if not matching:
-            known = list(dict.fromkeys([*(str(device.spec.type) for device in devices), *short]))
+            known = dict.fromkeys([*(str(device.spec.type) for device in devices), *short_names([row.name for row in devices])])
             near = did_you_mean(given, known, SIMILAR_AMONG_FEW)
             raise UsageError(f"no device matches --without: got '{given}', expected one of {', '.join(known)}{near}")
         found |= matching
@@ -44,16 +45,14 @@ def staying_nodes(drawn: GraphProblem, graph: Graph) -> tuple[StayingNodes, ...]
     others = {device.spec.type for number, device in enumerate(drawn.devices) if number not in drawn.avoided}
     found: dict[tuple[str, str], list[str]] = {}
     for group, tasks in zip(drawn.groups, drawn.problem.groups, strict=True):
-        device = drawn.start[tasks[0]]
         if not drawn.avoided.issuperset(group.choices):
             continue
-        own = [graph.node(name) for name in group.nodes if name in graph.ids]
-        fixed = [drawn.problem.tasks[task].name for task in tasks if not group.nodes]
-        fixed = [name for name in dict.fromkeys(fixed) if name in graph.ids]
-        reason = _reason(own, others, graph) if own else "it calls a function, or is fed or fetched, so it never moves"
-        nodes = [node.name for node in own] or fixed
+        # a group without nodes has tasks that never move
+        held = group.nodes or dict.fromkeys(drawn.problem.tasks[task].name for task in tasks)
+        nodes = [graph.node(name) for name in held if name in graph.ids]
         if nodes:
-            found.setdefault((names[device], reason), []).extend(nodes)
+            reason = _reason(nodes, others, graph) if group.nodes else _FIXED
+            found.setdefault((names[drawn.start[tasks[0]]], reason), []).extend(node.name for node in nodes)
     return tuple(StayingNodes(device, tuple(nodes), reason) for (device, reason), nodes in found.items())
 
 

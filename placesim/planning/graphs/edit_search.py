@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from placesim.graph.node_patterns import enclosing_scopes
 from placesim.inspection.short_device_names import short_names
 from placesim.planning.bounds import Bound
 from placesim.planning.graphs.multilevel_search import meets_constraints, share_effort
@@ -56,9 +57,10 @@ class EditTree:
         self.drawn = drawn
         self.is_by_scope = is_by_scope
         self.leaders = _leaders(drawn)
+        self._around = {group: self._paths_around(leader) for group, leader in self.leaders.items()}
         found: dict[str, list[int]] = {}
-        for group, leader in self.leaders.items():
-            for path in self._paths_around(leader):
+        for group, paths in self._around.items():
+            for path in paths:
                 found.setdefault(path, []).append(group)
         # of nested scopes with the same groups, the outermost stands for all
         outermost = {tuple(groups): path for path, groups in sorted(found.items(), key=lambda row: -len(row[0]))}
@@ -71,15 +73,14 @@ class EditTree:
         self.paths = sorted(sorted(outermost.values()), key=self.work.__getitem__, reverse=True)
 
     def _paths_around(self, leader: str) -> list[str]:
-        """Return the paths of the edits that can move a node, the outermost first."""
-        parts = leader.split("/")
-        inner = ["/".join(parts[: depth + 1]) + "/" for depth in range(len(parts))]
-        return ["", *inner] if self.is_by_scope else inner[-1:]
+        """Return the paths of the edits that can move a node, the innermost first."""
+        own = f"{leader}/"
+        return [*reversed(list(enclosing_scopes(own))), ""] if self.is_by_scope else [own]
 
     def _followed(self, edits: Mapping[str, int]) -> Iterator[tuple[int, str]]:
         """Yield each group that has a kernel for the device of the innermost edit around its leader, with this edit's path."""
-        for group, leader in self.leaders.items() if edits else ():
-            path = next((path for path in reversed(self._paths_around(leader)) if path in edits), None)
+        for group, paths in self._around.items() if edits else ():
+            path = next((path for path in paths if path in edits), None)
             if path is not None and edits[path] in self.drawn.groups[group].choices:
                 yield group, path
 

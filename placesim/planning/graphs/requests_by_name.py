@@ -34,13 +34,18 @@ def request_text(spec: DeviceName) -> str:
     return format_spec(spec)
 
 
+def request_words(device_set: DeviceSet) -> dict[str, str]:
+    """Map the full name of each device to the short form of a request for it."""
+    return {device.name: request_text(request(device.name, device_set)) for device in device_set.devices}
+
+
 def text_by_name(text: str, base: GraphFile, planned: Placement, *, soft: bool) -> str | None:
     """Return the text of a graph file with a `placement` key that yields `planned`; None if that is not possible.
 
     Raises UneditableText if the text cannot be changed, and GraphFileError if it is invalid.
     """
     where = {name: device for name, device in devices_by_name(planned).items() if name in base.graph.ids}
-    words = {device.name: request_text(request(device.name, planned.device_set)) for device in planned.device_set.devices}
+    words = request_words(planned.device_set)
     moved: set[str] = set()
     written = text
     for _ in range(_ROUNDS):

@@ -1,0 +1,110 @@
+"""Choice of the plan among simulated placements: the best one, and for plans as edits, few edits that are each worth it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from placesim.planning.graphs.edit_search import EditTree
+from placesim.planning.graphs.multilevel_search import SIMULATED, Candidate
+from placesim.planning.graphs.plan_comparison import ANNOTATED, PLANNED, Aim, CurvePoint, Edits, SimulatedPlacement
+from placesim.planning.portfolio import OPTIMAL
+
+EDIT_SHARE = 0.01
+"""Share of the objective's value that each edit of a plan must be worth, unless the number of edits is limited."""
+NODE_BY_NODE = "better, node by node"
+"""Label of a found placement that is better than the plan by scope."""
+LEAST_MEMORY = "least memory"
+"""Label of placements with the least peak on the GPUs."""
+
+
+@dataclass
+class EditedPlans:
+    """The edits that lead to assignments. Without a tree, plans are not sought as edits, and any assignment may be the plan."""
+
+    tree: EditTree | None = None
+    edits: dict[tuple[int, ...], Edits] = field(default_factory=dict)
+
+    def reaches(self, devices: tuple[int, ...]) -> bool:
+        """Return whether edits lead to an assignment; true if plans are not sought as edits."""
+        return self.tree is None or devices in self.edits
+
+    def add(self, devices: tuple[int, ...], edits: Edits) -> bool:
+        """Keep the edits that lead to an assignment, if no fewer edits are known. Returns whether they are kept."""
+        if len(self.edits.get(devices, edits)) < len(edits):
+            return False
+        self.edits[devices] = edits
+        return True
+
+    def count(self, devices: tuple[int, ...]) -> int:
+        """Return the number of edits that lead to an assignment."""
+        return len(self.edits.get(devices, ()))
+
+
+@dataclass(frozen=True)
+class PlanChoice:
+    """Chooses among candidates, whose simulated placements are in `shown` by their assignments."""
+
+    aim: Aim
+    shown: Mapping[tuple[int, ...], SimulatedPlacement]
+    plans: EditedPlans
+
+    def _value(self, candidate: Candidate) -> float:
+        return self.shown[candidate.devices].value(self.aim.sought)
+
+    def best(self, candidates: Sequence[Candidate]) -> Candidate | None:
+        """Return the best candidate. Without a limit of edits, each edit must be worth a share of the objective's value.
+
+        But the candidate gains at least half of what is possible, and is no worse than the graph as annotated.
+        """
+        count = self.plans.count
+        share = 0.0
+        if self.aim.changes is None and candidates:
+            share = EDIT_SHARE
+            least = min(map(self._value, candidates))
+            fewest = min(candidates, key=lambda row: (count(row.devices), self._value(row)))
+            own = (placed.value(self.aim.sought) for placed in self.shown.values() if placed.label == ANNOTATED)
+            most = max(least, min([(least + self._value(fewest)) / 2, *own]))
+            candidates = [row for row in candidates if self._value(row) <= most]
+        return min(
+            candidates,
+            key=lambda row: (self._value(row) * (1 + share * count(row.devices)), count(row.devices)),
+            default=None,
+        )
+
+    def unreached(self, possible: Sequence[Candidate], fitting: Sequence[Candidate]) -> Candidate | None:
+        """Return the best fitting candidate if edits don't reach it, and it is better than all `possible` ones."""
+        least = min(map(self._value, possible), default=-math.inf)
+        return min((row for row in fitting if self._value(row) < least * (1 - OPTIMAL)), key=self._value, default=None)
+
+    def curve(self, tree: EditTree, candidates: Sequence[Candidate]) -> Iterator[CurvePoint]:
+        """Yield each plan that is better than all with fewer edits."""
+        least = math.inf
+        for row in sorted(candidates, key=lambda row: (self.plans.count(row.devices), self._value(row))):
+            if self._value(row) < least * (1 - OPTIMAL):
+                least, edits = self._value(row), self.plans.edits[row.devices]
+                yield CurvePoint(len(edits), least, self.shown[row.devices].seconds, tree.describe(edits))
+
+    def listed(self, candidates: Sequence[Candidate], best: Candidate | None, better: Candidate | None) -> Sequence[Candidate]:
+        """Return the candidates to report.
+
+        Of plans as edits, these are the best one and a better placement that edits don't reach, with labels that say so. Else
+        they are the best two of the found plans, and the best of those with the least memory; plans that fit are better.
+        """
+        if self.plans.tree is not None:
+            labels = {best: PLANNED, better: NODE_BY_NODE}
+            kept = [row for row in candidates if row in labels or not _is_found(row)]
+            return [row._replace(label=labels[row]) if _is_found(row) else row for row in kept]
+
+        def rank(candidate: Candidate) -> tuple[bool, float]:
+            return not self.shown[candidate.devices].fits, self._value(candidate)
+
+        searched = [row for row in candidates if _is_found(row)]
+        least = [row for row in candidates if row.label == LEAST_MEMORY]
+        kept = sorted(searched, key=rank)[:SIMULATED] + sorted(least, key=rank)[:1]
+        return [row for row in candidates if row not in searched + least or row in kept]
+
+
+def _is_found(candidate: Candidate) -> bool:
+    return candidate.label.startswith(PLANNED)
