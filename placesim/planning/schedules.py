@@ -47,7 +47,9 @@ class PrioritySchedules:
         """
         seconds, readers, waiting = self.seconds, self.problem.readers, self._waiting[:]
         free, now = len(self.problem.devices), 0.0
-        rank, starts, ends = sorted(range(len(order)), key=order.__getitem__), [0.0] * len(order), []
+        rank, starts, ends = [0] * len(order), [0.0] * len(order), []
+        for place, task in enumerate(order):
+            rank[task] = place
         ready = [place for place, task in enumerate(order) if not waiting[task]]
         running: list[tuple[float, int]] = []
         while ready or running:

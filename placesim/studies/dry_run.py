@@ -75,17 +75,14 @@ def run_dry(
     branches: Mapping[BranchChoice, int],
     *,
     tells_memory: bool = True,
-    guesses: Assumptions | None = None,
+    surveys: bool = False,
 ) -> DryRun:
-    """Return one dry run with these branches, or with these assumptions; any error is in its outcome."""
+    """Return one dry run with these branches; any error is in its outcome.
+
+    With `surveys`, each size that no option gives is the op's own guess, or else SURVEYED.
+    """
     recorder = ExecutionRecorder()
-    guesses = guesses or _assumptions(options, branches)
-    outcome = simulate(loaded, options, SimulationStage.WALKED, tells_memory=tells_memory, recorder=recorder, guesses=guesses)
-    return DryRun(outcome, recorder, guesses)
-
-
-def _assumptions(options: SimulationOptions, branches: Mapping[BranchChoice, int], *, surveys: bool = False) -> Assumptions:
-    return Assumptions(
+    guesses = Assumptions(
         is_free=True,
         iterations=options.loop_counts,
         numbers=options.assumed_numbers,
@@ -93,6 +90,8 @@ def _assumptions(options: SimulationOptions, branches: Mapping[BranchChoice, int
         prefers_guesses=surveys,
         branches=branches,
     )
+    outcome = simulate(loaded, options, SimulationStage.WALKED, tells_memory=tells_memory, recorder=recorder, guesses=guesses)
+    return DryRun(outcome, recorder, guesses)
 
 
 class _BranchSearch:
@@ -146,8 +145,7 @@ class _BranchSearch:
 
 def _with_more_ways(error: SketchedValueError, loaded: LoadedGraph, options: SimulationOptions) -> PlacesimError:
     """Return the error with a hint: the option that would determine most unknown sizes, found by another dry run."""
-    unlimited, guesses = replace(options, no_memory_limit=True), _assumptions(options, {}, surveys=True)
-    survey = run_dry(loaded, unlimited, {}, tells_memory=False, guesses=guesses)
+    survey = run_dry(loaded, replace(options, no_memory_limit=True), {}, tells_memory=False, surveys=True)
     opened = survey.guesses.opened.values()
     of_values = list(survey.guesses.causes.values())
     said = [line for line in error.help if line.startswith(("`--batch", "`--shape"))]
