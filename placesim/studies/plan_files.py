@@ -58,7 +58,8 @@ def write_planned_content(
     `tell` receives a sentence about the part of the plan that the file cannot express.
 
     The planned machine and soft placement are included. Raises InternalError if TensorFlow's placer would not reproduce the
-    plan. Raises UsageError for an unknown extension, or for `.onnx` if the graph was not read from an ONNX model.
+    plan. Raises UsageError for an unknown extension, for `.onnx` if the graph was not read from an ONNX model, and for a patch
+    if no line of the script can express an edit.
     """
     from placesim.formats.graph_file.parsing.yaml_tree import read_tree
     from placesim.formats.graph_file.writing.raw_writer import graph_file_parts, with_feeds_from, yaml_lines
@@ -119,6 +120,9 @@ def _patch_text(
     else:
         again = _planned_for(loaded.file, options)
     wrong = find_misplaced_nodes(_placed(loaded, options, again), where)
+    if wrong and not patch.texts:
+        edits = f"got {_named('edit', patch.left)}, expected scopes that a `with` opens"
+        raise UsageError(f"no line of the script can express the plan: {edits}; `--output FILE.py` writes a device function")
     if patch.left or wrong:
         edits = f"no line can express {_named('edit', patch.left)}; " if patch.left else ""
         stay = (

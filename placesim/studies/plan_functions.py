@@ -42,6 +42,8 @@ def planned_device(op):
             return DEVICES[path]
     return {otherwise}
 '''
+_INITIALIZER = "/Initializer/"
+"""Part of the names of nodes that make a variable's initial value."""
 _SOFT = "\nThe plan needs `allow_soft_placement=True` in the session's config.\n"
 _FREED = '''
 FREED = {patterns}
@@ -66,11 +68,17 @@ def function_text(
     `file` is the graph as it was read, and `planned` its placement with the plan.
     """
     words = request_words(planned.device_set)
-    by_name = {name: words[device] for name, device in study.asked.items()}
-    # the edits of scopes, if they suffice, else the requests of single nodes
-    by_scope = {path.replace("*", "/"): word for path, word in edit_words(study, planned.device_set).items()}
-    found = [(by_scope, _misplaced(file, planned, by_scope, free)), (by_name, _misplaced(file, planned, by_name, free))]
-    devices, wrong = min(found, key=lambda row: len(row[1]))
+    # the edits of scopes, if they suffice, else the requests of single nodes, else the devices of all nodes
+    ways = (
+        {path.replace("*", "/"): word for path, word in edit_words(study, planned.device_set).items()},
+        {name: words[device] for name, device in study.asked.items()},
+        {
+            name: words[device]
+            for name, device in devices_by_name(planned).items()
+            if name in file.graph.ids and _INITIALIZER not in name
+        },
+    )
+    devices, wrong = min(((way, _misplaced(file, planned, way, free)) for way in ways), key=lambda row: len(row[1]))
     is_all = "*" in free
     text = _FILE.format(
         name=re.sub(r'["\\]', "'", study.name),
@@ -120,10 +128,14 @@ def _device_function(devices: Mapping[str, str], is_freed: Callable[[str], bool]
 def requests_in_script(graph: Graph, device_of: Callable[[str, str], str]) -> dict[str, str]:
     """Return the requests of all nodes if a script had built the graph within a device function.
 
-    `colocate_with` hides the function, so a node that copied the request of a colocated node copies the new one.
+    `colocate_with` hides the function, so a node that copied the request of a colocated node copies the new one.  Variables
+    build their initial values under `tf.device(None)`, which hides it too (resource_variable_ops.py, `_init_from_args`).
     """
     asked: dict[str, str] = {}
     for node in graph.nodes:
+        if _INITIALIZER in node.name:
+            asked[node.name] = node.device
+            continue
         labels = node.attrs.get("_class")
         names = [str(label).removeprefix("loc:@") for label in labels] if isinstance(labels, tuple) else []
         copied = (asked[name] for name in names if name in asked and graph.node(name).device == node.device)

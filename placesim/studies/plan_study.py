@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from placesim.core.errors import PlacesimError, ResourceExhaustedError, UsageError
 from placesim.formats.device_annotations import assign_devices, clear_devices
+from placesim.graph.node_patterns import did_you_mean_node, find_matching_names
 from placesim.placement.lowering import is_lowered
 from placesim.planning.bounds import Bound, best_bound
 from placesim.planning.graphs.all_placements import MAX_ASSIGNMENTS, assignments_below, count_assignments
@@ -96,6 +97,11 @@ def study_plan(
     aim = aim or Aim()
     if aim.needs_contiguous and aim.sought is not PlanMeasure.THROUGHPUT:
         raise UsageError(f"wrong objective: got {aim.sought.value}, expected throughput, as --contiguous requires")
+    graph = _file(loaded).graph
+    for pattern in free:
+        if pattern != "*" and not find_matching_names(pattern, graph):
+            near = did_you_mean_node(pattern, [*graph.ids, *graph.handles])
+            raise UsageError(f"no node matches '{pattern}' in --free: expected a node's name, a pattern or a scope/{near}")
     study = _Planner(loaded, options, name, effort, free, tell, aim).study()
     if study.plan is not None or study.is_interrupted:
         return study

@@ -95,8 +95,8 @@ class TrainingReader:
         tree = self._tree
         if key not in tree:
             if is_required:
-                known = "'minimize' or 'apply'" if key == "minimize" else f"'{key}'"
-                self.report(tree, key, f"no {known} in {self._what}: got no such key, expected it")
+                known, wanted = ("'minimize' or 'apply'", "one of them") if key == "minimize" else (f"'{key}'", "it")
+                self.report(tree, key, f"no {known} in {self._what}: got no such key, expected {wanted}")
             return []
         if isinstance(tree[key], str):
             return self._found(tree, key)
