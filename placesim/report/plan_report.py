@@ -148,8 +148,8 @@ class PlanReport(TabularReading):
     def write(self, path: str | PathLike[str]) -> None:
         """Write the graph with the plan's devices. The ending selects the format: .yaml, .json, .pb, .pbtxt or .onnx.
 
-        Only ONNX models can be written as .onnx. Raises UsageError for another ending, and OSError if the file can't be
-        written.
+        `.py` writes a device function, and `.patch` or `.diff` a script's patch, without edits that no line can express. Only
+        ONNX models can be written as .onnx. Raises UsageError for another ending, and OSError if the file can't be written.
         """
         from placesim.core.files.writer import write_whole
 

@@ -36,7 +36,7 @@ def check_ending(path: Path) -> None:
 
 
 def check_source(loaded: LoadedGraph, path: Path) -> None:
-    """Raise UsageError for a path whose format needs an ONNX model or a script. Called before the search for a plan."""
+    """Raise UsageError for a path whose format needs an ONNX model or a script. The command also calls it before the search."""
     if path.suffix.lower() in _PATCHES and loaded.file is not None and not loaded.file.graph.file.endswith(".py"):
         raise UsageError(f"only a Python script can be patched: got a graph file for '{path}', expected a .py")
     if path.suffix.lower() == ".onnx" and loaded.file is not None and loaded.onnx is None:
@@ -58,8 +58,8 @@ def write_planned_content(
     `tell` receives a sentence about the part of the plan that the file cannot express.
 
     The planned machine and soft placement are included. Raises InternalError if TensorFlow's placer would not reproduce the
-    plan. Raises UsageError for an unknown extension, for `.onnx` if the graph was not read from an ONNX model, and for a patch
-    if no line of the script can express an edit.
+    plan. Raises UsageError for an unknown extension, for one that needs an ONNX model or a script, and for a patch if no line
+    of the script can express an edit.
     """
     from placesim.formats.graph_file.parsing.yaml_tree import read_tree
     from placesim.formats.graph_file.writing.raw_writer import graph_file_parts, with_feeds_from, yaml_lines
@@ -68,6 +68,7 @@ def write_planned_content(
     from placesim.studies.conversions import onnx_content
 
     check_ending(path)
+    check_source(loaded, path)
     ending = path.suffix.lower()
     assert loaded.file is not None
     if loaded.onnx is not None and ending != ".onnx":

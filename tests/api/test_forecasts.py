@@ -200,6 +200,8 @@ def test_a_plan_is_told_and_written(tmp_path: Path) -> None:
     assert "# one branch" in (tmp_path / "planned.yaml").read_text()
     with pytest.raises(placesim.UsageError, match="unknown extension: got"):
         report.write(tmp_path / "planned.txt")
+    with pytest.raises(placesim.UsageError, match="only a Python script can be patched: got a graph file for"):
+        report.write(tmp_path / "planned.patch")
 
 
 def test_a_plan_by_scope_is_few_edits_and_avoids_devices(tmp_path: Path) -> None:

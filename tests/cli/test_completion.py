@@ -103,7 +103,6 @@ def write_model(folder: Path, signature: str) -> None:
 @pytest.mark.parametrize(
     "signature", ["$(touch canary)", "`touch canary` ", ";touch canary;#", "a' \"|>canary&!-", "~\\ {a,b}?[a-z]-"]
 )
-@pytest.mark.posix("bash")
 def test_a_name_runs_nothing_in_bash(signature: str, tmp_path: Path) -> None:
     write_model(tmp_path, signature)
     found = offered("placesim show model --signature ", tmp_path)
@@ -140,7 +139,6 @@ TYPED = [
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SHELLS)
-@pytest.mark.posix("shells and terminals")
 def test_real_shells_take_it(tmp_path: Path, shell: Shell, name: str) -> None:
     program = shutil.which(name)
     if program is None:
@@ -209,7 +207,6 @@ class Terminal:
 
 
 @pytest.mark.parametrize("shell_name", ["bash", "zsh", "fish"])
-@pytest.mark.posix("bash")
 def test_install(shell: Shell, monkeypatch: pytest.MonkeyPatch, shell_name: str) -> None:
     monkeypatch.setenv("HOME", str(shell.directory))
     for name in ("XDG_DATA_HOME", "XDG_CONFIG_HOME", "ZDOTDIR"):
@@ -228,7 +225,6 @@ def test_install(shell: Shell, monkeypatch: pytest.MonkeyPatch, shell_name: str)
     assert (str(written[0]) in once) is (shell_name != "fish")
 
 
-@pytest.mark.posix("bash")
 def test_install_quotes_the_path(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(shell.directory))
     monkeypatch.setenv("XDG_DATA_HOME", str(shell.directory / "$(touch canary)'\""))

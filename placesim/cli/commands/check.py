@@ -177,10 +177,11 @@ def check_command(graphs: tuple[str, ...], policy: str | None, rules: tuple[str,
 
 def _count(checked: Sequence[CheckResult]) -> str:
     """Return a line with the number of findings, graphs and errors."""
+    from placesim.report.readings import counted
+
     findings, errors = len(_findings(checked)), sum(result.error is not None for result in checked)
-    graphs = f"{len(checked)} graph{'s' * (len(checked) != 1)}"
-    counted = f"{findings or 'no'} finding{'s' * (findings != 1)} in {graphs}"
-    return f"{counted}, {errors} of them not checked\n" if errors else f"{counted}\n"
+    said = f"{counted(findings, 'finding') if findings else 'no findings'} in {counted(len(checked), 'graph')}"
+    return f"{said}, {errors} of them not checked\n" if errors else f"{said}\n"
 
 
 def _check(

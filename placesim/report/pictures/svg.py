@@ -21,7 +21,7 @@ from placesim.inspection.short_device_names import short_names
 from placesim.report.palette import LIGHT, PATTERNS, device_colour, device_pattern, mix_colours, pattern_colour
 from placesim.report.pictures.curves import Curve, End
 from placesim.report.pictures.text_width import fit_text, text_width
-from placesim.report.text.amounts import readable_seconds, readable_size
+from placesim.report.text.amounts import readable_count, readable_seconds, readable_size
 
 WIDTH = 1200
 """Width at which letters have at least 10 pixels if the picture fills a page of text or a slide."""
@@ -148,8 +148,8 @@ class _Drawing:
         for copy in picture.copies:
             total = total.plus(copy.bytes)
         size = f"{'≥ ' if total.unknown else ''}{readable_size(total.bytes)}"
-        copied = f"{_counted(total.number, 'transfer')}, {size}" if total.number else "no transfers"
-        return f"{_counted(len(picture.nodes), 'op')} on {_counted(len(picture.devices), 'device')} · {copied}"
+        copied = f"{readable_count(total.number, 'transfer')}, {size}" if total.number else "no transfers"
+        return f"{readable_count(len(picture.nodes), 'op')} on {readable_count(len(picture.devices), 'device')} · {copied}"
 
     def _patterns(self) -> Iterator[str]:
         """Yield the pattern tile of each visible device that has one."""
@@ -193,7 +193,7 @@ class _Drawing:
         A line without text is a meter that shows the share.
         """
         count = sum(len(piece.nodes) for piece in self._lanes.of_device(device))
-        lines: list[tuple[str, float, bool]] = [(_counted(count, "op") if count else "no ops", 0, False)]
+        lines: list[tuple[str, float, bool]] = [(readable_count(count, "op") if count else "no ops", 0, False)]
         work = self._work[device] if device >= 0 else None
         if work is not None and count:
             most = max(seconds for seconds in self._work if seconds is not None) or 1
@@ -230,7 +230,11 @@ class _Drawing:
             node = self._picture.nodes[item]
             return node.name, escape_line(node.name), escape_line(node.op)
         total = item.total.number
-        count = _counted(total, "op") if len(piece.nodes) == total else f"{len(piece.nodes):,} of {_counted(total, 'op')}"
+        count = (
+            readable_count(total, "op")
+            if len(piece.nodes) == total
+            else f"{len(piece.nodes):,} of {readable_count(total, 'op')}"
+        )
         copies = f"{item.copies} alike · " if item.copies else ""
         label = escape_line(item.label if item.is_folded else f"{item.name}/")
         return item.name + (f": {item.copies} alike" if item.copies else ""), label, f"{copies}{count}"
@@ -315,10 +319,6 @@ def _size(amount: Amount) -> str:
     if amount.unknown == amount.number:
         return "? bytes"
     return f"{'≥ ' if amount.unknown else ''}{readable_size(amount.bytes)}"
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def _n(value: float) -> str:

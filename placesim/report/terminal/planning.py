@@ -13,7 +13,7 @@ from placesim.inspection.short_device_names import short_names
 from placesim.planning.graphs.plan_comparison import PlanMeasure, PlanStudy, SimulatedPlacement
 from placesim.report.terminal.block_chart import encode_for
 from placesim.report.terminal.console import Column, fit_table, make_console, print_wrapped, printed_text
-from placesim.report.text.amounts import readable_seconds, readable_size
+from placesim.report.text.amounts import readable_count, readable_seconds, readable_size
 from placesim.report.text.planning import fullest_share, readable_value, summarise_error
 from placesim.report.text.tables import NOTHING
 
@@ -46,8 +46,9 @@ def styled_plan(study: PlanStudy, stream: TextIO, top: int, output: str | None =
         console.print()
         console.print(_curve(study, console.width))
     for staying in study.staying:
-        nodes = "1 node stays" if len(staying.nodes) == 1 else f"{len(staying.nodes):,} nodes stay"
-        why = f"{nodes} on {staying.device} ({escape_line(staying.nodes[0])}): {escape_line(staying.reason)}"
+        stays = "stays" if len(staying.nodes) == 1 else "stay"
+        nodes = readable_count(len(staying.nodes), "node")
+        why = f"{nodes} {stays} on {staying.device} ({escape_line(staying.nodes[0])}): {escape_line(staying.reason)}"
         print_wrapped(console, Text(why, "yellow"))
     if study.moves[:top]:
         console.print()
@@ -66,12 +67,12 @@ def styled_plan(study: PlanStudy, stream: TextIO, top: int, output: str | None =
 
 def _edits(study: PlanStudy, output: str | None) -> Iterator[Text]:
     """Yield the plan's edits, one a line, and the file to which they are written."""
-    count = "no edit" if not study.edits else "1 edit" if len(study.edits) == 1 else f"{len(study.edits)} edits"
+    count = readable_count(len(study.edits), "edit") if study.edits else "no edit"
     where = "" if output is None else f" (in {escape_line(output)})"
     yield Text(f"the plan is {count}{where}" + (":" if study.edits else " of the graph"))
     for edit in study.edits:
-        nodes = "1 node" if edit.nodes == 1 else f"{edit.nodes:,} nodes"
-        yield Text(f"  {escape_line(edit.path)} on ").append(edit.device, "bold").append(f" ({nodes})", "dim")
+        nodes = f" ({readable_count(edit.nodes, 'node')})"
+        yield Text(f"  {escape_line(edit.path)} on ").append(edit.device, "bold").append(nodes, "dim")
     if study.by_node is not None:
         found = study.by_node.value(study.sought)
         less = f"{readable_value(study.sought, found)}, {1 - found / study.value:.1%} less"
@@ -96,9 +97,9 @@ def _curve(study: PlanStudy, width: int) -> Table:
 
 
 def _asked(study: PlanStudy, output: str | None) -> str:
-    nodes, devices = len(study.asked), sorted(set(study.asked.values()))
+    devices = sorted(set(study.asked.values()))
     which = short_names(devices)[0] if len(devices) == 1 else f"{len(devices)} devices"
-    who = "1 node" if nodes == 1 else f"{nodes:,} nodes"
+    who = readable_count(len(study.asked), "node")
     if output is None:
         return f"{who} to pin to {which}; write them with `--output planned.yaml`"
     return f"{escape_line(output)} pins {who} to {which}"

@@ -1,4 +1,4 @@
-"""Byte counts as text: exact for programs, with units for people; `+` means that some sizes are unknown."""
+"""Amounts as text: bytes exact for programs, with units for people; `+` means that some sizes are unknown."""
 
 from __future__ import annotations
 
@@ -20,6 +20,11 @@ def readable_bytes(amount: Amount) -> str:
 
 def _open_ended(shown: str, amount: Amount) -> str:
     return f"{shown}+" if amount.unknown else shown
+
+
+def readable_count(count: int, noun: str) -> str:
+    """Return a count with its noun: `1 node`, `2,000 nodes`."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def distinct_sizes(*sizes: int) -> tuple[str, ...]:
