@@ -35,11 +35,6 @@ RINGS: Mapping[str, Ring] = {
 """Rings by the kind of a kernel's cost."""
 
 
-def is_collective(site: Site | None) -> bool:
-    """Return whether a node takes part in a collective."""
-    return site is not None and site.instruction.kernel.cost.kind in RINGS
-
-
 def ring_seconds(kind: str, members: Sequence[DevicePlace], machine: SimulatedMachine, num_bytes: int) -> float:
     """Return the seconds of the slowest hop of a ring; hops that use the same link share its bandwidth."""
     count, ring = len(members), RINGS[kind]
@@ -58,8 +53,8 @@ def ring_seconds(kind: str, members: Sequence[DevicePlace], machine: SimulatedMa
     return max(map(seconds, routes))
 
 
-def group_members(step: Sequence[Execution]) -> dict[int, list[int]]:
-    """Return the executions of each collective's group, in order of their devices, for each execution that takes part in it.
+def group_members(step: Sequence[Execution]) -> list[list[int]]:
+    """Return the executions of each collective's group, in order of their devices.
 
     In a loop, the executions of one node are members of different groups, in their order.
     """
@@ -67,7 +62,7 @@ def group_members(step: Sequence[Execution]) -> dict[int, list[int]]:
     turns: Counter[int] = Counter()
     for number, execution in enumerate(step):
         site = execution.site
-        if site is not None and is_collective(site) and not execution.is_dead:
+        if site is not None and site.instruction.kernel.cost.kind in RINGS and not execution.is_dead:
             groups.setdefault((_key(site), turns[id(site)]), []).append(number)
             turns[id(site)] += 1
 
@@ -75,20 +70,17 @@ def group_members(step: Sequence[Execution]) -> dict[int, list[int]]:
         site = step[number].site
         return "" if site is None else site.program.state.device.name
 
-    found: dict[int, list[int]] = {}
-    for members in groups.values():
-        members.sort(key=device)
-        found |= dict.fromkeys(members, members)
-    return found
+    return [sorted(members, key=device) for members in groups.values()]
 
 
 def join_members(step: list[Execution]) -> list[Execution]:
     """Return the step, in which each member of a collective also waits for the inputs of the other members."""
     groups = group_members(step)
     found = list(step) if groups else step
-    for number, members in groups.items():
-        sources = sorted({source for member in members for source in step[member].sources})
-        found[number] = step[number]._replace(sources=tuple(sources))
+    for members in groups:
+        sources = tuple(sorted({source for member in members for source in step[member].sources}))
+        for member in members:
+            found[member] = step[member]._replace(sources=sources)
     return found
 
 

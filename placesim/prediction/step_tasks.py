@@ -71,20 +71,23 @@ class StepCosts:
         found: list[ExecutionCost] = []
         for execution in step:
             found.append(self._end_of_call(execution, found) if execution.site is None else self._placed(execution, step))
-        for number, members in group_members(step).items():
-            found[number] = self._ring(step[number], [step[member] for member in members])
+        for members in group_members(step):
+            for member, cost in zip(members, self._ring([step[member] for member in members]), strict=True):
+                found[member] = cost
         return found
 
-    def _ring(self, execution: Execution, members: Sequence[Execution]) -> ExecutionCost:
-        """Return the cost of a member of a collective, which occupies a GPU's stream for copies to other GPUs."""
+    def _ring(self, members: Sequence[Execution]) -> list[ExecutionCost]:
+        """Return the cost of each member of a collective, which occupies a GPU's stream for copies to other GPUs."""
         sites = [member.site for member in members if member.site is not None]
         places = [self._machine.places[site.program.state.device.name] for site in sites]
-        place = places[members.index(execution)]
         size = max(num_bytes((*member.inputs[:1], *member.outputs)[:1]) for member in members)
         seconds = _exactly(ring_seconds(sites[0].instruction.kernel.cost.kind, places, self._machine, size))
-        if place.gpu is None:
-            return ExecutionCost(seconds, place.cores, is_assumed=place.host.is_assumed)
-        return ExecutionCost(seconds, place.gpu.to_others, place.gpu.launch or place.host.launch)
+        return [
+            ExecutionCost(seconds, place.cores, is_assumed=place.host.is_assumed)
+            if place.gpu is None
+            else ExecutionCost(seconds, place.gpu.to_others, place.gpu.launch or place.host.launch)
+            for place in places
+        ]
 
     def _end_of_call(self, execution: Execution, before: Sequence[ExecutionCost]) -> ExecutionCost:
         """Return the cost of the end of a function call, which takes no time.

@@ -75,8 +75,7 @@ class RecordedRun(AccountedRun):
         sources = self._arrived.pop(place, [])
         if site.calls and not is_dead:
             return self._recorder.end_call()
-        meets_others = Trait.MEETS_OTHERS in node.instruction.kernel.traits
-        if place in self._waited and not meets_others:
+        if place in self._waited and Trait.MEETS_OTHERS not in node.instruction.kernel.traits:
             # the node that ran last made it possible, for instance by filling a queue
             sources.append(len(self._recorder.executions) - 1)
         if node.kind == RECEIVE and not (is_dead and sources):

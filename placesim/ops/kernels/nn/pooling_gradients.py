@@ -185,7 +185,10 @@ def maximum_back_3d(inputs: Sequence[Tensor], attrs: Attrs, is_second: bool) -> 
     InvalidArgumentError for attrs or shapes that do not fit, and UnimplementedError for pooling of batch or channels.
     """
     tensor, output, grads = inputs
-    check_3d(attrs, *(("MaxPooling3dGradGradOp", "MaxPooling3dGradGrad") if is_second else ("MaxPooling3dGradOp",)))
+    if is_second:
+        check_3d(attrs, "MaxPooling3dGradGradOp", "MaxPooling3dGradGrad")
+    else:
+        check_3d(attrs, "MaxPooling3dGradOp")
     names = ("tensor_in", "tensor_out", "out_grad_backprop" if is_second else "out_backprop")
     for name, given in zip(names, inputs, strict=True):
         if given.ndim != 5:

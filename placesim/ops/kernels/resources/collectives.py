@@ -17,6 +17,7 @@ from placesim.core.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.ops.kernels.abstract_tensor import Sketch, joined
 from placesim.ops.kernels.cost_model import CostModel
+from placesim.ops.kernels.integers import truncated_quotient
 from placesim.ops.kernels.kernel import Kernel, KernelContext, KernelWait, Table, Trait
 from placesim.ops.kernels.shapes import Dims, ShapeContext, no_outputs, unchanged
 
@@ -79,15 +80,17 @@ def _exchange(given: Any, group_key: GroupKey, context: KernelContext) -> list[A
 
 
 def _reduce(tensors: Sequence[Any], attrs: Attrs) -> Any:
-    given = [tensor for tensor in tensors if tensor is not None]
-    if len({tuple(tensor.shape) for tensor in given}) > 1:
-        shapes = ", ".join(str(list(tensor.shape)) for tensor in given)
+    if len({tuple(tensor.shape) for tensor in tensors}) > 1:
+        shapes = ", ".join(str(list(tensor.shape)) for tensor in tensors)
         raise InvalidArgumentError(f"members of a collective have different shapes: got {shapes}, expected equal shapes")
-    unknown = next((tensor for tensor in given if isinstance(tensor, Sketch)), None)
+    unknown = next((tensor for tensor in tensors if isinstance(tensor, Sketch)), None)
     if unknown is not None:
         return unknown
-    total = reduce(_FUNCTIONS[attrs["reduction" if "reduction" in attrs else "merge_op"]], given)
-    return total if attrs.get("final_op") != "Div" else (total / len(given)).astype(total.dtype)
+    total = reduce(_FUNCTIONS[attrs["reduction" if "reduction" in attrs else "merge_op"]], tensors)
+    if attrs.get("final_op") != "Div":
+        return total
+    count = np.asarray(len(tensors), total.dtype)
+    return truncated_quotient(total, count) if np.issubdtype(total.dtype, np.integer) else total / count
 
 
 def _gather(tensors: Sequence[Any], attrs: Attrs) -> Any:
