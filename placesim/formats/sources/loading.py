@@ -91,10 +91,13 @@ class SourceGraph:
     def load(self, options: SimulationOptions) -> LoadedGraph:
         """Return the graph for these options; an error is part of it."""
         key = (*(getattr(options, name) for name in _READING), tuple(options.feed))
-        if self._read is None or self._read[0] != key:
-            name = self.name if isinstance(self.source, bytes) else None
-            self._read = key, load(source_again(self.source), name, options)
-        return self._read[1]
+        if self._read is not None and self._read[0] == key:
+            return self._read[1]
+        name = self.name if isinstance(self.source, bytes) else None
+        found = load(source_again(self.source), name, options)
+        if found.error is None:  # an error may be one of time or memory, of which another call gives more
+            self._read = key, found
+        return found
 
 
 def load(source: Source, name: str | None = None, options: SimulationOptions | None = None) -> LoadedGraph:
