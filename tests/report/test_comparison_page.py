@@ -147,6 +147,7 @@ def test_both_steps_are_on_one_axis_and_move_together(page: Page) -> None:
     study = plan()
     assert study.before is not None
     assert study.before.study is not None
+    settled(page)  # lanes have no places before they are drawn for the first time
     assert seen(page) == [0, pytest.approx(study.before.seconds)]
     where = "comparison.lanes.map(lanes => lanes.x(1e-2) + lanes.canvas.getBoundingClientRect().x)"
     left, right = page.evaluate(where)
