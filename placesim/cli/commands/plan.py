@@ -355,12 +355,9 @@ def _write_graph(
     study: PlanStudy, loaded: LoadedGraph, options: SimulationOptions, patterns: tuple[str, ...], output: Path
 ) -> None:
     from placesim.cli.output import complain, write_files
-    from placesim.studies.conversions import weights_left_behind
     from placesim.studies.plan_files import write_planned_content
 
     told: list[str] = []
     write_files({output: write_planned_content(loaded, options, study, patterns, output, told.append)})
     for text in told:
         complain(f"{text}\n")
-    if output.suffix.lower() == ".onnx" and (left := weights_left_behind(loaded, output)):
-        complain(f"{left}\n")

@@ -20,6 +20,7 @@ from placesim.ops.kernels.cost_model import COPY, DISPATCH, VIEW
 from placesim.ops.kernels.device_resources import (
     DEFAULT_CONTAINER,
     REF_VARIABLE_TYPE,
+    UNINITIALIZED,
     VARIABLE_TYPE,
     ResourceHandle,
     VariableResource,
@@ -59,7 +60,7 @@ def value_of(holder: VariableResource | ResourceHandle, context: KernelContext) 
     """Return the value of a ref or resource input. Raises FailedPreconditionError if a ref was never written (12.3.1)."""
     variable = find_variable(holder, context)
     if variable.value is None:
-        raise FailedPreconditionError(f"Attempting to use uninitialized value {variable.name}")
+        raise FailedPreconditionError(UNINITIALIZED + variable.name)
     return np.asarray(variable.value)
 
 
