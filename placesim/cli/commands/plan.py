@@ -233,7 +233,7 @@ def plan_command(
     aim = take_record(values, Aim, sought=PlanMeasure(objective), is_traced=html is not None)
     options = in_shell(given(values))
     check_method(effort.method)
-    check_page_file("--html", html)
+    check_page_file(html)
     patterns = ("*",) if free_all else free
     loaded = load_graph(graph, options)
     if output is not None:

@@ -328,10 +328,10 @@ def destroy_resource(inputs: Sequence[Any], attrs: Attrs, context: KernelContext
 # --- shape functions ------------------------------------------------------------------------------------------------
 
 
-def held_shape(context: ShapeContext, index: int = 0) -> Dims:
-    """Return the static shape of the variable of a ref or resource input."""
-    handle = context.handles[index]
-    return context.shapes[index] if handle is None else handle.shape
+def held_shape(context: ShapeContext) -> Dims:
+    """Return the static shape of the variable of input 0, a ref or a resource."""
+    handle = context.handles[0]
+    return context.shapes[0] if handle is None else handle.shape
 
 
 def typed_handle_shape(context: ShapeContext) -> Dims:
