@@ -490,8 +490,7 @@ def _steps_of(found: TensorFlowFile, meta_graph: MetaGraph, initialises: bool) -
     steps = []
     ids = meta_graph.file.graph.ids
     if initialises:
-        initializers = [use.initializer.removeprefix("^").partition(":")[0] for use in meta_graph.variables]
-        steps.append(GraphStep(tuple(Fetch(name) for name in dict.fromkeys(initializers) if name in ids)))
+        steps.append(GraphStep(tuple(Fetch(name) for name in meta_graph.initializers if name in ids)))
     if found.init_op:
         feeds = tuple(Feed(tensor, path) for tensor, path in found.asset_feeds.items())
         steps.append(GraphStep((Fetch(found.init_op),), feeds))

@@ -37,7 +37,7 @@ class _Weights:
     def __init__(self, layer: Layer, depth: int, units: int, uses_peepholes: bool) -> None:
         self.kernel = layer.add_weight("kernel", [depth + units, 4 * units])
         self.bias = layer.add_weight("bias", [4 * units], initializer=tf.constant_initializer(0.0))
-        self.units, self.uses_peepholes = units, uses_peepholes
+        self.units = units
         names = ("w_i_diag", "w_f_diag", "w_o_diag") if uses_peepholes else ()
         self._diagonals = [layer.add_weight(name, [units]) for name in names]
 
