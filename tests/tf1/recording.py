@@ -156,18 +156,18 @@ def _watch_sessions(mode: str, graphs: list[Any], told: list[Any]) -> None:
         return
     open_session = BaseSession._open
 
-    def opened(session: Any) -> Any:
-        config = session._config
+    def opened(self: Any) -> Any:
+        config = self._config
         if mode == "stop" and any(graph.get_operations() for graph in graphs):
-            session._closed = True
+            self._closed = True
             raise _Stop
-        told.append({"target": session._target, "config": config and MessageToDict(config, preserving_proto_field_name=True)})
+        told.append({"target": self._target, "config": config and MessageToDict(config, preserving_proto_field_name=True)})
         if mode == "soft":
-            session._config = message_class("ConfigProto")()
+            self._config = message_class("ConfigProto")()
             if config is not None:
-                session._config.CopyFrom(config)
-            session._config.allow_soft_placement, session._config.log_device_placement = True, False
-        return open_session(session)
+                self._config.CopyFrom(config)
+            self._config.allow_soft_placement, self._config.log_device_placement = True, False
+        return open_session(self)
 
     BaseSession._open = opened  # type: ignore[method-assign]
 

@@ -55,26 +55,26 @@ def closed(session: WatchedSession) -> None:
         watcher.closed(session)
 
 
-class _Kinds(threading.local):
-    untold = 0
+class _StepKinds(threading.local):
+    internal = 0
     background = 0
 
 
-_kinds = _Kinds()
+_kinds = _StepKinds()
 
 
 @contextmanager
-def untold() -> Iterator[None]:
+def internal_steps() -> Iterator[None]:
     """Steps of this thread in the block are internal, not the script's: watchers are not informed of them."""
-    _kinds.untold += 1
+    _kinds.internal += 1
     try:
         yield
     finally:
-        _kinds.untold -= 1
+        _kinds.internal -= 1
 
 
 @contextmanager
-def background() -> Iterator[None]:
+def background_steps() -> Iterator[None]:
     """Steps of this thread in the block fill queues, and do not count as the script's first step."""
     _kinds.background += 1
     try:
@@ -90,7 +90,7 @@ def is_background() -> bool:
 
 def wants_step(session: WatchedSession, elements: Sequence[Any], feeds: Mapping[Any, Any]) -> bool:
     """Whether all watchers want the step computed."""
-    if _kinds.untold:
+    if _kinds.internal:
         return computes_steps()
     wishes = [watcher.wants_step(session, elements, feeds) for watcher in _watchers]  # each is asked
     return all(wishes)
