@@ -147,7 +147,7 @@ def plan(
         study = study_plan(loaded, chosen, source_name(source), effort, patterns, aim=aim)
     report = PlanReport(
         study,
-        lambda path: write_planned_content(loaded, chosen, study, patterns, path),
+        lambda path, tell: write_planned_content(loaded, chosen, study, patterns, path, tell),
         lambda: planned_snapshot(loaded, chosen, study, patterns),
         has_page=page,
     )

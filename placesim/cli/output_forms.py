@@ -146,11 +146,11 @@ def write_target(forms: Iterable[Form[Any]], target: Target, *subject: Any) -> N
     show_opened(target)
 
 
-def check_page_file(option: str, path: str | None) -> None:
-    """Raise UsageError if the file for a page has an extension of another format."""
+def check_page_file(path: str | None) -> None:
+    """Raise UsageError if the file of `--html` has an extension of another format."""
     pages = (Form("html", str, (".html", ".htm")),)
     if path is not None and PurePath(path).suffix and form_of_file(pages, path) is None:
-        raise _unknown_ending(option, path, pages)
+        raise _unknown_ending("--html", path, pages)
 
 
 def _ending_and_name(form: Form[Any]) -> str:

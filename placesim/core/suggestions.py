@@ -10,7 +10,8 @@ from typing import Any
 SIMILAR = 0.7
 """Minimum similarity of a suggestion, from 0 (any word) to 1 (the same word)."""
 SIMILAR_AMONG_FEW = 0.6
-_MAX_CANDIDATES = 20_000
+MAX_CANDIDATES = 20_000
+"""Number of known words that are compared; further ones are ignored."""
 _MAX_CHARACTERS = 200
 
 
@@ -21,7 +22,7 @@ def did_you_mean(word: Any, words: Iterable[str], similar: float = SIMILAR) -> s
     """
     if not isinstance(word, str) or not 0 < len(word) < _MAX_CHARACTERS:
         return ""
-    return _nearest(word, tuple(islice(words, _MAX_CANDIDATES)), similar)
+    return _nearest(word, tuple(islice(words, MAX_CANDIDATES)), similar)
 
 
 @lru_cache(maxsize=1024)

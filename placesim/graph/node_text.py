@@ -50,10 +50,10 @@ def format_node(name: str, op: str, attrs: Attrs, inputs: Iterable[str], device:
     return f"{node_tag(name)} = {op}[{shown}]({', '.join(inputs)})"
 
 
-def format_debug_node(graph: Graph, node: Node, runtime_id: int, assigned: str = "") -> str:
-    """Format a node like TensorFlow's debug string: runtime number, requested and assigned device, and definition."""
+def format_debug_node(graph: Graph, node: Node, runtime_id: int) -> str:
+    """Format a node like TensorFlow's debug string: runtime number, requested device, no assigned device, and definition."""
     summary = format_node(node.name, node.op, graph.full_attrs(node), graph.input_texts(node), node.device)
-    devices = graph.registry.rules.devices_of_node.format(requested=node.device, assigned=assigned)
+    devices = graph.registry.rules.devices_of_node.format(requested=node.device, assigned="")
     return f"{{name:'{node.name}' id:{runtime_id} op device:{{{devices}}} def:{{{summary}}}}}"
 
 

@@ -160,7 +160,7 @@ def missing_ends(entry: LinkEntry, tasks: Mapping[TaskName, TaskDevices]) -> lis
     return [
         end
         for end in entry.ends
-        if not end.name.startswith(NETWORK) and not any(_has(end, task, tasks[task]) for task in tasks if _is_in(end, task))
+        if not end.name.startswith(NETWORK) and not any(_has(end, tasks[task]) for task in tasks if _is_in(end, task))
     ]
 
 
@@ -197,7 +197,7 @@ def _vertices(end: LinkEnd, context: TaskName | None, tasks: Mapping[TaskName, T
             yield from (Vertex(task, f"GPU:{gpu}") for gpu in tasks[task].gpus)
         elif end.name.startswith("CPU:"):
             yield Vertex(task, HOST)
-        elif _has(end, task, tasks[task]):
+        elif _has(end, tasks[task]):
             yield Vertex(task, end.name)
 
 
@@ -205,7 +205,7 @@ def _is_in(end: LinkEnd, task: TaskName) -> bool:
     return (end.job is None or end.job == task.job) and (end.task is None or end.task in (-1, task.number))
 
 
-def _has(end: LinkEnd, task: TaskName, devices: TaskDevices) -> bool:
+def _has(end: LinkEnd, devices: TaskDevices) -> bool:
     kind, _, number = end.name.partition(":")
     if number == "*" or kind not in ("GPU", "CPU"):
         return True

@@ -295,15 +295,7 @@ def make_options(values: Mapping[str, Any]) -> SimulationOptions:
         raise UsageError(f"timeout out of range: got {options.timeout}, {expected}")
     check_named("log style", options.log_style, STYLES)
     check_named("end of a script's run", options.until, UNTIL)
-    if isinstance(options.arguments, str) or not all(isinstance(word, str) for word in options.arguments):
-        raise UsageError(f"wrong type of arguments: got {options.arguments!r}, expected a list of strings")
-    if not isinstance(options.environment, Mapping):
-        raise UsageError(f"wrong type of environment: got {options.environment!r}, expected a mapping of names to strings")
-    for name, text in options.environment.items():
-        if not isinstance(name, str) or not isinstance(text, str):
-            raise UsageError(f"wrong environment: got {name!r}: {text!r}, expected names and strings")
-    if options.process is not None and not isinstance(options.process, GpuProcess):
-        raise UsageError(f"wrong type of process: got {options.process!r}, expected a placesim.GpuProcess")
+    _check_types(options)
     _check_saving(options)
     _ = (
         options.release,
@@ -316,6 +308,18 @@ def make_options(values: Mapping[str, Any]) -> SimulationOptions:
         options.assumed_numbers,
     )
     return options
+
+
+def _check_types(options: SimulationOptions) -> None:
+    if isinstance(options.arguments, str) or not all(isinstance(word, str) for word in options.arguments):
+        raise UsageError(f"wrong type of arguments: got {options.arguments!r}, expected a list of strings")
+    if not isinstance(options.environment, Mapping):
+        raise UsageError(f"wrong type of environment: got {options.environment!r}, expected a mapping of names to strings")
+    for name, text in options.environment.items():
+        if not isinstance(name, str) or not isinstance(text, str):
+            raise UsageError(f"wrong environment: got {name!r}: {text!r}, expected names and strings")
+    if options.process is not None and not isinstance(options.process, GpuProcess):
+        raise UsageError(f"wrong type of process: got {options.process!r}, expected a placesim.GpuProcess")
 
 
 def _check_saving(options: SimulationOptions) -> None:

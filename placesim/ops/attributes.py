@@ -188,11 +188,11 @@ def as_held_by_kernel(value: AttrValue) -> AttrValue:
     return value
 
 
-def format_tensor(tensor: TensorValue, max_elements: int = 3) -> str:
-    """Return `Tensor<type: float shape: [2] values: 1 2>`, with at most `max_elements` values (5.9)."""
+def format_tensor(tensor: TensorValue) -> str:
+    """Return `Tensor<type: float shape: [2] values: 1 2>`, with at most three values (5.9)."""
     array = tensor.array
     shape = ",".join(map(str, array.shape))
-    return f"Tensor<type: {tensor.dtype.name} shape: [{shape}] values: {format_elements(tensor, max_elements)}>"
+    return f"Tensor<type: {tensor.dtype.name} shape: [{shape}] values: {format_elements(tensor)}>"
 
 
 def format_elements(tensor: TensorValue, max_elements: int = 3) -> str:

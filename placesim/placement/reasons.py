@@ -29,7 +29,7 @@ class Reason:
 
     | field | meaning |
     |---|---|
-    | requested, own_types | the node's own request, and the device types with a kernel for it, with the kernels' priorities |
+    | requested | the node's own request |
     | members, unions | its colocation group by runtime id, and the joins that made it, in order; empty for a node on its own |
     | group_requested, group_assigned, group_resource, types | the group's constraints before a device was chosen |
     | candidates, soft_step | the remaining devices, the preferred one first, and how far soft placement relaxed the request |
@@ -41,7 +41,6 @@ class Reason:
 
     node: int
     requested: DeviceName
-    own_types: SupportedTypes
     members: tuple[int, ...]
     unions: tuple[Union, ...]
     group_requested: DeviceName
@@ -76,7 +75,6 @@ class Reasons:
         return Reason(
             node=node_id,
             requested=parse_runtime_name(node.device) or ANY,
-            own_types=groups.own.types(node),
             members=members,
             unions=self._unions.get(root, ()) if members else (),
             group_requested=before.requested,

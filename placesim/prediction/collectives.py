@@ -11,12 +11,10 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import NamedTuple
 
 from placesim.ops.categories import CONSTANTS
+from placesim.ops.kernels.resources.collectives import GROUP_ARGUMENTS
 from placesim.prediction.machine_resources import DevicePlace, SimulatedMachine
 from placesim.runtime.accounting.node_sites import Site
 from placesim.runtime.recording.recorder import Execution
-
-_KEYS = ("num_devices", "shared_name", "group_size", "group_key", "instance_key")
-"""Attrs or inputs that define a group."""
 
 
 class Ring(NamedTuple):
@@ -87,11 +85,11 @@ def join_members(step: list[Execution]) -> list[Execution]:
 def _key(site: Site) -> tuple[object, ...]:
     """Return the key of a node's group, which attrs or constant inputs define."""
     node, graph = site.instruction.node, site.program.graph
-    found: list[object] = [site.instruction.attrs.get(name) for name in _KEYS]
+    found: list[object] = [site.instruction.attrs.get(name) for name in GROUP_ARGUMENTS]
     definition = graph.registry.op(node.op)
     assert definition is not None
     for place, argument in enumerate(definition.inputs):
-        if argument.name in _KEYS:
+        if argument.name in GROUP_ARGUMENTS:
             source = graph.nodes[node.input_nodes[place]]
             found.append(source.attrs["value"].array.item() if source.op in CONSTANTS else None)
     return tuple(found)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from os import PathLike
 from pathlib import Path
@@ -26,7 +27,7 @@ class PlanReport(TabularReading):
     def __init__(
         self,
         study: PlanStudy,
-        content: Callable[[Path], Iterator[bytes]],
+        content: Callable[[Path, Callable[[str], None]], Iterator[bytes]],
         planned: Callable[[], Snapshot],
         *,
         has_page: bool = False,
@@ -148,9 +149,13 @@ class PlanReport(TabularReading):
     def write(self, path: str | PathLike[str]) -> None:
         """Write the graph with the plan's devices. The ending selects the format: .yaml, .json, .pb, .pbtxt or .onnx.
 
-        `.py` writes a device function, and `.patch` or `.diff` a script's patch, without edits that no line can express. Only
-        ONNX models can be written as .onnx. Raises UsageError for another ending, and OSError if the file can't be written.
+        `.py` writes a device function, and `.patch` or `.diff` a script's patch. A UserWarning names the edits that no line can
+        express. Only ONNX models can be written as .onnx. Raises UsageError for another ending, and OSError if the file can't
+        be written.
         """
         from placesim.core.files.writer import write_whole
 
-        write_whole(Path(path), b"".join(self._content(Path(path))))
+        notes: list[str] = []
+        write_whole(Path(path), b"".join(self._content(Path(path), notes.append)))
+        for note in notes:
+            warnings.warn(note, stacklevel=2)

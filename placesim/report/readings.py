@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from placesim.core.errors import UsageError
 from placesim.report.text.tables import TableSpec, table_cells
@@ -80,14 +80,15 @@ class TabularReading(Reading):
     """Base of reports with the tables that `--table` selects on the command line; the first of `TABLES` is the main table."""
 
     __slots__ = ()
-    TABLES: ClassVar[Sequence[TableSpec]]
+    TABLES: Sequence[TableSpec]
 
     def table(self, name: str | None = None) -> ReportTable:
         """Return the table of this name, or the main table. Raises UsageError for an unknown name."""
         kinds = {kind.name: kind for kind in self.TABLES}
         chosen = self.TABLES[0].name if name is None else name
         if chosen not in kinds:
-            raise UsageError(f"no such table: got {chosen!r}, expected one of {', '.join(kinds)}")
+            expected = ("one of " if len(kinds) > 1 else "") + ", ".join(kinds)
+            raise UsageError(f"no such table: got {chosen!r}, expected {expected}")
         return ReportTable.of(self._table_document(), kinds[chosen])
 
     @property

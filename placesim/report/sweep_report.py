@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator, Sequence
 from typing import Any
 
-from placesim.core.errors import UsageError
 from placesim.prediction.sweep_rows import RESULTS, SweepRow
-from placesim.report.readings import ReportTable, TabularReading
+from placesim.report.readings import TabularReading
 from placesim.report.text.sweep import head_line, row_document, row_line
 from placesim.report.text.tables import TableSpec
 
@@ -25,6 +24,7 @@ class SweepReport(TabularReading, Iterator[dict[str, Any]]):
     def __init__(self, name: str, keys: Sequence[str], found: Generator[SweepRow]) -> None:
         self.name = name
         self.keys = tuple(keys)
+        self.TABLES = (TableSpec(ROWS, (ROWS,), (*self.keys, *RESULTS)),)
         self._found = found
         self._rows: list[SweepRow] = []
         self._yielded = 0
@@ -41,12 +41,6 @@ class SweepReport(TabularReading, Iterator[dict[str, Any]]):
     def close(self) -> None:
         """End the sweep; its rows are those that are finished."""
         self._found.close()
-
-    def table(self, name: str | None = None) -> ReportTable:
-        """Return the table of all rows. Raises UsageError for a name other than `rows`."""
-        if name not in (None, ROWS):
-            raise UsageError(f"no such table: got {name!r}, expected {ROWS}")
-        return ReportTable.of(self.document(), TableSpec(ROWS, (ROWS,), (*self.keys, *RESULTS)))
 
     def document(self) -> dict[str, Any]:
         """Return the keys and rows as plain values."""

@@ -51,11 +51,11 @@ def write_planned_content(
     study: PlanStudy,
     free: Sequence[str],
     path: Path,
-    tell: Callable[[str], None] = lambda text: None,
+    tell: Callable[[str], None],
 ) -> Iterator[bytes]:
     """Yield the bytes of a plan's file, in the format of the path's extension.
 
-    `tell` receives a sentence about the part of the plan that the file cannot express.
+    `tell` receives a sentence about the part of the plan that the file cannot express, or about weights that it lacks.
 
     The planned machine and soft placement are included. Raises InternalError if TensorFlow's placer would not reproduce the
     plan. Raises UsageError for an unknown extension, for one that needs an ONNX model or a script, and for a patch if no line
@@ -65,7 +65,7 @@ def write_planned_content(
     from placesim.formats.graph_file.writing.raw_writer import graph_file_parts, with_feeds_from, yaml_lines
     from placesim.formats.tensorflow.graph_def import write_graph_def
     from placesim.report.document import json_text
-    from placesim.studies.conversions import onnx_content
+    from placesim.studies.conversions import onnx_content, weights_left_behind
 
     check_ending(path)
     check_source(loaded, path)
@@ -88,6 +88,8 @@ def write_planned_content(
     text = _own_text(loaded, options, base, study, placed) if ending in (".yaml", ".yml", ".json") else None
     match ending:
         case ".onnx":
+            if left := weights_left_behind(loaded, path):
+                tell(left)
             return onnx_content(assign_devices(base, devices_by_name(placed)), loaded.onnx).pieces
         case ".pb" | ".pbtxt":
             return iter([write_graph_def(full, text=ending == ".pbtxt")])

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import io
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import placesim
+from placesim.report.plan_report import PlanReport
 from placesim.report.text.timing import time_document
 from tests.prediction.test_steps import study
 from tests.processes import run_process
@@ -202,6 +204,18 @@ def test_a_plan_is_told_and_written(tmp_path: Path) -> None:
         report.write(tmp_path / "planned.txt")
     with pytest.raises(placesim.UsageError, match="only a Python script can be patched: got a graph file for"):
         report.write(tmp_path / "planned.patch")
+
+
+def test_a_written_plan_warns_about_the_edits_that_it_leaves_out(tmp_path: Path) -> None:
+    def patch(path: Path, tell: Callable[[str], None]) -> Iterator[bytes]:
+        tell(f"{path.name}: no line can express 1 edit")
+        return iter([b"patch"])
+
+    graph = {"devices": {"cpu": 1}, "nodes": [{"op": "Const", "name": "a", "value": 1.0}], "fetch": ["a"]}
+    report = placesim.plan(graph, evaluations=1, jobs=1)
+    with pytest.warns(UserWarning, match=r"p\.diff: no line can express 1 edit"):
+        PlanReport(report.study, patch, report.snapshot).write(tmp_path / "p.diff")
+    assert (tmp_path / "p.diff").read_bytes() == b"patch"
 
 
 def test_a_plan_by_scope_is_few_edits_and_avoids_devices(tmp_path: Path) -> None:

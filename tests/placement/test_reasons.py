@@ -31,7 +31,7 @@ def test_a_node_alone_takes_its_first_candidate() -> None:
     placement = _place("in:TestInput n:TestRelu(in)")
     reason = _reason(placement, "n")
     assert reason.requested == reason.group_requested == ANY
-    assert reason.own_types == reason.types == ((GPU, 0), (CPU, 0))
+    assert reason.types == ((GPU, 0), (CPU, 0))
     names = [device.name.rpartition("/device:")[2] for device in reason.candidates]
     assert names == ["FakeGPU:0", "FakeGPU:1", "FakeCPU:0", "FakeCPU:1", "COMPOSITE:0"]
     assert reason.device is reason.candidates[0]

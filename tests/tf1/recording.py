@@ -150,19 +150,26 @@ def _watch_sessions(mode: str, graphs: list[Any], told: list[Any]) -> None:
     try:
         from google.protobuf.json_format import MessageToDict
 
-        from placesim.tf1.session import watching
+        from placesim.formats.tensorflow.messages import message_class
+        from placesim.tf1.session.sessions import BaseSession
     except ImportError:
         return
+    open_session = BaseSession._open
 
-    def made(target: Any, config: Any) -> Any:
+    def opened(self: Any) -> Any:
+        config = self._config
         if mode == "stop" and any(graph.get_operations() for graph in graphs):
+            self._closed = True
             raise _Stop
-        told.append({"target": target, "config": config and MessageToDict(config, preserving_proto_field_name=True)})
-        if mode != "soft":
-            return config
-        return watching.softened(config)
+        told.append({"target": self._target, "config": config and MessageToDict(config, preserving_proto_field_name=True)})
+        if mode == "soft":
+            self._config = message_class("ConfigProto")()
+            if config is not None:
+                self._config.CopyFrom(config)
+            self._config.allow_soft_placement, self._config.log_device_placement = True, False
+        return open_session(self)
 
-    watching.on_session(made)
+    BaseSession._open = opened  # type: ignore[method-assign]
 
 
 def _exception(error: BaseException, script: Path) -> Record:

@@ -33,15 +33,12 @@ def calibrate_command(output: str | None, quick: bool) -> int:
     from placesim.cli.output import complain, write, write_files
     from placesim.cli.progress import TerminalProgress
     from placesim.formats.graph_file.sections.hosts import host_text
-    from placesim.studies.calibration.host_profile import QUIET_KEY, calibrate
+    from placesim.studies.calibration.host_profile import calibrate, find_noise
 
     with TerminalProgress() as progress:
         host = calibrate(lambda done, total: progress.show({"measurements": (done, total)}), is_quick=quick)
     text = host_text(host)
     write(text) if output is None else write_files({Path(output): [text.encode()]})
-    quiet = "" if host.profile is None else host.profile.about[QUIET_KEY]
-    if quiet.startswith("no,"):
-        complain(
-            f"Warning: the machine was not quiet: {quiet.removeprefix('no, ')}. Close other programs, and calibrate again.\n"
-        )
+    if noise := find_noise(host):
+        complain(f"Warning: the machine was not quiet: {noise}. Close other programs, and calibrate again.\n")
     return 0

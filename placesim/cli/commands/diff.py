@@ -133,7 +133,7 @@ def diff_command(a: str, b: str | None, memory: bool | None, time: bool | None, 
     if a == "-" and b in ("-", None):
         raise click.UsageError("standard input used twice: got - for both, expected it once")
     names = (a, a if b is None else b)
-    check_page_file("--html", html)
+    check_page_file(html)
     if html is not None:
         _check_steps(names)
     sized = {key: value for side in sides for key, value in side.items() if key in ("batch", "shape")}

@@ -233,7 +233,7 @@ def plan_command(
     aim = take_record(values, Aim, sought=PlanMeasure(objective), is_traced=html is not None)
     options = in_shell(given(values))
     check_method(effort.method)
-    check_page_file("--html", html)
+    check_page_file(html)
     patterns = ("*",) if free_all else free
     loaded = load_graph(graph, options)
     if output is not None:
@@ -355,12 +355,9 @@ def _write_graph(
     study: PlanStudy, loaded: LoadedGraph, options: SimulationOptions, patterns: tuple[str, ...], output: Path
 ) -> None:
     from placesim.cli.output import complain, write_files
-    from placesim.studies.conversions import weights_left_behind
     from placesim.studies.plan_files import write_planned_content
 
     told: list[str] = []
     write_files({output: write_planned_content(loaded, options, study, patterns, output, told.append)})
     for text in told:
         complain(f"{text}\n")
-    if output.suffix.lower() == ".onnx" and (left := weights_left_behind(loaded, output)):
-        complain(f"{left}\n")

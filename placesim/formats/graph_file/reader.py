@@ -172,13 +172,7 @@ class _Content:
         for key in ("raw", "marks"):
             problems.read(tree, key, partial(bool_value, what=f"'{key}'"), None)
         self._check_release(tree)
-        if "nodes" not in tree:
-            is_inventory = "devices" in tree and tree.keys() <= {"devices", "links"}
-            got = "an inventory, an option for --inventory" if is_inventory else "no key 'nodes'"
-            problems.add(own_position(tree), f"no nodes: got {got}, expected {'nodes' if is_inventory else 'one'}")
-        elif not isinstance(tree["nodes"], _EntryStream):
-            self.taker.take_all(tree["nodes"], value_position(tree, "nodes"))
-        self.taker.finish()
+        self._finish_nodes(tree)
         if "placement" in tree:
             read_placement(tree["placement"], value_position(tree, "placement"), self.graph, problems)
         self.graph.versions = self._versions(tree)
@@ -204,6 +198,16 @@ class _Content:
             rest=rest,
             doubts=problems.doubts,
         )
+
+    def _finish_nodes(self, tree: dict[Any, Any]) -> None:
+        """Make the nodes that were not made while the text was read."""
+        if "nodes" not in tree:
+            is_inventory = "devices" in tree and tree.keys() <= {"devices", "links"}
+            got = "an inventory, an option for --inventory" if is_inventory else "no key 'nodes'"
+            self._problems.add(own_position(tree), f"no nodes: got {got}, expected {'nodes' if is_inventory else 'one'}")
+        elif not isinstance(tree["nodes"], _EntryStream):
+            self.taker.take_all(tree["nodes"], value_position(tree, "nodes"))
+        self.taker.finish()
 
     def _check_release(self, tree: dict[Any, Any]) -> None:
         if "tensorflow" not in tree:

@@ -129,16 +129,16 @@ def _literal() -> Schema:
 
 def _attr() -> Schema:
     """Return the schema of an attr's value, in the form of its type or in a form that names its type."""
+    tensor = closed_schema({"dtype": _TYPE, "shape": _SHAPE, "value": _LITERAL}, ["value"])
     kinds: dict[str, Schema] = {
         "type": _TYPE,
         "shape": union_schema(_DIMS, {"const": "unknown"}),
-        "tensor": union_schema(_LITERAL, closed_schema({"dtype": _TYPE, "shape": _SHAPE, "value": _LITERAL}, ["value"])),
+        "tensor": union_schema(_LITERAL, tensor),
         "placeholder": TEXT,
         "bytes": TEXT,
     }
     of_itself = [closed_schema({kind: value}, [kind]) for kind, value in kinds.items()]
     function = closed_schema({"func": TEXT, "attrs": union_schema(_ATTRS, _NULL)}, ["func"])
-    tensor = closed_schema({"dtype": _TYPE, "shape": _SHAPE, "value": _LITERAL}, ["value"])
     return union_schema(
         {"type": ["number", "boolean", "string"]}, list_schema(union_schema(_ATTR, _NULL)), *of_itself, function, tensor
     )

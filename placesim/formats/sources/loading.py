@@ -25,7 +25,7 @@ from placesim.core.errors import (
 )
 from placesim.core.files.reader import GRAPH_BYTES, is_stream, read_stream_path, read_to_end
 from placesim.core.process.deadlines import run_within
-from placesim.core.suggestions import SIMILAR, near_words
+from placesim.core.suggestions import MAX_CANDIDATES, SIMILAR, near_words
 from placesim.formats.sources.graph_builder import GraphBuilder
 from placesim.machine.options import SimulationOptions
 
@@ -41,8 +41,6 @@ if TYPE_CHECKING:
 
 
 Found = TypeVar("Found")
-MAX_NEIGHBOURS = 20_000
-"""Maximum number of file names that are compared with a name that does not exist."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,7 +283,7 @@ def _nearest_file(path: str | Path) -> str:
     """
     folder, name = os.path.split(path)
     try:
-        names = sorted(os.listdir(folder or "."), reverse=True)[-MAX_NEIGHBOURS:]
+        names = sorted(os.listdir(folder or "."), reverse=True)[-MAX_CANDIDATES:]
     except OSError:
         return ""
     by_stem = {os.path.splitext(known)[0].lower(): known for known in names}
@@ -492,8 +490,7 @@ def _steps_of(found: TensorFlowFile, meta_graph: MetaGraph, initialises: bool) -
     steps = []
     ids = meta_graph.file.graph.ids
     if initialises:
-        initializers = [use.initializer.removeprefix("^").partition(":")[0] for use in meta_graph.variables]
-        steps.append(GraphStep(tuple(Fetch(name) for name in dict.fromkeys(initializers) if name in ids)))
+        steps.append(GraphStep(tuple(Fetch(name) for name in meta_graph.initializers if name in ids)))
     if found.init_op:
         feeds = tuple(Feed(tensor, path) for tensor, path in found.asset_feeds.items())
         steps.append(GraphStep((Fetch(found.init_op),), feeds))

@@ -1,4 +1,4 @@
-"""Reader of MetaGraphDefs: a raw graph with signatures, collections, variables, and ops that save and restore."""
+"""Reader of MetaGraphDefs: a raw graph with signatures, and the ops that initialize and restore it."""
 
 from __future__ import annotations
 
@@ -36,42 +36,21 @@ class ModelSignature(NamedTuple):
 
     inputs: dict[str, TensorUse]
     outputs: dict[str, TensorUse]
-    method: str
-
-
-class VariableUse(NamedTuple):
-    """A variable of the collections, by the names of its tensors and ops.
-
-    For a part of a partitioned variable, `full_name` and `full_shape` describe the whole, and `offset` is the part's start.
-    """
-
-    name: str
-    initializer: str
-    initial_value: str
-    snapshot: str
-    is_resource: bool
-    is_trainable: bool
-    full_name: str = ""
-    full_shape: tuple[int, ...] = ()
-    offset: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class MetaGraph:
     """A graph file, and the other content of its MetaGraphDef.
 
-    A collection has node names, texts, bytes or numbers. `assets` has the file name that each tensor is fed with.
+    `initializers` are the ops that initialize variables. `assets` has the file name that each tensor is fed with.
     """
 
     file: GraphFile
-    tags: tuple[str, ...] = ()
     signatures: Mapping[str, ModelSignature] = field(default_factory=dict)
-    collections: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
-    variables: tuple[VariableUse, ...] = ()
+    initializers: tuple[str, ...] = ()
     restore_op: str = ""
     init_op: str = ""
     assets: Mapping[str, str] = field(default_factory=dict)
-    tensorflow_version: str = ""
 
 
 def read_meta_graph(data: Buffer, name: str, registry: Registry | None = None, is_text: bool | None = None) -> MetaGraph:
@@ -98,19 +77,15 @@ def _split(data: memoryview) -> tuple[memoryview, Message]:
 def _meta_graph(file: GraphFile, message: Message) -> MetaGraph:
     collections = {name: _collection(message.collection_def[name]) for name in sorted(message.collection_def)}
     signatures = {name: _signature(message.signature_def[name]) for name in sorted(message.signature_def)}
-    info = message.meta_info_def
     return MetaGraph(
         file=file,
-        tags=tuple(info.tags),
         signatures={name: signature for name, signature in signatures.items() if name != _INIT_SIGNATURE},
-        collections=collections,
-        variables=_variables(collections),
+        initializers=_initializers(collections),
         restore_op=message.saver_def.restore_op_name,
         init_op=_init_op(signatures, collections),
         assets={
             split_index(asset.tensor_info.name): asset.filename for asset in message.asset_file_def if asset.tensor_info.name
         },
-        tensorflow_version=info.tensorflow_version,
     )
 
 
@@ -123,6 +98,7 @@ def split_index(tensor: str) -> str:
 
 
 def _collection(message: Message) -> tuple[Any, ...]:
+    """Return the node names, texts, bytes or numbers of a collection."""
     kind = message.WhichOneof("kind")
     if kind is None:
         return ()
@@ -132,37 +108,20 @@ def _collection(message: Message) -> tuple[Any, ...]:
     return tuple(value.value for value in values) if kind == "any_list" else tuple(values)
 
 
-def _variables(collections: Mapping[str, tuple[Any, ...]]) -> tuple[VariableUse, ...]:
-    """Return the variables of all collections, each once, in the order of the first collection that has it."""
-    found: dict[str, VariableUse] = {}
-    trainable = {_variable(value).name for value in collections.get("trainable_variables", ())}
+def _initializers(collections: Mapping[str, tuple[Any, ...]]) -> tuple[str, ...]:
+    """Return the initializers of the variables of all collections, in the order of the first collection that has each."""
+    found: dict[str, str] = {}
     for collection in _VARIABLE_COLLECTIONS:
         for value in collections.get(collection, ()):
-            use = _variable(value)
-            found.setdefault(use.name, use._replace(is_trainable=use.name in trainable))
-    return tuple(found.values())
-
-
-def _variable(value: Any) -> VariableUse:
-    if not isinstance(value, str | bytes):
-        raise WireError(f"a variable of a collection: got {type(value).__name__}, expected a VariableDef")
-    message = parse("VariableDef", value.encode() if isinstance(value, str) else value)
-    part = message.save_slice_info_def
-    return VariableUse(
-        name=split_index(message.variable_name),
-        initializer=message.initializer_name,
-        initial_value=message.initial_value_name,
-        snapshot=message.snapshot_name,
-        is_resource=message.is_resource,
-        is_trainable=message.trainable,
-        full_name=part.full_name,
-        full_shape=tuple(part.full_shape),
-        offset=tuple(part.var_offset),
-    )
+            if not isinstance(value, str | bytes):
+                raise WireError(f"a variable of a collection: got {type(value).__name__}, expected a VariableDef")
+            message = parse("VariableDef", value.encode() if isinstance(value, str) else value)
+            found.setdefault(message.variable_name, message.initializer_name.removeprefix("^").partition(":")[0])
+    return tuple(dict.fromkeys(found.values()))
 
 
 def _signature(message: Message) -> ModelSignature:
-    return ModelSignature(_uses(message.inputs), _uses(message.outputs), message.method_name)
+    return ModelSignature(_uses(message.inputs), _uses(message.outputs))
 
 
 def _uses(infos: Any) -> dict[str, TensorUse]:

@@ -73,9 +73,9 @@ class AddressRanges:
         self._out -= num_bytes
 
 
-def gpu_memory(supply: int = UNLIMITED_BYTES) -> AddressRanges:
+def gpu_memory() -> AddressRanges:
     """Make a GPU driver as TensorFlow 2.21 uses it (DeviceMemAllocator): each range is a separate region."""
-    return AddressRanges(supply, coalesces=False)
+    return AddressRanges(coalesces=False)
 
 
 def host_memory(supply: int = UNLIMITED_BYTES) -> AddressRanges:

@@ -21,6 +21,8 @@ VARIABLE_TYPE = "N10tensorflow3VarE"
 """TensorFlow's name for the type of a resource variable."""
 VARIABLE_OPS = {"VarHandleOp": VARIABLE_TYPE, "VariableV2": REF_VARIABLE_TYPE, "Variable": REF_VARIABLE_TYPE}
 """Ops that create a variable, and the type of the resource that holds it."""
+UNINITIALIZED = "Attempting to use uninitialized value "
+"""Beginning of TensorFlow's error for a ref variable without a value; the variable's name follows."""
 DEFAULT_CONTAINER = "localhost"
 """Container of a resource whose attr `container` is empty."""
 

@@ -333,17 +333,17 @@ class KernelMemory:
             buffer.contents = elements
         return elements
 
-    def change_list(self, output: int = 0, source: int = 0) -> list[Buffer | None]:
-        """Return the buffers of a tensor list to change: the input's own list if it has no other holder, else a copy."""
-        if self.find_forwardable(output, source) is not None:
-            self.forward(output, source)
-            buffer = self.outputs[output].buffer
+    def change_list(self) -> list[Buffer | None]:
+        """Return the buffers of a tensor list to change: input 0's own list if it has no other holder, else a copy."""
+        if self.find_forwardable(0, 0) is not None:
+            self.forward(0, 0)
+            buffer = self.outputs[0].buffer
             assert buffer is not None  # it was found to be forwardable
             if buffer.contents is None:
                 buffer.contents = []
             return buffer.contents
-        found = list(map(hold_buffer, self.elements_of(source)))
-        elements = self.make_list(output)
+        found = list(map(hold_buffer, self.elements_of(0)))
+        elements = self.make_list()
         elements += found
         return elements
 
@@ -492,14 +492,13 @@ class ForwardingRule:
     """The rule of an op whose output overwrites the first of `inputs` that may be overwritten."""
 
     inputs: tuple[int, ...]
-    output: int = 0
 
     def candidates(self, inputs: Sequence[TensorMemory]) -> tuple[int, ...]:
         """Return the inputs to try, in order."""
         return self.inputs
 
     def __call__(self, memory: KernelMemory) -> None:
-        memory.forward(self.output, *self.inputs)
+        memory.forward(0, *self.inputs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -525,20 +524,19 @@ class AliasRule:
     """The rule of an op whose output is its input's buffer."""
 
     source: int = 0
-    output: int = 0
 
     def __call__(self, memory: KernelMemory) -> None:
-        memory.alias(self.output, self.source)
+        memory.alias(0, self.source)
 
 
-def forwards(*inputs: int, output: int = 0) -> MemoryRule:
+def forwards(*inputs: int) -> MemoryRule:
     """Return the rule of an op whose output overwrites the first of these inputs that may be overwritten."""
-    return ForwardingRule(inputs, output)
+    return ForwardingRule(inputs)
 
 
-def aliases(source: int = 0, output: int = 0) -> MemoryRule:
+def aliases(source: int = 0) -> MemoryRule:
     """Return the rule of an op whose output is its input's buffer."""
-    return AliasRule(source, output)
+    return AliasRule(source)
 
 
 def alias_same_shape(memory: KernelMemory) -> None:

@@ -231,8 +231,8 @@ def merge_prefix(dims: Dims, prefix: Dims) -> tuple[Dims, Dims]:
     return merged + dims[len(prefix) :], merged
 
 
-def subshape(dims: Dims, start: int, end: int | None = None, stride: int = 1) -> Dims:
-    """Return `dims[start:end:stride]`. Negative positions count from the end; positions after the end mean the end.
+def subshape(dims: Dims, start: int, end: int | None = None) -> Dims:
+    """Return `dims[start:end]`. Negative positions count from the end; positions after the end mean the end.
 
     Raises ShapeError for a position before the first, or a start after the end.
     """
@@ -245,12 +245,12 @@ def subshape(dims: Dims, start: int, end: int | None = None, stride: int = 1) ->
     for name, given, found in (("start", start, first), ("end", end, last)):
         if found < 0:
             raise ShapeError(f"Subshape {name} out of bounds: {given}, for shape with rank {rank}")
-    if stride > 0 and first > last:
+    if first > last:
         raise ShapeError(
             f"Subshape must have computed start <= end, but is {first} and {last} "
             f"(computed from start {start} and end {end} over shape with rank {rank})"
         )
-    return dims[first:last:stride]
+    return dims[first:last]
 
 
 def concatenate(one: Dims, two: Dims) -> Dims:

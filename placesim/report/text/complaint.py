@@ -13,6 +13,7 @@ from placesim.graph.node_text import format_attrs, node_tag, replace_tags
 from placesim.machine.device_names import parse_runtime_name
 from placesim.machine.inventory import DeviceSet
 from placesim.ops.attributes import TensorValue, format_attr_value, format_elements
+from placesim.ops.kernels.device_resources import UNINITIALIZED
 from placesim.placement.placer import Placement
 from placesim.report.text.log import classic_order
 from placesim.report.text.spelled_nodes import expand_node_tags
@@ -60,7 +61,7 @@ _HINTS = (
     (r"You must feed a value for placeholder", "feed it with --feed NAME=VALUE, `feed:` in the step, or a script's feed_dict"),
 )
 """Patterns of error messages, each with a line of help."""
-_UNINITIALIZED = re.compile(r"Attempting to use uninitialized value (\S+)")
+_UNINITIALIZED = re.compile(rf"{UNINITIALIZED}(\S+)")
 
 
 def format_error(error: PlacesimError, locate: Locate = lambda name: None, graph: Graph | None = None) -> StyledText:

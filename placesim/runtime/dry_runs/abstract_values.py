@@ -41,6 +41,9 @@ _NOT_FOR_SKETCHES = (SketchedValueError, AttributeError, TypeError, ValueError, 
 """Errors of a kernel that tries to read the elements of a sketch."""
 
 
+_Arguments = tuple[Sequence[Any], Attrs, Sequence[KernelContext]]
+
+
 def sketch_kernel(kernel: Kernel, graph: Graph, node: Node, guesses: Assumptions) -> Kernel:
     """Return the abstract kernel of a node, which raises SketchedValueError if an output's shape is unknown."""
     if node.op in SHAPE_OPS:
@@ -52,8 +55,7 @@ def sketch_kernel(kernel: Kernel, graph: Graph, node: Node, guesses: Assumptions
         kernel = kernel._replace(compute=_with_guesses(kernel, node, guesses))
         compute = kernel.compute
 
-    settled, absorbing = LAST_OUTPUTS.get(node.op, ()), _ABSORBING.get(kernel.direct)
-    moves_elements = Trait.MOVES_ELEMENTS in kernel.traits
+    absorbing, moves_elements = _ABSORBING.get(kernel.direct), Trait.MOVES_ELEMENTS in kernel.traits
     # kernels with a context, and kernels of lists, accept sketches if they only pass tensors on
     may_hand_on = kernel.needs_context or VARIANT in (*node.signature.input_dtypes, *dtypes)
 
@@ -78,35 +80,47 @@ def sketch_kernel(kernel: Kernel, graph: Graph, node: Node, guesses: Assumptions
                 if shapes is None or any(is_ref) or names_functions(attrs):
                     raise error if error.node else unknown_choice(graph, node, values) from None
                 is_known = False
-        found: list[Dims] = [None] * len(dtypes) if shapes is None else shapes
-        found[len(found) - len(settled) :] = settled
-        roots = _roots(values) if not is_known else None
-        inherited = NOTHING if guesses.dimension is None else _opened_by(values)
-        outputs: list[Any] = []
-        for slot, (dims, dtype, ref) in enumerate(zip(found, dtypes, is_ref, strict=True)):
-            if ref:
-                outputs.append(values[0])
-                continue
-            causes = inherited
-            if dims is None or not is_fully_defined(dims):
-                needed = _needed_roots(kernel, values, attrs, context)
-                guess = None if kernel.guess is None else kernel.guess(ShapeContext(*_known_of(values, attrs, context)), slot)
-                dims = guesses.settled(id(graph), slot, OpenTensor(node.name, dims), guess)
-                if dims is None or not is_fully_defined(dims):
-                    text = f"The shape of {node_tag(node.name)} is known only at run time: {format_dims(dims)}"
-                    raise _error(text, graph, node, needed)
-                if (id(graph), node.name, slot) in guesses.opened:
-                    causes = inherited | (needed or {UNTOLD})
-            made = Sketch(dims, dtype, node.name, roots)
-            if causes:
-                made.opened_by = causes
-                guesses.causes[id(graph), node.name, slot] = causes
-            outputs.append(made)
+        outputs = _sketch_outputs(kernel, graph, node, guesses, (values, attrs, context), shapes)
         if moves_elements and not is_known:
             _know_some(outputs, compute, values, attrs)
         return outputs
 
     return kernel._replace(compute=walk, direct=None, in_place=None)
+
+
+def _sketch_outputs(
+    kernel: Kernel, graph: Graph, node: Node, guesses: Assumptions, given: _Arguments, shapes: Sequence[Dims] | None
+) -> list[Any]:
+    """Return the outputs of a kernel for the arguments `given`: references as they are, and sketches of all others.
+
+    Raises SketchedValueError for an output whose shape is unknown, and for which none is assumed.
+    """
+    values, dtypes, always = given[0], node.signature.output_dtypes, LAST_OUTPUTS.get(node.op, ())
+    found: list[Dims] = [None] * len(dtypes) if shapes is None else [*shapes]
+    found[len(found) - len(always) :] = always
+    roots = _roots(values)
+    inherited = NOTHING if guesses.dimension is None else _opened_by(values)
+    outputs: list[Any] = []
+    for slot, (dims, dtype, ref) in enumerate(zip(found, dtypes, node.signature.output_is_ref, strict=True)):
+        if ref:
+            outputs.append(values[0])
+            continue
+        causes = inherited
+        if dims is None or not is_fully_defined(dims):
+            needed = _needed_roots(kernel, *given)
+            guess = None if kernel.guess is None else kernel.guess(ShapeContext(*_known_of(*given)), slot)
+            dims = guesses.settled(id(graph), slot, OpenTensor(node.name, dims), guess)
+            if dims is None or not is_fully_defined(dims):
+                text = f"The shape of {node_tag(node.name)} is known only at run time: {format_dims(dims)}"
+                raise _error(text, graph, node, needed)
+            if (id(graph), node.name, slot) in guesses.opened:
+                causes = inherited | (needed or {UNTOLD})
+        made = Sketch(dims, dtype, node.name, roots)
+        if causes:
+            made.opened_by = causes
+            guesses.causes[id(graph), node.name, slot] = causes
+        outputs.append(made)
+    return outputs
 
 
 def unknown_choice(graph: Graph, node: Node, values: Sequence[Any]) -> SketchedValueError:

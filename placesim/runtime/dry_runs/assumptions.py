@@ -6,8 +6,9 @@ Assumptions that a dry run uses are recorded. Reports list them, and the search 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import NamedTuple
 
 from placesim.ops.kernels.shapes import Dims
@@ -74,7 +75,10 @@ class Assumptions:
 
     def tells(self, loop: str) -> bool:
         """Whether the number of iterations of a loop may be assumed."""
-        return self.is_free or find_loop({**self.iterations, **self.numbers}, loop) is not None
+        return self.is_free or self._is_given(loop)
+
+    def _is_given(self, loop: str) -> bool:
+        return find_loop(chain(self.iterations, self.numbers), loop) is not None
 
     def goes_on(self, loop: str, number: int) -> bool:
         """Whether a loop with an unknown condition runs iteration `number`, counted from 0."""
@@ -131,7 +135,7 @@ class Assumptions:
 
     def unsaid_loops(self) -> list[str]:
         """Return the loops that are assumed to run once, because the user gave no number of iterations."""
-        return [loop for loop in self.loops if find_loop({**self.iterations, **self.numbers}, loop) is None]
+        return [loop for loop in self.loops if not self._is_given(loop)]
 
     def unused_iterations(self) -> list[str]:
         """Return the names of loops whose given iteration counts were not used."""
@@ -183,7 +187,7 @@ def _elements(count: int) -> str:
     return "1 element" if count == 1 else f"{count} elements"
 
 
-def find_loop(names: Mapping[str, object], loop: str) -> str | None:
+def find_loop(names: Iterable[str], loop: str) -> str | None:
     """Return the first of `names` that refers to a loop or another node; None if there is none."""
     return next((name for name in names if is_loop_name(name, loop)), None)
 

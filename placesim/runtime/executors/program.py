@@ -32,7 +32,7 @@ from placesim.machine.inventory import Device
 from placesim.ops.attributes import Attrs, TensorValue
 from placesim.ops.categories import CONTROL_FLOW, RECEIVES, SENDS
 from placesim.ops.kernel_lookup import find_kernel, no_kernel_message
-from placesim.ops.kernels.device_resources import ResourceHandle, ResourceManager, VariableResource
+from placesim.ops.kernels.device_resources import UNINITIALIZED, ResourceHandle, ResourceManager, VariableResource
 from placesim.ops.kernels.kernel import Kernel, KernelContext, Trait
 from placesim.ops.process.memory_limit import MAX_ELEMENTS, ProcessMemory, out_of_memory, tensor_bytes
 from placesim.placement.function_bodies import instantiation_of
@@ -263,7 +263,7 @@ def read_variable(value: Any) -> Any:
     if not isinstance(value, VariableResource):
         return value
     if value.value is None:
-        raise FailedPreconditionError(f"{_UNINITIALIZED}{value.name}")
+        raise FailedPreconditionError(f"{UNINITIALIZED}{value.name}")
     return value.value
 
 
@@ -435,17 +435,14 @@ def blame(error: OpError, graph: Graph, node: Node, device: str) -> OpError:
     return found
 
 
-_UNINITIALIZED = "Attempting to use uninitialized value "
-
-
 def _with_input(message: str, graph: Graph, node: Node) -> str:
     """Return a message with the node's input in place of the uninitialized variable, whose reference the input may forward."""
-    if not message.startswith(_UNINITIALIZED):
+    if not message.startswith(UNINITIALIZED):
         return message
     for given in node.inputs:
         source = graph.nodes[given.node]
         while source.op in ("RefIdentity", "RefSwitch"):
             source = graph.nodes[source.input_nodes[0]]
-        if message == _UNINITIALIZED + source.name:
-            return _UNINITIALIZED + graph.tensor_name(given)
+        if message == UNINITIALIZED + source.name:
+            return UNINITIALIZED + graph.tensor_name(given)
     return message

@@ -40,6 +40,8 @@ class Timing(NamedTuple):
 
 QUIET = 1.25
 """Largest spread of a measurement on a quiet machine."""
+NOT_QUIET = "no, "
+"""Beginning of the text for a machine that was not quiet; the reason follows."""
 MAX_REPEATS = 3
 
 
@@ -70,7 +72,7 @@ class NoiseCheck:
         if not self.repeated:
             return "yes"
         return (
-            f"no, {self.repeated} of {self.total} measurements varied by more than {QUIET - 1:.0%} and were repeated; "
+            f"{NOT_QUIET}{self.repeated} of {self.total} measurements varied by more than {QUIET - 1:.0%} and were repeated; "
             f"{self.disturbed} still did"
         )
 

@@ -15,6 +15,7 @@ from placesim.machine.host_models import BASIC, FAMILIES, SECONDS, SHARES, HostM
 from placesim.ops.process.intra_op_threads import blas_text
 from placesim.runtime.executors.thread_pools import ThreadPools
 from placesim.studies.calibration.case_timing import (
+    NOT_QUIET,
     NoiseCheck,
     StepTimer,
     Timing,
@@ -38,8 +39,7 @@ _KERNEL_RUNS = 15
 _THREADS = ("slowed_products", "slowed_passes", "shared", "contended_call")
 _DISPATCHES = ("dispatch", "dataflow")
 _ITEM = 4
-QUIET_KEY = "quiet"
-"""Entry of a profile's `about`: whether the machine was quiet."""
+_QUIET_KEY = "quiet"
 Progress = Callable[[int, int], None]
 
 
@@ -51,6 +51,12 @@ def calibrate(progress: Progress = lambda done, total: None, *, is_quick: bool =
     run down.
     """
     return _Calibration(progress, is_quick).host()
+
+
+def find_noise(host: HostModel) -> str:
+    """Return how other work disturbed the measurements of a host; empty if it did not, or if that was not checked."""
+    said = "" if host.profile is None else host.profile.about[_QUIET_KEY]
+    return said.removeprefix(NOT_QUIET) if said.startswith(NOT_QUIET) else ""
 
 
 class _Calibration:
@@ -197,5 +203,5 @@ def _about(cores: int, quiet: str) -> dict[str, str]:
         "blas": blas_text(),
         "threads": f"{cores} in an op, 1 between ops",
         "policy": "the quickest of several runs",
-        QUIET_KEY: quiet,
+        _QUIET_KEY: quiet,
     }

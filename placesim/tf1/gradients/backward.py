@@ -67,10 +67,10 @@ def gradients(
         tensors = _convert_all(ys, "y")
         sources = _convert_all([_differentiated(x) for x in xs], "x", as_ref=True)
         stops = _convert_all([_differentiated(x) for x in stop], "stop_gradient", as_ref=True)
-        walk = _Walk(sources, stops, colocate_gradients_with_ops, gate_gradients, aggregation_method, source)
+        backward = _BackwardPass(sources, stops, colocate_gradients_with_ops, gate_gradients, aggregation_method, source)
         seeds = [seed if seed is None else _convert(seed, f"grad_y_{i}") for i, seed in enumerate(seeds)]
-        walk.run(tensors, [walk.seed(i, y, seed) for i, (y, seed) in enumerate(zip(tensors, seeds, strict=True))])
-    return [walk.found(x, unconnected_gradients == UnconnectedGradients.ZERO) for x in sources]
+        backward.run(tensors, [backward.seed(i, y, seed) for i, (y, seed) in enumerate(zip(tensors, seeds, strict=True))])
+    return [backward.found(x, unconnected_gradients == UnconnectedGradients.ZERO) for x in sources]
 
 
 def _differentiated(value: Any) -> Any:
@@ -116,7 +116,7 @@ def gradient_function(op: Operation) -> GradientFunction | None:
     return lookup(text_of(named))
 
 
-class _Walk:
+class _BackwardPass:
     """One call of `gradients`: the gradients received by each op's outputs, and the queue of ready ops."""
 
     def __init__(

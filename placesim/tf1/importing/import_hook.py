@@ -80,7 +80,7 @@ class _InternalModule(ModuleType):
     It also replaces a NAME that `from MODULE import NAME` did not find, so that a script can import names that it never uses.
     """
 
-    def __init__(self, path: str, bases: Any = None, body: Any = None) -> None:
+    def __init__(self, path: str) -> None:
         super().__init__("tensorflow." + path)
         self.__dict__["__path__"] = []
         self._path = path

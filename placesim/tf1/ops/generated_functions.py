@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import namedtuple
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from inspect import Parameter, Signature
 from keyword import iskeyword
@@ -35,51 +35,53 @@ def gen(op: str) -> Wrapper:
 
 def _wrapper(definition: OpDef) -> Wrapper:
     parameters = parameter_names(definition)
-    inputs = tuple(arg.name for arg in definition.inputs)
-    attr_of = {given: attr for attr, given in parameters.attrs}
     order, defaults = parameters.order, parameters.defaults
-    given_names = parameters.inputs
-    count = len(inputs)
-    in_order = order[:count] == given_names
+    count = len(parameters.inputs)
+    is_plain = not defaults and len(order) == count
     gather = _gatherer(definition)
     op = definition.name
 
     def call(*args: Any, **kwargs: Any) -> Any:
         name = kwargs.pop("name", None)
-        if in_order and len(args) == count and not kwargs and not defaults and len(order) == count:
+        if is_plain and len(args) == count and not kwargs:
             return gather(apply_op(definition, args, None, name))
-        if len(args) > len(order):
-            if len(args) > len(order) + 1:
-                raise TypeError(
-                    f"{call.__name__}() takes from {count} to {len(order) + 1} positional arguments but {len(args)} were given"
-                )
-            name = args[-1]
-            args = args[:-1]
-        values = dict(zip(order, args, strict=False))
-        for key, value in kwargs.items():
-            if key in values:
-                raise TypeError(f"{call.__name__}() got multiple values for argument '{key}'")
-            if key not in attr_of and key not in given_names:
-                raise TypeError(f"{call.__name__}() got an unexpected keyword argument '{key}'")
-            values[key] = value
-        missing = [key for key in order if key not in values and key not in defaults]
-        if missing:
-            names = ", ".join(map(repr, missing))
-            plural = "s" if len(missing) > 1 else ""
-            raise TypeError(f"{call.__name__}() missing {len(missing)} required positional argument{plural}: {names}")
+        if len(args) == len(order) + 1:
+            args, name = args[:-1], args[-1]
+        values = _bind(parameters, args, kwargs)
         attrs: dict[str, Any] = {}
-        for key, attr in attr_of.items():
+        for attr, key in parameters.attrs:
             value = values.get(key)
             if value is not None:
                 attrs[attr] = held_value(definition.attrs[attr], value, op)
             elif key not in defaults and definition.attrs[attr].type == "shape":
                 attrs[attr] = Shape(None)
-        return gather(apply_op(definition, [values[key] for key in given_names], attrs, name))
+        return gather(apply_op(definition, [values[key] for key in parameters.inputs], attrs, name))
 
     call.__name__ = call.__qualname__ = parameters.function
     call.__signature__ = _signature(parameters)  # type: ignore[attr-defined]
     call.op = op  # type: ignore[attr-defined]
     return call
+
+
+def _bind(parameters: Parameters, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """Values by parameter, without those left to their defaults.  Raises TypeError for a wrong call, as Python does."""
+    function, order = parameters.function, parameters.order
+    if len(args) > len(order):
+        taken = f"{len(parameters.inputs)} to {len(order) + 1}"
+        raise TypeError(f"{function}() takes from {taken} positional arguments but {len(args)} were given")
+    values = dict(zip(order, args, strict=False))
+    for key, value in kwargs.items():
+        if key in values:
+            raise TypeError(f"{function}() got multiple values for argument '{key}'")
+        if key not in order:
+            raise TypeError(f"{function}() got an unexpected keyword argument '{key}'")
+        values[key] = value
+    missing = [key for key in order if key not in values and key not in parameters.defaults]
+    if missing:
+        names = ", ".join(map(repr, missing))
+        plural = "s" if len(missing) > 1 else ""
+        raise TypeError(f"{function}() missing {len(missing)} required positional argument{plural}: {names}")
+    return values
 
 
 def _signature(parameters: Parameters) -> Signature:

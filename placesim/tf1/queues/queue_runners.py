@@ -260,7 +260,7 @@ class QueueRunner:
         name = "QueueRunnerThread-{}-{}".format
         if not watching.computes_steps():
             # one step records what each thread would do, so no thread runs
-            with watching.background():
+            with watching.background_steps():
                 for op in self._enqueue_ops:
                     sess.run(op)
             start, coord = False, None

@@ -11,7 +11,7 @@ from placesim.tf1.importing.namespaces import namespace
 from placesim.tf1.layers.layer import InputSpec, Layer
 from placesim.tf1.ops.generated_functions import gen
 from placesim.tf1.rnn.cells import LayerRNNCell, UnitSizes
-from placesim.tf1.rnn.lstm import LSTMStateTuple
+from placesim.tf1.rnn.lstm import LSTMSizes, LSTMStateTuple
 
 tf = namespace("")
 
@@ -37,7 +37,7 @@ class _Weights:
     def __init__(self, layer: Layer, depth: int, units: int, uses_peepholes: bool) -> None:
         self.kernel = layer.add_weight("kernel", [depth + units, 4 * units])
         self.bias = layer.add_weight("bias", [4 * units], initializer=tf.constant_initializer(0.0))
-        self.units, self.uses_peepholes = units, uses_peepholes
+        self.units = units
         names = ("w_i_diag", "w_f_diag", "w_o_diag") if uses_peepholes else ()
         self._diagonals = [layer.add_weight(name, [units]) for name in names]
 
@@ -46,7 +46,7 @@ class _Weights:
         return self._diagonals or [tf.zeros([self.units], dtype=dtype)] * 3
 
 
-class LSTMBlockCell(LayerRNNCell):
+class LSTMBlockCell(LSTMSizes, LayerRNNCell):
     """An LSTM cell with one op per step."""
 
     def __init__(
@@ -63,14 +63,6 @@ class LSTMBlockCell(LayerRNNCell):
         self._num_units, self._use_peephole = num_units, use_peephole
         self._attrs = _attrs(forget_bias, cell_clip, use_peephole)
         self.input_spec = InputSpec(ndim=2)
-
-    @property
-    def state_size(self) -> Any:
-        return LSTMStateTuple(self._num_units, self._num_units)
-
-    @property
-    def output_size(self) -> Any:
-        return self._num_units
 
     def build(self, input_shape: ShapeLike) -> None:
         self._weights = _Weights(self, _known_depth(input_shape, 1), self._num_units, self._use_peephole)

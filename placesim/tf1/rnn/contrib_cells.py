@@ -11,7 +11,7 @@ from placesim.tf1.importing.missing_names import not_there
 from placesim.tf1.importing.namespaces import namespace
 from placesim.tf1.ops.arguments import as_list
 from placesim.tf1.rnn.cells import RNNCell, UnitSizes
-from placesim.tf1.rnn.lstm import LSTMStateTuple, ProjectedSizes, clipped
+from placesim.tf1.rnn.lstm import LSTMSizes, LSTMStateTuple, clipped
 
 tf = namespace("")
 
@@ -32,20 +32,12 @@ def linear(
     return tf.nn.bias_add(product, tf.get_variable("bias", [size], parts[0].dtype, initializer=start))
 
 
-class _LSTM(RNNCell):
+class _LSTM(LSTMSizes, RNNCell):
     """Base of cells with the state of an LSTM."""
 
     def __init__(self, num_units: int, reuse: object = None, name: str | None = None, dtype: DTypeLike | None = None) -> None:
         super().__init__(_reuse=reuse, name=name, dtype=dtype)
         self._num_units = num_units
-
-    @property
-    def state_size(self) -> Any:
-        return LSTMStateTuple(self._num_units, self._num_units)
-
-    @property
-    def output_size(self) -> Any:
-        return self._num_units
 
 
 class _Normalized(_LSTM):
@@ -107,7 +99,7 @@ class LayerNormBasicLSTMCell(_Normalized):
         return h, LSTMStateTuple(c, h)
 
 
-class CoupledInputForgetGateLSTMCell(ProjectedSizes, _Normalized):
+class CoupledInputForgetGateLSTMCell(_Normalized):
     """An LSTM cell with coupled input and forget gates."""
 
     def __init__(
@@ -193,14 +185,6 @@ class NASCell(_LSTM):
     ) -> None:
         super().__init__(num_units, reuse)
         self._num_proj, self._use_bias = num_proj, use_bias
-
-    @property
-    def output_size(self) -> Any:
-        return self._num_proj or self._num_units
-
-    @property
-    def state_size(self) -> Any:
-        return LSTMStateTuple(self._num_units, self.output_size)
 
     def call(self, inputs: Any, state: Any = None, *args: Any, **kwargs: Any) -> Any:
         c, h = state

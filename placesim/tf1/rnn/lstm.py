@@ -27,7 +27,24 @@ class LSTMStateTuple(namedtuple("LSTMStateTuple", ("c", "h"))):
         return self.c.dtype
 
 
-class BasicLSTMCell(UnitCell):
+class LSTMSizes:
+    """Sizes of an LSTM cell with optional output projection."""
+
+    _num_units: Any
+    _num_proj: int | None = None
+    _state_is_tuple: bool = True
+
+    @property
+    def output_size(self) -> Any:
+        return self._num_proj or self._num_units
+
+    @property
+    def state_size(self) -> Any:
+        sizes = LSTMStateTuple(self._num_units, self.output_size)
+        return sizes if self._state_is_tuple else sum(sizes)
+
+
+class BasicLSTMCell(LSTMSizes, UnitCell):
     """An LSTM cell without options."""
 
     def __init__(
@@ -43,11 +60,6 @@ class BasicLSTMCell(UnitCell):
     ) -> None:
         super().__init__(num_units, activation, reuse, name, dtype, **kwargs)
         self._forget_bias, self._state_is_tuple = forget_bias, state_is_tuple
-
-    @property
-    def state_size(self) -> Any:
-        units = self._num_units
-        return LSTMStateTuple(units, units) if self._state_is_tuple else 2 * units
 
     def build(self, input_shape: ShapeLike) -> None:
         depth, units = self._depth(input_shape), self._num_units
@@ -69,24 +81,7 @@ class BasicLSTMCell(UnitCell):
         return new_h, new
 
 
-class ProjectedSizes:
-    """Sizes of a cell with optional output projection."""
-
-    _num_units: int
-    _num_proj: int | None
-    _state_is_tuple: bool
-
-    @property
-    def output_size(self) -> Any:
-        return self._num_proj or self._num_units
-
-    @property
-    def state_size(self) -> Any:
-        sizes = LSTMStateTuple(self._num_units, self.output_size)
-        return sizes if self._state_is_tuple else sum(sizes)
-
-
-class LSTMCell(ProjectedSizes, UnitCell):
+class LSTMCell(LSTMSizes, UnitCell):
     """An LSTM cell with optional peepholes, clipping and projection."""
 
     def __init__(

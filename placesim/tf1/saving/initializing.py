@@ -31,7 +31,7 @@ def init_from_checkpoint(ckpt_dir_or_file: StrPath, assignment_map: Any) -> None
     for tensor_name, target in sorted(pairs, key=lambda pair: pair[0]):
         found = _named(target)
         if found is not None:
-            _initialise(found, target, tensor_name, file, reader, path)
+            _initialise(found, tensor_name, file, reader, path)
         else:
             _initialise_scope(target, tensor_name, file, reader, path)
 
@@ -67,10 +67,10 @@ def _initialise_scope(target: str, tensor_name: str, file: object, reader: Check
         wanted = prefix + inner
         if not reader.has_tensor(wanted):
             raise ValueError(f"Tensor {wanted} ({inner} in {tensor_name}) is not found in {path} checkpoint")
-        _initialise(_named(name), name, wanted, file, reader, path)
+        _initialise(_named(name), wanted, file, reader, path)
 
 
-def _initialise(found: Any, target: Any, tensor_name: str, file: Any, reader: CheckpointReader, path: str) -> None:
+def _initialise(found: Any, tensor_name: str, file: Any, reader: CheckpointReader, path: str) -> None:
     shapes = reader.get_variable_to_shape_map()
     if tensor_name not in shapes:
         raise ValueError(f"Tensor {tensor_name} is not found in {path} checkpoint {shapes}")

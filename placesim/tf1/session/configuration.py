@@ -65,29 +65,29 @@ _CONFIG_FIELDS = (
 
 def default_config() -> Any:
     """Default ConfigProto of sessions; None if nothing was set."""
-    said = _settings
-    said.is_made = True
-    if not (said.values or said.growth or said.parts or said.visible is not None):
+    settings = _settings
+    settings.is_made = True
+    if not (settings.values or settings.growth or settings.parts or settings.visible is not None):
         return None
     config = message_class("ConfigProto")()
     for name in _CONFIG_FIELDS:
-        if name in said.values:
-            setattr(config, name, said.values[name])
+        if name in settings.values:
+            setattr(config, name, settings.values[name])
     gpus = list_physical_devices("GPU")
-    if said.visible is not None:
-        seen = [index for index, gpu in enumerate(gpus) if gpu in said.visible]
+    if settings.visible is not None:
+        seen = [index for index, gpu in enumerate(gpus) if gpu in settings.visible]
         config.gpu_options.visible_device_list = ",".join(map(str, seen)) or "-1"
         if not seen:
             config.device_count["GPU"] = 0
-    growing = {said.growth.get(gpu) for gpu in gpus if said.visible is None or gpu in said.visible}
+    growing = {settings.growth.get(gpu) for gpu in gpus if settings.visible is None or gpu in settings.visible}
     if growing == {True}:
         config.gpu_options.allow_growth = True
     for gpu in gpus:
-        if gpu in said.parts:
-            limits = [part.memory_limit for part in said.parts[gpu]]
+        if gpu in settings.parts:
+            limits = [part.memory_limit for part in settings.parts[gpu]]
             entry = config.gpu_options.experimental.virtual_devices.add()
             entry.memory_limit_mb.extend(limit for limit in limits if limit is not None)
-    cpus = said.parts.get(PhysicalDevice("/physical_device:CPU:0", "CPU"))
+    cpus = settings.parts.get(PhysicalDevice("/physical_device:CPU:0", "CPU"))
     if cpus:
         config.device_count["CPU"] = len(cpus)
     return config
@@ -135,7 +135,7 @@ def set_visible_devices(devices: Any, device_type: str | None = None) -> None:
     """Use only these devices; with `device_type`, other types stay as they are.  Raises ValueError, RuntimeError."""
     wanted = list(devices) if isinstance(devices, list) else [devices]
     for device in wanted:
-        _known(device)
+        _check_known(device)
         if device_type is not None and device.device_type != device_type:
             raise ValueError(f"Unrecognized device: {device!r}")
     kept = [] if device_type is None else [one for one in get_visible_devices() if one.device_type != device_type]
@@ -148,7 +148,7 @@ def set_visible_devices(devices: Any, device_type: str | None = None) -> None:
 
 def get_memory_growth(device: PhysicalDevice) -> bool:
     """Whether GPU memory is allocated as needed.  Raises ValueError for an unknown device, KeyError unless it is a GPU."""
-    _known(device)
+    _check_known(device)
     if device.device_type != "GPU":
         raise KeyError(device)
     return _settings.growth.get(device, False)
@@ -156,7 +156,7 @@ def get_memory_growth(device: PhysicalDevice) -> bool:
 
 def set_memory_growth(device: PhysicalDevice, enable: bool) -> None:
     """Allocate GPU memory as needed, or all at once.  Raises ValueError, RuntimeError."""
-    _known(device)
+    _check_known(device)
     if device in _settings.parts:
         raise ValueError("Cannot set memory growth on device when virtual devices configured")
     if device.device_type != "GPU":
@@ -169,13 +169,13 @@ def set_memory_growth(device: PhysicalDevice, enable: bool) -> None:
 
 def get_logical_device_configuration(device: PhysicalDevice) -> list[LogicalDeviceConfiguration] | None:
     """Logical devices of a physical one; None if it is not divided."""
-    _known(device)
+    _check_known(device)
     return _settings.parts.get(device)
 
 
 def set_logical_device_configuration(device: PhysicalDevice, logical_devices: list[LogicalDeviceConfiguration]) -> None:
     """Split a device.  Raises ValueError for memory limits on a CPU, RuntimeError after devices were made."""
-    _known(device)
+    _check_known(device)
     if device.device_type == "CPU":
         if any(part.memory_limit is not None for part in logical_devices):
             raise ValueError("Setting memory limit on CPU virtual devices is currently not supported")
@@ -189,7 +189,7 @@ def get_device_details(device: PhysicalDevice) -> dict[str, Any]:
     """Name and compute capability of a GPU; empty for other devices.  Raises ValueError for an unknown device."""
     if not isinstance(device, PhysicalDevice):
         raise ValueError(f"device must be a tf.config.PhysicalDevice, but got: {device}")
-    _known(device)
+    _check_known(device)
     if device.device_type != "GPU":
         return {}
     name = device.name.replace("/physical_device:", "/device:")
@@ -209,14 +209,14 @@ def get_memory_info(device: str) -> dict[str, int]:
     raise ValueError(f"Allocator stats not available for device '{device}'")
 
 
-def _known(device: object) -> None:
+def _check_known(device: object) -> None:
     if device not in list_physical_devices():
         raise ValueError(f"Unrecognized device: {device!r}")
 
 
-def _check_not_made(told: str) -> None:
+def _check_not_made(message: str) -> None:
     if _settings.is_made:
-        raise RuntimeError(told)
+        raise RuntimeError(message)
 
 
 # --- values ---------------------------------------------------------------------------------------------------------

@@ -53,7 +53,7 @@ class BaseSession:
         self._closed = True
         self._graph: Graph = get_default_graph() if graph is None else _checked_graph(graph)
         self._target = _checked_target(target)
-        self._config = watching.config_for(self._target, default_config() if config is None else _checked_config(config))
+        self._config = default_config() if config is None else _checked_config(config)
         self._closed = False
         self._machine: Machine = current_machine()
         self._opened = self._open()

@@ -28,7 +28,6 @@ _Session = TypeVar("_Session", bound=RunningSession)
 class _Stack(threading.local):
     def __init__(self) -> None:
         self.sessions: list[RunningSession] = []
-        self.enforces_nesting = True
 
 
 _stack = _Stack()

@@ -1,19 +1,16 @@
-"""Watchers of sessions and their steps: the command line, which runs a script to learn its graph, and the tests."""
+"""Watchers of sessions and their steps, such as the command line, which runs a script to learn its graph."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
-from placesim.formats.tensorflow.messages import message_class
 from placesim.tf1.session.stacks import RunningSession
 
 if TYPE_CHECKING:
     from placesim.studies.simulation.program_sessions import OpenedMachine
-
-Make = Callable[[str, Any], Any]
 
 
 class WatchedSession(RunningSession, Protocol):
@@ -39,34 +36,11 @@ class SessionWatcher(Protocol):
 
 
 _watchers: list[SessionWatcher] = []
-_makers: list[Make] = []
 
 
 def watch(watcher: SessionWatcher) -> None:
     """Register a watcher."""
     _watchers.append(watcher)
-
-
-def on_session(made: Make) -> None:
-    """Register `made(target, given config)`, which returns the config that a new session gets."""
-    _makers.append(made)
-
-
-def softened(config: object) -> Any:
-    """The config with soft placement, and without a log."""
-    found = message_class("ConfigProto")()
-    if config is not None:
-        found.CopyFrom(config)
-    found.allow_soft_placement = True
-    found.log_device_placement = False
-    return found
-
-
-def config_for(target: str, config: object) -> Any:
-    """The config that a session gets."""
-    for made in _makers:
-        config = made(target, config)
-    return config
 
 
 def opened(session: WatchedSession) -> None:
@@ -81,26 +55,26 @@ def closed(session: WatchedSession) -> None:
         watcher.closed(session)
 
 
-class _Kinds(threading.local):
-    untold = 0
+class _StepKinds(threading.local):
+    internal = 0
     background = 0
 
 
-_kinds = _Kinds()
+_kinds = _StepKinds()
 
 
 @contextmanager
-def untold() -> Iterator[None]:
+def internal_steps() -> Iterator[None]:
     """Steps of this thread in the block are internal, not the script's: watchers are not informed of them."""
-    _kinds.untold += 1
+    _kinds.internal += 1
     try:
         yield
     finally:
-        _kinds.untold -= 1
+        _kinds.internal -= 1
 
 
 @contextmanager
-def background() -> Iterator[None]:
+def background_steps() -> Iterator[None]:
     """Steps of this thread in the block fill queues, and do not count as the script's first step."""
     _kinds.background += 1
     try:
@@ -116,7 +90,7 @@ def is_background() -> bool:
 
 def wants_step(session: WatchedSession, elements: Sequence[Any], feeds: Mapping[Any, Any]) -> bool:
     """Whether all watchers want the step computed."""
-    if _kinds.untold:
+    if _kinds.internal:
         return computes_steps()
     wishes = [watcher.wants_step(session, elements, feeds) for watcher in _watchers]  # each is asked
     return all(wishes)

@@ -16,7 +16,7 @@ def run_own(session: RunningSession, fetches: object, otherwise: object) -> Any:
     """Values of fetches in an internal step; `otherwise` if steps are not computed."""
     if not watching.computes_steps():
         return otherwise
-    with watching.untold():
+    with watching.internal_steps():
         return session.run(fetches)
 
 

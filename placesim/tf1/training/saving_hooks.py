@@ -113,7 +113,7 @@ class CheckpointSaverHook(SessionRunHook):
         for listener in self._listeners:
             listener.before_save(session, step)
         tf.logging.info("Saving checkpoints for %d into %s.", step, self._path)
-        with watching.untold():
+        with watching.internal_steps():
             self._found_saver().save(session, self._path, global_step=step, write_meta_graph=self._save_graph_def)
         log = message_class("SessionLog")(status=CHECKPOINT, checkpoint_path=self._path)
         self._writer.add_session_log(log, step)

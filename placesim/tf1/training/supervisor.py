@@ -270,7 +270,7 @@ class Supervisor:
 
     def _save(self, session: RunningSession) -> None:
         tf.logging.info("Saving checkpoint to path %s", self._save_path)
-        with watching.untold():
+        with watching.internal_steps():
             self._saver.save(session, self._save_path, global_step=self._global_step)
         if self._summary_writer and self._global_step is not None:
             self._log_session(CHECKPOINT, read_step(session, self._global_step), checkpoint_path=self._save_path)

@@ -367,22 +367,3 @@ KERAS: dict[str, Any] = {
     "lecun_uniform": LecunUniform,
 }
 """Names in `tf.keras.initializers`."""
-INITIALIZERS: dict[str, Any] = {
-    "constant": Constant,
-    "glorot_normal": GlorotNormal,
-    "glorot_uniform": GlorotUniform,
-    "he_normal": he_normal,
-    "he_uniform": he_uniform,
-    "identity": Identity,
-    "lecun_normal": lecun_normal,
-    "lecun_uniform": lecun_uniform,
-    "ones": Ones,
-    "orthogonal": Orthogonal,
-    "random_normal": RandomNormal,
-    "random_uniform": RandomUniform,
-    "truncated_normal": TruncatedNormal,
-    "uniform_unit_scaling": UniformUnitScaling,
-    "variance_scaling": VarianceScaling,
-    "zeros": Zeros,
-}
-"""Names in `tf.initializers`; all but those of he, lecun and identity also exist as `tf.NAME_initializer`."""

@@ -55,7 +55,7 @@ class VariableStore:
                     arguments[setting] = getattr(scope, setting)
             getter = arguments.pop("custom_getter")
             arguments["dtype"] = as_dtype(arguments["dtype"]).base_dtype
-            _settle_roles(full, arguments)
+            _settle_roles(arguments)
             if getter is None:
                 return self.find_or_make(full, **arguments)
             if not callable(getter):
@@ -144,7 +144,7 @@ class VariableStore:
                 f"Variable {name} does not exist, or was not created with tf.get_variable(). "
                 "Did you mean to set reuse=tf.AUTO_REUSE in VarScope?"
             )
-        value = _initial_value(name, shape, dtype, initializer, part, rest["validate_shape"])
+        value = _initial_value(name, shape, dtype, initializer, part)
         forwarded = {key: rest[key] for key in (*_FORWARDED, "caching_device", "use_resource")}
         if forwarded["use_resource"] is None and tf.get_default_graph().building_function:
             forwarded["use_resource"] = True
@@ -249,7 +249,7 @@ def _check_parts(
     return found
 
 
-def _initial_value(name: str, shape: TensorShape, dtype: DType, initializer: Any, part: Any, validate_shape: bool) -> Any:
+def _initial_value(name: str, shape: TensorShape, dtype: DType, initializer: Any, part: Any) -> Any:
     """Initial value for `tf.Variable`: a value, or a function without arguments that calls the initializer."""
     if initializer is None:
         if not (dtype.is_floating or dtype.is_integer or dtype.is_unsigned or dtype.is_bool or dtype == tf.string):
@@ -288,7 +288,7 @@ def _needs_nothing(function: Callable[..., Any]) -> bool:
     return all(item.default is not item.empty for item in parameters if item.kind in positional)
 
 
-def _settle_roles(name: str, arguments: dict[str, Any]) -> None:
+def _settle_roles(arguments: dict[str, Any]) -> None:
     """Resolve `trainable` from itself and `synchronization`, before custom getters see it."""
     if arguments["trainable"] is None:
         arguments["trainable"] = arguments["synchronization"] is not VariableSynchronization.ON_READ

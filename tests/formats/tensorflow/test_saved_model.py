@@ -75,9 +75,7 @@ def test_the_other_directory() -> None:
 def test_collections_and_variables() -> None:
     data = (FILES / "checkpoint_ref/model.ckpt.meta").read_bytes()
     meta_graph = read_meta_graph(data, "model.ckpt.meta")
-    assert [variable.name for variable in meta_graph.variables] == ["l1/weights", "l1/biases", "l2/weights"]
-    assert all(variable.is_trainable and not variable.is_resource for variable in meta_graph.variables)
-    assert meta_graph.variables[0].initializer == "l1/weights/Assign"
+    assert meta_graph.initializers == ("l1/weights/Assign", "l1/biases/Assign", "l2/weights/Assign")
     assert meta_graph.restore_op == "save_1/restore_all"
 
 

@@ -52,7 +52,7 @@ def check(network: str, source: Any, options: dict[str, Any], directory: Path) -
     for device in study.plan.study.devices:
         assert device.limit is None or (device.peak or 0) <= device.limit
     path = directory / "planned.yaml"
-    path.write_bytes(b"".join(write_planned_content(loaded, made, study, ("*",), path)))
+    path.write_bytes(b"".join(write_planned_content(loaded, made, study, ("*",), path, lambda note: None)))
     # the file says all: no option is needed to have it so
     where = {row.node: row.device for row in placesim.place(path).placements}
     assert {node: where[node] for node in study.asked} == dict(study.asked)

@@ -97,7 +97,6 @@ def test_a_worker_is_lost(dask: DaskCommands, shell: Shell, graph: str) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
-@pytest.mark.posix("SIGKILL")
 def test_who_goes_away_leaves_nothing(number: int, dask: DaskCommands, graph: str) -> None:
     with start("sweep", graph, "--batch", MANY, "--scheduler", dask.address, cwd=".") as process:
         assert process.stdout is not None

@@ -150,7 +150,6 @@ def test_what_would_wait_forever(workers: Cluster) -> None:
         session.run(GraphStep((Fetch("there"),)))
 
 
-@pytest.mark.posix("SIGKILL")
 def test_a_worker_that_dies_in_a_step() -> None:
     """One that placesim has started itself."""
     pytest.importorskip("distributed", reason="of the extra `dask`")
@@ -169,7 +168,6 @@ def test_a_worker_that_dies_in_a_step() -> None:
         assert until(lambda: is_clean(cluster))
 
 
-@pytest.mark.posix("SIGKILL")
 def test_a_worker_that_dies_between_steps(own_workers: Cluster) -> None:
     session = session_of(COUNTING, own_workers)
     session.run(GraphStep((Fetch("init"),)))
@@ -185,7 +183,6 @@ def test_a_worker_that_dies_between_steps(own_workers: Cluster) -> None:
     session.close()
 
 
-@pytest.mark.posix("SIGSTOP")
 def test_a_worker_that_hangs(own_workers: Cluster) -> None:
     session = session_of(COUNTING, own_workers, seconds=2.0)
     session.run(GraphStep((Fetch("init"),)))
@@ -202,7 +199,6 @@ def test_a_worker_that_hangs(own_workers: Cluster) -> None:
     assert until(lambda: is_clean(own_workers))
 
 
-@pytest.mark.posix("SIGKILL")
 def test_a_client_that_goes_away(workers: Cluster, tmp_path: Path) -> None:
     graph = tmp_path / "many.yaml"
     import yaml

@@ -124,7 +124,6 @@ def test_a_worker_that_is_killed_between_steps(dask: DaskCommands, shell: Shell)
     assert restarted(shell, graph, dask.address, *WHERE)[1].output == ended.output
 
 
-@pytest.mark.posix("SIGKILL")
 def test_a_worker_that_is_killed_inside_a_step(own_workers: Cluster, shell: Shell) -> None:
     graph = write_training(shell.directory, 6, rounds=100)
     whole = shell("run", graph).output

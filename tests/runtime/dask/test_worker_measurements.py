@@ -190,7 +190,6 @@ def test_a_file_that_cannot_be_written_is_told_first(option: str, shell: Shell) 
 
 
 @pytest.mark.cluster
-@pytest.mark.posix("SIGKILL")
 def test_what_a_worker_told_stays_when_it_dies(own_workers: Cluster) -> None:
     measurements = Measurements()
     file = graph_file_from_mapping(COUNTING, "counting")

@@ -9,13 +9,10 @@ import numpy as np
 from placesim.core.dtypes import FLOAT, INT32, INT64, STRING
 from placesim.formats.onnx.folding import MOST_KNOWN, ConstantFolder, int32
 from placesim.formats.onnx.onnx_node import OnnxNode, Rows, Tensor, UnsupportedNodeError
+from placesim.ops.kernels.string_tensors import raw
 
 _MOST_SKIPPED = 1000
 """Maximum of `max_skip_count`. For each number of skipped items, separate nodes count the n-grams."""
-
-
-def _bytes(text: str | bytes) -> bytes:
-    return text.encode() if isinstance(text, str) else text
 
 
 def string_concat(node: OnnxNode) -> Tensor:
@@ -29,7 +26,7 @@ def string_split(node: OnnxNode) -> list[Tensor]:
     """StringSplitV2, and SparseToDense with empty strings for shorter rows."""
     given, delimiter, most = node[0], node.attr("delimiter", ""), node.attr("maxsplit", -1)
     flat = node.emit("Reshape", given, int32([-1]))
-    separator = node.constant(np.array(_bytes(delimiter), object), STRING)
+    separator = node.constant(np.array(raw(delimiter), object), STRING)
     indices, values, _ = node.emit_all("StringSplitV2", flat, separator, maxsplit=most)
     empty = node.constant(np.array(b"", object), STRING)
     if not delimiter and most > 0:
@@ -60,7 +57,7 @@ def string_normalizer(node: OnnxNode) -> Tensor:
     action = node.attr("case_change_action", "NONE")
     if action not in ("NONE", "LOWER", "UPPER"):
         raise UnsupportedNodeError(f"no such case_change_action: got '{action}', expected NONE, LOWER or UPPER")
-    stops = [_bytes(word) for word in node.attr("stopwords", ())]
+    stops = [raw(word) for word in node.attr("stopwords", ())]
     if stops:
         kept = node.emit("Where", node.emit("LogicalNot", _is_among(node, flat, stops)))
         flat = node.emit("GatherNd", flat, kept)
@@ -111,7 +108,7 @@ def tf_idf_vectorizer(node: OnnxNode) -> Tensor:
 def _grams(node: OnnxNode, places: tuple[int, ...]) -> list[tuple[int, Any, tuple[int, ...]]]:
     """Return, for each n whose n-grams are counted: n, the pool's n-grams `[n-grams, n]`, and their output indices."""
     numbers = node.attr("pool_int64s")
-    pool = np.array([_bytes(word) for word in node.attr("pool_strings", ())], object) if numbers is None else np.array(numbers)
+    pool = np.array([raw(word) for word in node.attr("pool_strings", ())], object) if numbers is None else np.array(numbers)
     starts = [*node.attr("ngram_counts", ()), len(pool)]
     made, before = [], 0
     for size in range(1, len(starts)):

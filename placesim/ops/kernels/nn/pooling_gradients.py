@@ -240,10 +240,9 @@ def max_pool_gradient_memory(memory: KernelMemory) -> None:
     memory.forward(0, 0)
 
 
-def _build_shaped_as(compute: Compute, index: int, rank: int, grads: int = 2, memory: MemoryRule | None = None) -> Kernel:
-    """Kernel of a gradient that is shaped as input `index`; input `grads` has the output's gradients."""
-    infer = partial(infer_as_input, index=index, rank=rank)
-    return Kernel(compute, infer, partial(gradient_flops, index=grads), memory=memory)
+def _build_shaped_as_input(compute: Compute, rank: int, grads: int = 2, memory: MemoryRule | None = None) -> Kernel:
+    """Kernel of a gradient that is shaped as input 0; input `grads` has the output's gradients."""
+    return Kernel(compute, partial(infer_as_input, index=0, rank=rank), partial(gradient_flops, index=grads), memory=memory)
 
 
 def _build_sized_by(compute: Compute, rank: int) -> Kernel:
@@ -254,18 +253,18 @@ def _build_sized_by(compute: Compute, rank: int) -> Kernel:
 TABLE: Table = {
     "AvgPoolGrad": _build_sized_by(average_back, 4)._replace(cost=CostModel("average pooling gradient")),
     "AvgPool3DGrad": _build_sized_by(average_back_3d, 5),
-    "MaxPoolGrad": _build_shaped_as(maximum_back, 0, 4, memory=max_pool_gradient_memory)._replace(
+    "MaxPoolGrad": _build_shaped_as_input(maximum_back, 4, memory=max_pool_gradient_memory)._replace(
         cost=CostModel("max pooling gradient")
     ),
-    "MaxPoolGradV2": _build_shaped_as(maximum_back, 0, 4, memory=max_pool_gradient_memory),
-    "MaxPoolGradWithArgmax": _build_shaped_as(maximum_back_with_places, 0, 4, grads=1, memory=forwards(0)),
+    "MaxPoolGradV2": _build_shaped_as_input(maximum_back, 4, memory=max_pool_gradient_memory),
+    "MaxPoolGradWithArgmax": _build_shaped_as_input(maximum_back_with_places, 4, grads=1, memory=forwards(0)),
     "MaxPoolGradGrad": Kernel(
         maximum_back_back, partial(infer_pool, op="MaxPool", is_second=True), window_flops, memory=forwards(2)
     ),
     "MaxPoolGradGradV2": Kernel(
         maximum_back_back, partial(infer_sized_pool, first=3, is_second=True), window_flops, memory=forwards(2)
     ),
-    "MaxPool3DGrad": _build_shaped_as(partial(maximum_back_3d, is_second=False), 0, 5),
+    "MaxPool3DGrad": _build_shaped_as_input(partial(maximum_back_3d, is_second=False), 5),
     "MaxPool3DGradGrad": Kernel(
         partial(maximum_back_3d, is_second=True),
         partial(infer_pool, op="MaxPool", spatial=3, is_second=True),

@@ -19,11 +19,11 @@ from placesim.ops.kernels.philox import RESERVED_SAMPLES, Philox, reserve
 from placesim.ops.kernels.random.distributions import normal_values, uniform_values
 from placesim.ops.kernels.random.shapes import (
     algorithm_of_key,
-    build_infer_spelled_then,
     check_philox,
     check_seed_pair,
     check_shape_vector,
     dims_before,
+    infer_spelled_then,
     philox_of_key,
     philox_of_seeds,
     requested_shape,
@@ -352,11 +352,11 @@ def seeded_binomial(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
 
 
 TABLE: Table = {
-    "RandomGamma": Kernel(random_gamma, build_infer_spelled_then(0, 1), one_per_output, needs_context=True),
+    "RandomGamma": Kernel(random_gamma, infer_spelled_then, one_per_output, needs_context=True),
     "StatelessRandomGammaV2": Kernel(seeded_sampler(sample_gammas, name="alpha"), infer_seeded, one_per_output),
     "StatelessRandomGammaV3": Kernel(keyed_gamma, infer_keyed, one_per_output),
-    "RandomPoisson": Kernel(random_poisson, build_infer_spelled_then(0, 1), one_per_output, needs_context=True),
-    "RandomPoissonV2": Kernel(random_poisson, build_infer_spelled_then(0, 1), one_per_output, needs_context=True),
+    "RandomPoisson": Kernel(random_poisson, infer_spelled_then, one_per_output, needs_context=True),
+    "RandomPoissonV2": Kernel(random_poisson, infer_spelled_then, one_per_output, needs_context=True),
     "StatelessRandomPoisson": Kernel(seeded_sampler(sample_poissons, name="rate"), infer_seeded, one_per_output),
     "StatelessRandomBinomial": Kernel(seeded_binomial, infer_seeded, one_per_output),
 }

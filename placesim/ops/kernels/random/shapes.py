@@ -5,6 +5,8 @@ Run-time checks raise InvalidArgumentError, shape functions ShapeError, with Ten
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from placesim.core.errors import InvalidArgumentError
@@ -12,6 +14,7 @@ from placesim.ops.kernels.kernel import Tensor
 from placesim.ops.kernels.philox import Philox, scrambled_philox
 from placesim.ops.kernels.shape_operands import shape_text
 from placesim.ops.kernels.shapes import (
+    Dims,
     ShapeContext,
     ShapeError,
     ShapeFunction,
@@ -135,9 +138,9 @@ def build_infer_spelled(index: int) -> ShapeFunction:
     return lambda context: (vector_shape_value(context, index),)
 
 
-def build_infer_spelled_then(index: int, parameters: int) -> ShapeFunction:
-    """Return a shape function for one output: the value of input `index`, followed by the shape of input `parameters`."""
-    return lambda context: (concatenate(vector_shape_value(context, index), context.shapes[parameters]),)
+def infer_spelled_then(context: ShapeContext) -> Sequence[Dims]:
+    """Return the shape of one output: the value of input 0, followed by the shape of input 1."""
+    return (concatenate(vector_shape_value(context, 0), context.shapes[1]),)
 
 
 def check_seed_dims(context: ShapeContext, index: int = 1) -> None:

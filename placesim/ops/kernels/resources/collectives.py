@@ -48,6 +48,10 @@ class _Group:
         self.taken: set[tuple[str, str]] = set()
 
 
+GROUP_ARGUMENTS = ("num_devices", "shared_name", "group_size", "group_key", "instance_key")
+"""Attrs or inputs that define a group, in the three functions below."""
+
+
 def nccl_key(attrs: Attrs) -> GroupKey:
     """Return the group of an op of NCCL."""
     return GroupKey(attrs["num_devices"], ("nccl", attrs["shared_name"]))

@@ -20,6 +20,7 @@ from placesim.ops.kernels.cost_model import COPY, DISPATCH, VIEW
 from placesim.ops.kernels.device_resources import (
     DEFAULT_CONTAINER,
     REF_VARIABLE_TYPE,
+    UNINITIALIZED,
     VARIABLE_TYPE,
     ResourceHandle,
     VariableResource,
@@ -59,7 +60,7 @@ def value_of(holder: VariableResource | ResourceHandle, context: KernelContext) 
     """Return the value of a ref or resource input. Raises FailedPreconditionError if a ref was never written (12.3.1)."""
     variable = find_variable(holder, context)
     if variable.value is None:
-        raise FailedPreconditionError(f"Attempting to use uninitialized value {variable.name}")
+        raise FailedPreconditionError(UNINITIALIZED + variable.name)
     return np.asarray(variable.value)
 
 
@@ -327,10 +328,10 @@ def destroy_resource(inputs: Sequence[Any], attrs: Attrs, context: KernelContext
 # --- shape functions ------------------------------------------------------------------------------------------------
 
 
-def held_shape(context: ShapeContext, index: int = 0) -> Dims:
-    """Return the static shape of the variable of a ref or resource input."""
-    handle = context.handles[index]
-    return context.shapes[index] if handle is None else handle.shape
+def held_shape(context: ShapeContext) -> Dims:
+    """Return the static shape of the variable of input 0, a ref or a resource."""
+    handle = context.handles[0]
+    return context.shapes[0] if handle is None else handle.shape
 
 
 def typed_handle_shape(context: ShapeContext) -> Dims:

@@ -48,11 +48,11 @@ def overfeat_arg_scope(weight_decay: float = 0.0005) -> Any:
         return scope
 
 
-def _squeezed(net: Tensor, points: dict[str, Any], opened: Any, spatial_squeeze: bool, last: str) -> tuple[Any, dict[str, Any]]:
+def _squeezed(net: Tensor, points: dict[str, Any], opened: Any, spatial_squeeze: bool) -> tuple[Any, dict[str, Any]]:
     """The logits, and the layers' outputs by name.  `spatial_squeeze` removes the logits' dimensions 1 and 2, of size 1."""
     if spatial_squeeze:
-        net = tf.squeeze(net, [1, 2], name=f"{last}/squeezed")
-        points[f"{opened.name}/{last}"] = net
+        net = tf.squeeze(net, [1, 2], name="fc8/squeezed")
+        points[f"{opened.name}/fc8"] = net
     return net, points
 
 
@@ -84,7 +84,7 @@ def _vgg(
                 net = max_pool2d(net, [2, 2], scope=f"pool{block}")
             net = _hidden_layers(net, 4096, [7, 7], dropout_keep_prob, is_training)
             net = conv2d(net, num_classes, [1, 1], activation_fn=None, normalizer_fn=None, scope="fc8")
-            return _squeezed(net, convert_collection_to_dict(collection), opened, spatial_squeeze, "fc8")
+            return _squeezed(net, convert_collection_to_dict(collection), opened, spatial_squeeze)
 
 
 def _vgg_net(name: str, blocks: Sequence[int]) -> Any:
@@ -132,7 +132,7 @@ def alexnet_v2(
             with arg_scope([conv2d], weights_initializer=_spread(0.005), biases_initializer=tf.constant_initializer(0.1)):
                 net = _hidden_layers(net, 4096, [5, 5], dropout_keep_prob, is_training)
                 net = _logits(net, num_classes)
-            return _squeezed(net, convert_collection_to_dict(collection), opened, spatial_squeeze, "fc8")
+            return _squeezed(net, convert_collection_to_dict(collection), opened, spatial_squeeze)
 
 
 def _logits(net: object, num_classes: int) -> Any:
@@ -163,7 +163,7 @@ def overfeat(
             with arg_scope([conv2d], weights_initializer=_spread(0.005), biases_initializer=tf.constant_initializer(0.1)):
                 net = _hidden_layers(net, 3072, [6, 6], dropout_keep_prob, is_training)
                 net = _logits(net, num_classes)
-            return _squeezed(net, convert_collection_to_dict(collection), opened, spatial_squeeze, "fc8")
+            return _squeezed(net, convert_collection_to_dict(collection), opened, spatial_squeeze)
 
 
 alexnet_v2.default_image_size = 224  # type: ignore[attr-defined]

@@ -64,12 +64,12 @@ def _max_pool_v2(op: Operation, grad: Tensor) -> list[Any]:
     return [gen("MaxPoolGradV2")(x, op.outputs[0], grad, ksize, strides, **attrs), None, None]
 
 
-def _max_pool_grad(back: str, names: Sequence[str]) -> GradientFunction:
+def _max_pool_grad(back: str) -> GradientFunction:
     """Gradient function of a max pool's gradient op: zeros for its first two inputs, `back` applied for its third."""
 
     def gradient(op: Operation, grad: Tensor) -> list[Any]:
         zeros = [tf.zeros_like(tensor) for tensor in op.inputs[:2]]
-        return [*zeros, gen(back)(op.inputs[0], op.inputs[1], grad, **attrs_of(op, names))]
+        return [*zeros, gen(back)(op.inputs[0], op.inputs[1], grad, **attrs_of(op, _POOL))]
 
     return gradient
 
@@ -129,10 +129,10 @@ GRADIENTS: dict[str, GradientFunction] = {
     "FractionalMaxPool": _fractional_max_pool,
     "MaxPool": _max_pool("MaxPoolGrad", (*_POOL, "explicit_paddings")),
     "MaxPool3D": _max_pool("MaxPool3DGrad", _POOL),
-    "MaxPool3DGrad": _max_pool_grad("MaxPool3DGradGrad", _POOL),
-    "MaxPool3DGradGrad": _max_pool_grad("MaxPool3DGrad", _POOL),
-    "MaxPoolGrad": _max_pool_grad("MaxPoolGradGrad", _POOL),
-    "MaxPoolGradGrad": _max_pool_grad("MaxPoolGrad", _POOL),
+    "MaxPool3DGrad": _max_pool_grad("MaxPool3DGradGrad"),
+    "MaxPool3DGradGrad": _max_pool_grad("MaxPool3DGrad"),
+    "MaxPoolGrad": _max_pool_grad("MaxPoolGradGrad"),
+    "MaxPoolGradGrad": _max_pool_grad("MaxPoolGrad"),
     "MaxPoolGradV2": _max_pool_grad_v2,
     "MaxPoolV2": _max_pool_v2,
     "MaxPoolWithArgmax": _max_pool_with_argmax,
