@@ -14,7 +14,7 @@ from placesim.ops.attributes import Attrs
 from placesim.ops.kernels.array.gathering import gather_nd, infer_gather_nd
 from placesim.ops.kernels.array.indices import first_outside, position_text
 from placesim.ops.kernels.array.slicing import update_strided_slice
-from placesim.ops.kernels.cost_model import CostModel
+from placesim.ops.kernels.cost_model import GATHER
 from placesim.ops.kernels.kernel import Kernel, KernelContext, Table
 from placesim.ops.kernels.memory_rules import KernelMemory, touches_rows
 from placesim.ops.kernels.shapes import (
@@ -127,10 +127,10 @@ def gather_slices_memory(memory: KernelMemory) -> None:
 
 
 TABLE: Table = {
-    "ResourceGather": Kernel(
-        gather_rows, _infer_gathered_rows, needs_context=True, memory=gather_rows_memory, cost=CostModel("gather slices")
+    "ResourceGather": Kernel(gather_rows, _infer_gathered_rows, needs_context=True, memory=gather_rows_memory, cost=GATHER),
+    "ResourceGatherNd": Kernel(
+        gather_slices, _infer_gathered_slices, needs_context=True, memory=gather_slices_memory, cost=GATHER
     ),
-    "ResourceGatherNd": Kernel(gather_slices, _infer_gathered_slices, needs_context=True, memory=gather_slices_memory),
     "StridedSliceAssign": Kernel(assign_slice, unchanged, needs_context=True),
     "ResourceStridedSliceAssign": Kernel(assign_slice, no_outputs, needs_context=True, memory=touches_rows()),
 }

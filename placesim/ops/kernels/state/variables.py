@@ -78,6 +78,16 @@ def typed_value(holder: VariableResource | ResourceHandle, context: KernelContex
     return value_of(variable, context)
 
 
+def writable_value(holder: VariableResource | ResourceHandle, context: KernelContext, dtype: DataType) -> Tensor:
+    """Return a variable's value for a kernel that writes into it: a copy, unless nothing else refers to its memory.
+
+    Raises the errors of `typed_value`.
+    """
+    is_free = may_overwrite(find_variable(holder, context))
+    value = typed_value(holder, context, dtype)
+    return value if is_free else np.array(value, order="C")
+
+
 def ref_output(holder: VariableResource | ResourceHandle) -> tuple[VariableResource, ...]:
     """Return the outputs of an op that updates a variable: the ref itself, or nothing for a resource."""
     return (holder,) if isinstance(holder, VariableResource) else ()
