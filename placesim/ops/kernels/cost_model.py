@@ -45,6 +45,8 @@ CostKind = Literal[
     "reduce",
     "broadcast",
     "all-gather",
+    "reduce-scatter",
+    "all-to-all",
 ]
 """Kind of a kernel's work.
 
