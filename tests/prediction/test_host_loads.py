@@ -130,11 +130,12 @@ def test_a_gather_streams_the_taken_rows_twice_among_the_whole_table(size: int, 
 
 def test_a_scatter_reads_and_writes_rows_among_the_whole_tables() -> None:
     table, rows = (1000, 64), (10, 64)
-    for op, inputs, tables in (
+    cases: list[tuple[str, list[Dims], int]] = [
         ("ResourceScatterAdd", [table, (10,), rows], 1),
         ("ResourceScatterNdAdd", [table, (10, 1), rows], 1),
         ("ResourceSparseApplyMomentum", [table, table, (), rows, (10,), ()], 2),
-    ):
+    ]
+    for op, inputs, tables in cases:
         load = load_of(op, inputs, [], {})
         assert (tables * 2.0 * 640 * 4, tables * 64_000.0 * 4) in load.alone.traffic
         assert load.alone.counts["gathered"] == tables * 2 * 10

@@ -195,7 +195,8 @@ _SPLIT = (_gather, _reduce_scatter, _all_to_all)
 def _expected_shape(inputs: Sequence[Any], attrs: Attrs, gives: bool, combine: Combine, size: int) -> Dims:
     """Return the shape that TensorFlow compares: of the result of a gather or broadcast, else of the input."""
     if not gives and "shape" in attrs:
-        return attrs["shape"].dims
+        declared: Dims = attrs["shape"].dims
+        return declared
     if not gives:
         return None if isinstance(inputs[-1], Sketch) else tuple(int(dim) for dim in inputs[-1])
     dims = tuple(inputs[0].shape)
