@@ -431,7 +431,7 @@ SPARSE = {"map_form": "SPARSE", "max_map": 5}
         ("DictVectorizer", WORDS, {"c": 1.5, "a": 2.0, "zz": 3.0}, "FLOAT", [2.0, 0.0, 1.5]),
         ("DictVectorizer", {"int64_vocabulary": [5, 2, 9]}, {9: 1.5, 5: 2.0, 7: 3.0}, "FLOAT", [2.0, 0.0, 1.5]),
         ("CastMap", {}, {3: 1.5, 1: 2.25}, "FLOAT", [2.25, 1.5]),
-        ("CastMap", {"cast_to": "TO_STRING"}, {3: 1.5, 2: -1 / 3, 9: 1e4}, "STRING", [b"-0.333333", b"1.500000", b"10000.000000"]),
+        ("CastMap", {"cast_to": "TO_STRING"}, {3: 1.5, 2: -1 / 3, 9: 1e1}, "STRING", [b"-0.333333", b"1.500000", b"10.000000"]),
         ("CastMap", {"cast_to": "TO_INT64"}, {3: 1.5, 1: 2.75, 9: -2.5}, "INT64", [2, 1, -2]),
         ("CastMap", SPARSE, {3: 1.0, 7: 2.0}, "FLOAT", [0.0, 0.0, 0.0, 1.0, 0.0]),
         ("CastMap", SPARSE | {"cast_to": "TO_STRING"}, {3: 1.5}, "STRING", [b"0.f", b"0.f", b"0.f", b"1.500000", b"0.f"]),
