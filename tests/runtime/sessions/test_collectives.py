@@ -96,7 +96,7 @@ def on_cpus(op: str, *shapes: tuple[int, ...], ranks: tuple[int, int] = (0, 1), 
     }
 
 
-ADD = {"merge_op": "Add", "final_op": "Id"}
+ADD: dict[str, Any] = {"merge_op": "Add", "final_op": "Id"}
 ROWS = np.array([[0, 1, 2], [3, 4, 5]])
 
 
