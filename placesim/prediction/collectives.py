@@ -1,15 +1,16 @@
 """Collectives of a step: the members of each group, and the seconds of its ring of transfers over the machine's links.
 
-Source: the ring algorithms of NCCL. An all-reduce passes the parts of a tensor around twice; a reduction or a broadcast is
-pipelined, so that each hop passes each byte once.
+Source: the ring algorithms of NCCL. An all-reduce passes the parts of a tensor around twice, a reduce-scatter once; a reduction
+or a broadcast is pipelined, so that each hop passes each byte once. An all-to-all sends each part to its member directly.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from placesim.graph.graph import Graph, Node
 from placesim.ops.categories import CONSTANTS
 from placesim.ops.kernels.resources.collectives import GROUP_ARGUMENTS
 from placesim.prediction.machine_resources import DevicePlace, SimulatedMachine
@@ -29,6 +30,8 @@ RINGS: Mapping[str, Ring] = {
     "reduce": Ring(lambda n: n - 1, lambda n: 1.0),
     "broadcast": Ring(lambda n: n - 1, lambda n: 1.0),
     "all-gather": Ring(lambda n: n - 1, lambda n: n - 1.0),
+    "reduce-scatter": Ring(lambda n: n - 1, lambda n: (n - 1) / n),
+    "all-to-all": Ring(lambda n: n - 1, lambda n: (n - 1) / n),
 }
 """Rings by the kind of a kernel's cost."""
 
@@ -54,15 +57,17 @@ def ring_seconds(kind: str, members: Sequence[DevicePlace], machine: SimulatedMa
 def group_members(step: Sequence[Execution]) -> list[list[int]]:
     """Return the executions of each collective's group, in order of their devices.
 
-    In a loop, the executions of one node are members of different groups, in their order.
+    In a loop, or with one communicator, the executions of a device are members of different groups, in their order.
     """
     groups: dict[Hashable, list[int]] = {}
-    turns: Counter[int] = Counter()
+    turns: Counter[Hashable] = Counter()
     for number, execution in enumerate(step):
         site = execution.site
         if site is not None and site.instruction.kernel.cost.kind in RINGS and not execution.is_dead:
-            groups.setdefault((_key(site), turns[id(site)]), []).append(number)
-            turns[id(site)] += 1
+            key = _key(site)
+            turn = key, site.program.state.device.name
+            groups.setdefault((key, turns[turn]), []).append(number)
+            turns[turn] += 1
 
     def device(number: int) -> str:
         site = step[number].site
@@ -83,13 +88,18 @@ def join_members(step: list[Execution]) -> list[Execution]:
 
 
 def _key(site: Site) -> tuple[object, ...]:
-    """Return the key of a node's group, which attrs or constant inputs define."""
-    node, graph = site.instruction.node, site.program.graph
-    found: list[object] = [site.instruction.attrs.get(name) for name in GROUP_ARGUMENTS]
+    """Return the key of a node's group, which attrs, constant inputs or those of its communicator define."""
+    return tuple(_keys(site.instruction.node, site.program.graph))
+
+
+def _keys(node: Node, graph: Graph) -> Iterator[object]:
+    for name in GROUP_ARGUMENTS:
+        yield node.attrs.get(name)
     definition = graph.registry.op(node.op)
     assert definition is not None
-    for place, argument in enumerate(definition.inputs):
-        if argument.name in GROUP_ARGUMENTS:
-            source = graph.nodes[node.input_nodes[place]]
-            found.append(source.attrs["value"].array.item() if source.op in CONSTANTS else None)
-    return tuple(found)
+    for argument, number in zip(definition.inputs, node.input_nodes, strict=False):  # the last one may be an empty list
+        source = graph.nodes[number]
+        if argument.name == "communicator":
+            yield from _keys(source, graph)
+        elif argument.name in GROUP_ARGUMENTS:
+            yield source.attrs["value"].array.item() if source.op in CONSTANTS else None

@@ -11,7 +11,7 @@ from placesim.machine.inventory import Device
 from placesim.prediction.cost_formulas import machine_of, start_seconds, work_family
 from placesim.prediction.machine_resources import DevicePlace, SimulatedMachine
 from placesim.prediction.step_tasks import PlacedKernel, StepCosts, node_shapes, num_bytes
-from placesim.prediction.work_amounts import Product, StreamedBytes
+from placesim.prediction.work_amounts import Product
 from placesim.runtime.accounting.node_sites import Site
 from placesim.runtime.partitioning.memory_types import MemoryTypes, memory_types
 from placesim.runtime.recording.recorder import Execution
@@ -42,7 +42,6 @@ class DeviceCost(NamedTuple):
     - `compute`: time for the operations at the rate that the processor sustains.
     - `memory`: time for the bytes at the bandwidth that copying reaches.
     - `launch`: time that does not depend on sizes; `launch_on_host` is the part on the host before the device begins.
-    - `moved_bytes`: bytes that the kernel reads and writes.
     - `bound`: name of the largest of `compute`, `memory` and `launch`.
     - `family`: name of the fitted formula; empty if the node only costs its dispatch.
     - `is_uncertain`: whether the node runs on a host with assumed figures.
@@ -58,7 +57,6 @@ class DeviceCost(NamedTuple):
     memory: float
     launch: float
     launch_on_host: float
-    moved_bytes: int
     bound: str
     family: str
     is_uncertain: bool
@@ -79,9 +77,9 @@ class DeviceCost(NamedTuple):
 class NodeCostEstimate:
     """Predicted time of a node in the steady state of a step of `run:`, on its own device (`here`) and on others (`elsewhere`).
 
-    `operations` and `bytes` are totals of all `runs` executions: operations as the kernel counts them, and bytes of inputs and
-    outputs.  `unknown` has each device without a prediction, with the reason.  `calls` is set if the node calls functions; the
-    nodes of a function have costs of their own.
+    `operations` and `bytes` are totals of all `runs` executions: operations as the kernel counts them, and bytes that it reads
+    and writes.  `unknown` has each device without a prediction, with the reason.  `calls` is set if the node calls functions;
+    the nodes of a function have costs of their own.
     """
 
     node: str
@@ -178,11 +176,10 @@ class NodeCosts:
         place = self._machine.places[device.name]
         registry = run.prepared.client.graph.registry
         memory = memory_types(registry, run.node.signature, device.type)
-        parts, moved = [], []
+        parts = []
         for execution in run.executions:
             site, shapes = _site(execution), _shapes(execution)
             kernel = self._costs.kernel_on(place, site, shapes, memory.outputs)
-            moved.append(_moved_bytes(kernel, shapes))
             parts.append((kernel, _bounds(kernel, shapes, place), tuple(self._transfers(run, execution, device, memory))))
         kernels = [kernel for kernel, _, _ in parts]
         seconds, low, high = map(sum, zip(*(kernel.placed.predicted for kernel in kernels), strict=True))
@@ -198,7 +195,6 @@ class NodeCosts:
             memory=moving,
             launch=launch,
             launch_on_host=sum(kernel.placed.launch for kernel in kernels),
-            moved_bytes=round(sum(moved)),
             bound=max((compute, COMPUTE), (moving, MEMORY), (launch, LAUNCH))[1],
             family="" if work is None else work_family(work, kernels[0].processor),
             is_uncertain=kernels[0].placed.is_assumed,
@@ -254,11 +250,6 @@ def _shapes(execution: Execution) -> NodeShapes:
     return node_shapes(_site(execution), execution)
 
 
-def _moved_bytes(kernel: PlacedKernel, shapes: NodeShapes) -> float:
-    """Return the bytes that a kernel moves: a gather reads only the gathered rows of its table."""
-    return kernel.work.moved_bytes if isinstance(kernel.work, StreamedBytes) else shapes.moved_bytes
-
-
 def _bounds(kernel: PlacedKernel, shapes: NodeShapes, place: DevicePlace) -> tuple[float, float, float]:
     """Return the seconds for the operations, for moving the bytes, and for the overhead that does not depend on sizes."""
     launch = place.host.dispatch if kernel.placed.resource == place.cores else kernel.placed.launch
@@ -268,6 +259,6 @@ def _bounds(kernel: PlacedKernel, shapes: NodeShapes, place: DevicePlace) -> tup
     operations = shapes.operations or (kernel.work.operations if isinstance(kernel.work, Product) else 0)
     return (
         operations / machine.rate,
-        _moved_bytes(kernel, shapes) / machine.bandwidth,
+        shapes.moved_bytes / machine.bandwidth,
         launch + start_seconds(kernel.work, kernel.processor),
     )

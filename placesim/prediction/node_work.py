@@ -38,7 +38,7 @@ _DENSE_OPERATIONS_PER_BYTE = 8
 class NodeShapes(NamedTuple):
     """A node's op, attrs and static shapes (all known), and the operations and bytes that its kernel's cost model counts.
 
-    `read_bytes` are the bytes of its inputs.
+    `moved_bytes` are those that the kernel reads and writes, `read_bytes` those of its inputs.
     """
 
     op: str
@@ -53,6 +53,12 @@ class NodeShapes(NamedTuple):
     @property
     def cost(self) -> CostModel:
         return cost_of(self.op)
+
+    @property
+    def touched_elements(self) -> int:
+        """The elements of the first input that the kernel reads or updates."""
+        access = self.cost.access
+        return prod(self.inputs[0]) if access is None else access.elements(self.inputs, self.outputs, self.attrs)
 
     def convolution(self, direction: Direction) -> tuple[Dims, Dims, Dims]:
         """Return the shapes of a convolution's images, filters and results, from the convolution or one of its gradients."""
@@ -148,12 +154,6 @@ def _rows(family: str) -> Callable[[NodeShapes, Processor], Work]:
     return work
 
 
-def _gathered(node: NodeShapes, processor: Processor) -> Work:
-    """Return the work of a gather: the kernel reads and writes the gathered rows, and does not touch the rest of the table."""
-    indices = node.moved_bytes - node.dtype.size * (prod(node.inputs[0]) + prod(node.outputs[0]))
-    return StreamedBytes("elementwise", 2.0 * node.dtype.size * prod(node.outputs[0]) + max(0, indices))
-
-
 def _sequence(direction: Direction) -> Callable[[NodeShapes, Processor], Work]:
     """Return a rule for an LSTM over time: x is `[time, batch, inputs]`, h_prev is `[batch, hidden]`."""
 
@@ -181,7 +181,6 @@ _RULES: Mapping[CostKind, Callable[[NodeShapes, Processor], Work]] = {
     "max pooling gradient": _streamed("pooling gradient"),
     "average pooling gradient": _streamed("pooling gradient"),
     "softmax": _rows("softmax"),
-    "gather": _gathered,
     "recurrent": _sequence("forward"),
     "recurrent gradient": _sequence("input gradient"),
 }

@@ -215,10 +215,17 @@ def node_shapes(site: Site, execution: Execution) -> NodeShapes:
     inputs = tuple(dims for dims, _ in execution.inputs)
     outputs = tuple(dims for dims, _ in execution.outputs)
     op, flops = instruction.node.op, instruction.kernel.flops
-    operations = int(flops(inputs, outputs, instruction.attrs)) if flops is not None and outputs else 0
     made = (*execution.outputs, *execution.inputs)
+    operations = int(flops(inputs, outputs, instruction.attrs)) if flops is not None and made else 0
     dtype = made[0][1] if made else FLOAT
-    return NodeShapes(op, instruction.attrs, inputs, outputs, dtype, operations, num_bytes(made), num_bytes(execution.inputs))
+    read_bytes = num_bytes(execution.inputs)
+    shapes = NodeShapes(op, instruction.attrs, inputs, outputs, dtype, operations, num_bytes(made), read_bytes)
+    access = shapes.cost.access
+    if access is None or not inputs:
+        return shapes
+    rest = execution.inputs[access.tensors :] + (() if access.updates else execution.outputs)
+    touched = shapes.touched_elements * sum(dtype.size for _, dtype in execution.inputs[: access.tensors])
+    return shapes._replace(moved_bytes=num_bytes(rest) + touched * (1 + access.updates))
 
 
 def transfer_ends(execution: Execution) -> tuple[str, str, str]:

@@ -128,6 +128,26 @@ def test_a_gather_streams_the_taken_rows_twice_among_the_whole_table(size: int, 
     assert load.alone.counts["gathered"] == 10
 
 
+def test_a_scatter_reads_and_writes_rows_among_the_whole_tables() -> None:
+    table, rows = (1000, 64), (10, 64)
+    cases: list[tuple[str, list[Dims], int]] = [
+        ("ResourceScatterAdd", [table, (10,), rows], 1),
+        ("ResourceScatterNdAdd", [table, (10, 1), rows], 1),
+        ("ResourceSparseApplyMomentum", [table, table, (), rows, (10,), ()], 2),
+    ]
+    for op, inputs, tables in cases:
+        load = load_of(op, inputs, [], {})
+        assert (tables * 2.0 * 640 * 4, tables * 64_000.0 * 4) in load.alone.traffic
+        assert load.alone.counts["gathered"] == tables * 2 * 10
+        assert load.alone.counts["plain"] < 10 * 640
+
+
+def test_a_large_table_gets_no_new_pages_where_its_rows_are_updated() -> None:
+    table = (1 << 17, 128)
+    assert "new" not in counts_of(load_of("ScatterAdd", [table, (10,), (10, 128)], [table], {}))
+    assert "new" in counts_of(load_of("TensorScatterAdd", [table, (10, 1), (10, 128)], [table], {}))
+
+
 def test_a_reduction_has_a_row_for_each_result_or_each_sum() -> None:
     assert load_of("Sum", [(300, 20), (1,)], [(300,)], {}).alone.counts["row"] == 20
     assert load_of("Sum", [(20, 300), (1,)], [(20,)], {}).alone.counts["row"] == 20

@@ -97,6 +97,53 @@ def test_what_lives_in_host_memory_does_not_come_from_elsewhere() -> None:
     assert transfer.tensor == "y"
 
 
+ROW, ROWS, INDICES = 64 * 4, 8 * 64 * 4, 8 * 4
+SLICED: dict[str, Any] = {
+    "devices": {"cpu": 1},
+    "nodes": [
+        {"op": "VariableV2", "name": "v", "dtype": "float32", "shape": [1000, 64]},
+        {"op": "VarHandleOp", "name": "h", "attrs": {"dtype": "float32", "shape": [1000, 64]}},
+        {"op": "Fill", "name": "zeros", "inputs": [[1000, 64], 0.0]},
+        {"op": "Assign", "name": "init", "inputs": ["v", "zeros"]},
+        {"op": "AssignVariableOp", "name": "assign", "inputs": ["h", "zeros"]},
+        {"op": "Fill", "name": "i", "inputs": [[8], 3]},
+        {"op": "Fill", "name": "ij", "inputs": [[8, 2], 3]},
+        {"op": "Fill", "name": "g", "inputs": [[8, 64], 1.0]},
+        {"op": "Fill", "name": "one_each", "inputs": [[8], 1.0]},
+        {"op": "GatherV2", "name": "gather", "inputs": ["zeros", "i", 0]},
+        {"op": "GatherNd", "name": "gather_nd", "inputs": ["zeros", "ij"]},
+        {"op": "ResourceGather", "name": "resource_gather", "inputs": ["h", "i"], "attrs": {"dtype": "float32"}},
+        {"op": "SparseSegmentSumWithNumSegments", "name": "segments", "inputs": ["zeros", "i", [0, 0, 0, 0, 1, 1, 1, 1], 2]},
+        {"op": "Slice", "name": "slice", "inputs": ["zeros", [3, 0], [8, 64]]},
+        {"op": "ScatterAdd", "name": "scatter", "inputs": ["v", "i", "g"]},
+        {"op": "ScatterSub", "name": "scatter_one", "inputs": ["v", "i", 2.0]},
+        {"op": "ResourceScatterUpdate", "name": "resource_scatter", "inputs": ["h", "i", "g"], "attrs": {"dtype": "float32"}},
+        {"op": "ResourceScatterNdAdd", "name": "scatter_nd", "inputs": ["h", "ij", "one_each"]},
+        {"op": "SparseApplyMomentum", "name": "train", "inputs": ["v", "v", 0.5, "g", "i", 0.9]},
+        {"op": "ResourceSparseApplyAdagrad", "name": "resource_train", "inputs": ["h", "h", 0.5, "g", "i"]},
+    ],
+}
+SLICES = {
+    "gather": INDICES + 4 + 2 * ROWS,
+    "gather_nd": 2 * INDICES + 2 * 8 * 4,
+    "resource_gather": INDICES + 2 * ROWS,
+    "segments": INDICES + 8 * 4 + 4 + ROWS + 2 * ROW,
+    "slice": 4 * 4 + 2 * ROWS,
+    "scatter": INDICES + 3 * ROWS,
+    "scatter_one": INDICES + 4 + 2 * ROWS,
+    "resource_scatter": INDICES + 3 * ROWS,
+    "scatter_nd": 2 * INDICES + 3 * 8 * 4,
+    "train": INDICES + 2 * 4 + 5 * ROWS,
+    "resource_train": INDICES + 4 + 5 * ROWS,
+}
+
+
+def test_a_kernel_that_touches_slices_moves_no_more_bytes_than_these() -> None:
+    costs, _ = found(SLICED | {"run": [{"fetch": [f"^{name}" for name in names]} for names in (("init", "assign"), SLICES)]})
+    moved = {name: cost.bytes for name in SLICES if (cost := costs.of(name, TYPES)) is not None}
+    assert moved == SLICES
+
+
 def test_what_bounds_a_node() -> None:
     def bound(rows: int, columns: int, op: str) -> str:
         inputs = ["a", "a"] if op == "MatMul" else ["a"]

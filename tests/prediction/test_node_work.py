@@ -119,12 +119,6 @@ def test_softmax_has_rows() -> None:
     assert work_of("Softmax", [(6, 4, 100)], [(6, 4, 100)], dtype=HALF) == Rows("softmax", 24, 100, 2)
 
 
-def test_a_gather_reads_no_more_of_its_table_than_it_takes() -> None:
-    found = work_of("GatherV2", [(1_000_000, 64), (10,), ()], [(10, 64)])
-    assert isinstance(found, StreamedBytes)
-    assert found.moved_bytes < 3 * 10 * 64 * 4
-
-
 def test_an_lstm_has_four_gates() -> None:
     shapes = [(), (20, 8, 32), (8, 64), (8, 64), (96, 256), (64,), (64,), (64,), (256,)]
     found = work_of("BlockLSTM", shapes, [(20, 8, 64)] * 7)
@@ -235,11 +229,6 @@ def test_octets_are_of_a_groups_channels_and_filters() -> None:
             made._replace(channels=2 * channels, filters=2 * filters, groups=2).work("forward", "float16", 2).has_whole_octets
             == octets
         )
-
-
-def test_a_gather_reads_and_writes_what_it_takes_and_reads_its_indices() -> None:
-    found = work_of("GatherV2", [(1000, 64), (10,), ()], [(10, 64)])
-    assert found == StreamedBytes("elementwise", 2.0 * 4 * 640 + 4 * 11)
 
 
 def test_an_lstms_gradient_is_recurrent() -> None:

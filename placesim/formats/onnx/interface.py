@@ -1,7 +1,7 @@
 """A model's inputs and outputs as tensors that can be fed and fetched.
 
 A sequence is fed as one tensor with its members along the first axis, or member by member. It is fetched as separate members
-if their number is known, else as one tensor, for which the members must have one shape.
+if their number is known, else as one tensor, for which the members must have one shape. A map is fed as keys and values.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from placesim.formats.onnx.graph_reading import GraphReader
 from placesim.formats.onnx.lists import element_dtype, element_type, open_sizes, optional_content, shape_operand, stacked
 from placesim.formats.onnx.names import scope_name
 from placesim.formats.onnx.onnx_node import UnsupportedNodeError, dtype_of, tensor_of
-from placesim.formats.onnx.values import Value, dims_of
+from placesim.formats.onnx.values import Value, dims_of, tensor_type
 from placesim.graph.graph import TensorRef
 from placesim.ops.attributes import UNKNOWN_RANK, Shape
 
@@ -54,8 +54,11 @@ def model_input(
             return _sequence(reading, name, kind)
         parts = [model_input(reading, f"{name}[{index}]", kind.sequence_type.elem_type) for index in range(members[name])]
         return {key: ref for refs, _ in parts for key, ref in refs.items()}, Value(None, kind, None, tuple(v for _, v in parts))
+    if which == "map_type":
+        return _map(reading, name, kind)
     if which != "tensor_type":
-        raise UnsupportedNodeError(f"unsupported input: got {which or 'no type'}, expected a tensor, a sequence or an optional")
+        expected = "a tensor, a sequence, a map or an optional"
+        raise UnsupportedNodeError(f"unsupported input: got {which or 'no type'}, expected {expected}")
     if not kind.tensor_type.elem_type:
         raise UnsupportedNodeError("no element type: got an input without one, expected a type")
     dtype, dims = dtype_of(kind.tensor_type.elem_type), dims_of(kind)
@@ -78,6 +81,14 @@ def _sequence(reading: GraphReader, name: str, kind: Any) -> tuple[dict[str, Ten
     with reading.builder.name_scope(scope_name(name, "Placeholder")):
         made = emitter_of(reading).emit("TensorListFromTensor", ref, shape_operand(dims), element_dtype=dtype)
     return {name: ref}, Value(made, kind)
+
+
+def _map(reading: GraphReader, name: str, kind: Any) -> tuple[dict[str, TensorRef], Value]:
+    """Add the keys and the values of a map as two vectors, `NAME.keys` and `NAME.values`, which are the items of its value."""
+    numbers = kind.map_type.key_type, kind.map_type.value_type.tensor_type.elem_type
+    kinds = {f"{name}.{part}": tensor_type(number, [None]) for part, number in zip(("keys", "values"), numbers, strict=True)}
+    parts = [model_input(reading, part, part_kind) for part, part_kind in kinds.items()]
+    return {key: ref for refs, _ in parts for key, ref in refs.items()}, Value(None, kind, None, tuple(v for _, v in parts))
 
 
 def model_outputs(reading: GraphReader, name: str, value: Value) -> dict[str, TensorRef]:

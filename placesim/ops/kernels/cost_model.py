@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from math import prod
 from typing import Literal, NamedTuple
+
+from placesim.ops.attributes import Attrs
+from placesim.ops.kernels.shapes import Dims
 
 CostKind = Literal[
     "dispatch",
@@ -32,7 +37,7 @@ CostKind = Literal[
     "reduction",
     "bias gradient",
     "gather",
-    "gather slices",
+    "scatter",
     "random",
     "recurrent",
     "recurrent gradient",
@@ -40,6 +45,8 @@ CostKind = Literal[
     "reduce",
     "broadcast",
     "all-gather",
+    "reduce-scatter",
+    "all-to-all",
 ]
 """Kind of a kernel's work.
 
@@ -69,17 +76,37 @@ class Passes(NamedTuple):
 ONE_PASS = Passes(plain=1)
 
 
+class SliceAccess(NamedTuple):
+    """Access to slices: the kernel touches only a part of each of its first `tensors` inputs.
+
+    `elements` returns the number of elements in this part; all shapes must be fully known. With `updates`, the kernel also
+    writes the part, and its output, if any, is a reference to the first input.
+    """
+
+    elements: Callable[[Sequence[Dims], Sequence[Dims], Attrs], int]
+    tensors: int = 1
+    updates: bool = False
+
+
 class CostModel(NamedTuple):
-    """Cost of a kernel: `kind` selects the formulas in `prediction/`; `passes` counts the passes of its numpy expression."""
+    """Cost of a kernel: `kind` selects the formulas in `prediction/`; `passes` counts the passes of its numpy expression.
+
+    `access` is set if the kernel touches only slices of its inputs.
+    """
 
     kind: CostKind = "elementwise"
     passes: Passes = ONE_PASS
+    access: SliceAccess | None = None
 
 
 ELEMENTWISE = CostModel()
 DISPATCH = CostModel("dispatch")
 COPY = CostModel("copy")
 VIEW = CostModel("view")
+_READS_RESULT = SliceAccess(lambda inputs, outputs, attrs: sum(prod(dims or ()) for dims in outputs))
+"""Access of a kernel that reads as many elements as it returns."""
+GATHER = CostModel("gather", access=_READS_RESULT)
+SLICE = VIEW._replace(access=_READS_RESULT)
 REDUCTION = CostModel("reduction")
 
 

@@ -135,6 +135,11 @@ def one_per_output(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs
     return elements(outputs[0])
 
 
+def elements_of_rows(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs) -> int:
+    """Return the number of elements in the rows of the first input at the indices of the second."""
+    return elements(inputs[1]) * elements((inputs[0] or ())[1:])
+
+
 def is_expensive(kernel: Kernel) -> bool:
     """Whether an op does more than constant work per element, so that it may run in its own thread."""
     return kernel.flops is not None and kernel.flops is not one_per_output

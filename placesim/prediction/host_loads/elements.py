@@ -17,7 +17,7 @@ from placesim.prediction.node_work import NodeShapes
 
 def elementwise(node: NodeShapes) -> Load:
     """Return the load of passes over all elements; a view has none."""
-    kind, passes = node.cost
+    kind, passes, _ = node.cost
     if kind == "view":
         return Load("elementwise", Amounts(call=2 + len(node.outputs)), Amounts())
     elements = max(map(prod, node.outputs), default=0) or max(map(prod, node.inputs))
@@ -114,9 +114,20 @@ def transpose(node: NodeShapes) -> Load:
 
 def gather(node: NodeShapes) -> Load:
     """Return the load of gathering rows: the kernel reads and writes these rows, and does not touch the rest of the table."""
-    made, size = prod(node.outputs[0]), node.dtype.size
+    made, size = node.touched_elements, node.dtype.size
     amounts = Amounts(call=4, plain=made, gathered=made / max(1, prod(node.inputs[0][1:])))
     return Load("gather", amounts.stream(2.0 * made * size, float(prod(node.inputs[0]) * size)), Amounts())
+
+
+def scatter(node: NodeShapes) -> Load:
+    """Return the load of updating rows of variables: the kernel gathers these rows, computes new ones, and writes them back."""
+    access, made, size = node.cost.access, node.touched_elements, node.dtype.size
+    assert access is not None
+    accesses = 2 * access.tensors
+    amounts = _passes(node.cost.passes, made, node)
+    amounts.add(call=4 * accesses, plain=accesses * made, gathered=accesses * made / max(1, prod(node.inputs[0][1:])))
+    amounts.stream(float(accesses * made * size), float(access.tensors * prod(node.inputs[0]) * size))
+    return Load("gather", amounts, Amounts())
 
 
 def random_numbers(node: NodeShapes) -> Load:

@@ -23,6 +23,7 @@ from placesim.prediction.host_loads.elements import (
     optimizer_update,
     random_numbers,
     reduction,
+    scatter,
     softmax,
     transpose,
 )
@@ -45,7 +46,7 @@ def host_load(node: NodeShapes) -> Load | None:
     if min((prod(dims) for dims in (*node.inputs, *node.outputs)), default=0) == 0:
         return Load("elementwise", Amounts(call=1), Amounts())
     load = _RULES.get(kind, elementwise)(node)
-    if kind != VIEW.kind:
+    if kind not in (VIEW.kind, "optimizer", "scatter"):  # views and updated variables need no memory
         for dims in node.outputs:
             size = prod(dims) * node.dtype.size
             if size > MAPPED_BYTES:  # a page is allocated to the thread that first writes to it
@@ -100,7 +101,7 @@ _RULES: Mapping[CostKind, Callable[[NodeShapes], Load]] = {
     "reduction": reduction,
     "bias gradient": bias_gradient,
     "gather": gather,
-    "gather slices": gather,
+    "scatter": scatter,
     "random": random_numbers,
 }
 """Rules by kind of cost; for every other kind, the kernel passes over all elements."""

@@ -172,7 +172,7 @@ def _cost_here(found: NodeCostEstimate) -> Iterator[str]:
     if here.family:
         parts = (
             f"{_part(here.compute)} for {found.operations:,} operations",
-            f"{_part(here.memory)} for {here.moved_bytes:,} bytes",
+            f"{_part(here.memory)} for {found.bytes:,} bytes",
             f"start {readable_seconds(here.launch - here.launch_on_host)}",
         )
         on_host = f"; launch on the host {readable_seconds(here.launch_on_host)}" if here.launch_on_host else ""

@@ -153,6 +153,8 @@ class DataflowRun(Propagation):
             if kind <= RESULT:
                 outputs = self._execute(visit)
             else:
+                if node.needs_value:
+                    read_variable(self._values(visit)[0])
                 outputs = self._switched(visit) if kind == SWITCH else self._passed(visit)
         except Exception as error:
             return self._fail(visit, error)

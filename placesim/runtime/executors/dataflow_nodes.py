@@ -55,6 +55,7 @@ class FlowNode:
         "kind",
         "more_holders",
         "name",
+        "needs_value",
         "positions",
         "program",
         "reader_counts",
@@ -76,6 +77,10 @@ class FlowNode:
         self.compute = direct_compute(instruction)
         self.is_expensive = self.kind == COMPUTE and is_expensive(instruction.kernel)
         self.reads_ref = True in instruction.reads_ref
+        # TensorFlow passes on a reference only if its variable is initialized, except in a RefSwitch
+        definition = node.signature.definition
+        takes_unset = definition is not None and definition.allows_uninitialized_input
+        self.needs_value = True in node.signature.input_is_ref and not takes_unset
         self.is_merge = op in MERGES
         # a ControlTrigger waits for branches, of which some are not taken
         self.is_always_live = op == "ControlTrigger"

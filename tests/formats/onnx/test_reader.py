@@ -419,3 +419,37 @@ def test_a_known_size_beside_an_unknown_one_is_divided_as_the_model_says() -> No
     proto = model(nodes, [info("x", ["n", 21])], [info("a", None), info("b", None)], *numbers)
     found = run(proto, {"x": np.zeros((4, 21), np.float32)})
     assert [found[name].shape for name in "ab"] == [(6,), (5,)]
+
+
+WORDS = {"string_vocabulary": ["a", "b", "c"]}
+SPARSE = {"map_form": "SPARSE", "max_map": 5}
+
+
+@pytest.mark.parametrize(
+    ("op", "attrs", "fed", "kind", "row"),
+    [
+        ("DictVectorizer", WORDS, {"c": 1.5, "a": 2.0, "zz": 3.0}, "FLOAT", [2.0, 0.0, 1.5]),
+        ("DictVectorizer", {"int64_vocabulary": [5, 2, 9]}, {9: 1.5, 5: 2.0, 7: 3.0}, "FLOAT", [2.0, 0.0, 1.5]),
+        ("CastMap", {}, {3: 1.5, 1: 2.25}, "FLOAT", [2.25, 1.5]),
+        ("CastMap", {"cast_to": "TO_STRING"}, {3: 1.5, 2: -1 / 3, 9: 1e1}, "STRING", [b"-0.333333", b"1.500000", b"10.000000"]),
+        ("CastMap", {"cast_to": "TO_INT64"}, {3: 1.5, 1: 2.75, 9: -2.5}, "INT64", [2, 1, -2]),
+        ("CastMap", SPARSE, {3: 1.0, 7: 2.0}, "FLOAT", [0.0, 0.0, 0.0, 1.0, 0.0]),
+        ("CastMap", SPARSE | {"cast_to": "TO_STRING"}, {3: 1.5}, "STRING", [b"0.f", b"0.f", b"0.f", b"1.500000", b"0.f"]),
+    ],
+)  # fmt: skip
+def test_a_map_is_fed_as_keys_and_values(
+    op: str, attrs: dict[str, Any], fed: dict[Any, float], kind: str, row: list[Any]
+) -> None:
+    """The expected rows are those of onnxruntime 1.32."""
+    from onnx import TensorProto, TypeProto, ValueInfoProto
+
+    with_words = any(isinstance(key, str) for key in fed)
+    maps = TypeProto()
+    maps.map_type.key_type = TensorProto.STRING if with_words else TensorProto.INT64
+    maps.map_type.value_type.tensor_type.elem_type = TensorProto.FLOAT
+    nodes = [node(op, "x", "y", domain="ai.onnx.ml", **attrs)]
+    proto = model(nodes, [ValueInfoProto(name="x", type=maps)], [info("y", None, kind)])
+    proto.opset_import.add(domain="ai.onnx.ml", version=1)
+    keys = np.array(list(fed), object if with_words else np.int64)
+    found = run(proto, {"x.keys": keys, "x.values": np.array(list(fed.values()), np.float32)})["y"]
+    np.testing.assert_array_equal(found, np.array([row], found.dtype))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -76,13 +77,98 @@ def test_a_gather_joins_in_the_order_of_devices() -> None:
         np.testing.assert_array_equal(result.value[:, 0], [1, 1, 1, 1, 2, 2, 2, 2])
 
 
-def test_a_member_that_is_missing_or_of_another_shape_is_an_error() -> None:
-    source = nccl(2)
-    with pytest.raises(PlacesimError):
-        placesim.run(source, fetch="r0")
-    source["nodes"][0]["inputs"][0] = [2, 256]
-    with pytest.raises(PlacesimError, match=r"different shapes: got \[2, 256\], \[4, 256\], expected equal shapes"):
+def on_cpus(op: str, *shapes: tuple[int, ...], ranks: tuple[int, int] = (0, 1), **attrs: Any) -> dict[str, Any]:
+    """Return a graph of two members on CPUs, with the inputs 0, 1, 2... and 100, 101, 102..."""
+    nodes: Nodes = []
+    for n, shape in enumerate((*shapes, *shapes)[:2]):
+        values = np.arange(100.0 * n, 100 * n + prod(shape)).reshape(shape)
+        nodes.append({"op": "Const", "name": f"x{n}", "value": values.tolist(), "dtype": "float32"})
+        keys: list[Any] = [2, 1, 2]
+        if op.endswith("V3"):
+            nodes.append(on(n, "CollectiveInitializeCommunicator", f"c{n}", 1, ranks[n], 2))
+            nodes.append({"op": "Const", "name": f"a{n}", "value": [], "dtype": "int32", "shape": [0, 0]})
+            keys = [f"c{n}", f"a{n}"]
+        nodes.append(on(n, op, f"r{n}", f"x{n}", *keys, **attrs))
+    return {
+        "devices": {"cpu": 2},
+        "nodes": [node | {"device": f"/cpu:{number * 2 // len(nodes)}"} for number, node in enumerate(nodes)],
+        "fetch": ["r0", "r1"],
+    }
+
+
+ADD: dict[str, Any] = {"merge_op": "Add", "final_op": "Id"}
+ROWS = np.array([[0, 1, 2], [3, 4, 5]])
+
+
+@pytest.mark.parametrize(
+    ("source", "values"),
+    [
+        (on_cpus("CollectiveGatherV2", (2, 3)), [[*ROWS, *ROWS + 100]] * 2),
+        (on_cpus("CollectiveAllToAllV2", (2, 3)), [[ROWS[0], ROWS[0] + 100], [ROWS[1], ROWS[1] + 100]]),
+        (on_cpus("CollectiveAllToAllV3", (2, 3), ranks=(1, 0)), [[ROWS[0] + 100, ROWS[0]], [ROWS[1] + 100, ROWS[1]]]),
+        (on_cpus("CollectiveReduceV3", (2, 3), reduction="Add"), [2 * ROWS + 100] * 2),
+    ],
+)
+def test_the_results_on_cpus_are_tensorflows(source: dict[str, Any], values: Any) -> None:
+    np.testing.assert_array_equal([result.value for result in placesim.run(source).results], values)
+    assert placesim.simulate(source).seconds > 0
+
+
+def test_a_member_gets_its_rows_of_a_reduced_tensor_on_gpus_only() -> None:
+    scatter = versioned("CollectiveReduceScatterV2", 2, **ADD)
+    for result in placesim.run(scatter).results:
+        np.testing.assert_array_equal(result.value, np.full((2, 256), 3.0, np.float32))
+    with pytest.raises(PlacesimError, match="did not find collective implementation undef"):
+        placesim.run(on_cpus("CollectiveReduceScatterV2", (4, 2), **ADD))
+
+
+def test_two_ops_of_one_communicator_are_two_groups() -> None:
+    source = on_cpus("CollectiveReduceV3", (2, 3), reduction="Add")
+    again = [node | {"name": f"s{n}", "inputs": [f"r{n}", *node["inputs"][1:]]} for n, node in enumerate(source["nodes"][3::4])]
+    source |= {"nodes": source["nodes"] + again, "fetch": ["s0", "s1"]}
+    for result in placesim.run(source).results:
+        np.testing.assert_array_equal(result.value, 2 * (2 * ROWS + 100))
+    starts = {run.node: run.start for run in placesim.simulate(source).nodes}
+    assert starts["r0"] == starts["r1"] <= starts["s0"] == starts["s1"]
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        (on_cpus("CollectiveGatherV2", (4, 2), (5, 2)), r"instance 2. Op at device /job:localhost/replica:0/task:0/device:"
+         r"CPU:1 expected shape \[10,2\] but another member in the group expected shape \[8,2\]. This is likely"),
+        (on_cpus("CollectiveReduceV2", (4, 2), (4, 3), **ADD), r"expected shape \[4,3\] but .* expected shape \[4,2\]"),
+        (on_cpus("CollectiveReduceV3", (2, 3), (3, 3), reduction="Add"), "Shape mismatch in the collective instance 0. Op at"),
+        (on_cpus("CollectiveAllToAllV2", (3, 2)), r"aborted by: input to all-to-all first dimension size \(3\) must be the "
+         r"same as the group size \(2\)\nThe error could be from a previous operation. Restart your program to reset."),
+        (on_cpus("CollectiveAllToAllV2", ()), "cannot split or join scalars"),
+        (on_cpus("CollectiveReduceV3", (2,), ranks=(0, 0), reduction="Add"), "for group members. Received ranks: 0,0"),
+        (on_cpus("CollectiveReduceV3", (2,), ranks=(2, 0), reduction="Add"), "rank must be less than group size but got 2 >="),
+    ],
+)  # fmt: skip
+def test_errors_of_members_are_tensorflows(source: dict[str, Any], message: str) -> None:
+    with pytest.raises(PlacesimError, match=message):
         placesim.run(source)
+
+
+def test_a_device_finds_its_group_in_an_assignment() -> None:
+    def assigned(assignment: Any, index: int) -> list[int]:
+        node = {"op": "CollectiveAssignGroupV2", "name": "g", "inputs": [assignment, index, 5]}
+        found = placesim.run({"devices": {"cpu": 1}, "nodes": [node], "fetch": ["g", "g:1"]})
+        return [int(result.value) for result in found.results]
+
+    assert assigned([[0, 2], [3, 1]], 1) == [2, 6]
+    with pytest.raises(
+        PlacesimError, match=r"device_index 4 is not found in group_assignment Tensor<type: int32 shape: \[2,1\]"
+    ):
+        assigned([[0], [1]], 4)
+    with pytest.raises(PlacesimError, match=r"must be a 2-d Tensor, but received tensor of shape: \[2\]"):
+        assigned([0, 1], 0)
+
+
+def test_a_member_that_is_missing_is_an_error() -> None:
+    with pytest.raises(PlacesimError):
+        placesim.run(nccl(2), fetch="r0")
 
 
 @pytest.mark.parametrize("gpus", [2, 3, 4])

@@ -64,6 +64,39 @@ def test_uninitialised_use_is_tensorflows_error(nodes: list[dict[str, Any]], rea
     assert caught.value.node == read
 
 
+REF_PASSING: list[dict[str, Any]] = [
+    *({"op": "VariableV2", "name": name, "dtype": "float32", "shape": [2]} for name in "vw"),
+    *({"op": "Assign", "name": f"set_{name}", "inputs": [name, [1.0, 2.0]]} for name in "vw"),
+    {"op": "Placeholder", "name": "i", "dtype": "int32"},
+    {"op": "RefSwitch", "name": "switch_v", "inputs": ["v", False]},
+    {"op": "RefSwitch", "name": "switch_w", "inputs": ["w", True]},
+    {"op": "RefMerge", "name": "merge", "inputs": ["switch_v:1", "switch_w:1"]},
+    {"op": "RefEnter", "name": "enter", "inputs": ["v"], "attrs": {"frame_name": "loop"}},
+    {"op": "RefExit", "name": "exit", "inputs": ["enter"]},
+    {"op": "RefSelect", "name": "select", "inputs": ["i", "v", "w"]},
+    *({"op": "Identity", "name": f"after_{name}", "inputs": [name]} for name in ("merge", "exit", "select")),
+    {"op": "AssignAdd", "name": "add", "inputs": ["select", [10.0, 10.0]]},
+]
+
+
+def test_a_reference_is_passed_on_only_if_its_variable_is_initialized() -> None:
+    session = make_session(REF_PASSING)
+    for name, text, node in (("merge", "switch_w:1", "merge"), ("exit", "v", "enter"), ("select", "v", "select")):
+        with pytest.raises(FailedPreconditionError) as caught:
+            session.run(GraphStep((Fetch(f"after_{name}"),), (Feed("i", np.array(1, np.int32)),)))
+        assert caught.value.message == f"Attempting to use uninitialized value {text}\n\t [[{{{{node {node}}}}}]]"
+
+
+def test_a_selected_reference_is_the_variable() -> None:
+    session = make_session(REF_PASSING)
+    session.run(GraphStep((Fetch("set_v"), Fetch("set_w"))))
+    session.run(GraphStep((Fetch("add"),), (Feed("i", np.array(1, np.int32)),)))
+    assert [fetch(session, name).tolist() for name in "vw"] == [[1, 2], [11, 12]]
+    for index, message in ((2, r"in the range \[0, 2\) but got 2"), ([1], r"must be a scalar, but it has shape \[1\]")):
+        with pytest.raises(InvalidArgumentError, match=message):
+            session.run(GraphStep((Fetch("add"),), (Feed("i", np.array(index, np.int32)),)))
+
+
 def test_fetching_prunes() -> None:
     session = make_session(
         [

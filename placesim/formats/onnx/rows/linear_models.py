@@ -1,4 +1,4 @@
-"""Ops of `ai.onnx.ml` for numbers, categories and linear models, as converters of scikit-learn's pipelines write them."""
+"""Ops of `ai.onnx.ml` for numbers, categories, maps and linear models, as converters of scikit-learn's pipelines write them."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from placesim.core.dtypes import FLOAT, INT64, STRING, DataType
+from placesim.core.dtypes import FLOAT, INT32, INT64, STRING, DataType
 from placesim.formats.onnx.element_types import ONNX_NUMBER
 from placesim.formats.onnx.lists import tensor_value
-from placesim.formats.onnx.onnx_node import OnnxNode, Outputs, Rows, Tensor, UnsupportedNodeError
+from placesim.formats.onnx.onnx_node import OnnxNode, Outputs, Rows, Tensor, UnsupportedNodeError, tensor_of
 from placesim.formats.onnx.values import Value
 
 # --- numbers --------------------------------------------------------------------------------------------------------
@@ -221,6 +221,50 @@ def linear_classifier(node: OnnxNode) -> Outputs:
     return [chosen, two_probabilities(node, scores)]
 
 
+# --- maps -----------------------------------------------------------------------------------------------------------
+
+
+def _entries(node: OnnxNode) -> tuple[Tensor, Tensor]:
+    """Return the keys and values of the input. Raises UnsupportedNodeError unless it is a map."""
+    items = node.value(0).items
+    if items is None or len(items) != 2:
+        raise UnsupportedNodeError("wrong input: expected a map that is an input of the model")
+    keys, values = (node.know_shape(tensor_of(item), (None,)) for item in items)
+    return keys, values
+
+
+def _looked_up(node: OnnxNode, names: np.ndarray[Any, Any], keys: Tensor, values: Tensor, default: Any) -> Tensor:
+    """Return the values of the keys `names` as one row `[1, names]`, and the default for a key that the map lacks."""
+    found = node.apply("Cast", node.apply("Equal", keys, names[:, None]), to=ONNX_NUMBER[INT32])
+    found = node.apply("Concat", found, np.ones((len(names), 1), np.int32), axis=1)  # the last column is the default's
+    choices = node.apply("Concat", values, default, axis=0)
+    return node.apply("Gather", choices, node.apply("ArgMax", node.apply("Unsqueeze", found, [0]), axis=2, keepdims=0))
+
+
+def dict_vectorizer(node: OnnxNode) -> Tensor:
+    """GatherV2 of the map's values by ArgMax of Equal to each word of the vocabulary; a missing word has 0."""
+    names = node.attr("string_vocabulary")
+    keys, values = _entries(node)
+    vocabulary = texts(names) if names else np.array(node.attr("int64_vocabulary", ()), np.int64)
+    default = texts([""]) if node.dtype(values) is STRING else np.zeros(1, node.dtype(values).numpy)
+    return _looked_up(node, vocabulary, keys, values, default)
+
+
+def cast_map(node: OnnxNode) -> Tensor:
+    """Cast of the map's values in the order of their keys; if sparse, GatherV2 by each number below `max_map`."""
+    keys, values = _entries(node)
+    target = node.attr("cast_to", "TO_FLOAT").removeprefix("TO_")
+    if target == "STRING" and node.dtype(values) is not STRING:
+        values = node.same_shape(node.emit("AsString", values), values)
+    else:
+        values = node.apply("Cast", values, to=ONNX_NUMBER[{"FLOAT": FLOAT, "INT64": INT64, "STRING": STRING}[target]])
+    if node.attr("map_form", "DENSE") == "SPARSE":
+        default = texts(["0.f"]) if target == "STRING" else np.zeros(1, node.dtype(values).numpy)
+        return _looked_up(node, np.arange(node.attr("max_map", 1)), keys, values, default)
+    _, order = node.apply_all("TopK", 2, keys, node.apply("Shape", keys), largest=0)
+    return node.apply("Unsqueeze", node.apply("Gather", values, order), [0])
+
+
 def zip_map(node: OnnxNode) -> Value:
     """Identity: the scores stay a matrix, in place of a sequence of maps; its columns are the labels in their order."""
     return tensor_value(node, node.emit("Identity", node[0]), node.shape(node[0]))
@@ -229,7 +273,9 @@ def zip_map(node: OnnxNode) -> Value:
 ROWS: Rows = {
     ("ai.onnx.ml::ArrayFeatureExtractor", 1): array_feature_extractor,
     ("ai.onnx.ml::Binarizer", 1): binarizer,
+    ("ai.onnx.ml::CastMap", 1): cast_map,
     ("ai.onnx.ml::CategoryMapper", 1): class_encoder,
+    ("ai.onnx.ml::DictVectorizer", 1): dict_vectorizer,
     ("ai.onnx.ml::FeatureVectorizer", 1): feature_vectorizer,
     ("ai.onnx.ml::Imputer", 1): imputer,
     ("ai.onnx.ml::LabelEncoder", 1): class_encoder,

@@ -10,7 +10,7 @@ from placesim.core.dtypes import INT32, DataType
 from placesim.core.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs, TensorValue, format_tensor
 from placesim.ops.kernels.array.indices import first_outside, position_text
-from placesim.ops.kernels.cost_model import CostModel
+from placesim.ops.kernels.cost_model import GATHER
 from placesim.ops.kernels.kernel import Kernel, KernelContext, Table, Tensor, Trait, elements, zeros
 from placesim.ops.kernels.memory_rules import KernelMemory
 from placesim.ops.kernels.shape_operands import shape_text
@@ -264,17 +264,15 @@ def unravel_index_memory(memory: KernelMemory) -> None:
 
 
 TABLE: Table = {
-    "Gather": Kernel(gather, _infer_gather, traits=Trait.TAKES_OBJECTS | Trait.MOVES_ELEMENTS, cost=CostModel("gather")),
-    "GatherV2": Kernel(
-        gather_v2, _infer_gather_v2, traits=Trait.TAKES_OBJECTS | Trait.MOVES_ELEMENTS, cost=CostModel("gather")
-    ),
+    "Gather": Kernel(gather, _infer_gather, traits=Trait.TAKES_OBJECTS | Trait.MOVES_ELEMENTS, cost=GATHER),
+    "GatherV2": Kernel(gather_v2, _infer_gather_v2, traits=Trait.TAKES_OBJECTS | Trait.MOVES_ELEMENTS, cost=GATHER),
     "GatherNd": Kernel(
         gather_nd,
         infer_gather_nd,
         needs_context=True,
         memory=gather_nd_memory,
         traits=Trait.TAKES_OBJECTS | Trait.CONTEXT_NAMES,
-        cost=CostModel("gather slices"),
+        cost=GATHER,
     ),
     "UnravelIndex": Kernel(unravel_index, _infer_unravel_index, memory=unravel_index_memory),
 }

@@ -287,7 +287,7 @@ def count_dimensions(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]
 
 def reshape_quantized(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """QuantizedReshape: the reshaped input, and the two scalar limits. Raises the same errors as `reshape`."""
-    return (*reshape(inputs[:2], attrs), *inputs[2:])
+    return (*reshape(inputs[:2], attrs), *(np.reshape(limit, ()) for limit in inputs[2:]))
 
 
 # --- shape functions and memory -------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ import numpy as np
 
 from placesim.core.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
-from placesim.ops.kernels.cost_model import VIEW
+from placesim.ops.kernels.cost_model import SLICE
 from placesim.ops.kernels.kernel import Kernel, Table, Tensor, Trait, elements, zeros
 from placesim.ops.kernels.memory_rules import KernelMemory, forwards, has_aligned_bounds, has_aligned_rows
 from placesim.ops.kernels.shape_operands import broadcast_dims, shape_of_values, shape_text
@@ -323,13 +323,13 @@ def strided_slice_memory(memory: KernelMemory) -> None:
 
 
 TABLE: Table = {
-    "Slice": Kernel(slice_tensor, _infer_slice, memory=slice_memory, traits=Trait.HANDS_ON | Trait.MOVES_ELEMENTS, cost=VIEW),
+    "Slice": Kernel(slice_tensor, _infer_slice, memory=slice_memory, traits=Trait.HANDS_ON | Trait.MOVES_ELEMENTS, cost=SLICE),
     "StridedSlice": Kernel(
         strided_slice,
         _infer_strided_slice,
         memory=strided_slice_memory,
         traits=Trait.HANDS_ON | Trait.TAKES_OBJECTS | Trait.MOVES_ELEMENTS,
-        cost=VIEW,
+        cost=SLICE,
     ),
     "StridedSliceGrad": Kernel(strided_slice_grad, shape_of_first_value, traits=Trait.TAKES_OBJECTS),
     "TensorStridedSliceUpdate": Kernel(update_strided_slice, unchanged, memory=forwards(0), traits=Trait.TAKES_OBJECTS),

@@ -8,7 +8,8 @@ import numpy as np
 
 from placesim.core.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
-from placesim.ops.kernels.kernel import Kernel, Table, Tensor, as_many_as, elements
+from placesim.ops.kernels.cost_model import CostModel, SliceAccess
+from placesim.ops.kernels.kernel import Kernel, Table, Tensor, as_many_as, elements_of_rows
 from placesim.ops.kernels.memory_rules import allocates
 from placesim.ops.kernels.precision import wide_dtype
 from placesim.ops.kernels.shapes import (
@@ -73,13 +74,6 @@ def _build_infer_counted(noun: str, check: Callable[[ShapeContext], Dims]) -> Sh
 
 def _infer_sparse_gradient(context: ShapeContext) -> Sequence[Dims]:
     return concatenate((-1,), _check_gradient_shapes(context)), (-1,)
-
-
-# --- costs ----------------------------------------------------------------------------------------------------------
-
-
-def _one_per_chosen_element(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs) -> int:
-    return elements(inputs[1]) * elements((inputs[0] or ())[1:])
 
 
 # --- kernels --------------------------------------------------------------------------------------------------------
@@ -246,25 +240,28 @@ def _check_entries(limits: Sequence[tuple[str, Tensor, int]]) -> None:
         raise InvalidArgumentError(f"{noun} {vector[position]} out of range [0, {limit}).")
 
 
+_READS_ROWS = CostModel("gather", access=SliceAccess(elements_of_rows))
+
+
 def _build_reduction(divisor: _Divisor) -> Kernel:
-    return Kernel(_build_reduce(divisor), _infer_segments, _one_per_chosen_element, guess=as_many_as(2))
+    return Kernel(_build_reduce(divisor), _infer_segments, elements_of_rows, cost=_READS_ROWS, guess=as_many_as(2))
 
 
 def _build_counted_reduction(divisor: _Divisor) -> Kernel:
     infer = _build_infer_counted("num_segments", _check_shapes)
-    return Kernel(_build_reduce(divisor), infer, _one_per_chosen_element)
+    return Kernel(_build_reduce(divisor), infer, elements_of_rows, cost=_READS_ROWS)
 
 
 def _build_gradient(divisor: _Divisor) -> Kernel:
     infer = _build_infer_counted("output_dim0", _check_gradient_shapes)
-    return Kernel(_build_dense_gradient(divisor), infer, _one_per_chosen_element)
+    return Kernel(_build_dense_gradient(divisor), infer, elements_of_rows)
 
 
 def _build_gradient_v2(divisor: _Divisor) -> Kernel:
     return Kernel(
         _build_sparse_gradient(divisor),
         _infer_sparse_gradient,
-        _one_per_chosen_element,
+        elements_of_rows,
         memory=allocates(1, 0),
         guess=as_many_as(1),
     )

@@ -171,7 +171,7 @@ def _build_apply(rule: Rule) -> Callable[..., Sequence[Any]]:
     """Return the kernel of a rule, which runs the checks and returns the first variable's ref, or nothing for a resource."""
 
     def apply(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-        is_free = _overwritable(inputs[: rule.variables], context)
+        is_free = overwritable(inputs[: rule.variables], context)
         named = training_values(rule, inputs, attrs, context)
         for check in rule.checks:
             check(named)
@@ -181,7 +181,7 @@ def _build_apply(rule: Rule) -> Callable[..., Sequence[Any]]:
     return apply
 
 
-def _overwritable(holders: Sequence[VariableResource | ResourceHandle], context: KernelContext) -> list[bool]:
+def overwritable(holders: Sequence[VariableResource | ResourceHandle], context: KernelContext) -> list[bool]:
     """Return for each variable whether its memory can take the new value; invalid variables are reported later."""
     try:
         found = [find_variable(holder, context) for holder in holders]

@@ -13,11 +13,12 @@ import numpy as np
 from placesim.core.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.ops.kernels.array.indices import COMBINATIONS, Combine, first_outside, position_text, set_rows
+from placesim.ops.kernels.cost_model import CostModel, SliceAccess
 from placesim.ops.kernels.device_resources import VariableResource
-from placesim.ops.kernels.kernel import Flops, Kernel, KernelContext, Table, Tensor, per_element
+from placesim.ops.kernels.kernel import Flops, Kernel, KernelContext, Table, Tensor, elements_of_rows, per_element
 from placesim.ops.kernels.memory_rules import touches_rows
 from placesim.ops.kernels.shapes import Dims, ShapeContext, concatenate, format_dims, merge, subshape
-from placesim.ops.kernels.state.variables import find_variable, ref_output, typed_handle_shape, typed_value
+from placesim.ops.kernels.state.variables import find_variable, ref_output, typed_handle_shape, writable_value
 
 
 def build_scatter(combine: Combine) -> Callable[..., Sequence[Any]]:
@@ -30,7 +31,7 @@ def build_scatter(combine: Combine) -> Callable[..., Sequence[Any]]:
     def scatter(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
         variable = find_variable(inputs[0], context)
         indices, updates = np.asarray(inputs[1]), np.asarray(inputs[2])
-        params = np.array(typed_value(variable, context, attrs["dtype"] if "dtype" in attrs else attrs["T"]))
+        params = writable_value(variable, context, attrs["dtype"] if "dtype" in attrs else attrs["T"])
         _check_shapes(params.shape, indices.shape, updates.shape, is_ref=isinstance(inputs[0], VariableResource))
         # a ref op does not check division by 0
         if combine is COMBINATIONS["Div"] and not isinstance(inputs[0], VariableResource) and (updates == 0).any():
@@ -118,13 +119,17 @@ def scatter_flops(name: str) -> Flops | None:
     return None if name == "Update" else per_element(2)
 
 
+_COST = CostModel("scatter", access=SliceAccess(elements_of_rows, updates=True))
+
+
 def _build_ref(name: str) -> Kernel:
-    return Kernel(build_scatter(COMBINATIONS[name]), _infer_ref, scatter_flops(name), needs_context=True)
+    return Kernel(build_scatter(COMBINATIONS[name]), _infer_ref, scatter_flops(name), needs_context=True, cost=_COST)
 
 
 def _build_resource(name: str) -> Kernel:
     compute = build_scatter(COMBINATIONS[name])
-    return Kernel(compute, _infer_resource, scatter_flops(name), needs_context=True, memory=touches_rows())
+    memory = touches_rows()
+    return Kernel(compute, _infer_resource, scatter_flops(name), needs_context=True, memory=memory, cost=_COST)
 
 
 TABLE: Table = {

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -13,11 +14,12 @@ import numpy as np
 from placesim.ops.attributes import Attrs
 from placesim.ops.kernels.array.index_matrices import ignores_bad_indices, scatter_nd_dims, scatter_slices
 from placesim.ops.kernels.array.indices import COMBINATIONS, Combine
+from placesim.ops.kernels.cost_model import CostModel, SliceAccess
 from placesim.ops.kernels.kernel import Kernel, KernelContext, Table
 from placesim.ops.kernels.memory_rules import touches_rows
 from placesim.ops.kernels.shapes import Dims, ShapeContext, with_rank_at_least
 from placesim.ops.kernels.state.scatters import scatter_flops
-from placesim.ops.kernels.state.variables import find_variable, held_shape, ref_output, typed_value
+from placesim.ops.kernels.state.variables import find_variable, held_shape, ref_output, writable_value
 
 
 def build_scatter_nd(combine: Combine) -> Callable[..., Sequence[Any]]:
@@ -29,7 +31,7 @@ def build_scatter_nd(combine: Combine) -> Callable[..., Sequence[Any]]:
     def scatter_nd(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
         ignore_bad = ignores_bad_indices(attrs)
         variable = find_variable(inputs[0], context)
-        params = np.array(typed_value(variable, context, attrs["T"]))
+        params = writable_value(variable, context, attrs["T"])
         # slices before a bad index stay updated
         try:
             scatter_slices(combine, params, np.asarray(inputs[1]), np.asarray(inputs[2]), ignore_bad)
@@ -54,13 +56,24 @@ def _infer_resource(context: ShapeContext) -> Sequence[Dims]:
     return ()
 
 
+def _elements_of_slices(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs) -> int:
+    # a vector of indices counts as a column
+    params, indices = inputs[0] or (), inputs[1] or ()
+    *batch, depth = indices if len(indices) > 1 else (*indices, 1)
+    return prod(batch) * prod(params[depth:])
+
+
+_COST = CostModel("scatter", access=SliceAccess(_elements_of_slices, updates=True))
+
+
 def _build_ref(name: str) -> Kernel:
-    return Kernel(build_scatter_nd(COMBINATIONS[name]), _infer_ref, scatter_flops(name), needs_context=True)
+    return Kernel(build_scatter_nd(COMBINATIONS[name]), _infer_ref, scatter_flops(name), needs_context=True, cost=_COST)
 
 
 def _build_resource(name: str) -> Kernel:
     compute = build_scatter_nd(COMBINATIONS[name])
-    return Kernel(compute, _infer_resource, scatter_flops(name), needs_context=True, memory=touches_rows())
+    memory = touches_rows()
+    return Kernel(compute, _infer_resource, scatter_flops(name), needs_context=True, memory=memory, cost=_COST)
 
 
 TABLE: Table = {

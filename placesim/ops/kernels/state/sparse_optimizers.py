@@ -14,7 +14,8 @@ import numpy as np
 from placesim.core.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.ops.kernels.array.indices import first_outside, split_turns
-from placesim.ops.kernels.kernel import Kernel, KernelContext, Table, Tensor
+from placesim.ops.kernels.cost_model import ONE_PASS, CostModel, SliceAccess
+from placesim.ops.kernels.kernel import Kernel, KernelContext, Table, Tensor, per_element
 from placesim.ops.kernels.memory_rules import touches_rows
 from placesim.ops.kernels.shapes import Dims, ShapeContext, ShapeError, format_dims, merge, merge_dim, replace_dim, with_rank
 from placesim.ops.kernels.state import optimizers, update_rules
@@ -23,6 +24,7 @@ from placesim.ops.kernels.state.optimizers import (
     Rule,
     build_flops,
     build_infer_apply,
+    overwritable,
     same_shape,
     same_shapes,
     scalar,
@@ -84,6 +86,7 @@ def _build_apply(name: str, rule: Rule) -> Callable[..., Sequence[Any]]:
     """Return the kernel of a rule, with variables `[rows, ...]`, a gradient `[n, ...]` and `indices` `[n]`."""
 
     def apply(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
+        is_free = overwritable(inputs[: rule.variables], context)
         named = training_values(rule, inputs, attrs, context)
         for check in rule.checks:
             # one of the checks also reads an attr
@@ -92,7 +95,7 @@ def _build_apply(name: str, rule: Rule) -> Callable[..., Sequence[Any]]:
         named["grad"] = _rows_of_gradient(named["grad"], np.shape(named["var"])[1:])
         bad = first_outside(index, len(named["var"]))
         if bad == len(index) or name not in CHECKS_INDICES_FIRST:
-            set_values(inputs[: rule.variables], update_rows(rule, attrs, named, index[:bad]), context)
+            set_values(inputs[: rule.variables], _update_rows(rule, attrs, named, index[:bad], is_free), context)
         if bad < len(index):
             raise InvalidArgumentError(_bad_index_text(name, index, bad, len(named["var"])))
         return ref_output(inputs[0])
@@ -108,9 +111,12 @@ def _rows_of_gradient(grad: Tensor, shape: tuple[int, ...]) -> Tensor:
     return grad.reshape(len(grad), -1)[:, : prod(shape)].reshape(len(grad), *shape)
 
 
-def update_rows(rule: Rule, attrs: Attrs, named: Mapping[str, Tensor], index: Tensor) -> list[Tensor]:
-    """Return the variables' new values `[rows, ...]`; the rule is applied to rows `index` `[n]` with the rows of `grad`."""
-    values = [np.array(value) for value in list(named.values())[: rule.variables]]
+def _update_rows(rule: Rule, attrs: Attrs, named: Mapping[str, Tensor], index: Tensor, is_free: Sequence[bool]) -> list[Tensor]:
+    """Return the variables' new values `[rows, ...]`; the rule is applied to rows `index` `[n]` with the rows of `grad`.
+
+    A new value overwrites the old one if `is_free`.
+    """
+    values = [value if free else np.array(value) for value, free in zip(named.values(), is_free, strict=False)]
     for turn in split_turns(index):
         rows = index[turn]
         chosen = dict(zip(named, [value[rows] for value in values], strict=False)) | {"grad": named["grad"][: len(index)][turn]}
@@ -221,23 +227,28 @@ def _sparse_rule(name: str) -> Rule:
     """Return the dense rule with `indices` after the gradient, and with the sparse kernel's checks and update."""
     dense = optimizers.RULES[name]
     inputs = (*dense.inputs[: dense.gradient], "grad", "indices", *dense.inputs[dense.gradient + 1 :])
-    return dense._replace(inputs=inputs, update=UPDATES.get(name, dense.update), checks=CHECKS[name], passes=None)
+    return dense._replace(inputs=inputs, update=UPDATES.get(name, dense.update), checks=CHECKS[name])
 
 
 RULES = {name: _sparse_rule(name) for name in CHECKS}
+
+
+def _cost(rule: Rule) -> CostModel:
+    access = SliceAccess(per_element(rule.gradient), rule.variables, updates=True)
+    return CostModel("scatter", rule.passes or ONE_PASS, access)
 
 
 def _build_resource(name: str) -> Kernel:
     rule = RULES[name]
     infer = build_infer_apply(rule, True, _check_indices)
     memory = touches_rows(rule.variables)
-    return Kernel(_build_apply(name, rule), infer, build_flops(rule), needs_context=True, memory=memory)
+    return Kernel(_build_apply(name, rule), infer, build_flops(rule), needs_context=True, memory=memory, cost=_cost(rule))
 
 
 def _build_ref(name: str) -> Kernel:
     rule = RULES[name]
     infer = build_infer_apply(rule, False, _merge_sparse_gradient)
-    return Kernel(_build_apply(name, rule), infer, build_flops(rule), needs_context=True)
+    return Kernel(_build_apply(name, rule), infer, build_flops(rule), needs_context=True, cost=_cost(rule))
 
 
 TABLE: Table = {

@@ -14,7 +14,7 @@ from placesim.ops.attributes import Attrs
 from placesim.ops.kernels.array.gathering import gather_nd, infer_gather_nd
 from placesim.ops.kernels.array.indices import first_outside, position_text
 from placesim.ops.kernels.array.slicing import update_strided_slice
-from placesim.ops.kernels.cost_model import CostModel
+from placesim.ops.kernels.cost_model import GATHER
 from placesim.ops.kernels.kernel import Kernel, KernelContext, Table
 from placesim.ops.kernels.memory_rules import KernelMemory, touches_rows
 from placesim.ops.kernels.shapes import (
@@ -46,8 +46,9 @@ def assign_slice(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) ->
 def gather_rows(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
     """Return `params[batch..., indices, ...]`, shaped `params[:batch_dims] + indices[batch_dims:] + params[batch_dims + 1:]`.
 
-    An index too large for its batch finds a row of a later batch. Raises InvalidArgumentError for params of too low a rank, and
-    an index beyond the last batch.
+    An index too large for its batch finds a row of a later batch. Indices of another shape than the batches select slices that
+    share the result's elements equally. Raises InvalidArgumentError for params of too low a rank, an index beyond the last batch,
+    and slices that are not equal.
     """
     params, indices = typed_value(inputs[0], context, attrs["dtype"]), np.asarray(inputs[1])
     batch_dims: int = attrs["batch_dims"]
@@ -55,7 +56,7 @@ def gather_rows(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> 
         raise InvalidArgumentError(f"batch_dims is negative ({batch_dims})")
     if not params.ndim:
         raise InvalidArgumentError("params must be at least 1 dimensional")
-    if min(params.ndim - 1, indices.ndim) < batch_dims <= params.ndim:
+    if params.ndim == batch_dims:
         raise InvalidArgumentError(
             f"params and indices must have more than {batch_dims} (batch_dims) dimensions, but have shapes "
             f"{format_dims(params.shape)} and {format_dims(indices.shape)}"
@@ -77,13 +78,21 @@ def gather_rows(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> 
     # the message has the index into the flattened variable, but the limit of the first axis
     if bad < flat.size:
         raise InvalidArgumentError(f"indices{position_text(indices.shape, bad)} = {flat[bad]} is not in [0, {params.shape[0]})")
-    return (params.reshape(limit, -1)[flat].reshape(shape),)
+    size, rest = divmod(prod(shape), flat.size)
+    if rest:
+        raise InvalidArgumentError(f"cannot divide {prod(shape)} elements into slices: got {flat.size} indices")
+    if size * limit == params.size:
+        return (params.reshape(limit, -1)[flat].reshape(shape),)
+    places = flat[:, None] * size + np.arange(size)
+    return (params.reshape(-1)[np.minimum(places, params.size - 1)].reshape(shape),)
 
 
 def _count_on(indices: Any, params: tuple[int, ...], batch_dims: int) -> Any:
+    found = indices.reshape(-1).copy()
     batches = element_count(params[:batch_dims]) or 1
-    offsets = np.arange(batches)[:, None] * (params[batch_dims] if batch_dims else 0)
-    return (indices.reshape(batches, -1) + offsets).reshape(-1).astype(indices.dtype)
+    in_batches = found[: found.size // batches * batches].reshape(batches, -1)
+    in_batches += np.arange(batches, dtype=found.dtype)[:, None] * (params[batch_dims] if batch_dims else 0)
+    return found
 
 
 def gather_slices(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
@@ -127,10 +136,10 @@ def gather_slices_memory(memory: KernelMemory) -> None:
 
 
 TABLE: Table = {
-    "ResourceGather": Kernel(
-        gather_rows, _infer_gathered_rows, needs_context=True, memory=gather_rows_memory, cost=CostModel("gather slices")
+    "ResourceGather": Kernel(gather_rows, _infer_gathered_rows, needs_context=True, memory=gather_rows_memory, cost=GATHER),
+    "ResourceGatherNd": Kernel(
+        gather_slices, _infer_gathered_slices, needs_context=True, memory=gather_slices_memory, cost=GATHER
     ),
-    "ResourceGatherNd": Kernel(gather_slices, _infer_gathered_slices, needs_context=True, memory=gather_slices_memory),
     "StridedSliceAssign": Kernel(assign_slice, unchanged, needs_context=True),
     "ResourceStridedSliceAssign": Kernel(assign_slice, no_outputs, needs_context=True, memory=touches_rows()),
 }

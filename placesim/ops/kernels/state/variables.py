@@ -58,7 +58,11 @@ def find_variable(holder: VariableResource | ResourceHandle, context: KernelCont
 
 def value_of(holder: VariableResource | ResourceHandle, context: KernelContext) -> Tensor:
     """Return the value of a ref or resource input. Raises FailedPreconditionError if a ref was never written (12.3.1)."""
-    variable = find_variable(holder, context)
+    return ref_value(find_variable(holder, context))
+
+
+def ref_value(variable: VariableResource) -> Tensor:
+    """Return a variable's value. Raises FailedPreconditionError if it was never written (12.3.1)."""
     if variable.value is None:
         raise FailedPreconditionError(UNINITIALIZED + variable.name)
     return np.asarray(variable.value)
@@ -77,6 +81,16 @@ def typed_value(holder: VariableResource | ResourceHandle, context: KernelContex
     variable = find_variable(holder, context)
     check_type(variable, dtype, "use")
     return value_of(variable, context)
+
+
+def writable_value(holder: VariableResource | ResourceHandle, context: KernelContext, dtype: DataType) -> Tensor:
+    """Return a variable's value for a kernel that writes into it: a copy, unless nothing else refers to its memory.
+
+    Raises the errors of `typed_value`.
+    """
+    is_free = may_overwrite(find_variable(holder, context))
+    value = typed_value(holder, context, dtype)
+    return value if is_free else np.array(value, order="C")
 
 
 def ref_output(holder: VariableResource | ResourceHandle) -> tuple[VariableResource, ...]:
@@ -297,6 +311,21 @@ def build_update(ufunc: np.ufunc) -> tuple[Kernel, Kernel]:
 # --- counting and forgetting ----------------------------------------------------------------------------------------
 
 
+def select_ref(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
+    """Return the reference at `index` among the others.
+
+    Raises FailedPreconditionError for one without a value, and InvalidArgumentError unless the index is a scalar in range.
+    """
+    index, *refs = inputs
+    for ref in refs:
+        ref_value(ref)
+    if np.ndim(index):
+        raise InvalidArgumentError(f"Index must be a scalar, but it has shape {format_dims(np.shape(index))}")
+    if not 0 <= index < len(refs):
+        raise InvalidArgumentError(f"Index must be in the range [0, {len(refs)}) but got {index}")
+    return (refs[int(index)],)
+
+
 def count_up(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
     """Increment a scalar variable, and return its old value. Raises OutOfRangeError at attr `limit`.
 
@@ -349,6 +378,13 @@ def typed_handle_shape(context: ShapeContext) -> Dims:
 def _infer_legacy_shape_attr(context: ShapeContext) -> Sequence[Dims]:
     # in this old op, a scalar means an unknown shape
     return (context.attrs["shape"].dims or None,)
+
+
+def _infer_selected_ref(context: ShapeContext) -> Sequence[Dims]:
+    index, first, *others = context.shapes
+    with_rank(index, 0)
+    is_known = first is not None and -1 not in first and all(dims == first for dims in others)
+    return (first if is_known else None,)
 
 
 def _infer_handle(context: ShapeContext) -> Sequence[Dims]:
@@ -487,6 +523,7 @@ TABLE: Table = {
     ),
     "DisableCopyOnRead": Kernel(disable_copy_on_read, no_outputs, needs_context=True, memory=disable_copy_on_read_memory),
     "_ReadVariablesOp": Kernel(read_variables, _infer_read_all, needs_context=True, memory=read_variables_memory),
+    "RefSelect": Kernel(select_ref, _infer_selected_ref),
     "IsVariableInitialized": Kernel(tell_written, scalar, needs_context=True),
     "VarIsInitializedOp": Kernel(tell_written, scalar, needs_context=True),
     "VariableShape": Kernel(tell_shape, _infer_shape_vector, needs_context=True),
