@@ -269,7 +269,7 @@ class GraphShapes:
         if any(value is None for value in values):
             return nothing
         picks = is_partial and self._picks_dimensions(node)
-        if is_partial and not picks and node.op not in PARTIAL_SHAPE_OPS:
+        if is_partial and not picks and (node.op not in PARTIAL_SHAPE_OPS or _has_partial_bounds(node, values)):
             return nothing
         if any(math.prod(shape or ()) > MAX_VALUE_ELEMENTS for shape in self._known[node.id]):
             return nothing
@@ -343,6 +343,11 @@ class _NodeContext(ShapeContext):
 
 class _PartialVector(np.ndarray[Any, Any]):
     """A vector of dimensions with -1 for each unknown one; only shape functions may use it."""
+
+
+def _has_partial_bounds(node: Node, values: Sequence[Value | None]) -> bool:
+    """Whether a slice begins, ends or steps at an unknown number, which is no -1."""
+    return node.op == "StridedSlice" and any(isinstance(value, _PartialVector) for value in values[1:])
 
 
 def _measured(node: Node, shape: Dims) -> Value | None:

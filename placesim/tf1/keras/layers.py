@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -236,13 +237,24 @@ def _lambda(
 
 def _reshape(target_shape: Sequence[int]) -> Callable[[Any], Any]:
     def reshaped(inputs: Any) -> Any:
-        sizes = inputs.shape.as_list()
-        target = list(target_shape)
-        outputs = tf.reshape(inputs, (tf.shape(inputs)[0], *target))
-        outputs.set_shape([sizes[0], *(None if size == -1 else size for size in target)])
+        outputs = tf.reshape(inputs, (tf.shape(inputs)[0], *target_shape))
+        batch, *sizes = inputs.shape.as_list()
+        known = [None if size == -1 else size for size in target_shape]
+        outputs.set_shape([batch, *(known if None in sizes else _completed(sizes, known))])
         return outputs
 
     return reshaped
+
+
+def _completed(sizes: list[int], target: list[int | None]) -> list[int | None]:
+    """A shape with its unknown size, for as many elements as `sizes` have.  Raises ValueError if they do not fit."""
+    wanted = [-1 if size is None else size for size in target]
+    if wanted.count(-1) > 1:
+        raise ValueError(f"There must be at most one unknown dimension in output_shape. Received: output_shape={wanted}.")
+    count, known = math.prod(sizes), math.prod(size for size in wanted if size != -1)
+    if (known == 0 or count % known) if -1 in wanted else known != count:
+        raise ValueError(f"total size of new array must be unchanged, input_shape = {sizes}, output_shape = {wanted}")
+    return [count // known if size == -1 else size for size in wanted]
 
 
 def _permute(dims: Sequence[int]) -> Callable[[Any], Any]:
