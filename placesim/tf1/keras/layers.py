@@ -28,6 +28,8 @@ class Layer(layer.Layer):
 
     supports_masking = False
     """Whether the outputs have the mask of the inputs."""
+    reads_mask = False
+    """Whether the layer computes with the mask of the inputs in a way that is not there."""
     _made_by: partial[Any]
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
@@ -64,6 +66,8 @@ class Layer(layer.Layer):
             if "training" in parameters:
                 kwargs["training"] = training
         self._mask = kwargs["mask"] if kwargs.get("mask") is not None else _mask_of(inputs)
+        if self._mask is not None and self.reads_mask:
+            raise not_there(f"keras.layers.{type(self).__name__} of masked inputs", "without masks it is there")
         if self._mask is not None and "mask" in parameters:
             kwargs["mask"] = self._mask
         _training.append(training)
@@ -437,6 +441,12 @@ Multiply = _function_layer("Multiply", _merge(lambda x, y: x * y))
 Subtract = _function_layer("Subtract", _merge(lambda x, y: x - y))
 Maximum = _function_layer("Maximum", _merge(tf.maximum))
 Minimum = _function_layer("Minimum", _merge(tf.minimum))
+
+
+for _kind in (Dense, Dropout, Activation, LeakyReLU, ReLU, ELU):
+    _kind.supports_masking = True
+for _kind in (BatchNormalization, Softmax, GlobalAveragePooling1D, Concatenate, Add, Multiply, Subtract, Maximum, Minimum):
+    _kind.reads_mask = True
 
 
 def _called(kind: type[layer.Layer]) -> Callable[..., Any]:

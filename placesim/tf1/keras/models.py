@@ -70,7 +70,7 @@ class Network:
     def repeat(self, inputs: Any) -> Any:
         """The outputs for other inputs."""
         pairs = zip(nest.flatten(self.inputs), nest.flatten(inputs), strict=True)
-        made = {id(of): value for of, value in pairs}
+        made = {id(of): tf.cast(value, of.dtype) for of, value in pairs}
 
         def now(value: Any) -> Any:
             return made.get(id(value), value)

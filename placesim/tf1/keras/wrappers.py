@@ -127,7 +127,7 @@ class TimeDistributed(Layer):
         found = self.layer.compute_mask(_joined(inputs), inner)
         if found is None:
             return mask
-        return tf.reshape(found, (-1, steps or tf.shape(inputs)[1], *_sizes_from(found, 1)))
+        return tf.reshape(found, (batch or -1, steps or tf.shape(inputs)[1], *_sizes_from(found, 1)))
 
 
 def _joined(value: Any) -> Any:
