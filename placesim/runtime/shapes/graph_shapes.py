@@ -65,12 +65,12 @@ _DEFECTS = (PlacesimError, ArithmeticError, LookupError, TypeError, ValueError, 
 class GraphShapes:
     """Static shapes of a graph's tensors, inferred on demand; the graph may grow.
 
-    `arguments` are the shapes of fed tensors, by `_Arg` index.
+    `arguments` are the shapes of fed tensors, by `_Arg` index, and `argument_values` their values, as far as they are known.
     """
 
-    def __init__(self, graph: Graph, arguments: Sequence[Dims] = ()) -> None:
+    def __init__(self, graph: Graph, arguments: Sequence[Dims] = (), argument_values: Sequence[Value | None] = ()) -> None:
         self.graph = graph
-        self._arguments = arguments
+        self._arguments, self._argument_values = arguments, argument_values
         self._kernels = load_kernels()
         self._known: dict[int, tuple[Dims, ...]] = {}
         self._handles: dict[TensorRef, HandleShape] = {}
@@ -252,6 +252,9 @@ class GraphShapes:
         if node.op == "Const":
             array = node.attrs["value"].array
             return (array if array.size <= MAX_VALUE_ELEMENTS else None,)
+        if node.op == "_Arg" and self._argument_values:
+            given = self._argument_values[node.attrs["index"]]
+            return (None if isinstance(given, _PartialVector) else given,)
         if node.op in SHAPE_OPS or node.op == "VariableShape":
             found = [_measured(node, self._dims_measured(node, tensor)) for tensor in node.inputs]
             # TensorFlow uses the shapes that these ops return only as a whole, not their single dimensions
