@@ -148,7 +148,7 @@ def _suppress_tile(boxes: Any, threshold: Any, found: Any, tile: Any, tile_size:
         own = tf.slice(boxes, [0, tile * tile_size, 0], [batch, tile_size, 4])
         _, own, _, _ = tf.while_loop(
             lambda _boxes, _own, _threshold, before: before < tile,
-            lambda *state: _suppress_across(*state, tile_size),
+            lambda boxes, own, threshold, before: _suppress_across(boxes, own, threshold, before, tile_size),
             [boxes, own, threshold, tf.constant(0)],
         )
         overlap = _overlap(own, own)

@@ -50,8 +50,9 @@ class Layer(layer.Layer):
 
     def remade(self, **changes: Any) -> Any:
         """Make a layer with the arguments and the name of this one, except for changed arguments."""
-        args = (arg.remade() if isinstance(arg, Layer) else arg for arg in self._made_by.args)
-        return type(self)(*args, **self._made_by.keywords | {"name": self.name} | changes)
+        given = (self._made_by.args, self._made_by.keywords)
+        args, kwargs = nest.map_structure(lambda arg: arg.remade() if isinstance(arg, Layer) else arg, given)
+        return type(self)(*args, **kwargs | {"name": self.name} | changes)
 
     def __call__(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
         """Call the layer; a call inside another layer's has its `training`, unless it is given.
@@ -528,6 +529,6 @@ class InputLayer(Layer):
         if batch_input_shape is None:
             batch_input_shape = (batch_size, *(input_shape if isinstance(input_shape, (list, tuple)) else (input_shape,)))
         super().__init__(name=name or f"input_{layer.next_number('input')}")
-        self.batch_input_shape, self.built = tuple(batch_input_shape), True
+        self.batch_input_shape, self.built = tuple(TensorShape(batch_input_shape).as_list()), True
         self.output = tf.placeholder(dtype or tf.float32, batch_input_shape, name=self.name)
         record_call(self, (None,), {}, self.output)

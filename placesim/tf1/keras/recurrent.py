@@ -70,6 +70,8 @@ class _Cell(Layer):
             read = _READ.get(name.rpartition("_")[2])
             setattr(self, name, value if read is None or (value is None and read is not activations.get) else read(value))
         self.dropout, self.recurrent_dropout = (min(1.0, max(0.0, rate)) for rate in (self.dropout, self.recurrent_dropout))
+        if self.recurrent_dropout:
+            self.implementation = 1
         self.forget_masks()
 
     @classmethod
@@ -91,8 +93,11 @@ class _Cell(Layer):
 
     def _weight(self, name: str, shape: ShapeLike, kind: str = "") -> Any:
         kind = kind or name
-        given = {part: getattr(self, f"{kind}_{part}") for part in ("initializer", "regularizer", "constraint")}
-        return self.add_weight(name, shape, **given)
+        given = {part: getattr(self, f"{kind}_{part}") for part in ("regularizer", "constraint")}
+        return self.add_weight(name, shape, initializer=self._initializer(kind), **given)
+
+    def _initializer(self, kind: str) -> Any:
+        return getattr(self, f"{kind}_initializer")
 
     def _bias_shape(self, columns: int) -> tuple[int, ...]:
         return (columns,)
@@ -111,17 +116,21 @@ class _Cell(Layer):
         """Make new dropout masks for the next steps."""
         self._masks: dict[tuple[str, Any], list[Any]] = {}
 
-    def _masks_of(self, kind: str, value: Any, training: object) -> list[Any]:
-        """Masks of the gates for a value; empty without dropout of that kind."""
-        rate = getattr(self, kind)
-        if not rate:
-            return []
-        key = kind, tf.get_default_graph()
-        if key not in self._masks:
+    def _masks_of(self, inputs: Any, state: Any, training: object) -> tuple[list[Any], list[Any]]:
+        """Masks of the gates for inputs and state; empty without dropout of that kind."""
+        given = self._masks_like("dropout", inputs, training)
+        return given, self._masks_like("recurrent_dropout", state, training)
+
+    def _masks_like(self, kind: str, value: Any, training: object) -> list[Any]:
+        rate, key = getattr(self, kind), (kind, tf.get_default_graph())
+        if rate and key not in self._masks:
             ones = tf.compat.v2.ones_like(value)
-            count = range(self.gates)
-            self._masks[key] = [backend.in_train_phase(lambda: tf.nn.dropout(ones, rate=rate), ones, training) for _ in count]
-        return self._masks[key] if rate < 1 else []
+
+            def dropped() -> Any:
+                return tf.nn.dropout(ones, rate=rate)
+
+            self._masks[key] = [backend.in_train_phase(dropped, ones, training) for _ in range(self.gates)]
+        return self._masks[key] if 0 < rate < 1 else []
 
     def _masked(self, value: Any, masks: Sequence[Any]) -> list[Any]:
         """The value for each gate."""
@@ -141,9 +150,7 @@ class SimpleRNNCell(_Cell):
 
     def call(self, inputs: Any, states: Any, training: object = None) -> tuple[Any, Any]:  # type: ignore[override]
         before = states[0] if nest.is_nested(states) else states
-        masks, state_masks = (
-            self._masks_of(kind, of, training) for kind, of in (("dropout", inputs), ("recurrent_dropout", before))
-        )
+        masks, state_masks = self._masks_of(inputs, before, training)
         output = tf.matmul(self._masked(inputs, masks)[0], self.kernel)
         if self.use_bias:
             output = tf.nn.bias_add(output, self.bias, data_format="NHWC")
@@ -162,9 +169,7 @@ class GRUCell(_Cell):
 
     def call(self, inputs: Any, states: Any, training: object = None) -> tuple[Any, Any]:  # type: ignore[override]
         before = states[0] if nest.is_nested(states) else states
-        masks, state_masks = (
-            self._masks_of(kind, of, training) for kind, of in (("dropout", inputs), ("recurrent_dropout", before))
-        )
+        masks, state_masks = self._masks_of(inputs, before, training)
         biases = tf.unstack(self.bias) if self.use_bias and self.reset_after else (self.bias, None)
         gates = self._split_gates if self.implementation == 1 else self._joined_gates
         update, candidate = gates(inputs, before, masks, state_masks, *biases)
@@ -221,39 +226,30 @@ class LSTMCell(_Cell):
     def state_size(self) -> Any:
         return [self.units, self.units]
 
-    def _weight(self, name: str, shape: ShapeLike, kind: str = "") -> Any:
-        if name == "bias" and self.unit_forget_bias:
-            inner = self.bias_initializer
+    def _initializer(self, kind: str) -> Any:
+        inner, units = super()._initializer(kind), self.units
+        if kind != "bias" or not self.unit_forget_bias:
+            return inner
 
-            def initializer(_: object, **kwargs: Any) -> Any:
-                units = self.units
-                parts = [inner((units,), **kwargs), keras_get("ones")((units,), **kwargs), inner((2 * units,), **kwargs)]
-                return backend.concatenate(parts)
+        def initializer(_: object, **kwargs: Any) -> Any:
+            # ones for the forget gate keep the state of early steps
+            sizes = ((inner, units), (keras_get("ones"), units), (inner, 2 * units))
+            return backend.concatenate([make((size,), **kwargs) for make, size in sizes])
 
-            return self.add_weight(
-                name, shape, initializer=initializer, regularizer=self.bias_regularizer, constraint=self.bias_constraint
-            )
-        return super()._weight(name, shape, kind)
+        return initializer
 
     def call(self, inputs: Any, states: Any, training: object = None) -> tuple[Any, Any]:  # type: ignore[override]
         output, cell = states
-        masks, state_masks = (
-            self._masks_of(kind, of, training) for kind, of in (("dropout", inputs), ("recurrent_dropout", output))
-        )
-        gates = self._split_gates(inputs, output, masks, state_masks) if self.implementation == 1 else None
-        if gates is None:
-            products = tf.matmul(inputs * masks[0] if masks else inputs, self.kernel)
-            products = products + tf.matmul(output, self.recurrent_kernel)
-            if self.use_bias:
-                products = tf.nn.bias_add(products, self.bias)
-            gates = iter(tf.split(products, num_or_size_splits=4, axis=1))
+        masks, state_masks = self._masks_of(inputs, output, training)
+        make = self._split_gates if self.implementation == 1 else self._joined_gates
+        gates = make(inputs, output, masks, state_masks)
         opened = self.recurrent_activation(next(gates))
         kept = self.recurrent_activation(next(gates))
         cell = kept * cell + opened * self.activation(next(gates))
         output = self.recurrent_activation(next(gates)) * self.activation(cell)
         return output, [output, cell]
 
-    def _split_gates(self, inputs: Any, before: Any, masks: Sequence[Any], state_masks: Sequence[Any]) -> Any:
+    def _split_gates(self, inputs: Any, before: Any, masks: Sequence[Any], state_masks: Sequence[Any]) -> Iterator[Any]:
         """Each gate before its activation, made when it is asked for."""
         given = self._masked(inputs, masks)
         kernels = tf.split(self.kernel, num_or_size_splits=4, axis=1)
@@ -261,13 +257,16 @@ class LSTMCell(_Cell):
         if self.use_bias:
             biases = tf.split(self.bias, num_or_size_splits=4, axis=0)
             parts = [tf.nn.bias_add(part, bias) for part, bias in zip(parts, biases, strict=True)]
-        states = self._masked(before, state_masks)
+        for gate, (part, state) in enumerate(zip(parts, self._masked(before, state_masks), strict=True)):
+            yield part + tf.matmul(state, self._part(self.recurrent_kernel, gate))
 
-        def made() -> Iterator[Any]:
-            for gate, (part, state) in enumerate(zip(parts, states, strict=True)):
-                yield part + tf.matmul(state, self._part(self.recurrent_kernel, gate))
-
-        return made()
+    def _joined_gates(self, inputs: Any, before: Any, masks: Sequence[Any], state_masks: Sequence[Any]) -> Iterator[Any]:
+        """The same, with one product for all gates."""
+        products = tf.matmul(inputs * masks[0] if masks else inputs, self.kernel)
+        products = products + tf.matmul(before, self.recurrent_kernel)
+        if self.use_bias:
+            products = tf.nn.bias_add(products, self.bias)
+        yield from tf.split(products, num_or_size_splits=4, axis=1)
 
 
 class StackedRNNCells(Layer):
@@ -326,7 +325,7 @@ def call_cell(cell: Any, inputs: Any, states: Any, training: object) -> tuple[An
     return cell(inputs, states[0] if len(states) == 1 and isinstance(cell, RNNCell) else states, **kwargs)  # type: ignore[no-any-return]
 
 
-def zero_state(sizes: Any, batch_size: Any, dtype: DTypeLike) -> Any:
+def zero_state(sizes: Any, batch_size: Any, dtype: Any) -> Any:
     """Zeros for a batch, in the structure of `sizes`."""
     return nest.map_structure(lambda size: tf.zeros([batch_size, *TensorShape(size).as_list()], dtype), sizes)
 
@@ -350,9 +349,13 @@ class RNN(Layer):
     ) -> None:
         if isinstance(cell, (list, tuple)):
             cell = StackedRNNCells(cell)
-        for wanted, kind in (("call", "a `call` method"), ("state_size", "a `state_size` attribute")):
-            if wanted not in dir(cell):
-                raise ValueError(f"Argument `cell` or `cell`s should have {kind}. Received: cell={cell}")
+        if "call" not in dir(cell):
+            raise ValueError(f"Argument `cell` should have a `call` method. The RNN was passed: cell={cell}")
+        if "state_size" not in dir(cell):
+            raise ValueError(
+                "The RNN cell should have a `state_size` attribute (tuple of integers, one integer per RNN state). "
+                f"Received: cell={cell}"
+            )
         self.zero_output_for_mask = kwargs.pop("zero_output_for_mask", False)
         super().__init__(**kwargs)
         self.cell, self.return_sequences, self.return_state = cell, return_sequences, return_state
@@ -360,6 +363,12 @@ class RNN(Layer):
         none = nest.map_structure(lambda _: None, cell.state_size)
         self.states: Any = none if nest.is_nested(none) else [none]
         self.supports_masking = True
+
+    def remade(self, **changes: Any) -> Any:
+        """Make a layer with the arguments and the names of this one, except for changed arguments."""
+        made = super().remade(**changes)
+        made.cell._name = self.cell.name
+        return made
 
     @property
     def units(self) -> int:
@@ -380,7 +389,7 @@ class RNN(Layer):
         )
         self.built = True
 
-    def compute_mask(self, inputs: Any, mask: Any) -> Any:
+    def compute_mask(self, inputs: Any, mask: Any = None) -> Any:
         """The mask of the outputs: that of the inputs for sequences, else none."""
         kept = nest.flatten(mask)[0] if self.return_sequences else None
         return [kept, *(None for _ in self.states)] if self.return_state else kept

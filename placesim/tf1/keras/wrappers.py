@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
 from typing import Any
 
 import placesim.tf1 as tf
@@ -13,7 +14,7 @@ from placesim.tf1.keras.recurrent import with_states
 from placesim.tf1.keras.steps import rnn
 from placesim.tf1.types.shapes import TensorShape
 
-_MERGED = {
+_MERGED: dict[str | None, Callable[[Any, Any], Any]] = {
     "sum": lambda forward, backward: forward + backward,
     "mul": lambda forward, backward: forward * backward,
     "ave": lambda forward, backward: (forward + backward) / 2,
@@ -36,13 +37,14 @@ class Bidirectional(Layer):
                 '{"sum", "mul", "ave", "concat", None}'
             )
         super().__init__(**kwargs)
-        self.forward_layer = layer.remade()
-        self.backward_layer = backward_layer or layer.remade(go_backwards=not layer.go_backwards)
+        inner: Any = layer
+        self.forward_layer = inner.remade()
+        self.backward_layer = backward_layer or inner.remade(go_backwards=not inner.go_backwards)
         for one, way in ((self.forward_layer, "forward_"), (self.backward_layer, "backward_")):
             one._name = way + one.name
             one.zero_output_for_mask = one.return_sequences
         self.merge_mode, self.supports_masking = merge_mode, True
-        self.return_sequences, self.return_state = layer.return_sequences, layer.return_state
+        self.return_sequences, self.return_state = inner.return_sequences, inner.return_state
         self.input_spec = layer.input_spec
 
     def build(self, input_shape: ShapeLike) -> None:
@@ -77,7 +79,7 @@ class Bidirectional(Layer):
             return output
         return [*(output if self.merge_mode is None else [output]), *states]
 
-    def compute_mask(self, inputs: Any, mask: Any) -> Any:
+    def compute_mask(self, inputs: Any, mask: Any = None) -> Any:
         """The mask of the outputs: that of the inputs for sequences, else none."""
         kept = [mask if self.return_sequences else None] * (2 if self.merge_mode is None else 1)
         if self.return_state:
