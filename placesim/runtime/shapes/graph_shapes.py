@@ -367,7 +367,8 @@ def _measured(node: Node, shape: Dims) -> Value | None:
 
 def _computed(kernel: Kernel, inputs: Sequence[Value | None], attrs: Attrs) -> tuple[Value, ...] | None:
     try:
-        outputs = kernel.compute(tuple(np.asarray(value) for value in inputs), attrs)
+        with np.errstate(all="ignore"):  # the logarithm of 0 is no news while a graph is built
+            outputs = kernel.compute(tuple(np.asarray(value) for value in inputs), attrs)
     except (PlacesimError, ArithmeticError, LookupError, TypeError, ValueError, MemoryError, AllocationRefusal):
         return None
     return tuple(np.asarray(output) for output in outputs)
