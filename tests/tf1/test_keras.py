@@ -96,6 +96,13 @@ def test_layers_in_a_row_stand_in_the_models_scope() -> None:
     assert [one.name for one in model.trainable_weights][::2] == ["sequential/dense/kernel:0", "sequential/dense_1/kernel:0"]
 
 
+def test_the_inputs_of_layers_in_a_row_may_be_told() -> None:
+    model = keras.Sequential([keras.Input([3]), keras.Sequential([keras.layers.Dense(2, input_shape=(3,))])])
+    assert (model.output.op.name, [one.name for one in model.layers]) == ("sequential/dense/BiasAdd", ["sequential"])
+    with pytest.raises(TypeError, match="The added layer must be an instance of class Layer"):
+        keras.Sequential([lambda x: x])
+
+
 def test_a_users_own_layer() -> None:
     class ScaleLayer(keras.layers.Layer):  # type: ignore[misc,name-defined]
         def build(self, shape: Any) -> None:

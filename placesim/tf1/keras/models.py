@@ -127,7 +127,8 @@ class Model(Layer):
     def _set_network(self, inputs: Any, outputs: Any) -> None:
         self._network = Network(inputs, outputs)
         if not nest.is_nested(inputs):
-            self.input_spec = layer.InputSpec(shape=(None, *inputs.shape.as_list()[1:]))
+            self.batch_input_shape = tuple(inputs.shape.as_list())
+            self.input_spec = layer.InputSpec(shape=(None, *self.batch_input_shape[1:]))
         self.built = True
 
     @property
@@ -213,8 +214,13 @@ class Sequential(Model):
         return [one for one in self._stack if not isinstance(one, InputLayer)]
 
     def add(self, layer: Any) -> None:
-        """Append a layer; the first one may tell the shape of the inputs."""
-        shape = layer.batch_input_shape if isinstance(layer, Layer) else None
+        """Append a layer; the first one may tell the shape of the inputs.  Raises TypeError for other than a layer."""
+        layer = getattr(getattr(layer, "keras_call", None), "layer", layer)
+        if not isinstance(layer, tf.layers.Layer):
+            raise TypeError(
+                f"The added layer must be an instance of class Layer. Received: layer={layer} of type {type(layer)}."
+            )
+        shape = getattr(layer, "batch_input_shape", None)
         if isinstance(layer, InputLayer):
             self._set_network(layer.output, layer.output)
         elif self._network is None and not self._stack and shape is not None:

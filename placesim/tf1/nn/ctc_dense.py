@@ -181,10 +181,10 @@ def _scan(fn: Callable[..., Any], elements: list[Any], initial: list[Any], rever
 
     def body(i: Any, num_elems: Any, *args: Any) -> list[Any]:
         i.set_shape([])
-        stacked, states = args[:number], args[number:]
-        new = fn(states, [tf.gather(element, i) for element in elements])
+        new = fn(args[number:], [tf.gather(element, i) for element in elements])
         place = i if reverse else i + 1
-        stacked = [gen("TensorScatterUpdate")(old, [[place]], [value]) for old, value in zip(stacked, new, strict=True)]
+        pairs = zip(args[:number], new, strict=True)
+        stacked = [gen("TensorScatterUpdate")(old, [[place]], [value]) for old, value in pairs]
         return [i - 1 if reverse else i + 1, num_elems, *stacked, *new]
 
     first = tf.shape(elements[0])[0] - 1 if reverse else tf.constant(0, dtype=tf.int32)
