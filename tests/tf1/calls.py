@@ -9,7 +9,8 @@ graph's collections have then.  The nodes between differ from release to release
 `library-calls.json.gz` holds, as `calls.json.gz` does, calls of what packages build on: matrices as operators, modules, version
 2's functions.
 
-`mixed-calls.json.gz` holds, in the same form, calls on variables as conditions, and of signals, boxes and models.
+`mixed-calls.json.gz` holds, in the same form, calls on variables as conditions, and of signals, boxes,
+cells and Keras' models and recurrent layers.
 
 A call runs in a new empty folder, so files have relative paths.
 
@@ -84,7 +85,7 @@ _INPUTS: dict[str, tuple[str, list[int | None] | None]] = {
     "uid": ("int64", [None]),
     "one": ("float32", [1]),
 }
-_NUMBERED = re.compile(r"(CustomGradient-|pyfunc_|__inference_\w+_)\d+|(_make_dataset_)\w+")
+_NUMBERED = re.compile(r"(CustomGradient-|pyfunc_|__inference_\w+_)\d+|(_make_dataset_|\b(?:body|cond)_(?=\w{11}_Wrapper))\w+")
 """Names that end in a number of the process, or in a digest, which the recordings leave out."""
 _SPARSE = ("sp", "sp2", "usp", "spi", "sps")
 
@@ -100,7 +101,7 @@ def library_calls() -> dict[str, dict[str, Any]]:
 
 
 def mixed_calls() -> dict[str, dict[str, Any]]:
-    """Each call about conditions and loops on variables, signals, boxes and models, as `calls` has them."""
+    """Each call about conditions and loops on variables, signals, boxes, cells and models, as `calls` has them."""
     return _read(_DATA / "mixed-calls.json.gz")
 
 

@@ -57,3 +57,28 @@ def test_a_signal_comes_back_from_its_short_time_spectra() -> None:
     np.testing.assert_allclose(back[4:36], signal[4:36], atol=1e-6)
     np.testing.assert_array_equal(padded[-1], [*signal[36:], 9.0, 9.0])
     np.testing.assert_array_equal(framed, [signal[start : start + 9] for start in range(0, 31, 6)])
+
+
+def test_a_loss_of_dense_labels_and_its_gradient_have_tensorflows_values() -> None:
+    logits = np.random.RandomState(1).randn(6, 3, 5).astype(np.float32)
+    with tf.Graph().as_default(), tf.Session() as session:
+        given = tf.constant(logits)
+        loss = tf.nn.ctc_loss_v2(tf.constant([[1, 2, 2], [3, 0, 0], [4, 1, 0]]), given, tf.constant([3, 1, 2]), [6, 4, 5])
+        found, gradient = session.run([loss, tf.gradients(loss, given)[0]])
+    assert found == pytest.approx([6.619909, 4.674758, 5.007341], rel=1e-5)
+    assert np.abs(gradient).sum() == pytest.approx(16.57731, rel=1e-5)
+
+
+def test_boxes_are_suppressed_tile_by_tile_as_in_tensorflow() -> None:
+    draw = np.random.RandomState(1)
+    corners = draw.rand(2, 20, 2)
+    boxes = np.concatenate([corners, corners + 0.1 + 0.4 * draw.rand(2, 20, 2)], 2).astype(np.float32)
+    scores = draw.rand(2, 20).astype(np.float32)
+    with tf.Graph().as_default(), tf.Session() as session:
+        kept = tf.image.non_max_suppression_padded(
+            tf.constant(boxes), tf.constant(scores), 12, 0.4, 0.2, pad_to_max_output_size=True, tile_size=4
+        )
+        single = tf.image.non_max_suppression_padded(tf.constant(boxes[0]), tf.constant(scores[0]), 15, 0.3, 0.4)
+        (numbers, counts), (first, count) = session.run([kept, single])
+    assert numbers.tolist() == [[11, 3, 15, 16, 2, 8, 12, 9, 14, 1, 7, 13], [19, 15, 9, 14, 5, 13, 2, 12, 7, 0, 18, 8]]
+    assert (counts.tolist(), first.tolist(), count) == ([12, 12], [11, 3, 15, 16, 2, 12, 14, 7], 8)

@@ -168,6 +168,11 @@ def infer_declared(context: ShapeContext) -> Sequence[Dims]:
     return tuple(shape.dims for shape in shapes) if len(shapes) == count else (None,) * count
 
 
+def _infer_loop(context: ShapeContext) -> Sequence[Dims]:
+    # loop variables keep their shapes unless others are declared
+    return infer_declared(context) if context.attrs.get("output_shapes") else tuple(context.shapes)
+
+
 def _infer_gradient(context: ShapeContext) -> Sequence[Dims]:
     # the function's arguments are the first inputs, and each has a gradient
     count = len(context.attrs["Tout"])
@@ -182,5 +187,6 @@ TABLE: Table = {
     **dict.fromkeys(("If", "StatelessIf", "_If"), Kernel(conditional, infer_declared, needs_context=True)),
     **dict.fromkeys(("Case", "StatelessCase"), Kernel(case, infer_declared, needs_context=True)),
     "For": Kernel(count_loop, infer_declared, needs_context=True),
-    **dict.fromkeys(("While", "StatelessWhile", "_While"), Kernel(loop, infer_declared, needs_context=True)),
+    **dict.fromkeys(("While", "StatelessWhile"), Kernel(loop, _infer_loop, needs_context=True)),
+    "_While": Kernel(loop, infer_declared, needs_context=True),
 }

@@ -65,12 +65,12 @@ _DEFECTS = (PlacesimError, ArithmeticError, LookupError, TypeError, ValueError, 
 class GraphShapes:
     """Static shapes of a graph's tensors, inferred on demand; the graph may grow.
 
-    `arguments` are the shapes of fed tensors, by `_Arg` index.
+    `arguments` are the shapes of fed tensors, by `_Arg` index, and `argument_values` their values, as far as they are known.
     """
 
-    def __init__(self, graph: Graph, arguments: Sequence[Dims] = ()) -> None:
+    def __init__(self, graph: Graph, arguments: Sequence[Dims] = (), argument_values: Sequence[Value | None] = ()) -> None:
         self.graph = graph
-        self._arguments = arguments
+        self._arguments, self._argument_values = arguments, argument_values
         self._kernels = load_kernels()
         self._known: dict[int, tuple[Dims, ...]] = {}
         self._handles: dict[TensorRef, HandleShape] = {}
@@ -252,6 +252,9 @@ class GraphShapes:
         if node.op == "Const":
             array = node.attrs["value"].array
             return (array if array.size <= MAX_VALUE_ELEMENTS else None,)
+        if node.op == "_Arg" and self._argument_values:
+            given = self._argument_values[node.attrs["index"]]
+            return (None if isinstance(given, _PartialVector) else given,)
         if node.op in SHAPE_OPS or node.op == "VariableShape":
             found = [_measured(node, self._dims_measured(node, tensor)) for tensor in node.inputs]
             # TensorFlow uses the shapes that these ops return only as a whole, not their single dimensions
@@ -269,7 +272,7 @@ class GraphShapes:
         if any(value is None for value in values):
             return nothing
         picks = is_partial and self._picks_dimensions(node)
-        if is_partial and not picks and node.op not in PARTIAL_SHAPE_OPS:
+        if is_partial and not picks and (node.op not in PARTIAL_SHAPE_OPS or _has_partial_bounds(node, values)):
             return nothing
         if any(math.prod(shape or ()) > MAX_VALUE_ELEMENTS for shape in self._known[node.id]):
             return nothing
@@ -345,6 +348,11 @@ class _PartialVector(np.ndarray[Any, Any]):
     """A vector of dimensions with -1 for each unknown one; only shape functions may use it."""
 
 
+def _has_partial_bounds(node: Node, values: Sequence[Value | None]) -> bool:
+    """Whether a slice begins, ends or steps at an unknown number, which is no -1."""
+    return node.op == "StridedSlice" and any(isinstance(value, _PartialVector) for value in values[1:])
+
+
 def _measured(node: Node, shape: Dims) -> Value | None:
     if shape is None:
         return None
@@ -359,7 +367,8 @@ def _measured(node: Node, shape: Dims) -> Value | None:
 
 def _computed(kernel: Kernel, inputs: Sequence[Value | None], attrs: Attrs) -> tuple[Value, ...] | None:
     try:
-        outputs = kernel.compute(tuple(np.asarray(value) for value in inputs), attrs)
+        with np.errstate(all="ignore"):  # the logarithm of 0 is no news while a graph is built
+            outputs = kernel.compute(tuple(np.asarray(value) for value in inputs), attrs)
     except (PlacesimError, ArithmeticError, LookupError, TypeError, ValueError, MemoryError, AllocationRefusal):
         return None
     return tuple(np.asarray(output) for output in outputs)

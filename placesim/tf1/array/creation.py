@@ -52,7 +52,7 @@ def _filled(word: str, shape: Any, dtype: DTypeLike, name: str | None, value_of:
                 shape = convert_to_tensor(TensorShape(shape))
             except (TypeError, ValueError):  # some sizes are tensors, or invalid
                 shape = convert_to_tensor(shape, dtypes.int32)
-        if shape.shape.rank == 0:  # the size of a vector
+        if not shape.shape.rank:  # the size of a vector, or a shape of unknown rank
             shape = gen("Reshape")(shape, [-1])
         return fill(shape, constant(value, kind), name=scope)
 

@@ -110,17 +110,17 @@ def boolean_mask(tensor: Any, mask: TensorLike, name: str | None = "boolean_mask
                 "Number of mask dimensions must be specified, even if some dimensions are None.  E.g. shape=[None] is ok, but "
                 "shape=None is not."
             )
-        axis = 0 if axis is None else axis
-        found = constant_value(axis) if isinstance(axis, Tensor) else axis
+        found = constant_value(0 if axis is None else axis)
+        static, axis = tensor.shape, axis if found is None else int(found)
         if found is not None:
-            axis = int(found)
-            tensor.shape[axis : axis + known].assert_is_compatible_with(mask.shape)
-        last = axis + known
-        static = tensor.shape
-        count = gen("Prod")(shape(tensor)[axis:last], [0])
-        tensor = reshape(tensor, concat([shape(tensor)[:axis], [count], shape(tensor)[last:]], 0))
-        first = static[axis:last].num_elements()
-        tensor.set_shape(TensorShape(static[:axis]).concatenate([first]).concatenate(static[last:]))
+            static[axis : axis + known].assert_is_compatible_with(mask.shape)
+        # a tensor as axis makes an addition for each bound
+        count = gen("Prod")(shape(tensor)[axis : axis + known], [0])
+        tensor = reshape(tensor, concat([shape(tensor)[:axis], [count], shape(tensor)[axis + known :]], 0))
+        if found is not None:
+            last = axis + known
+            first = static[axis:last].num_elements()
+            tensor.set_shape(TensorShape(static[:axis]).concatenate([first]).concatenate(static[last:]))
         flat = reshape(mask, [-1])
         places = squeeze(where_v2(flat), [1])
         return gather(tensor, places, axis=axis)

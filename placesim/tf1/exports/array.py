@@ -71,6 +71,7 @@ ROWS = {
         "image.extract_glimpse image.extract_patches=extract_image_patches_v2 image.generate_bounding_box_proposals "
         "image.sample_distorted_bounding_box"
     ),
+    "images.suppression": "image.non_max_suppression_padded",
     "images.geometry": "image.central_crop image.rot90 image.resize_image_with_pad image.image_gradients image.sobel_edges",
     "images.quality": "image.total_variation image.psnr image.ssim image.ssim_multiscale",
     "images.decoding": "image.decode_image io.decode_image image.is_jpeg io.is_jpeg",

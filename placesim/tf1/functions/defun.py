@@ -89,11 +89,8 @@ class DefinedFunction:
             plain = self._func_name or getattr(self._function, "__name__", "lambda").replace("<lambda>", "lambda")
             self._body = body = _DefunGraph(plain)
             with body.as_default():
-                names = list(inspect.signature(self._function).parameters)
-                arguments = [
-                    body.add_argument(dtype, None, name)
-                    for dtype, name in zip(self._types, _numbered(names, self._types), strict=True)
-                ]
+                names = _argument_names(self._function, len(self._types))
+                arguments = [body.add_argument(dtype, None, name) for dtype, name in zip(self._types, names, strict=True)]
                 result = self._function(*arguments)
                 given = [] if result is None or isinstance(result, Operation) else as_list(result)
                 body.outputs = [body.capture(convert_to_tensor(value)) for value in given]
@@ -125,11 +122,14 @@ class DefinedFunction:
         body, defined = self._made()
         if len(args) != len(self._types):
             raise ValueError(f"Expected number of arguments: {len(self._types)}, received: {len(args)}")
-        graph = get_default_graph()
+        graph: Any = get_default_graph()
         self.add_to_graph(graph)
+        captured = body.external_captures
+        if isinstance(graph, FunctionGraph):
+            captured = list(map(graph.capture, captured))  # outside of the call's name scope
         with name_scope(name or defined.name) as scope:
             tensors = [convert_to_tensor(arg, dtype) for arg, dtype in zip(args, self._types, strict=True)]
-            inputs = [*tensors, *body.external_captures]
+            inputs = [*tensors, *captured]
             graph_of(inputs)
             op = graph.make(defined.name, graph.claim_name(defined.name, scope), inputs, dict(_CALL_ATTRS))
         if self._python_grad_func is not None:
@@ -142,9 +142,11 @@ class DefinedFunction:
         return op.outputs[0] if len(op.outputs) == 1 else tuple(op.outputs)
 
 
-def _numbered(names: Sequence[str], types: Sequence[Any]) -> list[str]:
-    """The parameter name of each argument; all arguments of `*args` share its name."""
-    return [names[min(i, len(names) - 1)] for i in range(len(types))]
+def _argument_names(function: Callable[..., Any], count: int) -> list[str]:
+    """The parameters' names; the arguments of `*args` are numbered from the function's first argument on."""
+    parameters = inspect.signature(function).parameters.values()
+    names = [one.name for one in parameters if one.kind is not one.VAR_POSITIONAL]
+    return [names[i] if i < len(names) else f"arg{i}" for i in range(count)]
 
 
 def _hash(function: LibraryFunction) -> str:

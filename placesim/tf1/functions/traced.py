@@ -90,30 +90,33 @@ class ConcreteFunction:
         }
         with graph.control_dependencies(list(body.control_captures)):
             op = call(graph, "StatefulPartitionedCall" if stateful else "PartitionedCall", inputs, attrs, None)
-        settle_shapes(op, body, [tensor.sizes for tensor in inputs])
+        settle_shapes(op, body, inputs)
         op._gradient_function = functools.partial(call_gradient, self)
         return op
 
 
-def settle_shapes(op: Operation, body: FunctionGraph, given: Sequence[Dims]) -> None:
-    """Set the static shapes of a call's outputs: the body's, refined by the shapes of the arguments."""
+def settle_shapes(op: Operation, body: FunctionGraph, given: Sequence[Tensor]) -> None:
+    """Set the static shapes of a call's outputs: the body's, refined by the shapes and constant values of the arguments."""
     graph = op.graph
     shapes = [tensor.sizes for tensor in body.outputs]
-    if [tensor.sizes for tensor in body.inputs] != list(given):
+    values = [graph.shapes.value(tensor.node_ref) for tensor in given]
+    has_values = any(value is not None for value in values) and any(shape is None or -1 in shape for shape in shapes)
+    if has_values or [tensor.sizes for tensor in body.inputs] != [tensor.sizes for tensor in given]:
+        inferred = _inferred(graph, body, [tensor.sizes for tensor in given], values)
         shapes = [
             found if found is not None and (shape is None or -1 in shape) else shape
-            for shape, found in zip(shapes, _inferred(graph, body, given), strict=True)
+            for shape, found in zip(shapes, inferred, strict=True)
         ]
     for slot, (shape, output) in enumerate(zip(shapes, body.outputs, strict=True)):
         graph.shapes.settle(op.node.id, shape, slot)
         graph.shapes.hold(op.outputs[slot].node_ref, body.shapes.handle(output.node_ref))
 
 
-def _inferred(graph: OwningGraph, body: FunctionGraph, given: Sequence[Dims]) -> list[Dims]:
+def _inferred(graph: OwningGraph, body: FunctionGraph, given: Sequence[Dims], values: Sequence[Any]) -> list[Dims]:
     from placesim.graph.functions import instantiate
 
     made = instantiate(graph.builder.graph, graph.functions[body.name], {})
-    shapes = GraphShapes(made.graph, given)
+    shapes = GraphShapes(made.graph, given, values)
     return [shapes.outputs(made.graph.nodes[i].input_nodes[0])[made.graph.nodes[i].input_slots[0]] for i in made.results]
 
 
@@ -123,9 +126,15 @@ def _inferred(graph: OwningGraph, body: FunctionGraph, given: Sequence[Dims]) ->
 class Function:
     """A Python function that is traced to a ConcreteFunction for each kind of arguments."""
 
-    def __init__(self, python_function: Callable[..., Any], input_signature: Any = None, name: str | None = None) -> None:
+    def __init__(
+        self,
+        python_function: Callable[..., Any],
+        input_signature: Any = None,
+        name: str | None = None,
+        implements: str | None = None,
+    ) -> None:
         self.python_function = python_function
-        self.input_signature = input_signature
+        self.input_signature, self._implements = input_signature, implements
         self._name: str = name or str(getattr(python_function, "__name__", type(python_function).__name__))
         self._traces: dict[Hashable, ConcreteFunction] = {}
         functools.update_wrapper(self, python_function)
@@ -134,7 +143,8 @@ class Function:
         """The function bound to an object, with separate traces."""
         if instance is None:
             return self
-        bound = Function(self.python_function.__get__(instance, owner), self.input_signature, self._name)
+        python_function = self.python_function.__get__(instance, owner)
+        bound = Function(python_function, self.input_signature, self._name, self._implements)
         attribute = getattr(self.python_function, "__name__", "")
         if hasattr(instance, "__dict__") and attribute:
             instance.__dict__[attribute] = bound
@@ -153,8 +163,10 @@ class Function:
         return self._concrete(bound, self._leaves(bound))
 
     def _leaves(self, bound: dict[str, Any]) -> list[Any]:
-        """Flat arguments, with tensor-likes converted to tensors."""
-        leaves = nest.flatten(bound)
+        """Flat arguments in the order of the parameters, with tensor-likes converted to tensors."""
+        leaves = nest.flatten(list(bound.values()))
+        if self._implements is not None:
+            return [convert_to_tensor(leaf) for leaf in leaves]
         wanted = [] if self.input_signature is None else nest.flatten(list(self.input_signature))
         wanted += [None] * (len(leaves) - len(wanted))
         return [
@@ -211,12 +223,13 @@ class Function:
     def _traced(self, bound: dict[str, Any], specs: Sequence[Any]) -> ConcreteFunction:
         body = FunctionGraph(self._name, keeps_devices=False)
         body.reads_python = True
+        names = [name for parameter, value in bound.items() for name in _leaf_names(value, parameter)]
         arguments = [
             body.add_argument(spec.dtype, TensorShape(spec.shape), name) if isinstance(spec, TensorSpec) else spec
-            for spec, name in zip(specs, _leaf_names(bound), strict=True)
+            for spec, name in zip(specs, names, strict=True)
         ]
-        packed = nest.pack_sequence_as(bound, arguments)
-        given = inspect.BoundArguments(inspect.signature(self.python_function), packed)
+        packed = nest.pack_sequence_as(list(bound.values()), arguments)
+        given = inspect.BoundArguments(inspect.signature(self.python_function), dict(zip(bound, packed, strict=True)))
 
         def trace() -> Any:
             result = self.python_function(*given.args, **given.kwargs)
@@ -231,7 +244,10 @@ class Function:
 
         build(body, trace, orders_effects=True)
         body.name = function_name((f"__inference_{self._name}",))
-        return ConcreteFunction(body)
+        concrete = ConcreteFunction(body)
+        if self._implements is not None:
+            concrete.attrs["_implements"] = self._implements
+        return concrete
 
 
 def _as_argument(value: TensorLike) -> Any:
@@ -255,11 +271,11 @@ def _key(spec: object) -> Hashable:
     return (type(spec), spec)
 
 
-def _leaf_names(value: Any, name: str = "") -> Iterator[str]:
+def _leaf_names(value: Any, name: str) -> Iterator[str]:
     """Argument name of each leaf: the parameter, and the keys of dictionaries in it, joined by underscores."""
     if isinstance(value, Mapping):
         for key in sorted(value):
-            yield from _leaf_names(value[key], f"{name}_{key}" if name else key)
+            yield from _leaf_names(value[key], f"{name}_{key}")
     elif nest.is_nested(value):
         for item in value:
             yield from _leaf_names(item, name)

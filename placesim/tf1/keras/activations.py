@@ -18,6 +18,12 @@ def linear(x: TensorLike) -> Any:
     return x
 
 
+def hard_sigmoid(x: Any) -> Any:
+    """A sigmoid of three straight lines: 0 below -2.5, 1 above 2.5."""
+    slope, middle = (tf.constant(number, x.dtype.base_dtype) for number in (0.2, 0.5))
+    return tf.clip_by_value(tf.add(tf.multiply(x, slope), middle), 0.0, 1.0)
+
+
 def relu(x: TensorLike, alpha: float = 0.0, max_value: float | None = None, threshold: float = 0.0) -> Any:
     """ReLU, leaky with `alpha`, or limited to `max_value`.  Raises NotImplementedError for a threshold."""
     if threshold != 0.0:
@@ -42,7 +48,10 @@ def softmax(x: Any, axis: int = -1) -> Any:
     return tf.nn.softmax(x, axis=axis)
 
 
-_NAMES = ("elu", "exponential", "linear", "relu", "selu", "sigmoid", "softmax", "softplus", "softsign", "swish", "tanh")
+_NAMES = (
+    *("elu", "exponential", "hard_sigmoid", "linear", "relu", "selu"),
+    *("sigmoid", "softmax", "softplus", "softsign", "swish", "tanh"),
+)
 
 
 def get(identifier: Any) -> Callable[..., Any]:

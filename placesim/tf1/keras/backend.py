@@ -7,9 +7,10 @@ from typing import Any
 
 import placesim.tf1 as tf
 from placesim.tf1.graphs.tensor_likes import DTypeLike, ShapeLike, TensorLike, TypedTensor
-from placesim.tf1.keras.activations import relu, softmax
+from placesim.tf1.keras.activations import hard_sigmoid, relu, softmax
+from placesim.tf1.layers.layer import smart_cond
 
-__all__ = ["relu", "softmax"]
+__all__ = ["hard_sigmoid", "relu", "softmax"]
 
 _PHASE = "keras_learning_phase"
 
@@ -23,6 +24,12 @@ def learning_phase() -> Any:
             found = tf.placeholder_with_default(False, shape=(), name=_PHASE)
         setattr(graph, _PHASE, found)
     return found
+
+
+def in_train_phase(x: Any, alt: Any, training: Any = None) -> Any:
+    """`x` in training, else `alt`; both are tensors, or functions of no arguments."""
+    given = learning_phase() if training is None else training
+    return smart_cond(given, *(one if callable(one) else lambda one=one: one for one in (x, alt)))
 
 
 def set_learning_phase(value: TensorLike) -> None:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import placesim.tf1 as tf
@@ -23,23 +26,79 @@ _OF_INPUTS = ("input_shape", "input_dim", "batch_input_shape", "batch_size", "in
 class Layer(layer.Layer):
     """Base class of Keras layers, which have a name scope and resource variables, but no variable scope."""
 
+    supports_masking = False
+    """Whether the outputs have the mask of the inputs."""
+    reads_mask = False
+    """Whether the layer computes with the mask of the inputs in a way that is not there."""
+    _made_by: partial[Any]
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+        made = super().__new__(cls)
+        made._made_by = partial(cls, *args, **kwargs)
+        return made
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        for nested in _layers_in(value):
+            nested.uses_resources = True
+        super().__setattr__(name, value)
+
     def __init__(self, trainable: bool = True, name: str | None = None, dtype: DTypeLike | None = None, **kwargs: Any) -> None:
-        self.has_input_shape = any(kwargs.pop(key, None) is not None for key in _OF_INPUTS)
-        super().__init__(trainable, name or _unique_name(type(self).__name__), dtype, **kwargs)
+        self.batch_input_shape = _batch_shape({key: kwargs.pop(key) for key in _OF_INPUTS if key in kwargs})
+        super().__init__(trainable, name or unique_name(type(self).__name__), dtype, **kwargs)
         self._regularized: list[tuple[Any, Callable[[Any], Any]]] = []
+        self._mask: Any = None
+
+    def remade(self, **changes: Any) -> Any:
+        """Make a layer with the arguments and the name of this one, except for changed arguments."""
+        given = (self._made_by.args, self._made_by.keywords)
+        args, kwargs = nest.map_structure(lambda arg: arg.remade() if isinstance(arg, Layer) else arg, given)
+        return type(self)(*args, **kwargs | {"name": self.name} | changes)
 
     def __call__(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
-        """Call the layer; a call inside another layer's has its `training`, unless it is given."""
+        """Call the layer; a call inside another layer's has its `training`, unless it is given.
+
+        The mask of the inputs is passed on to a layer that takes one.
+        """
+        given = dict(kwargs)
+        parameters = inspect.signature(self.call).parameters
         training = kwargs.get("training")
         if training is None and _training[-1] is not None:
             training = _training[-1]
-            if "training" in inspect.signature(self.call).parameters:
+            if "training" in parameters:
                 kwargs["training"] = training
+        self._mask = kwargs["mask"] if kwargs.get("mask") is not None else _mask_of(inputs)
+        if self._mask is not None and self.reads_mask:
+            raise not_there(f"keras.layers.{type(self).__name__} of masked inputs", "without masks it is there")
+        if self._mask is not None and "mask" in parameters:
+            kwargs["mask"] = self._mask
         _training.append(training)
         try:
-            return super().__call__(inputs, *args, **kwargs)
+            outputs = super().__call__(inputs, *args, **kwargs)
         finally:
             _training.pop()
+        record_call(self, (inputs, *args), given, outputs)
+        return outputs
+
+    def _finish_call(self, inputs: Any, outputs: Any) -> Any:
+        """The outputs with their masks; outputs that are inputs of a model are copied, as they have another layer's history."""
+        if all_of_models(inputs):
+            own = {id(value) for value in nest.flatten(inputs)}
+            outputs = nest.map_structure(lambda value: self._copied(value) if id(value) in own else value, outputs)
+        flat = nest.flatten(outputs)
+        if any(getattr(value, "_keras_mask", None) is None for value in flat):
+            # outputs without a mask may follow
+            for value, mask in zip(flat, nest.flatten(self.compute_mask(inputs, self._mask)), strict=False):
+                if mask is not None:
+                    value._keras_mask = mask
+        return outputs
+
+    def _copied(self, value: Any) -> Any:
+        with tf.name_scope(self.name):
+            return tf.identity(value)
+
+    def compute_mask(self, inputs: Any, mask: Any = None) -> Any:
+        """The mask of the outputs."""
+        return mask if self.supports_masking else None
 
     def _enter_first(self, scope: object = None) -> None:
         """Do nothing: Keras layers use no variable scope."""
@@ -102,8 +161,7 @@ class Layer(layer.Layer):
     @property
     def _nested(self) -> list[layer.Layer]:
         """The layers in the attributes, in order; also those in lists, tuples and dictionaries."""
-        leaves = [leaf for value in vars(self).values() for leaf in nest.flatten(value)]
-        return list(dict.fromkeys(leaf for leaf in leaves if isinstance(leaf, layer.Layer)))
+        return list(dict.fromkeys(one for value in vars(self).values() for one in _layers_in(value)))
 
     def _with_nested(self, own: list[Any], name: str) -> list[Any]:
         """Own items, and those of nested layers that the property `name` has."""
@@ -133,11 +191,65 @@ class Layer(layer.Layer):
         return self._with_nested(super().updates, "updates")
 
 
+def _layers_in(value: Any) -> list[layer.Layer]:
+    return [leaf for leaf in nest.flatten(value) if isinstance(leaf, layer.Layer)]
+
+
 _training: list[Any] = [None]
 """The `training` of the calls that are under way, outermost first."""
 
 
-def _unique_name(kind: str) -> str:
+def is_in_call() -> bool:
+    """Whether a layer's call is under way."""
+    return len(_training) > 1
+
+
+def _batch_shape(given: Mapping[str, Any]) -> tuple[int | None, ...] | None:
+    """The shape of a first layer's inputs, from the layer's arguments; None without them."""
+    if given.get("batch_input_shape") is not None:
+        return tuple(given["batch_input_shape"])
+    shape = given.get("input_shape")
+    if shape is None and given.get("input_dim") is not None:
+        shape = (given["input_dim"],)
+    return None if shape is None else (given.get("batch_size"), *shape)
+
+
+def _mask_of(inputs: Any) -> Any:
+    """The masks of tensors, in their structure; None if no tensor has one."""
+    masks = [getattr(value, "_keras_mask", None) for value in nest.flatten(inputs)]
+    return None if all(mask is None for mask in masks) else nest.pack_sequence_as(inputs, masks)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LayerCall:
+    """A call of a layer on tensors of a model: its arguments and outputs."""
+
+    layer: Any
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    outputs: Any
+
+    @property
+    def inputs(self) -> list[Any]:
+        """The model's tensors among the arguments, in order."""
+        return [value for value in nest.flatten((self.args, self.kwargs)) if hasattr(value, "keras_call")]
+
+
+def all_of_models(inputs: Any) -> bool:
+    """Whether all tensors come from `keras.Input` through layers alone."""
+    flat = nest.flatten(inputs)
+    return bool(flat) and all(hasattr(value, "keras_call") for value in flat)
+
+
+def record_call(called: Any, args: tuple[Any, ...], kwargs: dict[str, Any], outputs: Any) -> None:
+    """Note the call at its outputs, if its inputs are tensors of a model."""
+    if all_of_models(args[0]) or isinstance(called, InputLayer):
+        call = LayerCall(called, args, kwargs, outputs)
+        for value in nest.flatten(outputs):
+            value.keras_call = call
+
+
+def unique_name(kind: str) -> str:
     """`dense`, `dense_1`, ...: numbered per graph together with `tf.layers`."""
     word = layer.word_of(kind)
     number = layer.next_number(word)
@@ -236,13 +348,24 @@ def _lambda(
 
 def _reshape(target_shape: Sequence[int]) -> Callable[[Any], Any]:
     def reshaped(inputs: Any) -> Any:
-        sizes = inputs.shape.as_list()
-        target = list(target_shape)
-        outputs = tf.reshape(inputs, (tf.shape(inputs)[0], *target))
-        outputs.set_shape([sizes[0], *(None if size == -1 else size for size in target)])
+        outputs = tf.reshape(inputs, (tf.shape(inputs)[0], *target_shape))
+        batch, *sizes = inputs.shape.as_list()
+        known = [None if size == -1 else size for size in target_shape]
+        outputs.set_shape([batch, *(known if None in sizes else _completed(sizes, known))])
         return outputs
 
     return reshaped
+
+
+def _completed(sizes: list[int], target: list[int | None]) -> list[int | None]:
+    """A shape with its unknown size, for as many elements as `sizes` have.  Raises ValueError if they do not fit."""
+    wanted = [-1 if size is None else size for size in target]
+    if wanted.count(-1) > 1:
+        raise ValueError(f"There must be at most one unknown dimension in output_shape. Received: output_shape={wanted}.")
+    count, known = math.prod(sizes), math.prod(size for size in wanted if size != -1)
+    if (known == 0 or count % known) if -1 in wanted else known != count:
+        raise ValueError(f"total size of new array must be unchanged, input_shape = {sizes}, output_shape = {wanted}")
+    return [count // known if size == -1 else size for size in wanted]
 
 
 def _permute(dims: Sequence[int]) -> Callable[[Any], Any]:
@@ -321,6 +444,12 @@ Maximum = _function_layer("Maximum", _merge(tf.maximum))
 Minimum = _function_layer("Minimum", _merge(tf.minimum))
 
 
+for _kind in (Dense, Dropout, Activation, LeakyReLU, ReLU, ELU):
+    _kind.supports_masking = True
+for _kind in (BatchNormalization, Softmax, GlobalAveragePooling1D, Concatenate, Add, Multiply, Subtract, Maximum, Minimum):
+    _kind.reads_mask = True
+
+
 def _called(kind: type[layer.Layer]) -> Callable[..., Any]:
     def call(inputs: Any, **kwargs: Any) -> Any:
         return kind(**kwargs)(inputs)
@@ -341,87 +470,65 @@ class Embedding(Layer):
         output_dim: int,
         embeddings_initializer: Any = "uniform",
         embeddings_regularizer: Any = None,
+        activity_regularizer: Any = None,
+        embeddings_constraint: Any = None,
+        mask_zero: bool = False,
+        input_length: int | Sequence[int | None] | None = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(**kwargs)
+        lengths = input_length if isinstance(input_length, (list, tuple)) else (input_length,)
+        super().__init__(**{"input_shape": lengths} | kwargs, activity_regularizer=activity_regularizer)
         self.input_dim, self.output_dim = input_dim, output_dim
+        self.mask_zero = self.supports_masking = mask_zero
+        self._constraint = embeddings_constraint
         self._start, self._regularizer = embeddings_initializer, embeddings_regularizer
         self._given_dtype = tf.float32
 
     def build(self, input_shape: ShapeLike) -> None:
         shape = (self.input_dim, self.output_dim)
-        self.embeddings = self.add_weight("embeddings", shape, initializer=self._start, regularizer=self._regularizer)
+        self.embeddings = self.add_weight(
+            "embeddings", shape, initializer=self._start, regularizer=self._regularizer, constraint=self._constraint
+        )
 
     def call(self, inputs: Any, *args: object, **kwargs: object) -> Any:
         if inputs.dtype.base_dtype not in (tf.int32, tf.int64):
             inputs = tf.cast(inputs, tf.int32)
         return tf.nn.embedding_lookup(self.embeddings, inputs)
 
-
-def Input(  # noqa: N802
-    shape: ShapeLike | None = None,
-    batch_size: int | None = None,
-    name: str | None = None,
-    dtype: DTypeLike | None = None,
-    batch_shape: ShapeLike | None = None,
-    **_: object,
-) -> Any:
-    """A placeholder for a model's inputs.  Raises ValueError without a shape."""
-    if shape is None and batch_shape is None:
-        raise ValueError(
-            "Please provide to Input a `shape` or a `tensor` or a `type_spec` argument. Note that `shape` does not include the "
-            "batch dimension."
-        )
-    whole = batch_shape if batch_shape is not None else (batch_size, *(shape if isinstance(shape, (list, tuple)) else (shape,)))
-    number = layer.next_number("input")
-    return tf.placeholder(dtype or tf.float32, whole, name=name or f"input_{number}")
+    def compute_mask(self, inputs: Any, mask: Any = None) -> Any:
+        """With `mask_zero`, the numbers other than 0."""
+        return tf.not_equal(inputs, 0) if self.mask_zero else None
 
 
-class Model(Layer):
-    """A layer of other layers, to subclass.  Raises NotImplementedError for a model of inputs and outputs."""
+class Masking(Layer):
+    """Masks steps whose values all are `mask_value`."""
 
-    def __init__(self, *args: object, name: str | None = None, **kwargs: Any) -> None:
-        if args or "inputs" in kwargs:
-            raise not_there("keras.Model(inputs, outputs)", "a subclass with a method `call` is")
-        super().__init__(name=name, **kwargs)
+    def __init__(self, mask_value: float = 0.0, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.mask_value, self.supports_masking = mask_value, True
 
-    @property
-    def layers(self) -> list[layer.Layer]:
-        return self._nested
-
-    def build(self, input_shape: ShapeLike) -> None:
-        """Do nothing in a call.  Raises NotImplementedError outside."""
-        if len(_training) == 1:
-            raise not_there("keras.Model.build", "the first call makes the variables")
-
-    def _with_nested(self, own: list[Any], name: str) -> list[Any]:
-        """As in a layer, but a model's own items come last."""
-        return [item for nested in self._nested for item in getattr(nested, name)] + own
-
-    @property
-    def variables(self) -> list[Any]:
-        """All variables, layer by layer."""
-        return self._with_nested(self._variables, "variables")
-
-    weights = variables
+    def call(self, inputs: Any, *args: object, **kwargs: object) -> Any:
+        mask = tf.reduce_any(tf.not_equal(inputs, self.mask_value), axis=-1, keepdims=True)
+        outputs = inputs * tf.cast(mask, inputs.dtype)
+        outputs._keras_mask = tf.squeeze(mask, axis=-1)
+        return outputs
 
 
-class Sequential(Model):
-    """Layers applied one after another.  Raises NotImplementedError for building before the first call."""
+class InputLayer(Layer):
+    """A placeholder for a model's inputs."""
 
-    def __init__(self, layers: Sequence[Any] | None = None, name: str | None = None) -> None:
-        super().__init__(name=name)
-        self._stack: list[Any] = []
-        for one in layers or ():
-            self.add(one)
-
-    def add(self, layer: object) -> None:
-        """Append a layer."""
-        if not isinstance(layer, Layer) or (not self._stack and layer.has_input_shape):
-            raise not_there("keras.Sequential whose first layer has an input_shape", "without it it is called on tensors")
-        self._stack.append(layer)
-
-    def call(self, inputs: TensorLike, *args: object, **kwargs: object) -> Any:
-        for one in self._stack:
-            inputs = one(inputs)
-        return inputs
+    def __init__(
+        self,
+        input_shape: ShapeLike | None = None,
+        batch_size: int | None = None,
+        dtype: DTypeLike | None = None,
+        name: str | None = None,
+        batch_input_shape: ShapeLike | None = None,
+        **_: object,
+    ) -> None:
+        if batch_input_shape is None:
+            batch_input_shape = (batch_size, *(input_shape if isinstance(input_shape, (list, tuple)) else (input_shape,)))
+        super().__init__(name=name or f"input_{layer.next_number('input')}")
+        self.batch_input_shape, self.built = tuple(TensorShape(batch_input_shape).as_list()), True
+        self.output = tf.placeholder(dtype or tf.float32, batch_input_shape, name=self.name)
+        record_call(self, (None,), {}, self.output)

@@ -49,12 +49,16 @@ class InputSpec:
             if size is not None and found not in (size, None):
                 wanted = f"expected axis {axis} of input shape to have value {size}"
                 raise ValueError(f"{start} {wanted}, but received input with shape {shape}")
+        if self.shape is not None and not TensorShape(self.shape).is_compatible_with(shape):
+            raise ValueError(f"{start} expected shape={self.shape}, found shape={tuple(shape.as_list())}")
 
 
 class Layer:
     """Base class of layers; subclasses define `build`, which makes variables, and `call`."""
 
     input_spec: InputSpec | None = None
+    uses_resources = False
+    """Whether the variables are resources anywhere, as in a Keras layer."""
 
     def __init__(self, trainable: bool = True, name: str | None = None, dtype: DTypeLike | None = None, **kwargs: Any) -> None:
         self.trainable = trainable
@@ -101,9 +105,13 @@ class Layer:
                 self.built = True
             if self.input_spec is not None and first is not None:
                 self.input_spec.check(self._name, first)
-            outputs = self.call(inputs, *args, **kwargs)
+            outputs = self._finish_call(inputs, self.call(inputs, *args, **kwargs))
             if self._activity_regularizer is not None:
                 self._regularize_activity(outputs)
+        return outputs
+
+    def _finish_call(self, inputs: Any, outputs: Any) -> Any:
+        """The outputs of a call, as the caller gets them."""
         return outputs
 
     def apply(self, inputs: TensorLike, *args: object, **kwargs: object) -> Any:
@@ -163,7 +171,7 @@ class Layer:
                 trainable=trainable,
                 constraint=constraint,
                 partitioner=partitioner,
-                use_resource=use_resource,
+                use_resource=use_resource or self.uses_resources or None,
                 **given,
             )
             is_new = len(tf.get_default_graph().get_operations()) > before

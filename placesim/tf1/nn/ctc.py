@@ -9,6 +9,7 @@ from placesim.tf1.graphs.default_graph_scopes import name_scope
 from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.importing.missing_names import not_there
 from placesim.tf1.importing.namespaces import namespace
+from placesim.tf1.nn.ctc_dense import ctc_loss_dense
 from placesim.tf1.ops.generated_functions import gen
 from placesim.tf1.sparse.values import SparseTensor
 from placesim.tf1.types import dtypes
@@ -86,9 +87,11 @@ def ctc_loss_v2(
     blank_index: int | None = None,
     name: str | None = None,
 ) -> Any:
-    """`tf.nn.ctc_loss_v2` of sparse labels.  Raises ValueError without `blank_index`, NotImplementedError for dense labels."""
+    """`tf.nn.ctc_loss_v2`.  Raises ValueError for sparse labels without `blank_index`, NotImplementedError for `unique`."""
     if not isinstance(labels, SparseTensor):
-        raise not_there("nn.ctc_loss_v2 of dense labels", "of a SparseTensor it is")
+        if unique:
+            raise not_there("nn.ctc_loss_v2 with unique", "without it it is")
+        return ctc_loss_dense(labels, logits, label_length, logit_length, logits_time_major, blank_index or 0, name)
     if blank_index is None:
         raise ValueError("Argument `blank_index` must be provided when labels is a SparseTensor.")
     classes = logits.shape.as_list()[2]

@@ -175,14 +175,14 @@ class UnitCell(UnitSizes, LayerRNNCell):
 
     def _depth(self, input_shape: ShapeLike) -> int:
         """Size of the inputs.  Raises ValueError if unknown."""
-        shape = TensorShape(input_shape if not isinstance(input_shape, list) else input_shape[0])
-        sizes = shape.as_list()
+        sizes = TensorShape(input_shape).as_list()
         if sizes[-1] is None:
             raise ValueError(f"Expected inputs.shape[-1] to be known, received shape: {tuple(sizes)}")
         return int(sizes[-1])
 
     def _add_bias(self, name: str, size: int, value: float = 0.0) -> Any:
-        kind = tf.constant_initializer(value, dtype=self._given_dtype) if value else tf.zeros_initializer(self._given_dtype)
+        dtype = self._given_dtype or tf.float32
+        kind = tf.constant_initializer(value, dtype=dtype) if value else tf.zeros_initializer(dtype)
         return self.add_weight(name, [size], initializer=kind)
 
 

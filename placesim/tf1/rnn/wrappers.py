@@ -87,7 +87,7 @@ class MultiRNNCell(RNNCell):
 
 
 class _Wrapper(RNNCell):
-    """Base of cell wrappers, which have the inner cell's variables and sizes, and open no scope themselves."""
+    """Base of cell wrappers, which have the inner cell's sizes, but as in TensorFlow not its variables, and open no scope."""
 
     def __init__(self, cell: Any, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -116,25 +116,9 @@ class _Wrapper(RNNCell):
     def call(self, inputs: Any, state: Any = None, *args: Any, **kwargs: Any) -> Any:
         return self._around(inputs, state, lambda given, before: self.cell.call(given, before, *args, **kwargs))
 
-    def build(self, input_shape: ShapeLike) -> None:
-        if isinstance(self.cell, Layer) and not self.cell.built:
-            self.cell.build(input_shape)
-            self.cell.built = True
-        self.built = True
-
     def _around(self, inputs: TensorLike, state: object, call: Callable[[Any, Any], Any]) -> Any:
         """Apply the wrapper to inputs and state; `call` is the cell."""
         raise NotImplementedError
-
-    @property
-    def trainable_variables(self) -> list[Any]:
-        return self.cell.trainable_variables if self.trainable and isinstance(self.cell, Layer) else []
-
-    @property
-    def non_trainable_variables(self) -> list[Any]:
-        return self.cell.non_trainable_variables if isinstance(self.cell, Layer) else []
-
-    trainable_weights, non_trainable_weights = trainable_variables, non_trainable_variables
 
 
 def _is_dropped(part: object) -> Any:
@@ -172,6 +156,11 @@ class DropoutWrapper(_Wrapper):
         self._noise: dict[str, list[Any]] = {}
         if variational_recurrent:
             self._make_noise(dtype, input_size)
+
+    def build(self, input_shape: ShapeLike) -> None:
+        """Make the inner cell's variables, as no other wrapper does."""
+        self.cell.build(input_shape)
+        super().build(input_shape)
 
     def _make_noise(self, dtype: DTypeLike | None, input_size: object) -> None:
         if dtype is None:
