@@ -225,8 +225,8 @@ class LaneView {
     const pen = this.penOf("600 12px system-ui, 'Segoe UI', Roboto, 'Liberation Sans', sans-serif");
     const fits = (shown) => pen.measureText(shown).width <= this.boxRoom;
     if (fits(text)) return text;
-    text = text.replace(" … ", "…"); // of several alike: the first and the last
-    if (fits(text)) return text;
+    const [first, end] = text.split(" … "); // of several alike: the first and the last
+    if (end !== undefined) return fits(`${first}…${end}`) ? `${first}…${end}` : fits(`${first} …`) ? `${first} …` : this.fitted(first);
     const cut = text.lastIndexOf("/");
     const [before, last] = cut < 0 ? ["", text] : [text.slice(0, cut), text.slice(cut)];
     const most = Math.floor(this.boxRoom / 3);

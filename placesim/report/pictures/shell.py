@@ -18,7 +18,7 @@ from string import Template
 from typing import Any, NamedTuple, TypeVar
 
 from placesim.core.escaping import escape_json, escape_line
-from placesim.report.palette import GREY, HOLDERS, HUES, PAGE, PATTERNS
+from placesim.report.palette import CATEGORIES, GREY, HOLDERS, HUES, PAGE, PATTERNS
 
 PARTS = ("data.js", "element.js", "shell.js", "drawn.js")
 """Scripts of all pages, which come before a page's own scripts."""
@@ -94,7 +94,7 @@ class Shell(NamedTuple):
 def _colour_styles() -> str:
     """Return the page's colours as CSS variables, for light and dark mode."""
     light, dark = (" ".join(f"--{name}: {codes[is_dark]};" for name, codes in PAGE.items()) for is_dark in (False, True))
-    held = " ".join(f"--{kind}: {hue.code};" for kind, hue in HOLDERS.items())
+    held = " ".join(f"--{kind}: {hue.code};" for kind, hue in (HOLDERS | CATEGORIES).items())
     return f":root {{ {light} {held} }}\n@media (prefers-color-scheme: dark) {{ :root {{ {dark} }} }}\n"
 
 
