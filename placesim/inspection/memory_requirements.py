@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import takewhile
@@ -12,6 +11,7 @@ from typing import NamedTuple
 from placesim.core.errors import PlacesimError
 from placesim.machine.gpu_models import GpuModel
 from placesim.runtime.accounting.usage import DeviceUsage, Holder
+from placesim.runtime.partitioning.pruning import feed_name
 from placesim.runtime.sessions.outcome import Outcome
 
 VARIABLE, CONSTANT, STEP, SCRATCH = "variable", "constant", "step", "scratch"
@@ -19,7 +19,6 @@ KINDS = (VARIABLE, CONSTANT, STEP, SCRATCH)
 """Kinds of buffers: a variable, a constant, a tensor of the step, or scratch space of the device."""
 NAMED_SHARE = 0.001
 """Share of a device's bytes from which a variable has its own row among the holders."""
-_FEED = re.compile(r"_arg_(?P<fed>.+)_\d+_\d+(?:/_\d+)?")
 
 
 class DeviceMemory(NamedTuple):
@@ -154,12 +153,6 @@ def name_of(holder: Holder) -> str:
     """Return the name of a buffer: the variable's name, else the name of the allocating node or of the fed node."""
     kind, _, name = holder.kept.partition(" ")
     return name if kind == VARIABLE else feed_name(holder.node)
-
-
-def feed_name(node: str) -> str:
-    """Return `x` for `_arg_x_0_0`, which a step adds to feed `x` (also on another device); other names are unchanged."""
-    added = _FEED.fullmatch(node)
-    return added["fed"] if added else node
 
 
 def largest_holdings(holders: Sequence[Holder], limit: int) -> list[Holding]:

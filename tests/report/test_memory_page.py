@@ -13,7 +13,7 @@ from placesim.inspection.memory_requirements import MemoryStudy, largest_holding
 from placesim.machine.options import make_options
 from placesim.report.pictures.memory_page import memory_page
 from placesim.studies.memory_study import MemoryStudyRequest, study_memory
-from tests.report.conftest import Browser, requested_urls
+from tests.report.conftest import Browser, overflowing, requested_urls
 
 GRAPH = """
 devices: {cpu: 1, gpu: {count: 1, memory: 24MiB}}
@@ -52,7 +52,7 @@ def test_a_person_sees_a_card_for_each_device(browser: Browser, batch: int, widt
     seen = study(batch)
     page = browser.open(memory_page(seen, 10), width=width, dark=dark)
     assert page.evaluate("[...document.querySelectorAll('.card h2')].map((e) => e.textContent)")[1:] == ["GPU:0", "CPU:0"]
-    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert overflowing(page) == []
     assert page.evaluate("document.querySelectorAll('svg path.edge').length") == 2
     assert page.evaluate("document.getElementById('error').hidden") is seen.fits
     rows = page.evaluate(

@@ -136,7 +136,7 @@ class LaneView {
     this.heads = new Map();
     for (const device of lanes) {
       const owner = model.devices[device]?.task ?? "";
-      if (owner !== task) children.push(element("h3", { className: "task" }, [(task = owner) || "not placed"]));
+      if (owner !== task) children.push(element("h2", { className: "task" }, [(task = owner) || "not placed"]));
       children.push(this.lane(device, this.pieces.filter((piece) => piece.device === device), column));
     }
     this.svg = draw("svg", { class: "wires", "aria-hidden": "true" });
@@ -188,7 +188,7 @@ class LaneView {
     if (peak) {
       const [, bytes, limit] = peak;
       if (limit !== null) lines.push(this.meter(bytes / limit, bytes > limit));
-      lines.push(element("span", { className: bytes > (limit ?? Infinity) ? "sub copied" : "sub" }, [limit === null ? `${bytesText(bytes)} at the peak` : `${bytesText(bytes)} of ${bytesText(limit)}`]));
+      lines.push(element("span", { className: bytes > (limit ?? Infinity) ? "sub copied" : "sub" }, [limit === null ? `${bytesText(bytes)} at the peak` : distinctTexts(bytes, limit).join(" of ")]));
     }
     return element("div", { className: "head", title: model.devices[device]?.name ?? "" }, lines);
   }

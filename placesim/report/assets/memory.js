@@ -117,7 +117,7 @@ function holders(device) {
       make("td", { class: "time" }, ...breakable(row.since)), make("td", { class: row.until ? "time" : "time whole" }, ...breakable(row.until ?? "stays"))));
   }
   const caption = make("caption", {}, `Largest holders at the peak${study.fits ? "" : ", in a run without limits"}`);
-  return make("div", { class: "scroll", tabindex: 0 }, make("table", {}, caption, make("thead", {}, head), body));
+  return scrolling(make("table", {}, caption, make("thead", {}, head), body));
 }
 
 function card(device) {

@@ -246,7 +246,7 @@ function table() {
     body.append(make("tr", {}, ...cells));
   }
   const heading = make("h2", {}, "All combinations");
-  byId("rows").replaceChildren(heading, make("div", { class: "scroll" }, make("table", {}, make("thead", {}, head), body)));
+  byId("rows").replaceChildren(heading, scrolling(make("table", {}, make("thead", {}, head), body)));
 }
 
 const missing = rows.filter((row) => row.seconds === null).length;

@@ -69,8 +69,11 @@ class Shell(NamedTuple):
         finder = ("finder.html", FINDER) if self.finds else ()
         return ("shell.html", "page.css", *self.main, *self.styles, *PARTS, *finder, *self.scripts)
 
-    def page(self, name: str, data: Mapping[str, str]) -> str:
-        """Return the complete page; `data` are its data elements by id."""
+    def page(self, name: str, data: Mapping[str, str], unscripted: str = "") -> str:
+        """Return the complete page; `data` are its data elements by id.
+
+        `unscripted` is HTML that a browser shows if it runs no scripts.
+        """
         scripts = (*PARTS, *((FINDER,) if self.finds else ()), *self.scripts)
         blobs = (" blob:; worker-src blob:", " blob:") if self.needs_blobs else ("", "")
         return Template(page_asset("shell.html")).substitute(
@@ -85,6 +88,7 @@ class Shell(NamedTuple):
             tools=_choice("arrangement", "Arranged", self.arrangements) + _choice("mode", "Colour by", self.colours),
             buttons="".join(map(_button, (*self.buttons, *PICTURES))),
             help=_button(Button("help", "?", "Keyboard and legend (?)")) if self.has_keys else "",
+            unscripted=f"<p>This page needs scripts; {self.command} also writes its facts as text or JSON.</p>{unscripted}",
             main="".join(map(page_asset, self.main)),
             data="\n".join(_data(key, text) for key, text in data.items()),
             script="\n".join((_colour_script(), *map(page_asset, scripts))),

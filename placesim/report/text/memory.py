@@ -104,8 +104,8 @@ def requirements(study: MemoryStudy) -> Iterator[str]:
         device = short_names([study.error.device or ""])[0]
         full = next((d for d in study.devices if d.usage.device == study.error.device), None)
         limit, needed = (0, 0) if full is None else (full.usage.limit or 0, full.needed.peak)
-        room, held = distinct_sizes(limit, needed)
-        yield f"{device} runs out of memory at {study.error.node}; without its limit of {room} it would hold {held}"
+        limited, unlimited = distinct_sizes(limit, needed)
+        yield f"{device} runs out of memory at {study.error.node}; without its limit of {limited} it would hold {unlimited}"
     for held in study.devices:
         if held.is_fragmented:
             free, asked = readable_size(held.free), readable_size(held.asked)
