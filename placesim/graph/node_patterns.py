@@ -15,6 +15,9 @@ from types import MappingProxyType
 from placesim.core.suggestions import did_you_mean
 from placesim.graph.graph import Graph
 
+GRADIENTS = "gradients"
+"""Default scope of `tf.gradients`."""
+
 
 def matcher(patterns: Sequence[str], handles: Mapping[str, Sequence[str]] = MappingProxyType({})) -> Callable[[str], bool]:
     """Return a function that says whether a name matches one of the patterns. Matching is case-sensitive.
@@ -50,6 +53,11 @@ def enclosing_scopes(name: str) -> Iterator[str]:
     while end >= 0:
         yield name[: end + 1]
         end = name.find("/", end + 1)
+
+
+def is_gradient_name(name: str) -> bool:
+    """Whether a node is in a scope that `tf.gradients` made."""
+    return any(part == GRADIENTS or part.startswith(GRADIENTS + "_") for part in name.split("/")[:-1])
 
 
 def did_you_mean_node(pattern: str, names: Iterable[str]) -> str:

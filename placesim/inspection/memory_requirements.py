@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import takewhile
+from types import MappingProxyType
 from typing import NamedTuple
 
 from placesim.core.errors import PlacesimError
 from placesim.machine.gpu_models import GpuModel
 from placesim.runtime.accounting.usage import DeviceUsage, Holder
+from placesim.runtime.partitioning.pruning import feed_name
 from placesim.runtime.sessions.outcome import Outcome
 
 VARIABLE, CONSTANT, STEP, SCRATCH = "variable", "constant", "step", "scratch"
 KINDS = (VARIABLE, CONSTANT, STEP, SCRATCH)
 """Kinds of buffers: a variable, a constant, a tensor of the step, or scratch space of the device."""
-_FEED = re.compile(r"_arg_(?P<fed>.+)_\d+_\d+(?:/_\d+)?")
+NAMED_SHARE = 0.001
+"""Share of a device's bytes from which a variable has its own row among the holders."""
 
 
 class DeviceMemory(NamedTuple):
@@ -25,6 +27,9 @@ class DeviceMemory(NamedTuple):
     `fragmentation` is the share of free memory outside the largest free chunk at the peak. It is NaN if nothing is free, and
     None without an allocator. After a failure, `asked` is the number of requested bytes, and `free` the number of free bytes.
     `dump` has TensorFlow's lines at the failure, or else at the peak, on request.
+
+    `categories` has the bytes in use at the peak by purpose. `most` is the peak if each convolution has the largest workspace
+    that cuDNN may choose; None if no convolution runs on the device.
     """
 
     usage: DeviceUsage
@@ -33,6 +38,8 @@ class DeviceMemory(NamedTuple):
     dump: tuple[str, ...] = ()
     asked: int = 0
     free: int = 0
+    categories: Mapping[str, int] = MappingProxyType({})
+    most: int | None = None
 
     @property
     def is_fragmented(self) -> bool:
@@ -43,6 +50,19 @@ class DeviceMemory(NamedTuple):
     def room(self) -> int | None:
         """Return the limit minus the peak, in bytes: negative if memory is missing, None without a limit."""
         return None if self.usage.limit is None else self.usage.limit - self.needed.peak
+
+
+class MemoryEdit(NamedTuple):
+    """A change to a graph or its options, and the peak with it on the device that ran out of memory.
+
+    `kind` is `batch`, `devices` or `recomputation`; the peak of a recomputation is estimated. `fits` says whether the graph
+    then fits on all devices.
+    """
+
+    kind: str
+    text: str
+    peak: int
+    fits: bool
 
 
 class SmallestGpu(NamedTuple):
@@ -57,14 +77,16 @@ class MemoryStudy:
     """The results of a memory study of a graph.
 
     `error` is TensorFlow's error if a device runs out of memory. `batch` is the requested batch size. If `is_searched`, it is
-    the largest batch size that fits, or None if every size fits.
+    the largest batch size that fits, or None if every size fits. `fitting_batch` is the largest that fits if `batch` does not;
+    0 if none does.
 
     `has_gpus` says that GPUs were used and that another model may replace them. `smallest_gpu` is the smallest sufficient
     model; None if no model suffices or no GPUs were used. `growth` is the value of `allow_growth` that would change whether the
     graph fits, or None.
 
     `order` has the scopes that must run one after another so that the graph fits; it is empty if this would not help or is not
-    needed. `assumptions` has sentences about assumed values. `outcome` is the simulation with the devices' memory limits.
+    needed. `edits` are the changes with the most effect, the best first, if the graph does not fit. `assumptions` has sentences
+    about assumed values. `outcome` is the simulation with the devices' memory limits.
     """
 
     name: str
@@ -79,18 +101,26 @@ class MemoryStudy:
     growth: bool | None = None
     order: tuple[str, ...] = ()
     assumptions: tuple[str, ...] = ()
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """Return notes about memory that is not counted, as sentences."""
-        if any(device.usage.limit is not None and device.usage.allocator.startswith("GPU_") for device in self.devices):
-            return ("cuDNN workspaces are not counted",)
-        return ()
+    fitting_batch: int | None = None
+    edits: tuple[MemoryEdit, ...] = ()
 
     @property
     def fits(self) -> bool:
         """Whether no device ran out of memory."""
         return self.error is None
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Return notes about the peaks, as sentences."""
+        found = [] if self.fits else ["peaks, curves and holders are those of a run without limits"]
+        if any(device.most is not None for device in self.devices):
+            found.append("a peak's upper bound has the largest workspace that cuDNN may choose for each convolution")
+        return tuple(found)
+
+    @property
+    def by_fullness(self) -> tuple[DeviceMemory, ...]:
+        """The devices, those with the highest peak for their limit first; devices without a limit come last."""
+        return tuple(sorted(self.devices, key=lambda device: -device.needed.peak / (device.usage.limit or float("inf"))))
 
 
 # --- who holds it ---------------------------------------------------------------------------------------------------
@@ -125,44 +155,43 @@ def name_of(holder: Holder) -> str:
     return name if kind == VARIABLE else feed_name(holder.node)
 
 
-def feed_name(node: str) -> str:
-    """Return `x` for `_arg_x_0_0`, which a step adds to feed `x` (also on another device); other names are unchanged."""
-    added = _FEED.fullmatch(node)
-    return added["fed"] if added else node
-
-
 def largest_holdings(holders: Sequence[Holder], limit: int) -> list[Holding]:
     """Return at most `limit` rows, the largest first.
 
-    At first, each kind is a row. Then the row with the largest scope is split again and again: into all its parts if `limit`
-    allows, else into its largest part and the rest.
+    At first, each kind is a row. Then the row that hides the largest buffer is split again and again: into all parts of its
+    scope if `limit` allows, else into the part with this buffer and the rest. Variables with at least NAMED_SHARE of all bytes
+    are split off first, up to two thirds of the rows.
     """
     groups = [
-        _Group(kind, "", [holder for holder in holders if kind_of(holder) == kind])
+        _Group(kind, "", members)
         for kind in KINDS
-        if any(kind_of(holder) == kind for holder in holders)
+        if (members := sorted((holder for holder in holders if kind_of(holder) == kind), key=_size, reverse=True))
     ]
-    closed: list[_Group] = []
-    while groups:
-        groups.sort(key=_Group.order)
-        group = groups.pop()
-        parts = group.parts()
-        if len(parts) < 2:
-            closed.append(group)
-        elif len(closed) + len(groups) + len(parts) <= limit:
-            groups += parts
-        elif len(closed) + len(groups) + 2 <= limit:
-            parts.sort(key=_Group.order)
-            groups += [parts[-1], group.rest(parts[:-1])]
+    # of more kinds than rows, only the largest rows remain, which are parts of kinds
+    rows = limit if len(groups) <= limit else len(groups) + limit
+    least = NAMED_SHARE * sum(map(_size, holders))
+    while len(groups) < rows and (open_groups := [group for group in groups if len(group.members) > 1]):
+        group = max(open_groups, key=lambda group: (group.members[0].size, group.name))
+        variables = [g for g in open_groups if g.kind == VARIABLE and g.members[0].size >= least]
+        if variables and 3 * sum(group.kind == VARIABLE for group in groups) < 2 * rows:
+            group = variables[0]
+            parts = [_Group(VARIABLE, "", group.members[:1]), group.rest(group.members[1:])]
         else:
-            closed.append(group)
-    found = [group.holding() for group in closed]
+            parts = group.parts()
+            if len(groups) - 1 + len(parts) > rows:
+                parts = [parts[0], group.rest([holder for part in parts[1:] for holder in part.members])]
+        groups = [other for other in groups if other is not group] + parts
+    found = [group.holding() for group in groups]
     return sorted(found, key=lambda holding: (-holding.size, holding.name))[:limit]
+
+
+def _size(holder: Holder) -> int:
+    return holder.size
 
 
 @dataclass(frozen=True, slots=True)
 class _Group:
-    """Buffers of one kind in the scope `name`, or a single buffer of that name.
+    """Buffers of one kind in the scope `name`, the largest first, or a single buffer of that name.
 
     The name is empty for all buffers of the kind. `is_rest` says that other rows have the largest buffers of the scope.
     """
@@ -172,9 +201,6 @@ class _Group:
     members: list[Holder]
     is_rest: bool = False
 
-    def order(self) -> tuple[int, str]:
-        return sum(holder.size for holder in self.members), self.name
-
     def scope(self) -> str:
         """Return the innermost scope that contains all buffers."""
         names = list(map(name_of, self.members))
@@ -182,11 +208,11 @@ class _Group:
         shared = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(first, last, strict=False)))
         return first[:shared].rpartition("/")[0]
 
-    def rest(self, parts: Sequence[_Group]) -> _Group:
-        return _Group(self.kind, self.scope(), [holder for part in parts for holder in part.members], True)
+    def rest(self, members: list[Holder]) -> _Group:
+        return _Group(self.kind, self.scope(), sorted(members, key=_size, reverse=True), True)
 
     def parts(self) -> list[_Group]:
-        """Return the parts of the scope that all buffers share: its child scopes, and its own buffers."""
+        """Return the parts of the scope that all buffers share: its child scopes and buffers, that of the largest first."""
         start = len(scope) + 1 if (scope := self.scope()) else 0
         found: dict[tuple[str, int], list[Holder]] = {}
         for number, holder in enumerate(self.members):

@@ -31,6 +31,11 @@ _ARITHMETICS: Mapping[DataType, Arithmetic] = {
     QINT8: "int8",
     QUINT8: "int8",
 }
+_CONVOLUTIONS: Mapping[CostKind, Direction] = {
+    "convolution": "forward",
+    "convolution input gradient": "input gradient",
+    "convolution filter gradient": "filter gradient",
+}
 _DENSE_OPERATIONS_PER_BYTE = 8
 """Operations per byte from which an op without a formula counts as compute-bound, like a product."""
 
@@ -117,21 +122,34 @@ def _convolution(direction: Direction, *, is_depthwise: bool = False) -> Callabl
     """
 
     def work(node: NodeShapes, processor: Processor) -> Work:
-        images, filters, results = node.convolution(direction)
-        layout = layout_of(node.attrs["data_format"], len(filters) - 2)
-        *depth, height, width = zip(
-            layout.pick(images), filters[:-2], layout.pick(node.attrs["strides"]), layout.pick(results), strict=True
-        )
-        extent, taps, stride, outputs = (prod(sizes) for sizes in zip(*depth, height, strict=True))
-        channels = images[layout.channel]
-        groups = channels if is_depthwise else max(1, channels // filters[-2])
-        made = filters[-1] * channels if is_depthwise else filters[-1]
-        sizes = (extent, width[0], made, taps, width[1], stride, width[2], outputs, width[3], groups)
         arithmetic = arithmetic_of(node.dtype, processor)
-        apart = layout.channel == 1
-        return Convolution(images[0], channels, *sizes).work(direction, arithmetic, node.dtype.size, has_channels_apart=apart)
+        found = _convolution_sizes(node, direction, is_depthwise=is_depthwise)
+        apart = layout_of(node.attrs["data_format"], len(node.convolution(direction)[1]) - 2).channel == 1
+        return found.work(direction, arithmetic, node.dtype.size, has_channels_apart=apart)
 
     return work
+
+
+def _convolution_sizes(node: NodeShapes, direction: Direction, *, is_depthwise: bool = False) -> Convolution:
+    images, filters, results = node.convolution(direction)
+    layout = layout_of(node.attrs["data_format"], len(filters) - 2)
+    *depth, height, width = zip(
+        layout.pick(images), filters[:-2], layout.pick(node.attrs["strides"]), layout.pick(results), strict=True
+    )
+    extent, taps, stride, outputs = (prod(sizes) for sizes in zip(*depth, height, strict=True))
+    channels = images[layout.channel]
+    groups = channels if is_depthwise else max(1, channels // filters[-2])
+    made = filters[-1] * channels if is_depthwise else filters[-1]
+    sizes = (extent, width[0], made, taps, width[1], stride, width[2], outputs, width[3], groups)
+    return Convolution(images[0], channels, *sizes)
+
+
+def convolution_of(node: NodeShapes) -> Convolution | None:
+    """Return the sizes of a convolution, or of the one whose gradient a node computes; None for other nodes."""
+    direction = _CONVOLUTIONS.get(node.cost.kind)
+    if direction is None or min((prod(dims) for dims in (*node.inputs, *node.outputs)), default=0) == 0:
+        return None
+    return _convolution_sizes(node, direction)
 
 
 def _normalization(node: NodeShapes, processor: Processor) -> Work:
@@ -169,9 +187,7 @@ def _sequence(direction: Direction) -> Callable[[NodeShapes, Processor], Work]:
 _RULES: Mapping[CostKind, Callable[[NodeShapes, Processor], Work]] = {
     "matmul": _product("transpose_a", "transpose_b"),
     "batch matmul": _product("adj_x", "adj_y"),
-    "convolution": _convolution("forward"),
-    "convolution input gradient": _convolution("input gradient"),
-    "convolution filter gradient": _convolution("filter gradient"),
+    **{kind: _convolution(direction) for kind, direction in _CONVOLUTIONS.items()},
     "depthwise": _convolution("forward", is_depthwise=True),
     "depthwise input gradient": _convolution("input gradient", is_depthwise=True),
     "depthwise filter gradient": _convolution("filter gradient", is_depthwise=True),

@@ -10,7 +10,7 @@ from placesim.report.readings import counted
 from placesim.report.report import Report
 from placesim.report.text.memory import TABLES, format_lines, memory_document
 
-TOP = 10
+TOP = 12
 """Default maximum of rows about the buffers in use at a device's peak."""
 
 

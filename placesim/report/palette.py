@@ -28,6 +28,8 @@ BLUE, GREEN, PURPLE, SKY, YELLOW, ORANGE = HUES = (
 NOT_PLACED = "#FFFFFF"
 HOLDERS = {"variable": BLUE, "constant": SKY, "step": GREEN, "scratch": PURPLE}
 """Colours of the kinds of memory."""
+CATEGORIES = {"parameters": BLUE, "optimizer": SKY, "activations": GREEN, "gradients": ORANGE, "temporaries": PURPLE}
+"""Colours of the categories of memory."""
 PAGE = {
     "ground": ("#f6f7f9", "#14171c"),
     "surface": ("#ffffff", "#1b1f26"),

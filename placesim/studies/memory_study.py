@@ -4,20 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 from placesim.core.errors import InternalError, OpError, PlacesimError, ResourceExhaustedError
-from placesim.inspection.memory_requirements import DeviceMemory, MemoryStudy, SmallestGpu
+from placesim.inspection.memory_categories import MemoryCategories
+from placesim.inspection.memory_requirements import DeviceMemory, MemoryEdit, MemoryStudy, SmallestGpu
 from placesim.inspection.towers import find_towers, one_after_another
 from placesim.machine.gpu_memory import gpu_memory_limit
 from placesim.machine.gpu_models import GPU_MODELS
 from placesim.machine.gpu_options import GpuEnvironment
+from placesim.prediction.workspaces import highest_peak, largest_workspaces, workspace_limit
 from placesim.runtime.accounting.ledger_setup import make_allocator
 from placesim.runtime.accounting.trace_replay import dump_text, replay
 from placesim.runtime.accounting.usage import DeviceUsage
 from placesim.runtime.dry_runs.assumptions import Assumptions
 from placesim.runtime.dry_runs.dry_run_feeds import check_batch
+from placesim.runtime.recording.recorder import ExecutionRecorder
 from placesim.studies.dry_run import DryRun, check_execution_options, run_dry, search_dry_run
+from placesim.studies.memory_edits import MAX_EDITS, move_edit, recomputation_edit
 from placesim.studies.simulation.simulation import SimulationStage, simulate
 
 if TYPE_CHECKING:
@@ -95,11 +100,14 @@ class _Study:
         if self._wanted.finds_batch:
             batch = self._largest_batch()
             options = replace(options, batch=batch or 1)
-        outcome, error = self._walk(options)
-        needed = outcome if error is None else self._walk(replace(options, no_memory_limit=True))[0]
-        devices = tuple(self._devices(outcome, needed))
+        walked, error = self._walk(options)
+        unlimited = walked if error is None else self._walk(replace(options, no_memory_limit=True))[0]
+        outcome, needed = walked.outcome, unlimited.outcome
+        assert needed.file is not None
+        categories = MemoryCategories(needed.file.graph)
+        devices = tuple(self._devices(outcome, unlimited, categories))
         gpus = [(device, usage) for device, usage in _pairs(needed) if device.gpu is not None]
-        return MemoryStudy(
+        study = MemoryStudy(
             name=self._name,
             devices=devices,
             error=error,
@@ -109,9 +117,18 @@ class _Study:
             has_gpus=self._may_change_model(gpus),
             smallest_gpu=self._smallest_gpu(gpus) if self._may_change_model(gpus) else None,
             growth=_other_growth(gpus, fits=error is None),
-            order=() if error is None or self._wanted.is_executed else self._order(options, needed, error),
             assumptions=self.guesses.sentences(),
             outcome=outcome,
+        )
+        if error is None or self._wanted.is_executed:
+            return study
+        full = next((usage for usage in needed.memory if usage.device == error.device and usage.limit is not None), None)
+        fitting = None if full is None else self._fitting_batch(full)
+        return replace(
+            study,
+            order=self._order(options, needed, error),
+            fitting_batch=fitting,
+            edits=() if full is None else self._edits(options, needed, full, categories, fitting),
         )
 
     def _check(self) -> None:
@@ -124,18 +141,22 @@ class _Study:
 
     # --- walks
 
-    def _walk(self, options: SimulationOptions, *, tells_memory: bool = True) -> tuple[Outcome, PlacesimError | None]:
-        """Return the outcome of a dry run, and TensorFlow's error if a device runs out of memory. Raises any other error."""
+    def _walk(self, options: SimulationOptions, *, tells_memory: bool = True) -> tuple[DryRun, PlacesimError | None]:
+        """Return a dry run, and TensorFlow's error if a device runs out of memory. Raises any other error."""
         if self._wanted.is_executed:
-            outcome = simulate(self._loaded, options, SimulationStage.EXECUTED, tells_memory=tells_memory)
+            recorder = ExecutionRecorder()
+            stage = SimulationStage.EXECUTED
+            outcome = simulate(self._loaded, options, stage, tells_memory=tells_memory, recorder=recorder)
+            walked = DryRun(outcome, recorder, self.guesses)
         else:
             walked = search_dry_run(self._loaded, options, _held, self.guesses.chosen, tells_memory=tells_memory)
-            outcome, self.guesses = walked.outcome, walked.guesses
-        if outcome.error is None:
-            return outcome, None
-        if options.no_memory_limit or not isinstance(outcome.error, ResourceExhaustedError):
-            raise outcome.error
-        return outcome, outcome.error
+            self.guesses = walked.guesses
+        error = walked.outcome.error
+        if error is None:
+            return walked, None
+        if options.no_memory_limit or not isinstance(error, ResourceExhaustedError):
+            raise error
+        return walked, error
 
     def _fits(self, batch: int) -> bool:
         return self._walk(replace(self._options, batch=batch), tells_memory=False)[1] is None
@@ -153,10 +174,35 @@ class _Study:
             low, high = high, 2 * high
             if high * unit > MAX_BATCH:
                 return None
+        return self._bisect(low, high, unit)
+
+    def _bisect(self, low: int, high: int, unit: int, guess: int = 0) -> int:
+        """Return the largest multiple of `unit` that fits, from one that does and one that does not; begin near a guess."""
+        reach = 1
         while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (middle, high) if self._fits(middle * unit) else (low, middle)
+            middle = guess if low < guess < high else (low + high) // 2
+            if self._fits(middle * unit):
+                low, guess = middle, middle + reach
+            else:
+                high, guess = middle, middle - reach
+            reach *= 2
         return low * unit
+
+    def _fitting_batch(self, full: DeviceUsage) -> int | None:
+        """Return the largest batch that fits, if the requested one does not; 0 if none fits, None if there is no batch.
+
+        The search begins where the device's limit is on the line between the peaks with the smallest and the requested batch.
+        """
+        batch, file = self._options.batch, self._loaded.file
+        if batch is None or self._wanted.finds_batch or file is None or full.limit is None:
+            return None
+        unit, fits = self._unit()
+        if not fits:
+            return 0
+        least = self._walk(replace(self._options, batch=unit))[0].outcome
+        low = next((usage.peak for usage in least.memory if usage.device == full.device), 0)
+        share = (full.limit - low) / max(1, full.peak - low)
+        return self._bisect(1, -(-batch // unit), unit, 1 + int(share * (batch // unit - 1)))
 
     def _unit(self) -> tuple[int, bool]:
         first: OpError | None = None
@@ -187,15 +233,35 @@ class _Study:
         ordered = replace(loaded, file=replace(loaded.file, graph=graph))
         return towers if run_dry(ordered, options, self.guesses.chosen, tells_memory=False).outcome.error is None else ()
 
-    def _devices(self, outcome: Outcome, needed: Outcome) -> Iterator[DeviceMemory]:
+    def _edits(
+        self, options: SimulationOptions, needed: Outcome, full: DeviceUsage, categories: MemoryCategories, batch: int | None
+    ) -> tuple[MemoryEdit, ...]:
+        """Return the changes with the most effect on the device that ran out of memory: those that fit first."""
+        found: list[MemoryEdit | None] = [recomputation_edit(full, categories)]
+        if batch:
+            least = self._walk(replace(options, batch=batch))[0].outcome
+            peak = next((usage.peak for usage in least.memory if usage.device == full.device), 0)
+            found.append(MemoryEdit("batch", f"--batch {batch}", peak, fits=True))
+        unlimited = replace(options, no_memory_limit=True)
+
+        def walk(loaded: LoadedGraph) -> Outcome:
+            return run_dry(loaded, unlimited, self.guesses.chosen).outcome
+
+        found.append(move_edit(self._loaded, needed, full, walk, _fits_all))
+        return tuple(sorted(filter(None, found), key=lambda edit: (not edit.fits, edit.peak)))[:MAX_EDITS]
+
+    def _devices(self, outcome: Outcome, unlimited: DryRun, categories: MemoryCategories) -> Iterator[DeviceMemory]:
         reached = {usage.device: usage for usage in outcome.memory}
-        for device, whole in _pairs(needed):
+        executions = chain.from_iterable(unlimited.recorder.steps)
+        largest = largest_workspaces(executions, workspace_limit(self._options.environment))
+        for device, whole in _pairs(unlimited.outcome):
+            sizes = categories.sizes(whole.holders)
             usage = reached.get(whole.device) or NEVER_USED._replace(
                 device=whole.device, allocator=whole.allocator, limit=whole.limit
             )
             limit = device.allocation_limit
             if limit is None:
-                yield DeviceMemory(usage, whole, None)
+                yield DeviceMemory(usage, whole, None, categories=sizes)
                 continue
             # after the last successful entry, the trace has the allocation that failed
             ran_out = outcome.error is not None and outcome.error.device == whole.device
@@ -205,7 +271,8 @@ class _Study:
             dump = dump_text(allocator, trace[end if failed is None else failed]) if self._wanted.dumps and trace else ()
             asked = 0 if failed is None else trace[failed]
             free = allocator.memory_limit - allocator.statistics().bytes_in_use
-            yield DeviceMemory(usage, whole, allocator.fragmentation(), dump, asked, free)
+            most = highest_peak(unlimited.recorder.journals[device.name], largest) if device.gpu is not None else None
+            yield DeviceMemory(usage, whole, allocator.fragmentation(), dump, asked, free, sizes, most)
 
     def _may_change_model(self, gpus: Sequence[tuple[Device, DeviceUsage]]) -> bool:
         file = self._loaded.file
@@ -235,6 +302,14 @@ def _held(walked: DryRun) -> float:
 def _pairs(outcome: Outcome) -> list[tuple[Device, DeviceUsage]]:
     devices = {device.name: device for device in outcome.devices}
     return [(devices[usage.device], usage) for usage in outcome.memory]
+
+
+def _fits_all(outcome: Outcome) -> bool:
+    """Whether every device of a dry run without limits has enough memory for its trace."""
+    return all(
+        device.allocation_limit is None or _holds(device.gpu, device.allocation_limit, usage)
+        for device, usage in _pairs(outcome)
+    )
 
 
 def _holds(gpu: GpuMemory | None, limit: int, usage: DeviceUsage) -> bool:

@@ -82,6 +82,8 @@ def test_one_graph_with_a_scope_elsewhere(shell: Shell) -> None:
     assert [(move["name"], move["before"], move["after"]) for move in json.loads(ended.output)["moved"]] == [
         ("t/m", LOCAL + "GPU:0", LOCAL + "GPU:1")
     ]
+    ended = shell("diff", graph, "--gpu", "2", "--b-device", "t/=/gpu:0", "--b-device", "t/m=/gpu:1", "--b-soft-placement")
+    assert ended.output.splitlines()[1].endswith("g.yaml (device=t/=/gpu:0 t/m=/gpu:1, soft-placement=true)")
 
 
 LAYER = """devices: {cpu: 1, gpu: 2}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from pathlib import Path
 
 import numpy as np
@@ -109,6 +110,15 @@ def test_running_out_names_the_node_and_what_would_do(shell: Shell, graph: str) 
         r"ResourceExhaustedError: OOM when allocating tensor with shape\[16,262144\] and type float on \S+GPU:0 by allocator",
         ended.complaint,
     )
+    (_, (largest, word)) = rows(ended.output, "batch")
+    assert word == "largest"
+    assert rows(shell("memory", graph, "--batch", "auto").output, "batch") == [[largest, "largest"]]
+    edits = [row[:2] + row[3:] for row in rows(ended.output, "edit")]
+    assert edits == [["devices", "--device 'tower/=/cpu:0'", "fits"], ["batch", f"--batch {largest}", "fits"]]
+    # the holders are those of the run that has the peak
+    peaks = {row[0]: int(row[3]) for row in rows(ended.output, "device")}
+    held = [int(row[4]) for row in rows(ended.output, "holder") if row[0] == "GPU:0"]
+    assert sum(held) == peaks["GPU:0"] > LIMIT
     ((model, limit),) = rows(ended.output, "gpu-model")
     assert shell("memory", graph, "--batch", "16", "--gpu", "1", "--gpu-model", model).code == 0
     assert int(limit) > LIMIT
@@ -136,6 +146,40 @@ fetch: [a]
     growing = shell("memory", shell.write("growing.yaml", text.replace("GROWTH", "true")))
     assert (plain.code, rows(plain.output, "allow-growth")) == (0, [["true", "fails"]])
     assert (growing.code, rows(growing.output, "allow-growth")) == (1, [["false", "fits"]])
+
+
+DEEP = """
+devices: {cpu: 1, gpu: {count: 2, memory: 24MiB}}
+config: {gpu_options: {experimental: {gpu_system_memory_size_in_mb: 4}}}
+nodes:
+  - {op: Placeholder, name: x, dtype: float32, shape: [null, 64]}
+LAYERS
+  - {op: Mean, name: loss, inputs: [r9, [0, 1]], device: /gpu:0}
+  - {train: {minimize: loss, optimizer: {Momentum: {learning_rate: 0.1, momentum: 0.9}}}, name: train}
+  - {initializer: init}
+run: [{fetch: [init]}, {fetch: [train]}]
+"""
+LAYER = """
+  - {variable: w%d, shape: [64, 64], initializer: zeros, device: /gpu:0}
+  - {op: MatMul, name: h%d, inputs: [%s, w%d], device: /gpu:0}
+  - {op: Relu, name: r%d, inputs: [h%d], device: /gpu:0}"""
+
+
+def test_edits_that_would_make_it_fit_are_measured(shell: Shell) -> None:
+    layers = "".join(LAYER % (i, i, f"r{i - 1}" if i else "x", i, i, i) for i in range(10))
+    graph = shell.write("deep.yaml", DEEP.replace("LAYERS", layers))
+    ended = shell("memory", graph, "--batch", "10000")
+    (peak,) = [int(row[3]) for row in rows(ended.output, "device") if row[0] == "GPU:0"]
+    edits = {row[0]: row[1:] for row in rows(ended.output, "edit")}
+    assert set(edits) == {"recomputation", "batch", "devices"}
+    assert edits["recomputation"][0] == "recompute 6 of 9 activations in the backward pass, segment by segment"
+    assert all(int(edit[1]) < 0.95 * peak for edit in edits.values())
+    # what the other edits say is what a run with them gives
+    for name, (change, least, outcome) in edits.items():
+        if name != "recomputation":
+            changed = shell("memory", graph, *shlex.split(f"--batch 10000 {change}"))
+            assert int(next(row for row in rows(changed.output, "device") if row[0] == "GPU:0")[3]) == int(least)
+            assert changed.code == (outcome == "fails")
 
 
 TOWERS = """
@@ -384,7 +428,7 @@ def test_devices_and_holders_fit_the_terminal(shell: Shell, monkeypatch: pytest.
     lines = text.splitlines()
     assert max(map(len, map(str.rstrip, lines))) <= columns
     # with less room columns go, before names are cut; numbers never are
-    assert lines[3].split()[:5] == ["held", "by", "owner", "number", "bytes"]
+    assert next(line for line in lines if line.startswith("held")).split()[:5] == ["held", "by", "owner", "number", "bytes"]
     assert all(re.search(r" \d+  +[\d.]+ (MiB|KiB|B)( |$)", line) for line in lines if re.match("variable|constant|step", line))
     assert ("until" in text) is (columns > 60)
     assert ("since" in text) is (columns > 80)

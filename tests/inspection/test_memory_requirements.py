@@ -56,6 +56,13 @@ def test_the_rest_of_a_scope_has_a_star() -> None:
     assert names == ["s/*", "s/n0", "s/n1", "s/n2"]
 
 
+def test_large_variables_are_named() -> None:
+    layers = [Holder(f"layer_{i}/out", 1000 + i, 1000, f"layer_{i}/out", "", "", i) for i in range(30)]
+    weights = [Holder(f"w{i}/Assign", 100 + i, 100, f"w{i}/Assign", "", f"variable w{i}", i) for i in range(6)]
+    found = largest_holdings([*layers, *weights, *KEPT[1:]], 12)
+    assert [holding.name for holding in found if holding.kind == "variable"] == [f"w{i}" for i in reversed(range(6))]
+
+
 def test_buffers_of_one_name_stay_apart() -> None:
     twice = [Holder("n", 5, 5, "n", "", "", 0), Holder("n", 6, 6, "n", "", "", 1)]
     assert [(holding.name, holding.size) for holding in largest_holdings(twice, 5)] == [("n", 6), ("n", 5)]

@@ -72,6 +72,21 @@ def wait(page: Page, expression: str) -> None:
     )
 
 
+def overflowing(page: Page) -> list[str]:
+    """What is wider than the window, or cut in the page's header."""
+    found: list[str] = page.evaluate(
+        """[
+          ...(document.documentElement.scrollWidth > innerWidth ? ["the page"] : []),
+          ...[...document.querySelectorAll("header, header *")]
+            .filter(e => e.checkVisibility() && e.clientWidth && e.tagName !== "INPUT")
+            .filter(e => e.getBoundingClientRect().right > innerWidth + 1
+              || (e.scrollWidth > e.clientWidth + 1 && getComputedStyle(e).overflowX !== "visible"))
+            .map(e => `${e.tagName} ${e.id}: ${e.textContent}`),
+        ]"""
+    )
+    return found
+
+
 def requested_urls(page: Page) -> list[str]:
     """The addresses of all that a page asked for."""
     urls = [request.url for request in page.requests()]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import gzip
+import html
 import json
 import re
 from functools import cache
@@ -30,7 +31,7 @@ from placesim.report.pictures.comparison_page import Comparison, comparison_page
 from placesim.report.pictures.timing_data import span_count
 from placesim.studies.plan_study import study_plan
 from placesim.studies.time_study import study_time
-from tests.report.conftest import Browser, wait
+from tests.report.conftest import Browser, overflowing, wait
 
 BRANCHES = """
 devices: {cpu: 1, gpu: {count: 2, model: Tesla V100-SXM2-16GB}}
@@ -73,6 +74,14 @@ def test_a_page_needs_no_network_and_is_the_same_each_time() -> None:
     assert set(re.findall(r"""(?:src|href)=["']([^"'$]*)""", page)) <= {"data:,", "#"}
     assert set(re.findall(r"https?://[^\s\"'<)]*", page)) <= {"http://www.w3.org/2000/svg"}
     assert page == written(plan())
+
+
+def test_without_scripts_there_is_a_table() -> None:
+    found = re.search(r"<noscript>(.*?)</noscript>", html.unescape(written(plan())), re.DOTALL)
+    assert found is not None
+    rows = [re.findall(r"<td>([^<]*)</td>", row) for row in found[1].split("</tr>")]
+    assert [row[0] for row in rows if row] == [placed.label for placed in plan().placements]
+    assert all(re.fullmatch(r"[0-9.]+ [mnu]?s", row[1]) for row in rows if row and row[5] == "-")
 
 
 def test_a_name_cannot_become_markup() -> None:
@@ -194,7 +203,7 @@ def test_what_moves_is_lit_up_in_both_and_a_node_is_told_of_both(page: Page) -> 
     assert page.evaluate(marked) == [None, None]
     page.evaluate("document.querySelector('#moves tbody a').click()")
     assert page.evaluate(marked) == [[first], [first]]
-    assert page.inner_text("#panel h3") == first
+    assert page.inner_text("#panel .title") == first
     page.evaluate("document.querySelector('#panel .items a').click()")
     assert page.evaluate(marked) == [None, None]
     devices = page.evaluate("[...document.querySelectorAll('#panel tbody tr')[0].cells].map(c => c.textContent)")
@@ -202,7 +211,7 @@ def test_what_moves_is_lit_up_in_both_and_a_node_is_told_of_both(page: Page) -> 
     assert page.evaluate("comparison.lanes.map(l => l.model.name(l.chosen))") == [first, first]
     wait(page, f"location.hash === '#' + encodeURIComponent({json.dumps(first)})")
     page.keyboard.press("Escape")
-    assert page.inner_text("#panel h3") == "Both steps"
+    assert page.inner_text("#panel .title") == "Both steps"
     assert page.evaluate("comparison.lanes.map(l => l.chosen)") == [-1, -1]
 
 
@@ -233,7 +242,7 @@ def test_keys_walk_along_the_path_of_the_side_where_the_user_is(page: Page) -> N
     page.keyboard.press("/")
     page.keyboard.insert_text("right/second")
     page.keyboard.press("Enter")
-    assert page.inner_text("#panel h3") == "right/second"
+    assert page.inner_text("#panel .title") == "right/second"
     page.keyboard.press("t")
     assert page.evaluate("getComputedStyle(document.body).colorScheme") == "dark"
 
@@ -241,7 +250,7 @@ def test_keys_walk_along_the_path_of_the_side_where_the_user_is(page: Page) -> N
 @pytest.mark.parametrize(("width", "dark"), [(360, False), (768, True), (1280, False), (1920, True)])
 def test_nothing_is_wider_than_the_window_or_lies_on_another(browser: Browser, width: int, dark: bool) -> None:
     page = browser.open(written(plan("a-graph-with-a-rather-long-name-of-its-own.yaml")), width=width, dark=dark)
-    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert overflowing(page) == []
     parts = "header > *, .side-head > *, #cards > *, #headline, #legend, .lanes, #panel"
     boxes = page.evaluate(
         f"[...document.querySelectorAll({json.dumps(parts)})].map(e => [e.id || e.tagName, e.getBoundingClientRect()])"

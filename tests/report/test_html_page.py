@@ -29,7 +29,7 @@ from placesim.report.pictures.html_page import LIBRARIES, SHELL, html_page
 from placesim.report.pictures.page_data import page_document
 from placesim.studies.snapshots import DryRunNeed, DryRunNeeds
 from tests.inspection.pictures import picture, snapshot, towers_text
-from tests.report.conftest import Browser, wait
+from tests.report.conftest import Browser, overflowing, wait
 
 SHELLS = (SHELL, timing_page.SHELL, memory_page.SHELL, sweep_page.SHELL, comparison_page.SHELL)
 ASSETS = Path(__file__).parent.parent.parent / "placesim" / "report" / "assets"
@@ -307,7 +307,7 @@ def test_search_by_keyboard_finds_a_node_and_opens_what_it_stands_in(towers: Pag
     towers.keyboard.press("Enter")
     settled(towers)
     name = "tower_1/gradients/layer_0/d_weights"
-    wait(towers, f"document.querySelector('#panel h3').innerText === '{name}'")
+    wait(towers, f"document.querySelector('#panel .title').innerText === '{name}'")
     assert boxes(towers)["tower_1/gradients"]["open"]
     assert towers.evaluate(f"{CY}.nodes('.chosen').map(b => b.data('item'))") == [boxes(towers)[name]["item"]]
     assert towers.evaluate("document.querySelector('#tree [aria-selected=true]').title") == name
@@ -319,7 +319,7 @@ def test_search_by_keyboard_finds_a_node_and_opens_what_it_stands_in(towers: Pag
 
 def test_an_address_leads_to_its_node(towers: Page) -> None:
     towers.evaluate("location.hash = 'train/layer_1/rate'")
-    wait(towers, "document.querySelector('#panel h3').innerText === 'train/layer_1/rate'")
+    wait(towers, "document.querySelector('#panel .title').innerText === 'train/layer_1/rate'")
     settled(towers)
     assert "train/layer_1/rate" in boxes(towers)
 
@@ -338,7 +338,7 @@ def test_a_double_click_opens_a_scope_and_closes_it(towers: Page) -> None:
 
 def test_boxes_stand_in_their_scopes_and_apart_from_each_other(towers: Page) -> None:
     towers.evaluate("location.hash = 'tower_0/gradients/layer_0/shape'")
-    wait(towers, "document.querySelector('#panel h3').innerText.endsWith('shape')")
+    wait(towers, "document.querySelector('#panel .title').innerText.endsWith('shape')")
     settled(towers)
     found = boxes(towers)
     inside = ("x1", "y1"), ("x2", "y2")
@@ -358,7 +358,7 @@ def test_boxes_stand_in_their_scopes_and_apart_from_each_other(towers: Page) -> 
 
 def test_a_click_shows_the_placers_reasons(towers: Page) -> None:
     towers.evaluate("location.hash = 'train/layer_0/apply_weights'")
-    wait(towers, "document.querySelector('#panel h3').innerText.endsWith('apply_weights')")
+    wait(towers, "document.querySelector('#panel .title').innerText.endsWith('apply_weights')")
     settled(towers)
     towers.keyboard.press("Escape")
     wait(towers, "document.querySelector('#proof') === null")
@@ -375,7 +375,7 @@ def test_a_click_shows_the_placers_reasons(towers: Page) -> None:
         assert term in shown
         assert text in shown
     towers.evaluate("document.querySelector('#proof a').click()")
-    wait(towers, "document.querySelector('#panel h3').innerText === 'model/layer_0/weights'")
+    wait(towers, "document.querySelector('#panel .title').innerText === 'model/layer_0/weights'")
 
 
 def test_the_tree_obeys_the_keys_of_trees(towers: Page) -> None:
@@ -396,13 +396,13 @@ def test_the_tree_obeys_the_keys_of_trees(towers: Page) -> None:
 
 def test_arrow_keys_walk_through_the_graph(towers: Page) -> None:
     towers.evaluate("location.hash = 'tower_0/layer_0/matmul'")
-    wait(towers, "document.querySelector('#panel h3').innerText.endsWith('matmul')")
+    wait(towers, "document.querySelector('#panel .title').innerText.endsWith('matmul')")
     settled(towers)
     towers.evaluate("document.getElementById('graph').focus()")
     towers.keyboard.press("ArrowDown")
-    assert towers.inner_text("#panel h3") == "tower_0/layer_0/add"
+    assert towers.inner_text("#panel .title") == "tower_0/layer_0/add"
     towers.keyboard.press("ArrowUp")
-    assert towers.inner_text("#panel h3") == "tower_0/layer_0/matmul"
+    assert towers.inner_text("#panel .title") == "tower_0/layer_0/matmul"
 
 
 CONTRAST = """(() => {
@@ -432,7 +432,9 @@ def test_a_link_tells_its_tensors(browser: Browser) -> None:
         "const r = document.getElementById('graph').getBoundingClientRect(); return [p.x + r.x, p.y + r.y]; })()"
     )
     towers.mouse.click(x, y)
-    wait(towers, "document.querySelector('#panel h2')?.innerText.toLowerCase().startsWith('copied between devices')")
+    wait(
+        towers, "document.querySelector('#panel h2:not(.title)')?.innerText.toLowerCase().startsWith('copied between devices')"
+    )
     assert "image_shards:0" in towers.inner_text("#panel")
 
 
@@ -504,7 +506,7 @@ def test_each_device_has_a_lane_with_what_it_runs(browser: Browser, width: int) 
     # a scope on two devices stands in both lanes
     assert ["▸ train/layer_1", "4 of 5 ops"] in pieces["CPU:0"]
     assert ["▸ train/layer_1", "1 of 5 ops"] in pieces["GPU:0"]
-    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert overflowing(page) == []
     sizes = (
         "[...document.querySelectorAll('#lanes *')].filter(e => e.innerText).map(e => parseFloat(getComputedStyle(e).fontSize))"
     )
@@ -526,9 +528,9 @@ def test_between_lanes_is_what_is_copied(browser: Browser) -> None:
     read = {(source.node, source.slot, node.device) for node in seen.nodes for source in node.inputs}
     assert set(totals) == {copy for key, copy in known.items() if key in read}
     page.evaluate("document.querySelector('.pill').click()")
-    assert "copied between devices" in page.inner_text("#panel h2").lower()
+    assert "copied between devices" in page.inner_text("#panel h2:not(.title)").lower()
     page.evaluate("[...document.querySelectorAll('.box')].find(box => box.title === 'tower_1/gradients').click()")
-    assert page.inner_text("#panel h3") == "tower_1/gradients"
+    assert page.inner_text("#panel .title") == "tower_1/gradients"
     lit = page.evaluate(
         "thePage.views.lanes.wires.filter(w => w.path.classList.contains('lit')).every(w => "
         "[w.link.source, w.link.target].includes(thePage.chosen))"
@@ -550,7 +552,7 @@ def test_a_scope_opens_in_its_lanes_and_closes(browser: Browser) -> None:
     page.keyboard.press("/")
     page.keyboard.insert_text("tower_1/layer_0/matmul")
     page.keyboard.press("Enter")
-    wait(page, "document.querySelector('#panel h3').innerText === 'tower_1/layer_0/matmul'")
+    wait(page, "document.querySelector('#panel .title').innerText === 'tower_1/layer_0/matmul'")
     assert page.inner_text(".box.chosen .name").endswith("…/matmul")
     assert "Outputs" in page.inner_text("#panel")
     assert "float32 [32,64]" in page.inner_text("#panel")
@@ -639,7 +641,7 @@ def test_twenty_thousand_nodes_are_usable(browser: Browser) -> None:
     page.keyboard.press("/")
     page.keyboard.insert_text("tower_5/gradients/layer_200/d_input")
     page.keyboard.press("Enter")
-    wait(page, "document.querySelector('#panel h3').innerText.endsWith('layer_200/d_input')")
+    wait(page, "document.querySelector('#panel .title').innerText.endsWith('layer_200/d_input')")
     settled(page)
     assert page.evaluate(f"{CY}.nodes('.chosen').length") == 1
 
@@ -649,7 +651,7 @@ def test_a_flat_graph_of_many_nodes_is_folded(browser: Browser) -> None:
     page = opened(browser, picture(f"nodes: [{entries}]"))
     assert len(boxes(page)) <= 60
     page.evaluate("location.hash = 'n_1234'")
-    wait(page, "document.querySelector('#panel h3').innerText === 'n_1234'")
+    wait(page, "document.querySelector('#panel .title').innerText === 'n_1234'")
     settled(page)
     assert "n_1234" in boxes(page)
 
@@ -660,10 +662,10 @@ def test_memory_by_device_is_seen_and_leads_to_its_node(browser: Browser, tmp_pa
     rows = page.evaluate(
         "[...document.querySelectorAll('#memory .peak')].map(row => row.innerText.replace(/\\s+/g, ' ').trim())"
     )
-    assert rows[1:] == ["GPU:0 8.0 MiB at s/a 4.0 MiB over", "GPU:1 4.0 MiB at c 1.3 KiB over"]
+    assert rows[1:] == ["GPU:0 8.0 MiB at s/a 4.0 MiB over", "GPU:1 4.001 MiB at c 1.3 KiB over"]
     assert page.evaluate("document.querySelectorAll('#memory .meter.over').length") == 2
     page.evaluate("document.querySelectorAll('#memory .peak a')[1].click()")
-    wait(page, "document.querySelector('#panel h3').innerText === 's/a'")
+    wait(page, "document.querySelector('#panel .title').innerText === 's/a'")
     settled(page)
     assert "4.0 MiB held on GPU:0" in page.inner_text("#panel")
     page.evaluate("location.hash = 's'")
@@ -676,7 +678,7 @@ def test_memory_by_device_is_seen_and_leads_to_its_node(browser: Browser, tmp_pa
 def test_where_memory_is_not_known_it_says_why(browser: Browser, tmp_path: Path, width: int) -> None:
     page = browser.open(html_page(with_memory(tmp_path)), width=width)
     assert "Unavailable: placeholders have unknown shapes: x [?,262144]" in page.inner_text("#memory")
-    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert overflowing(page) == []
     assert page.evaluate("document.querySelector('.peak')") is None
 
 

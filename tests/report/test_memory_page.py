@@ -13,7 +13,7 @@ from placesim.inspection.memory_requirements import MemoryStudy, largest_holding
 from placesim.machine.options import make_options
 from placesim.report.pictures.memory_page import memory_page
 from placesim.studies.memory_study import MemoryStudyRequest, study_memory
-from tests.report.conftest import Browser, requested_urls
+from tests.report.conftest import Browser, overflowing, requested_urls
 
 GRAPH = """
 devices: {cpu: 1, gpu: {count: 1, memory: 24MiB}}
@@ -51,17 +51,28 @@ def test_a_name_cannot_become_markup() -> None:
 def test_a_person_sees_a_card_for_each_device(browser: Browser, batch: int, width: int, dark: bool) -> None:
     seen = study(batch)
     page = browser.open(memory_page(seen, 10), width=width, dark=dark)
-    assert page.evaluate("[...document.querySelectorAll('.card h2')].map((e) => e.textContent)")[1:] == ["CPU:0", "GPU:0"]
-    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert page.evaluate("[...document.querySelectorAll('.card h2')].map((e) => e.textContent)")[1:] == ["GPU:0", "CPU:0"]
+    assert overflowing(page) == []
     assert page.evaluate("document.querySelectorAll('svg path.edge').length") == 2
     assert page.evaluate("document.getElementById('error').hidden") is seen.fits
     rows = page.evaluate(
         "[...document.querySelectorAll('[aria-label=\"GPU:0\"] tbody tr')].map((e) => e.children[1].textContent)"
     )
-    assert rows == [holding.name for holding in largest_holdings(seen.devices[1].usage.holders, 10)]
+    assert rows == [holding.name for holding in largest_holdings(seen.devices[1].needed.holders, 10)]
     assert requested_urls(page) == [page.url]
 
 
 def test_a_limit_that_is_near_is_a_line(browser: Browser) -> None:
     page = browser.open(memory_page(study(8), 10))
-    assert page.evaluate("document.querySelectorAll('line.limit').length") == 1
+    assert page.inner_text(".limited") == "limit 20 MiB"
+    assert page.evaluate("document.querySelectorAll('.scale')[0].textContent") == "010 MiB20 MiB"
+    assert page.inner_text(".categories") == "activations 8.0 MiB\ntemporaries 1.3 KiB"
+    # the keyboard reads the curve
+    page.focus("[role=slider]")
+    page.keyboard.press("Home")
+    assert page.inner_text("figcaption >> nth=0") == "8.0 MiB in use in part 1 of 5"
+
+
+def test_a_limit_that_is_far_above_is_told(browser: Browser) -> None:
+    page = browser.open(memory_page(study(2), 10))
+    assert page.inner_text(".limited") == "limit 20 MiB, not to scale"

@@ -150,6 +150,8 @@ def test_a_name_is_cut_before_its_last_part() -> None:
     assert fit_text("MatMul_with_a_very_long_last_part_1", 120, 12).startswith("MatMul_")
     assert fit_text("conv1", 120, 12) == "conv1"
     assert fit_text("convolution1 … softmax", 140, 12) == "convolution1…softmax"
+    assert fit_text("convolution1 … softmax", 100, 12) == "convolution1 …"
+    assert fit_text("convolution1 … softmax", 60, 12).count("…") == 1
     assert fit_text("x" * 100_000, 120, 12).count("…") == 1
 
 

@@ -11,7 +11,7 @@ from playwright.sync_api import Page
 from placesim.prediction.sweep_rows import Sweep, SweepIdentity, SweepRow, Value
 from placesim.report.pictures.sweep_page import sweep_page
 from placesim.studies.sweeping.row_store import read_sweep
-from tests.report.conftest import Browser, requested_urls
+from tests.report.conftest import Browser, overflowing, requested_urls
 
 GIB = 1 << 30
 
@@ -81,7 +81,7 @@ def test_a_name_cannot_become_markup_and_rows_are_read_back() -> None:
 def test_a_person_sees_small_pictures_and_a_table(browser: Browser, width: int, dark: bool) -> None:
     page = browser.open(sweep_page(sweep()), width=width, dark=dark)
     assert requested_urls(page) == [page.url]
-    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert overflowing(page) == []
     assert page.inner_text("#facts") == "18 combinations · 5 do not fit · 3 failed"
     headings = "[...document.querySelectorAll('#measures h2')].map((e) => e.firstChild.textContent)"
     assert page.evaluate(headings) == ["Step time", "Throughput", "Peak memory"]

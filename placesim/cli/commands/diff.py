@@ -202,5 +202,12 @@ def _values_of(side: str, values: dict[str, Any]) -> dict[str, Any]:
 
 def _label(name: str, side: dict[str, Any], other: dict[str, Any]) -> str:
     """Return the label of one side of a comparison: its name, and the options that differ from the other side's."""
-    own = ", ".join(f"{key.replace('_', '-')}={value}" for key, value in side.items() if other.get(key) != value)
+    own = ", ".join(f"{key.replace('_', '-')}={_written(value)}" for key, value in side.items() if other.get(key) != value)
     return f"{name} ({own})" if own else name
+
+
+def _written(value: Any) -> str:
+    """Return the value of an option as a user writes it; the values of a repeated option stand side by side."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return " ".join(map(str, value)) if isinstance(value, tuple | list) else str(value)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from placesim.report.text.tables import Tables
 
 AUTO = "auto"
-TOP = 10
+TOP = 12
 """Default number of tensors listed for a device."""
 
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from placesim.core.errors import UsageError
 from placesim.graph.graph import Graph
-from placesim.graph.node_patterns import matcher
+from placesim.graph.node_patterns import is_gradient_name, matcher
 from placesim.machine.inventory import Device as RealDevice
 from placesim.machine.inventory import DeviceSet
 from placesim.ops.categories import CONSTANTS, VARIABLES
@@ -44,8 +44,6 @@ from placesim.runtime.recording.recorder import Execution, ExecutionRecorder
 
 HELD = frozenset((*CONSTANTS, *VARIABLES))
 """Ops whose outputs live as long as the session."""
-GRADIENTS = "gradients"
-"""Default scope of `tf.gradients`."""
 
 
 class NodeGroup(NamedTuple):
@@ -415,7 +413,7 @@ class _ProblemBuilder:
         """Mark tasks that need not be contiguous: gradients, their direct and indirect readers, and tasks that cannot move."""
         if not self._wanted.needs_contiguous:
             return
-        waiting = [task for task, rows in enumerate(members) if any(_is_gradient(self._nodes[row].name) for row in rows)]
+        waiting = [task for task, rows in enumerate(members) if any(is_gradient_name(self._nodes[row].name) for row in rows)]
         readers: list[list[int]] = [[] for _ in tasks]
         for task, sources in enumerate(inputs):
             for source in sources:
@@ -588,11 +586,6 @@ def _root(parent: dict[tuple[str, int], tuple[str, int]], key: tuple[str, int]) 
         parent[key] = parent[parent[key]]
         key = parent[key]
     return key
-
-
-def _is_gradient(name: str) -> bool:
-    """Return whether a node is in a scope that `tf.gradients` made."""
-    return any(part == GRADIENTS or part.startswith(GRADIENTS + "_") for part in name.split("/")[:-1])
 
 
 def relax_capacities(problem: PlanningProblem, movable: Sequence[NodeGroup]) -> PlanningProblem:

@@ -39,8 +39,8 @@ const cell = (children, className = "") => element("td", { className }, [].conca
 
 /** A table of rows that are made already. */
 function rowsTable(head, rows) {
-  const names = head.map(([text, className]) => element("th", { className: className ?? "", scope: "col" }, [text]));
-  return element("div", { className: "scroll" }, [element("table", {}, [element("thead", {}, [element("tr", {}, names)]), element("tbody", {}, rows)])]);
+  const names = head.map(([text, className]) => columnHead(text, className));
+  return scrolling(element("table", {}, [element("thead", {}, [element("tr", {}, names)]), element("tbody", {}, rows)]));
 }
 
 /** The card of all placements, with the bound as a mark on each bar. */
@@ -170,7 +170,7 @@ class ComparisonPanel {
     const both = (of) => placements.map((placement) => (of(placement) === null ? null : of(placement)));
     const key = (text) => element("kbd", {}, [text]);
     this.fill(
-      element("h3", {}, ["Both steps"]),
+      element("h2", { className: "title" }, ["Both steps"]),
       this.table([
         ["step", ...both((placement) => secondsText(placement.seconds))],
         ["at least", ...both((placement) => secondsText(placement.low))],
@@ -206,7 +206,7 @@ class ComparisonPanel {
     });
     const shapes = model.shapes[model.spans.shapes[span]];
     this.fill(
-      element("h3", {}, [model.name(span)]),
+      element("h2", { className: "title" }, [model.name(span)]),
       element("p", { className: "sub" }, [isTransfer ? "copied between devices" : model.op(span)]),
       element("p", { className: "badge" }, [swatch(shown), shown.label]),
       element("div", { className: "path" }, buttons),
@@ -234,7 +234,7 @@ class ComparisonPanel {
     const size = element("strong", {}, [sought.text(Math.abs(move.loss ?? 0))]);
     if (move.nodes.length > rows.length) rows.push(element("li", { className: "sub" }, [`${(move.nodes.length - rows.length).toLocaleString("en")} more`]));
     this.fill(
-      element("h3", {}, [move.label]),
+      element("h2", { className: "title" }, [move.label]),
       element("p", { className: "sub" }, [`${countText(move.nodes.length, "node")}, ${move.source} → ${move.target}`]),
       move.loss === null ? null : element("p", {}, move.loss < 0
         ? [`If only ${they} stayed, the plan would be better by `, size, `: ${they} ${is ? "moves" : "move"} for the sake of others.`]

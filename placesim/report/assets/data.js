@@ -27,13 +27,20 @@ function runScript(text) {
   });
 }
 
-/** `1536` -> `1.5 KiB`; null is not known. */
-function bytesText(bytes) {
+/** `1536` -> `1.5 KiB`, with at least so many decimals; null is not known. */
+function bytesText(bytes, decimals = 0) {
   if (bytes === null) return "? bytes";
   if (bytes < 1024) return `${bytes} B`;
   const power = Math.min(Math.floor(Math.log2(bytes) / 10), 5);
   const value = bytes / 1024 ** power;
-  return `${value.toFixed(value < 9.95 ? 1 : 0)} ${["", "K", "M", "G", "T", "P"][power]}iB`;
+  return `${value.toFixed(Math.max(decimals, value < 9.95 ? 1 : 0))} ${["", "K", "M", "G", "T", "P"][power]}iB`;
+}
+
+/** Sizes with as many decimals as tell different ones apart, at most 6. */
+function distinctTexts(...sizes) {
+  let texts = [];
+  for (let decimals = 0; decimals <= 6 && new Set(texts).size < new Set(sizes).size; decimals++) texts = sizes.map((size) => bytesText(size, decimals));
+  return texts;
 }
 
 const SECOND_UNITS = [[1, "s"], [1e-3, "ms"], [1e-6, "µs"], [1e-9, "ns"]];

@@ -136,7 +136,7 @@ class LaneView {
     this.heads = new Map();
     for (const device of lanes) {
       const owner = model.devices[device]?.task ?? "";
-      if (owner !== task) children.push(element("h3", { className: "task" }, [(task = owner) || "not placed"]));
+      if (owner !== task) children.push(element("h2", { className: "task" }, [(task = owner) || "not placed"]));
       children.push(this.lane(device, this.pieces.filter((piece) => piece.device === device), column));
     }
     this.svg = draw("svg", { class: "wires", "aria-hidden": "true" });
@@ -188,7 +188,7 @@ class LaneView {
     if (peak) {
       const [, bytes, limit] = peak;
       if (limit !== null) lines.push(this.meter(bytes / limit, bytes > limit));
-      lines.push(element("span", { className: bytes > (limit ?? Infinity) ? "sub copied" : "sub" }, [limit === null ? `${bytesText(bytes)} at the peak` : `${bytesText(bytes)} of ${bytesText(limit)}`]));
+      lines.push(element("span", { className: bytes > (limit ?? Infinity) ? "sub copied" : "sub" }, [limit === null ? `${bytesText(bytes)} at the peak` : distinctTexts(bytes, limit).join(" of ")]));
     }
     return element("div", { className: "head", title: model.devices[device]?.name ?? "" }, lines);
   }
@@ -225,8 +225,8 @@ class LaneView {
     const pen = this.penOf("600 12px system-ui, 'Segoe UI', Roboto, 'Liberation Sans', sans-serif");
     const fits = (shown) => pen.measureText(shown).width <= this.boxRoom;
     if (fits(text)) return text;
-    text = text.replace(" … ", "…"); // of several alike: the first and the last
-    if (fits(text)) return text;
+    const [first, end] = text.split(" … "); // of several alike: the first and the last
+    if (end !== undefined) return fits(`${first}…${end}`) ? `${first}…${end}` : fits(`${first} …`) ? `${first} …` : this.fitted(first);
     const cut = text.lastIndexOf("/");
     const [before, last] = cut < 0 ? ["", text] : [text.slice(0, cut), text.slice(cut)];
     const most = Math.floor(this.boxRoom / 3);

@@ -21,6 +21,16 @@ function draw(tag, attributes = {}, ...children) {
   return withParts(document.createElementNS(SVG, tag), attributes, children);
 }
 
+/** A table that scrolls sideways where it has no room; only then Tab reaches it. */
+function scrolling(table) {
+  const found = make("div", { class: "scroll" }, table);
+  new ResizeObserver(() => (found.scrollWidth > found.clientWidth ? (found.tabIndex = 0) : found.removeAttribute("tabindex"))).observe(found);
+  return found;
+}
+
+/** The head of a table's column: `class` and text; a column without a name has none to read. */
+const columnHead = (text, className = "") => make(text ? "th" : "td", { class: className, ...(text ? { scope: "col" } : {}) }, text);
+
 function withParts(found, attributes, children) {
   for (const [name, value] of Object.entries(attributes)) found.setAttribute(name, value);
   found.append(...children);

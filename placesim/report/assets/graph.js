@@ -39,7 +39,13 @@ const LAYOUT = {
   "elk.layered.considerModelOrder.strategy": "NODES_AND_EDGES",
 };
 
-const shortened = (text) => (text.length <= MAX_LABEL ? text : `${text.slice(0, MAX_LABEL / 2)}…${text.slice(-MAX_LABEL / 2 + 1)}`);
+/** A label with its middle left out where it is long; the label of several alike ends behind the first. */
+function shortened(text) {
+  if (text.length <= MAX_LABEL) return text;
+  const [first, end] = text.split(" … ");
+  if (end !== undefined && first.length <= MAX_LABEL - 2) return `${first} …`;
+  return `${first.slice(0, MAX_LABEL / 2)}…${first.slice(-MAX_LABEL / 2 + 1)}`;
+}
 
 class GraphView {
   /** `actions`: `select(item or link)`, `toggle(item)`, `busy(text)`. */

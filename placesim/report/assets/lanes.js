@@ -114,7 +114,7 @@ class LanesView {
       return found;
     };
     const label = ({ label: text, y: top, height, curve }) => {
-      const found = element("div", { className: curve ? "lane-label curve" : "lane-label", title: text }, [text, ...(curve ? [element("small", {}, [this.curveText(curve)])] : [])]);
+      const found = element("div", { className: curve ? "lane-label curve" : "lane-label", title: text }, [text, ...(curve ? this.curveLines(curve) : [])]);
       found.style.top = `${top}px`;
       found.style.height = `${Math.max(height, ROW)}px`;
       return found;
@@ -139,9 +139,9 @@ class LanesView {
     return [group.processor, busy].filter(Boolean).join(" · ");
   }
 
-  curveText(curve) {
-    const peak = curve.bytes.reduce((most, held) => Math.max(most, held), 0);
-    return `${bytesText(peak)}${curve.limit === null ? "" : ` of ${bytesText(curve.limit)}`}`;
+  curveLines(curve) {
+    const { peak, limit, own } = this.model.memoryTexts(curve.device);
+    return [[peak, limit].filter(Boolean).join(" "), own].filter(Boolean).map((line) => element("small", {}, [line]));
   }
 
   /** The critical path as one row, and what of it stands on each of the others. */

@@ -43,7 +43,7 @@ class Page {
   async arrange() {
     const chosen = byId("arrangement").value;
     if (!this.views[chosen]) {
-      byId("status").textContent = "unpacking …";
+      byId("status").textContent = "Loading …";
       this.loading ??= loadLibraries();
       const elk = await this.loading;
       this.views[chosen] ??= this.makeGraph(elk);

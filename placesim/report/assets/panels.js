@@ -65,7 +65,7 @@ class Panel {
     if (nodes.place[node]) facts.push(["Defined", nodes.place[node]]);
     const attrs = model.list(nodes.attrs[node]).map((text) => text.split(/: (.*)/s));
     return [
-      element("h3", {}, [nodes.name[node]]),
+      element("h2", { className: "title" }, [nodes.name[node]]),
       element("p", { className: "sub" }, [model.ops[nodes.op[node]]]),
       element("p", { className: "badge" }, [swatch(look), look.label]),
       this.rows(facts),
@@ -150,7 +150,7 @@ class Panel {
     for (const node of model.nodesIn(scope)) ops.set(model.nodes.op[node], (ops.get(model.nodes.op[node]) ?? 0) + 1);
     const frequent = [...ops].sort((a, b) => b[1] - a[1]);
     return [
-      element("h3", {}, [model.name(scope)]),
+      element("h2", { className: "title" }, [model.name(scope)]),
       element("p", { className: "sub" }, [this.sizeText(size) + (model.scopes.folded[scopeOf(scope)] ? " · grouped for display, not a scope of the graph" : "")]),
       model.scopes.copies[scopeOf(scope)] ? element("p", { className: "sub" }, [`Represents ${model.scopes.copies[scopeOf(scope)]} identical scopes: same ops on the same devices, at the same position in the order.`]) : null,
       element("p", {}, [button]),
@@ -213,7 +213,7 @@ class Panel {
       return [this.to(node, `${model.nodes.name[node]}${slot === CONTROL ? " (control)" : `:${slot}`}`), `→ ${model.deviceText(dst)} · ${bytesText(bytes)}`, true];
     });
     return [
-      element("h3", {}, [this.to(link.source), " → ", this.to(link.target)]),
+      element("h2", { className: "title" }, [this.to(link.source), " → ", this.to(link.target)]),
       element("p", { className: "sub" }, [`${countText(link.edges, "edge")}${link.data ? "" : ", control dependencies only"}`]),
       copies.length ? this.section(`Copied between devices: ${totalText(model.total(link.copies))}`, this.list(copies))
         : this.section("Copied between devices", element("p", {}, ["None: no step copies a tensor for these edges."])),
@@ -226,7 +226,7 @@ class Panel {
   overview(mode) {
     const { model } = this;
     return [
-      element("h3", {}, [model.title]),
+      element("h2", { className: "title" }, [model.title]),
       element("p", { className: "sub" }, [this.sizeText(model.sizes[0])]),
       this.section("Holds", this.kinds(ROOT, mode)),
       ...this.memory(),
@@ -244,10 +244,11 @@ class Panel {
       const isOver = limit !== null && peak > limit;
       const bar = element("div", { className: isOver ? "meter over" : "meter", role: "img" }, [element("span", {})]);
       bar.firstChild.style.width = limit === null ? "0" : `${Math.min(100, (100 * peak) / limit)}%`;
-      const share = limit === null ? "no limit" : `${shareText(peak / limit)} of ${bytesText(limit)}`;
-      bar.setAttribute("aria-label", `${bytesText(peak)}, ${share}`);
+      const [peakText, limitText] = distinctTexts(peak, limit ?? peak);
+      const share = limit === null ? "no limit" : `${shareText(peak / limit)} of ${limitText}`;
+      bar.setAttribute("aria-label", `${peakText}, ${share}`);
       return element("div", { className: "peak" }, [
-        element("p", {}, [this.deviceLabel(device), element("strong", {}, [bytesText(peak)])]),
+        element("p", {}, [this.deviceLabel(device), element("strong", {}, [peakText])]),
         ...(limit === null ? [] : [bar]),
         element("p", { className: "sub" }, [element("span", {}, ["at ", node < 0 ? name : this.to(node)]), element("span", { className: isOver ? "copied" : "" }, [isOver ? `${bytesText(peak - limit)} over` : share])]),
       ]);
@@ -279,6 +280,6 @@ class Panel {
       ]);
     });
     const table = element("table", { id: "matrix" }, [element("tr", {}, head), ...rows]);
-    return element("div", { className: "scroll" }, [table]);
+    return scrolling(table);
   }
 }

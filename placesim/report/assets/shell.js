@@ -56,11 +56,15 @@ function addressed() {
   }
 }
 
-const markReady = () => (document.documentElement.dataset.ready = "true");
+function markReady() {
+  byId("loading").hidden = true;
+  document.documentElement.dataset.ready = "true";
+}
 
 /** Draws a page from what has to be unpacked for it, and says so where that fails. */
 function begin(drawing) {
   drawing.then(markReady).catch((error) => {
+    byId("loading").hidden = true;
     showError(`Cannot draw the page: ${error.message}. It needs a browser from 2023 or later.`);
     throw error;
   });

@@ -50,6 +50,16 @@ class StepModel {
     this.path.forEach(([span], part) => this.pathAt.has(span) || this.pathAt.set(span, part));
   }
 
+  /** The highest memory use of a device: its peak with one kernel at a time, as every table has it, and this step's as simulated, where that differs. */
+  memoryTexts(number) {
+    const { peak_bytes: peak, limit_bytes: limit } = this.devices[number];
+    if (peak === null) return { peak: "–", limit: null, own: null };
+    const [peakText, limitText] = distinctTexts(peak, limit ?? peak);
+    const own = this.memory.find(({ device }) => device === number)?.bytes.reduce((most, held) => Math.max(most, held), 0) ?? peak;
+    const differs = bytesText(own) !== bytesText(peak);
+    return { peak: peakText, limit: limit === null ? null : `${peak > limit ? "over" : "of"} ${limitText}`, own: differs ? `${bytesText(own)} ${own > peak ? "in parallel" : "in this step"}` : null };
+  }
+
   name(span) {
     return this.names[this.spans.name[span]];
   }

@@ -12,9 +12,9 @@ function tableOf(head, rows) {
     }
     return element("td", { className: head[i]?.[1] ? "number" : i ? "" : "name" }, [].concat(cell));
   });
-  const names = head.map(([text, isNumber]) => element("th", { className: isNumber ? "number" : "", scope: "col" }, [text]));
+  const names = head.map(([text, isNumber]) => columnHead(text, isNumber ? "number" : ""));
   const table = element("table", {}, [element("thead", {}, [element("tr", {}, names)]), element("tbody", {}, rows.map((row) => element("tr", {}, cells(row))))]);
-  return element("div", { className: "scroll" }, [table]);
+  return scrolling(table);
 }
 
 function cardOf(id, title, ...children) {
@@ -98,9 +98,9 @@ class TimingTables {
   devices() {
     const { model } = this;
     const rows = model.devices.map((device, number) => {
-      const { peak_bytes: peak, limit_bytes: limit } = device;
-      const isOver = limit !== null && (peak ?? 0) > limit;
-      const memory = [peak === null ? "–" : bytesText(peak), ...(limit === null ? [] : [element("div", { className: isOver ? "over" : "sub" }, [`${isOver ? "over" : "of"} ${bytesText(limit)}`])])];
+      const { peak, limit, own } = model.memoryTexts(number);
+      const lines = [limit, own].filter(Boolean).map((line) => element("div", { className: line.startsWith("over") ? "over" : "sub" }, [line]));
+      const memory = [peak, ...lines];
       return [
         [model.short[number], element("div", { className: "sub" }, [`${device.processor} · ${countText(device.nodes, "node")}`])], shareText(device.busy),
         device.copies_seconds ? secondsText(device.copies_seconds) : "–", bytesText(device.bytes_in), bytesText(device.bytes_out), memory,
@@ -135,7 +135,7 @@ class TimingPanel {
     const { model } = this;
     const key = (text) => element("kbd", {}, [text]);
     return [
-      element("h3", {}, [model.graph]),
+      element("h2", { className: "title" }, [model.graph]),
       element("p", { className: "sub" }, [`${countText(model.count, "part")} of the step on ${countText(model.devices.length, "device")}`]),
       element("p", {}, ["Select a node or a transfer to see when it ran and what it waited for. ", key("n"), " starts the critical path, ", key("?"), " lists all keys."]),
       this.path(NONE),
@@ -194,7 +194,7 @@ class TimingPanel {
     const zoom = element("button", { textContent: "Zoom in", title: "Zoom in (Enter)" });
     zoom.addEventListener("click", () => this.actions.zoomTo(span));
     return [
-      element("h3", {}, [model.name(span)]),
+      element("h2", { className: "title" }, [model.name(span)]),
       element("p", { className: "sub" }, [model.kind(span)]),
       element("p", { className: "badge" }, [swatch(look), look.label]),
       this.path(span, zoom),

@@ -29,16 +29,16 @@ class TreeView {
     const width = scope ? 28 : 14;
     const bar = element("img", { src: barImage(mode.parts(item), width, 12), alt: "", width, height: 12 });
     const row = element("div", { className: "row", role: "treeitem", tabIndex: -1 }, [
-      element("span", { className: "twisty" }, [scope ? (this.opened.has(item) ? "▾" : "▸") : ""]),
+      element("span", { className: "twisty", ariaHidden: "true" }, [scope ? (this.opened.has(item) ? "▾" : "▸") : ""]),
       bar,
       element("span", { className: "label" }, [this.model.label(item)]),
       element("span", { className: "count" }, [scope ? this.model.sizes[scopeOf(item)].nodes.toLocaleString("en") : ""]),
+      element("span", { className: "unseen" }, [this.describe(item, mode)]),
     ]);
     row.dataset.item = item;
     row.title = this.model.name(item);
     row.style.paddingLeft = `${depth * 14 - 6}px`;
     row.setAttribute("aria-level", depth);
-    row.setAttribute("aria-label", `${this.model.label(item)}, ${this.describe(item, mode)}`);
     if (scope) row.setAttribute("aria-expanded", this.opened.has(item));
     if (scope && this.model.scopes.folded[scopeOf(item)]) row.classList.add("folded");
     return row;

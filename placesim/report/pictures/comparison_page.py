@@ -6,17 +6,20 @@ page with ten placements opens as fast as one with two. Texts are shared.
 
 from __future__ import annotations
 
+import html
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from placesim.core.escaping import escape_line
 from placesim.inspection.short_device_names import short_names
-from placesim.planning.graphs.plan_comparison import ANNOTATED, DEFAULT, PlanStudy, SimulatedPlacement
+from placesim.planning.graphs.plan_comparison import ANNOTATED, DEFAULT, PlanMeasure, PlanStudy, SimulatedPlacement
 from placesim.prediction.time_breakdown import TimeStudy
 from placesim.report.pictures.shell import Shell, compress_json
 from placesim.report.pictures.timing_data import MAX_SPANS, Texts, lanes_document, span_count
 from placesim.report.pictures.timing_page import BUTTONS, COLOURS, LANES
-from placesim.report.text.planning import placement_document, plan_document, summarise_error
+from placesim.report.text.amounts import readable_seconds
+from placesim.report.text.planning import placement_document, plan_document, readable_value, summarise_error
+from placesim.report.text.tables import NOTHING
 
 SHELL = Shell(
     kind="timing comparison",
@@ -32,6 +35,7 @@ SHELL = Shell(
 )
 _FACTS = ("objective", "value", "bound", "gap", "is_optimal", "is_interrupted", "method", "ways_out")
 """Keys of a plan's JSON object that the page needs."""
+_HEAD = ("placement", "step", "interval", "peak memory", "transfers", "error")
 
 
 class Comparison(NamedTuple):
@@ -70,7 +74,26 @@ def comparison_page(comparison: Comparison) -> str:
     """Return the whole page."""
     texts = Texts.none()
     steps = {f"packed-step-{number}": compress_json(document) for number, document in _steps(comparison, texts)}
-    return SHELL.page(comparison.name, {"packed-data": compress_json(_document(comparison, texts, steps))} | steps)
+    data = {"packed-data": compress_json(_document(comparison, texts, steps))} | steps
+    return SHELL.page(comparison.name, data, _table(comparison))
+
+
+def _table(comparison: Comparison) -> str:
+    """Return the placements as an HTML table, for a browser that runs no scripts."""
+    rows = [_cells(placed) for placed in comparison.placements]
+    lines = ("".join(f"<td>{html.escape(escape_line(cell))}</td>" for cell in row) for row in rows)
+    head = "".join(f'<th scope="col">{name}</th>' for name in _HEAD)
+    return f"<table><tr>{head}</tr>{''.join(f'<tr>{line}</tr>' for line in lines)}</table>"
+
+
+def _cells(placed: SimulatedPlacement) -> tuple[str, ...]:
+    study = placed.study
+    if study is None:
+        return (placed.label, *([NOTHING] * 4), summarise_error(placed))
+    interval = f"{readable_seconds(study.step.low)} to {readable_seconds(study.step.high)}"
+    peak = readable_value(PlanMeasure.MEMORY, placed.value(PlanMeasure.MEMORY))
+    transfers = str(len(study.counted_transfers))
+    return (placed.label, readable_seconds(placed.seconds), interval, peak, transfers, summarise_error(placed))
 
 
 def _steps(comparison: Comparison, texts: Texts) -> Iterator[tuple[int, dict[str, Any]]]:

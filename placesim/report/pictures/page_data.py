@@ -14,7 +14,7 @@ from shlex import quote
 from typing import Any
 
 from placesim.inspection.explaining.paragraphs import Paragraph, Paragraphs
-from placesim.inspection.memory_requirements import feed_name, name_of
+from placesim.inspection.memory_requirements import name_of
 from placesim.inspection.picturing.details import allowed_devices, attr_texts, device_tasks, device_work, output_texts
 from placesim.inspection.picturing.drawing import copies_by_edge
 from placesim.inspection.picturing.edits import node_edits
@@ -24,6 +24,7 @@ from placesim.inspection.picturing.scopes import Scope, page_tree
 from placesim.inspection.short_device_names import short_names
 from placesim.report.pictures.shell import ValueTable
 from placesim.report.text.explanation import trial_text
+from placesim.runtime.partitioning.pruning import feed_name
 
 _SENT = re.compile(r"/_\d+$")
 """End of the name of a node that a step adds for a tensor that arrives from another device."""

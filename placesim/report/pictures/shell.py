@@ -18,7 +18,7 @@ from string import Template
 from typing import Any, NamedTuple, TypeVar
 
 from placesim.core.escaping import escape_json, escape_line
-from placesim.report.palette import GREY, HOLDERS, HUES, PAGE, PATTERNS
+from placesim.report.palette import CATEGORIES, GREY, HOLDERS, HUES, PAGE, PATTERNS
 
 PARTS = ("data.js", "element.js", "shell.js", "drawn.js")
 """Scripts of all pages, which come before a page's own scripts."""
@@ -69,8 +69,11 @@ class Shell(NamedTuple):
         finder = ("finder.html", FINDER) if self.finds else ()
         return ("shell.html", "page.css", *self.main, *self.styles, *PARTS, *finder, *self.scripts)
 
-    def page(self, name: str, data: Mapping[str, str]) -> str:
-        """Return the complete page; `data` are its data elements by id."""
+    def page(self, name: str, data: Mapping[str, str], unscripted: str = "") -> str:
+        """Return the complete page; `data` are its data elements by id.
+
+        `unscripted` is HTML that a browser shows if it runs no scripts.
+        """
         scripts = (*PARTS, *((FINDER,) if self.finds else ()), *self.scripts)
         blobs = (" blob:; worker-src blob:", " blob:") if self.needs_blobs else ("", "")
         return Template(page_asset("shell.html")).substitute(
@@ -85,6 +88,7 @@ class Shell(NamedTuple):
             tools=_choice("arrangement", "Arranged", self.arrangements) + _choice("mode", "Colour by", self.colours),
             buttons="".join(map(_button, (*self.buttons, *PICTURES))),
             help=_button(Button("help", "?", "Keyboard and legend (?)")) if self.has_keys else "",
+            unscripted=f"<p>This page needs scripts; {self.command} also writes its facts as text or JSON.</p>{unscripted}",
             main="".join(map(page_asset, self.main)),
             data="\n".join(_data(key, text) for key, text in data.items()),
             script="\n".join((_colour_script(), *map(page_asset, scripts))),
@@ -94,7 +98,7 @@ class Shell(NamedTuple):
 def _colour_styles() -> str:
     """Return the page's colours as CSS variables, for light and dark mode."""
     light, dark = (" ".join(f"--{name}: {codes[is_dark]};" for name, codes in PAGE.items()) for is_dark in (False, True))
-    held = " ".join(f"--{kind}: {hue.code};" for kind, hue in HOLDERS.items())
+    held = " ".join(f"--{kind}: {hue.code};" for kind, hue in (HOLDERS | CATEGORIES).items())
     return f":root {{ {light} {held} }}\n@media (prefers-color-scheme: dark) {{ :root {{ {dark} }} }}\n"
 
 

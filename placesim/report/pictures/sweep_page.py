@@ -12,7 +12,7 @@ SHELL = Shell(
     about="step times of a TensorFlow graph for many combinations of options. Works offline.",
     main=("sweep.html",),
     styles=("sweep.css",),
-    scripts=("sweep.js",),
+    scripts=("ticks.js", "sweep.js"),
 )
 
 

@@ -37,13 +37,16 @@ def text_width(text: str, size: float, *, is_bold: bool = False) -> float:
 def fit_text(text: str, width: float, size: float, *, is_bold: bool = False) -> str:
     """Return a text shortened with `…` to a width.
 
-    The last part of a name stays whole, after the beginning of the other parts; without room, only its two ends remain.
+    The last part of a name stays whole, after the beginning of the other parts; without room, only its two ends remain. Of two
+    names joined by ` … `, both stay whole, or the first.
     """
     if text_width(text, size, is_bold=is_bold) <= width:
         return text
-    text = text.replace(" … ", "…")  # the label of several scopes that are alike has the first and the last name
-    if text_width(text, size, is_bold=is_bold) <= width:
-        return text
+    first, *others = text.split(" … ")  # the label of several scopes that are alike has the first and the last name
+    if others:
+        shown = (f"{first}…{others[-1]}", f"{first} …")
+        fitting = (one for one in shown if text_width(one, size, is_bold=is_bold) <= width)
+        return next(fitting, "") or fit_text(first, width, size, is_bold=is_bold)
     most = int(width * 100 / size) // min(_REGULAR)
     cut = text.rfind("/", 0, -1)
     before, last = (text[:cut], text[cut:]) if cut >= 0 else ("", text)

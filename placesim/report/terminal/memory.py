@@ -44,12 +44,13 @@ def styled_memory(study: MemoryStudy, stream: TextIO, top: int) -> str:
 
 
 def _device(device: DeviceMemory, label: str, width: int, top: int) -> Iterator[Text | Table]:
-    usage, needed = device.usage, device.needed
+    needed = device.needed
     first, *facts = _facts(device)
     yield from facts_lines([Text.assemble((label, "bold"), "  ", first), *facts], width)
     yield Text(curve_line(needed.curve, min(width, MAX_CURVE)), "bold red" if (device.room or 0) < 0 else "green")
     yield from wrap_text(Text(f"peak at {escape_line(needed.peak_node)}", "dim"), width, 2)
-    holdings = largest_holdings(usage.holders, top)
+    yield from facts_lines([Text(f"{name} {readable_size(size)}") for name, size in device.categories.items() if size], width)
+    holdings = largest_holdings(needed.holders, top)
     if holdings:
         yield _table(holdings, width)
     yield Text()
@@ -62,9 +63,11 @@ def _facts(device: DeviceMemory) -> Iterator[Text]:
         yield Text(f"peak {readable_size(device.needed.peak)}")
         return
     room = device.room or 0
-    limit, peak = distinct_sizes(usage.limit, device.needed.peak)
+    limit, peak, most = distinct_sizes(usage.limit, device.needed.peak, device.most or device.needed.peak)
     yield Text(f"limit {limit}")
     yield Text(f"peak {peak} ({device.needed.peak / usage.limit:.1%})" if usage.limit else f"peak {peak}")
+    if device.most is not None:
+        yield Text(f"up to {most} with cuDNN workspaces")
     yield Text(f"room left {readable_size(room)}") if room >= 0 else Text(f"{readable_size(-room)} over", "bold red")
     if device.fragmentation is not None and not math.isnan(device.fragmentation):
         yield Text(f"fragmentation {device.fragmentation:.1%}")

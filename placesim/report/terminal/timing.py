@@ -12,7 +12,7 @@ from placesim.core.escaping import escape_line
 from placesim.prediction.time_breakdown import TimeStudy, copies_lane, dearest_nodes, dearest_transfers, folded_path, lane
 from placesim.report.terminal.block_chart import blocks_line, encode_for, shades_line
 from placesim.report.terminal.console import Column, facts_lines, fit_table, make_console, print_wrapped, printed_text
-from placesim.report.text.amounts import readable_seconds, readable_size
+from placesim.report.text.amounts import distinct_sizes, readable_seconds, readable_size
 from placesim.report.text.timing import device_labels
 
 MIN_LANE, MAX_LANE = 8, 150
@@ -76,9 +76,10 @@ def _lanes(study: TimeStudy, width: int) -> Iterator[Text]:
     heads = ["  computes ", "  copies   "]
     cells = max(MIN_LANE, min(MAX_LANE, width - len(heads[0])))
     for device in study.devices:
-        memory = Text(f"memory {'-' if device.peak is None else readable_size(device.peak)}")
+        peak, limit = distinct_sizes(device.peak or 0, device.limit or 0)
+        memory = Text(f"memory {'-' if device.peak is None else peak}")
         if device.limit is not None:
-            memory.append(f" of {readable_size(device.limit)}")
+            memory.append(f" of {limit}")
             if (device.peak or 0) > device.limit:
                 memory.stylize("bold red")
         facts = [Text(f"busy {_percent(device.busy, whole)}")]

@@ -5,13 +5,16 @@ missing value.
 
 - `device`, name, allocator, limit, peak, room, fragmentation, node: the peak without limits, and the node that ran then.
 - `curve`, device, the peak bytes of each part of the steps, separated by blanks.
+- `category`, device, category, bytes at the peak.
+- `workspaces`, device, the peak without cuDNN's workspaces and with the largest.
 - `holder`, device, kind, owner, number, bytes, since, until.
 - `out`, device, node: the device that ran out of memory, and the node that failed.
 - `fragmented`, device, bytes that could not be allocated, bytes that were free.
 - `batch`, `gpu-model`, `allow-growth`: a change with which the graph would fit.
+- `edit`, kind, change, peak with it, and whether the graph then fits.
 - `order`, scopes that would have to run one after another for the graph to fit.
 - `assumption`, an assumed value.
-- `note`, memory that is not counted.
+- `note`, a sentence about the peaks.
 - `dump`, device, a line of TensorFlow's dump.
 """
 
@@ -25,7 +28,7 @@ from typing import Any
 from placesim.inspection.memory_requirements import DeviceMemory, Holding, MemoryStudy, largest_holdings
 from placesim.inspection.short_device_names import short_names
 from placesim.report.document import error_document
-from placesim.report.text.amounts import readable_size
+from placesim.report.text.amounts import distinct_sizes, readable_size
 from placesim.report.text.tables import NOTHING, TableSpec, tab_lines
 
 
@@ -52,7 +55,12 @@ def _rows(study: MemoryStudy, top: int) -> Iterator[Sequence[object]]:
     for device in study.devices:
         yield ("curve", labels[device.usage.device], " ".join(map(str, device.needed.curve)))
     for device in study.devices:
-        for holding in largest_holdings(device.usage.holders, top):
+        for category, size in device.categories.items():
+            yield ("category", labels[device.usage.device], category, size)
+        if device.most is not None:
+            yield ("workspaces", labels[device.usage.device], device.needed.peak, device.most)
+    for device in study.devices:
+        for holding in largest_holdings(device.needed.holders, top):
             place = labels[device.usage.device], holding.kind, holding.name or "."
             yield ("holder", *place, holding.number, holding.size, holding.since, holding.until or NOTHING)
     if study.error is not None:
@@ -62,6 +70,10 @@ def _rows(study: MemoryStudy, top: int) -> Iterator[Sequence[object]]:
             yield ("fragmented", labels[device.usage.device], device.asked, device.free)
     if study.batch is not None or study.is_searched:
         yield ("batch", _or_nothing(study.batch), "largest" if study.is_searched else "given")
+    if study.fitting_batch is not None:
+        yield ("batch", study.fitting_batch, "largest")
+    for edit in study.edits:
+        yield ("edit", edit.kind, edit.text, edit.peak, "fits" if edit.fits else "fails")
     if study.has_gpus:
         found = study.smallest_gpu
         yield ("gpu-model", *((NOTHING, NOTHING) if found is None else (found.model.name, found.limit)))
@@ -90,14 +102,26 @@ def requirements(study: MemoryStudy) -> Iterator[str]:
     """Yield sentences about changes with which the graph would fit."""
     if study.error is not None:
         device = short_names([study.error.device or ""])[0]
-        needed = max((d.needed.peak for d in study.devices if d.usage.device == study.error.device), default=0)
-        yield f"{device} runs out of memory at {study.error.node}; without limits it would hold {readable_size(needed)}"
+        full = next((d for d in study.devices if d.usage.device == study.error.device), None)
+        limit, needed = (0, 0) if full is None else (full.usage.limit or 0, full.needed.peak)
+        limited, unlimited = distinct_sizes(limit, needed)
+        yield f"{device} runs out of memory at {study.error.node}; without its limit of {limited} it would hold {unlimited}"
     for held in study.devices:
         if held.is_fragmented:
             free, asked = readable_size(held.free), readable_size(held.asked)
             yield f"{free} are free there, but no block fits the {asked} requested: memory is fragmented"
+    for held in study.devices:
+        if study.fits and held.most is not None and held.most > (held.usage.limit or held.most):
+            device = short_names([held.usage.device])[0]
+            yield f"{device} has no room for the largest workspaces of cuDNN, which then chooses algorithms with smaller ones"
     if study.is_searched:
-        yield _largest_batch(study)
+        yield _largest_batch(study.batch)
+    if study.fitting_batch == 0:
+        yield _largest_batch(0)
+    for edit in study.edits:
+        about = "about " if edit.kind == "recomputation" else ""
+        outcome = "it fits" if edit.fits else "it still does not fit"
+        yield f"{edit.text}: {outcome}, with a peak of {about}{readable_size(edit.peak)}"
     if study.has_gpus:
         found = study.smallest_gpu
         yield (
@@ -114,10 +138,10 @@ def requirements(study: MemoryStudy) -> Iterator[str]:
         yield f"it fits if {', '.join(study.order)} run one after another, chained by control inputs"
 
 
-def _largest_batch(study: MemoryStudy) -> str:
-    if study.batch is None:
+def _largest_batch(batch: int | None) -> str:
+    if batch is None:
         return "any batch fits"
-    return f"largest batch that fits: {study.batch}" if study.batch else "no batch fits"
+    return f"largest batch that fits: {batch}" if batch else "no batch fits"
 
 
 # --- JSON -----------------------------------------------------------------------------------------------------------
@@ -133,6 +157,8 @@ def memory_document(study: MemoryStudy, top: int) -> dict[str, Any]:
         "devices": [_device_document(device, top) for device in study.devices],
         "batch": study.batch,
         "batch_is_largest": study.is_searched,
+        "fitting_batch": study.fitting_batch,
+        "edits": [edit._asdict() for edit in study.edits],
         "smallest_gpu": None
         if found is None
         else {"model": found.model.name, "memory": found.model.memory, "limit": found.limit},
@@ -169,6 +195,8 @@ def _device_document(device: DeviceMemory, top: int) -> dict[str, Any]:
         "free": device.free if device.usage.limit is not None else None,
         "fragmentation": device.fragmentation if is_number else None,
         "curve": list(needed.curve),
-        "holders": [holding._asdict() | {"until": holding.until or None} for holding in largest_holdings(usage.holders, top)],
+        "categories": dict(device.categories),
+        "peak_with_workspaces": device.most,
+        "holders": [holding._asdict() | {"until": holding.until or None} for holding in largest_holdings(needed.holders, top)],
         "dump": list(device.dump) or None,
     }

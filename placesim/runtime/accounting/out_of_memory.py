@@ -23,6 +23,7 @@ from placesim.ops.kernels.memory_rules import Kind
 from placesim.ops.kernels.shapes import Dims, format_dims
 from placesim.ops.registry import load_registry
 from placesim.runtime.executors.program import Instruction, Program
+from placesim.runtime.partitioning.pruning import feed_name
 
 _HINT = (
     "\nHint: If you want to see a list of allocated tensors when OOM happens, add report_tensor_allocations_upon_oom to "
@@ -240,4 +241,4 @@ def _holding(buffer: Buffer, usage: FailureUsage) -> str:
     """Return a text with the owner of a buffer and the event after which it is freed."""
     if buffer in usage.kept:
         return f"{usage.kept[buffer]}: stays with the session"
-    return f"{buffer.owner}: {usage.last_readers.get(buffer, 'until the step ends, at the latest')}"
+    return f"{feed_name(buffer.owner)}: {usage.last_readers.get(buffer, 'until the step ends, at the latest')}"

@@ -5,6 +5,7 @@ Small constants that several devices read are then copied to each of these devic
 
 from __future__ import annotations
 
+import re
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from placesim.placement.placer import PlacedGraph, Placement
 
 MAX_REPLICATED_ELEMENTS = 16
 """Maximum number of elements of a constant that is copied; larger constants are sent."""
+_FEED = re.compile(r"_arg_(?P<fed>.+)_\d+_\d+(?:/_\d+)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,3 +218,9 @@ def _with_copies(client: ClientGraph, copies: dict[int, list[str]], device_set: 
         graph.add(name, node.op, node.attrs, (), (), control, node.device, node.location)
     devices = [client.devices[node.id] for node in kept] + [device_set.by_name[host] for _, host in pairs]
     return ClientGraph(graph, devices, client.feeds, client.fetches)
+
+
+def feed_name(node: str) -> str:
+    """Return `x` for `_arg_x_0_0`, which a step adds to feed `x` (also on another device); other names are unchanged."""
+    added = _FEED.fullmatch(node)
+    return added["fed"] if added else node

@@ -70,7 +70,7 @@ class _Group:
 
 
 GROUP_ARGUMENTS = ("num_devices", "shared_name", "group_size", "group_key", "instance_key")
-"""Attrs or inputs that define a group, in the three functions below."""
+"""Attrs or inputs that define a group."""
 
 
 @dataclass(slots=True)

@@ -1,0 +1,100 @@
+"""Purposes of buffers, as in TensorBoard's memory profile: parameters, optimizer, activations, gradients and temporaries."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from placesim.graph.graph import Graph, Node
+from placesim.graph.node_patterns import is_gradient_name
+from placesim.inspection.memory_requirements import CONSTANT, SCRATCH, VARIABLE, kind_of, name_of
+from placesim.ops.categories import ASSIGNMENTS, CONSTANTS, VARIABLES
+from placesim.ops.kernels import cost_of
+from placesim.runtime.accounting.usage import Holder
+
+PARAMETERS, OPTIMIZER, ACTIVATIONS, GRADIENTS, TEMPORARIES = CATEGORIES = (
+    *("parameters", "optimizer", "activations", "gradients", "temporaries"),
+)
+_PASSED_ON = ("dispatch", "view")
+"""Kinds of work of ops that pass a variable's value on."""
+_COPY = re.compile(r"/_\d+$")
+"""End of the name of a copy on another device."""
+
+
+class MemoryCategories:
+    """The purposes of the buffers of a graph's steps.
+
+    - parameters: variables that no optimizer owns, constants, and copies of these on other devices.
+    - optimizer: variables that an optimizer's update reads or writes beside the updated variable.
+    - gradients: tensors of nodes in a scope of `tf.gradients`, and of nodes that read these.
+    - temporaries: scratch memory, memory that one kernel uses while it runs, and initial values on the way to a variable.
+    - activations: all other tensors of a step, with the feeds.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        self._owned = frozenset(_optimizer_variables(graph))
+        self._backward = frozenset(_backward_nodes(graph))
+        self._read = frozenset(
+            node.name for node in graph.nodes if node.input_nodes and _origin(graph, node.id).op in (*VARIABLES, *CONSTANTS)
+        )
+        self._assigning = frozenset(node.name for node in graph.nodes if node.op in ASSIGNMENTS)
+
+    def of(self, holder: Holder) -> str:
+        """Return the category of a buffer."""
+        kind = kind_of(holder)
+        if kind == VARIABLE:
+            return OPTIMIZER if name_of(holder) in self._owned else PARAMETERS
+        if kind == CONSTANT:
+            return PARAMETERS
+        if kind == SCRATCH or holder.until == holder.since or holder.until in self._assigning:
+            return TEMPORARIES
+        if _COPY.sub("", holder.node) in self._read:
+            return PARAMETERS
+        return GRADIENTS if self.is_backward(holder.node) else ACTIVATIONS
+
+    def is_backward(self, name: str) -> bool:
+        """Whether a node, or the node whose tensor it copies to another device, computes gradients."""
+        return is_gradient_name(name) or _COPY.sub("", name) in self._backward
+
+    def sizes(self, holders: Sequence[Holder]) -> dict[str, int]:
+        """Return the bytes of each category, in the order of CATEGORIES."""
+        found = dict.fromkeys(CATEGORIES, 0)
+        for holder in holders:
+            found[self.of(holder)] += holder.size
+        return found
+
+
+def _optimizer_variables(graph: Graph) -> Iterator[str]:
+    """Yield the names of the variables that optimizers own, as nodes and as resources."""
+    updates = [node for node in graph.nodes if node.input_nodes and cost_of(node.op).kind == "optimizer"]
+    updated = {_origin(graph, node.input_nodes[0]).name for node in updates}
+    for node in updates:
+        for source in node.input_nodes[1:]:
+            origin = _origin(graph, source)
+            if origin.op in VARIABLES and origin.name not in updated:
+                yield origin.name
+                yield str(origin.attrs.get("shared_name") or origin.name)
+
+
+def _origin(graph: Graph, number: int) -> Node:
+    """Return the node whose value reaches a node through ops that only pass it on."""
+    node = graph.nodes[number]
+    while len(node.input_nodes) == 1 and cost_of(node.op).kind in _PASSED_ON:
+        node = graph.nodes[node.input_nodes[0]]
+    return node
+
+
+def _backward_nodes(graph: Graph) -> Iterator[str]:
+    """Yield the nodes that gradients reach, beginning with the nodes in scopes of `tf.gradients`."""
+    found = [node for node in graph.nodes if is_gradient_name(node.name)]
+    seen = {node.id for node in found}
+    readers: dict[int, list[Node]] = {}
+    for node in graph.nodes:
+        for source in node.input_nodes:
+            readers.setdefault(source, []).append(node)
+    while found:
+        node = found.pop()
+        yield node.name
+        new = [reader for reader in readers.get(node.id, ()) if reader.id not in seen]
+        seen.update(reader.id for reader in new)
+        found += new
