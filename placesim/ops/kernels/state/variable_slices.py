@@ -47,8 +47,8 @@ def gather_rows(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> 
     """Return `params[batch..., indices, ...]`, shaped `params[:batch_dims] + indices[batch_dims:] + params[batch_dims + 1:]`.
 
     An index too large for its batch finds a row of a later batch. Indices of another shape than the batches select slices that
-    share the result's elements equally. Raises InvalidArgumentError for params of too low a rank, an index beyond the last batch,
-    and slices that are not equal.
+    share the result's elements equally. Raises InvalidArgumentError for params of too low a rank, an index beyond the last
+    batch, and slices that are not equal.
     """
     params, indices = typed_value(inputs[0], context, attrs["dtype"]), np.asarray(inputs[1])
     batch_dims: int = attrs["batch_dims"]
