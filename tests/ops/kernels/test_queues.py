@@ -71,6 +71,7 @@ def test_a_closed_queue_gives_what_it_has_and_then_says_so(kind: str) -> None:
     machine = Machine()
     types = ["int64", "float"] if kind == "PriorityQueue" else ["float"]
     queue = make_queue(machine, kind + "V2")
+    base = kind.removeprefix("Padding")
     one = (np.int64(1),) * (len(types) - 1)
     machine.run("QueueEnqueueV2", queue, *one, np.float32(5), Tcomponents=types)
     machine.run("QueueCloseV2", queue)
@@ -79,12 +80,12 @@ def test_a_closed_queue_gives_what_it_has_and_then_says_so(kind: str) -> None:
         f"OutOfRangeError: {kind} '_0_q' is closed and has insufficient elements (requested 3, current size 1)"
     )
     assert message_of(lambda: machine.run("QueueEnqueueV2", queue, *one, np.float32(6), Tcomponents=types)) == (
-        f"CancelledError: {kind} '_0_q' is closed."
+        f"CancelledError: {base} '_0_q' is closed."
     )
     found = machine.run("QueueDequeueUpToV2", queue, np.int32(3), component_types=types)
     assert (found if len(types) == 1 else found[1]).tolist() == [5]
     assert message_of(lambda: machine.run("QueueDequeueV2", queue, component_types=types)) == (
-        f"OutOfRangeError: {kind} '_0_q' is closed and has insufficient elements (requested 1, current size 0)"
+        f"OutOfRangeError: {base} '_0_q' is closed and has insufficient elements (requested 1, current size 0)"
     )
     assert message_of(lambda: machine.run("QueueCloseV2", queue)) == "CancelledError: Queue '_0_q' is already closed."
 

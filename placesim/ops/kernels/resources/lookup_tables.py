@@ -199,7 +199,8 @@ def _infer_scalar_key_handle(context: ShapeContext) -> Sequence[Dims]:
 
 def _infer_dense_handle(context: ShapeContext) -> Sequence[Dims]:
     with_rank_at_most(context.shapes[0], 1)
-    return ((),)
+    # the shape of found values also depends on that of keys, which a handle does not have: only scalar keys are known
+    return _infer_scalar_key_handle(context) if context.shapes[0] == () else ((),)
 
 
 def check_scalar_handle(context: ShapeContext) -> None:

@@ -136,6 +136,11 @@ class Queue:
     closed: bool = False
     seeds: tuple[int, int] = (0, 0)
 
+    @property
+    def base_kind(self) -> str:
+        """Kind in errors of ops that a PaddingFIFOQueue inherits from FIFOQueue: all but those that dequeue a batch."""
+        return self.kind.removeprefix("Padding")
+
 
 # --- attempts -------------------------------------------------------------------------------------------------------
 
@@ -179,7 +184,7 @@ class EnqueueAttempt(Attempt):
 
     def advance(self, queue: Queue, lines: AttemptLines) -> AttemptProgress:
         if queue.closed:
-            self.error = CancelledError(f"{queue.kind} '{queue.name}' is closed.")
+            self.error = CancelledError(f"{queue.base_kind} '{queue.name}' is closed.")
             return AttemptProgress.DONE
         progress = AttemptProgress.NONE
         while len(queue.elements) < queue.capacity:
@@ -195,18 +200,22 @@ class EnqueueAttempt(Attempt):
 
 
 class DequeueAttempt(Attempt):
-    """Dequeue `count` elements, one after another; with `allow_fewer` a closed queue may return fewer."""
+    """Dequeue `count` elements, one after another, as a batch or a single element.
 
-    def __init__(self, count: int, allow_fewer: bool = False) -> None:
+    With `allow_fewer` a closed queue may return fewer.
+    """
+
+    def __init__(self, count: int, allow_fewer: bool = False, *, is_batch: bool = True) -> None:
         super().__init__()
         self._remaining = count
         self._allow_fewer = allow_fewer
+        self._is_batch = is_batch
 
     def advance(self, queue: Queue, lines: AttemptLines) -> AttemptProgress:
         available = len(queue.elements)
         if queue.closed and available < self._remaining:
             error = OutOfRangeError(
-                f"{queue.kind} '{queue.name}' is closed and has insufficient elements "
+                f"{queue.kind if self._is_batch else queue.base_kind} '{queue.name}' is closed and has insufficient elements "
                 f"(requested {self._remaining}, current size {available})"
             )
             # the elements taken so far go back, for ops that need fewer

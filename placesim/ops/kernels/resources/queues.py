@@ -248,7 +248,7 @@ def dequeue(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequ
     check_timeout(attrs)
     queue = find_queue(inputs[0], context)
     check_signature(inputs[0], ((), attrs["component_types"]), ((), queue.dtypes))
-    return attempt(queue, context, inputs, lambda: DequeueAttempt(1))[0]
+    return attempt(queue, context, inputs, lambda: DequeueAttempt(1, is_batch=False))[0]
 
 
 def dequeue_batch(inputs: Sequence[Any], attrs: Attrs, context: KernelContext, op: str, allow_fewer: bool) -> Sequence[Any]:

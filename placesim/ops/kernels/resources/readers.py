@@ -146,7 +146,7 @@ def build_reader(kind: ReaderKind) -> Callable[..., ResourceHandle]:
 
 def _next_work(inputs: Sequence[Any], context: KernelContext) -> bytes:
     queue = find_queue(inputs[1], context)
-    taken = attempt(queue, context, inputs, lambda: DequeueAttempt(1))[0]
+    taken = attempt(queue, context, inputs, lambda: DequeueAttempt(1, is_batch=False))[0]
     if len(taken) != 1:
         raise InvalidArgumentError("Expected single component queue")
     if queue.dtypes[0] is not STRING:

@@ -317,7 +317,8 @@ class DenseTable(LookupTable):
 
     def check_import(self, keys: Tensor, values: Tensor) -> None:
         # an export adds a last dimension of 1 to scalar keys and values
-        self.check_keys(keys if self.key_shape else keys[..., 0] if keys.ndim else keys)
+        if self.key_shape:
+            self.check_keys(keys)
         expected = (*keys.shape[: keys.ndim - max(len(self.key_shape), 1)], *(self.value_shape or (1,)))
         if values.shape != expected:
             raise InvalidArgumentError(f"Expected shape {format_dims(expected)} for value, got {format_dims(values.shape)}")
