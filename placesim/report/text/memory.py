@@ -1,32 +1,45 @@
 """A study of memory as lines for a pipe, and as a JSON object.
 
-In a pipe, every line begins with its kind, and its parts are separated by tabs. Bytes are whole numbers; `-` stands for a
+In a pipe, every line begins with the name of its table, and tabs separate its cells. Bytes are whole numbers; `-` stands for a
 missing value.
-
-- `device`, name, allocator, limit, peak, room, fragmentation, node: the peak without limits, and the node that ran then.
-- `curve`, device, the peak bytes of each part of the steps, separated by blanks.
-- `holder`, device, kind, owner, number, bytes, since, until.
-- `out`, device, node: the device that ran out of memory, and the node that failed.
-- `fragmented`, device, bytes that could not be allocated, bytes that were free.
-- `batch`, `gpu-model`, `allow-growth`: a change with which the graph would fit.
-- `order`, scopes that would have to run one after another for the graph to fit.
-- `assumption`, an assumed value.
-- `note`, memory that is not counted.
-- `dump`, device, a line of TensorFlow's dump.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from itertools import chain
 from typing import Any
 
 from placesim.inspection.memory_requirements import DeviceMemory, Holding, MemoryStudy, largest_holdings
 from placesim.inspection.short_device_names import short_names
 from placesim.report.document import error_document
 from placesim.report.text.amounts import readable_size
-from placesim.report.text.tables import NOTHING, TableSpec, tab_lines
+from placesim.report.text.tables import NOTHING, TableSpec, TabLines, VerbatimCell
+
+COLUMNS = {
+    "device": ("device", "allocator", "limit", "peak", "room", "fragmentation", "peak_node"),
+    "curve": ("device", "peaks"),
+    "holder": ("device", "kind", "name", "number", "size", "since", "until"),
+    "out": ("device", "node"),
+    "fragmented": ("device", "asked", "free"),
+    "batch": ("batch", "is"),
+    "gpu-model": ("model", "limit"),
+    "allow-growth": ("value", "then_it"),
+    "order": ("scopes",),
+    "assumption": ("sentence",),
+    "note": ("sentence",),
+    "dump": ("device", "line"),
+}
+"""Columns of each table in a pipe.
+
+- `device` has the peak without limits, and the node that ran then.
+- `curve` has the peak bytes of each part of the steps.
+- `out` is the device that ran out of memory, and the node that failed.
+- `fragmented` has the bytes that could not be allocated, and the bytes that were free.
+- `batch`, `gpu-model` and `allow-growth` are changes with which the graph would fit. `order` has scopes that would have to run
+  one after another.
+- `dump` is TensorFlow's dump.
+"""
 
 
 def device_labels(study: MemoryStudy) -> dict[str, str]:
@@ -35,12 +48,9 @@ def device_labels(study: MemoryStudy) -> dict[str, str]:
     return dict(zip(names, short_names(names), strict=True))
 
 
-def format_lines(study: MemoryStudy, top: int) -> str:
+def memory_lines(study: MemoryStudy, top: int) -> TabLines:
     """Return all lines; each device has at most `top` rows of holders."""
-    labels = device_labels(study)
-    # dumps contain tabs, which must not be escaped
-    dumps = (f"dump\t{labels[device.usage.device]}\t{line}\n" for device in study.devices for line in device.dump)
-    return "".join(chain(tab_lines(_rows(study, top)), dumps))
+    return TabLines(COLUMNS, _rows(study, top))
 
 
 def _rows(study: MemoryStudy, top: int) -> Iterator[Sequence[object]]:
@@ -68,11 +78,14 @@ def _rows(study: MemoryStudy, top: int) -> Iterator[Sequence[object]]:
     if study.growth is not None:
         yield ("allow-growth", str(study.growth).lower(), "fails" if study.fits else "fits")
     if study.order:
-        yield ("order", *study.order)
+        yield ("order", " ".join(study.order))
     for sentence in study.assumptions:
         yield ("assumption", sentence)
     for note in study.notes:
         yield ("note", note)
+    for device in study.devices:
+        for line in device.dump:
+            yield ("dump", labels[device.usage.device], VerbatimCell(line))
 
 
 def _or_nothing(value: int | None) -> object:
