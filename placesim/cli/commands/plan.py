@@ -78,7 +78,7 @@ def _tables(study: PlanStudy, top: int) -> Tables:
     return Tables(TABLES, lambda: document, top)
 
 
-FORMS = (Form("text", _text), Form("json", _json), *table_forms(_tables))
+FORMS: tuple[Form[Any], ...] = (Form("text", _text), Form("json", _json), *table_forms(_tables))
 EXITS = {
     0: "a plan was found",
     1: "nothing fits the devices' memory, or TensorFlow would refuse the graph",

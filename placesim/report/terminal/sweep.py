@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from typing import TextIO
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TextIO
 
 from rich.text import Text
 
@@ -110,7 +110,7 @@ def _setting(value: object) -> str:
 def _cells(row: SweepRow) -> dict[str, str]:
     """Return each result as text."""
     device = short_peak_device(row)
-    texts = {
+    texts: dict[str, Callable[[Any], str]] = {
         **dict.fromkeys(("seconds", "low", "high"), readable_seconds),
         **dict.fromkeys(("peak_bytes", "limit_bytes", "transfer_bytes"), readable_size),
         "examples_per_second": "{:.4g}".format,

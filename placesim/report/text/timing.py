@@ -31,7 +31,7 @@ COLUMNS = {
     "bound": ("kind", "what", "seconds", "share"),
     "device": (
         *("device", "processor", "nodes", "busy_seconds", "busy", "copies_seconds"),
-        *("bytes_in", "bytes_out", "peak_bytes", "limit_bytes"),
+        *("bytes_in", "bytes_out", "peak_bytes", "limit_bytes", "operations", "mfu"),
     ),
     "link": ("name", "bytes", "busy_seconds", "busy"),
     "path": ("scope", "kind", "parts", "seconds", "share"),
@@ -44,6 +44,7 @@ COLUMNS = {
 """Columns of each table in a pipe.
 
 - `time` is the last step in its steady state.
+- `operations` are floating-point operations. `mfu` (model FLOPs utilization) is the share of the device's peak that they reach.
 - `host` of `node` is `assumed` if the node ran on a host with assumed figures.
 - `help` is the step if a link, resource, op or node took no time, and the share that this saves.
 - `out` is the device that runs out of memory, and the node that fails; the times assume no memory limits.
@@ -71,7 +72,11 @@ def _rows(study: TimeStudy, top: int) -> Iterator[Sequence[object]]:
     for device in study.devices:
         numbers = (device.nodes, _seconds(device.busy), _share(device.busy, step.seconds), _seconds(device.copies))
         memory = (NOTHING if value is None else value for value in (device.peak, device.limit))
-        yield ("device", labels[device.device], device.processor, *numbers, device.bytes_in, device.bytes_out, *memory)
+        computed = device.operations, _share(device.peak_seconds, step.seconds)
+        yield (
+            *("device", labels[device.device], device.processor, *numbers),
+            *(device.bytes_in, device.bytes_out, *memory, *computed),
+        )
     for link in study.links:
         if link.bytes:
             yield ("link", link.name, int(link.bytes), _seconds(link.busy), _share(link.busy, step.seconds))
@@ -134,7 +139,7 @@ TABLES = (
         ("devices",),
         (
             *("device", "processor", "nodes", "busy", "busy_seconds", "copies_seconds"),
-            *("bytes_in", "bytes_out", "peak_bytes", "limit_bytes"),
+            *("bytes_in", "bytes_out", "peak_bytes", "limit_bytes", "operations", "mfu"),
         ),
     ),
     TableSpec("links", ("links",), ("name", "bandwidth", "latency", "bytes", "busy", "busy_seconds")),
@@ -156,6 +161,8 @@ def _device_document(device: DeviceTime, whole: float) -> dict[str, Any]:
         "bytes_out": device.bytes_out,
         "peak_bytes": device.peak,
         "limit_bytes": device.limit,
+        "operations": device.operations,
+        "mfu": device.peak_seconds / whole if whole else 0.0,
     }
 
 
