@@ -74,7 +74,7 @@ def terminal(shell: Shell, monkeypatch: pytest.MonkeyPatch, size: tuple[int, int
 def test_a_terminal_gets_a_tree_with_bars_and_a_matrix(shell: Shell, graph: str, monkeypatch: pytest.MonkeyPatch) -> None:
     lines = terminal(shell, monkeypatch, (100, 24), graph, "--gpu", "2")
     text = "\n".join(lines)
-    assert lines[0].split() == ["scope", "ops", "bytes", "devices"]
+    assert lines[0].split() == ["scope", "nodes", "bytes", "devices"]
     assert re.search(r"^tower_1 .* 9 +64 KiB  ▒{24} GPU:1$", text, re.M)
     assert re.search(r"^train/layer_0 .* CPU:0 4, GPU:0 1$", text, re.M)
     assert re.search(r"^copied from \\ to +CPU:0 +GPU:0 +GPU:1$", text, re.M)
