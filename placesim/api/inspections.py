@@ -222,7 +222,7 @@ def convert(
             raise outcome.error
         file = build_placed_file(file, outcome, form)
     folder = Path() if out is None else Path(out).parent
-    written = convert_graph(with_feeds_from(file, loaded.directory, folder), form, nodes, loaded.onnx)
+    written = convert_graph(with_feeds_from(file, loaded.directory, folder), form, nodes, loaded.onnx, source)
     content = b"".join(written.pieces)
     if out is not None:
         try:

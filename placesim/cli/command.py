@@ -49,6 +49,7 @@ class CommandSettings:
 
     debug: bool = False
     quiet: bool = False
+    no_header: bool = False
     script_arguments: tuple[str, ...] = ()
     from_environment: frozenset[str] = frozenset()
 
@@ -107,6 +108,13 @@ GENERAL_OPTIONS = (
         callback=_set_color,
         help="Use of colour; auto: only on a terminal (default: auto).",
         folder_values="any",
+    ),
+    _general(
+        "--no-header",
+        is_flag=True,
+        callback=_set_flag,
+        help="Print tab-separated lines without header lines.",
+        folder_values="none",
     ),
     _general("--debug", is_flag=True, callback=_set_flag, help="Show a traceback with an error.", folder_values="none"),
 )

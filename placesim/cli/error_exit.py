@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Sequence
 
@@ -19,6 +20,8 @@ from placesim.core.suggestions import did_you_mean
 DEFECT = 70
 """Exit code of a bug in placesim (EX_SOFTWARE of sysexits.h)."""
 _MAX_REPORTED = 300
+_NOT_A_NUMBER = re.compile(r"(?P<option>.*): '(?P<value>.*)' is not a valid (?P<kind>integer|float)(?: range)?\.")
+"""Click's error for a word in place of a number."""
 
 
 def run_shell(arguments: Sequence[str] | None) -> int:
@@ -98,6 +101,10 @@ def _usage_error(error: click.ClickException) -> UsageError:
         known = [word for param in context.command.get_params(context) for word in (*param.opts, *param.secondary_opts)]
         near = did_you_mean(error.option_name, known)
         message = f"no such option: got {error.option_name}, expected an option of `{context.command_path}`{near}"
+    number = _NOT_A_NUMBER.fullmatch(message)
+    if number is not None:
+        kind = "whole number" if number["kind"] == "integer" else "number"
+        message = f"{number['option']}: got '{number['value']}', expected a {kind}"
     found = UsageError(" ".join(message.split()))
     if context is not None:
         found.help = (f"see `{context.command_path} --help`",)

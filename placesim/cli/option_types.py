@@ -86,6 +86,17 @@ class Word(click.ParamType):  # type: ignore[type-arg]  # generic only from clic
         return str(value)
 
 
+class Words(Word):
+    """A parameter type for a list of words, separated by commas."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the words as a tuple. Raises click.BadParameter for an unknown word."""
+        if isinstance(value, tuple):
+            return value
+        word = super().convert
+        return tuple(word(part.strip(), param, ctx) for part in str(value).split(","))
+
+
 class OutputFile(click.Path):
     """A parameter type for the path of an output file. `-` is refused, since standard output has the command's report."""
 

@@ -17,6 +17,7 @@ from placesim.core.styled_text import StyledText
 
 if TYPE_CHECKING:
     from placesim.report.report import Report
+    from placesim.report.text.tables import TabLines
 
 
 def is_terminal(stream: TextIO) -> bool:
@@ -121,13 +122,19 @@ def write_styled(text: str | Iterator[str]) -> None:
         write(text)
 
 
+def tab_text(lines: TabLines, *, is_continued: bool = False) -> Iterator[str]:
+    """Yield tab-separated lines, with header lines unless --no-header is given or the lines continue others."""
+    return lines.text(has_headers=not (is_continued or current_settings().no_header))
+
+
 def write_rows(
     rows: Sequence[Mapping[str, Any]], key: str, columns: Sequence[str], form: str, more: Mapping[str, Any] | None = None
 ) -> None:
-    """Print rows as JSON (under `key`, beside `more`), CSV, Markdown or text.
+    """Print rows with the keys `columns` as JSON (under `key`, beside `more`), CSV, Markdown or text.
 
-    On a terminal, text is a table; in a pipe, lines with tabs between columns.
+    On a terminal, text is a table; in a pipe, tab-separated lines.
     """
+    cells = (list(row.values()) for row in rows)
     if form == "json":
         from placesim.report.document import json_line
 
@@ -135,19 +142,19 @@ def write_rows(
     elif form == "csv":
         from placesim.report.text.tables import csv_table
 
-        write(csv_table(list(rows[0]) if rows else columns, (list(row.values()) for row in rows)))
+        write(csv_table(columns, cells))
     elif form == "markdown":
         from placesim.report.text.tables import markdown_table
 
-        write(markdown_table(columns, (list(row.values()) for row in rows)))
+        write(markdown_table(columns, cells))
     elif is_terminal(sys.stdout):
         from placesim.report.terminal.output import table
 
-        write(table(columns, [tuple(map(str, row.values())) for row in rows], sys.stdout), is_styled=True)
+        write(table(columns, [tuple(map(str, row)) for row in cells], sys.stdout), is_styled=True)
     else:
-        from placesim.report.text.tables import tab_lines
+        from placesim.report.text.tables import TabLines
 
-        write("".join(tab_lines(row.values() for row in rows)))
+        write("".join(tab_text(TabLines({"": columns}, cells))))
 
 
 def write_creation(report: Report) -> None:
@@ -165,10 +172,12 @@ def write_traceback(error: BaseException) -> None:
 
 
 def write_error(error: PlacesimError) -> None:
-    """Print an error that has no report."""
-    from placesim.report.text.complaint import format_error
+    """Print an error; if it has an outcome, the nodes that it names are printed with their locations."""
+    from placesim.report.text.complaint import format_error, format_outcome_error
 
-    write_error_text(format_error(error))
+    outcome = error.outcome
+    is_placed = outcome is not None and outcome.error is error
+    write_error_text(format_outcome_error(outcome) if is_placed else format_error(error))
 
 
 def write_error_text(text: StyledText) -> None:

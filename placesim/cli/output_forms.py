@@ -130,12 +130,14 @@ def take_target(forms: Sequence[Form[Any]], values: dict[str, Any]) -> Target:
 
 def write_target(forms: Iterable[Form[Any]], target: Target, *subject: Any) -> None:
     """Write the subject in the format and to the destination of `target`."""
-    from placesim.cli.output import write_content, write_styled
+    from placesim.cli.output import tab_text, write_content, write_styled
     from placesim.cli.progress import show_stages
-    from placesim.report.text.tables import Tables
+    from placesim.report.text.tables import Tables, TabLines
 
     made = find_form(forms, target.form).write(*subject)
     content = made.text(target.form, target.table) if isinstance(made, Tables) else made
+    if isinstance(made, TabLines):
+        content = tab_text(made)
     if isinstance(content, str) and target.form == "text" and target.output is None:
         write_styled(content)
     elif target.output is None:

@@ -127,11 +127,10 @@ class ReportWriter:
         self._out.add(self._format.tail(report))
         self._out.flush()
         if self._filters:
-            from placesim.report.log_filter import find_unmatched_patterns
+            from placesim.report.log_filter import warn_unmatched
 
-            expected = "a node's name or id, a pattern, or a scope that ends in '/'"
-            for pattern in find_unmatched_patterns(report, self._filters):
-                complain(f"no node matches '{pattern}' in --log-filter: expected {expected}\n")
+            for warning in warn_unmatched(report, self._filters):
+                complain(f"{warning}\n")
         if report.annotations is not None and self._format.tells_annotations:
             complain(_annotations_line(report.annotations))
         for message in report.warnings:

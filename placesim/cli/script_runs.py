@@ -52,6 +52,7 @@ def run_live(path: str, values: Mapping[str, Any], log_filters: Sequence[str], *
         "log_filters": list(log_filters),
         "log_creation": log_creation,
         "debug": settings.debug,
+        "quiet": settings.quiet,
     }
     return _become(script_command(path, job, settings.script_arguments))
 

@@ -31,12 +31,11 @@ def _nearest(word: str, words: tuple[str, ...], similar: float) -> str:
     if inner is not None:
         return _ask(inner)
     longest = (2 - similar) / similar  # largest factor between the lengths of two words of this similarity
-    lowered = {
-        known.lower(): known for known in words if len(known) <= longest * len(word) and len(word) <= longest * len(known)
-    }
-    near = near_words(word.lower(), lowered, 1, similar)
+    near = near_words(
+        word, [known for known in words if len(known) <= longest * len(word) and len(word) <= longest * len(known)], 1, similar
+    )
     if near:
-        return _ask(lowered[near[0]])
+        return _ask(near[0])
     longer = [known for known in words if known.lower().startswith(word.lower())] if len(word) > 1 else []
     return _ask(longer[0]) if len(longer) == 1 else ""
 
@@ -46,7 +45,8 @@ def _ask(word: str) -> str:
 
 
 def near_words(word: str, words: Iterable[str], most: int, similar: float) -> list[str]:
-    """Return at most `most` known words with at least the given similarity, closest first."""
+    """Return at most `most` known words with at least the given similarity (ignoring case), closest first."""
     import difflib
 
-    return difflib.get_close_matches(word, list(words), most, similar)
+    lowered = {known.lower(): known for known in words}
+    return [lowered[found] for found in difflib.get_close_matches(word.lower(), lowered, most, similar)]

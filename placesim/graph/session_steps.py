@@ -113,7 +113,8 @@ class GraphFile:
     `steps` is None if the file names no steps; every sink is then fetched. `each_step` lists a script's steps one by one if
     repetitions have different feeds. `inventory` is None without `devices`. `is_raw` says that the nodes come from a GraphDef.
     `initial_values` are the values of a saved model's variables. `rest` has the other parts of a GraphDef (debug info, function
-    gradients, unknown fields), serialised. `doubts` are warnings with their places.
+    gradients, unknown fields), serialised. `doubts` are warnings with their places. `as_read` is the graph as a
+    GraphDef has it; if `graph` is another one, it was changed.
     """
 
     name: str
@@ -128,3 +129,4 @@ class GraphFile:
     rest: bytes = b""
     each_step: tuple[GraphStep, ...] | None = None
     doubts: tuple[str, ...] = ()
+    as_read: Graph | None = field(default=None, repr=False, compare=False)

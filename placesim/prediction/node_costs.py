@@ -10,8 +10,7 @@ from placesim.core.errors import PlacesimError
 from placesim.machine.inventory import Device
 from placesim.prediction.cost_formulas import machine_of, start_seconds, work_family
 from placesim.prediction.machine_resources import DevicePlace, SimulatedMachine
-from placesim.prediction.step_tasks import PlacedKernel, StepCosts, node_shapes, num_bytes
-from placesim.prediction.work_amounts import Product
+from placesim.prediction.step_tasks import PlacedKernel, StepCosts, count_operations, node_shapes, num_bytes
 from placesim.runtime.accounting.node_sites import Site
 from placesim.runtime.partitioning.memory_types import MemoryTypes, memory_types
 from placesim.runtime.recording.recorder import Execution
@@ -41,7 +40,8 @@ class DeviceCost(NamedTuple):
 
     - `compute`: time for the operations at the rate that the processor sustains.
     - `memory`: time for the bytes at the bandwidth that copying reaches.
-    - `launch`: time that does not depend on sizes; `launch_on_host` is the part on the host before the device begins.
+    - `launch`: the part of `seconds` that does not depend on sizes: the kernel's start or, on a host, its dispatch.
+    - `launch_on_host`: time on the host before a GPU begins; `seconds` does not include it.
     - `bound`: name of the largest of `compute`, `memory` and `launch`.
     - `family`: name of the fitted formula; empty if the node only costs its dispatch.
     - `is_uncertain`: whether the node runs on a host with assumed figures.
@@ -64,8 +64,8 @@ class DeviceCost(NamedTuple):
 
     @property
     def bound_text(self) -> str:
-        """Name of the largest part for reports, which show `launch` as the kernel's start and the launch on the host."""
-        return "start and launch" if self.bound == LAUNCH else self.bound
+        """Name of the largest part for reports, which show `launch` as the kernel's start."""
+        return "start" if self.bound == LAUNCH else self.bound
 
     @property
     def transfer_seconds(self) -> float:
@@ -195,7 +195,7 @@ class NodeCosts:
             memory=moving,
             launch=launch,
             launch_on_host=sum(kernel.placed.launch for kernel in kernels),
-            bound=max((compute, COMPUTE), (moving, MEMORY), (launch, LAUNCH))[1],
+            bound=max((launch, LAUNCH), (compute, COMPUTE), (moving, MEMORY), key=lambda part: part[0])[1],
             family="" if work is None else work_family(work, kernels[0].processor),
             is_uncertain=kernels[0].placed.is_assumed,
             transfers=_folded(transfer for _, _, transfers in parts for transfer in transfers),
@@ -251,14 +251,13 @@ def _shapes(execution: Execution) -> NodeShapes:
 
 
 def _bounds(kernel: PlacedKernel, shapes: NodeShapes, place: DevicePlace) -> tuple[float, float, float]:
-    """Return the seconds for the operations, for moving the bytes, and for the overhead that does not depend on sizes."""
-    launch = place.host.dispatch if kernel.placed.resource == place.cores else kernel.placed.launch
+    """Return the seconds for the operations, for moving the bytes, and for the start, which does not depend on sizes."""
     if kernel.work is None:
-        return 0.0, 0.0, launch
+        return 0.0, 0.0, kernel.placed.predicted.seconds
     machine = machine_of(kernel.work, kernel.processor)
-    operations = shapes.operations or (kernel.work.operations if isinstance(kernel.work, Product) else 0)
+    dispatch = place.host.dispatch if kernel.placed.resource == place.cores else 0.0
     return (
-        operations / machine.rate,
+        count_operations(shapes, kernel.work) / machine.rate,
         shapes.moved_bytes / machine.bandwidth,
-        launch + start_seconds(kernel.work, kernel.processor),
+        dispatch + start_seconds(kernel.work, kernel.processor),
     )

@@ -48,6 +48,7 @@ class Processor:
     - `tensor`: the kinds of arithmetic whose rate is that of tensor cores.
     - `units`: multiprocessors, or a CPU's cores.
     - `watts`, `process_nm`: power limit and feature size, which bound the sustained rate.
+    - `reached`: largest share of the data sheet's float32 rate that kernels reach; `rates` include it.
     - `has_short_reach`: whether its translation buffer (TLB) covers too little for rows that lie pages apart.
     """
 
@@ -62,6 +63,7 @@ class Processor:
     process_nm: float = 1.0
     cache_bytes: float = 0.0
     has_short_reach: bool = False
+    reached: float = 1.0
 
     @property
     def has_wide_tensor_cores(self) -> bool:
@@ -86,6 +88,11 @@ class Processor:
             raise InvalidArgumentError(f"{self.name} has no rate for {arithmetic}: got rates for {has}")
         return found
 
+    def peak(self, arithmetic: Arithmetic) -> float:
+        """Return the data sheet's operations per second for a kind of arithmetic, or those for float32 if there are none."""
+        found, float32 = self.rates.get(arithmetic, 0.0), self.rates["float32"]
+        return found if found not in (0.0, float32) else float32 / self.reached
+
 
 def gpu_processor(model: GpuModel) -> Processor:
     """Make the processor for a GPU model of the catalogue or the inventory.
@@ -100,7 +107,8 @@ def gpu_processor(model: GpuModel) -> Processor:
     units = own.multiprocessors or max(1.0, model.flops / (2 * _USUAL_LANES * clock_hz))
     # for a user's own model, the compute capability alone does not determine its speed
     generation = float(model.compute_capability) if own.multiprocessors else _VOLTA
-    float32 = model.flops * _REACHED_SHARES.get(int(generation), 1.0)
+    reached = _REACHED_SHARES.get(int(generation), 1.0)
+    float32 = model.flops * reached
     rates: dict[Arithmetic, float] = {
         "float64": own.float64,
         "float32": float32,
@@ -122,6 +130,7 @@ def gpu_processor(model: GpuModel) -> Processor:
         process_nm=(own.process_nm or 1.0) * _ENERGIES.get(int(generation), 1.0),
         cache_bytes=own.cache or units * _USUAL_CACHE_BYTES,
         has_short_reach=generation < _VOLTA,
+        reached=reached,
     )
 
 

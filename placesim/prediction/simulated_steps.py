@@ -99,6 +99,8 @@ class SimulatedStep:
     def devices(self, memory: dict[str, Memory]) -> Iterator[DeviceTime]:
         usage = self.timeline.usage
         counts: Counter[str] = Counter()
+        operations: Counter[str] = Counter()
+        at_peak: dict[str, float] = {}
         bytes_in: Counter[str] = Counter()
         bytes_out: Counter[str] = Counter()
         for execution, cost in zip(self.step, self.placed, strict=True):
@@ -107,7 +109,10 @@ class SimulatedStep:
                 bytes_out[sender] += cost.num_bytes
                 bytes_in[receiver] += cost.num_bytes
             elif execution.site is not None and cost.resource != NOWHERE:
-                counts[execution.site.program.state.device.name] += 1
+                name = execution.site.program.state.device.name
+                counts[name] += 1
+                operations[name] += cost.operations
+                at_peak[name] = at_peak.get(name, 0.0) + cost.peak_seconds
         hosts: set[int] = set()
         for name, place in self.machine.places.items():
             gpu = place.gpu
@@ -118,7 +123,8 @@ class SimulatedStep:
             copies = 0.0 if gpu is None else sum(usage[s].busy_seconds for s in (gpu.from_host, gpu.to_host, gpu.to_others))
             held = memory.get(name, Memory(None, None))
             moved = bytes_in[name], bytes_out[name]
-            yield DeviceTime(name, place.name, counts[name], busy, copies, *moved, held.peak, held.limit)
+            computed = operations[name], at_peak.get(name, 0.0)
+            yield DeviceTime(name, place.name, counts[name], busy, copies, *moved, held.peak, held.limit, *computed)
 
     def memory(self, memory: dict[str, Memory]) -> Iterator[MemoryCurve]:
         for name in self.machine.places:

@@ -19,9 +19,9 @@ from placesim.prediction.host_costs import kernel_prediction
 from placesim.prediction.host_loads.rules import host_load
 from placesim.prediction.hosts import SHARE_SECONDS
 from placesim.prediction.machine_resources import DevicePlace, Route, SimulatedMachine
-from placesim.prediction.node_work import NodeShapes, node_work
+from placesim.prediction.node_work import NodeShapes, arithmetic_of, node_work
 from placesim.prediction.processors import NoFiguresError, Processor
-from placesim.prediction.work_amounts import Work
+from placesim.prediction.work_amounts import Product, Work
 from placesim.runtime.accounting.node_sites import Site
 from placesim.runtime.executors.dataflow import LARGE_INPUT_BYTES
 from placesim.runtime.executors.program import TransferKey, needs_dataflow
@@ -35,7 +35,8 @@ class ExecutionCost(NamedTuple):
     """Cost and place of an execution on `resource`.
 
     If the resource is a GPU's stream, the host first takes `launch` seconds to launch the execution.  `is_assumed` is set for a
-    host with assumed figures.  Only transfers have a `route` and `num_bytes`.
+    host with assumed figures.  Only transfers have a `route` and `num_bytes`.  `operations` are those that the device itself
+    computes, and `peak_seconds` is their time at its peak rate.
     """
 
     predicted: Prediction
@@ -45,6 +46,8 @@ class ExecutionCost(NamedTuple):
     is_assumed: bool = False
     route: Route | None = None
     num_bytes: int = 0
+    operations: int = 0
+    peak_seconds: float = 0.0
 
 
 class PlacedKernel(NamedTuple):
@@ -141,7 +144,17 @@ class StepCosts:
     def _kernel(self, site: Site, execution: Execution) -> ExecutionCost:
         place = self._machine.places[site.program.state.device.name]
         shapes = node_shapes(site, execution)
-        return self.kernel_on(place, site, shapes, site.output_on_host).placed
+        kernel = self.kernel_on(place, site, shapes, site.output_on_host)
+        own, resource = (
+            (place.host.processor(place.host.cores), place.cores)
+            if place.gpu is None
+            else (place.gpu.processor, place.gpu.compute)
+        )
+        operations = count_operations(shapes, kernel.work)
+        if kernel.placed.resource != resource or not operations:
+            return kernel.placed
+        peak = own.peak(arithmetic_of(shapes.dtype, own))
+        return kernel.placed._replace(operations=operations, peak_seconds=operations / peak)
 
     def kernel_on(self, place: DevicePlace, site: Site, shapes: NodeShapes, output_on_host: Sequence[bool]) -> PlacedKernel:
         """Return the cost of a node with these shapes on the device of `place`.
@@ -226,6 +239,11 @@ def node_shapes(site: Site, execution: Execution) -> NodeShapes:
     rest = execution.inputs[access.tensors :] + (() if access.updates else execution.outputs)
     touched = shapes.touched_elements * sum(dtype.size for _, dtype in execution.inputs[: access.tensors])
     return shapes._replace(moved_bytes=num_bytes(rest) + touched * (1 + access.updates))
+
+
+def count_operations(shapes: NodeShapes, work: Work | None) -> int:
+    """Return the floating-point operations of a node's kernel; a multiplication and an addition are two."""
+    return shapes.operations or (round(work.operations) if isinstance(work, Product) else 0)
 
 
 def transfer_ends(execution: Execution) -> tuple[str, str, str]:

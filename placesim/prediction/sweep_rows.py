@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -46,6 +47,17 @@ class SweepIdentity(NamedTuple):
     graph: str
     options: str
     version: str
+
+
+def find_best_row(rows: Sequence[SweepRow]) -> SweepRow | None:
+    """Return the first row with the most examples per second, or the shortest step if these are unknown, among rows that fit.
+
+    None if fewer than two rows fit.
+    """
+    fitting = [row for row in rows if row.fits and row.seconds is not None]
+    if len(fitting) < 2:
+        return None
+    return min(fitting, key=lambda row: (-(row.examples_per_second or 0), row.seconds))
 
 
 @dataclass(frozen=True)

@@ -46,7 +46,8 @@ class DeviceTime(NamedTuple):
 
     `busy` is the time in which a GPU's compute stream, or a CPU's host, ran anything; launches count for the host.  If a
     host has several CPU devices, the first has the host's time, and the others have 0 unless they run nodes.  `copies` is the
-    total time of the copy streams.  `peak` is None if no memory was used, and `limit` is None if there is none.
+    total time of the copy streams.  `peak` is None if no memory was used, and `limit` is None if there is none.  `operations`
+    are floating-point operations, and `peak_seconds` is their time at the device's peak rate.
     """
 
     device: str
@@ -58,6 +59,8 @@ class DeviceTime(NamedTuple):
     bytes_out: int
     peak: int | None
     limit: int | None
+    operations: int = 0
+    peak_seconds: float = 0.0
 
 
 class LinkTime(NamedTuple):

@@ -98,9 +98,9 @@ class ShowReport(Reading):
 
     def text(self) -> str:
         """Return a tab-separated line for each scope down to `depth`, and for each pair of devices."""
-        from placesim.report.text.scopes import format_lines
+        from placesim.report.text.scopes import scope_lines
 
-        return "".join(format_lines(self.picture, self.depth))
+        return "".join(scope_lines(self.picture, self.depth).text())
 
     def document(self) -> dict[str, Any]:
         """Return the JSON object as plain values: `scopes` by device, `transfers` and `memory`."""

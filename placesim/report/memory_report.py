@@ -8,7 +8,7 @@ from typing import Any
 from placesim.inspection.memory_requirements import MemoryStudy, SmallestGpu
 from placesim.report.readings import counted
 from placesim.report.report import Report
-from placesim.report.text.memory import TABLES, format_lines, memory_document
+from placesim.report.text.memory import TABLES, memory_document, memory_lines
 
 TOP = 12
 """Default maximum of rows about the buffers in use at a device's peak."""
@@ -56,7 +56,7 @@ class MemoryReport(Report):
 
     def text(self, top: int = TOP) -> str:
         """Return the lines that the command writes to a pipe, with at most `top` holders of each device."""
-        return format_lines(self.study, top)
+        return "".join(memory_lines(self.study, top).text())
 
     def document(self) -> dict[str, Any]:
         """Return the JSON object as plain values."""

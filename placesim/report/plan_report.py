@@ -12,7 +12,7 @@ from placesim.inspection.snapshot import Snapshot
 from placesim.planning.bounds import Bound
 from placesim.planning.graphs.plan_comparison import CurvePoint, PlanEdit, PlanMove, PlanStudy, SimulatedPlacement, StayingNodes
 from placesim.report.readings import TabularReading
-from placesim.report.text.planning import TABLES, format_lines, plan_document, plan_tables
+from placesim.report.text.planning import TABLES, plan_document, plan_lines, plan_tables
 from placesim.report.time_report import TimeReport
 
 TOP = 10
@@ -131,7 +131,7 @@ class PlanReport(TabularReading):
 
     def text(self, top: int = TOP) -> str:
         """Return the lines that the command writes to a pipe."""
-        return format_lines(self.study, top)
+        return "".join(plan_lines(self.study, top).text())
 
     def document(self) -> dict[str, Any]:
         """Return the JSON object as plain values."""

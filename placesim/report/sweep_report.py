@@ -7,7 +7,7 @@ from typing import Any
 
 from placesim.prediction.sweep_rows import RESULTS, SweepRow
 from placesim.report.readings import TabularReading
-from placesim.report.text.sweep import head_line, row_document, row_line
+from placesim.report.text.sweep import row_document, sweep_lines
 from placesim.report.text.tables import TableSpec
 
 ROWS = "rows"
@@ -49,7 +49,7 @@ class SweepReport(TabularReading, Iterator[dict[str, Any]]):
 
     def text(self) -> str:
         """Return the lines that the command writes to a pipe."""
-        return head_line(self.keys) + "".join(map(row_line, self._finished()))
+        return "".join(sweep_lines(self.keys, self._finished()).text())
 
     def _finished(self) -> list[SweepRow]:
         self._rows.extend(self._found)

@@ -17,7 +17,7 @@ from placesim.prediction.time_breakdown import (
     TransferRun,
 )
 from placesim.report.readings import TabularReading
-from placesim.report.text.timing import TABLES, device_labels, format_lines, time_document
+from placesim.report.text.timing import TABLES, device_labels, time_document, time_lines
 from placesim.report.trace_json import Event, trace_events
 
 TOP = 10
@@ -123,7 +123,7 @@ class TimeReport(TabularReading):
 
     def text(self, top: int = TOP) -> str:
         """Return the lines that the command writes to a pipe."""
-        return format_lines(self.study, top)
+        return "".join(time_lines(self.study, top).text())
 
     def document(self) -> dict[str, Any]:
         """Return the JSON object as plain values."""

@@ -65,30 +65,30 @@ def yaml_content(file: GraphFile, nodes: str = NODES[0]) -> Content:
     return Content(_encoded(yaml_lines(file) if written is None else iter(written)), notes)
 
 
-def _json(file: GraphFile) -> Iterator[bytes]:
+def _json(file: GraphFile, source: object) -> Iterator[bytes]:
     from placesim.formats.graph_file.writing.raw_writer import graph_file_parts
     from placesim.report.document import json_text
 
     return _encoded(json_text(graph_file_parts(file)))
 
 
-def _graph_def(file: GraphFile, *, text: bool) -> Iterator[bytes]:
-    from placesim.formats.tensorflow.graph_def import write_graph_def
+def _graph_def(file: GraphFile, source: object, *, text: bool) -> Iterator[bytes]:
+    from placesim.formats.tensorflow.graph_def import read_original, write_graph_def
 
-    yield write_graph_def(file, text=text)
+    yield write_graph_def(file, text, read_original(source) if file.as_read is file.graph else b"")
 
 
 def _encoded(pieces: Iterator[str]) -> Iterator[bytes]:
     return (piece.encode() for piece in join_pieces(pieces))
 
 
-WRITERS: Mapping[str, Callable[[GraphFile], Iterator[bytes]]] = {
-    "yaml": lambda file: yaml_content(file).pieces,
+WRITERS: Mapping[str, Callable[[GraphFile, object], Iterator[bytes]]] = {
+    "yaml": lambda file, source: yaml_content(file).pieces,
     "json": _json,
     "pb": partial(_graph_def, text=False),
     "pbtxt": partial(_graph_def, text=True),
 }
-"""Writer of each format that any graph can be converted to."""
+"""Writer of each format that any graph can be converted to; it gets the graph and its source."""
 FORMS = (*WRITERS, "onnx")
 ENDINGS: Mapping[str, tuple[str, ...]] = {
     "yaml": (".yaml", ".yml"),
@@ -110,17 +110,20 @@ def find_file_form(path: str | PurePath) -> str:
     return found
 
 
-def convert_graph(file: GraphFile, form: str, nodes: str = NODES[0], model: OnnxFile | None = None) -> Content:
+def convert_graph(
+    file: GraphFile, form: str, nodes: str = NODES[0], model: OnnxFile | None = None, source: object = None
+) -> Content:
     """Return a graph in a format, with notes about lost parts. Raises UsageError for `onnx` without a `model`.
 
-    `model` is the ONNX model from which the graph was read.
+    `model` is the ONNX model from which the graph was read. If `source` is the path of a GraphDef, and the graph is unchanged,
+    another GraphDef is a copy of it, with everything in its order.
     """
     if form == "onnx":
         return onnx_content(file, model)
     if model is not None:
         model.check_weights()
-    written = yaml_content(file, nodes) if form == "yaml" else Content(WRITERS[form](file), ())
-    lost = find_losses(file, form)
+    written = yaml_content(file, nodes) if form == "yaml" else Content(WRITERS[form](file, source), ())
+    lost = find_losses(file, form, source)
     return written._replace(notes=(*written.notes, *((f"not in {form}: {', '.join(lost)}",) if lost else ())))
 
 
@@ -154,11 +157,14 @@ def onnx_content(file: GraphFile, model: OnnxFile | None) -> Content:
     return Content((bytes(piece) for piece in annotate_model(model.data, devices)), notes)
 
 
-def find_losses(file: GraphFile, form: str) -> list[str]:
+def find_losses(file: GraphFile, form: str, source: object = None) -> list[str]:
     """Return the parts of a graph that a format can't hold."""
     from placesim.formats.tensorflow.graph_def import find_unwritten_sections
+    from placesim.formats.tensorflow.messages import loses_fields_as_text
 
     lost = find_unwritten_sections(file) if form in ("pb", "pbtxt") else []
+    if form == "pbtxt" and loses_fields_as_text("GraphDef", b"".join(_graph_def(file, source, text=False))):
+        lost.append("unknown fields")
     return [*lost, "the values of its variables"] if file.initial_values else lost
 
 

@@ -42,7 +42,7 @@ def test_a_report_is_the_study_with_its_readings() -> None:
     assert report.seconds == expected.step.seconds
     assert (report.low, report.high) == (expected.step.low, expected.step.high)
     assert report.nodes == expected.nodes
-    assert report.text().startswith(f"time\t{report.seconds:.6g}\t")
+    assert report.text().startswith(f"table\tseconds\tlow\thigh\ntime\t{report.seconds:.6g}\t")
     assert "TimeReport of <mapping>" in repr(report)
     assert report.error is None
 
@@ -187,7 +187,7 @@ def test_a_plan_is_told_and_written(tmp_path: Path) -> None:
     assert report.bound.value <= report.value == report.step.seconds < default.seconds
     assert report.gap == pytest.approx(1 - report.bound.value / report.value)
     assert report.document()["value"] == report.value
-    assert report.text().startswith(f"plan\tlatency\t{report.value:.6g}\t")
+    assert report.text().splitlines()[1].startswith(f"plan\tlatency\t{report.value:.6g}\t")
     assert "PlanReport of" in repr(report)
     assert report.moves
     assert all(move.loss is not None for move in report.moves)

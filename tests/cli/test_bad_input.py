@@ -169,7 +169,8 @@ OPTIONS = {
         "--gpux",
         "1",
     ): "UsageError: no such option: got --gpux, expected an option of `placesim run`; did you mean",
-    ("run", "g.yaml", "--gpu", "many"): "UsageError: Invalid value for '--gpu'",
+    ("run", "g.yaml", "--gpu", "many"): "UsageError: Invalid value for '--gpu': got 'many', expected a whole number",
+    ("plan", "g.yaml", "--seconds", "x"): "UsageError: Invalid value for '--seconds': got 'x', expected a number",
     ("run", "g.yaml", "--gpu", "-1"): "UsageError: gpu out of range: got -1, expected an integer from 0 to 4096",
     ("run", "g.yaml", "--cpu", "99999"): "UsageError: cpu out of range: got 99999, expected an integer from 0 to 4096",
     ("run", "g.yaml", "--gpu-model", "Tesla K80c"): "did you mean 'Tesla K80'?",
@@ -209,6 +210,7 @@ def test_only_similar_options_and_files_are_suggested(shell: Shell) -> None:
     shell.write("logging.yaml", MATMUL)
     assert shell("run", "g.yaml", "--output", "x").complaint.splitlines()[0].endswith("expected an option of `placesim run`")
     assert "did you mean" not in shell("check", "logging.yaml", "--policy", "nothing.yaml").complaint
+    assert shell("run", "g.yaml", "--fetch", "PRODUKT").complaint.endswith("  did you mean product?\n")
     assert "did you mean 'logging.yaml'?" in shell("run", "loging.yml").complaint
 
 

@@ -186,7 +186,8 @@ def test_a_list_of_graphs(shell: Shell) -> None:
 
 def test_devices_in_a_pipe(shell: Shell) -> None:
     prefix = "/job:localhost/replica:0/task:0/device:"
-    rows = [line.split("\t") for line in shell("devices", "--cpu", "3", "--gpu", "2").output.splitlines()]
+    head, *rows = [line.split("\t") for line in shell("devices", "--cpu", "3", "--gpu", "2").output.splitlines()]
+    assert head == ["name", "type", "memory_limit", "physical_device_desc"]
     assert [row[:3] for row in rows[:3]] == [[f"{prefix}CPU:{i}", "CPU", "268435456"] for i in range(3)]
     assert [row[0] for row in rows[3:]] == [f"{prefix}GPU:0", f"{prefix}GPU:1"]
     assert rows[3][3] == MAPPING.partition(" -> ")[2]
@@ -206,14 +207,15 @@ def test_devices_of_the_guides_machines(shell: Shell) -> None:
 
 def test_an_inventory_file(shell: Shell) -> None:
     inventory = shell.write("machines.yaml", "devices:\n  - {job: ps, cpu: 2}\n  - {job: worker, tasks: 2, gpu: 1}\n")
-    names = [line.split("\t")[0] for line in shell("devices", "--inventory", inventory).output.splitlines()]
+    names = [line.split("\t")[0] for line in shell("--no-header", "devices", "--inventory", inventory).output.splitlines()]
     assert len(names) == 2 + 2 * 2
     assert names[-1] == "/job:worker/replica:0/task:1/device:GPU:0"
-    assert len(shell("devices", "--inventory", inventory, "--gpu", "3").output.splitlines()) == 5 + 2 * 4
+    assert len(shell("devices", "--inventory", inventory, "--gpu", "3").output.splitlines()) == 1 + 5 + 2 * 4
 
 
 def test_the_catalogue(shell: Shell) -> None:
-    assert shell("devices", "--gpu-models").output.startswith("Tesla K40c\t11996758016\t")
+    lines = shell("devices", "--gpu-models").output.splitlines()
+    assert lines[:2] == ["name\tmemory\tmemory_limit\tcompute_capability", "Tesla K40c\t11996758016\t11472470016\t3.5"]
 
 
 def test_flags_take_the_place_of_the_files_machine(shell: Shell) -> None:

@@ -9,8 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import placesim
 from placesim.formats.sources.loading import load
-from placesim.formats.tensorflow.messages import Message, parse, parse_text
+from placesim.formats.tensorflow.messages import Message, as_binary, parse, parse_text
 from tests.cli.shell import ROOT, Shell
 
 GRAPHS = sorted((ROOT / "graphs").glob("*.yaml"))
@@ -43,6 +44,72 @@ def test_a_graph_def_loses_nothing_on_the_way(name: str, shell: Shell) -> None:
     assert shell("convert", str(FILES / name), "1.yaml").complaint == ""
     assert shell("convert", "1.yaml", "2.pb").code == 0
     assert message(shell.directory / "2.pb") == message(FILES / name)
+
+
+UNSORTED = """
+node {
+  name: "c" op: "Const"
+  attr { key: "value" value { tensor { dtype: DT_FLOAT tensor_shape { dim { size: 4 } } float_val: 2 } } }
+  attr { key: "dtype" value { type: DT_FLOAT } }
+}
+node {
+  name: "y" op: "f" input: "c"
+  attr { key: "_b" value { func { name: "f" attr { key: "z" value { i: 1 } } attr { key: "a" value { i: 0 } } } } }
+  attr { key: "_a" value { s: "" } }
+}
+library {
+  function {
+    signature {
+      name: "f" input_arg { name: "x" type: DT_FLOAT }
+      output_arg { name: "r" type: DT_FLOAT } output_arg { name: "q" type: DT_FLOAT }
+    }
+    node_def { name: "n" op: "Neg" input: "x" attr { key: "_z" value { b: true } } attr { key: "T" value { type: DT_FLOAT } } }
+    ret { key: "r" value: "n:y:0" } ret { key: "q" value: "n:y:0" }
+    attr { key: "_y" value { i: 1 } } attr { key: "_x" value { i: 2 } }
+    resource_arg_unique_id { key: 1 value: 3 } resource_arg_unique_id { key: 0 value: 0 }
+  }
+}
+versions { producer: 21 bad_consumers: 7 }
+"""
+
+
+@pytest.mark.parametrize("name", ["frozen.pb", "control.pb", "unsorted.pb"])
+def test_a_binary_graph_def_comes_back_from_text_byte_by_byte(name: str, shell: Shell) -> None:
+    data = (FILES / name).read_bytes() if name != "unsorted.pb" else bytes(as_binary("GraphDef", UNSORTED.encode()))
+    (shell.directory / "1.pb").write_bytes(data)
+    for source, target in (("1.pb", "2.pbtxt"), ("2.pbtxt", "3.pb"), ("3.pb", "4.pbtxt"), ("1.pb", "5.pb")):
+        assert shell("convert", source, target) == (0, "", "")
+    assert (shell.directory / "3.pb").read_bytes() == (shell.directory / "5.pb").read_bytes() == data
+    assert (shell.directory / "4.pbtxt").read_bytes() == (shell.directory / "2.pbtxt").read_bytes()
+    assert placesim.convert(shell.directory / "2.pbtxt", format="pb").content == data
+    # a changed graph is no copy
+    shell("convert", "1.pb", "6.pb", "--device", "*=/cpu:0")
+    assert {node.device for node in message(shell.directory / "6.pb").node} == {"/device:CPU:0"}
+
+
+def test_a_text_says_that_it_lacks_unknown_fields(shell: Shell) -> None:
+    data = bytes(as_binary("GraphDef", b'node { name: "a" op: "NoOp" }'))
+    (shell.directory / "1.pb").write_bytes(data[:1] + bytes([data[1] + 4]) + data[2:] + bytes.fromhex("9a06012a"))
+    assert shell("convert", "1.pb", "2.pb").complaint == ""
+    assert shell("convert", "1.pb", "2.pbtxt").complaint == "not in pbtxt: unknown fields\n"
+
+
+def test_yaml_keeps_all_of_a_machine(shell: Shell) -> None:
+    machine = """{cpu: {count: 2, memory: 1GiB}, xla_gpu: 1, gpu: {count: 2, memory: 8GiB, model: {name: Acme,
+      memory: 16GiB, compute_capability: '7.0', pci_bus_id: ['0000:0a:00.0'], flops: 10e12, bandwidth: 500e9,
+      rates: {float16: 20e12, float64: 1e12}, launch: 3e-6}},
+      host: {name: mine, cores: 4, flops: 1e11, bandwidth: 1e10, rates: {float64: 4e10}, dispatch: 2e-6, launch: 4e-6}}"""
+    nodes = "[{op: Const, name: a, value: 1.0}]"
+    source = shell.write("m.yaml", f"tensorflow: '1.15'\ndevices: {machine}\nnodes: {nodes}\n")
+    expected = load(shell.directory / source).file
+    assert expected is not None
+    for target in ("1.yaml", "2.json"):
+        assert shell("convert", source, target) == (0, "", "")
+        file = load(shell.directory / target).file
+        assert file is not None
+        assert str(file.inventory) == str(expected.inventory)
+        assert file.graph.registry.release == expected.graph.registry.release
+    assert shell("convert", source, "3.pb").complaint == "not in pb: tensorflow, devices\n"
 
 
 def test_standard_output_is_yaml_or_what_is_asked_for(shell: Shell) -> None:

@@ -258,16 +258,16 @@ def test_times_that_are_asked_for_and_not_known_are_said_to_be(shell: Shell) -> 
 # --- what `run` and `place` print -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("command", "cpu_peak", "gpu_peak"), [("run", "32 bytes", "1792 bytes"), ("place", "?", "?")])
-def test_a_summary_comes_last(shell: Shell, command: str, cpu_peak: str, gpu_peak: str) -> None:
+@pytest.mark.parametrize(("command", "peaks"), [("run", ("      peak", "  32 bytes", "  1792 bytes")), ("place", ("", "", ""))])
+def test_a_summary_comes_last(shell: Shell, command: str, peaks: tuple[str, str, str]) -> None:
     graph = shell.write("g.yaml", GRAPH)
     plain = shell(command, graph).output
     ended = shell(command, graph, "--summary")
     assert ended.code == 0
     assert ended.output.removeprefix(plain).splitlines() == [
-        "device                                        nodes  variables  constants     sent          received      peak",
-        f"{LOCAL}CPU:0  1      0          1 (16 bytes)  1 (16 bytes)  1 (16 bytes)  {cpu_peak}",
-        f"{LOCAL}GPU:0  1      0          0             1 (16 bytes)  1 (16 bytes)  {gpu_peak}",
+        "device                                        nodes  variables  constants     sent          received" + peaks[0],
+        f"{LOCAL}CPU:0  1      0          1 (16 bytes)  1 (16 bytes)  1 (16 bytes){peaks[1]}",
+        f"{LOCAL}GPU:0  1      0          0             1 (16 bytes)  1 (16 bytes){peaks[2]}",
     ]
 
 

@@ -38,7 +38,7 @@ def test_lines_of_the_gpus_that_are_made(shell: Shell) -> None:
 
 def test_devices_of_a_graph(shell: Shell) -> None:
     path = shell.write("g.yaml", graph("{experimental: {virtual_devices: [{memory_limit_mb: [2048, 1024]}, {}]}}"))
-    rows = [line.split("\t") for line in shell("devices", path).output.splitlines()]
+    rows = [line.split("\t") for line in shell("devices", path, "--no-header").output.splitlines()]
     assert [(row[0].rpartition(":device:")[2].rpartition("device:")[2], int(row[2]) >> 20) for row in rows] == [
         ("CPU:0", 256),
         ("GPU:0", 2048),

@@ -72,10 +72,12 @@ def test_a_filter_of_the_log(shell: Shell, graph: str) -> None:
 
 
 def test_a_filter_that_no_node_meets_is_said(shell: Shell, graph: str) -> None:
-    ended = shell("place", graph, "--log-filter", "scaled", "--log-filter", "tower/")
+    ended = shell("place", graph, "--log-filter", "scaled", "--log-filter", "tower/", "--log-filter", "scald")
     assert ended.code == 0
+    expected = "expected a node's name or id, a pattern, or a scope that ends in '/'"
     assert ended.complaint == (
-        "no node matches 'tower/' in --log-filter: expected a node's name or id, a pattern, or a scope that ends in '/'\n"
+        f"no node matches 'tower/' in --log-filter: {expected}\n"
+        f"no node matches 'scald' in --log-filter: {expected}; did you mean 'scaled'?\n"
     )
 
 

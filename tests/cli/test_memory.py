@@ -94,6 +94,16 @@ def test_no_batch_fits(shell: Shell) -> None:
     assert rows(ended.output, "batch") == [["0", "largest"]]
 
 
+def test_a_graph_that_cannot_be_placed_is_said_with_its_place(shell: Shell) -> None:
+    nodes = "[{op: Placeholder, name: x, dtype: float, shape: [null]}, {op: Neg, name: y, inputs: [x], device: /gpu:0}]"
+    graph = shell.write("g.yaml", f"nodes:\n  {nodes}\nfetch: [y]")
+    ended = shell("memory", graph, "--batch", "auto")
+    assert (ended.code, ended.output) == (1, "")
+    assert ended.complaint == shell("run", graph, "--no-execute").complaint.removeprefix("Device mapping: no known devices.\n")
+    assert "node y (defined at g.yaml:2) was explicitly assigned to /device:GPU:0" in ended.complaint
+    assert "  --soft-placement allows another device" in ended.complaint
+
+
 def test_any_batch_fits_where_nothing_has_a_limit(shell: Shell) -> None:
     nodes = "[{op: Placeholder, name: x, dtype: float, shape: [null]}, {op: Neg, name: y, inputs: [x]}]"
     ended = shell("memory", shell.write("cpu.yaml", f"nodes: {nodes}\nfetch: [y]"), "--batch", "auto")
@@ -204,7 +214,7 @@ def test_towers_that_fit_one_after_another_are_told(shell: Shell) -> None:
     for memory in (12, 18, 24):
         ended = shell("memory", shell.write("t.yaml", TOWERS.replace("24MiB", f"{memory}MiB")), "--batch", "1")
         orders[memory] = (ended.code, rows(ended.output, "order"))
-    assert orders == {12: (1, []), 18: (1, [["tower", "tower_1"]]), 24: (0, [])}
+    assert orders == {12: (1, []), 18: (1, [["tower tower_1"]]), 24: (0, [])}
     # what the report asks for, done
     serial = TOWERS.replace("24MiB", "18MiB").replace(
         "  - {scope: tower, device: /gpu:0, nodes: *tower}",

@@ -15,7 +15,8 @@ GRAPHS = sorted((ROOT / "graphs").glob("*.yaml"))
 
 def test_all_are_listed_by_what_they_show(shell: Shell) -> None:
     ended = shell("new")
-    rows = [line.split("\t") for line in ended.output.splitlines()]
+    head, *rows = [line.split("\t") for line in ended.output.splitlines()]
+    assert head == ["name", "title"]
     assert (ended.code, [name for name, _ in rows]) == (0, [path.stem for path in GRAPHS])
     heads = {path.stem: path.read_text().replace("\n# ", " ") for path in GRAPHS}
     assert all(heads[name].startswith(f"# {title}") and 20 < len(title) < 200 for name, title in rows)

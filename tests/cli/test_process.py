@@ -294,7 +294,7 @@ def test_force_color_is_obeyed_in_a_pipe() -> None:
 
 def test_devices_are_a_table_on_a_terminal() -> None:
     shown = ESCAPE.sub("", on_a_terminal("devices", "--gpu", "1", COLUMNS="200")).splitlines()
-    assert shown[0].split() == ["name", "type", "memory", "limit", "physical", "description"]
+    assert shown[0].split() == ["name", "type", "memory_limit", "physical_device_desc"]
     assert shown[1].startswith("/job:localhost/replica:0/task:0/device:CPU:0 ")
     assert "\t" not in "".join(shown)
 

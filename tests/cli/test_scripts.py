@@ -211,7 +211,13 @@ def test_flags_override_what_a_script_says(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(PRODUCT)
     quiet = run_warm(tmp_path, "run", "train.py", "--no-log-placement")
     assert quiet.output == "told []\n[[11.]]\n[[12.]]\n"
-    some = run_warm(tmp_path, "run", "train.py", "--log-filter", "z*")
+    some = run_warm(tmp_path, "run", "train.py", "--log-filter", "z*", "--log-filter", "Z/Y", "--log-filter", "none")
+    expected = "expected a node's name or id, a pattern, or a scope that ends in '/'"
+    assert some.complaint.splitlines()[-2:] == [
+        f"no node matches 'Z/Y' in --log-filter: {expected}; did you mean 'z/y'?",
+        f"no node matches 'none' in --log-filter: {expected}",
+    ]
+    assert run_warm(tmp_path, "run", "train.py", "--quiet", "--log-filter", "none").complaint.count("\n") == 1
     assert some.output.splitlines()[-3:-1] == [
         "z: (AddV2): /job:localhost/replica:0/task:0/device:CPU:0",
         "z/y: (Const): /job:localhost/replica:0/task:0/device:CPU:0",

@@ -27,7 +27,12 @@ def test_a_pipe_gets_a_line_for_each_scope_and_each_pair_of_devices(shell: Shell
         "g.yaml", "nodes: [{scope: s, nodes: [{op: Const, name: a, value: [1.0, 2.0], device: /gpu:0}]}]\nfetch: [s/a]"
     )
     ended = shell("show", graph, "--gpu", "1")
-    assert ended == (0, "scope\t.\t1\t8\tGPU:0=1\nscope\ts\t1\t8\tGPU:0=1\ntransfers\tGPU:0\tCPU:0\t1\t8\n", "")
+    scopes, transfers = "scope\t.\t1\t8\tGPU:0=1\nscope\ts\t1\t8\tGPU:0=1\n", "transfers\tGPU:0\tCPU:0\t1\t8\n"
+    heads = "table\tscope\tnodes\tbytes\tdevices\n", "table\tsrc\tdst\ttensors\tbytes\n"
+    assert ended == (0, f"{heads[0]}{scopes}{heads[1]}{transfers}", "")
+    assert shell("show", graph, "--gpu", "1", "--no-header").output == scopes + transfers
+    shell("show", graph, "--gpu", "1", "--no-header", "--output", "lines.tsv")
+    assert (shell.directory / "lines.tsv").read_text() == scopes + transfers
 
 
 def test_the_lines_add_up(shell: Shell, graph: str) -> None:
@@ -69,7 +74,7 @@ def terminal(shell: Shell, monkeypatch: pytest.MonkeyPatch, size: tuple[int, int
 def test_a_terminal_gets_a_tree_with_bars_and_a_matrix(shell: Shell, graph: str, monkeypatch: pytest.MonkeyPatch) -> None:
     lines = terminal(shell, monkeypatch, (100, 24), graph, "--gpu", "2")
     text = "\n".join(lines)
-    assert lines[0].split() == ["scope", "ops", "bytes", "devices"]
+    assert lines[0].split() == ["scope", "nodes", "bytes", "devices"]
     assert re.search(r"^tower_1 .* 9 +64 KiB  ▒{24} GPU:1$", text, re.M)
     assert re.search(r"^train/layer_0 .* CPU:0 4, GPU:0 1$", text, re.M)
     assert re.search(r"^copied from \\ to +CPU:0 +GPU:0 +GPU:1$", text, re.M)
@@ -119,7 +124,7 @@ def test_mermaid_has_subgraphs_and_bytes(shell: Shell, graph: str) -> None:
         ("p.dot", "digraph"),
         ("p.mmd", "flowchart"),
         ("p.json", '{"devices"'),
-        ("p.txt", "scope\t."),
+        ("p.txt", "table\tscope\t"),
     ],
 )
 def test_a_files_ending_tells_the_form(shell: Shell, graph: str, name: str, start: str) -> None:
@@ -154,7 +159,7 @@ def sorted_like(lines: list[str], others: list[str]) -> list[str]:
 def test_a_graph_that_cannot_be_placed_is_shown_as_far_as_it_came(shell: Shell) -> None:
     ended = shell("show", str(ROOT / "graphs" / "missing-gpu.yaml"))
     assert ended.code == 1
-    assert ended.output.startswith("scope\t.\t3\t")
+    assert ended.output.splitlines()[1].startswith("scope\t.\t3\t")
     assert ended.output.endswith("not-placed=3\n")
     assert ended.complaint.startswith(
         "InvalidArgumentError: Cannot assign a device for operation MatMul: node MatMul (defined at "
@@ -185,7 +190,7 @@ def test_memory_is_told_in_lines_where_it_is_asked_for(shell: Shell) -> None:
     assert (ended.code, ended.complaint) == (0, "")  # what a walk meets is not printed
     rows = [line.split("\t")[1:] for line in ended.output.splitlines() if line.startswith("memory")]
     assert rows[1] == ["GPU:0", str(2 * MIB + 1280), str(4 * MIB), "s/a"]
-    assert shell("memory", graph, "--batch", "1").output.split("\n")[1].split("\t")[4] == rows[1][1]
+    assert shell("memory", graph, "--batch", "1").output.split("\n")[2].split("\t")[4] == rows[1][1]
 
 
 def test_json_tells_memory_by_itself(shell: Shell) -> None:

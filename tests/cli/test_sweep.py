@@ -153,11 +153,44 @@ def test_without_a_key_there_is_one_row(shell: Shell, graph: str) -> None:
 
 def test_a_terminal_gets_a_table(shell: Shell, graph: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FORCE_COLOR", "1")
-    monkeypatch.setenv("COLUMNS", "160")
-    ended = shell("sweep", graph, "--gpu", "1,2", "--batch", "64", "--jobs", "1")
-    assert "step time" in ended.output
-    assert "1 of 2: InvalidArgumentError: Cannot assign a device for operation b" in ended.output
-    assert "critical path" in ended.output
+    arguments = ("sweep", graph, "--gpu", "1,2", "--batch", "64,128,3000000", "--jobs", "1")
+    for width, titles in (
+        (80, "gpu batch step time examples/s peak limit fits"),
+        (110, "gpu batch step time examples/s peak limit fits bound"),
+        (160, "gpu batch step time low high examples/s device peak limit fits transfers bytes bound share"),
+    ):
+        monkeypatch.setenv("COLUMNS", str(width))
+        head, *lines = re.sub(r"\x1b\[[0-9;]*m", "", shell(*arguments).output).splitlines()
+        assert " ".join(head.split()) == titles
+        assert max(map(len, lines)) <= width
+        table, notes = lines[:6], lines[6:]
+        assert [row[:15].split() for row in table] == [
+            ["1", "64"],
+            ["1", "128"],
+            ["1", "3000000"],
+            ["2", "64"],
+            ["*", "2", "128"],
+            ["2", "3000000"],
+        ]
+        assert all("b was explicitly assigned to /device:GPU:1" in row for row in table[:3])
+        assert "no: GPU:0 is full" in table[5]
+        assert notes[0] == "* most examples per second of the combinations that fit"
+        assert notes[1].startswith("3 of 6: InvalidArgumentError: Cannot assign a device for operation b")
+    chosen = re.sub(r"\x1b\[[0-9;]*m", "", shell(*arguments, "--columns", "fits,seconds").output)
+    assert chosen.splitlines()[0].split() == ["gpu", "batch", "fits", "step", "time"]
+
+
+def test_columns_may_be_chosen(shell: Shell, graph: str) -> None:
+    arguments = ("sweep", graph, "--batch", "64,128", "--jobs", "1")
+    assert list(table(shell(*arguments, "--columns", "fits,seconds").output)[0]) == ["batch", "fits", "seconds"]
+    lines = shell(*arguments, "--no-header", "--columns", "batch").complaint
+    assert "got 'batch', expected seconds or" in lines
+    assert shell(*arguments, "--no-header", "--columns", "fits").output == "64\ttrue\n128\ttrue\n"
+    markdown = shell(*arguments, "--format", "markdown", "--columns", "fits").output
+    assert markdown.splitlines()[0] == "| batch | fits |"
+    ended = shell(*arguments, "--format", "csv", "--columns", "fits")
+    assert ended.code == 2
+    assert "got format csv" in ended.complaint
 
 
 def test_a_stream_is_read_once(shell: Shell, graph: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -149,3 +149,43 @@ def test_every_table_command_is_tried() -> None:
         for param in command_named(name).params:
             if isinstance(param, click.Option) and param.name == "form" and isinstance(param.type, Word):
                 assert ("csv" in param.type.words) is ("markdown" in param.type.words) is (name not in ("run", "place"))
+
+
+# --- in a pipe ------------------------------------------------------------------------------------------------------
+
+PIPED = """
+devices: {cpu: 1, gpu: {count: 2, memory: 24MiB}}
+nodes:
+  - {op: Placeholder, name: x, dtype: float32, shape: [null, 1024]}
+  - {variable: w, shape: [1024, 1024], initializer: zeros, kind: resource}
+  - {op: MatMul, name: tower/product, inputs: [x, w]}
+  - {op: Relu, name: tower/active, inputs: [tower/product], device: /gpu:1}
+  - {initializer: init}
+run: [{fetch: [init]}, {fetch: [tower/active]}]
+"""
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("memory", "--batch", "8"),
+        ("memory", "--batch", "9000"),
+        ("memory", "--batch", "auto"),
+        ("simulate", "--batch", "8"),
+        ("plan", "--batch", "8", "--evaluations", "20", "--jobs", "1", "--explain", "--free-all"),
+        ("show", "--batch", "8"),
+    ],
+    ids=" ".join,
+)
+def test_every_row_of_a_report_is_below_the_names_of_its_columns(shell: Shell, words: tuple[str, ...]) -> None:
+    command, *options = words
+    graph = shell.write("g.yaml", PIPED)
+    text = shell(command, graph, *options).output
+    columns: list[str] = []
+    for cells in (line.split("\t") for line in text.splitlines()):
+        if cells[0] == "table":
+            columns = cells
+        assert len(cells) == len(columns)
+    assert text.startswith("table\t")
+    rows = [line for line in text.splitlines(keepends=True) if not line.startswith("table\t")]
+    assert shell(command, graph, *options, "--no-header").output == "".join(rows)

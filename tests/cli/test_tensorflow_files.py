@@ -152,6 +152,7 @@ def test_the_signatures_of_a_model(shell: Shell) -> None:
     ended = shell("show", str(FILES / "tf2_model"), "--signatures")
     assert ended == (
         0,
+        "signature\twhat\targument\ttype\tshape\ttensor\n"
         "serving_default\tinput\tx\tfloat32\t[?,4]\tserving_default_x:0\n"
         "serving_default\toutput\tn\tint32\t[]\tStatefulPartitionedCall:0\n"
         "serving_default\toutput\ty\tfloat32\t[?,3]\tStatefulPartitionedCall:1\n",

@@ -36,4 +36,4 @@ def test_among_few_words_less_is_enough() -> None:
 
 
 def test_the_closest_come_first() -> None:
-    assert near_words("Identit", WORDS, 2, 0.5) == ["Identity", "IdentityN"]
+    assert near_words("Identit", WORDS, 2, 0.5) == near_words("identit", WORDS, 2, 0.5) == ["Identity", "IdentityN"]

@@ -46,7 +46,7 @@ def test_a_runs_rows_are_those_of_a_placement() -> None:
 
 
 def test_a_filter_takes_paths() -> None:
-    from placesim.report.log_filter import filter_log, find_unmatched_patterns
+    from placesim.report.log_filter import filter_log, warn_unmatched
 
     report = placesim.place(GRAPH)
     patterns = ("call/f/", "if/f/*", "nothing/*")
@@ -54,7 +54,7 @@ def test_a_filter_takes_paths() -> None:
         *("if/then/_0/sq", "if/then/_0/plus"),
         *("call/f/x", "call/f/sq", "call/f/plus", "call/f/z_RetVal"),
     ]
-    assert list(find_unmatched_patterns(report, patterns)) == ["nothing/*"]
+    assert [warning.partition(" in ")[0] for warning in warn_unmatched(report, patterns)] == ["no node matches 'nothing/*'"]
 
 
 # --- explain --------------------------------------------------------------------------------------------------------

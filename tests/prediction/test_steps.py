@@ -439,3 +439,23 @@ def test_a_measured_host_takes_longer_for_other_types(dtype: str, least: float, 
         return seconds_by_node(study({"nodes": nodes, "devices": {"cpu": 1}, "fetch": ["m:0"]}, profile=profile))["m"]
 
     assert least < seconds(dtype, 1e-11) / seconds("float32", 1e-11) < most
+
+
+def test_the_share_of_the_peak_is_that_of_the_data_sheet() -> None:
+    product = {"op": "MatMul", "name": "y", "inputs": ["x", "x"], "device": "/gpu:0"}
+
+    def seconds_each(model: str, dtype: str) -> float:
+        x = {"op": "Placeholder", "name": "x", "dtype": dtype, "shape": [1024, 1024]}
+        found = study({"devices": {"cpu": 1, "gpu": {"count": 1, "model": model}}, "nodes": [x, product], "fetch": ["y"]})
+        (host, gpu), seconds = time_document(found)["devices"], found.step.seconds
+        assert (host["operations"], host["mfu"], gpu["operations"]) == (0, 0.0, 2 * 1024**3)
+        return float(gpu["mfu"]) * seconds / (2 * 1024**3)
+
+    # peaks by the makers: Kepler's without the loss of its kernels; an A100 computes float32 as tf32
+    for model, dtype, teraflops in (
+        ("Tesla K80", "float32", 4.37),
+        ("Tesla V100-SXM2-16GB", "float32", 15.7),
+        ("Tesla V100-SXM2-16GB", "float16", 125.0),
+        ("A100-SXM4-40GB", "float32", 156.0),
+    ):
+        assert seconds_each(model, dtype) == pytest.approx(1e-12 / teraflops, rel=0.01)

@@ -103,6 +103,7 @@ def convert_command(
         form,
         nodes or NODES[0],
         loaded.onnx,
+        graph,
     )
     if out != "-":
         written[Path(out)] = content.pieces

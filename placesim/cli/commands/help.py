@@ -6,7 +6,7 @@ import click
 
 from placesim.cli.command import EXITS, command
 from placesim.core.errors import UsageError
-from placesim.core.suggestions import SIMILAR_AMONG_FEW, did_you_mean
+from placesim.core.suggestions import SIMILAR_AMONG_FEW, did_you_mean, near_words
 
 
 @command("help", exits={0: EXITS[0], 2: "there is no such command"})
@@ -32,11 +32,11 @@ def help_command(ctx: click.Context, name: str | None) -> int:
     found = group.get_command(root, name)
     if found is None:
         known = group.list_commands(root)
-        error = UsageError(
-            f"no such command: got '{name}', expected one of {', '.join(known)}{did_you_mean(name, known, SIMILAR_AMONG_FEW)}"
-        )
-        is_page = name in topics()
-        error.help = (f"`placesim manual {name}` is a page of the manual" if is_page else "`placesim help` lists them",)
+        near = did_you_mean(name, known, SIMILAR_AMONG_FEW)
+        error = UsageError(f"no such command: got '{name}', expected one of {', '.join(known)}{near}")
+        pages = near_words(name, topics(), 1, SIMILAR_AMONG_FEW)
+        lists = "`placesim help` lists the commands, and `placesim manual` the pages of the manual"
+        error.help = tuple(f"`placesim manual {page}` is a page of the manual" for page in pages) or (lists,)
         raise error
     with click.Context(found, root, name) as context:
         write(found.get_help(context) + "\n")

@@ -27,6 +27,8 @@ def _policy_schema() -> dict[str, Any]:
     return policy_schema()
 
 
+TOP_LEVEL, MAX_HEADINGS = 2, 30
+"""Level and maximum number of a page's headings that an error lists."""
 SCHEMAS: Mapping[str, Callable[[], dict[str, Any]]] = {"graph": _graph_schema, "policy": _policy_schema}
 
 
@@ -54,7 +56,7 @@ def manual_command(topic: str | None, section: tuple[str, ...], schema: str | No
       placesim manual kernels | less
       placesim manual --schema graph > graph.schema.json
     """
-    from placesim.cli.output import is_terminal, write, write_pieces
+    from placesim.cli.output import is_terminal, write, write_pieces, write_rows
 
     if schema is not None:
         if topic is not None:
@@ -63,26 +65,17 @@ def manual_command(topic: str | None, section: tuple[str, ...], schema: str | No
 
         write(json.dumps(SCHEMAS[schema](), indent=2, ensure_ascii=False) + "\n")
         return 0
-    is_styled = is_terminal(sys.stdout)
     if topic is None:
-        write(_topics(is_styled), is_styled)
+        write_rows([{"topic": name, "title": title} for name, title in topics().items()], "topics", ("topic", "title"), "text")
         return 0
     pieces = _pieces(_known_topic(topic), " ".join(section))
-    if is_styled:
+    if is_terminal(sys.stdout):
         from placesim.report.terminal.manual import styled_page
 
-        write(styled_page("".join(pieces), sys.stdout), is_styled)
+        write(styled_page("".join(pieces), sys.stdout), is_styled=True)
     else:
         write_pieces(pieces)
     return 0
-
-
-def _topics(is_styled: bool) -> str:
-    if is_styled:
-        from placesim.report.terminal.manual import styled_topics
-
-        return styled_topics(topics(), sys.stdout)
-    return "".join(f"{name}\t{title}\n" for name, title in topics().items())
 
 
 def _known_topic(topic: str) -> str:
@@ -97,8 +90,14 @@ def _pieces(topic: str, section: str) -> Iterable[str]:
         return page_pieces(topic)
     found = read_sections(topic, section)
     if not found:
-        near = did_you_mean(section, _names(read_outline(topic), section))
-        raise UsageError(f"no such section of '{topic}': got '{section}', expected a number or a part of a heading{near}")
+        outline = read_outline(topic)
+        near = did_you_mean(section, _names(outline, section))
+        error = UsageError(f"no such section of '{topic}': got '{section}', expected a number or a part of a heading{near}")
+        headings = [f"{part.number} {part.title}".strip() for part in read_parts(outline) if part.level == TOP_LEVEL]
+        if not near:
+            more = len(headings) - MAX_HEADINGS
+            error.help = (*headings[:MAX_HEADINGS], *((f"{more} more headings",) if more > 0 else ()))
+        raise error
     return [found]
 
 

@@ -25,17 +25,17 @@ from placesim.cli.output_forms import Form, document_forms, form_option, open_op
 
 if TYPE_CHECKING:
     from placesim.inspection.memory_requirements import MemoryStudy
-    from placesim.report.text.tables import Tables
+    from placesim.report.text.tables import Tables, TabLines
 
 AUTO = "auto"
 TOP = 12
 """Default number of tensors listed for a device."""
 
 
-def _text(study: MemoryStudy, top: int) -> str:
-    from placesim.report.text.memory import format_lines
+def _text(study: MemoryStudy, top: int) -> TabLines:
+    from placesim.report.text.memory import memory_lines
 
-    return format_lines(study, top)
+    return memory_lines(study, top)
 
 
 def _tables(study: MemoryStudy, top: int) -> Tables:
@@ -107,7 +107,7 @@ def memory_command(graph: str, batch: int | str | None, execute: bool, top: int,
 
     GRAPH is any graph that `run` reads.  The steps are simulated without computing values, so all sizes must be known: set
     unknown ones with `--batch` or `--shape`.  In a terminal, the report shows a memory curve per device and the largest
-    tensors at its peak.  In a pipe, each line is one fact, with columns separated by tabs.  With `--format html`, the report is
+    tensors at its peak.  In a pipe, it is tab-separated tables with header lines.  With `--format html`, the report is
     a single page that needs no network.
 
     \b

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
-import sys
 from pathlib import Path
 
 import click
@@ -30,11 +28,11 @@ def new_command(name: str | None, out: str | None, force: bool) -> int:
       placesim new cluster mine.yaml
       placesim new queue - | placesim run -
     """
-    from placesim.cli.output import complain, is_terminal, write, write_files
+    from placesim.cli.output import complain, write, write_files, write_rows
     from placesim.formats.sources.examples import ENDING, read_example, titles
 
     if name is None:
-        write(_listed(titles(), is_terminal(sys.stdout)))
+        write_rows([{"name": name, "title": title} for name, title in titles().items()], "graphs", ("name", "title"), "text")
         return 0
     text = read_example(name)
     if out == "-":
@@ -46,11 +44,3 @@ def new_command(name: str | None, out: str | None, force: bool) -> int:
     write_files({path: [text.encode()]})
     complain(f"wrote {path}\n")
     return 0
-
-
-def _listed(examples: dict[str, str], is_styled: bool) -> str:
-    if not is_styled:
-        return "".join(f"{name}\t{title}\n" for name, title in examples.items())
-    formatter = click.HelpFormatter(width=shutil.get_terminal_size().columns)
-    formatter.write_dl(list(examples.items()))
-    return formatter.getvalue()

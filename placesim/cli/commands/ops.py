@@ -55,14 +55,14 @@ def ops_command(
 
     Details are inputs, outputs, flags, attrs (types, allowed values, minima and defaults), TensorFlow's kernels per device
     type (with the arguments that they keep in the host's memory), and the module of the numpy kernel.  A pattern (`*`, `?`,
-    `[abc]`) lists matching ops.  In a pipe, the columns are name, signature, device types with a kernel, and `numpy` or `-`,
-    separated by tabs.  A DEFAULT kernel serves every device type that has no kernel of its own.
+    `[abc]`) lists matching ops: name, signature, device types with a kernel, and `numpy` or `-`.  A DEFAULT kernel serves every
+    device type that has no kernel of its own.
 
     \b
     Examples:
       placesim ops MatMul
       placesim ops 'Sparse*' --device GPU --dtype float32
-      placesim ops --no-numpy | cut -f1
+      placesim ops --no-numpy --no-header | cut -f1
       placesim ops 'TensorForest*' --tensorflow 1.15
       placesim ops Conv2D --format json | jq '.ops[0].attrs[].name'
     """
@@ -81,24 +81,18 @@ def ops_command(
 
 
 def _print(release: str, chosen: Sequence[OpFacts], form: str, is_one: bool) -> None:
-    from placesim.cli.output import is_terminal, write
-    from placesim.report.text.ops import COLUMNS, format_facts, format_ops, op_row, ops_document
+    from placesim.cli.output import is_terminal, write, write_rows
+    from placesim.report.text.ops import COLUMNS, format_facts, op_row, ops_document
 
     if form == "json":
         from placesim.report.document import json_line
 
         write(json_line(ops_document(release, chosen)))
-    elif form in ("csv", "markdown"):
-        from placesim.report.text.tables import csv_table, markdown_table
-
-        write((csv_table if form == "csv" else markdown_table)(COLUMNS, map(op_row, chosen)))
-    elif not is_terminal(sys.stdout):
-        write("".join(map(format_facts, chosen)) if is_one else format_ops(chosen))
-    elif is_one:
+    elif form != "text" or not is_one:
+        write_rows([dict(zip(COLUMNS, op_row(facts), strict=True)) for facts in chosen], "ops", COLUMNS, form)
+    elif is_terminal(sys.stdout):
         from placesim.report.terminal.ops import styled_facts
 
         write("".join(styled_facts(facts, sys.stdout) for facts in chosen), is_styled=True)
     else:
-        from placesim.report.terminal.output import table
-
-        write(table(COLUMNS, list(map(op_row, chosen)), sys.stdout), is_styled=True)
+        write("".join(map(format_facts, chosen)))

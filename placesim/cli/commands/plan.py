@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from placesim.machine.options import SimulationOptions
     from placesim.planning.graphs.plan_comparison import PlanMeasure, PlanStudy
     from placesim.planning.portfolio import PlanResult
-    from placesim.report.text.tables import Tables
+    from placesim.report.text.tables import Tables, TabLines
 
 AUTO = "auto"
 OBJECTIVES = ("latency", "throughput", "memory")
@@ -57,10 +57,10 @@ MAX_EVALUATIONS = 1 << 40
 MAX_CHANGES = 1000
 
 
-def _text(study: PlanStudy, top: int) -> str:
-    from placesim.report.text.planning import format_lines
+def _text(study: PlanStudy, top: int) -> TabLines:
+    from placesim.report.text.planning import plan_lines
 
-    return format_lines(study, top)
+    return plan_lines(study, top)
 
 
 def _json(study: PlanStudy, top: int) -> str:
@@ -78,7 +78,7 @@ def _tables(study: PlanStudy, top: int) -> Tables:
     return Tables(TABLES, lambda: document, top)
 
 
-FORMS = (Form("text", _text), Form("json", _json), *table_forms(_tables))
+FORMS: tuple[Form[Any], ...] = (Form("text", _text), Form("json", _json), *table_forms(_tables))
 EXITS = {
     0: "a plan was found",
     1: "nothing fits the devices' memory, or TensorFlow would refuse the graph",

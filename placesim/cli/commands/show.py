@@ -28,13 +28,13 @@ from placesim.core.styled_text import StyledText
 
 if TYPE_CHECKING:
     from placesim.inspection.picturing.picture import Picture
-    from placesim.report.text.tables import Tables
+    from placesim.report.text.tables import Tables, TabLines
 
 
-def _text(picture: Picture, depth: int | None) -> Iterator[str]:
-    from placesim.report.text.scopes import format_lines
+def _text(picture: Picture, depth: int | None) -> TabLines:
+    from placesim.report.text.scopes import scope_lines
 
-    return format_lines(picture, depth)
+    return scope_lines(picture, depth)
 
 
 def _tables(picture: Picture, depth: int | None) -> Tables:
@@ -109,7 +109,7 @@ def show_command(
     GRAPH is any graph that `run` reads, or a report written by `--format json`. A terminal shows a matrix of transferred
     bytes, and a tree of scopes, folded to fit; each scope has a bar with the shares of its devices. With `--format html`,
     the report is a single page that needs no network, with scopes to open, a search and explanations of ops; `svg` and
-    `png` show its first view. In a pipe, each line is a scope or a pair of devices, with columns separated by tabs.
+    `png` show its first view. In a pipe, scopes and pairs of devices are tab-separated tables with header lines.
 
     \b
     Examples:
@@ -119,7 +119,7 @@ def show_command(
       placesim show model.yaml --memory --batch 64
       placesim show saved_model/ --signatures
       placesim show model.pb --format dot --depth 2 | dot -Tsvg > model.svg
-      placesim show model.yaml | awk -F'\\t' '$1 == "transfers"'
+      placesim show model.yaml --no-header | awk -F'\\t' '$1 == "transfers"'
     """
     from placesim.cli.graph_arguments import open_subject
     from placesim.cli.output import write, write_error_text

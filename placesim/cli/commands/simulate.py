@@ -30,16 +30,16 @@ from placesim.core.process.gc_pause import collector_paused
 
 if TYPE_CHECKING:
     from placesim.prediction.time_breakdown import TimeStudy
-    from placesim.report.text.tables import Tables
+    from placesim.report.text.tables import Tables, TabLines
 
 TOP = 10
 """Default number of rows of the critical path, of nodes and of transfers."""
 
 
-def _text(study: TimeStudy, top: int) -> str:
-    from placesim.report.text.timing import format_lines
+def _text(study: TimeStudy, top: int) -> TabLines:
+    from placesim.report.text.timing import time_lines
 
-    return format_lines(study, top)
+    return time_lines(study, top)
 
 
 def _tables(study: TimeStudy, top: int) -> Tables:

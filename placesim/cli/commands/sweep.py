@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +13,7 @@ import click
 
 from placesim.cli.cluster_options import scheduler_options, take_connection
 from placesim.cli.command import command
-from placesim.cli.option_types import option, own_option
+from placesim.cli.option_types import Words, option, own_option
 from placesim.cli.options import (
     Command,
     feed_option,
@@ -30,8 +30,10 @@ from placesim.cli.options import (
     steps_option,
 )
 from placesim.cli.output_forms import Form, find_form, form_option, open_option, show_opened, take_target
+from placesim.core.errors import UsageError
 from placesim.machine.gpu_options import shell_environment
 from placesim.machine.options import make_options
+from placesim.prediction.sweep_rows import RESULTS
 
 if TYPE_CHECKING:
     from placesim.prediction.sweep_rows import Sweep, SweepRow, Value
@@ -43,32 +45,33 @@ WRITING_SECONDS = 1.0
 """Minimum seconds between two writes of finished rows. Writing also takes at most about a tenth of the time."""
 
 
-def _text(sweep: Sweep) -> str:
+def _text(sweep: Sweep, columns: Sequence[str]) -> str:
+    from placesim.cli.output import tab_text
     from placesim.report.text.sweep import sweep_lines
 
-    return sweep_lines(sweep)
+    return "".join(tab_text(sweep_lines(sweep.keys, sweep.rows, columns)))
 
 
-def _csv(sweep: Sweep) -> str:
+def _csv(sweep: Sweep, columns: Sequence[str]) -> str:
     from placesim.report.text.sweep import sweep_csv
 
     return sweep_csv(sweep)
 
 
-def _markdown(sweep: Sweep) -> str:
+def _markdown(sweep: Sweep, columns: Sequence[str]) -> str:
     from placesim.report.text.sweep import sweep_markdown
 
-    return sweep_markdown(sweep)
+    return sweep_markdown(sweep, columns)
 
 
-def _json(sweep: Sweep) -> str:
+def _json(sweep: Sweep, columns: Sequence[str]) -> str:
     from placesim.report.document import json_line
     from placesim.report.text.sweep import sweep_document
 
     return json_line(sweep_document(sweep))
 
 
-def _html(sweep: Sweep) -> str:
+def _html(sweep: Sweep, columns: Sequence[str]) -> str:
     from placesim.report.pictures.sweep_page import sweep_page
 
     return sweep_page(sweep)
@@ -81,6 +84,8 @@ FORMS = (
     Form("json", _json, (".json",)),
     Form("html", _html, (".html", ".htm")),
 )
+COLUMN_FORMS = ("text", "markdown")
+"""Formats that may leave out columns. A file in any other format is continued by the next sweep, which needs all."""
 EXITS = {
     0: "all combinations were simulated and fit",
     1: "in some combination a device runs out of memory, or TensorFlow would refuse the graph",
@@ -124,6 +129,12 @@ def _axis(name: str, text: str, completes: str = "") -> Callable[[Command], Comm
     help="Maximum number of combinations (default: 10000).",
     folder_values="none",
 )
+@own_option(
+    "--columns",
+    type=Words(RESULTS),
+    metavar="LIST",
+    help="For text and markdown: results to show, e.g. seconds,fits (default: all; on a terminal, those that fit its width).",
+)
 @steps_option
 @shape_option()
 @guess_options
@@ -148,6 +159,7 @@ def sweep_command(
     examples: int | None,
     jobs: int | None,
     max_combinations: int | None,
+    columns: tuple[str, ...] | None,
     steps: int | None,
     **values: Any,
 ) -> int:
@@ -177,6 +189,8 @@ def sweep_command(
     connection = take_connection(values)
     target = take_target(FORMS, values)
     form, output = target.form, target.output
+    if columns is not None and form not in COLUMN_FORMS:
+        raise UsageError(f"--columns selects columns of text and markdown: got format {form}, which has all of them")
     listed = [("gpu", gpu), ("gpu-model", gpu_model), ("batch", batch), ("cpu", cpu)]
     axes = make_axes(
         [*((key, text) for key, text in listed if text is not None), *map(parse_set, sets)],
@@ -203,7 +217,7 @@ def sweep_command(
         )
 
     with _open_processes(connection, run, jobs) as processes:
-        _run(run, processes, _RowOutput(sweep, form, output))
+        _run(run, processes, _RowOutput(sweep, form, output, columns))
     for text in run.assumptions:
         complain(f"Assumption: {text}\n")
     show_opened(target)
@@ -213,10 +227,12 @@ def sweep_command(
 class _RowOutput:
     """Output of rows: a file that is updated periodically, a table at the end, or lines as rows finish."""
 
-    def __init__(self, sweep: Any, form: str, output: str | None) -> None:
+    def __init__(self, sweep: Any, form: str, output: str | None, columns: tuple[str, ...] | None) -> None:
         from placesim.cli.output import is_terminal
 
         self._sweep = sweep
+        self._chosen = columns or ()
+        self.columns = columns or RESULTS
         self._form = form
         self.path = None if output is None else Path(output)
         self.is_table = form == "text" and output is None and is_terminal(sys.stdout)
@@ -254,10 +270,10 @@ class _RowOutput:
     def _told(self) -> str:
         """Return all rows in the output format."""
         if not self.is_table:
-            return find_form(FORMS, self._form).write(self._sweep())
+            return find_form(FORMS, self._form).write(self._sweep(), self.columns)
         from placesim.report.terminal.sweep import styled_sweep
 
-        return styled_sweep(self._sweep(), sys.stdout)
+        return styled_sweep(self._sweep(), sys.stdout, self._chosen)
 
 
 def _open_processes(connection: Connection, run: SweepRun, jobs: int | None) -> AbstractContextManager[ProcessCount]:
@@ -281,7 +297,7 @@ def _run(run: SweepRun, processes: ProcessCount, output: _RowOutput) -> None:
     with TerminalProgress() as progress:
         try:
             if output.is_stream:
-                _write_lines(run, _watched(run, processes, output, progress))
+                _write_lines(run, _watched(run, processes, output, progress), output.columns)
             else:
                 for _ in _watched(run, processes, output, progress):
                     pass
@@ -305,10 +321,10 @@ def _watched(run: SweepRun, processes: ProcessCount, output: _RowOutput, progres
         yield
 
 
-def _write_lines(run: SweepRun, done: Iterable[None]) -> None:
+def _write_lines(run: SweepRun, done: Iterable[None], columns: Sequence[str]) -> None:
     """Write lines in the order of combinations. A line is written when its row and all rows before it are finished."""
-    from placesim.cli.output import write
-    from placesim.report.text.sweep import head_line, row_line
+    from placesim.cli.output import tab_text, write
+    from placesim.report.text.sweep import sweep_lines
 
     at = 0
 
@@ -316,9 +332,9 @@ def _write_lines(run: SweepRun, done: Iterable[None]) -> None:
         nonlocal at
         is_read = True
         while is_read and at in run.rows and not run.is_in_vain:
-            head = "" if at else head_line(run.job.keys)
+            lines = sweep_lines(run.job.keys, (run.rows[at],), columns)
             # head and first row together: Ctrl-C between them would leave a head without a row
-            is_read = write(head + row_line(run.rows[at]))
+            is_read = write("".join(tab_text(lines, is_continued=at > 0)))
             sys.stdout.flush()
             at += 1
         return is_read

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import os
 from array import array
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import PurePath
+from os import PathLike
+from pathlib import Path, PurePath
 from typing import NamedTuple
 
 from placesim.core.errors import GraphFileError, Location, Problem
 from placesim.core.escaping import escape_line
 from placesim.core.process.gc_pause import collector_paused
 from placesim.core.protobuf_wire import BYTES, Field, WireError, field_at, field_head, fields, message_field, take_run
+from placesim.core.releases import CURRENT
 from placesim.formats.library_checks import check_library
 from placesim.formats.node_import import NodeImport
 from placesim.formats.problems import FileProblems, shorten_message
+from placesim.formats.recognition import Format, recognise
+from placesim.formats.tensorflow.file_bytes import file_bytes
 from placesim.formats.tensorflow.function_def import read_function, write_function
-from placesim.formats.tensorflow.messages import Buffer, Message, as_binary, message_class, parse, serialise, to_text
+from placesim.formats.tensorflow.messages import Buffer, Message, as_binary, as_text, message_class, parse, serialise, to_text
 from placesim.formats.tensorflow.new_attrs import NewAttrs
 from placesim.formats.tensorflow.node_def import NodeReader, NodeWriter
 from placesim.graph.graph import Graph, LibraryFunction
@@ -87,7 +92,8 @@ def _read(data: memoryview, name: str, registry: Registry, producer_ops: Message
     nodes.add_all(map(new_attrs.without, read) if new_attrs else read)
     nodes.finish()
     problems.raise_if_any()
-    return GraphFile(escape_line(PurePath(name).stem), graph, is_raw=True, rest=parts.rest)
+    as_read = None if new_attrs else graph
+    return GraphFile(escape_line(PurePath(name).stem), graph, is_raw=True, rest=parts.rest, as_read=as_read)
 
 
 def _parts(data: memoryview) -> _Parts:
@@ -156,21 +162,34 @@ def _check_versions(parts: _Parts, registry: Registry, problems: FileProblems) -
 # --- writing --------------------------------------------------------------------------------------------------------
 
 
-def write_graph_def(file: GraphFile, text: bool = False) -> bytes:
+def write_graph_def(file: GraphFile, text: bool = False, original: Buffer = b"") -> bytes:
     """Write a graph, its functions and versions as a GraphDef, binary or text.
 
-    A GraphDef can't hold the devices, config and steps of the file. Raises GraphFileError for content of the graph that a
-    GraphDef can't hold.
+    With `original`, the file from which the unchanged graph was read, in binary form, the result is that GraphDef.  A GraphDef
+    can't hold the devices, config and steps of the file. Raises GraphFileError for content of the graph that a GraphDef can't
+    hold.
     """
     with file_errors(file.name):
+        if original:
+            return as_text("GraphDef", original).encode() if text else bytes(original)
         parse("GraphDef", file.rest)
         data = b"".join([*_write(file.graph), file.rest])
         return to_text(parse("GraphDef", data)).encode() if text else data
 
 
+def read_original(path: object) -> Buffer:
+    """Return the GraphDef in a file as bytes; empty if the path is not that of a regular file with a GraphDef."""
+    if not (isinstance(path, str | PathLike) and os.path.isfile(path)):
+        return b""
+    content = file_bytes(Path(path))
+    form, is_text = recognise(content)
+    return as_binary("GraphDef", content, is_text) if form is Format.GRAPH_DEF else b""
+
+
 def find_unwritten_sections(file: GraphFile) -> list[str]:
     """Return the sections of a graph file with content that a GraphDef can't hold."""
     found = {
+        "tensorflow": file.graph.registry.rules is not CURRENT and not file.is_raw,
         "devices": file.inventory is not None,
         "links": bool(file.links.entries),
         "config": file.config != Config(),

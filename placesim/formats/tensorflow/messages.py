@@ -60,6 +60,19 @@ def message_class(name: str) -> Any:
     return message_factory.GetMessageClass(pool.FindMessageTypeByName(f"{PACKAGE}.{name}"))
 
 
+@cache
+def ordered_class(name: str) -> Any:
+    """Return the class of a message with lists of entries in place of maps, which keep their order; its files are the same."""
+    return message_factory.GetMessageClass(_ordered_pool().FindMessageTypeByName(f"{PACKAGE}.{name}"))
+
+
+@cache
+def _ordered_pool() -> descriptor_pool.DescriptorPool:
+    pool = descriptor_pool.DescriptorPool()
+    pool.Add(_file("tensorflow.proto", MESSAGES, ENUMS, has_maps=False))
+    return pool
+
+
 def enum_wrapper(name: str) -> Any:
     """Return a top-level enum, which has protobuf's methods `Name` and `Value`. Raises KeyError for an unknown name."""
     home = _home(name)
@@ -91,7 +104,9 @@ def _session_pool() -> descriptor_pool.DescriptorPool:
     return _pool()
 
 
-def _file(name: str, messages: Mapping[str, str], enums: Mapping[str, Mapping[str, int]]) -> descriptor_pb2.FileDescriptorProto:
+def _file(
+    name: str, messages: Mapping[str, str], enums: Mapping[str, Mapping[str, int]], *, has_maps: bool = True
+) -> descriptor_pb2.FileDescriptorProto:
     file = descriptor_pb2.FileDescriptorProto(name=name, package=PACKAGE, syntax="proto3")
     found: dict[str, descriptor_pb2.DescriptorProto] = {}
 
@@ -103,7 +118,7 @@ def _file(name: str, messages: Mapping[str, str], enums: Mapping[str, Mapping[st
         return found[name]
 
     for name, fields in messages.items():
-        _describe(message(name), name, fields)
+        _describe(message(name), name, fields, has_maps)
     for name, numbers in enums.items():
         # The values of a file's top-level enums would share a namespace, so each such enum gets a message around it.
         enum = message(_home(name)).enum_type.add(name=name.rpartition(".")[2])
@@ -117,7 +132,7 @@ def _home(enum: str) -> str:
     return enum.rpartition(".")[0] or enum + "Names"
 
 
-def _describe(message: descriptor_pb2.DescriptorProto, full_name: str, fields: str) -> None:
+def _describe(message: descriptor_pb2.DescriptorProto, full_name: str, fields: str, has_maps: bool) -> None:
     groups: dict[str, int] = {}
     for line in filter(None, map(str.strip, fields.split(","))):
         number, name, kind = line.split()
@@ -129,18 +144,22 @@ def _describe(message: descriptor_pb2.DescriptorProto, full_name: str, fields: s
                 message.oneof_decl.add(name=group)
             field.oneof_index = groups[group]
         if kind.startswith("{"):
-            kind = _describe_map_entry(message, full_name, name, kind)
+            kind = _describe_map_entry(message, full_name, name, kind, has_maps)
         if kind.endswith("*"):
             field.label = _Field.LABEL_REPEATED
         _set_type(field, kind.removesuffix("*"))
 
 
-def _describe_map_entry(message: descriptor_pb2.DescriptorProto, full_name: str, name: str, kind: str) -> str:
+def _describe_map_entry(message: descriptor_pb2.DescriptorProto, full_name: str, name: str, kind: str, has_maps: bool) -> str:
     key, value = kind[1:-1].split(":")
     entry = message.nested_type.add(name="".join(part.capitalize() for part in name.split("_")) + "Entry")
-    entry.options.map_entry = True
+    entry.options.map_entry = has_maps
     for number, (part, part_kind) in enumerate((("key", key), ("value", value)), 1):
-        _set_type(entry.field.add(name=part, number=number, label=_Field.LABEL_OPTIONAL), part_kind)
+        field = entry.field.add(name=part, number=number, label=_Field.LABEL_OPTIONAL)
+        _set_type(field, part_kind)
+        if not has_maps:  # a map writes keys and values that are 0 or empty, too; so must the list
+            field.proto3_optional, field.oneof_index = True, len(entry.oneof_decl)
+            entry.oneof_decl.add(name=f"_{part}")
     return f"{full_name}.{entry.name}*"
 
 
@@ -175,12 +194,15 @@ def parser(name: str) -> Callable[[Buffer], Message]:
     return parse_one
 
 
-def parse_text(name: str, data: Buffer) -> Message:
-    """Parse text format in UTF-8 as a message of that name. Raises WireError with the line and column."""
+def parse_text(name: str, data: Buffer, *, keeps_order: bool = False) -> Message:
+    """Parse text format in UTF-8 as a message of that name, with `keeps_order` of the `ordered_class`.
+
+    Raises WireError with the line and column.
+    """
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # protobuf warns about unknown escapes
-            return text_format.Parse(bytes(data).decode(), message_class(name)())
+            return text_format.Parse(bytes(data).decode(), (ordered_class if keeps_order else message_class)(name)())
     except text_format.ParseError as error:
         text_only = str(error).partition(" : ")[2] or str(error)
         raise WireError(f"invalid {name}: {text_only}", error.GetLine() or 0, error.GetColumn() or 0) from None
@@ -191,8 +213,25 @@ def parse_text(name: str, data: Buffer) -> Message:
 
 
 def as_binary(name: str, data: Buffer, is_text: bool | None = None) -> Buffer:
-    """Return a message in binary form from its binary or text form; `is_text` None detects the form. Raises WireError."""
-    return serialise(parse_text(name, data)) if (looks_like_text(data) if is_text is None else is_text) else data
+    """Return a message in binary form from its binary or text form; `is_text` None detects the form. Raises WireError.
+
+    Entries of maps keep their order.
+    """
+    is_text = looks_like_text(data) if is_text is None else is_text
+    return serialise(parse_text(name, data, keeps_order=True)) if is_text else data
+
+
+def as_text(name: str, data: Buffer) -> str:
+    """Return a message's binary form in text format, with the entries of maps in their order; unknown fields are left out."""
+    return to_text(ordered_class(name).FromString(bytes(data)))
+
+
+def loses_fields_as_text(name: str, data: Buffer) -> bool:
+    """Whether a message in binary form has unknown fields, also in messages inside it."""
+    message = parse(name, data)
+    whole = message.ByteSize()
+    message.DiscardUnknownFields()
+    return bool(message.ByteSize() != whole)
 
 
 def serialise(message: Message) -> bytes:

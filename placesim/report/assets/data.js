@@ -43,6 +43,12 @@ function distinctTexts(...sizes) {
   return texts;
 }
 
+/** `1536000` -> `1.54 MFLOP`. */
+function operationsText(count) {
+  const power = Math.min(Math.floor(Math.log10(Math.max(count, 1)) / 3), 5);
+  return `${Number((count / 1000 ** power).toPrecision(3))} ${["", "k", "M", "G", "T", "P"][power]}FLOP`;
+}
+
 const SECOND_UNITS = [[1, "s"], [1e-3, "ms"], [1e-6, "µs"], [1e-9, "ns"]];
 
 /** `0.0015862` -> `1.59 ms`: three digits, or as many as are asked for. */

@@ -103,10 +103,10 @@ class TimingTables {
       const memory = [peak, ...lines];
       return [
         [model.short[number], element("div", { className: "sub" }, [`${device.processor} · ${countText(device.nodes, "node")}`])], shareText(device.busy),
-        device.copies_seconds ? secondsText(device.copies_seconds) : "–", bytesText(device.bytes_in), bytesText(device.bytes_out), memory,
+        device.operations ? [operationsText(device.operations), element("div", { className: "sub" }, [`MFU ${shareText(device.mfu)}`])] : "–", device.copies_seconds ? secondsText(device.copies_seconds) : "–", bytesText(device.bytes_in), bytesText(device.bytes_out), memory,
       ];
     });
-    return cardOf("devices", "Devices", tableOf([["device"], ["busy", true], ["copies", true], ["in", true], ["out", true], ["memory", true]], rows));
+    return cardOf("devices", "Devices", tableOf([["device"], ["busy", true], ["operations", true], ["copies", true], ["in", true], ["out", true], ["memory", true]], rows));
   }
 
   steps() {

@@ -66,7 +66,7 @@ def _tree(picture: Picture, rows: Sequence[Row], labels: dict[int, str], width: 
         else _scope_line(row, row.item, labels, cells)
         for row in rows
     ]
-    heads = ("scope", "ops", "bytes", "devices")
+    heads = ("scope", "nodes", "bytes", "devices")
     widths = [max(len(head), *(len(line[i]) for line in lines)) for i, head in enumerate(heads)]
     widths[0] = min(widths[0], max(16, width - widths[1] - widths[2] - cells - 20))
     widths[3] = min(widths[3], max(cells, width - sum(widths[:3]) - 6))

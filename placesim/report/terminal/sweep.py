@@ -1,54 +1,122 @@
-"""A sweep as a table for terminals."""
+"""A sweep as a table for terminals: a line for each combination."""
 
 from __future__ import annotations
 
-from typing import TextIO
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TextIO
 
-from placesim.prediction.sweep_rows import Sweep, SweepRow
-from placesim.report.terminal.output import table
+from rich.text import Text
+
+from placesim.core.escaping import escape_line
+from placesim.prediction.sweep_rows import RESULTS, Sweep, SweepRow, find_best_row
+from placesim.report.terminal.console import make_console, print_wrapped, printed_text
 from placesim.report.text.amounts import readable_seconds, readable_size
 from placesim.report.text.sweep import short_peak_device
 from placesim.report.text.tables import NOTHING
 
-_COLUMNS = ("step time", "interval", "examples/s", "peak memory", "fits", "transfers", "bound")
+_TITLES = {
+    "seconds": "step time",
+    "examples_per_second": "examples/s",
+    "peak_device": "device",
+    "peak_bytes": "peak",
+    "limit_bytes": "limit",
+    "transfer_bytes": "bytes",
+    "bound_share": "share",
+}
+"""Titles of columns whose names in a pipe are long."""
+_LEFT_OUT = (
+    *("bound_share", "transfers", "peak_device", "low", "high", "transfer_bytes"),
+    *("bound", "limit_bytes", "peak_bytes", "examples_per_second"),
+)
+"""Columns that a narrow terminal leaves out, the least important first."""
+_GAP = "  "
+_LONGEST = 300
+_UNPLACED = re.compile(r"Cannot assign a device for operation \S+: (?:node )?(.+?) but available devices are .*", re.DOTALL)
+"""The placer's commonest error; the group is the reason."""
 
 
-def styled_sweep(sweep: Sweep, stream: TextIO) -> str:
-    """Return a table with a row for each combination, and the errors below it."""
-    columns = (*sweep.keys, *_COLUMNS)
-    rows = [(*(_setting(value) for value in row.settings), *_cells(row)) for row in sweep.rows]
+def styled_sweep(sweep: Sweep, stream: TextIO, columns: Sequence[str] = ()) -> str:
+    """Return a table with a row for each combination; `*` marks the best one, and each error is below the table in full.
+
+    `columns` are the results to show. By default, they are those that some row has, as far as the width allows.
+    """
+    console = make_console(stream)
+    best, cells = find_best_row(sweep.rows), [_cells(row) for row in sweep.rows]
+    known = [name for name in RESULTS if name != "error" and any(shown[name] != NOTHING for shown in cells)]
+    settings = [["*" if row is best else "", *map(_setting, row.settings)] for row in sweep.rows]
+    left = _Grid(["", *sweep.keys], settings)
+    shown = list(columns) or known
+    right = _Grid.of(shown, cells)
+    for name in _LEFT_OUT if not columns else ():
+        if left.width + right.width + len(_GAP) > console.width and name in shown:
+            shown.remove(name)
+            right = _Grid.of(shown, cells)
+    console.print(Text(f"{left.line(None)}{_GAP}{right.line(None)}".rstrip(), "bold"), soft_wrap=True)
+    for number, row in enumerate(sweep.rows):
+        line = left.line(number) + _GAP
+        line += right.line(number) if row.seconds is not None else _reason(row, max(20, console.width - len(line)))
+        style = "red" if not row.fits else "bold green" if row is best else ""
+        console.print(Text(line.rstrip(), style), soft_wrap=True)
+    if best is not None:
+        said = "most examples per second" if best.examples_per_second else "shortest step"
+        print_wrapped(console, Text(f"* {said} of the combinations that fit", "dim"))
     errors: dict[str, int] = {}
     for row in sweep.rows:
         if row.error is not None:
             errors[row.error] = errors.get(row.error, 0) + 1
-    notes = "".join(f"{number} of {len(rows)}: {_shortened(error)}\n" for error, number in errors.items())
-    return table(columns, rows, stream) + notes
+    for error, count in errors.items():
+        print_wrapped(console, Text(f"{count} of {len(sweep.rows)}: {_shortened(escape_line(error), _LONGEST)}"), 2)
+    return printed_text(console)
 
 
-_LONGEST = 300
+class _Grid:
+    """Neighbouring columns of the table; numbers are aligned right."""
+
+    def __init__(self, titles: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+        self._rows = [titles, *rows]
+        self._widths = [max(map(len, column)) for column in zip(*self._rows, strict=True)]
+        self._are_numbers = [
+            bool(title) and all(row[i][:1].isdigit() or row[i] == NOTHING for row in rows) for i, title in enumerate(titles)
+        ]
+        self.width = sum(self._widths) + len(_GAP) * (len(self._widths) - 1)
+
+    @classmethod
+    def of(cls, names: Sequence[str], rows: Sequence[Mapping[str, str]]) -> _Grid:
+        """Return the grid of the results with these names."""
+        return cls([_TITLES.get(name, name) for name in names], [[row[name] for name in names] for row in rows])
+
+    def line(self, number: int | None) -> str:
+        """Return the line of a row, or of the titles if `number` is None."""
+        row = self._rows[0 if number is None else number + 1]
+        cells = zip(row, self._widths, self._are_numbers, strict=True)
+        return _GAP.join(cell.rjust(width) if is_number else cell.ljust(width) for cell, width, is_number in cells)
 
 
-def _shortened(error: str) -> str:
-    from placesim.core.escaping import escape_line
+def _reason(row: SweepRow, room: int) -> str:
+    """Return the reason for which a combination failed, in at most `room` characters."""
+    message = (row.error or "").partition(": ")[2]
+    return _shortened(escape_line(_UNPLACED.sub(r"\1", message)), room)
 
-    return escape_line(error if len(error) <= _LONGEST else f"{error[:_LONGEST]}...")
+
+def _shortened(text: str, room: int) -> str:
+    return text if len(text) <= room else f"{text[: room - 3]}..."
 
 
 def _setting(value: object) -> str:
-    return ("yes" if value else "no") if isinstance(value, bool) else str(value)
+    return ("yes" if value else "no") if isinstance(value, bool) else escape_line(str(value))
 
 
-def _cells(row: SweepRow) -> tuple[str, ...]:
-    if row.seconds is None or row.low is None or row.high is None:
-        return (NOTHING, NOTHING, NOTHING, NOTHING, "error", NOTHING, (row.error or "").partition(":")[0])
-    share = "" if row.bound_share is None else f" {100 * row.bound_share:.0f} %"
-    limit = "" if row.limit_bytes is None else f" of {readable_size(row.limit_bytes)}"
-    return (
-        readable_seconds(row.seconds),
-        f"{readable_seconds(row.low)}..{readable_seconds(row.high)}",
-        NOTHING if row.examples_per_second is None else f"{row.examples_per_second:.4g}",
-        f"{readable_size(row.peak_bytes or 0)}{limit} ({short_peak_device(row)})",
-        "yes" if row.fits else "no",
-        f"{row.transfers}, {readable_size(row.transfer_bytes or 0)}",
-        f"{row.bound}{share}",
-    )
+def _cells(row: SweepRow) -> dict[str, str]:
+    """Return each result as text."""
+    device = short_peak_device(row)
+    texts: dict[str, Callable[[Any], str]] = {
+        **dict.fromkeys(("seconds", "low", "high"), readable_seconds),
+        **dict.fromkeys(("peak_bytes", "limit_bytes", "transfer_bytes"), readable_size),
+        "examples_per_second": "{:.4g}".format,
+        "bound_share": "{:.0%}".format,
+        "fits": lambda fits: "yes" if fits else f"no: {device} is full",
+        "peak_device": lambda _: str(device),
+    }
+    found = row._asdict()
+    return {name: NOTHING if (value := found[name]) is None else texts.get(name, str)(value) for name in RESULTS}

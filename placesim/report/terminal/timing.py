@@ -12,7 +12,7 @@ from placesim.core.escaping import escape_line
 from placesim.prediction.time_breakdown import TimeStudy, copies_lane, dearest_nodes, dearest_transfers, folded_path, lane
 from placesim.report.terminal.block_chart import blocks_line, encode_for, shades_line
 from placesim.report.terminal.console import Column, facts_lines, fit_table, make_console, print_wrapped, printed_text
-from placesim.report.text.amounts import distinct_sizes, readable_seconds, readable_size
+from placesim.report.text.amounts import distinct_sizes, readable_operations, readable_seconds, readable_size
 from placesim.report.text.timing import device_labels
 
 MIN_LANE, MAX_LANE = 8, 150
@@ -83,6 +83,8 @@ def _lanes(study: TimeStudy, width: int) -> Iterator[Text]:
             if (device.peak or 0) > device.limit:
                 memory.stylize("bold red")
         facts = [Text(f"busy {_percent(device.busy, whole)}")]
+        if device.operations:
+            facts.append(Text(f"{readable_operations(device.operations)}  MFU {_percent(device.peak_seconds, whole)}"))
         if device.copies:
             facts.append(Text(f"copies {readable_seconds(device.copies)}"))
         if device.bytes_in or device.bytes_out:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from placesim.inspection.byte_amounts import Amount
 from placesim.inspection.byte_amounts import readable_seconds as readable_seconds
 
+_OPERATIONS = ((10**15, "P"), (10**12, "T"), (10**9, "G"), (10**6, "M"), (10**3, "k"))
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 
@@ -25,6 +26,12 @@ def _open_ended(shown: str, amount: Amount) -> str:
 def readable_count(count: int, noun: str) -> str:
     """Return a count with its noun: `1 node`, `2,000 nodes`."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def readable_operations(count: int) -> str:
+    """Return a count of floating-point operations with a unit: 1500000 becomes `1.5 MFLOP`."""
+    factor, unit = next((step for step in _OPERATIONS if count >= step[0]), (1, ""))
+    return f"{count / factor:.3g} {unit}FLOP"
 
 
 def distinct_sizes(*sizes: int) -> tuple[str, ...]:

@@ -173,9 +173,9 @@ def _cost_here(found: NodeCostEstimate) -> Iterator[str]:
         parts = (
             f"{_part(here.compute)} for {found.operations:,} operations",
             f"{_part(here.memory)} for {found.bytes:,} bytes",
-            f"start {readable_seconds(here.launch - here.launch_on_host)}",
+            f"start {readable_seconds(here.launch)}",
         )
-        on_host = f"; launch on the host {readable_seconds(here.launch_on_host)}" if here.launch_on_host else ""
+        on_host = f"; before it, the launch on the host {readable_seconds(here.launch_on_host)}" if here.launch_on_host else ""
         yield f"{here.family} kernel on {here.processor}: {', '.join(parts)}{on_host}"
     elif found.calls:
         yield "nodes of the functions it calls are counted separately"
@@ -201,7 +201,7 @@ def _costs_elsewhere(costs: Sequence[DeviceCost]) -> Iterator[str]:
 
 def _taken(cost: DeviceCost) -> str:
     if not cost.family:
-        return f"dispatch only ({readable_seconds(cost.launch)})"
+        return f"dispatch only ({readable_seconds(cost.launch + cost.launch_on_host)})"
     mark = "?" if cost.is_uncertain else ""
     low, high = (readable_seconds(seconds) for seconds in (cost.low, cost.high))
     return f"{readable_seconds(cost.seconds)}{mark} ({low} to {high})"

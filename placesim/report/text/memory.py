@@ -1,35 +1,49 @@
 """A study of memory as lines for a pipe, and as a JSON object.
 
-In a pipe, every line begins with its kind, and its parts are separated by tabs. Bytes are whole numbers; `-` stands for a
+In a pipe, every line begins with the name of its table, and tabs separate its cells. Bytes are whole numbers; `-` stands for a
 missing value.
-
-- `device`, name, allocator, limit, peak, room, fragmentation, node: the peak without limits, and the node that ran then.
-- `curve`, device, the peak bytes of each part of the steps, separated by blanks.
-- `category`, device, category, bytes at the peak.
-- `workspaces`, device, the peak without cuDNN's workspaces and with the largest.
-- `holder`, device, kind, owner, number, bytes, since, until.
-- `out`, device, node: the device that ran out of memory, and the node that failed.
-- `fragmented`, device, bytes that could not be allocated, bytes that were free.
-- `batch`, `gpu-model`, `allow-growth`: a change with which the graph would fit.
-- `edit`, kind, change, peak with it, and whether the graph then fits.
-- `order`, scopes that would have to run one after another for the graph to fit.
-- `assumption`, an assumed value.
-- `note`, a sentence about the peaks.
-- `dump`, device, a line of TensorFlow's dump.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from itertools import chain
 from typing import Any
 
 from placesim.inspection.memory_requirements import DeviceMemory, Holding, MemoryStudy, largest_holdings
 from placesim.inspection.short_device_names import short_names
 from placesim.report.document import error_document
 from placesim.report.text.amounts import distinct_sizes, readable_size
-from placesim.report.text.tables import NOTHING, TableSpec, tab_lines
+from placesim.report.text.tables import NOTHING, TableSpec, TabLines, VerbatimCell
+
+COLUMNS = {
+    "device": ("device", "allocator", "limit", "peak", "room", "fragmentation", "peak_node"),
+    "curve": ("device", "peaks"),
+    "category": ("device", "category", "size"),
+    "workspaces": ("device", "peak", "peak_with_workspaces"),
+    "holder": ("device", "kind", "name", "number", "size", "since", "until"),
+    "out": ("device", "node"),
+    "fragmented": ("device", "asked", "free"),
+    "batch": ("batch", "is"),
+    "gpu-model": ("model", "limit"),
+    "edit": ("kind", "change", "peak", "outcome"),
+    "allow-growth": ("value", "then_it"),
+    "order": ("scopes",),
+    "assumption": ("sentence",),
+    "note": ("sentence",),
+    "dump": ("device", "line"),
+}
+"""Columns of each table in a pipe.
+
+- `device` has the peak without limits, and the node that ran then.
+- `curve` has the peak bytes of each part of the steps.
+- `category` has the bytes at the peak by purpose, and `workspaces` the peaks without cuDNN's workspaces and with the largest.
+- `out` is the device that ran out of memory, and the node that failed.
+- `fragmented` has the bytes that could not be allocated, and the bytes that were free.
+- `batch`, `edit`, `gpu-model` and `allow-growth` are changes with which the graph would fit. `order` has scopes that would have
+  to run one after another.
+- `dump` is TensorFlow's dump.
+"""
 
 
 def device_labels(study: MemoryStudy) -> dict[str, str]:
@@ -38,12 +52,9 @@ def device_labels(study: MemoryStudy) -> dict[str, str]:
     return dict(zip(names, short_names(names), strict=True))
 
 
-def format_lines(study: MemoryStudy, top: int) -> str:
+def memory_lines(study: MemoryStudy, top: int) -> TabLines:
     """Return all lines; each device has at most `top` rows of holders."""
-    labels = device_labels(study)
-    # dumps contain tabs, which must not be escaped
-    dumps = (f"dump\t{labels[device.usage.device]}\t{line}\n" for device in study.devices for line in device.dump)
-    return "".join(chain(tab_lines(_rows(study, top)), dumps))
+    return TabLines(COLUMNS, _rows(study, top))
 
 
 def _rows(study: MemoryStudy, top: int) -> Iterator[Sequence[object]]:
@@ -57,6 +68,7 @@ def _rows(study: MemoryStudy, top: int) -> Iterator[Sequence[object]]:
     for device in study.devices:
         for category, size in device.categories.items():
             yield ("category", labels[device.usage.device], category, size)
+    for device in study.devices:
         if device.most is not None:
             yield ("workspaces", labels[device.usage.device], device.needed.peak, device.most)
     for device in study.devices:
@@ -80,11 +92,14 @@ def _rows(study: MemoryStudy, top: int) -> Iterator[Sequence[object]]:
     if study.growth is not None:
         yield ("allow-growth", str(study.growth).lower(), "fails" if study.fits else "fits")
     if study.order:
-        yield ("order", *study.order)
+        yield ("order", " ".join(study.order))
     for sentence in study.assumptions:
         yield ("assumption", sentence)
     for note in study.notes:
         yield ("note", note)
+    for device in study.devices:
+        for line in device.dump:
+            yield ("dump", labels[device.usage.device], VerbatimCell(line))
 
 
 def _or_nothing(value: int | None) -> object:

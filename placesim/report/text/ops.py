@@ -23,11 +23,6 @@ def op_row(facts: OpFacts) -> tuple[str, str, str, str]:
     return facts.op.name, format_signature(facts.op), kinds, NOTHING if facts.family is None else "numpy"
 
 
-def format_ops(listed: Iterable[OpFacts]) -> str:
-    """Return one line per op, with tabs between the columns."""
-    return "".join("\t".join(op_row(facts)) + "\n" for facts in listed)
-
-
 def format_facts(facts: OpFacts) -> str:
     """Return the text about an op: its paragraph of the op table, and the module of its numpy kernel."""
     return format_paragraph(facts.op, fact_lines(facts))

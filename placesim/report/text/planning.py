@@ -1,18 +1,7 @@
 """A plan as lines for a pipe, and as a JSON object.
 
-In a pipe, every line begins with its kind, and its parts are separated by tabs. Times are in seconds, bytes are whole numbers,
-and `-` stands for a missing value.
-
-- `plan`, objective, its value (seconds, or bytes of memory), the bound, the gap, `optimal` or `-`, the method.
-- `bound`, the reason.
-- `placement`, label, step time in seconds, low, high, the busiest device's load, the highest peak, transfers, their bytes,
-  the highest share of a device's memory, `fits` or the error.
-- `move`, number of nodes, the first node, from, to, the loss if only these nodes stay (with `--explain`).
-- `edit`, scope or node, device, number of nodes that follow it: the plan by scope, or with a limit of edits.
-- `curve`, number of edits, the objective's value, step time in seconds: the best plan with this number of edits.
-- `ask`, node, device: a device request that produces the plan by node.
-- `stay`, number of nodes, the first node, device, reason: nodes that could not be kept off a device.
-- `assumption`, a sentence about a value that is unknown before the step runs.
+In a pipe, every line begins with the name of its table, and tabs separate its cells. Times are in seconds, bytes are whole
+numbers, and `-` stands for a missing value.
 """
 
 from __future__ import annotations
@@ -31,12 +20,38 @@ from placesim.planning.graphs.plan_comparison import (
 )
 from placesim.report.document import error_document
 from placesim.report.text.amounts import readable_seconds, readable_size
-from placesim.report.text.tables import NOTHING, TableSpec, tab_lines
+from placesim.report.text.tables import NOTHING, TableSpec, TabLines
+
+COLUMNS = {
+    "plan": ("objective", "value", "bound", "gap", "optimal", "method"),
+    "bound": ("reason",),
+    "placement": (
+        *("label", "seconds", "low", "high", "load_seconds", "peak_bytes"),
+        *("transfers", "transfer_bytes", "memory_share", "fits"),
+    ),
+    "move": ("nodes", "first_node", "source", "target", "loss"),
+    "edit": ("path", "device", "nodes"),
+    "curve": ("changes", "value", "seconds"),
+    "ask": ("node", "device"),
+    "stay": ("nodes", "first_node", "device", "reason"),
+    "assumption": ("sentence",),
+}
+"""Columns of each table in a pipe.
+
+- `value` of `plan` and `curve` is in seconds, or in bytes of memory, as the objective is.
+- `placement` has the busiest device's load, the highest peak, the highest share of a device's memory, and `fits` or the error.
+- `loss` of `move` is the loss if only these nodes stay (with `--explain`).
+- `edit` is the plan by scope, or with a limit of edits, and the number of nodes that follow each edit.
+- `curve` is the best plan for each number of edits.
+- `ask` is a device request that produces the plan by node.
+- `stay` has the nodes that could not be kept off a device.
+- `assumption` is about a value that is unknown before the step runs.
+"""
 
 
-def format_lines(study: PlanStudy, top: int) -> str:
+def plan_lines(study: PlanStudy, top: int) -> TabLines:
     """Return all lines, with at most `top` groups that move."""
-    return "".join(tab_lines(_rows(study, top)))
+    return TabLines(COLUMNS, _rows(study, top))
 
 
 def _rows(study: PlanStudy, top: int) -> Iterator[Sequence[object]]:

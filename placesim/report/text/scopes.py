@@ -1,15 +1,7 @@
 """A picture's tree of name scopes and its matrix of transfers, as lines for a pipe and as a JSON object.
 
-In a pipe, every line begins with its kind, and its parts are separated by tabs. Bytes count only known sizes, and a
-`+` follows them if some sizes are unknown.
-
-- `scope`, path, nodes, bytes, and `DEVICE=nodes` for each device; `body` in place of `scope` for bodies of called functions.
-- `transfers`, source, target, tensors, bytes.
-- `host-copies`, device, tensors, bytes between its memory and the host's.
-- `signals`, source, target, number of control edges.
-- `repeat`, path, path: a function body, and the earlier body that is placed exactly like it.
-- `memory`, device, bytes at its peak, its limit or `-`, the node at the peak (if memory was requested).
-- `note`, a sentence.
+In a pipe, every line begins with the name of its table, and tabs separate its cells. Bytes count only known sizes, and a `+`
+follows them if some sizes are unknown.
 """
 
 from __future__ import annotations
@@ -23,7 +15,7 @@ from placesim.inspection.picturing.scopes import Scope, find_open_scopes, scope_
 from placesim.inspection.short_device_names import short_names
 from placesim.placement.function_bodies import Repeat
 from placesim.report.text.amounts import plain_bytes
-from placesim.report.text.tables import TableSpec, tab_lines
+from placesim.report.text.tables import NOTHING, TableSpec, TabLines
 
 NOT_PLACED = "not-placed"
 ROOT = "."
@@ -37,9 +29,27 @@ def device_labels(picture: Picture) -> dict[int, str]:
 
 # --- in a pipe ------------------------------------------------------------------------------------------------------
 
+COLUMNS = {
+    **dict.fromkeys(("scope", "body"), ("scope", "nodes", "bytes", "devices")),
+    "repeat": ("body", "same_as"),
+    "transfers": ("src", "dst", "tensors", "bytes"),
+    "host-copies": ("device", "tensors", "bytes"),
+    "signals": ("src", "dst", "count"),
+    "memory": ("device", "peak", "limit", "node"),
+    "note": ("sentence",),
+}
+"""Columns of each table in a pipe.
 
-def format_lines(picture: Picture, depth: int | None = None) -> Iterator[str]:
-    """Yield lines for every scope down to `depth`, and for every pair of devices with transfers."""
+- `body` has the scopes in bodies of called functions, and `scope` all others. `devices` has `DEVICE=nodes` for each device.
+- `repeat` is a function body, and the earlier body that is placed exactly like it.
+- `host-copies` are copies between a device's memory and the host's.
+- `signals` counts control edges.
+- `memory` has the peak and the node that ran then, if memory was requested.
+"""
+
+
+def scope_lines(picture: Picture, depth: int | None = None) -> TabLines:
+    """Return lines for every scope down to `depth`, and for every pair of devices with transfers."""
     labels = device_labels(picture)
     tree = scope_tree(picture.nodes, fold_limit=None)
     within = within_bodies(picture)
@@ -57,13 +67,13 @@ def format_lines(picture: Picture, depth: int | None = None) -> Iterator[str]:
     )
     signals = (("signals", labels[src], labels[dst], f"{count}") for (src, dst), count in picture.asides.signals.items())
     repeats = (("repeat", *repeat) for repeat in repeated_bodies(picture))
-    return tab_lines(chain(scopes, repeats, transfers, host, signals, _memory_rows(picture)))
+    return TabLines(COLUMNS, chain(scopes, repeats, transfers, host, signals, _memory_rows(picture)))
 
 
 def _memory_rows(picture: Picture) -> Iterator[Sequence[str]]:
     labels = dict(zip(picture.devices, short_names(picture.devices), strict=True))
     for usage in picture.memory:
-        limit = "-" if usage.limit is None else f"{usage.limit}"
+        limit = NOTHING if usage.limit is None else f"{usage.limit}"
         yield "memory", labels[usage.device], f"{usage.peak}", limit, usage.peak_node
     if picture.memory_note:
         yield "note", f"memory: {picture.memory_note}"

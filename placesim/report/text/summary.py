@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from placesim.inspection.byte_amounts import Amount
@@ -17,19 +17,20 @@ _AMOUNTS = _COLUMNS[2:-1]
 def format_summary(summaries: Sequence[DeviceSummary], width: int | None = None) -> str:
     """Return a table: nodes, then number and bytes of variables, constants, sent and received tensors, then the peak in bytes.
 
-    A table wider than `width` gets short names and sizes with units. If the short table is still too wide, each device gets a
-    paragraph.
+    Without a known peak, that column is left out. A table wider than `width` gets short names and sizes with units. If the
+    short table is still too wide, each device gets a paragraph.
     """
-    full = _table([_COLUMNS, *map(_row, summaries)])
+    columns = _COLUMNS if any(summary.peak is not None for summary in summaries) else _COLUMNS[:-1]
+    full = _table(columns, map(_row, summaries))
     if width is None or _width(full) <= width:
         return full
     rows = [_short_row(*row) for row in zip(summaries, short_names([summary.device for summary in summaries]), strict=True)]
-    short = _table([_COLUMNS, *rows])
+    short = _table(columns, rows)
     if _width(short) <= width:
         return short
-    head = max(map(len, _COLUMNS))
+    head = max(map(len, columns))
     return "".join(
-        f"{row[0]}\n" + "".join(f"  {name:<{head}}  {cell}\n" for name, cell in zip(_COLUMNS[1:], row[1:], strict=True))
+        f"{row[0]}\n" + "".join(f"  {name:<{head}}  {cell}\n" for name, cell in zip(columns[1:], row[1:], strict=False))
         for row in rows
     )
 
@@ -38,10 +39,11 @@ def _width(text: str) -> int:
     return max(map(len, text.splitlines()), default=0)
 
 
-def _table(rows: Sequence[Sequence[str]]) -> str:
-    widths = [max(len(row[column]) for row in rows) for column in range(len(_COLUMNS))]
+def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    shown = [columns, *(row[: len(columns)] for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*shown, strict=True)]
     return "".join(
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() + "\n" for row in rows
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() + "\n" for row in shown
     )
 
 

@@ -1,38 +1,28 @@
 """A sweep as lines for a pipe, as CSV, and as a JSON object.
 
-In a pipe, the first line names the columns. Each further line is one combination: its settings and the values of `SweepRow`,
-separated by tabs. Seconds have six digits, bytes are whole numbers, and `-` stands for a missing value. CSV has all digits,
-empty cells for missing values, and three more columns that identify the sweep.
+In a pipe, each line is one combination: its settings and the values of `SweepRow`, separated by tabs. Seconds have six digits,
+bytes are whole numbers, and `-` stands for a missing value. CSV has all digits, empty cells for missing values, and three more
+columns that identify the sweep.
 """
 
 from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from placesim.inspection.short_device_names import short_names
 from placesim.prediction.sweep_rows import RESULTS, Sweep, SweepIdentity, SweepRow
-from placesim.report.text.tables import NOTHING, markdown_table, tab_lines
+from placesim.report.text.tables import NOTHING, TabLines, markdown_table
 
 IDENTITY = tuple(f"{name}_id" if name != "version" else name for name in SweepIdentity._fields)
 """CSV columns that have the same value in all rows."""
 
 
-def sweep_lines(sweep: Sweep) -> str:
-    """Return all lines."""
-    return head_line(sweep.keys) + "".join(map(row_line, sweep.rows))
-
-
-def head_line(keys: Sequence[str]) -> str:
-    """Return the line with the names of the columns."""
-    return "".join(tab_lines([(*keys, *RESULTS)]))
-
-
-def row_line(row: SweepRow) -> str:
-    """Return the line of one combination."""
-    return "".join(tab_lines([_cells(row)]))
+def sweep_lines(keys: Sequence[str], rows: Iterable[SweepRow], columns: Sequence[str] = RESULTS) -> TabLines:
+    """Return a line for each row, with its settings and the results named in `columns`."""
+    return TabLines({"": (*keys, *columns)}, (_cells(row, columns) for row in rows))
 
 
 def short_peak_device(row: SweepRow) -> str | None:
@@ -40,9 +30,9 @@ def short_peak_device(row: SweepRow) -> str | None:
     return None if row.peak_device is None else short_names([row.peak_device])[0]
 
 
-def _cells(row: SweepRow) -> list[str]:
+def _cells(row: SweepRow, columns: Sequence[str]) -> list[str]:
     shown = row._replace(peak_device=short_peak_device(row))
-    return [_cell(value) for value in (*shown.settings, *shown[1:])]
+    return [_cell(value) for value in (*shown.settings, *(getattr(shown, column) for column in columns))]
 
 
 def _cell(value: object) -> str:
@@ -63,9 +53,9 @@ def sweep_csv(sweep: Sweep) -> str:
     return text.getvalue()
 
 
-def sweep_markdown(sweep: Sweep) -> str:
+def sweep_markdown(sweep: Sweep, columns: Sequence[str]) -> str:
     """Return a table in GitHub's Markdown, with the same columns as the lines."""
-    return markdown_table((*sweep.keys, *RESULTS), map(_cells, sweep.rows))
+    return markdown_table((*sweep.keys, *columns), (_cells(row, columns) for row in sweep.rows))
 
 
 def _csv_cell(value: object) -> str:

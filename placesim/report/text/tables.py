@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from typing import Any, NamedTuple
 
-from placesim.core.escaping import escape_line
+from placesim.core.escaping import escape, escape_line
 from placesim.report.document import json_text
 
 NOTHING = "-"
@@ -104,9 +104,37 @@ def _cell(rows: Sequence[Any], column: str) -> Any:
 # --- text -----------------------------------------------------------------------------------------------------------
 
 
-def tab_lines(rows: Iterable[Iterable[object]]) -> Iterator[str]:
-    """Yield a line for each row, with tabs between its cells."""
-    return ("\t".join(escape_line(str(cell)) for cell in row) + "\n" for row in rows)
+class VerbatimCell(str):
+    """A last cell that keeps its tabs, such as a line of TensorFlow's own."""
+
+    __slots__ = ()
+
+
+class TabLines(NamedTuple):
+    """Rows as lines with tabs between the cells, for programs.
+
+    Rows of several tables begin with the name of their table, and `columns` has the names of the other cells by table.
+    For a single table, `columns` has only the key "", and rows have no such name.
+    """
+
+    columns: Mapping[str, Sequence[str]]
+    rows: Iterable[Sequence[object]]
+
+    def text(self, has_headers: bool = True) -> Iterator[str]:
+        """Yield a line for each row, and with `has_headers` a line of column names where a table begins."""
+        is_single = "" in self.columns
+        above: Sequence[str] = ()
+        if is_single and has_headers:
+            yield _tab_line(self.columns[""])
+        for row in self.rows:
+            if has_headers and not is_single and (columns := self.columns[str(row[0])]) != above:
+                above = columns
+                yield _tab_line(("table", *columns))
+            yield _tab_line(row)
+
+
+def _tab_line(cells: Iterable[object]) -> str:
+    return "\t".join(escape(cell) if isinstance(cell, VerbatimCell) else escape_line(str(cell)) for cell in cells) + "\n"
 
 
 def csv_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:

@@ -1,19 +1,7 @@
 """A study of time as lines for a pipe, and as a JSON object.
 
-In a pipe, every line begins with its kind, and its parts are separated by tabs. Times are in seconds, shares are of the step
-time, bytes are whole numbers, and `-` stands for a missing value.
-
-- `time`, seconds of the last step in its steady state, low, high.
-- `step`, number, repetitions, seconds, low, high, seconds of the first repetition.
-- `bound`, kind, explanation, seconds, share.
-- `device`, name, processor, nodes, busy seconds, share, copies' seconds, bytes in, bytes out, memory's peak, limit.
-- `link`, name, bytes, busy seconds, share; only for links that carried anything.
-- `path`, scope, kind, parts, seconds, share.
-- `node`, name, op, device, stream, executions, seconds, low, high, `assumed` if it ran on the assumed host.
-- `transfer`, tensor, from, to, bytes, start, seconds.
-- `help`, `link`, `resource`, `op` or `node`, its name, seconds of the step if this item took no time, the share saved.
-- `out`, device, node: the device that runs out of memory, and the node that fails. The times assume no memory limits.
-- `assumption`, a sentence.
+In a pipe, every line begins with the name of its table, and tabs separate its cells. Times are in seconds, shares are of the
+step time, bytes are whole numbers, and `-` stands for a missing value.
 """
 
 from __future__ import annotations
@@ -35,7 +23,32 @@ from placesim.prediction.time_breakdown import (
     folded_path,
 )
 from placesim.report.document import error_document
-from placesim.report.text.tables import NOTHING, TableSpec, tab_lines
+from placesim.report.text.tables import NOTHING, TableSpec, TabLines
+
+COLUMNS = {
+    "time": ("seconds", "low", "high"),
+    "step": ("number", "repeat", "seconds", "low", "high", "first_seconds"),
+    "bound": ("kind", "what", "seconds", "share"),
+    "device": (
+        *("device", "processor", "nodes", "busy_seconds", "busy", "copies_seconds"),
+        *("bytes_in", "bytes_out", "peak_bytes", "limit_bytes", "operations", "mfu"),
+    ),
+    "link": ("name", "bytes", "busy_seconds", "busy"),
+    "path": ("scope", "kind", "parts", "seconds", "share"),
+    "node": ("node", "op", "device", "stream", "runs", "seconds", "low", "high", "host"),
+    "transfer": ("tensor", "sender", "receiver", "bytes", "start", "seconds"),
+    "help": ("kind", "what", "seconds", "share"),
+    "out": ("device", "node"),
+    "assumption": ("sentence",),
+}
+"""Columns of each table in a pipe.
+
+- `time` is the last step in its steady state.
+- `operations` are floating-point operations. `mfu` (model FLOPs utilization) is the share of the device's peak that they reach.
+- `host` of `node` is `assumed` if the node ran on a host with assumed figures.
+- `help` is the step if a link, resource, op or node took no time, and the share that this saves.
+- `out` is the device that runs out of memory, and the node that fails; the times assume no memory limits.
+"""
 
 
 def device_labels(study: TimeStudy) -> dict[str, str]:
@@ -44,9 +57,9 @@ def device_labels(study: TimeStudy) -> dict[str, str]:
     return dict(zip(names, short_names(names), strict=True))
 
 
-def format_lines(study: TimeStudy, top: int) -> str:
+def time_lines(study: TimeStudy, top: int) -> TabLines:
     """Return all lines, with at most `top` rows of the path, of nodes and of transfers."""
-    return "".join(tab_lines(_rows(study, top)))
+    return TabLines(COLUMNS, _rows(study, top))
 
 
 def _rows(study: TimeStudy, top: int) -> Iterator[Sequence[object]]:
@@ -59,9 +72,13 @@ def _rows(study: TimeStudy, top: int) -> Iterator[Sequence[object]]:
     for device in study.devices:
         numbers = (device.nodes, _seconds(device.busy), _share(device.busy, step.seconds), _seconds(device.copies))
         memory = (NOTHING if value is None else value for value in (device.peak, device.limit))
-        yield ("device", labels[device.device], device.processor, *numbers, device.bytes_in, device.bytes_out, *memory)
+        computed = device.operations, _share(device.peak_seconds, step.seconds)
+        yield (
+            *("device", labels[device.device], device.processor, *numbers),
+            *(device.bytes_in, device.bytes_out, *memory, *computed),
+        )
     for link in study.links:
-        if link.bytes or link.busy:
+        if link.bytes:
             yield ("link", link.name, int(link.bytes), _seconds(link.busy), _share(link.busy, step.seconds))
     for part in folded_path(study, top):
         yield ("path", part.scope, part.kind, part.number, _seconds(part.seconds), _share(part.seconds, step.seconds))
@@ -122,7 +139,7 @@ TABLES = (
         ("devices",),
         (
             *("device", "processor", "nodes", "busy", "busy_seconds", "copies_seconds"),
-            *("bytes_in", "bytes_out", "peak_bytes", "limit_bytes"),
+            *("bytes_in", "bytes_out", "peak_bytes", "limit_bytes", "operations", "mfu"),
         ),
     ),
     TableSpec("links", ("links",), ("name", "bandwidth", "latency", "bytes", "busy", "busy_seconds")),
@@ -144,6 +161,8 @@ def _device_document(device: DeviceTime, whole: float) -> dict[str, Any]:
         "bytes_out": device.bytes_out,
         "peak_bytes": device.peak,
         "limit_bytes": device.limit,
+        "operations": device.operations,
+        "mfu": device.peak_seconds / whole if whole else 0.0,
     }
 
 

@@ -14,7 +14,7 @@ from placesim.core.dtypes import BOOL, DOUBLE, STRING, DataType
 from placesim.core.errors import GraphBuildError, OpError, PlacesimError, RequestError
 from placesim.core.files.access import FileAccess
 from placesim.core.files.reader import open_file
-from placesim.core.suggestions import near_words
+from placesim.core.suggestions import SIMILAR_AMONG_FEW, did_you_mean, near_words
 from placesim.graph.graph import Graph, Node, TensorRef, split_tensor_name
 from placesim.graph.session_steps import Feed, Fetch, FileFeed, GeneratedFeed
 from placesim.ops.categories import PLACEHOLDERS
@@ -75,9 +75,10 @@ def _missing_tensor(graph: Graph, tensor: str, op: str) -> str:
 
 
 def nearest_names(graph: Graph, name: str) -> tuple[str, ...]:
-    """Return a line of help with the most similar node names; empty if there are none."""
-    close = near_words(name, graph.ids, 3, 0.6)
-    return (f"did you mean {' or '.join(close)}?",) if close else ()
+    """Return a line of help with the most similar node names, or an inner or longer name; empty if there are none."""
+    close = near_words(name, graph.ids, 3, SIMILAR_AMONG_FEW)
+    near = f"did you mean {' or '.join(close)}?" if close else did_you_mean(name, graph.ids).removeprefix("; ")
+    return (near,) if near else ()
 
 
 def _refuse(graph: Graph, location: int, message: str) -> RequestError:

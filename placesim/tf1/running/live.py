@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from placesim.core.errors import PlacesimError
@@ -26,6 +26,7 @@ def run_live(path: str, job: Mapping[str, Any]) -> None:
     try:
         execute(path)
     except SystemExit as error:
+        _warn_unmatched(job)
         code, text = exit_code(error)
         sys.stderr.write(text)
         sys.exit(code)
@@ -34,6 +35,7 @@ def run_live(path: str, job: Mapping[str, Any]) -> None:
     except BaseException as error:
         _end(error, path, job)
     _check_eager()
+    _warn_unmatched(job)
 
 
 def _check_eager() -> None:
@@ -55,14 +57,44 @@ def _set_log(job: Mapping[str, Any]) -> None:
     from placesim.tf1.session import placement_log
 
     if job.get("log_filters"):
-        from placesim.graph.node_patterns import matcher
-
-        placement_log.shows_node = matcher(tuple(job["log_filters"]))
+        placement_log.shows_node = _LogFilter(job["log_filters"]).shows
     placement_log.logs_creation = bool(job.get("log_creation"))
     if job["options"].get("log_style") == "classic":
         import numpy as np
 
         np.set_printoptions(legacy="1.13")  # TensorFlow's first guides print arrays so
+
+
+class _LogFilter:
+    """The patterns of `--log-filter`; `unmatched` are those that matched no logged node so far."""
+
+    def __init__(self, patterns: Sequence[str]) -> None:
+        from placesim.graph.node_patterns import matcher
+
+        self._matchers = {pattern: matcher((pattern,)) for pattern in patterns}
+        self.unmatched = list(patterns)
+        self.logged: dict[str, None] = {}
+
+    def shows(self, name: str) -> bool:
+        """Whether a node is logged."""
+        self.logged[name] = None
+        found = [pattern for pattern, matches in self._matchers.items() if matches(name)]
+        self.unmatched = [pattern for pattern in self.unmatched if pattern not in found]
+        return bool(found)
+
+
+def _warn_unmatched(job: Mapping[str, Any]) -> None:
+    """Tell on standard error which patterns of `--log-filter` matched none of the nodes that sessions placed."""
+    from placesim.tf1.session import placement_log
+
+    log_filter = getattr(placement_log.shows_node, "__self__", None)
+    if job.get("quiet") or log_filter is None or not log_filter.logged:
+        return
+    from placesim.core.escaping import escape
+    from placesim.report.log_filter import unmatched_warning
+
+    for pattern in log_filter.unmatched:
+        sys.stderr.write(escape(f"{unmatched_warning(pattern, log_filter.logged)}\n"))
 
 
 def _end(error: BaseException, path: str, job: Mapping[str, Any]) -> None:

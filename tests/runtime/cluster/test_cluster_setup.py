@@ -77,7 +77,7 @@ def test_devices_are_listed(cluster: Any, shell: Shell) -> None:
         ("0", "127.0.0.1", 1, __version__),
         ("1", "127.0.0.1", 1, __version__),
     ]
-    listed = shell("devices", "--scheduler", cluster.scheduler_address.removeprefix("tcp://"))
+    listed = shell("devices", "--no-header", "--scheduler", cluster.scheduler_address.removeprefix("tcp://"))
     assert [line.split("\t")[0] for line in listed.output.splitlines()] == [row["address"] for row in rows]
     assert listed.complaint == ""
 
@@ -270,7 +270,7 @@ def test_a_worker_without_placesim_is_left_out(tmp_path: Path, shell: Shell) -> 
         run = ("run", graph, "--engine", "dask", "--scheduler", commands.address, "--scheduler-timeout", "30")
         assert "versions of placesim differ: got none at worker" in shell(*run).complaint
         commands.worker("--name", "own")
-        assert until(lambda: len(shell("devices", "--scheduler", commands.address).output.splitlines()) == 2)
+        assert until(lambda: len(shell("devices", "--no-header", "--scheduler", commands.address).output.splitlines()) == 2)
         for command in (run, ("sweep", graph, "--gpu", "0,1", "--scheduler", commands.address)):
             ended = shell(*command)
             assert ended.code == 0, ended.complaint
@@ -278,7 +278,7 @@ def test_a_worker_without_placesim_is_left_out(tmp_path: Path, shell: Shell) -> 
         foreign.kill()
 
         def workers() -> int:
-            return len(shell("devices", "--scheduler", commands.address).output.splitlines())
+            return len(shell("devices", "--no-header", "--scheduler", commands.address).output.splitlines())
 
         assert until(lambda: workers() == 1)
         with open_cluster(Connection(commands.address)) as cluster:
@@ -323,7 +323,7 @@ def test_tls(certificates: Path, tmp_path: Path, shell: Shell) -> None:
         assert commands.address.startswith("tls://")
         with open_cluster(Connection(commands.address, seconds=60, tls=Tls(*files)), [PS]) as cluster:
             assert cluster.homes[PS].startswith("tls://")
-        listed = shell("devices", "--scheduler", commands.address, *options)
+        listed = shell("devices", "--no-header", "--scheduler", commands.address, *options)
         assert listed.output.split("\t")[1] == "safe"
         without = shell("devices", "--scheduler", commands.address)
         assert (without.code, without.output) == (2, "")

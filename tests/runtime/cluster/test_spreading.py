@@ -136,7 +136,7 @@ def test_a_plan_that_is_interrupted_leaves_nothing(dask: DaskCommands) -> None:
         time.sleep(0.5)
         ended = interrupt(process)
     assert (ended.code, ended.complaint) == (130, "")
-    assert ended.output.startswith("plan\tlatency\t")
+    assert "\nplan\tlatency\t" in ended.output
     assert until(lambda: not processes_of(*dask.workers))
 
 

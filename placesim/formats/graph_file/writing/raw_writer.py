@@ -22,6 +22,7 @@ from placesim.graph.graph import FunctionArg, Graph, LibraryFunction, Node, Node
 from placesim.graph.session_steps import Config, Feed, Fetch, FileFeed, GeneratedFeed, GraphFile, GraphStep
 from placesim.machine.gpu_models import DEFAULT_MODEL, GPU_MODELS, GpuModel
 from placesim.machine.gpu_options import GPU_OPTIONS, GpuOptions
+from placesim.machine.host_models import RATES
 from placesim.machine.inventory import TaskInventory
 from placesim.ops.attributes import Attrs, AttrValue, FunctionName, Placeholder, Shape, TensorValue
 from placesim.ops.registry import Registry
@@ -260,9 +261,10 @@ def _model(model: GpuModel) -> Any:
     if GPU_MODELS.get(model.name) == model:
         return model.name
     written = model._asdict()
-    del written["figures"]  # the reader takes the catalogue's figures for the name
+    figures = written.pop("figures")._asdict()  # the reader takes all others from the catalogue
     written["pci_bus_id"] = list(written.pop("pci_bus_ids"))
-    return written
+    rates = {name: figures[name] for name in RATES if figures[name]}
+    return written | ({"rates": rates} if rates else {}) | ({"launch": figures["launch"]} if figures["launch"] else {})
 
 
 def _config(config: Config) -> dict[str, Any]:
