@@ -140,6 +140,8 @@ def test_what_is_not_there_says_so() -> None:
     masked = keras.layers.Masking()(tf.ones([2, 3, 4]))
     with pytest.raises(NotImplementedError, match=r"tf\.keras\.layers\.GlobalAveragePooling1D of masked inputs is not there"):
         keras.layers.GlobalAveragePooling1D()(masked)
+    with pytest.raises(NotImplementedError, match=r"tf\.keras\.layers\.LSTM is not there"):
+        tf.compat.v2.keras.layers.LSTM(3)
 
 
 def test_categories_as_rows_with_a_one() -> None:

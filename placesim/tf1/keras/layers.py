@@ -44,7 +44,7 @@ class Layer(layer.Layer):
 
     def __init__(self, trainable: bool = True, name: str | None = None, dtype: DTypeLike | None = None, **kwargs: Any) -> None:
         self.batch_input_shape = _batch_shape({key: kwargs.pop(key) for key in _OF_INPUTS if key in kwargs})
-        super().__init__(trainable, name or unique_name(type(self).__name__), dtype, **kwargs)
+        super().__init__(trainable, name or _unique_name(type(self).__name__), dtype, **kwargs)
         self._regularized: list[tuple[Any, Callable[[Any], Any]]] = []
         self._mask: Any = None
 
@@ -249,7 +249,7 @@ def record_call(called: Any, args: tuple[Any, ...], kwargs: dict[str, Any], outp
             value.keras_call = call
 
 
-def unique_name(kind: str) -> str:
+def _unique_name(kind: str) -> str:
     """`dense`, `dense_1`, ...: numbered per graph together with `tf.layers`."""
     word = layer.word_of(kind)
     number = layer.next_number(word)

@@ -9,7 +9,8 @@ import placesim.tf1 as tf
 from placesim.tf1.graphs.tensor_likes import DTypeLike, ShapeLike, TensorLike
 from placesim.tf1.importing.missing_names import not_there
 from placesim.tf1.keras.layers import InputLayer, Layer, LayerCall, is_in_call
-from placesim.tf1.layers import layer
+from placesim.tf1.layers.layer import InputSpec
+from placesim.tf1.layers.layer import Layer as AnyLayer
 from placesim.tf1.types import nest
 
 
@@ -128,15 +129,15 @@ class Model(Layer):
         self._network = Network(inputs, outputs)
         if not nest.is_nested(inputs):
             self.batch_input_shape = tuple(inputs.shape.as_list())
-            self.input_spec = layer.InputSpec(shape=(None, *self.batch_input_shape[1:]))
+            self.input_spec = InputSpec(shape=(None, *self.batch_input_shape[1:]))
         self.built = True
 
     @property
-    def _nested(self) -> list[layer.Layer]:
+    def _nested(self) -> list[AnyLayer]:
         return super()._nested if self._network is None else list(self._network.layers)
 
     @property
-    def layers(self) -> list[layer.Layer]:
+    def layers(self) -> list[AnyLayer]:
         return self._nested
 
     def get_layer(self, name: str | None = None, index: int | None = None) -> Any:
@@ -210,13 +211,13 @@ class Sequential(Model):
             self.add(one)
 
     @property
-    def layers(self) -> list[layer.Layer]:
+    def layers(self) -> list[AnyLayer]:
         return [one for one in self._stack if not isinstance(one, InputLayer)]
 
     def add(self, layer: Any) -> None:
         """Append a layer; the first one may tell the shape of the inputs.  Raises TypeError for other than a layer."""
         layer = getattr(getattr(layer, "keras_call", None), "layer", layer)
-        if not isinstance(layer, tf.layers.Layer):
+        if not isinstance(layer, AnyLayer):
             raise TypeError(
                 f"The added layer must be an instance of class Layer. Received: layer={layer} of type {type(layer)}."
             )
