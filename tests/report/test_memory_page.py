@@ -59,6 +59,7 @@ def test_a_person_sees_a_card_for_each_device(browser: Browser, batch: int, widt
         "[...document.querySelectorAll('[aria-label=\"GPU:0\"] tbody tr')].map((e) => e.children[1].textContent)"
     )
     assert rows == [holding.name for holding in largest_holdings(seen.devices[1].needed.holders, 10)]
+    assert ("the peak of GPU:0 is then" in page.inner_text("#needs")) is not seen.fits
     assert requested_urls(page) == [page.url]
 
 

@@ -127,8 +127,8 @@ def requirements(study: MemoryStudy) -> Iterator[str]:
             yield f"{free} are free there, but no block fits the {asked} requested: memory is fragmented"
     for held in study.devices:
         if study.fits and held.most is not None and held.most > (held.usage.limit or held.most):
-            device = short_names([held.usage.device])[0]
-            yield f"{device} has no room for the largest workspaces of cuDNN, which then chooses algorithms with smaller ones"
+            label = short_names([held.usage.device])[0]
+            yield f"{label} has no room for the largest workspaces of cuDNN, which then chooses algorithms with smaller ones"
     if study.is_searched:
         yield _largest_batch(study.batch)
     if study.fitting_batch == 0:
@@ -136,7 +136,7 @@ def requirements(study: MemoryStudy) -> Iterator[str]:
     for edit in study.edits:
         about = "about " if edit.kind == "recomputation" else ""
         outcome = "it fits" if edit.fits else "it still does not fit"
-        yield f"{edit.text}: {outcome}, with a peak of {about}{readable_size(edit.peak)}"
+        yield f"{edit.text}: {outcome}; the peak of {device} is then {about}{readable_size(edit.peak)}"
     if study.has_gpus:
         found = study.smallest_gpu
         yield (
