@@ -11,10 +11,14 @@ graph's collections have then.  The nodes between differ from release to release
 
 `mixed-calls.json.gz` holds, in the same form, calls on variables as conditions, and of signals, boxes and models.
 
+`model-calls.json.gz` holds, in the same form, calls of strategies, feature columns and distributions.  A call that ends in
+`session.run` compares values.
+
 A call runs in a new empty folder, so files have relative paths.
 
 `TF_USE_LEGACY_KERAS=1 TENSORFLOW_PYTHON -m tests.tf1.calls FILE RECORDINGS` adds the calls of a file, with blank lines between
-them, as a Python with tensorflow-cpu and tf_keras makes them, to `calls`, `library-calls` or `mixed-calls`.
+them, as a Python with tensorflow-cpu and tf_keras makes them, to `calls`, `library-calls`,
+`mixed-calls` or `model-calls`.
 """
 
 from __future__ import annotations
@@ -102,6 +106,11 @@ def library_calls() -> dict[str, dict[str, Any]]:
 def mixed_calls() -> dict[str, dict[str, Any]]:
     """Each call about conditions and loops on variables, signals, boxes and models, as `calls` has them."""
     return _read(_DATA / "mixed-calls.json.gz")
+
+
+def model_calls() -> dict[str, dict[str, Any]]:
+    """Each call of strategies, feature columns and distributions, as `calls` has them."""
+    return _read(_DATA / "model-calls.json.gz")
 
 
 def contrib_calls() -> dict[str, dict[str, Any]]:
