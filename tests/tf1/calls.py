@@ -88,7 +88,7 @@ _INPUTS: dict[str, tuple[str, list[int | None] | None]] = {
     "uid": ("int64", [None]),
     "one": ("float32", [1]),
 }
-_NUMBERED = re.compile(r"(CustomGradient-|pyfunc_|__inference_\w+_)\d+|(_make_dataset_)\w+")
+_NUMBERED = re.compile(r"(CustomGradient-|pyfunc_|__inference_\w+_)\d+|(_make_dataset_|hash_table_(?=\w{8}-))[\w-]+")
 """Names that end in a number of the process, or in a digest, which the recordings leave out."""
 _SPARSE = ("sp", "sp2", "usp", "spi", "sps")
 
