@@ -54,6 +54,8 @@ class Strategy:
     """
 
     worker_devices: tuple[str, ...] = ()
+    _splits_batches = True
+    """Whether a batch of a dataset is for all replicas together."""
     _default_device = ""
     """The task of the devices, if a job is named."""
     _default: ClassVar[Strategy]
@@ -230,7 +232,20 @@ class Strategy:
     # --- input ---
 
     def experimental_distribute_dataset(self, dataset: Any, options: object = None) -> Any:
-        return dataset
+        """The dataset, with its batches split among the replicas."""
+        return self._distributed(dataset) if self.worker_devices else dataset
+
+    def make_dataset_iterator(self, dataset: Any) -> Any:
+        """Iterator over the dataset, with its batches split among the replicas."""
+        distributed = self._distributed(dataset) if self.worker_devices else dataset
+        return distributed.make_initializable_iterator()
+
+    def _distributed(self, dataset: Any) -> Any:
+        from placesim.tf1.distribute.inputs import DistributedDataset
+
+        first = DeviceSpec.from_string(self.worker_devices[0])
+        host = first.replace(device_type="CPU", device_index=0).to_string()
+        return DistributedDataset(dataset, host, self.worker_devices, self._splits_batches)
 
     def update_config_proto(self, config_proto: Any) -> Any:
         """A copy of a session's configuration, with the strategy's needs."""
@@ -387,7 +402,9 @@ class MirroredStrategy(Strategy):
 
 
 class ContribMirroredStrategy(MirroredStrategy):
-    """`tf.contrib.distribute.MirroredStrategy`, which can be given a number of GPUs."""
+    """`tf.contrib.distribute.MirroredStrategy`, which can be given a number of GPUs.  Each replica gets whole batches."""
+
+    _splits_batches = False
 
     def __init__(
         self,

@@ -180,7 +180,7 @@ class _Hashed(NamedTuple):
     dtype: Any
 
 
-class HashedCategoricalColumn(_KeyedColumn, _Hashed):  # type: ignore[misc]
+class HashedCategoricalColumn(_KeyedColumn, _Hashed):
     """Hashes of a feature's values."""
 
     @property
@@ -227,7 +227,7 @@ class _VocabularyColumn(_KeyedColumn):
         raise NotImplementedError
 
 
-class VocabularyFileCategoricalColumn(_VocabularyColumn, _VocabularyFile):  # type: ignore[misc]
+class VocabularyFileCategoricalColumn(_VocabularyColumn, _VocabularyFile):
     """Line numbers of a feature's values in a file."""
 
     def _table(self, dtype: Any, name: str) -> Any:
@@ -244,7 +244,7 @@ class _VocabularyList(NamedTuple):
     num_oov_buckets: int
 
 
-class VocabularyListCategoricalColumn(_VocabularyColumn, _VocabularyList):  # type: ignore[misc]
+class VocabularyListCategoricalColumn(_VocabularyColumn, _VocabularyList):
     """Positions of a feature's values in a list."""
 
     @property
@@ -263,11 +263,11 @@ class _Identity(NamedTuple):
     default_value: int | None
 
 
-class IdentityCategoricalColumn(_KeyedColumn, _Identity):  # type: ignore[misc]
+class IdentityCategoricalColumn(_KeyedColumn, _Identity):
     """Integers of a feature as classes."""
 
     @property
-    def dtype(self) -> Any:  # type: ignore[override]
+    def dtype(self) -> Any:
         return tf.int64
 
     @property
@@ -336,7 +336,7 @@ class _Crossed(NamedTuple):
     hash_key: int | None
 
 
-class CrossedColumn(CategoricalColumn, _Crossed):  # type: ignore[misc]
+class CrossedColumn(CategoricalColumn, _Crossed):
     """Hashes of combinations of several features' values."""
 
     def _leaves(self) -> Iterator[Any]:

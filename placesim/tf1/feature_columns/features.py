@@ -54,7 +54,7 @@ def to_sparse(tensor: Any, missing: object = None) -> SparseTensor:
     """A dense feature as a SparseTensor without missing values: by default `''`, -1 for integers, and 0."""
     tensor = convert_to_tensor_or_sparse_tensor(tensor)
     if not isinstance(tensor, Tensor):
-        return tensor
+        return tensor  # type: ignore[no-any-return]
     with tf.name_scope(None, "to_sparse_input", (tensor,)):
         if missing is None:
             is_text = tensor.dtype == tf.string

@@ -214,9 +214,17 @@ def embedding_column(
     """Column of rows of a table.  Raises ValueError for wrong arguments."""
     where = f" Embedding of column_name: {getattr(categorical_column, 'name', '')}"
     chosen = _embedding_initializer(dimension, initializer, (ckpt_to_load_from, tensor_name_in_ckpt), where)
-    checkpoint = ckpt_to_load_from, tensor_name_in_ckpt
-    rest = max_norm, trainable, use_safe_embedding_lookup
-    return EmbeddingColumn(categorical_column, dimension, combiner, chosen, *checkpoint, *rest)
+    return EmbeddingColumn(
+        categorical_column,
+        dimension,
+        combiner,
+        chosen,
+        ckpt_to_load_from,
+        tensor_name_in_ckpt,
+        max_norm,
+        trainable,
+        use_safe_embedding_lookup,
+    )
 
 
 def shared_embedding_columns(

@@ -65,7 +65,7 @@ def _grouped(source: ElementSequence, attrs: Attrs, size: int, drop_remainder: b
     total = source.cardinality
     if total >= 0:
         total = total // size + (not drop_remainder and total % size > 0)
-    return ElementSequence(*signature(attrs), lambda: BatchIterator(source.start(), size, drop_remainder, join), total)
+    return ElementSequence(*signature(attrs), lambda: BatchIterator(source.start(), size, drop_remainder, join), total, size)
 
 
 def build_batches(drop_at: int | None = None) -> Maker:
