@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import placesim.tf1 as tf
 from placesim.ops.attributes import FunctionName
@@ -25,6 +25,56 @@ _SOURCE = "/cpu:0"
 """Device of the dataset, as the ops on the replicas' devices name it."""
 
 
+class InputContext(NamedTuple):
+    """`tf.distribute.InputContext`, which an input function gets: there is one pipeline for all replicas."""
+
+    num_replicas_in_sync: int = 1
+    input_pipeline_id: int = 0
+    num_input_pipelines: int = 1
+
+    def get_per_replica_batch_size(self, global_batch_size: int) -> int:
+        """Size of a replica's batches.  Raises ValueError for a size that cannot be split evenly."""
+        size, rest = divmod(global_batch_size, self.num_replicas_in_sync)
+        if rest:
+            raise ValueError(
+                f"The `global_batch_size` {global_batch_size!r} is not divisible by `num_replicas_in_sync` "
+                f"{self.num_replicas_in_sync!r} "
+            )
+        return size
+
+
+class CallableIterator:
+    """Iterator that calls a function for each replica, on the host."""
+
+    def __init__(self, function: Callable[[], Any], host: str, count: int) -> None:
+        self._function, self._host, self._count = function, host, count
+
+    @property
+    def initializer(self) -> Any:
+        """A new op that does nothing."""
+        return tf.group()
+
+    def initialize(self) -> Any:
+        """As `initializer`."""
+        return self.initializer
+
+    def get_next(self, name: str | None = None) -> Any:
+        """The results of the function, one for each replica."""
+        with tf.device(self._host):
+            return regroup([self._function() for _ in range(self._count)])
+
+
+def input_function_iterator(input_fn: Callable[[Any], Any], host: str, devices: Sequence[str]) -> Any:
+    """Iterator over what an input function returns: a dataset of replicas' batches, or a function.  Raises ValueError."""
+    with tf.device(host):
+        found = input_fn(InputContext(len(devices)))
+    if isinstance(found, Dataset):
+        return DistributedIterator(found, host, devices)
+    if not callable(found):
+        raise ValueError("input_fn must return a tf.data.Dataset or a callable.")
+    return CallableIterator(found, host, len(devices))
+
+
 class DistributedDataset:
     """A dataset whose batches are split among replicas.  `rebatches`: whether a batch is for all replicas together."""
 
@@ -40,6 +90,8 @@ class DistributedDataset:
     def make_initializable_iterator(self) -> DistributedIterator:
         """A new iterator, whose initializer must run."""
         return DistributedIterator(self._dataset, self._host, self._devices)
+
+    _make_initializable_iterator = make_initializable_iterator
 
     def make_one_shot_iterator(self) -> DistributedIterator:
         """Raise ValueError, as TensorFlow does in graphs."""

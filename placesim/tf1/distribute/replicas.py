@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import placesim.tf1 as tf
@@ -105,20 +106,29 @@ class _Replica(threading.Thread):
 
     def advance(self) -> None:
         """Let the replica run until it ends or merges.  Raises its error."""
-        saved = self._graph.thread_scopes
-        self._graph.thread_scopes = self._scopes
-        self._may_run.set()
-        self._has_paused.wait()
-        self._has_paused.clear()
-        self._scopes, self._graph.thread_scopes = self._graph.thread_scopes, saved
+        with self._own_scopes():
+            self._may_run.set()
+            self._has_paused.wait()
+            self._has_paused.clear()
         if self._error is not None:
             raise self._error
 
     def stop(self) -> None:
-        """End the thread."""
-        self._is_stopped = True
-        self._may_run.set()
-        self.join()
+        """End the thread, which leaves its scopes."""
+        with self._own_scopes():
+            self._is_stopped = True
+            self._may_run.set()
+            self.join()
+
+    @contextmanager
+    def _own_scopes(self) -> Iterator[None]:
+        """Context in which the graph's open scopes are the replica's."""
+        saved = self._graph.thread_scopes
+        self._graph.thread_scopes = self._scopes
+        try:
+            yield
+        finally:
+            self._scopes, self._graph.thread_scopes = self._graph.thread_scopes, saved
 
     # --- in the replica's thread ---
 

@@ -240,12 +240,24 @@ class Strategy:
         distributed = self._distributed(dataset) if self.worker_devices else dataset
         return distributed.make_initializable_iterator()
 
+    def make_input_fn_iterator(self, input_fn: Callable[[Any], Any], replication_mode: object = None) -> Any:
+        """Iterator over what `input_fn(context)` returns: a dataset of replicas' batches, or a function without arguments."""
+        from placesim.tf1.distribute.inputs import InputContext, input_function_iterator
+
+        if not self.worker_devices:
+            return input_fn(InputContext()).make_initializable_iterator()
+        return input_function_iterator(input_fn, self._host, self.worker_devices)
+
     def _distributed(self, dataset: Any) -> Any:
         from placesim.tf1.distribute.inputs import DistributedDataset
 
+        return DistributedDataset(dataset, self._host, self.worker_devices, self._splits_batches)
+
+    @property
+    def _host(self) -> str:
+        """The CPU of the devices' task."""
         first = DeviceSpec.from_string(self.worker_devices[0])
-        host = first.replace(device_type="CPU", device_index=0).to_string()
-        return DistributedDataset(dataset, host, self.worker_devices, self._splits_batches)
+        return first.replace(device_type="CPU", device_index=0).to_string()
 
     def update_config_proto(self, config_proto: Any) -> Any:
         """A copy of a session's configuration, with the strategy's needs."""

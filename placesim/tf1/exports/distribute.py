@@ -16,5 +16,7 @@ ROWS = {
         ]
     ),
     "distribute.contexts": _under(",contrib.", "has_strategy in_cross_replica_context ReplicaContext"),
+    "distribute.packed_reductions": _under("", "NcclAllReduce HierarchicalCopyAllReduce"),
+    "distribute.inputs": _under("", "InputContext"),
     "distribute.reductions": _under("", "ReduceOp") + " " + _under(",contrib.", "CrossDeviceOps ReductionToOneDevice"),
 }
