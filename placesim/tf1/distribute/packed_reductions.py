@@ -64,7 +64,9 @@ class AllReduceCrossDeviceOps(CrossDeviceOps):
             packs = zip(*(each.tensors for each in packed), strict=True)
         else:
             packed, packs = [], zip(*by_device, strict=True)
-        sums = list(zip(*(self._reduce_packs(pack, number) for number, pack in enumerate(packs)), strict=True))
+        sums: list[Sequence[Any]] = list(
+            zip(*(self._reduce_packs(pack, number) for number, pack in enumerate(packs)), strict=True)
+        )
         if packed:
             sums = [_unpacked(own, each) for own, each in zip(sums, packed, strict=True)]
         if reduce_op is ReduceOp.MEAN:

@@ -13,9 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from placesim.core.errors import InvalidArgumentError, OutOfRangeError
+from placesim.core.errors import GraphBuildError, InvalidArgumentError, OutOfRangeError
 from placesim.machine.device_names import enclose, format_spec, parse_python_spec
 from placesim.ops.attributes import Attrs
+from placesim.ops.kernels.data.batches import UnbatchIterator, rows_of, stack_elements
 from placesim.ops.kernels.data.datasets import pass_on
 from placesim.ops.kernels.data.functions import infer_components
 from placesim.ops.kernels.data.iterators import read_handle
@@ -44,50 +45,61 @@ RESOURCE_TYPE = "N10tensorflow4data12_GLOBAL__N_119MultiDeviceIteratorE"
 class _PartIterator(Iterator[Element]):
     """The rows of batches in parts, whose sizes come from a cycle; a part may join rows of several batches."""
 
-    def __init__(self, source: Iterator[Element], sizes: Iterator[int], drops_remainder: bool) -> None:
-        self._source, self._sizes, self._drops_remainder = source, sizes, drops_remainder
-        self._rest: Element | None = None
+    def __init__(self, source: ElementSequence, sizes: Sequence[int], drops_remainder: bool) -> None:
+        self._rows = UnbatchIterator(source.start(), source.dtypes)
+        self._sizes, self._drops_remainder = itertools.cycle(sizes), drops_remainder
+        self._source = source
 
     def __next__(self) -> Element:
         wanted = next(self._sizes)
-        parts: list[Element] = []
-        count = 0
-        while count < wanted or not parts:
-            if self._rest is None:
-                self._rest = next(self._source, None)
-                if self._rest is None:
-                    break
-            part = tuple(value[: wanted - count] for value in self._rest)
-            rest = tuple(value[wanted - count :] for value in self._rest)
-            count += len(part[0])
-            parts.append(part)
-            self._rest = rest if len(rest[0]) else None
-        if not parts or (self._drops_remainder and count < wanted):
+        rows = list(itertools.islice(self._rows, wanted))
+        if (wanted and not rows) or (self._drops_remainder and len(rows) < wanted):
             raise StopIteration
-        return tuple(np.concatenate(values) for values in zip(*parts, strict=True))
+        if rows:
+            return stack_elements(rows, self._source.dtypes)
+        # a replica without rows gets an empty part
+        inner = [[max(dim, 0) for dim in (shape.dims or ())[1:]] for shape in self._source.shapes]
+        return tuple(np.empty((0, *dims), dtype.numpy) for dims, dtype in zip(inner, self._source.dtypes, strict=True))
 
 
 def split_by_sizes(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ElementSequence:
     """Return a dataset of the rows of batches in parts of given sizes `[n]`, which are used in turn.
 
-    Raises InvalidArgumentError for sizes of another rank or below 0.
+    Raises InvalidArgumentError for sizes of another rank or below 0. An iteration raises it for scalars.
     """
     source, sizes, drops = as_dataset(inputs[0]), np.asarray(inputs[1]), bool(scalar_argument(inputs[2], "drop_remainder"))
-    if sizes.ndim > 1 or (sizes < 0).any() or not sizes.size:
-        raise InvalidArgumentError("`batch_sizes` must be a scalar or a vector of sizes that are not negative.")
+    if sizes.ndim > 1 or not sizes.size or (sizes < 0).any() or not sizes.any():
+        raise InvalidArgumentError("`batch_sizes` must be a scalar or a vector of sizes, of which none is negative.")
     cycle = sizes.reshape(-1).tolist()
-    return ElementSequence(*signature(attrs), lambda: _PartIterator(source.start(), itertools.cycle(cycle), drops), UNKNOWN)
+    return ElementSequence(*signature(attrs), lambda: _PartIterator(source, cycle, drops), UNKNOWN)
+
+
+class _EvenIterator(Iterator[Element]):
+    """The rows of each batch in parts; the last part may be smaller."""
+
+    def __init__(self, source: ElementSequence, count: int) -> None:
+        self._dtypes, self._batches, self._count = source.dtypes, source.start(), count
+        self._rows: Iterator[Element] = iter(())
+        self._size = 0
+
+    def __next__(self) -> Element:
+        part = list(itertools.islice(self._rows, self._size))
+        while not part:
+            rows = list(rows_of(next(self._batches), self._dtypes))
+            self._rows, self._size = iter(rows), -(-len(rows) // self._count)
+            part = list(itertools.islice(self._rows, self._size))
+        return stack_elements(part, self._dtypes)
 
 
 def split_evenly(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ElementSequence:
-    """Return a dataset of batches, each split into `num_replicas` parts; the last one may be smaller."""
+    """Return a dataset of batches, each split into `num_replicas` parts.
+
+    Raises InvalidArgumentError for a number that is not positive. An iteration raises it for scalars.
+    """
     source, count = as_dataset(inputs[0]), scalar_argument(inputs[1], "num_replicas")
-
-    def parts(element: Element) -> Iterator[Element]:
-        size = -(-len(element[0]) // count)
-        return (tuple(value[at : at + size] for value in element) for at in range(0, len(element[0]), size))
-
-    return ElementSequence(*signature(attrs), lambda: itertools.chain.from_iterable(map(parts, source.start())), UNKNOWN)
+    if count < 1:
+        raise InvalidArgumentError(f"num_replicas must be greater than zero, got {count}")
+    return ElementSequence(*signature(attrs), lambda: _EvenIterator(source, count), UNKNOWN)
 
 
 def tell_batch_size(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
@@ -113,7 +125,7 @@ def to_graph(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
 
 def from_graph(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ElementSequence:
     """Return the dataset of a string that `to_graph` returned.  Raises InvalidArgumentError for another string."""
-    text = np.asarray(inputs[0], object).item()
+    text = scalar_argument(inputs[0], "graph_def")
     if not isinstance(text, _GraphText):
         raise InvalidArgumentError("Only graphs of datasets of the same process can be read.")
     return text.dataset
@@ -182,14 +194,22 @@ def get_next(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Seq
     Raises OutOfRangeError after the last element, and InvalidArgumentError for an iteration that another one replaced.
     """
     shard, run = scalar_argument(inputs[1], "shard_num"), scalar_argument(inputs[2], "incarnation_id")
-    found: Element = find_iterator(inputs[0], context).next_element(shard, run)
-    return found
+    iterator: MultiDeviceIterator = find_iterator(inputs[0], context)
+    if not 0 <= shard < iterator.count:
+        raise InvalidArgumentError(f"shard_num must be in [0, {iterator.count}), got {shard}")
+    return iterator.next_element(shard, run)
 
 
 def call_remotely(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """Call attr `f`, a function, on the device that input 0 names, with the other inputs."""
-    target = np.asarray(inputs[0], object).item().decode()
-    device = format_spec(enclose(parse_python_spec(target), parse_python_spec(context.device)))
+    """Call attr `f`, a function, on the device that input 0 names, with the other inputs.
+
+    Raises InvalidArgumentError for a text that names no device.
+    """
+    target = scalar_argument(inputs[0], "target").decode("utf-8", "replace")
+    try:
+        device = format_spec(enclose(parse_python_spec(target), parse_python_spec(context.device)))
+    except GraphBuildError as error:
+        raise InvalidArgumentError(error.message) from None
     return function_caller(context, attrs["f"], (), device)(tuple(inputs[1:]))
 
 

@@ -13,7 +13,9 @@ from placesim.ops.attributes import Attrs
 from placesim.ops.farmhash import MASK, fingerprint64, shift_mix
 from placesim.ops.kernels.kernel import Kernel, Table, Tensor
 from placesim.ops.kernels.shapes import Dims, ShapeContext
+from placesim.ops.kernels.sparse.tensors import check_rank
 from placesim.ops.kernels.string.hashing import MURMUR_MULTIPLIER
+from placesim.ops.process.memory_limit import check_elements
 
 _LARGEST = 2**63 - 1
 
@@ -37,18 +39,36 @@ def cross_joined(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
 
 
 def _columns(inputs: Sequence[Any], attrs: Attrs) -> list[list[list[Any]]]:
-    """The features of each column by row.  Raises InvalidArgumentError for columns with different numbers of rows."""
+    """Return the features of each column by row. Raises InvalidArgumentError for inputs that do not fit."""
     count = attrs["N"]
     columns = []
-    for places, items, shape in zip(inputs[:count], inputs[count : 2 * count], inputs[2 * count : 3 * count], strict=True):
+    sparse = zip(inputs[:count], inputs[count : 2 * count], inputs[2 * count : 3 * count], strict=True)
+    for position, (indices, values, shape) in enumerate(sparse):
+        _check_sparse(indices, values, shape, position)
         rows: list[list[Any]] = [[] for _ in range(int(shape[0]))]
-        for row, item in zip(places[:, 0].tolist(), items.tolist(), strict=True):
+        for row, item in zip(indices[:, 0].tolist(), values.tolist(), strict=True):
+            if not 0 <= row < len(rows):
+                raise InvalidArgumentError(f"Row {row} of an index is not in [0, {len(rows)}) at position {position}")
             rows[row].append(item)
         columns.append(rows)
-    columns += [matrix.tolist() for matrix in inputs[3 * count :]]
-    if len({len(rows) for rows in columns}) > 1:
-        raise InvalidArgumentError(f"Expected batch size {len(columns[0])}, got {[len(rows) for rows in columns]}")
+    for position, matrix in enumerate(inputs[3 * count :]):
+        check_rank(matrix, 2, f"Dense inputs should be a matrix, at position {position}, but received shape ")
+        columns.append(matrix.tolist())
+    for position, found in enumerate(columns):
+        if len(found) != len(columns[0]):
+            raise InvalidArgumentError(f"Expected batch size {len(columns[0])} got {len(found)} at position {position}")
     return columns
+
+
+def _check_sparse(indices: Tensor, values: Tensor, shape: Tensor, position: int) -> None:
+    check_rank(indices, 2, f"Input indices should be a matrix, at position {position}, but received shape ")
+    check_rank(values, 1, f"Input values should be a vector, at position {position}, but received shape ")
+    check_rank(shape, 1, f"Input shapes should be a vector, at position {position}, but received shape ")
+    if indices.shape[1] != 2 or len(shape) != 2:
+        raise InvalidArgumentError(f"Expected D2 of index to be 2 got {indices.shape[1]} at position {position}")
+    if len(indices) != len(values):
+        raise InvalidArgumentError(f"Expected size of values to be {len(indices)} got {len(values)} at position {position}")
+    check_elements(max(int(shape[0]), 0))
 
 
 def _joined(columns: list[list[list[Any]]], separator: bytes) -> Sequence[Tensor]:
