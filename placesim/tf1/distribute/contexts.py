@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, NamedTuple
 
 import placesim.tf1 as tf
@@ -54,7 +54,8 @@ class ReplicaContext:
         """Call `merge_fn(strategy, ...)` once for all replicas, with their arguments grouped; return this replica's result."""
         if self._merge is not None:
             return self._merge(merge_fn, args, kwargs or {})
-        with entered(Mode(self.strategy)):
+        # without a strategy in force there is none between the replicas either
+        with entered(Mode(self.strategy)) if _modes.entered else nullcontext():
             return merge_fn(self.strategy, *args, **(kwargs or {}))
 
     def all_reduce(self, reduce_op: Any, value: Any, options: object = None) -> Any:

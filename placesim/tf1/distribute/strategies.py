@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
-from typing import Any, ClassVar
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any
 
 import placesim.tf1 as tf
 from placesim.tf1.distribute.contexts import (
@@ -48,7 +48,7 @@ def full_device(device: str) -> str:
 
 
 class Strategy:
-    """Base class, and the strategy without a strategy: one replica on no device.
+    """Base class, with the methods of a strategy of one device.
 
     `extended` is the strategy itself: its methods have other names.
     """
@@ -58,7 +58,6 @@ class Strategy:
     """Whether a batch of a dataset is for all replicas together."""
     _default_device = ""
     """The task of the devices, if a job is named."""
-    _default: ClassVar[Strategy]
 
     @property
     def extended(self) -> Strategy:
@@ -113,15 +112,14 @@ class Strategy:
     def _create_variable(self, next_creator: Callable[..., Any], beside: Any, arguments: dict[str, Any]) -> Any:
         return next_creator(**arguments)
 
-    @contextmanager
-    def colocate_vars_with(self, colocate_with_variable: Any) -> Iterator[None]:
+    def colocate_vars_with(self, colocate_with_variable: Any) -> AbstractContextManager[None]:
         """Context whose variables are made on the devices of a variable of this strategy."""
 
         def create(next_creator: Callable[..., Any], **arguments: Any) -> Any:
             return next_creator(colocate_with=colocate_with_variable, **arguments)
 
-        with tf.variable_creator_scope(create):
-            yield
+        found: AbstractContextManager[None] = tf.variable_creator_scope(create)
+        return found
 
     def variable_created_in_scope(self, v: Variable) -> bool:
         return getattr(v, "distribute_strategy", None) is self
@@ -225,7 +223,7 @@ class Strategy:
 
     def _update(self, places: Any, fn: Callable[..., Any], args: Any, kwargs: Any, group: bool) -> Any:
         ((device, component),) = places
-        with tf.device(device), updating(0):
+        with tf.device(device) if device else nullcontext(), updating(0):
             found = fn(*component, *args, **kwargs)
         return found if group else tf.nest.map_structure(self.experimental_local_results, found)
 
@@ -233,25 +231,19 @@ class Strategy:
 
     def experimental_distribute_dataset(self, dataset: Any, options: object = None) -> Any:
         """The dataset, with its batches split among the replicas."""
-        return self._distributed(dataset) if self.worker_devices else dataset
-
-    def make_dataset_iterator(self, dataset: Any) -> Any:
-        """Iterator over the dataset, with its batches split among the replicas."""
-        distributed = self._distributed(dataset) if self.worker_devices else dataset
-        return distributed.make_initializable_iterator()
-
-    def make_input_fn_iterator(self, input_fn: Callable[[Any], Any], replication_mode: object = None) -> Any:
-        """Iterator over what `input_fn(context)` returns: a dataset of replicas' batches, or a function without arguments."""
-        from placesim.tf1.distribute.inputs import InputContext, input_function_iterator
-
-        if not self.worker_devices:
-            return input_fn(InputContext()).make_initializable_iterator()
-        return input_function_iterator(input_fn, self._host, self.worker_devices)
-
-    def _distributed(self, dataset: Any) -> Any:
         from placesim.tf1.distribute.inputs import DistributedDataset
 
         return DistributedDataset(dataset, self._host, self.worker_devices, self._splits_batches)
+
+    def make_dataset_iterator(self, dataset: Any) -> Any:
+        """Iterator over the dataset, with its batches split among the replicas."""
+        return self.experimental_distribute_dataset(dataset).make_initializable_iterator()
+
+    def make_input_fn_iterator(self, input_fn: Callable[[Any], Any], replication_mode: object = None) -> Any:
+        """Iterator over what `input_fn(context)` returns: a dataset of replicas' batches, or a function without arguments."""
+        from placesim.tf1.distribute.inputs import input_function_iterator
+
+        return input_function_iterator(input_fn, self._host, self.worker_devices)
 
     @property
     def _host(self) -> str:
@@ -267,7 +259,42 @@ class Strategy:
         return found
 
 
-Strategy._default = Strategy()
+class DefaultStrategy(Strategy):
+    """The strategy outside of all scopes: one replica, on no device, that changes nothing."""
+
+    @contextmanager
+    def scope(self) -> Iterator[Strategy]:
+        """Context that changes nothing.  Raises RuntimeError under another strategy."""
+        if current_mode() is not None:
+            raise RuntimeError("Must not nest tf.distribute.Strategy scopes.")
+        yield self
+
+    def colocate_vars_with(self, colocate_with_variable: Any) -> AbstractContextManager[None]:
+        found: AbstractContextManager[None] = tf.colocate_with(colocate_with_variable)
+        return found
+
+    def variable_created_in_scope(self, v: Variable) -> bool:
+        return getattr(v, "distribute_strategy", None) is None
+
+    def _run(self, fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        return fn(*args, **kwargs)
+
+    def _components(self, var: Any) -> list[tuple[str, tuple[Any, ...]]]:
+        return [("", (var,))]
+
+    def non_slot_devices(self, var_list: Any) -> Any:
+        return min(var_list, key=lambda variable: str(variable.name))
+
+    def experimental_distribute_dataset(self, dataset: Any, options: object = None) -> Any:
+        return dataset
+
+    def make_input_fn_iterator(self, input_fn: Callable[[Any], Any], replication_mode: object = None) -> Any:
+        from placesim.tf1.distribute.inputs import InputContext
+
+        return input_fn(InputContext()).make_initializable_iterator()
+
+
+_DEFAULT = DefaultStrategy()
 
 
 class OneDeviceStrategy(Strategy):
@@ -514,13 +541,13 @@ def _local_devices() -> list[str]:
 def get_strategy() -> Strategy:
     """The strategy in force; outside of all scopes one with a single replica."""
     mode = current_mode()
-    return Strategy._default if mode is None else mode.strategy
+    return _DEFAULT if mode is None else mode.strategy
 
 
 def get_replica_context() -> ReplicaContext | None:
     """The replica that runs; None between replicas."""
     mode = current_mode()
-    return ReplicaContext(Strategy._default, 0) if mode is None else mode.replica
+    return ReplicaContext(_DEFAULT, 0) if mode is None else mode.replica
 
 
 def get_loss_reduction() -> ReduceOp:
