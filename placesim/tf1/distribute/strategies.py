@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Any
+from typing import Any, NoReturn
 
 import placesim.tf1 as tf
 from placesim.tf1.distribute.contexts import (
@@ -26,6 +26,7 @@ from placesim.tf1.distribute.replicas import run_replicas
 from placesim.tf1.distribute.values import DistributedValues, Mirrored, local_results, regroup, select_replica
 from placesim.tf1.distribute.variables import DistributedVariable, MirroredVariable, SyncOnReadVariable
 from placesim.tf1.graphs.tensor import Tensor
+from placesim.tf1.importing.missing_names import not_there
 from placesim.tf1.types.device_spec import DeviceSpec
 from placesim.tf1.variables.variable import Variable, VariableAggregation, VariableSynchronization
 
@@ -244,6 +245,11 @@ class Strategy:
         from placesim.tf1.distribute.inputs import input_function_iterator
 
         return input_function_iterator(input_fn, self._host, self.worker_devices)
+
+    def experimental_run_steps_on_iterator(self, *args: object, **kwargs: object) -> NoReturn:
+        """Raise NotImplementedError."""
+        name = "distribute.StrategyExtended.experimental_run_steps_on_iterator"
+        raise not_there(name, "a Python loop around `experimental_run`'s results does it")
 
     @property
     def _host(self) -> str:
