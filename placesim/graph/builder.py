@@ -232,6 +232,17 @@ class ScopedGraphBuilder:
             self._class_attr = saved
 
     @property
+    def open_scopes(self) -> tuple[Any, ...]:
+        """The open scopes, for a caller that builds in several threads, one at a time, each with its own scopes."""
+        devices = (self._device_scopes, self._hidden_devices, self._colocation)
+        return self.prefix, devices, self._controllers, self._class_attr
+
+    @open_scopes.setter
+    def open_scopes(self, scopes: tuple[Any, ...]) -> None:
+        self.prefix, devices, self._controllers, self._class_attr = scopes
+        self._device_scopes, self._hidden_devices, self._colocation = devices
+
+    @property
     def is_bare(self) -> bool:
         """Whether no scope is open and no `on_node` is set, so that nothing changes a new node."""
         scopes = (self.prefix, self._device_text, self._device_functions, self._colocation, self._controllers, self._class_attr)

@@ -9,9 +9,11 @@ from typing import Any
 
 import placesim.tf1 as tf
 from placesim.formats.tensorflow.messages import message_class
+from placesim.tf1.distribute.contexts import skip_summary
 from placesim.tf1.graphs.graph_keys import GraphKeys
 from placesim.tf1.graphs.tensor import Tensor
 from placesim.tf1.graphs.tensor_likes import TensorLike
+from placesim.tf1.ops.conversion import constant
 from placesim.tf1.ops.generated_functions import gen
 
 _NOT_IN_TAGS = re.compile(r"[^-/\w\.]")
@@ -37,12 +39,16 @@ def _collect(summary: Tensor, collections: Any) -> Tensor:
 
 def scalar(name: str, tensor: TensorLike, collections: Sequence[str] | None = None, family: str | None = None) -> Tensor:
     """A Summary of one number."""
+    if skip_summary():
+        return constant("")
     with _scope(name, family, [tensor]) as (tag, scope):
         return _collect(gen("ScalarSummary")(tags=tag, values=tensor, name=scope), collections)
 
 
 def histogram(name: str, values: TensorLike, collections: Sequence[str] | None = None, family: str | None = None) -> Tensor:
     """A Summary of the distribution of values."""
+    if skip_summary():
+        return constant("")
     with _scope(name, family, [values]) as (tag, scope):
         return _collect(gen("HistogramSummary")(tag=tag, values=values, name=scope), collections)
 
@@ -51,6 +57,8 @@ def image(
     name: str, tensor: TensorLike, max_outputs: int = 3, collections: Sequence[str] | None = None, family: str | None = None
 ) -> Tensor:
     """A Summary of images, of the shape [batch, height, width, channels]."""
+    if skip_summary():
+        return constant("")
     with _scope(name, family, [tensor]) as (tag, scope):
         return _collect(gen("ImageSummary")(tag=tag, tensor=tensor, max_images=max_outputs, name=scope), collections)
 
@@ -64,6 +72,8 @@ def audio(
     family: str | None = None,
 ) -> Tensor:
     """A Summary of sounds, of the shape [batch, frames] or [batch, frames, channels]; `sample_rate` in hertz."""
+    if skip_summary():
+        return constant("")
     with _scope(name, family, [tensor]) as (tag, scope):
         rate = tf.convert_to_tensor(sample_rate, dtype=tf.float32, name="sample_rate")
         made = gen("AudioSummaryV2")(tag=tag, tensor=tensor, max_outputs=max_outputs, sample_rate=rate, name=scope)
@@ -93,6 +103,8 @@ def tensor_summary(
         metadata.display_name = display_name
     if summary_description is not None:
         metadata.summary_description = summary_description
+    if skip_summary():
+        return constant("")
     with _scope(name, family, [tensor]) as (tag, scope):
         made = gen("TensorSummaryV2")(
             tensor=tensor, tag=tag, name=scope, serialized_summary_metadata=metadata.SerializeToString()

@@ -12,10 +12,14 @@ graph's collections have then.  The nodes between differ from release to release
 `mixed-calls.json.gz` holds, in the same form, calls on variables as conditions, and of signals, boxes,
 cells and Keras' models and recurrent layers.
 
+`model-calls.json.gz` holds, in the same form, calls of strategies, feature columns and distributions.  A call that ends in
+`session.run` compares values.
+
 A call runs in a new empty folder, so files have relative paths.
 
 `TF_USE_LEGACY_KERAS=1 TENSORFLOW_PYTHON -m tests.tf1.calls FILE RECORDINGS` adds the calls of a file, with blank lines between
-them, as a Python with tensorflow-cpu and tf_keras makes them, to `calls`, `library-calls` or `mixed-calls`.
+them, as a Python with tensorflow-cpu and tf_keras makes them, to `calls`, `library-calls`,
+`mixed-calls` or `model-calls`.
 """
 
 from __future__ import annotations
@@ -85,7 +89,10 @@ _INPUTS: dict[str, tuple[str, list[int | None] | None]] = {
     "uid": ("int64", [None]),
     "one": ("float32", [1]),
 }
-_NUMBERED = re.compile(r"(CustomGradient-|pyfunc_|__inference_\w+_)\d+|(_make_dataset_|\b(?:body|cond)_(?=\w{11}_Wrapper))\w+")
+_NUMBERED = re.compile(
+    r"(CustomGradient-|pyfunc_|__inference_\w+_)\d+"
+    r"|(_make_dataset_|hash_table_(?=\w{8}-)|\b(?:body|cond)_(?=\w{11}_Wrapper))[\w-]+"
+)
 """Names that end in a number of the process, or in a digest, which the recordings leave out."""
 _SPARSE = ("sp", "sp2", "usp", "spi", "sps")
 
@@ -103,6 +110,11 @@ def library_calls() -> dict[str, dict[str, Any]]:
 def mixed_calls() -> dict[str, dict[str, Any]]:
     """Each call about conditions and loops on variables, signals, boxes, cells and models, as `calls` has them."""
     return _read(_DATA / "mixed-calls.json.gz")
+
+
+def model_calls() -> dict[str, dict[str, Any]]:
+    """Each call of strategies, feature columns and distributions, as `calls` has them."""
+    return _read(_DATA / "model-calls.json.gz")
 
 
 def contrib_calls() -> dict[str, dict[str, Any]]:

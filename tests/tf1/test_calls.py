@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from placesim.tf1.importing.namespaces import namespace
-from tests.tf1.calls import calls, contrib_calls, library_calls, mixed_calls, outline, record
+from tests.tf1.calls import calls, contrib_calls, library_calls, mixed_calls, model_calls, outline, record
 
 pytestmark = pytest.mark.corpus
 _PARTS = 4
@@ -33,6 +33,13 @@ def test_a_call_of_what_packages_build_on_makes_what_tensorflow_makes(subtests: 
             assert record(namespace(""), call) == expected
 
 
+@pytest.mark.parametrize("part", range(_PARTS))
+def test_a_call_of_a_strategy_column_or_distribution_makes_what_tensorflow_makes(part: int, subtests: pytest.Subtests) -> None:
+    for call, expected in _part(model_calls(), part):
+        with subtests.test(call):
+            assert record(namespace(""), call) == expected
+
+
 def test_a_call_of_contrib_gives_and_collects_what_tensorflow_1_does(subtests: pytest.Subtests) -> None:
     for call, expected in contrib_calls().items():
         with subtests.test(call):
@@ -40,5 +47,5 @@ def test_a_call_of_contrib_gives_and_collects_what_tensorflow_1_does(subtests: p
 
 
 def test_no_recorded_call_is_lost() -> None:
-    assert (len(calls()), len(contrib_calls())) == (2851, 284)
-    assert (len(library_calls()), len(mixed_calls())) == (310, 114)
+    assert (len(calls()), len(contrib_calls())) == (2851, 293)
+    assert (len(library_calls()), len(mixed_calls()), len(model_calls())) == (310, 114, 340)

@@ -126,6 +126,8 @@ class Iterator:
 
 def make_initializable_iterator(dataset: Dataset, shared_name: str | None = None) -> Iterator:
     """`tf.data.make_initializable_iterator`: an iterator that starts when its initializer runs."""
+    if not isinstance(dataset, Dataset) and hasattr(dataset, "_make_initializable_iterator"):
+        return dataset._make_initializable_iterator()
     spec = dataset.element_spec
     with colocate_with(dataset._variant_tensor):
         resource = gen("IteratorV2")(shared_name=shared_name or "", container="", **element_attrs(spec))

@@ -69,8 +69,12 @@ def filter_with_legacy_function(dataset: Dataset, predicate: object) -> Dataset:
 
 def unbatch(dataset: Dataset, name: str | None = None) -> Dataset:
     """Slices of the elements along their first axis; sparse tensors are serialised first."""
-    dense = mapped(dataset, _normalize)
-    return transformed(dense, "UnbatchDataset", spec=structures.unbatched(dataset.element_spec), name=name)
+    return transformed(normalized(dataset), "UnbatchDataset", spec=structures.unbatched(dataset.element_spec), name=name)
+
+
+def normalized(dataset: Dataset, keeps_count: bool = False) -> Dataset:
+    """The same elements, with sparse tensors serialised."""
+    return mapped(dataset, _normalize, keeps_count=keeps_count)
 
 
 def _normalize(*args: object) -> Any:

@@ -1,7 +1,6 @@
 """Random tensors, clipping."""
 
 ROWS = {
-    "distributions": "distributions.Normal distributions.kl_divergence",
     "random.stateless": (
         "random.stateless_uniform=stateless_random_uniform random.stateless_normal=stateless_random_normal "
         "random.stateless_truncated_normal=stateless_truncated_normal random.stateless_multinomial "

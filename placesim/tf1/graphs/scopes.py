@@ -26,6 +26,7 @@ class Scopes:
     _default_depths: list[int]
     _extra_attrs: tuple[tuple[str, Callable[[Node], Any]], ...]
     _container: str
+    variable_creators: list[Any]
     operation: Callable[[Node | int], Operation]
     as_graph_element: Callable[..., Any]
     as_default: Callable[[], AbstractContextManager[object]]
@@ -98,7 +99,8 @@ class Scopes:
     def _colocation_op(self, target: Any) -> Operation:
         if isinstance(target, Operation):
             return target
-        found = getattr(target, "op", None)
+        handle = getattr(target, "handle", None)
+        found = handle.op if isinstance(handle, Tensor) else getattr(target, "op", None)
         return found if isinstance(found, Operation) else type(self).to_tensor(target).op
 
     @contextmanager
@@ -129,6 +131,10 @@ class Scopes:
         self.builder.mark_awaited(ids)
         with self.builder.control_dependencies(ids):
             yield
+
+    def current_control_inputs(self) -> list[Operation]:
+        """The operations for which new ones wait because of open control scopes."""
+        return [self.operation(i) for i in dict.fromkeys(i for one in self.builder._controllers for i in one.inputs)]
 
     def _control_op(self, item: Any) -> Operation:
         """Operation of a control input: for a resource variable that of the handle, for IndexedSlices that of the values."""
@@ -171,6 +177,33 @@ class Scopes:
 
     def _kernel_label_map(self, op_to_kernel_label_map: dict[str, str]) -> AbstractContextManager[None]:
         return self._with_attrs(("_kernel", lambda node: op_to_kernel_label_map.get(node.op)))
+
+    @property
+    def thread_scopes(self) -> tuple[Any, ...]:
+        """The open scopes, for threads that build the graph one at a time, each with its own scopes."""
+        variables = getattr(self, "variable_scopes", None)
+        opened = variables and variables.state
+        return (
+            self.builder.open_scopes,
+            self._extra_attrs,
+            self._container,
+            self._default_depths,
+            self.variable_creators,
+            opened,
+        )
+
+    @thread_scopes.setter
+    def thread_scopes(self, scopes: tuple[Any, ...]) -> None:
+        own, self._extra_attrs, self._container, self._default_depths, self.variable_creators, opened = scopes
+        self.builder.open_scopes = own
+        variables = getattr(self, "variable_scopes", None)
+        if variables is not None:
+            variables.state = opened
+
+    def scopes_of_new_thread(self) -> tuple[Any, ...]:
+        """Scopes with which a new thread begins: devices, control dependencies and variable creators are this thread's."""
+        (_, devices, controllers, _), attrs, container, _, creators, _ = self.thread_scopes
+        return ("", devices, controllers, None), attrs, container, [], [*creators], None
 
     @contextmanager
     def container(self, container_name: str) -> Iterator[str]:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import re
 from abc import ABC
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 from placesim.tf1.array.shaping import broadcast_static_shape
+from placesim.tf1.distribute.contexts import skip_summary as skip_summary
 from placesim.tf1.graphs.graph import Graph
 from placesim.tf1.graphs.tensor import Operation, Tensor
 from placesim.tf1.sparse.values import IndexedSlices, SparseTensor
@@ -99,9 +98,3 @@ def GetContainingXLAContext(ctxt: object) -> None:  # noqa: N802 (TensorFlow's n
 def is_xla_enabled() -> bool:
     """Return False: there is no XLA."""
     return False
-
-
-@contextmanager
-def skip_summary() -> Iterator[bool]:
-    """Yield False: there is one replica, which writes its summaries."""
-    yield False

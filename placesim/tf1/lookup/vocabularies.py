@@ -27,17 +27,20 @@ def index_table_from_file(
     if vocabulary_file is None:
         raise ValueError("`vocabulary_file` must be specified.")
     with tf.name_scope(name, "string_to_index"):
-        initializer = TextFileInitializer(
-            vocabulary_file,
-            dtypes.int64 if dtypes.as_dtype(key_dtype).is_integer else key_dtype,
-            key_column_index,
-            dtypes.int64,
-            value_column_index,
-            vocab_size,
-            delimiter,
-            "table_init",
-        )
-        return _index_table(initializer, num_oov_buckets, default_value)
+        wanted = dtypes.as_dtype(key_dtype)
+        with tf.name_scope(None, "hash_table"):
+            initializer = TextFileInitializer(
+                vocabulary_file,
+                dtypes.int64 if wanted.is_integer else wanted,
+                key_column_index,
+                dtypes.int64,
+                value_column_index,
+                vocab_size,
+                delimiter,
+                "table_init",
+            )
+            table = StaticHashTable(initializer, default_value)
+        return IdTableWithHashBuckets(table, num_oov_buckets, wanted) if num_oov_buckets else table
 
 
 def index_table_from_tensor(
@@ -55,13 +58,21 @@ def index_table_from_tensor(
         keys = tf.convert_to_tensor(vocabulary_list)
         count = tf.size(keys)
         values = tf.cast(tf.range(count), dtypes.int64)
-        return _index_table(KeyValueTensorInitializer(keys, values, name="table_init"), num_oov_buckets, default_value)
+        with tf.name_scope(None, "hash_table"):
+            keys = tf.cast(keys, dtypes.int64) if keys.dtype.is_integer else keys
+            table = StaticHashTable(KeyValueTensorInitializer(keys, values, name="table_init"), default_value)
+        return IdTableWithHashBuckets(table, num_oov_buckets, dtypes.as_dtype(dtype)) if num_oov_buckets else table
 
 
-def _index_table(initializer: object, buckets: int, default_value: int) -> Any:
-    if buckets:
-        return StaticVocabularyTable(initializer, buckets, name="hash_table")
-    return StaticHashTable(initializer, default_value, name="hash_table")
+class IdTableWithHashBuckets(StaticVocabularyTable):
+    """The numbers of a table, and further numbers for the hashes of other words."""
+
+    def __init__(self, table: StaticHashTable, num_oov_buckets: int, key_dtype: dtypes.DType) -> None:
+        self._table, self._buckets, self._key_dtype = table, num_oov_buckets, key_dtype
+
+    @property
+    def name(self) -> str:
+        return self._table.name.rpartition("/")[2]
 
 
 def index_to_string_table_from_file(

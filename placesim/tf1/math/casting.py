@@ -19,7 +19,8 @@ tf = namespace("")
 def cast(x: TensorLike, dtype: DTypeLike, name: str | None = None) -> Any:
     """`tf.cast`; a tensor that has the type is returned itself."""
     base = dtypes.as_dtype(dtype).base_dtype
-    if getattr(x, "dtype", None) is base and not isinstance(x, SparseTensor | IndexedSlices):
+    is_single = not isinstance(x, SparseTensor | IndexedSlices) and not getattr(x, "is_distributed_variable", False)
+    if getattr(x, "dtype", None) is base and is_single:
         return x  # also a resource variable, which is then read at its use
     with name_scope(name, "Cast", [x]) as scope:
         if isinstance(x, SparseTensor):

@@ -46,7 +46,8 @@ def table_parts(params: Any) -> list[Any]:
 
 def is_resource(table: object) -> bool:
     """Whether a table is a resource variable."""
-    return getattr(table, "handle", None) is not None and not isinstance(table, Tensor)
+    is_distributed = getattr(table, "is_distributed_variable", False)
+    return not is_distributed and getattr(table, "handle", None) is not None and not isinstance(table, Tensor)
 
 
 def _node_of(table: Any) -> Any:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import placesim.tf1 as tf
+from placesim.tf1.distribute.contexts import current_mode
 from placesim.tf1.graphs.tensor import Tensor
 from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.ops.generated_functions import gen
@@ -99,7 +100,16 @@ class Optimizer(Updates):
         name: str | None = None,
         skip_gradients_aggregation: bool = False,
     ) -> Any:
-        """Make an op that applies gradients, and then adds one to `global_step`.  Raises ValueError or TypeError."""
+        """Make an op that applies gradients, and then adds one to `global_step`.  Raises ValueError or TypeError.
+
+        In a replica of a strategy, the gradients are the sums of all replicas'.
+        """
+        mode = current_mode()
+        if mode is not None and not skip_gradients_aggregation:
+            if mode.replica is None:
+                raise RuntimeError("Use `_distributed_apply()` instead of `apply_gradients()` in a cross-replica context.")
+            known = [(gradient, variable) for gradient, variable in grads_and_vars if gradient is not None]
+            return mode.replica.merge_call(self._distributed_apply, args=(known, global_step, name))
         pairs = tuple(grads_and_vars)
         if not pairs:
             raise ValueError("No variables provided.")
@@ -120,12 +130,34 @@ class Optimizer(Updates):
                 with tf.name_scope("update_" + variable.op.name), tf.colocate_with(variable):
                     updates.append(self._update(gradient, variable))
             done = self._step(updates, scope, global_step)
-        if isinstance(done, Tensor):
-            done = done.op
-        trained = tf.get_collection_ref("train_op")
-        if done not in trained:
-            trained.append(done)
-        return done
+        return _collected(done)
+
+    def _distributed_apply(self, strategy: Any, pairs: Any, global_step: Any = None, name: str | None = None) -> Any:
+        """Apply the sums of the replicas' gradients to all components of the variables."""
+        sums = strategy.batch_reduce_to("SUM", pairs)
+        variables = [variable for _, variable in pairs]
+        with tf.init_scope():
+            self._create_slots(variables)
+
+        def update(variable: Any, gradient: Any) -> Any:
+            with tf.name_scope("update_" + variable.op.name):
+                return self._update(_as_gradient(gradient), variable)
+
+        with tf.name_scope(name, self._name) as scope:
+            self._prepare()
+            updates = [
+                op
+                for total, variable in zip(sums, variables, strict=True)
+                for op in strategy.update(variable, update, args=(total,), group=False)
+            ]
+            devices = strategy.non_slot_devices(variables)
+            finished = strategy.update_non_slot(devices, self._finish, args=(updates, "update"), group=False)
+            if global_step is None:
+                done = strategy.group(finished, name=scope)
+            else:
+                with tf.control_dependencies(finished):
+                    done = strategy.update(global_step, tf.assign_add, args=(1,), kwargs={"name": scope})
+        return _collected(done)
 
     def _step(self, updates: list[Any], scope: str, global_step: Any) -> Any:
         if global_step is None:
@@ -171,6 +203,15 @@ class Optimizer(Updates):
             dtype = tensor.dtype.base_dtype
             if dtype not in valid:
                 raise ValueError(f"Invalid type {dtype!r} for {tensor.name}, expected: {list(valid)}.")
+
+
+def _collected(done: Any) -> Any:
+    """The op of an update, which is put into its collection."""
+    done = done.op if isinstance(done, Tensor) else done
+    trained = tf.get_collection_ref("train_op")
+    if done not in trained:
+        trained.append(done)
+    return done
 
 
 def _as_gradient(gradient: object) -> Any:

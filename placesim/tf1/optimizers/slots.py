@@ -6,6 +6,7 @@ from contextlib import nullcontext
 from typing import Any
 
 import placesim.tf1 as tf
+from placesim.tf1.distribute.contexts import colocate_variables_with
 from placesim.tf1.graphs.tensor_likes import DTypeLike, ShapeLike, TensorLike
 from placesim.tf1.variables.resource import HandledVariable
 from placesim.tf1.variables.variable import SaveSliceInfo, Variable
@@ -35,7 +36,7 @@ def create_zeros_slot(primary: Any, name: str, dtype: DTypeLike | None = None, c
 
 def _create(primary: Any, initial: Any, shape: Any, dtype: DTypeLike | None, name: str, colocate_with_primary: bool) -> Any:
     own = primary.op.name
-    with tf.variable_scope(None, f"{own}/{name}"), tf.colocate_with(primary) if colocate_with_primary else nullcontext():
+    with tf.variable_scope(None, f"{own}/{name}"), colocate_variables_with(primary) if colocate_with_primary else nullcontext():
         slot = tf.get_variable(
             "",
             shape,

@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 import placesim.tf1 as tf
+from placesim.tf1.distribute.contexts import colocate_variables_with
+from placesim.tf1.distribute.values import container_of
 from placesim.tf1.graphs.tensor import Tensor
 from placesim.tf1.graphs.tensor_likes import DTypeLike, ShapeLike, TensorLike
 from placesim.tf1.optimizers.slots import create_slot, create_slot_with_initializer, create_zeros_slot
@@ -33,8 +35,9 @@ class Updates:
     # --- slots and other variables ---
 
     def get_slot(self, var: object, name: str) -> Any:
-        """Slot variable; None if there is none."""
-        return self._slots.get(name, {}).get(_key(var))
+        """Slot variable, for a component of a distributed variable the slot's component; None if there is none."""
+        slot = self._slots.get(name, {}).get(_key(var))
+        return slot if slot is None or container_of(var) is var else slot.component()
 
     def get_slot_names(self) -> list[str]:
         return sorted(self._slots)
@@ -71,7 +74,7 @@ class Updates:
         key = (name, colocate_with.graph)
         if key not in self._non_slot_dict:
             own = self._name if self._scopes_non_slots else ""
-            with tf.name_scope(own) if own else tf.init_scope(), tf.colocate_with(colocate_with):
+            with tf.name_scope(own) if own else tf.init_scope(), colocate_variables_with(colocate_with):
                 is_resource = isinstance(colocate_with, HandledVariable)
                 made = create_variable(initial_value, name=name, trainable=False, use_resource=is_resource)
             self._non_slot_dict[key] = made
@@ -119,4 +122,5 @@ def summed_by_index(values: TensorLike, indices: TensorLike) -> tuple[Any, Any]:
 
 
 def _key(variable: Any) -> Any:
-    return variable.op.graph, variable.op.name
+    variable = container_of(variable)
+    return variable.graph, variable.name.partition(":")[0]

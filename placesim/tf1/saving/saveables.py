@@ -84,6 +84,20 @@ class ResourceSaveable(SaveableObject):
             return gen("AssignVariableOp")(self.saved.handle, tensor)
 
 
+class DistributedSaveable(SaveableObject):
+    """A variable of a strategy: the common value of its components."""
+
+    @property
+    def device(self) -> str:
+        return str(self.saved.devices[0])
+
+    def tensor(self) -> Tensor:
+        return self.saved.distribute_strategy.read_var(self.saved)  # type: ignore[no-any-return]
+
+    def restore(self, tensor: Tensor, shape: Any) -> Any:
+        return self.saved.assign_components("assign", tensor)
+
+
 def cpu_of(device: str) -> str:
     """The CPU of a device's task."""
     spec = DeviceSpec.from_string(device or "")
@@ -161,7 +175,8 @@ def _of_one(name: str, value: TensorLike) -> list[SaveableObject]:
     if isinstance(value, list):
         return [_of_shard(name, shard, value[0]) for shard in value]
     if isinstance(value, HandledVariable):
-        return [ResourceSaveable(value, "", name, reads=False)]
+        is_distributed = value.is_distributed_variable
+        return [DistributedSaveable(value, "", name) if is_distributed else ResourceSaveable(value, "", name, reads=False)]
     tensor = value._as_graph_element() if isinstance(value, Variable) else value
     if not isinstance(tensor, Tensor):
         tensor = tf.convert_to_tensor(value)

@@ -125,7 +125,7 @@ def sparse_cross_hashed(
     tensors = [convert_to_tensor_or_sparse_tensor(value) for value in inputs]
     sparse_ones = [tensor for tensor in tensors if isinstance(tensor, SparseTensor)]
     dense = [tensor for tensor in tensors if not isinstance(tensor, SparseTensor)]
-    has_texts = any(tensor.dtype is dtypes.string for tensor in sparse_ones)
+    has_numbers = any(tensor.dtype is not dtypes.string for tensor in tensors)
     values = [_crossed(tensor.values) for tensor in sparse_ones]
     found = gen("SparseCross")(
         [tensor.indices for tensor in sparse_ones],
@@ -136,7 +136,7 @@ def sparse_cross_hashed(
         num_buckets=num_buckets,
         hash_key=_HASH_KEY if hash_key is None else hash_key,
         out_type=dtypes.int64,
-        internal_type=dtypes.string if has_texts else dtypes.int64,
+        internal_type=dtypes.int64 if has_numbers else dtypes.string,
         name=name,
     )
     return SparseTensor(*found)
@@ -144,7 +144,7 @@ def sparse_cross_hashed(
 
 def _crossed(tensor: Any) -> Any:
     """Convert an input of a cross: numbers to int64; strings stay."""
-    return tensor if tensor.dtype is dtypes.string else tf.to_int64(tensor)
+    return tensor if tensor.dtype is dtypes.string else tf.cast(tensor, dtypes.int64)
 
 
 def sparse_bincount(

@@ -243,11 +243,9 @@ class ChangedVariable(HandledVariable):
         return str(self._op.name)
 
     def value(self) -> Any:
-        with tf.colocate_with(None, ignore_existing=True):
-            return self._read()
-
-    def read_value(self) -> Any:
         return self._read()
+
+    read_value = value
 
     def _read(self) -> Any:
         with tf.control_dependencies([self._op]):
@@ -292,7 +290,7 @@ def _convert(variable: HandledVariable, dtype: DType | None = None, name: str | 
     if dtype is not None and not dtype.is_compatible_with(variable.dtype):
         found = f"`tf.Variable of type {variable.dtype.name}. (Variable: {variable})"
         raise ValueError(f"Incompatible type conversion requested to type {dtype.name} for {found}")
-    return variable.handle if as_ref else variable.value()
+    return variable.handle if as_ref else variable._operand()
 
 
 register_tensor_conversion_function(HandledVariable, _convert)

@@ -143,6 +143,15 @@ class _Scopes:
         self.store = VariableStore()
         self.opened: dict[str, int] = {}
 
+    @property
+    def state(self) -> tuple[VariableScope, dict[str, int]]:
+        """The current scope and the counts, which each thread has for itself."""
+        return self.current, self.opened
+
+    @state.setter
+    def state(self, state: tuple[VariableScope, dict[str, int]] | None) -> None:
+        self.current, self.opened = state or (VariableScope(False), {})
+
     def open(self, name: str) -> None:
         self.opened[name] = self.opened.get(name, 0) + 1
 

@@ -95,6 +95,8 @@ class Variable(metaclass=VariableMetaclass):
     aggregation: VariableAggregation
     _save_slice_info: SaveSliceInfo | None = None
     _caching_device: Any = None
+    is_distributed_variable = False
+    """Whether the variable has a component in each replica of a strategy."""
     assign: Any
     assign_add: Any
     assign_sub: Any
@@ -122,6 +124,10 @@ class Variable(metaclass=VariableMetaclass):
     def value(self) -> Any:
         """Tensor of the value, for expressions."""
         raise NotImplementedError
+
+    def _operand(self) -> Any:
+        """Tensor that takes the variable's place in an operator or an op."""
+        return self.value()
 
     def read_value(self) -> Any:
         """A new read, in the current scope and under the current control dependencies."""
@@ -286,7 +292,7 @@ _OPERATORS = (
 
 def _on_value(operator: str) -> Callable[..., Any]:
     def apply(self: Variable, *args: object) -> Any:
-        value = self.value()
+        value = self._operand()
         return getattr(type(value), operator)(value, *args)
 
     apply.__name__ = operator

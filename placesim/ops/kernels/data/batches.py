@@ -65,7 +65,7 @@ def _grouped(source: ElementSequence, attrs: Attrs, size: int, drop_remainder: b
     total = source.cardinality
     if total >= 0:
         total = total // size + (not drop_remainder and total % size > 0)
-    return ElementSequence(*signature(attrs), lambda: BatchIterator(source.start(), size, drop_remainder, join), total)
+    return ElementSequence(*signature(attrs), lambda: BatchIterator(source.start(), size, drop_remainder, join), total, size)
 
 
 def build_batches(drop_at: int | None = None) -> Maker:
@@ -224,7 +224,7 @@ def make_windows(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) ->
 # --- back to single elements ----------------------------------------------------------------------------------------
 
 
-class _UnbatchIterator(Iterator[Element]):
+class UnbatchIterator(Iterator[Element]):
     """Return the slices of every element along the first axis."""
 
     def __init__(self, source: Iterator[Element], dtypes: Sequence[DataType]) -> None:
@@ -238,21 +238,23 @@ class _UnbatchIterator(Iterator[Element]):
                 return next(self._slices)
             except StopIteration:
                 element = next(self._source)
-            self._slices = zip(*self._sliced(element), strict=True)
+            self._slices = rows_of(element, self._dtypes)
         raise StopIteration
 
-    def _sliced(self, element: Element) -> list[list[Any]]:
-        if not all(map(value_dims, element)):
-            raise InvalidArgumentError("Input element must have a non-scalar value in each component.")
-        sizes = [value_dims(value)[0] for value in element]
-        for index, size in enumerate(sizes):
-            # TensorFlow's text has this comma
-            if size != sizes[0]:
-                raise InvalidArgumentError(
-                    "Input element must have the same batch size in each component. "
-                    f"Component 0 had size {sizes[0]} but component {index} had size, {size}."
-                )
-        return [slices(value, dtype) for value, dtype in zip(element, self._dtypes, strict=True)]
+
+def rows_of(element: Element, dtypes: Sequence[DataType]) -> Iterator[Element]:
+    """Return the slices of an element along its first axis. Raises InvalidArgumentError for scalars and unequal sizes."""
+    if not all(map(value_dims, element)):
+        raise InvalidArgumentError("Input element must have a non-scalar value in each component.")
+    sizes = [value_dims(value)[0] for value in element]
+    for index, size in enumerate(sizes):
+        # TensorFlow's text has this comma
+        if size != sizes[0]:
+            raise InvalidArgumentError(
+                "Input element must have the same batch size in each component. "
+                f"Component 0 had size {sizes[0]} but component {index} had size, {size}."
+            )
+    return zip(*(slices(value, dtype) for value, dtype in zip(element, dtypes, strict=True)), strict=True)
 
 
 def unbatch(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ElementSequence:
@@ -261,7 +263,7 @@ def unbatch(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Elem
     An iteration raises InvalidArgumentError for scalars, and for components of unequal sizes.
     """
     source = as_dataset(inputs[0])
-    return ElementSequence(*signature(attrs), lambda: _UnbatchIterator(source.start(), source.dtypes), UNKNOWN)
+    return ElementSequence(*signature(attrs), lambda: UnbatchIterator(source.start(), source.dtypes), UNKNOWN)
 
 
 TABLE: Table = {

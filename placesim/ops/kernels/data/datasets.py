@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -234,7 +235,7 @@ class _ConcatenateIterator(Iterator[Element]):
 
 
 def _derived(source: ElementSequence, start: Start, cardinality: int) -> ElementSequence:
-    return ElementSequence(source.dtypes, source.shapes, start, cardinality)
+    return replace(source, start=start, cardinality=cardinality)
 
 
 def pass_on(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ElementSequence:

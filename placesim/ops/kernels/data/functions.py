@@ -90,7 +90,7 @@ def filter_elements(inputs: Sequence[Any], attrs: Attrs, context: KernelContext)
     """
     source = as_dataset(inputs[0])
     call = function_caller(context, attrs["predicate"], _captured(inputs, attrs)[0])
-    return ElementSequence(*signature(attrs), lambda: _FilterIterator(source.start(), call), UNKNOWN)
+    return ElementSequence(*signature(attrs), lambda: _FilterIterator(source.start(), call), UNKNOWN, source.batch_size)
 
 
 class _FilterIterator(Iterator[Element]):

@@ -237,10 +237,21 @@ def to_string(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Se
 
 def from_string(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
     """Return the handle that a scalar string serializes. Raises InvalidArgumentError for another device or other elements."""
-    if np.ndim(inputs[0]):
+    handle = read_handle(inputs[0], context, RESOURCE_TYPE)
+    found = find_iterator(handle, context)
+    if attrs["output_types"]:
+        check_types(attrs["output_types"], found.dtypes)
+    if attrs["output_shapes"]:
+        check_shapes(attrs["output_shapes"], [shape.dims for shape in found.shapes])
+    return (handle,)
+
+
+def read_handle(value: Any, context: KernelContext, kind: str) -> ResourceHandle:
+    """Return the handle that a scalar string serializes. Raises InvalidArgumentError for another device, and other values."""
+    if np.ndim(value):
         raise InvalidArgumentError("string_handle must be a scalar")
     try:
-        fields = dict(field_values(flat_strings(inputs[0])[0]))
+        fields = dict(field_values(flat_strings(value)[0]))
         device, container, name = (bytes(fields.get(field, b"")).decode() for field in (1, 2, 3))
     except (WireError, ValueError, TypeError):
         raise InvalidArgumentError("Could not parse string_handle as a valid ResourceHandle") from None
@@ -248,13 +259,7 @@ def from_string(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> 
         raise InvalidArgumentError(
             f'Attempted create an iterator on device "{context.device}" from handle defined on device "{device}"'
         )
-    handle = ResourceHandle(device, container, name, RESOURCE_TYPE)
-    found = find_iterator(handle, context)
-    if attrs["output_types"]:
-        check_types(attrs["output_types"], found.dtypes)
-    if attrs["output_shapes"]:
-        check_shapes(attrs["output_shapes"], [shape.dims for shape in found.shapes])
-    return (handle,)
+    return ResourceHandle(device, container, name, kind)
 
 
 def tell_device(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import secrets
 from collections import deque
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
 from placesim.core.errors import InvalidArgumentError, NotFoundError
@@ -166,7 +167,8 @@ def build_shuffle(seeds_at: int | None = None, generator_at: int | None = None, 
             seeds = SeedGenerator(first, second, attrs.get("reshuffle_each_iteration", True))
         generator, limit = seeds, None if size == UNKNOWN else size
         total = INFINITE if count == -1 else source.cardinality * (count if source.cardinality > 0 else 1)
-        return ElementSequence(*signature(attrs), lambda: ShuffleIterator(source, limit, count, generator), total)
+        start = partial(ShuffleIterator, source, limit, count, generator)
+        return ElementSequence(*signature(attrs), start, total, source.batch_size)
 
     return make
 

@@ -42,6 +42,8 @@ class ElementSequence:
     shapes: tuple[Shape, ...]
     start: Start
     cardinality: int = UNKNOWN
+    batch_size: int = -1
+    """Size of the batches that its elements are; -1 if it is not known."""
 
 
 Maker = Callable[[Sequence[Any], Attrs, KernelContext], ElementSequence]
@@ -69,10 +71,13 @@ def scalar_argument(value: Any, name: str) -> Any:
 
 
 def function_caller(
-    context: KernelContext, function: FunctionName, captured: Sequence[Any]
+    context: KernelContext, function: FunctionName, captured: Sequence[Any], device: str | None = None
 ) -> Callable[[Element], Sequence[Any]]:
-    """Return a callable that passes an element and captured values to `function`. Raises InternalError outside a session."""
-    call, device = context.call_function, context.device
+    """Return a callable that passes an element and captured values to `function`, on a device, by default the node's.
+
+    Raises InternalError outside a session.
+    """
+    call, device = context.call_function, device or context.device
     if call is None:
         raise InternalError(f"Function {function.name} cannot be called outside a session")
     captured = tuple(captured)

@@ -1,0 +1,237 @@
+"""Distributions of classes and counts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import placesim.tf1 as tf
+from placesim.tf1.distributions.distribution import Distribution, logits_and_probs, refuse_checks
+from placesim.tf1.distributions.divergences import RegisterKL
+from placesim.tf1.graphs.tensor_likes import DTypeLike
+from placesim.tf1.types import dtypes
+from placesim.tf1.types.shapes import TensorShape
+
+
+class Bernoulli(Distribution):
+    """Distributions of 0 and 1; `probs`, or `sigmoid(logits)`, is the probability of 1.  Raises ValueError for both."""
+
+    _shaping = ("logits",)
+    _is_reparameterized = False
+
+    def __init__(
+        self,
+        logits: Any = None,
+        probs: Any = None,
+        dtype: DTypeLike = dtypes.int32,
+        validate_args: bool = False,
+        allow_nan_stats: bool = True,
+        name: str = "Bernoulli",
+    ) -> None:
+        parameters = dict(locals())
+        if validate_args:
+            raise refuse_checks("Bernoulli")
+        with tf.name_scope(name) as scope:
+            self.logits, self.probs = logits_and_probs(logits, probs, scope)
+        super().__init__(tf.as_dtype(dtype), None, validate_args, allow_nan_stats, parameters, name=scope)
+
+    def _sample_n(self, count: Any, seed: int | None) -> Any:
+        drawn = tf.random_uniform(self._drawn_shape(count), seed=seed, dtype=self.probs.dtype)
+        return tf.cast(tf.less(drawn, self.probs), self.dtype)
+
+    def _log_prob(self, value: Any) -> Any:
+        logits, value = self.logits, tf.cast(value, self.logits.dtype)
+        if not (value.shape.is_fully_defined() and value.shape == logits.shape):
+            logits, value = tf.ones_like(value) * logits, tf.ones_like(logits) * value
+        return -tf.nn.sigmoid_cross_entropy_with_logits(labels=value, logits=logits)
+
+    def _entropy(self) -> Any:
+        return -self.logits * (tf.sigmoid(self.logits) - 1) + tf.nn.softplus(-self.logits)
+
+    def _mean(self) -> Any:
+        return tf.identity(self.probs)
+
+    def _variance(self) -> Any:
+        return self._mean() * (1.0 - self.probs)
+
+    def _mode(self) -> Any:
+        return tf.cast(self.probs > 0.5, self.dtype)
+
+
+@RegisterKL(Bernoulli, Bernoulli)
+def _divergence_of_bernoullis(a: Bernoulli, b: Bernoulli, name: str | None = None) -> Any:
+    with tf.name_scope(name, "kl_bernoulli_bernoulli"):
+        zeros = tf.nn.softplus(-b.logits) - tf.nn.softplus(-a.logits)
+        ones = tf.nn.softplus(b.logits) - tf.nn.softplus(a.logits)
+        return tf.sigmoid(a.logits) * zeros + tf.sigmoid(-a.logits) * ones
+
+
+class Categorical(Distribution):
+    """Distributions of classes; the last axis of `logits` or `probs` is that of the classes.  Raises ValueError for both."""
+
+    _is_reparameterized = False
+
+    def __init__(
+        self,
+        logits: Any = None,
+        probs: Any = None,
+        dtype: DTypeLike = dtypes.int32,
+        validate_args: bool = False,
+        allow_nan_stats: bool = True,
+        name: str = "Categorical",
+    ) -> None:
+        parameters = dict(locals())
+        if validate_args:
+            raise refuse_checks("Categorical")
+        with tf.name_scope(name, values=[logits, probs]) as scope:
+            self.logits, self.probs = logits_and_probs(logits, probs, scope, has_classes=True)
+            self._measure()
+        super().__init__(tf.as_dtype(dtype), None, validate_args, allow_nan_stats, parameters, name=scope)
+
+    def _measure(self) -> None:
+        """Make the tensors of the batch's rank and shape and of the number of classes."""
+        static = self.logits.shape.with_rank_at_least(1)
+        if static.ndims is not None:
+            self._batch_rank = tf.convert_to_tensor(static.ndims - 1, dtype=tf.int32, name="batch_rank")
+        else:
+            with tf.name_scope("batch_rank"):
+                self._batch_rank = tf.rank(self.logits) - 1
+        shape = tf.shape(self.logits, name="logits_shape")
+        classes = None if static.ndims is None else static.as_list()[-1]
+        if classes is not None:
+            self.event_size = tf.convert_to_tensor(classes, dtype=tf.int32, name="event_size")
+        else:
+            with tf.name_scope("event_size"):
+                self.event_size = shape[self._batch_rank]
+        if static[:-1].is_fully_defined():
+            self._batch_shape_value = tf.constant(static[:-1].as_list(), dtype=tf.int32, name="batch_shape")
+        else:
+            with tf.name_scope("batch_shape"):
+                self._batch_shape_value = shape[:-1]
+
+    @property
+    def batch_shape(self) -> TensorShape:
+        found: TensorShape = self.logits.shape[:-1]
+        return found
+
+    def _batch_shape_tensor(self) -> Any:
+        return tf.identity(self._batch_shape_value)
+
+    def _sample_n(self, count: Any, seed: int | None) -> Any:
+        is_matrix = self.logits.shape.ndims == 2
+        logits = self.logits if is_matrix else tf.reshape(self.logits, [-1, self.event_size])
+        integer = tf.int64 if self.dtype.size > 4 else tf.int32
+        drawn = tf.multinomial(logits, count, seed=seed, output_dtype=integer)
+        drawn = tf.transpose(drawn)
+        return tf.cast(tf.reshape(drawn, self._drawn_shape(count)), self.dtype)
+
+    def _log_prob(self, value: Any) -> Any:
+        value, logits = self._broadcast(tf.convert_to_tensor(value, name="k"), self.logits)
+        return -tf.nn.sparse_softmax_cross_entropy_with_logits(labels=value, logits=logits)
+
+    def _cdf(self, value: Any) -> Any:
+        value, probs = self._broadcast(tf.convert_to_tensor(value, name="k"), self.probs)
+        flat = tf.reshape(probs, (-1, self.event_size))
+        is_below = tf.sequence_mask(tf.reshape(value, [-1]), self.event_size)
+        total = tf.reduce_sum(tf.where(is_below, flat, tf.zeros_like(flat)), axis=-1)
+        return tf.reshape(total, tf.shape(value))
+
+    def _broadcast(self, value: Any, parameters: Any) -> tuple[Any, Any]:
+        """Classes, and the parameters of the distribution of each of them.  Raises TypeError for values of other types."""
+        if value.dtype.is_floating:
+            value = tf.cast(value, tf.int32)
+        elif not value.dtype.is_integer:
+            raise TypeError(f"`value` should have integer `dtype` or `self.dtype` ({self.dtype.base_dtype})")
+        batch = parameters.shape[:-1]
+        if batch.is_fully_defined() and value.shape.is_fully_defined() and batch == value.shape:
+            return value, parameters
+        parameters = parameters * tf.ones_like(value[..., tf.newaxis], dtype=parameters.dtype)
+        value = value * tf.ones(tf.shape(parameters)[:-1], dtype=value.dtype)
+        if parameters.shape.ndims is not None:
+            value.set_shape(parameters.shape[:-1])
+        return value, parameters
+
+    def _entropy(self) -> Any:
+        return -tf.reduce_sum(tf.nn.log_softmax(self.logits) * self.probs, axis=-1)
+
+    def _mode(self) -> Any:
+        mode = tf.cast(tf.argmax(self.logits, axis=self._batch_rank), self.dtype)
+        mode.set_shape(self.batch_shape)
+        return mode
+
+
+@RegisterKL(Categorical, Categorical)
+def _divergence_of_categoricals(a: Categorical, b: Categorical, name: str | None = None) -> Any:
+    with tf.name_scope(name, "kl_categorical_categorical", values=[a.logits, b.logits]):
+        difference = tf.nn.log_softmax(a.logits) - tf.nn.log_softmax(b.logits)
+        return tf.reduce_sum(tf.nn.softmax(a.logits) * difference, axis=-1)
+
+
+class Multinomial(Distribution):
+    """Distributions of the counts of classes in `total_count` draws."""
+
+    _missing = ("covariance",)
+
+    _is_reparameterized = False
+
+    def __init__(
+        self,
+        total_count: Any,
+        logits: Any = None,
+        probs: Any = None,
+        validate_args: bool = False,
+        allow_nan_stats: bool = True,
+        name: str = "Multinomial",
+    ) -> None:
+        parameters = dict(locals())
+        if validate_args:
+            raise refuse_checks("Multinomial")
+        with tf.name_scope(name, values=[total_count, logits, probs]) as scope:
+            self.total_count = tf.convert_to_tensor(total_count, name="total_count")
+            self.logits, self.probs = logits_and_probs(logits, probs, scope, has_classes=True)
+            self._mean_value = self.total_count[..., tf.newaxis] * self.probs
+        super().__init__(self.probs.dtype, None, validate_args, allow_nan_stats, parameters, name=scope)
+
+    @property
+    def batch_shape(self) -> TensorShape:
+        found: TensorShape = self._mean_value.shape.with_rank_at_least(1)[:-1]
+        return found
+
+    @property
+    def event_shape(self) -> TensorShape:
+        found: TensorShape = self._mean_value.shape.with_rank_at_least(1)[-1:]
+        return found
+
+    def _batch_shape_tensor(self) -> Any:
+        return tf.shape(self._mean_value)[:-1]
+
+    def _event_shape_tensor(self) -> Any:
+        return tf.shape(self._mean_value)[-1:]
+
+    def _sample_n(self, count: Any, seed: int | None) -> Any:
+        draws = tf.cast(self.total_count, dtype=tf.int32)
+        classes = self.event_shape_tensor()[0]
+        draws = tf.ones_like(self.logits[..., 0], dtype=draws.dtype) * draws
+        logits = tf.ones_like(draws[..., tf.newaxis], dtype=self.logits.dtype) * self.logits
+        flat = tf.reshape(logits, [-1, classes])
+        flat_draws = count * tf.reshape(draws, [-1])
+
+        def draw(args: Any) -> Any:
+            drawn = tf.reshape(tf.multinomial(args[0][tf.newaxis, ...], args[1], seed), shape=[count, -1])
+            return tf.reduce_sum(tf.one_hot(drawn, depth=classes), axis=-2)
+
+        counts = tf.transpose(tf.map_fn(draw, [flat, flat_draws], dtype=self.dtype), perm=[1, 0, 2])
+        return tf.reshape(counts, tf.concat([[count], self.batch_shape_tensor(), [classes]], 0))
+
+    def _log_prob(self, value: Any) -> Any:
+        unnormalized = tf.reduce_sum(value * tf.nn.log_softmax(self.logits), -1)
+        with tf.name_scope("log_combinations"):
+            permutations = tf.lgamma(self.total_count + 1)
+            combinations = permutations - tf.reduce_sum(tf.lgamma(value + 1), axis=[-1])
+        return unnormalized - -combinations
+
+    def _mean(self) -> Any:
+        return tf.identity(self._mean_value)
+
+    def _variance(self) -> Any:
+        probs = self.probs * tf.ones_like(self.total_count)[..., tf.newaxis]
+        return self._mean_value - self._mean_value * probs
