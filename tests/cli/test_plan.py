@@ -236,7 +236,7 @@ def test_a_wrong_option_is_told(shell: Shell, arguments: tuple[str, ...], words:
 @pytest.mark.slow
 def test_a_contiguous_plan_of_real_towers(shell: Shell) -> None:
     towers = str(ROOT / "graphs" / "cifar10-towers.yaml")
-    options = ("--objective", "throughput", "--contiguous", "--free-all", "--soft-placement", "--evaluations", "3000")
+    options = ("--objective", "throughput", "--contiguous", "--free-all", "--soft-placement", "--evaluations", "300")
     ended = shell("plan", towers, *options, "--jobs", "1", "--gpu-model", "Tesla K80")
     assert ended.code == 0
     ((_, value, bound, *_),) = rows(ended.output, "plan")
