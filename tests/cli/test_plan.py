@@ -44,7 +44,7 @@ HELD = BRANCHES.replace("DEVICE", ", device: /gpu:0").replace("shape: [4096, 409
 _CHAIN = "".join(f"- {{op: Tanh, name: t{n}, inputs: [{f't{n - 1}' if n else 'x'}]}}\n" for n in range(12))
 LONG = FREE.replace("fetch: [sum]", f"{_CHAIN}fetch: [sum, t11]")
 """A graph with more placements than are enumerated."""
-FEW = ("--evaluations", "300", "--jobs", "1")
+FEW = ("--evaluations", "100", "--jobs", "1")
 FEWER = ("--evaluations", "20", "--jobs", "1")
 """Where nothing fits, no placement is better than another, and all that are tried are simulated."""
 
