@@ -36,7 +36,7 @@ NEEDS = {
 """Files and folders of tests that are left out where they can't be imported, or none could run; each with the reason."""
 collect_ignore = [path for path, (system, _) in NEEDS.items() if LACKS[system]]
 
-GARBAGE = 30_000_000
+GARBAGE = 10_000_000
 """The collector of garbage looks at new objects when there are so many: a test's graph is gone before, most often."""
 
 # hypothesis measures no time: neither how long an example takes nor how long it takes to make one
