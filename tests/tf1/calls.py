@@ -11,7 +11,7 @@ graph's collections have then.  The nodes between differ from release to release
 
 `mixed-calls.json.gz` holds, in the same form, calls on variables as conditions, and of signals, boxes and models.
 
-A call runs in a new empty folder, so files have relative paths.
+A call runs in an empty folder, so files have relative paths.
 
 `TF_USE_LEGACY_KERAS=1 TENSORFLOW_PYTHON -m tests.tf1.calls FILE RECORDINGS` adds the calls of a file, with blank lines between
 them, as a Python with tensorflow-cpu and tf_keras makes them, to `calls`, `library-calls` or `mixed-calls`.
