@@ -24,24 +24,30 @@ class Loads:
         self.of_group = [self.devices[members[0]] for members in problem.groups]
         self._pays = [device.pays for device in problem.devices]
         self._makes = [task.makes for task in problem.tasks]
-        self._seconds = [[row[device.kind] for device in problem.devices] for row in problem.group_seconds]
+        self._kinds = [device.kind for device in problem.devices]
         # number of tasks on each device that read a task's output
         self._readers = [[0] * count for _ in problem.tasks]
         for task, readers in enumerate(problem.readers):
             for reader in readers:
                 self._readers[task][self.devices[reader]] += 1
-        self._touched = [self._sources(members) for members in problem.groups]
+        self._touched: dict[int, list[int]] = {}
         for group, device in enumerate(self.of_group):
-            self.loads[device] += self._seconds[group][device]
+            self.loads[device] += self._seconds(group, device)
             self.held[device] += problem.held[group]
         self._charge = self._charge_plain if problem.ways is None else self._charge_ways
         self._charge(range(len(problem.tasks)), 1.0)
 
-    def _sources(self, members: Sequence[int]) -> list[int]:
+    def _seconds(self, group: int, device: int) -> float:
+        return self.problem.group_seconds[group][self._kinds[device]]
+
+    def _sources(self, group: int) -> list[int]:
         """Return the tasks whose transfers change when a group moves."""
-        found = {task for task in members if self._makes[task]}
-        found.update(source for task in members for source in self.problem.inputs[task] if self._makes[source])
-        return sorted(found)
+        if group not in self._touched:
+            members = self.problem.groups[group]
+            found = {task for task in members if self._makes[task]}
+            found.update(source for task in members for source in self.problem.inputs[task] if self._makes[source])
+            self._touched[group] = sorted(found)
+        return self._touched[group]
 
     def _charge_plain(self, tasks: Sequence[int] | range, sign: float) -> None:
         loads, pays = self.loads, self._pays
@@ -75,11 +81,11 @@ class Loads:
         fits = self.held[device] + self.problem.held[group] <= self.capacities[device]
         if self.problem.apart and any(self.of_group[rival] == device for rival in self.problem.rivals[group]):
             return False
-        return fits and self._seconds[group][device] < float("inf")
+        return fits and self._seconds(group, device) < float("inf")
 
     def move(self, group: int, device: int) -> None:
         """Move a group to another device without checking its room."""
-        problem, old, touched = self.problem, self.of_group[group], self._touched[group]
+        problem, old, touched = self.problem, self.of_group[group], self._sources(group)
         self._charge(touched, -1.0)
         for task in problem.groups[group]:
             self.devices[task] = device
@@ -89,8 +95,8 @@ class Loads:
                 readers[device] += 1
         self._charge(touched, 1.0)
         self.of_group[group] = device
-        self.loads[old] -= self._seconds[group][old]
-        self.loads[device] += self._seconds[group][device]
+        self.loads[old] -= self._seconds(group, old)
+        self.loads[device] += self._seconds(group, device)
         self.held[old] -= problem.held[group]
         self.held[device] += problem.held[group]
 

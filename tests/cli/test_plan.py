@@ -44,7 +44,7 @@ HELD = BRANCHES.replace("DEVICE", ", device: /gpu:0").replace("shape: [4096, 409
 _CHAIN = "".join(f"- {{op: Tanh, name: t{n}, inputs: [{f't{n - 1}' if n else 'x'}]}}\n" for n in range(12))
 LONG = FREE.replace("fetch: [sum]", f"{_CHAIN}fetch: [sum, t11]")
 """A graph with more placements than are enumerated."""
-FEW = ("--evaluations", "300", "--jobs", "1")
+FEW = ("--evaluations", "100", "--jobs", "1")
 FEWER = ("--evaluations", "20", "--jobs", "1")
 """Where nothing fits, no placement is better than another, and all that are tried are simulated."""
 
@@ -236,7 +236,7 @@ def test_a_wrong_option_is_told(shell: Shell, arguments: tuple[str, ...], words:
 @pytest.mark.slow
 def test_a_contiguous_plan_of_real_towers(shell: Shell) -> None:
     towers = str(ROOT / "graphs" / "cifar10-towers.yaml")
-    options = ("--objective", "throughput", "--contiguous", "--free-all", "--soft-placement", "--evaluations", "3000")
+    options = ("--objective", "throughput", "--contiguous", "--free-all", "--soft-placement", "--evaluations", "300")
     ended = shell("plan", towers, *options, "--jobs", "1", "--gpu-model", "Tesla K80")
     assert ended.code == 0
     ((_, value, bound, *_),) = rows(ended.output, "plan")

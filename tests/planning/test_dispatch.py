@@ -190,6 +190,7 @@ def test_a_pass_that_takes_too_long_is_given_up() -> None:
     assert machine.run(units, Weights(), random.Random(0)) is not None
 
 
+@pytest.mark.slow
 def test_dispatching_finds_the_best_of_all_placements_in_half_of_small_problems() -> None:
     """A greedy method: it is above the best of all placements by 4 % on average, and by 18 % at most."""
     gaps = []

@@ -140,7 +140,14 @@ def test_a_placement_for_which_there_is_no_room_has_no_lanes(monkeypatch: pytest
 @pytest.fixture
 def page(browser: Browser) -> Page:
     """The page of a plan."""
-    return browser.open(written(plan()))
+    return opened(browser, plan())
+
+
+def opened(browser: Browser, study: PlanStudy, **window: Any) -> Page:
+    """The page of a plan once its lanes are drawn: before, they have no places."""
+    page = browser.open(written(study), **window)
+    settled(page)
+    return page
 
 
 def settled(page: Page) -> None:
@@ -156,7 +163,6 @@ def test_both_steps_are_on_one_axis_and_move_together(page: Page) -> None:
     study = plan()
     assert study.before is not None
     assert study.before.study is not None
-    settled(page)  # lanes have no places before they are drawn for the first time
     assert seen(page) == [0, pytest.approx(study.before.seconds)]
     where = "comparison.lanes.map(lanes => lanes.x(1e-2) + lanes.canvas.getBoundingClientRect().x)"
     left, right = page.evaluate(where)
@@ -249,7 +255,7 @@ def test_keys_walk_along_the_path_of_the_side_where_the_user_is(page: Page) -> N
 
 @pytest.mark.parametrize(("width", "dark"), [(360, False), (768, True), (1280, False), (1920, True)])
 def test_nothing_is_wider_than_the_window_or_lies_on_another(browser: Browser, width: int, dark: bool) -> None:
-    page = browser.open(written(plan("a-graph-with-a-rather-long-name-of-its-own.yaml")), width=width, dark=dark)
+    page = opened(browser, plan("a-graph-with-a-rather-long-name-of-its-own.yaml"), width=width, dark=dark)
     assert overflowing(page) == []
     parts = "header > *, .side-head > *, #cards > *, #headline, #legend, .lanes, #panel"
     boxes = page.evaluate(
@@ -269,7 +275,7 @@ def test_where_nothing_fits_that_is_said(browser: Browser) -> None:
     )
     study = plan(text=small)
     assert study.plan is None
-    page = browser.open(written(study))
+    page = opened(browser, study)
     assert page.inner_text("#error").startswith("No plan fits: ")
     assert "does not fit" in page.inner_text("#placements")
 
@@ -278,7 +284,7 @@ def test_where_nothing_fits_that_is_said(browser: Browser) -> None:
     ("sought", "words"), [(PlanMeasure.THROUGHPUT, "The busiest device"), (PlanMeasure.MEMORY, "Peak memory")]
 )
 def test_other_objectives_are_told_in_their_words(browser: Browser, sought: PlanMeasure, words: str) -> None:
-    page = browser.open(written(plan(sought=sought)))
+    page = opened(browser, plan(sought=sought))
     assert page.inner_text("#headline").startswith(words)
 
 

@@ -102,7 +102,10 @@ def test_controls_in_a_name_are_seen() -> None:
 
 
 def opened(browser: Browser, seen: TimeStudy, **window: Any) -> Page:
-    return browser.open(timing_page(seen, 10), **window)
+    """The page once its lanes are drawn: before, they have no places."""
+    page = browser.open(timing_page(seen, 10), **window)
+    settled(page)
+    return page
 
 
 @pytest.fixture
@@ -464,6 +467,7 @@ def test_many_thousands_of_spans_are_drawn_together_and_found_alone(browser: Bro
     shown = timing_page(study(None, text=text + f"fetch: [n_{MANY - 1}]"), 10)
     assert len(shown.encode()) < MAX_MANY_BYTES
     page = browser.open(shown)
+    settled(page)
     drawn = page.evaluate(
         "(() => { let count = 0; const box = timing.lanes.box, column = timing.lanes.column;"
         "timing.lanes.box = (...a) => { count++; box.apply(timing.lanes, a); };"

@@ -15,7 +15,7 @@ cells and Keras' models and recurrent layers.
 `model-calls.json.gz` holds, in the same form, calls of strategies, feature columns and distributions.  A call that ends in
 `session.run` compares values.
 
-A call runs in a new empty folder, so files have relative paths.
+A call runs in an empty folder, so files have relative paths.
 
 `TF_USE_LEGACY_KERAS=1 TENSORFLOW_PYTHON -m tests.tf1.calls FILE RECORDINGS` adds the calls of a file, with blank lines between
 them, as a Python with tensorflow-cpu and tf_keras makes them, to `calls`, `library-calls`,
@@ -28,8 +28,10 @@ import ast
 import contextlib
 import gzip
 import json
+import os
 import re
 import sys
+from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -130,7 +132,7 @@ def _read(path: Path) -> dict[str, dict[str, Any]]:
 def record(tf: Any, call: str) -> dict[str, Any]:
     """What a call makes in a new graph and an empty folder; an exception is told in `result`."""
     found: dict[str, Any] = {}
-    with TemporaryDirectory() as folder, contextlib.chdir(folder), tf.Graph().as_default() as graph:
+    with contextlib.chdir(_empty_folder().name), tf.Graph().as_default() as graph:
         tf.set_random_seed(7)
         scope = _scope(tf, call)
         before = len(graph.get_operations())
@@ -145,6 +147,19 @@ def record(tf: Any, call: str) -> dict[str, Any]:
                 found["grad"] = f"ERR {type(error).__name__}: {error}"[:300]
             found["gnodes"] = [_node(tf, operation) for operation in graph.get_operations()[middle:]]
     return found
+
+
+@cache
+def _folder() -> TemporaryDirectory[str]:
+    return TemporaryDirectory()
+
+
+def _empty_folder() -> TemporaryDirectory[str]:
+    """The folder of the call before, if that left nothing in it: to make and remove one takes longer than many a call."""
+    if os.listdir(_folder().name):
+        _folder().cleanup()
+        _folder.cache_clear()
+    return _folder()
 
 
 def outline(tf: Any, call: str) -> dict[str, Any]:

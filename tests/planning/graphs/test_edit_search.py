@@ -11,7 +11,7 @@ from placesim.planning.portfolio import Effort
 from placesim.studies.plan_study import study_plan
 from tests.planning.graphs.test_plans import GRAPHS, plan
 
-QUICK = Effort(evaluations=100, jobs=1)
+QUICK = Effort(evaluations=40, jobs=1)
 BY_SCOPES = Aim(by=None)
 
 

@@ -21,7 +21,7 @@ from placesim.studies.time_study import study_time
 from tests.planning.graphs.networks import first_layers, recorded_graph
 
 GRAPHS = Path(__file__).parents[3] / "graphs"
-QUICK = Effort(evaluations=20, jobs=1)
+QUICK = Effort(evaluations=8, jobs=1)
 
 
 def plan(

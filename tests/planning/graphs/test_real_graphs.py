@@ -39,7 +39,7 @@ def check(network: str, source: Any, options: dict[str, Any], directory: Path) -
     """Plans a network with little effort, writes the plan, and holds both to what a plan promises."""
     made = make_options(options | {"soft_placement": True})
     loaded = load(source, None, made)
-    study = study_plan(loaded, made, network, Effort(evaluations=20, jobs=1), ("*",))
+    study = study_plan(loaded, made, network, Effort(evaluations=8, jobs=1), ("*",))
     assert study.plan is not None
     assert study.plan.study is not None
     assert study.bound.value <= study.value

@@ -141,6 +141,15 @@ def test_nodes_without_a_scope_get_one_where_that_says_it_once() -> None:
     assert found == "".join(lines[:5]) + f"  - device: /gpu:1\n    nodes:\n{inside}" + "".join(lines[8:])
 
 
+def test_nodes_of_a_scope_get_one_of_their_own_where_the_scope_would_move_another() -> None:
+    nodes = "".join(f"      - {{op: Relu, name: r{n}, inputs: [/x]}}\n" for n in range(4))
+    first = "  - {op: Placeholder, name: x, dtype: float32, shape: [4]}\n"
+    text = f"devices: {{cpu: 1, gpu: 2}}\nnodes:\n{first}  - scope: s\n    nodes:\n{nodes}"
+    found = written(text, {f"s/r{n}": GPU + ("1" if n < 3 else "0") for n in range(4)})
+    assert found is not None
+    assert [line for line in found.splitlines() if "device: " in line] == ["      - device: /gpu:1"]
+
+
 def test_what_is_asked_for_and_held_stays_as_it_was_written() -> None:
     text = LAYERS.replace(
         "name: first, inputs: [x, x]}\n      - {op: MatMul, name: second",

@@ -63,7 +63,7 @@ def test_threads_of_dask_begin_no_steps(cluster: Any) -> None:
 
 
 def test_workers_are_too_few(cluster: Any) -> None:
-    connection = Connection(cluster.scheduler_address, seconds=0.3)
+    connection = Connection(cluster.scheduler_address, seconds=2.0)
     with pytest.raises(UnavailableError, match="too few workers: got 2 for 3"), open_cluster(connection, [PS, W0, W1]):
         pass
     with open_cluster(Connection(cluster.scheduler_address), [PS, W0, W1], is_soft=True) as joined:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import logging
 import os
 import pickle
 from collections.abc import Callable
@@ -303,6 +304,23 @@ def test_versions_that_differ_are_told() -> None:
     client.versions = {"scheduler": {**ours, name: "0"}}
     with pytest.raises(UnavailableError, match="differ: got 0 at the scheduler, expected "):
         check_versions(client, same, 1)
+
+
+# --- the log --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["distributed.one", "tornado.one", "asyncio.one", "other.one"])
+def test_dask_and_its_libraries_log_nothing_while_they_are_quiet(name: str) -> None:
+    written = io.StringIO()
+    logger, handler = logging.getLogger(name), logging.StreamHandler(written)
+    logger.addHandler(handler)
+    try:
+        with scheduler_client.quiet():
+            logger.critical("inside")
+        logger.critical("outside")
+    finally:
+        logger.removeHandler(handler)
+    assert written.getvalue().split() == (["inside"] if name == "other.one" else []) + ["outside"]
 
 
 # --- security -------------------------------------------------------------------------------------------------------

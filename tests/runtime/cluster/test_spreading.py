@@ -146,7 +146,7 @@ def test_what_a_cluster_may_lose(tmp_path: Path, shell: Shell, graph: str, monke
     with DaskCommands(tmp_path) as commands:
         arguments = ("sweep", graph, "--batch", MANY, "--scheduler", commands.address)
         # it has no workers yet
-        ended = shell(*arguments, "--scheduler-timeout", "0.3")
+        ended = shell(*arguments, "--scheduler-timeout", "2")
         assert (ended.code, ended.output) == (1, "")
         assert "no workers on the cluster at" in ended.complaint
         # the last one is lost

@@ -107,7 +107,7 @@ def test_a_worker_that_is_killed_between_steps(dask: DaskCommands, shell: Shell)
     done = printed.count("train:") + 1
     assert whole.startswith(printed)
     state = (shell.directory / "out" / "checkpoint").read_text()
-    ended = shell(*arguments(shell, graph, dask.address, "--restart", *WHERE, "--scheduler-timeout", "0.5"))
+    ended = shell(*arguments(shell, graph, dask.address, "--restart", *WHERE, "--scheduler-timeout", "2"))
     assert ended.code == 2
     assert "wrong --worker: got '/gpu:0=a', expected a worker of the cluster" in ended.complaint
     # on the worker that is left

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import pickle
-import time
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ import pytest
 from placesim.graph.session_steps import GraphStep
 from placesim.runtime.cluster.cluster_setup import Cluster
 from placesim.runtime.sessions.session import GraphSession
+from tests.processes import until
 from tests.runtime.dask.test_law import CPU, GPU, case_of, const
 from tests.runtime.dask.workers import open_session
 
@@ -134,7 +134,4 @@ def test_workers_lend_and_leave_nothing(workers: Cluster) -> None:
         session.run(GraphStep(case.steps[0].fetches))
     assert sum(workers.client.run(mapped_bytes).values()) >= 4_000_000
     session.close()
-    end = time.monotonic() + 10
-    while sum(workers.client.run(mapped_bytes).values()) and time.monotonic() < end:
-        time.sleep(0.05)
-    assert not any(workers.client.run(mapped_bytes).values())
+    assert until(lambda: not any(workers.client.run(mapped_bytes).values()))

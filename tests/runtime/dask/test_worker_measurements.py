@@ -62,7 +62,7 @@ def traced(shell: Shell, *arguments: str, code: int = 0) -> Trace:
 
 
 def on(workers: Cluster, *more: str) -> tuple[str, ...]:
-    return ("--engine", "dask", "--scheduler", workers.scheduler, "--scheduler-timeout", "0.2", *more)
+    return ("--engine", "dask", "--scheduler", workers.scheduler, *more)
 
 
 def of_kernels(trace: Trace) -> list[DrawnSlice]:
