@@ -56,9 +56,10 @@ class Option(click.Option):
         try:
             return super().type_cast_value(ctx, value)
         except click.BadParameter as error:
-            if self.type.name in _NUMBERS and " is not a valid " in error.message:
-                error.message = f"got {error.message.partition(' is not a valid ')[0]}, expected {self._number()}"
-            raise
+            if self.type.name not in _NUMBERS or " is not a valid " not in error.message:
+                raise
+            got = error.message.partition(" is not a valid ")[0]
+            raise click.BadParameter(f"got {got}, expected {self._number()}", ctx, self) from None
 
     def _number(self) -> str:
         """Return the kind and the range of the numbers that the option takes."""

@@ -12,6 +12,7 @@ from placesim.core.files.writer import join_pieces
 from placesim.formats.device_annotations import assign_devices
 from placesim.machine.options import MACHINE
 from placesim.planning.graphs.plan_annotations import clear_requests, devices_by_name, find_misplaced_nodes
+from placesim.planning.graphs.problem_building import gradient_scope
 from placesim.studies.plan_functions import edit_words, function_text
 from placesim.studies.simulation.settings import build_machine_settings, session_config
 from placesim.studies.simulation.simulation import SimulationStage, simulate
@@ -129,7 +130,12 @@ def _patch_text(
         stay = (
             f"{_named('node', wrong)} {'are' if len(wrong) > 1 else 'is'} not on the planned device" if wrong else "all follow"
         )
-        tell(f"{path}: {edits}{stay}; `--output FILE.py` writes a device function")
+        others = "`--output FILE.py` writes a device function"
+        if patch.left and all(map(gradient_scope, patch.left)):
+            others = (
+                f"`colocate_gradients_with_ops=True` where the script makes gradients puts them with their layers, and {others}"
+            )
+        tell(f"{path}: {edits}{stay}; {others}")
     return patch.diff()
 
 
@@ -197,7 +203,11 @@ def _own_text(
         text = EditableText(text).with_files(dict(zip(_files(own), _files(base), strict=True)))
         written = annotated_text(text, base, study.asked, placed.device_set, soft=placed.groups.soft)
         if written is None:
-            written = text_by_name(text, base, placed, soft=placed.groups.soft)
+            # if all requests are dropped, rows should not override those that the text still has
+            is_free = not any(node.device for node in base.graph.nodes)
+            texts = [text, EditableText(text).without_devices()] if is_free else [text]
+            by_name = [text_by_name(own_text, base, placed, soft=placed.groups.soft) for own_text in texts]
+            written = min((found for found in by_name if found is not None), key=lambda found: found.count("\n"), default=None)
         if written is None:
             return None
         again = read_graph_file(written, base.graph.file, base.graph.registry)

@@ -66,9 +66,9 @@ LEAST_ROUND = 1.0
 """Minimum number of remaining seconds for which the search tries another seed."""
 REPAIRS, REPAIR_SHARE = 4, 0.25
 """Maximum number of repeated searches if a plan's simulated peak is above a limit; effort of each as a share of the total."""
-LEAST_SHARE = 0.1
+LEAST_SHARE = 0.25
 """Minimum share of the effort's seconds that is spent on the search."""
-BASELINE_SHARE = 1 / 3
+BASELINE_SHARE = 0.2
 """Share of the effort's seconds after which no more simple placements are simulated."""
 SEARCH_SHARE, SHORT_SHARE = 0.9, 0.5
 """Share of the remaining seconds for the search itself; the rest is for simulating what it found. If memory is short, found

@@ -7,6 +7,7 @@ that annotations cannot reach (in function bodies, or lowered) keep their device
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,7 +16,7 @@ from typing import NamedTuple
 
 from placesim.core.errors import UsageError
 from placesim.graph.graph import Graph
-from placesim.graph.node_patterns import matcher
+from placesim.graph.node_patterns import enclosing_scopes, matcher
 from placesim.machine.inventory import Device as RealDevice
 from placesim.machine.inventory import DeviceSet
 from placesim.ops.categories import CONSTANTS, VARIABLES
@@ -415,7 +416,7 @@ class _ProblemBuilder:
         """Mark tasks that need not be contiguous: gradients, their direct and indirect readers, and tasks that cannot move."""
         if not self._wanted.needs_contiguous:
             return
-        waiting = [task for task, rows in enumerate(members) if any(_is_gradient(self._nodes[row].name) for row in rows)]
+        waiting = [task for task, rows in enumerate(members) if any(gradient_scope(self._nodes[row].name) for row in rows)]
         readers: list[list[int]] = [[] for _ in tasks]
         for task, sources in enumerate(inputs):
             for source in sources:
@@ -590,9 +591,13 @@ def _root(parent: dict[tuple[str, int], tuple[str, int]], key: tuple[str, int]) 
     return key
 
 
-def _is_gradient(name: str) -> bool:
-    """Return whether a node is in a scope that `tf.gradients` made."""
-    return any(part == GRADIENTS or part.startswith(GRADIENTS + "_") for part in name.split("/")[:-1])
+def gradient_scope(name: str) -> str:
+    """Return the outermost scope around a node that `tf.gradients` made, with its slash; an empty text if there is none."""
+    found = (scope for scope in enclosing_scopes(name) if _GRADIENT_SCOPE.search(scope))
+    return next(found, "")
+
+
+_GRADIENT_SCOPE = re.compile(rf"(^|/){GRADIENTS}(_[^/]*)?/$")
 
 
 def relax_capacities(problem: PlanningProblem, movable: Sequence[NodeGroup]) -> PlanningProblem:
