@@ -51,6 +51,27 @@ class Option(click.Option):
         self.files = files
         self.group = group
 
+    def type_cast_value(self, ctx: click.Context, value: Any) -> Any:
+        """Return the converted value. Raises click.BadParameter, which says of a number what is expected."""
+        try:
+            return super().type_cast_value(ctx, value)
+        except click.BadParameter as error:
+            if self.type.name not in _NUMBERS or " is not a valid " not in error.message:
+                raise
+            got = error.message.partition(" is not a valid ")[0]
+            raise click.BadParameter(f"got {got}, expected {self._number()}", ctx, self) from None
+
+    def _number(self) -> str:
+        """Return the kind and the range of the numbers that the option takes."""
+        low, high = (getattr(self.type, end, None) for end in ("min", "max"))
+        kind = _NUMBERS[self.type.name]
+        if high is None:
+            return kind if low is None else f"{kind} of at least {low}"
+        return f"{kind} of at most {high}" if low is None else f"{kind} from {low} to {high}"
+
+
+_NUMBERS = {"integer": "a whole number", "integer range": "a whole number", "float": "a number", "float range": "a number"}
+
 
 WARNINGS = "placesim.warnings"
 """The key of a context's warnings, which `Command` prints once all options are known."""

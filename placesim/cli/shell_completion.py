@@ -238,9 +238,9 @@ def _dtypes(ctx: click.Context, begun: str) -> Iterable[str]:
 
 
 def _methods(ctx: click.Context, begun: str) -> Iterable[str]:
-    from placesim.planning.portfolio import METHODS
+    from placesim.planning.portfolio import EXHAUSTIVE, METHODS
 
-    return ("auto", *METHODS)
+    return ("auto", EXHAUSTIVE, *METHODS)
 
 
 def _axes(ctx: click.Context, begun: str) -> Iterable[str]:

@@ -57,7 +57,16 @@ def enclosing_scopes(name: str) -> Iterator[str]:
 
 def is_gradient_name(name: str) -> bool:
     """Whether a node is in a scope that `tf.gradients` made."""
-    return any(part == GRADIENTS or part.startswith(GRADIENTS + "_") for part in name.split("/")[:-1])
+    return bool(gradient_scope(name))
+
+
+def gradient_scope(name: str) -> str:
+    """Return the outermost scope around a node that `tf.gradients` made, with its slash; an empty text if there is none."""
+    found = (scope for scope in enclosing_scopes(name) if _GRADIENT_SCOPE.search(scope))
+    return next(found, "")
+
+
+_GRADIENT_SCOPE = re.compile(rf"(^|/){GRADIENTS}(_[^/]*)?/$")
 
 
 def did_you_mean_node(pattern: str, names: Iterable[str]) -> str:

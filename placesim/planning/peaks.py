@@ -41,20 +41,31 @@ class Peaks:
         for group, device in enumerate(self.of_group):
             self.held[device] += problem.held[group]
 
-    def _count(self, number: int, sign: float) -> None:
-        """Add a tensor on every device that holds it, or remove it if `sign` is -1."""
+    def _ends(self, number: int) -> dict[int, int]:
+        """Return the devices that hold a tensor from its beginning on, with the place of the moment at which each frees it."""
         tensor, made, devices = self.problem.tensors[number], self._made[number], self.devices
         own = devices[tensor.task]
         if tensor.only_on and own not in tensor.only_on:
-            return
+            return {}
         last = {} if tensor.is_kept else {own: made}
         for reader, at in self._reads[number]:
             device = devices[reader]
             if at > last.get(device, -1) and not (tensor.is_kept and device == own):
-                last[device] = at
-        size = sign * tensor.size
-        for device, until in last.items():
-            self.live[device, made : max(until, made) + 1] += size
+                last[device] = max(made, at)
+        return last
+
+    def _count(self, number: int, sign: float) -> None:
+        """Add a tensor on every device that holds it, or remove it if `sign` is -1."""
+        size = sign * self.problem.tensors[number].size
+        for device, until in self._ends(number).items():
+            self.live[device, self._made[number] : until + 1] += size
+
+    def largest_at_peak(self, device: int) -> list[int]:
+        """Return the numbers of the tensors that are alive at the peak of a device, the largest first."""
+        peak = int(self.live[device].argmax())
+        tensors = self.problem.tensors
+        alive = (n for n in range(len(tensors)) if self._made[n] <= peak <= self._ends(n).get(device, -1))
+        return sorted(alive, key=lambda number: -tensors[number].size)
 
     def has_room(self, group: int, device: int) -> bool:
         """Return whether `device` can run the group and has room for the group's permanent memory."""

@@ -32,6 +32,8 @@ from placesim.planning.search_budget import Method, Search
 
 AUTO = "auto"
 """Name of the combination of all methods."""
+EXHAUSTIVE = "exhaustive"
+"""Name of the method that simulates all placements of a small graph (`studies/plan_study.py`)."""
 SECONDS = 30.0
 OPTIMAL = 1e-6
 """Relative gap up to which a plan counts as optimal; exact methods round times down by less."""
@@ -142,10 +144,10 @@ def find_methods(problem: PlanningProblem) -> tuple[str, ...]:
 
 def check_method(name: str, problem: PlanningProblem | None = None) -> None:
     """Raise UsageError for an unknown method, one that doesn't fit the problem, or one whose solver is not installed."""
-    if name == AUTO:
+    if name == AUTO or (name == EXHAUSTIVE and problem is None):
         return
     if name not in METHODS:
-        known = [AUTO, *METHODS]
+        known = [AUTO, EXHAUSTIVE, *METHODS]
         raise UsageError(
             f"unknown method: got '{name}', expected one of {', '.join(known)}{did_you_mean(name, known, SIMILAR_AMONG_FEW)}"
         )

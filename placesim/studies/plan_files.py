@@ -18,7 +18,8 @@ from placesim.studies.simulation.simulation import SimulationStage, simulate
 
 if TYPE_CHECKING:
     from placesim.formats.sources.loading import LoadedGraph
-    from placesim.graph.session_steps import Config, GraphFile
+    from placesim.graph.node_patterns import gradient_scope
+from placesim.graph.session_steps import Config, GraphFile
     from placesim.inspection.snapshot import Snapshot
     from placesim.machine.options import SimulationOptions
     from placesim.placement.placer import Placement
@@ -131,7 +132,12 @@ def _patch_text(
         stay = (
             f"{_named('node', wrong)} {'are' if len(wrong) > 1 else 'is'} not on the planned device" if wrong else "all follow"
         )
-        tell(f"{path}: {edits}{stay}; `--output FILE.py` writes a device function")
+        others = "`--output FILE.py` writes a device function"
+        if patch.left and all(map(gradient_scope, patch.left)):
+            others = (
+                f"`colocate_gradients_with_ops=True` where the script makes gradients puts them with their layers, and {others}"
+            )
+        tell(f"{path}: {edits}{stay}; {others}")
     return patch.diff()
 
 
@@ -199,7 +205,11 @@ def _own_text(
         text = EditableText(text).with_files(dict(zip(_files(own), _files(base), strict=True)))
         written = annotated_text(text, base, study.asked, placed.device_set, soft=placed.groups.soft)
         if written is None:
-            written = text_by_name(text, base, placed, soft=placed.groups.soft)
+            # if all requests are dropped, rows should not override those that the text still has
+            is_free = not any(node.device for node in base.graph.nodes)
+            texts = [text, EditableText(text).without_devices()] if is_free else [text]
+            by_name = [text_by_name(own_text, base, placed, soft=placed.groups.soft) for own_text in texts]
+            written = min((found for found in by_name if found is not None), key=lambda found: found.count("\n"), default=None)
         if written is None:
             return None
         again = read_graph_file(written, base.graph.file, base.graph.registry)

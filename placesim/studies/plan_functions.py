@@ -102,7 +102,8 @@ def edit_words(study: PlanStudy, device_set: DeviceSet) -> dict[str, str]:
         return {f"{name}/": words[device] for name, device in study.asked.items()}
     names = [device.name for device in device_set.devices]
     full = dict(zip(short_names(names), names, strict=True))
-    return {edit.path: words[full[edit.device]] for edit in study.edits}
+    own = {edit.path: words[full[edit.device]] for edit in study.edits}
+    return {path: words[full[edit.device]] for edit in study.edits for path in edit.gradients} | own
 
 
 def _misplaced(file: GraphFile, planned: Placement, devices: Mapping[str, str], free: Sequence[str]) -> list[str]:

@@ -19,6 +19,7 @@ from placesim.planning.graphs.assignments import assignment_of, planned_devices
 from placesim.planning.graphs.avoided_devices import find_avoided, staying_nodes
 from placesim.planning.graphs.baselines import named_baselines
 from placesim.planning.graphs.edit_search import EditTree, has_scopes, search_edits
+from placesim.planning.graphs.memory_repair import extend_assignment, hold_peak_memory, lower_capacities, repair_peaks
 from placesim.planning.graphs.moved_groups import find_moves
 from placesim.planning.graphs.multilevel_search import (
     SIMULATED,
@@ -43,7 +44,8 @@ from placesim.planning.graphs.plan_comparison import (
     is_gpu,
 )
 from placesim.planning.graphs.problem_building import GraphProblem, ProblemRequest, build_problem, keep_apart, prefer_gpus
-from placesim.planning.portfolio import AUTO, OPTIMAL, Effort, PlanResult
+from placesim.planning.methods.memory_packing import pack_by_memory
+from placesim.planning.portfolio import AUTO, EXHAUSTIVE, OPTIMAL, Effort, PlanResult
 from placesim.planning.problem import Plan, PlanningProblem, are_apart
 from placesim.report.text.amounts import readable_size
 from placesim.studies.memory_study import study_memory
@@ -64,21 +66,25 @@ LEAST_ROUND = 1.0
 """Minimum number of remaining seconds for which the search tries another seed."""
 REPAIRS, REPAIR_SHARE = 4, 0.25
 """Maximum number of repeated searches if a plan's simulated peak is above a limit; effort of each as a share of the total."""
-LEAST_SHARE = 1 / 3
+LEAST_SHARE = 0.25
 """Minimum share of the effort's seconds that is spent on the search."""
-SEARCH_SHARE = 0.9
-"""Share of the remaining seconds for the search itself; the rest is for simulating what it found."""
+BASELINE_SHARE = 0.2
+"""Share of the effort's seconds after which no more simple placements are simulated."""
+SEARCH_SHARE, SHORT_SHARE = 0.9, 0.5
+"""Share of the remaining seconds for the search itself; the rest is for simulating what it found. If memory is short, found
+plans are repaired, and searches are repeated."""
 ENUMERATION_SHARE = 0.5
 """Maximum share of the effort's seconds for trying all placements of a small problem."""
 LEAST_MEMORY_ROUNDS, LEAST_MEMORY_SHARE = 3, 0.3
 """Maximum number of searches for a placement with the least peak on the GPUs, and their share of the effort."""
-EXHAUSTIVE = "exhaustive"
-"""Method of a plan that was found by trying all placements."""
 SLOWER = "all other placements are slower"
 """Reason of a bound that is proven by trying placements."""
+ROOMS = (0.995, 0.97, 0.94)
+"""Shares of the devices' memory that plans may use after a repair. Fragments of memory may take the rest."""
 MORE_GPUS = (2, 4, 8)
 """Multiples of the number of GPUs that are tried if no plan fits."""
-QUICK = Effort(evaluations=50, jobs=1)
+WAYS_SHARE = 0.1
+"""Effort for each of these numbers, as a share of the total."""
 
 
 def study_plan(
@@ -129,17 +135,15 @@ def _ways_out(
         limit, name, label = min(models)
         yield f"on GPUs such as {name} ({readable_size(limit)} each), {label} fits"
     gpus = Counter(device.device.partition("/device:")[0] for device in _devices(study) if is_gpu(device.device))
-    quick = replace(QUICK, open=effort.open)
     for factor in MORE_GPUS if gpus else ():
         # the option `gpu` gives each task the same number of GPUs
         more = replace(options, gpu=max(gpus.values()) * factor)
         try:
-            by_node = aim._replace(by=BY_NODE, changes=None)
-            found_plan = _Planner(loaded, more, study.name, quick, free, lambda planned: None, by_node).study()
+            planner = _Planner(loaded, more, study.name, share_effort(effort, WAYS_SHARE), free, lambda planned: None, aim)
+            count = planner.count_fitting_gpus()
         except PlacesimError:
             return
-        if found_plan.plan is not None:
-            count = sum(is_gpu(device.device) for device in _devices(found_plan))
+        if count:
             yield f"a plan fits on {count} GPUs"
             return
 
@@ -174,6 +178,8 @@ class _Planner:
         self._base = clear_requests(self._file, free)
         self._is_held = any(node.device for node in self._base.graph.nodes)
         self._plans = EditedPlans()
+        self._memory: GraphProblem | None = None
+        """The problem of the peaks of all steps, if memory is short."""
         self._began = time.monotonic()
 
     @property
@@ -185,6 +191,11 @@ class _Planner:
     def _seconds_left(self) -> float:
         return self._effort.seconds - self._seconds
 
+    @property
+    def _is_late(self) -> bool:
+        """Whether the time is over; counted work does not depend on it."""
+        return self._effort.evaluations is None and self._seconds_left <= 0
+
     def _changed(self, file: GraphFile) -> LoadedGraph:
         """Return the loaded graph with the nodes and requests of `file`."""
         return replace(self._loaded, file=file)
@@ -192,17 +203,20 @@ class _Planner:
     def study(self) -> PlanStudy:
         walked, placed = self._walk()
         drawn = self._draw(walked)
-        is_by_scope = has_scopes(drawn) if self._aim.by is None else self._aim.by == BY_SCOPE
+        if isinstance(placed.error, ResourceExhaustedError):
+            self._memory = self._memory_problem(walked)
+            drawn = drawn if self._aim.sought is PlanMeasure.MEMORY else hold_peak_memory(drawn, self._memory)
+        is_by_scope = self._aim.by == BY_SCOPE or (
+            self._aim.by is None and self._effort.method != EXHAUSTIVE and has_scopes(drawn)
+        )
         if is_by_scope or self._aim.changes is not None:
             self._plans = EditedPlans(EditTree(drawn, is_by_scope=is_by_scope), {drawn.start: ()})
         known = list({candidate.devices: candidate for candidate in reversed(list(self._known(drawn)))}.values())[::-1]
         # the placement of the dry run is one of the placements, and is not simulated again
-        shown = {
-            candidate.devices: placed._replace(label=candidate.label)
-            if candidate.devices == drawn.start
-            else self._simulated(candidate, drawn)
-            for candidate in self._worth_simulating(drawn, known)
-        }
+        shown: dict[tuple[int, ...], SimulatedPlacement] = {}
+        for candidate in self._worth_simulating(drawn, known):
+            is_start = candidate.devices == drawn.start
+            shown[candidate.devices] = placed._replace(label=candidate.label) if is_start else self._simulated(candidate, drawn)
         own_bound = self._bound(drawn)
         planned = PlanResult(None, own_bound, "", 0.0)
         candidates = [candidate for candidate in known if candidate.devices in shown]
@@ -211,23 +225,30 @@ class _Planner:
         less_room = ""
         try:
             if self._aim.sought is not PlanMeasure.MEMORY and not _fits_on_gpus(drawn, shown):
-                self._add_least_memory(walked, drawn, shown, candidates)
+                self._memory = self._memory or self._memory_problem(walked)
+                self._add_least_memory(prefer_gpus(self._memory), drawn, shown, candidates)
             if self._can_try_all(drawn):
                 own_bound = max(own_bound, self._try_all(drawn, candidates, shown), key=lambda bound: bound.value)
             # the time for building and simulating counts as search time, as long as some time for a search remains
             left = max(self._effort.seconds * LEAST_SHARE, self._seconds_left)
-            effort = replace(self._effort, seconds=left * SEARCH_SHARE)
-            is_proven = own_bound.gap(self._best_value(drawn, self._reached(shown))) <= OPTIMAL
+            effort = replace(self._effort, seconds=left * (SEARCH_SHARE if self._memory is None else SHORT_SHARE))
+            is_ended = own_bound.gap(self._best_value(drawn, self._reached(shown))) <= OPTIMAL or effort.method == EXHAUSTIVE
             is_searched = drawn.problem.movable or (self._plans.tree is not None and self._plans.tree.leaders)
-            for _ in range(1 + REPAIRS if is_searched and not is_proven else 0):
+            for _ in range(1 + REPAIRS if is_searched and not is_ended else 0):
                 found, planned = self._search(searched, [candidate.devices for candidate in candidates], effort, own_bound)
-                self._simulate_found(found, less_room, candidates, shown, drawn)
+                if self._memory is None or self._plans.tree is not None:
+                    self._simulate_found(found, less_room, candidates, shown, drawn)
                 over = [shown[candidate.devices] for candidate in found if candidate.devices in shown]
-                if not over or any(placed.fits for placed in over) or planned.is_interrupted:
+                if any(placed.fits for placed in over) or planned.is_interrupted or not found or self._is_late:
                     break
                 # memory use in the search is an estimate: search again, with a limit lowered by the missing bytes
-                searched = tighten_capacities(searched, found[0].devices, over[0])
+                if self._memory is not None:
+                    self._simulate_repaired(self._memory, found, drawn, shown, candidates)
+                    searched = lower_capacities(searched, self._memory, found[0].devices)
+                elif over:
+                    searched = tighten_capacities(searched, found[0].devices, over[0])
                 effort, less_room = share_effort(self._effort, REPAIR_SHARE), ", less memory"
+                effort = replace(effort, seconds=min(effort.seconds, max(0.0, self._seconds_left) * SEARCH_SHARE))
             self._add_peaks(drawn, searched, effort, shown, planned, candidates)
             if all(candidate.label != DEFAULT for candidate in candidates):  # annotations, or devices to avoid, forbid it
                 label = f"{DEFAULT}, all nodes free" if self._is_held else DEFAULT
@@ -240,6 +261,19 @@ class _Planner:
         if self._aim.sought is not PlanMeasure.MEMORY and has_room_for_all(searched.problem):
             bound = max(bound, planned.bound, key=lambda known: known.value)
         return self._chosen(drawn, candidates, shown, others, bound, planned.is_interrupted)
+
+    def count_fitting_gpus(self) -> int:
+        """Return the number of GPUs, or 0 if neither a simple placement nor one of low memory fits on them."""
+        walked, _ = self._walk()
+        drawn = self._draw(walked)
+        self._memory = self._memory_problem(walked)
+        allowed = (row for row in self._known(drawn) if meets_constraints(drawn, row.devices, self._aim))
+        if not any(self._simulated(row, drawn).fits for row in allowed):
+            shown: dict[tuple[int, ...], SimulatedPlacement] = {}
+            self._add_least_memory(prefer_gpus(self._memory), drawn, shown, [])
+            if math.isinf(self._best_value(drawn, shown)):
+                return 0
+        return sum(device.gpu is not None for device in drawn.devices)
 
     def _search(
         self, drawn: GraphProblem, known: Sequence[tuple[int, ...]], effort: Effort, bound: Bound
@@ -259,34 +293,65 @@ class _Planner:
 
     def _add_least_memory(
         self,
-        walked: DryRunSteps,
+        memory: GraphProblem,
         drawn: GraphProblem,
         shown: dict[tuple[int, ...], SimulatedPlacement],
         candidates: list[Candidate],
     ) -> None:
-        """Search placements on the GPUs with the least peak, and simulate them until one fits.
+        """Pack the GPUs by memory, then search placements with the least peak, and simulate them until one fits.
 
         Peaks in the problem are those of the dry run's order, so that another placement may fit where the first does not.
         """
-        request = ProblemRequest(PlanMeasure.MEMORY, recorder=walked.recorder)
-        problem = prefer_gpus(self._problem(walked, request))
         effort, aim = share_effort(self._effort, LEAST_MEMORY_SHARE / LEAST_MEMORY_ROUNDS), Aim(PlanMeasure.MEMORY)
-        for number in range(LEAST_MEMORY_ROUNDS):
-            seeded = replace(effort, seed=effort.seed + number)
-            found, planned = search_plans(problem, [], seeded, Bound(0.0, ""), aim, lambda planned: None)
-            if planned.is_interrupted:
-                raise KeyboardInterrupt
-            for candidate in found[:SIMULATED]:
-                places = planned_devices(problem, candidate.devices)
-                asked = annotate(self._base, places, drawn.device_set, soft=drawn.is_soft)
-                devices = assignment_of(drawn, assign_devices(self._base, asked))
-                if devices is None or devices in shown:
-                    continue
-                named = Candidate(LEAST_MEMORY, devices)
-                shown[devices] = self._simulated(named, drawn)
-                candidates.append(named)
-                if shown[devices].fits:
+        found = packed = [plan.devices for plan in pack_by_memory(memory.problem)]
+        for number in range(1 + LEAST_MEMORY_ROUNDS):
+            if number and self._is_late:
+                return
+            if number:
+                seeded = replace(effort, seed=effort.seed + number - 1)
+                rows, planned = search_plans(memory, packed, seeded, Bound(0.0, ""), aim, lambda planned: None)
+                if planned.is_interrupted:
+                    raise KeyboardInterrupt
+                found = [candidate.devices for candidate in rows]
+            rivals = (Candidate(LEAST_MEMORY, devices) for devices in found[:SIMULATED])
+            if any(self._add_assigned(rival, memory, drawn, shown, candidates) for rival in rivals):
+                return
+
+    def _add_assigned(
+        self,
+        assigned: Candidate,
+        memory: GraphProblem,
+        drawn: GraphProblem,
+        shown: dict[tuple[int, ...], SimulatedPlacement],
+        candidates: list[Candidate],
+    ) -> bool:
+        """Simulate an assignment of the memory problem, add it to the candidates, and return whether it fits."""
+        asked = annotate(self._base, planned_devices(memory, assigned.devices), drawn.device_set, soft=drawn.is_soft)
+        devices = assignment_of(drawn, assign_devices(self._base, asked))
+        if devices is None or devices in shown:
+            return False
+        candidates.append(assigned._replace(devices=devices))
+        shown[devices] = self._study(assigned.label, assign_devices(self._base, asked), asked)
+        return shown[devices].fits
+
+    def _simulate_repaired(
+        self,
+        memory: GraphProblem,
+        found: Sequence[Candidate],
+        drawn: GraphProblem,
+        shown: dict[tuple[int, ...], SimulatedPlacement],
+        candidates: list[Candidate],
+    ) -> None:
+        """Simulate found plans, after moves of groups from devices whose peaks are above the limits."""
+        for candidate in found[:SIMULATED]:
+            extended = extend_assignment(memory, planned_devices(drawn, candidate.devices))
+            for room in ROOMS:
+                repaired = repair_peaks(drawn, memory, extended, room, lambda: self._is_late)
+                if repaired is None or self._is_late:
                     return
+                named = candidate._replace(label=PLANNED, devices=repaired)
+                if self._add_assigned(named, memory, drawn, shown, candidates):
+                    break
 
     def _value(self, drawn: GraphProblem, devices: tuple[int, ...], placed: SimulatedPlacement) -> float:
         """Return the objective's value of a placement; infinite if it cannot be the plan."""
@@ -301,8 +366,18 @@ class _Planner:
         return min((self._value(drawn, devices, placed) for devices, placed in shown.items()), default=math.inf)
 
     def _can_try_all(self, drawn: GraphProblem) -> bool:
-        is_free = self._aim.sought is PlanMeasure.LATENCY and self._effort.method == AUTO and bool(drawn.problem.movable)
-        return is_free and count_assignments(_without_capacities(drawn.problem)) <= MAX_ASSIGNMENTS
+        """Return whether all placements can be tried. Raises UsageError if they can't, and the method requires it."""
+        is_asked, is_latency = self._effort.method == EXHAUSTIVE, self._aim.sought is PlanMeasure.LATENCY
+        if not ((is_latency and self._effort.method == AUTO) or is_asked) or not drawn.problem.movable:
+            return False
+        count = count_assignments(_without_capacities(drawn.problem))
+        if is_asked and not is_latency:
+            raise UsageError(f"wrong method: got '{EXHAUSTIVE}', expected another one for {self._aim.sought.value}")
+        if is_asked and count > MAX_ASSIGNMENTS:
+            raise UsageError(
+                f"too many placements for method '{EXHAUSTIVE}': got {count:.3g}, expected at most {MAX_ASSIGNMENTS:,}"
+            )
+        return count <= MAX_ASSIGNMENTS
 
     def _try_all(
         self,
@@ -318,7 +393,8 @@ class _Planner:
         effort, tried = self._effort, 0
         best = proven = self._best_value(drawn, shown)
         for bound, devices in assignments_below(_without_capacities(drawn.problem), best):
-            is_spent = tried == effort.evaluations or self._seconds_left < (1 - ENUMERATION_SHARE) * effort.seconds
+            kept = 0.0 if effort.method == EXHAUSTIVE else 1 - ENUMERATION_SHARE
+            is_spent = tried == effort.evaluations or self._seconds_left < kept * effort.seconds
             if bound >= best * (1 - OPTIMAL) or is_spent:
                 proven = min(bound, best)
                 break
@@ -445,11 +521,13 @@ class _Planner:
                     shown[named.devices] = self._simulated(named, drawn)
                     candidates.append(named)
 
-    def _worth_simulating(self, drawn: GraphProblem, known: Sequence[Candidate]) -> Sequence[Candidate]:
-        """Return the placements to simulate: all; for a large problem, only TensorFlow's default and the annotated one."""
-        if len(drawn.problem.tasks) <= LARGE_TASKS:
-            return known
-        return [candidate for candidate in known if candidate.label in {DEFAULT, ANNOTATED}]
+    def _worth_simulating(self, drawn: GraphProblem, known: Sequence[Candidate]) -> Iterator[Candidate]:
+        """Yield the placements to simulate: TensorFlow's default, the annotated one, and others unless that takes too long."""
+        is_large = len(drawn.problem.tasks) > LARGE_TASKS
+        for candidate in known:
+            is_timed_out = self._effort.evaluations is None and self._seconds > BASELINE_SHARE * self._effort.seconds
+            if candidate.label in {DEFAULT, ANNOTATED} or not (is_large or is_timed_out):
+                yield candidate
 
     def _bound(self, drawn: GraphProblem) -> Bound:
         """Return a bound that holds for every plan, including plans that do not fit.
@@ -483,6 +561,9 @@ class _Planner:
         drawn = build_problem(self._base.graph, walked.prepared[-1], walked.steps[-1], walked.machine, wanted)
         return keep_apart(drawn, self._aim.apart, self._base.graph.handles)
 
+    def _memory_problem(self, walked: DryRunSteps) -> GraphProblem:
+        return self._problem(walked, ProblemRequest(PlanMeasure.MEMORY, recorder=walked.recorder))
+
     def _on_host(self) -> ExecutionRecorder | None:
         """Return the record of the steps without GPUs; None if they can't run on the CPU.
 
@@ -506,7 +587,10 @@ class _Planner:
     # --- plans as graphs
 
     def _simulated(self, candidate: Candidate, drawn: GraphProblem) -> SimulatedPlacement:
-        asked = annotate(self._base, planned_devices(drawn, candidate.devices), drawn.device_set, soft=drawn.is_soft)
+        planned = planned_devices(drawn, candidate.devices)
+        if self._memory is not None:
+            planned = planned_devices(self._memory, extend_assignment(self._memory, planned))
+        asked = annotate(self._base, planned, drawn.device_set, soft=drawn.is_soft)
         return self._study(candidate.label, assign_devices(self._base, asked), asked)
 
     def _study(self, label: str, file: GraphFile, asked: Mapping[str, str]) -> SimulatedPlacement:

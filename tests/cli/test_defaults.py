@@ -79,7 +79,7 @@ def test_flags_and_options_that_repeat(shell: Shell, monkeypatch: pytest.MonkeyP
         ("[devises]\ngpu = 1\n", "placesim.toml:1: no such key: got 'devises', expected a command's table; did you mean"),
         ("[devices]\n\nfetch = 'a'\n", "placesim.toml:3: no such key: got 'fetch', expected an option of `placesim devices`"),
         ("devices.gpus = 2\n", "placesim.toml:1: no such key: got 'gpus'"),
-        ("cpu = 1\ngpu = 'two'\n", "placesim.toml:2: wrong value of 'gpu': got 'two': 'two' is not a valid integer."),
+        ("cpu = 1\ngpu = 'two'\n", "placesim.toml:2: wrong value of 'gpu': got 'two', expected a whole number"),
         ("gpu = 1.5\n", "placesim.toml:1: wrong value of 'gpu': got '1.5'"),
         ("gpu = true\n", "placesim.toml:1: wrong value of 'gpu': got true, expected a string or a number"),
         ("gpu = [1]\n", "placesim.toml:1: wrong value of 'gpu': got '[1]', expected a string or a number"),
@@ -337,8 +337,10 @@ def test_the_environment_may(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_a_wrong_variable(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    wrong = shell("plan", "g.yaml", "--changes", "two").complaint
+    assert wrong.startswith("UsageError: Invalid value for '--changes': got 'two', expected a whole number from 0 to 1000\n")
     monkeypatch.setenv("PLACESIM_GPU", "two")
-    assert shell("devices").complaint == "UsageError: wrong PLACESIM_GPU: got 'two': 'two' is not a valid integer.\n"
+    assert shell("devices").complaint == "UsageError: wrong PLACESIM_GPU: got 'two', expected a whole number\n"
     assert shell("devices", "--gpu", "1").code == 0
 
 

@@ -324,6 +324,15 @@ def test_what_depends_on_data_is_assumed_or_executed(shell: Shell) -> None:
     assert rows(shell("memory", graph, "--assume", "u=7").output, "assumption") == [
         ["u is assumed to have 7 elements, as given"]
     ]
+    most = shell("memory", graph, "--assume", "u=4097")
+    assert (
+        most.complaint
+        == "UsageError: impossible size of u in --assume: got 4097, expected at most 4096, the size of its input\n"
+    )
+    swept = shell("sweep", graph, "--set", "assume:u=7,4097").output
+    assert [rows(swept, size)[0][-1].partition(":")[0] for size in ("7", "4097")] == ["-", "UsageError"]
+    for command in (("check", graph, "--rule", "max-step-time=1s"), ("explain", graph, "u"), ("diff", graph, "--b-cpu", "2")):
+        assert shell(*command, "--assume", "u=7").code == 0
     wrong = shell("memory", graph, "--assume", "v1=7")
     assert wrong.complaint == "UsageError: no such node: got 'v1' in --assume, expected a node or a loop\n"
     ended = shell("memory", graph, "--execute")

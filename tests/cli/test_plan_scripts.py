@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -87,10 +88,14 @@ def test_a_patched_script_takes_the_planned_time(tmp_path: Path) -> None:
 
 def test_a_patch_says_which_edits_no_line_can_express(tmp_path: Path) -> None:
     told, complaint = _plan(tmp_path, "--output", "plan.diff")
-    left = [edit["path"] for edit in told["edits"] if edit["path"].startswith("gradients/")]
+    # a layer's gradients belong to its edit, and no line of the script makes them alone
+    layers = {edit["path"]: edit["gradients"] for edit in told["edits"] if edit["gradients"]}
+    assert all(scopes == [f"gradients/{path}"] for path, scopes in layers.items())
+    left = [edit["path"] for edit in told["edits"] if edit["path"].startswith("gradients/")] + [*chain(*layers.values())]
     assert left
     assert complaint.startswith(f"plan.diff: no line can express {len(left)} edit")
-    assert f"{sum(edit['nodes'] for edit in told['edits'] if edit['path'] in left)} nodes (" in complaint
+    assert complaint.count("is not on the planned device") + complaint.count("are not on the planned device") == 1
+    assert "`colocate_gradients_with_ops=True`" in complaint
     refused = run_warm(tmp_path, "plan", "other.yaml", "--output", "plan.patch")
     assert refused.code == 2
 

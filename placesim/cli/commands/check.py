@@ -8,7 +8,7 @@ import click
 
 from placesim.cli.command import command
 from placesim.cli.option_types import option
-from placesim.cli.options import given, graph_options, output_option, size_options
+from placesim.cli.options import given, graph_options, guess_options, output_option, size_options
 from placesim.cli.output_forms import Form, form_option, table_forms, take_target, write_target
 
 if TYPE_CHECKING:
@@ -109,6 +109,7 @@ EXITS = {
 )
 @option("--rules", "lists_rules", is_flag=True, help="List all rules with their parameters, and exit.", folder_values="none")
 @size_options("max-peak-memory, max-step-time and max-link-bytes")
+@guess_options
 @graph_options
 @form_option(FORMS, "Output format of the findings (default: text, or from the extension of --output).")
 @output_option()

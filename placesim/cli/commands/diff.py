@@ -12,6 +12,7 @@ from placesim.cli.options import (
     Command,
     given,
     graph_options,
+    guess_options,
     in_shell,
     memory_option,
     output_option,
@@ -98,6 +99,7 @@ def _side_options(side: str) -> Iterator[Callable[[Command], Command]]:
     help="Show step times, and what became slower or faster (default: only if cheap to compute).",
 )
 @size_options("memory and time")
+@guess_options
 @form_option(FORMS, "Output format (default: text).")
 @table_option("nodes", "transfers", "memory", "time", "errors")
 @output_option()

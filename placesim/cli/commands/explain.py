@@ -8,7 +8,7 @@ import click
 
 from placesim.cli.command import command
 from placesim.cli.option_types import own_option
-from placesim.cli.options import given, graph_options, output_option, profile_option, size_options
+from placesim.cli.options import given, graph_options, guess_options, output_option, profile_option, size_options
 from placesim.cli.output_forms import Form, document_forms, form_option, table_option, take_target, write_target
 
 if TYPE_CHECKING:
@@ -47,6 +47,7 @@ FORMS: tuple[Form[Any], ...] = (
     help="Show the predicted cost of each NODE in a step (default: only if cheap to compute).",
 )
 @size_options("the cost")
+@guess_options
 @profile_option
 @form_option(FORMS, "Output format (default: text).")
 @table_option("nodes", "edits", "elsewhere", "kernels")

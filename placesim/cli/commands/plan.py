@@ -145,8 +145,8 @@ EXITS = {
     default=AUTO,
     show_default=True,
     metavar="NAME",
-    help="Use only this method; for latency: list, dispatch, move or exact; for throughput: cut, closed-sets, anneal or "
-    "exact; for memory: anneal or exact.",
+    help="Use only this method; for latency: list, dispatch, move, exact or exhaustive; for throughput: cut, closed-sets, "
+    "anneal or exact; for memory: anneal or exact.",
     completes="methods",
 )
 @own_option(

@@ -59,6 +59,8 @@ class Trait(Flag):
     """Each input may determine an output's size, whatever its type."""
     MEETS_OTHERS = auto()
     """Waits for the inputs of the other members of its collective, not for the node that ran last."""
+    GUESSES_MOST = auto()
+    """The guess is the largest size that an output can have."""
 
 
 class Kernel(NamedTuple):

@@ -7,8 +7,9 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
-from placesim.graph.node_patterns import enclosing_scopes
+from placesim.graph.node_patterns import enclosing_scopes, gradient_scope
 from placesim.inspection.short_device_names import short_names
 from placesim.planning.bounds import Bound
 from placesim.planning.graphs.multilevel_search import meets_constraints, share_effort
@@ -49,15 +50,17 @@ class EditTree:
     """The scopes and nodes that an edit can name, for the groups that can move.
 
     A group follows its leader, which is its node of the outermost scope. The path of an edit ends in `/`. It applies to the
-    node of this name and to all nodes in the scope of this name, since one line of a script may make both. The empty path is
-    that of the whole graph. `is_by_scope` is False if edits name only nodes.
+    node of this name and to all nodes in the scope of this name, since one line of a script may make both. An edit of a scope
+    such as `dense/` also applies to the gradients of its nodes in `gradients/dense/`, unless that scope has its own edit. The
+    empty path is that of the whole graph. `is_by_scope` is False if edits name only nodes.
     """
 
     def __init__(self, drawn: GraphProblem, *, is_by_scope: bool) -> None:
         self.drawn = drawn
         self.is_by_scope = is_by_scope
         self.leaders = _leaders(drawn)
-        self._around = {group: self._paths_around(leader) for group, leader in self.leaders.items()}
+        self._layered = {group: _LayeredName.of(leader, is_by_scope) for group, leader in self.leaders.items()}
+        self._around = {group: self._paths_around(name) for group, name in self._layered.items()}
         found: dict[str, list[int]] = {}
         for group, paths in self._around.items():
             for path in paths:
@@ -72,10 +75,16 @@ class EditTree:
         """The least seconds and the bytes of the groups in each scope."""
         self.paths = sorted(sorted(outermost.values()), key=self.work.__getitem__, reverse=True)
 
-    def _paths_around(self, leader: str) -> list[str]:
+    def _paths_around(self, name: _LayeredName) -> list[str]:
         """Return the paths of the edits that can move a node, the innermost first."""
-        own = f"{leader}/"
-        return [*reversed(list(enclosing_scopes(own))), ""] if self.is_by_scope else [own]
+        if not self.is_by_scope:
+            return [f"{name.text}/"]
+        found: list[str] = []
+        for scope in [*reversed(list(enclosing_scopes(f"{name.text}/"))), ""]:
+            path = name.path_of(scope)
+            found += [outer for outer in name.outer if outer.startswith(path) and outer not in found]
+            found.append(path)
+        return found
 
     def _followed(self, edits: Mapping[str, int]) -> Iterator[tuple[int, str]]:
         """Yield each group that has a kernel for the device of the innermost edit around its leader, with this edit's path."""
@@ -99,18 +108,24 @@ class EditTree:
     def describe(self, edits: Edits) -> tuple[PlanEdit, ...]:
         """Return edits with the names of devices, and the number of nodes that follow each."""
         follows = Counter[str]()
+        gradients: dict[str, dict[str, None]] = {}
         for group, path in self._followed(dict(edits)):
             follows[path] += len(self.drawn.groups[group].nodes)
+            if path and not self.leaders[group].startswith(path) and self.leaders[group] != path[:-1]:
+                gradients.setdefault(path, {})[f"{gradient_scope(self.leaders[group])}{path}"] = None
         names = short_names([device.name for device in self.drawn.devices])
-        return tuple(PlanEdit(path or "*", names[device], follows[path]) for path, device in edits)
+        return tuple(
+            PlanEdit(path or "*", names[device], follows[path], tuple(gradients.get(path, ()))) for path, device in edits
+        )
 
     def edits_of(self, devices: Sequence[int]) -> dict[str, int]:
         """Return the fewest edits after which each group is expected on the device of its tasks."""
         start, first = self.drawn.start, {group: self.drawn.problem.groups[group][0] for group in self.leaders}
-        where = {f"{leader}/": str(devices[first[group]]) for group, leader in self.leaders.items()}
-        moved = {f"{leader}/" for group, leader in self.leaders.items() if devices[first[group]] != start[first[group]]}
+        where = {f"{name.text}/": str(devices[first[group]]) for group, name in self._layered.items()}
+        moved = {f"{name.text}/" for group, name in self._layered.items() if devices[first[group]] != start[first[group]]}
         rows = placement_rows(moved, where) if self.is_by_scope else {path: where[path] for path in moved}
-        return {path: int(device) for path, device in rows.items()}
+        path_of = {scope: name.path_of(scope) for name in self._layered.values() for scope in enclosing_scopes(f"{name.text}/")}
+        return {path_of[scope]: int(device) for scope, device in rows.items()}
 
     def levels(self) -> Iterator[PlanningProblem]:
         """Yield problems in which the groups of a scope move together, for scopes of several depths, outer scopes first."""
@@ -122,7 +137,7 @@ class EditTree:
             units: dict[object, list[int]] = {}
             for group, own in enumerate(self.drawn.groups):
                 is_single = group in apart or group not in self.leaders
-                unit = group if is_single else (tuple(self.leaders[group].split("/")[:depth]), own.choices)
+                unit = group if is_single else (tuple(self._layered[group].text.split("/")[:depth]), own.choices)
                 units.setdefault(unit, []).append(group)
             merged = tuple(tuple(task for group in unit for task in problem.groups[group]) for unit in units.values())
             number_of = {group: number for number, unit in enumerate(units.values()) for group in unit}
@@ -133,6 +148,40 @@ class EditTree:
                 yield level
         if not self.is_by_scope:
             yield problem
+
+
+class _LayeredName(NamedTuple):
+    """The name of a node, with which a gradient is in the scope of its layer.
+
+    For `gradients/dense/MatMul_grad/MatMul`, `text` is `dense/gradients|/MatMul_grad/MatMul`, `outer` has `gradients/`, and
+    `layer` is `dense/`. For any other node, `text` is the name, and the others are empty.
+    """
+
+    text: str
+    layer: str = ""
+    mark: str = ""
+    outer: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, name: str, is_by_scope: bool) -> _LayeredName:
+        """Return the layered name of a node. Names of nodes stay if edits name only nodes."""
+        root = gradient_scope(name) if is_by_scope else ""
+        scopes = [scope for scope in enclosing_scopes(name[len(root) :]) if _GRADIENT not in scope]
+        if not root or not scopes:
+            return cls(name)
+        layer, mark = scopes[-1], f"{root.rstrip('/').replace('/', '|')}|/"
+        outer = [scope for scope in reversed(list(enclosing_scopes(root))) if not layer.startswith(scope)]
+        return cls(f"{layer}{mark}{name[len(root) + len(layer) :]}", layer, mark, tuple(outer))
+
+    def path_of(self, scope: str) -> str:
+        """Return the path of an edit for a scope of `text`."""
+        begin = self.layer + self.mark
+        root = self.mark.replace("|", "/").removesuffix("/")
+        return f"{root}{self.layer}{scope.removeprefix(begin)}" if self.mark and scope.startswith(begin) else scope
+
+
+_GRADIENT = "_grad/"
+"""End of the scopes that `tf.gradients` makes for single ops."""
 
 
 def has_scopes(drawn: GraphProblem) -> bool:

@@ -17,6 +17,7 @@ import numpy as np
 from placesim.ops.categories import ASSIGNMENTS, RECEIVES, SENDS
 from placesim.planning.peaks import MemoryPiece, shared_peak
 from placesim.planning.problem import ProblemTensor
+from placesim.prediction.step_tasks import num_bytes
 from placesim.runtime.recording.recorder import Execution, ExecutionRecorder
 
 if TYPE_CHECKING:
@@ -122,6 +123,13 @@ class _Finder:
         self._reads: dict[Buffer, list[tuple[str, int]]] = {}
         for buffer, node, moment in recorder.reads:
             self._reads.setdefault(buffer, []).append((node, moment))
+        # assignments that wait for each execution, with the bytes of the assigned values
+        self._assigned: dict[_Place, list[tuple[_Place, int]]] = {}
+        for step, (_, executions, _) in enumerate(steps):
+            for number, execution in enumerate(executions):
+                place = _Place(step, number)
+                for source in execution.sources if self._op(place) in ASSIGNMENTS else ():
+                    self._assigned.setdefault(_Place(step, source), []).append((place, num_bytes(execution.inputs[1:])))
         # tensors that each transfer may carry
         self._sent: dict[_Place, list[int]] = {}
 
@@ -215,8 +223,9 @@ class _Finder:
                 reads.append((task, self._steps[made.step].end))
             self._append(entry.buffer, task, self._moment(made), reads)
             return
-        # a variable may take over the buffer of its new value
-        others = (place for place in holders if self._op(place) in ASSIGNMENTS)
+        # a variable may take over the buffer of its new value, then also without holding it together with others
+        takers = [place for place, size in self._assigned.get(made, ()) if size == entry.buffer.size]
+        others = (place for place in (*holders, *takers) if self._op(place) in ASSIGNMENTS)
         keeper = next((place for place in others if self._task(place) not in {None, task}), None)
         own = None if keeper is None else self._task(keeper)
         self._keep(entry.buffer, task if own is None else own, self._moment(made), holders)

@@ -127,12 +127,19 @@ class PlanMove(NamedTuple):
 class PlanEdit(NamedTuple):
     """A device for a name scope (`path` ends in `/`), for a node, or for the whole graph (`path` is `*`).
 
-    `nodes` is the number of nodes that it moves: those in inner scopes with edits of their own do not count.
+    `nodes` is the number of nodes that it moves: those in inner scopes with edits of their own do not count. `gradients` are
+    the scopes with the gradients of the scope's nodes, if the edit moves them too.
     """
 
     path: str
     device: str
     nodes: int
+    gradients: tuple[str, ...] = ()
+
+    @property
+    def title(self) -> str:
+        """Words for what the edit moves."""
+        return f"{self.path} and its gradients" if self.gradients else self.path
 
 
 class CurvePoint(NamedTuple):

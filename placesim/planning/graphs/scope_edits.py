@@ -1,4 +1,4 @@
-"""Conversion of a plan to device requests in the scopes and nodes of a graph file, with as few requests as possible.
+"""Conversion of a plan to device requests in the scopes and nodes of a graph file, with as few new requests as possible.
 
 The text and its comments are kept. If it cannot express the plan, the result is None, and the raw form is written.
 """
@@ -40,7 +40,7 @@ MAX_CHARACTERS = 20_000_000
 """Maximum length of an edited text, since each attempt reads and places all of it; longer ones are written in raw form."""
 _ROUNDS = 12
 _CHANGED, _DEEPER = 1e-4, 1e-7
-"""Small costs that choose between equal numbers of requests: existing requests come first, then those of outer scopes."""
+"""Small costs that choose between equal numbers of new requests: existing requests stay, and outer scopes come first."""
 _WRAP = 1 + 3 * _CHANGED
 """Cost of a new scope: one request, and a little more."""
 _NEVER = 1e6
@@ -350,13 +350,13 @@ class _Choice:
     # --- what it costs
 
     def _cost_of(self, uses: Sequence[tuple[_Use, _Context]], own: Own) -> float:
-        """Return the number of requests needed if the entry requests `own`, plus _NEVER for each misplaced node."""
+        """Return the number of new requests if the entry requests `own`, plus _NEVER for each misplaced node."""
         entry = uses[0][0].entry
         cost = 0.0
         if own != ABSENT:
-            cost += 1 + _DEEPER * uses[0][0].depth + (_DEEPER if entry.children is None else 0)
+            cost += _DEEPER * uses[0][0].depth + (_DEEPER if entry.children is None else 0)
         if own != entry.own:
-            cost += _CHANGED
+            cost += _CHANGED if own == ABSENT else 1
         for use, context in uses:
             inner = self._inner(entry, context, own)
             if entry.children is None:

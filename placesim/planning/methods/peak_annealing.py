@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from placesim.planning.methods.annealing import anneal_loads, neighbours
 from placesim.planning.methods.first_fit import first_fit
+from placesim.planning.methods.memory_packing import pack_by_memory
 from placesim.planning.peaks import Peaks, peak_plan
 from placesim.planning.problem import Objective, Plan, PlanningProblem
 from placesim.planning.search_budget import Search
@@ -78,4 +79,5 @@ def _norm(state: Peaks) -> float:
 
 def _first(problem: PlanningProblem) -> Plan | None:
     devices = first_fit(problem)
-    return None if devices is None else peak_plan(problem, devices)
+    fitting = [] if devices is None else [peak_plan(problem, devices)]
+    return min([*pack_by_memory(problem), *fitting], key=lambda plan: plan.value, default=None)

@@ -106,7 +106,7 @@ function editsCard({ plan }) {
   if (!plan?.curve.length) return null;
   const sought = OBJECTIVES[plan.objective];
   const rows = plan.curve.map((point) => {
-    const edits = point.edits.map((edit) => element("div", {}, [`${edit.path} on ${edit.device} (${countText(edit.nodes, "node")})`]));
+    const edits = point.edits.map((edit) => element("div", {}, [`${edit.path}${edit.gradients.length ? " and its gradients" : ""} on ${edit.device} (${countText(edit.nodes, "node")})`]));
     const row = element("tr", {}, [
       cell(point.changes.toLocaleString("en"), "number"),
       cell(sought.text(point.value), "number"),

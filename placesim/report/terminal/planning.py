@@ -72,7 +72,7 @@ def _edits(study: PlanStudy, output: str | None) -> Iterator[Text]:
     yield Text(f"the plan is {count}{where}" + (":" if study.edits else " of the graph"))
     for edit in study.edits:
         nodes = f" ({readable_count(edit.nodes, 'node')})"
-        yield Text(f"  {escape_line(edit.path)} on ").append(edit.device, "bold").append(nodes, "dim")
+        yield Text(f"  {escape_line(edit.title)} on ").append(edit.device, "bold").append(nodes, "dim")
     if study.by_node is not None:
         found = study.by_node.value(study.sought)
         less = f"{readable_value(study.sought, found)}, {1 - found / study.value:.1%} less"
@@ -92,7 +92,7 @@ def _curve(study: PlanStudy, width: int) -> Table:
         for point in study.curve
     ]
     title = "step" if study.sought is PlanMeasure.LATENCY else study.sought.value
-    columns = [Column("edits", True), Column(title, True), Column("less", True), Column("devices", is_name=True)]
+    columns = [Column("edits", True), Column(title, True), Column("less than 0 edits", True), Column("devices", is_name=True)]
     return fit_table(columns, rows, width)
 
 

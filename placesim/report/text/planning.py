@@ -72,7 +72,7 @@ def _rows(study: PlanStudy, top: int) -> Iterator[Sequence[object]]:
             NOTHING if move.loss is None else f"{move.loss:.6g}",
         )
     for edit in study.edits:
-        yield ("edit", *edit)
+        yield ("edit", edit.path, edit.device, edit.nodes, *edit.gradients)
     for point in study.curve:
         yield ("curve", point.changes, f"{point.value:.6g}", f"{point.seconds:.6g}")
     names = short_names(list(study.asked.values()))

@@ -109,7 +109,8 @@ def _sketch_outputs(
         if dims is None or not is_fully_defined(dims):
             needed = _needed_roots(kernel, *given)
             guess = None if kernel.guess is None else kernel.guess(ShapeContext(*_known_of(*given)), slot)
-            dims = guesses.settled(id(graph), slot, OpenTensor(node.name, dims), guess)
+            most = guess if Trait.GUESSES_MOST in kernel.traits else None
+            dims = guesses.settled(id(graph), slot, OpenTensor(node.name, dims), guess, most)
             if dims is None or not is_fully_defined(dims):
                 text = f"The shape of {node_tag(node.name)} is known only at run time: {format_dims(dims)}"
                 raise _error(text, graph, node, needed)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import NamedTuple
 
+from placesim.core.errors import UsageError
 from placesim.ops.kernels.shapes import Dims
 
 ITERATIONS = 1
@@ -111,16 +112,21 @@ class Assumptions:
             found = self.chosen[choice] = self.branches.get(choice, 1 if count == TWO_WAYS else 0)
         return found
 
-    def settled(self, graph: int, slot: int, tensor: OpenTensor, guess: int | None = None) -> Dims:
+    def settled(self, graph: int, slot: int, tensor: OpenTensor, guess: int | None = None, most: int | None = None) -> Dims:
         """Return a tensor's shape with the assumed size for unknown dimensions; unchanged if none is assumed.
 
-        The size is the user's number for the node, the assumed `dimension`, or the op's `guess`.
+        The size is the user's number for the node, the assumed `dimension`, or the op's `guess`. Raises UsageError if the
+        user's number is larger than `most`.
         """
         if tensor.dims is None:
             return None
         name, size = find_loop(self.numbers, tensor.node), self.dimension
         if name is not None:
             size = self.numbers[name]
+            if most is not None and size > most:
+                raise UsageError(
+                    f"impossible size of {tensor.node} in --assume: got {size}, expected at most {most}, the size of its input"
+                )
             self.used[name] = f"{tensor.node} is assumed to have {_elements(size)}, as given"
         elif guess is not None and self.is_free and (size is None or self.prefers_guesses):
             size = guess

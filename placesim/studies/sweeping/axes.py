@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import product
 from math import prod
 from typing import Any, NamedTuple
 
 from placesim.core.errors import UsageError
 from placesim.core.suggestions import SIMILAR_AMONG_FEW, did_you_mean
-from placesim.machine.options import MAX_DIM, MAX_STEPS, RANGES
+from placesim.machine.options import MAX_DIM, MAX_ITERATIONS, MAX_STEPS, RANGES
 from placesim.prediction.sweep_rows import Value
 from placesim.studies.simulation.settings import find_gpu_model
 
@@ -23,7 +24,9 @@ _NUMBERS = {
     "steps": (1, MAX_STEPS),
     "inter-op-threads": RANGES["inter_op_threads"],
     "intra-op-threads": RANGES["intra_op_threads"],
+    "assume-unknown": RANGES["assume_unknown"],
 }
+_NAMED_NUMBERS = {"iterations": (0, MAX_ITERATIONS), "assume": (0, MAX_DIM)}
 _FLAGS = ("soft-placement", "no-memory-limit", "clear-devices")
 _TEXTS = ("gpu-model", "inventory", "fetch", "signature", "tag", "checkpoint")
 KEYS = (*_NUMBERS, *_FLAGS, *_TEXTS)
@@ -34,6 +37,8 @@ PREFIXES = {
     "link": "link:A-B",
     "device": "device:PATTERN",
     "config": "config:KEY",
+    "iterations": "iterations:LOOP",
+    "assume": "assume:NODE",
 }
 """Keys that name an item of an option with several items, such as one placeholder of `shape`."""
 _RANGE = re.compile(r"(-?[0-9]{1,19})\.\.(-?[0-9]{1,19})(?:([/*])([0-9]{1,19}))?")
@@ -145,8 +150,9 @@ def _split(text: str) -> list[str]:
 
 
 def _read(key: str, text: str, most: int) -> Iterable[Value]:
-    if key in _NUMBERS:
-        return _numbers(key, text, most)
+    limits = _NUMBERS.get(key) or _NAMED_NUMBERS.get(key.partition(":")[0])
+    if limits is not None:
+        return _numbers(key, text, most, limits)
     if key in _FLAGS:
         if text.lower() not in _WORDS:
             raise UsageError(f"wrong value of '{key}': got '{text}', expected true or false")
@@ -165,8 +171,8 @@ def _read(key: str, text: str, most: int) -> Iterable[Value]:
     return (text,)
 
 
-def _numbers(key: str, text: str, most: int) -> Sequence[int]:
-    low, high = _NUMBERS[key]
+def _numbers(key: str, text: str, most: int, limits: tuple[int, int]) -> Sequence[int]:
+    low, high = limits
     found = _RANGE.fullmatch(text)
     if found is None:
         if not _NUMBER.fullmatch(text):
@@ -256,6 +262,12 @@ def _add_link(options: dict[str, Any], name: str, value: str) -> None:
     options["link"] = (*options.get("link", ()), f"{name}={value}")
 
 
+def _add_number(option: str, options: dict[str, Any], name: str, value: str) -> None:
+    given = options.get(option, ())
+    listed = [f"{key}={number}" for key, number in given.items()] if isinstance(given, Mapping) else given
+    options[option] = (*(text for text in listed if text.partition("=")[0] != name), f"{name}={value}")
+
+
 def _add_device(options: dict[str, Any], name: str, value: str) -> None:
     devices = options.get("device", ())
     listed = devices.items() if isinstance(devices, Mapping) else [tuple(text.split("=", 1)) for text in devices]
@@ -267,6 +279,7 @@ _ADDERS: dict[str, Callable[[dict[str, Any], str, str], None]] = {
     "feed": _add_feed,
     "link": _add_link,
     "device": _add_device,
+    **{option: partial(_add_number, option) for option in _NAMED_NUMBERS},
 }
 
 

@@ -10,13 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from placesim.core.errors import UsageError
 from placesim.formats.device_annotations import assign_devices
 from placesim.formats.sources.loading import load
 from placesim.machine.options import make_options
 from placesim.planning.graphs.all_placements import assignments_below, count_assignments, makespan_bounds
 from placesim.planning.graphs.assignments import planned_devices
 from placesim.planning.graphs.plan_annotations import annotate
-from placesim.planning.graphs.plan_comparison import PlanMeasure
+from placesim.planning.graphs.plan_comparison import Aim, PlanMeasure
 from placesim.planning.graphs.problem_building import GraphProblem, ProblemRequest, build_problem
 from placesim.planning.objectives import measure
 from placesim.planning.portfolio import Effort
@@ -108,6 +109,10 @@ def test_the_plan_of_a_small_graph_is_the_best_of_all_placements(seed: int) -> N
     assert study.is_optimal
     assert study.value == pytest.approx(best.value, rel=1e-6)
     assert study.value == pytest.approx(small.simulated(best.devices), rel=1e-6)
+    asked = study_plan(small.loaded, OPTIONS, "g", Effort(evaluations=2000, jobs=1, method="exhaustive"))
+    assert (asked.value, asked.is_optimal) == (study.value, True)
+    with pytest.raises(UsageError, match=r"^wrong method: got 'exhaustive', expected another one for throughput$"):
+        study_plan(small.loaded, OPTIONS, "g", Effort(method="exhaustive"), aim=Aim(PlanMeasure.THROUGHPUT))
 
 
 def test_assignments_come_in_the_order_of_their_bounds() -> None:

@@ -146,6 +146,16 @@ class EditableText:
         """Return the text with these devices of entries; `ABSENT` removes a device."""
         return self._changed(change for entry, own in devices.items() for change in self._set(entry.mapping, "device", own))
 
+    def without_devices(self) -> str:
+        """Return the text without devices of entries; lists of devices, which make copies, stay."""
+        entries, found = list(self.entries), dict[NodeEntry, Own]()
+        while entries:
+            entry = entries.pop()
+            entries += entry.children or ()
+            if not isinstance(entry.own, list) and entry.own != ABSENT:
+                found[entry] = ABSENT
+        return self.with_devices(found)
+
     def with_machine(self, devices: Any, config: Mapping[str, Any]) -> str:
         """Return the text with another machine, if not None, and changed fields of its config; `ABSENT` removes a field."""
         changes: list[tuple[int, int, str]] = []

@@ -147,5 +147,5 @@ TABLE: Table = {
         traits=Trait.TAKES_OBJECTS,
         cost=_CHOICE,
     ),
-    "Where": Kernel(where, _infer_where, guess=as_many_as(0)),
+    "Where": Kernel(where, _infer_where, guess=as_many_as(0), traits=Trait.GUESSES_MOST),
 }

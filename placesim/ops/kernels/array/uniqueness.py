@@ -13,7 +13,7 @@ import numpy as np
 
 from placesim.core.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
-from placesim.ops.kernels.kernel import Kernel, Table, Tensor, as_many_as, elements
+from placesim.ops.kernels.kernel import Kernel, Table, Tensor, Trait, as_many_as, elements
 from placesim.ops.kernels.memory_rules import allocates
 from placesim.ops.kernels.shapes import Dims, ShapeContext, ShapeError, build_infer_fixed, unknown_dims, with_rank
 
@@ -147,18 +147,35 @@ def _guess_elements(context: ShapeContext, output: int) -> int | None:
 
 
 TABLE: Table = {
-    "Unique": Kernel(partial(unique, outputs=2, has_axis=False), _infer_unique, memory=allocates(1, 0), guess=as_many_as(0)),
+    "Unique": Kernel(
+        partial(unique, outputs=2, has_axis=False),
+        _infer_unique,
+        memory=allocates(1, 0),
+        guess=as_many_as(0),
+        traits=Trait.GUESSES_MOST,
+    ),
     "UniqueV2": Kernel(
-        partial(unique, outputs=2, has_axis=True), _infer_unique_v2, memory=allocates(1, 0), guess=_guess_elements
+        partial(unique, outputs=2, has_axis=True),
+        _infer_unique_v2,
+        memory=allocates(1, 0),
+        guess=_guess_elements,
+        traits=Trait.GUESSES_MOST,
     ),
     "UniqueWithCounts": Kernel(
-        partial(unique, outputs=3, has_axis=False), _infer_unique_with_counts, memory=allocates(1, 0, 2), guess=as_many_as(0)
+        partial(unique, outputs=3, has_axis=False),
+        _infer_unique_with_counts,
+        memory=allocates(1, 0, 2),
+        guess=as_many_as(0),
+        traits=Trait.GUESSES_MOST,
     ),
     "UniqueWithCountsV2": Kernel(
         partial(unique, outputs=3, has_axis=True),
         _infer_unique_with_counts_v2,
         memory=allocates(1, 0, 2),
         guess=_guess_elements,
+        traits=Trait.GUESSES_MOST,
     ),
-    "ListDiff": Kernel(list_difference, build_infer_fixed((1, 1), (-1,), (-1,)), guess=as_many_as(0)),
+    "ListDiff": Kernel(
+        list_difference, build_infer_fixed((1, 1), (-1,), (-1,)), guess=as_many_as(0), traits=Trait.GUESSES_MOST
+    ),
 }

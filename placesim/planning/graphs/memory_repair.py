@@ -1,0 +1,172 @@
+"""Memory in a search for fast plans: the memory problem of all steps tells what groups hold, and which plans need too much."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from placesim.planning.graphs.assignments import planned_devices
+from placesim.planning.graphs.problem_building import GraphProblem, relax_capacities
+from placesim.planning.objectives import measure
+from placesim.planning.peaks import Peaks
+from placesim.planning.problem import Objective, are_apart
+from placesim.planning.schedules import assignments
+
+MAX_TRIED, MAX_TIMED = 40, 8
+"""Number of tensors at a peak that are tried for a move, and of the moves whose step times are compared."""
+MORE = 1.1
+"""Factor of the missing bytes by which a capacity is lowered."""
+LEAST_HELP = 1e-3
+"""Share of the excess that a move must remove."""
+
+
+def hold_peak_memory(drawn: GraphProblem, memory: GraphProblem) -> GraphProblem:
+    """Return the problem of a fast plan in which each group holds its memory at the peak of the dry run.
+
+    Its own estimate counts the same share of each output, no matter how long the output lives.
+    """
+    problem = memory.problem
+    state = Peaks(problem, [0] * len(problem.tasks))
+    held = list(problem.held)
+    for number in state.largest_at_peak(0):
+        if not problem.tensors[number].is_kept:
+            held[problem.group_of[problem.tensors[number].task]] += problem.tensors[number].size
+    of_name = {name: size for size, group in zip(held, memory.groups, strict=True) for name in group.nodes[:1]}
+    tasks = list(drawn.problem.tasks)
+    for members, group in zip(drawn.problem.groups, drawn.groups, strict=True):
+        size = sum(of_name.get(name, 0.0) for name in group.nodes)
+        for number, task in enumerate(members) if group.nodes else ():
+            tasks[task] = tasks[task]._replace(holds=0.0 if number else size)
+    return replace(drawn, problem=relax_capacities(replace(drawn.problem, tasks=tuple(tasks)), drawn.groups))
+
+
+def extend_assignment(memory: GraphProblem, planned: Mapping[str, str]) -> tuple[int, ...]:
+    """Return the assignment of a memory problem with the planned devices, by node.
+
+    Other groups, such as initializers, go to the device with which they share the most bytes, if they may run there.
+    """
+    problem, numbers = memory.problem, {device.name: number for number, device in enumerate(memory.devices)}
+    known = {
+        group: numbers[planned[name]]
+        for group, own in enumerate(memory.groups)
+        if (name := next((name for name in own.nodes if name in planned), None)) is not None
+    }
+    shared: dict[int, Counter[int]] = {}
+    for tensor in problem.tensors:
+        own = problem.group_of[tensor.task]
+        for other in {problem.group_of[task] for task, _ in tensor.reads} - {own}:
+            for one, two in ((own, other), (other, own)):
+                if one not in known:
+                    shared.setdefault(one, Counter())[two] += int(tensor.size)
+    # an initializer may have several nodes in a row, so that the last one follows first
+    while ready := [group for group in shared if group not in known and any(other in known for other in shared[group])]:
+        for group in ready:
+            near = Counter[int]()
+            for other, size in shared[group].items():
+                if other in known and known[other] in memory.groups[group].choices:
+                    near[known[other]] += size
+            start = memory.start[problem.groups[group][0]]
+            known[group] = near.most_common(1)[0][0] if near else start
+    return tuple(
+        known.get(group, memory.start[task]) for task, group in zip(range(len(problem.tasks)), problem.group_of, strict=True)
+    )
+
+
+def lower_capacities(drawn: GraphProblem, memory: GraphProblem, devices: Sequence[int]) -> GraphProblem:
+    """Return the problem with capacities lowered by the bytes that an assignment's peaks are above them."""
+    planned = planned_devices(drawn, devices)
+    peaks = Peaks(memory.problem, extend_assignment(memory, planned)).peaks
+    rooms = []
+    for number, (room, peak) in enumerate(zip(drawn.problem.devices, peaks, strict=True)):
+        over = peak - memory.problem.devices[number].capacity
+        held = math.fsum(task.holds for task, own in zip(drawn.problem.tasks, devices, strict=True) if own == number)
+        rooms.append(room if over <= 0 else room._replace(capacity=max(held - MORE * over, held / 2)))
+    return replace(drawn, problem=relax_capacities(replace(drawn.problem, devices=tuple(rooms)), drawn.groups))
+
+
+def repair_peaks(
+    drawn: GraphProblem, memory: GraphProblem, devices: Sequence[int], room: float, is_over: Callable[[], bool]
+) -> tuple[int, ...] | None:
+    """Return a similar assignment of the memory problem with peaks of at most a share `room` of the capacities.
+
+    A move takes a tensor that is alive at a peak to another device, together with all its readers on the device. Of the moves
+    that help most, the one with the shortest step is made. Return None if no move helps, or once `is_over` returns true.
+    """
+    problem = memory.problem
+    state, step = Peaks(problem, devices), _StepTimes(drawn, memory)
+    limits = np.array([device.capacity * room for device in problem.devices])
+    while (excess := _excess(state, limits)) > 0:
+        found = []
+        for groups, target in _moves(state, limits):
+            before = _move(state, groups, target)
+            left = _excess(state, limits)
+            if left < excess * (1 - LEAST_HELP) and are_apart(problem, state.devices):
+                found.append((left, groups, target))
+            for group, device in before:
+                state.move(group, device)
+        found = sorted(found)[:MAX_TIMED]
+        if not found or is_over():
+            return None
+        helpful = [row for row in found if excess - row[0] >= (excess - found[0][0]) / 2]
+        now = dict(enumerate(state.of_group))
+        _, groups, target = min(helpful, key=lambda row: step.seconds({**now, **dict.fromkeys(row[1], row[2])}))
+        _move(state, groups, target)
+    return tuple(state.devices)
+
+
+class _StepTimes:
+    """The step times of assignments of a memory problem."""
+
+    def __init__(self, drawn: GraphProblem, memory: GraphProblem) -> None:
+        number_of = {name: number for number, group in enumerate(memory.groups) for name in group.nodes}
+        self._start = drawn.start
+        self._tasks = [
+            (tasks, number_of[group.nodes[0]])
+            for tasks, group in zip(drawn.problem.groups, drawn.groups, strict=True)
+            if group.nodes and group.nodes[0] in number_of
+        ]
+        measured = measure(drawn.problem)
+        is_makespan = drawn.problem.objective is Objective.MAKESPAN
+        self._value = assignments(drawn.problem).seconds if is_makespan else lambda devices: measured.plan(devices).value
+
+    def seconds(self, of_group: Mapping[int, int]) -> float:
+        devices = list(self._start)
+        for tasks, group in self._tasks:
+            for task in tasks:
+                devices[task] = of_group[group]
+        return self._value(devices)
+
+
+def _excess(state: Peaks, limits: np.ndarray) -> float:
+    return float(np.maximum(state.peaks - limits, 0.0).sum())
+
+
+def _move(state: Peaks, groups: Sequence[int], target: int) -> list[tuple[int, int]]:
+    """Move groups, and return their former devices."""
+    before = [(group, state.of_group[group]) for group in groups]
+    for group in groups:
+        state.move(group, target)
+    return before
+
+
+def _moves(state: Peaks, limits: np.ndarray) -> Iterator[tuple[tuple[int, ...], int]]:
+    """Yield groups and devices to which they could move, from tensors at the peak of the fullest device.
+
+    Those tensors come first whose size is closest to the excess.
+    """
+    problem, over = state.problem, state.peaks - limits
+    full = int(np.argmax(over))
+    alive = (number for number in state.largest_at_peak(full) if problem.tensors[number].size)
+    seen = set()
+    for number in sorted(alive, key=lambda number: abs(math.log(problem.tensors[number].size / over[full])))[:MAX_TRIED]:
+        tensor = problem.tensors[number]
+        tasks = [tensor.task, *(task for task, _ in tensor.reads)]
+        groups = tuple(dict.fromkeys(group for task in tasks if state.of_group[group := problem.group_of[task]] == full))
+        for target in range(len(problem.devices)) if groups not in seen else ():
+            if target != full and all(target in problem.homes[group] for group in groups):
+                yield groups, target
+        seen.add(groups)
