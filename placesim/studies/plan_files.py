@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from placesim.core.errors import InternalError, PlacesimError, UsageError
 from placesim.core.files.writer import join_pieces
 from placesim.formats.device_annotations import assign_devices
+from placesim.graph.node_patterns import gradient_scope
 from placesim.machine.options import MACHINE
 from placesim.planning.graphs.plan_annotations import clear_requests, devices_by_name, find_misplaced_nodes
 from placesim.studies.plan_functions import edit_words, function_text
@@ -18,8 +19,7 @@ from placesim.studies.simulation.simulation import SimulationStage, simulate
 
 if TYPE_CHECKING:
     from placesim.formats.sources.loading import LoadedGraph
-    from placesim.graph.node_patterns import gradient_scope
-from placesim.graph.session_steps import Config, GraphFile
+    from placesim.graph.session_steps import Config, GraphFile
     from placesim.inspection.snapshot import Snapshot
     from placesim.machine.options import SimulationOptions
     from placesim.placement.placer import Placement
