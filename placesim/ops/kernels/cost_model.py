@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import prod
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from placesim.ops.attributes import Attrs
-from placesim.ops.kernels.shapes import Dims
+if TYPE_CHECKING:
+    from placesim.ops.attributes import Attrs
+    from placesim.ops.kernels.shapes import Dims
 
 CostKind = Literal[
     "dispatch",
