@@ -6,7 +6,7 @@ import math
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from placesim.core.errors import PlacesimError, ResourceExhaustedError, UsageError
@@ -50,7 +50,7 @@ from placesim.planning.problem import Plan, PlanningProblem, are_apart
 from placesim.report.text.amounts import readable_size
 from placesim.studies.memory_study import study_memory
 from placesim.studies.plan_choice import LEAST_MEMORY, EditedPlans, PlanChoice
-from placesim.studies.time_study import DryRunSteps, dry_run_steps, study_dry_run, study_time
+from placesim.studies.time_study import dry_run_steps, study_dry_run, study_time
 
 if TYPE_CHECKING:
     from placesim.formats.sources.loading import LoadedGraph
@@ -156,7 +156,23 @@ def _devices(study: PlanStudy) -> list[DeviceTime]:
     return next((list(placed.study.devices) for placed in study.placements if placed.study is not None), [])
 
 
+@dataclass(slots=True)
+class _Found:
+    """The last search: its problem, which may have less memory than the graph's, its result, effort and plans.
+
+    `less_room` is the part of a plan's label that says so.
+    """
+
+    searched: GraphProblem
+    planned: PlanResult
+    effort: Effort
+    plans: Sequence[Candidate] = ()
+    less_room: str = ""
+
+
 class _Planner:
+    """One search for a plan of a graph. Raises UsageError for a graph with lowered functions."""
+
     def __init__(
         self,
         loaded: LoadedGraph,
@@ -178,9 +194,17 @@ class _Planner:
         self._base = clear_requests(self._file, free)
         self._is_held = any(node.device for node in self._base.graph.nodes)
         self._plans = EditedPlans()
+        self._candidates: list[Candidate] = []
+        """Placements that may become the plan, in the order in which they were found."""
+        self._shown: dict[tuple[int, ...], SimulatedPlacement] = {}
+        """Simulated placements, by devices."""
         self._memory: GraphProblem | None = None
         """The problem of the peaks of all steps, if memory is short."""
         self._began = time.monotonic()
+        _check_not_lowered(self._base.graph)
+        study, self._walked = study_dry_run(self._changed(self._base), options, name, is_traced=aim.is_traced)
+        self._walked_placement = SimulatedPlacement("", study, study.error)
+        self._problem = self._draw()
 
     @property
     def _seconds(self) -> float:
@@ -201,84 +225,87 @@ class _Planner:
         return replace(self._loaded, file=file)
 
     def study(self) -> PlanStudy:
-        walked, placed = self._walk()
-        drawn = self._draw(walked)
-        if isinstance(placed.error, ResourceExhaustedError):
-            self._memory = self._memory_problem(walked)
-            drawn = drawn if self._aim.sought is PlanMeasure.MEMORY else hold_peak_memory(drawn, self._memory)
-        is_by_scope = self._aim.by == BY_SCOPE or (
-            self._aim.by is None and self._effort.method != EXHAUSTIVE and has_scopes(drawn)
-        )
-        if is_by_scope or self._aim.changes is not None:
-            self._plans = EditedPlans(EditTree(drawn, is_by_scope=is_by_scope), {drawn.start: ()})
-        known = list({candidate.devices: candidate for candidate in reversed(list(self._known(drawn)))}.values())[::-1]
-        # the placement of the dry run is one of the placements, and is not simulated again
-        shown: dict[tuple[int, ...], SimulatedPlacement] = {}
-        for candidate in self._worth_simulating(drawn, known):
-            is_start = candidate.devices == drawn.start
-            shown[candidate.devices] = placed._replace(label=candidate.label) if is_start else self._simulated(candidate, drawn)
-        own_bound = self._bound(drawn)
-        planned = PlanResult(None, own_bound, "", 0.0)
-        candidates = [candidate for candidate in known if candidate.devices in shown]
-        searched, found = drawn, list[Candidate]()
+        self._prepare()
+        bound = self._bound()
+        found = _Found(self._problem, PlanResult(None, bound, "", 0.0), self._effort)
         others: list[SimulatedPlacement] = []
-        less_room = ""
         try:
-            if self._aim.sought is not PlanMeasure.MEMORY and not _fits_on_gpus(drawn, shown):
-                self._memory = self._memory or self._memory_problem(walked)
-                self._add_least_memory(prefer_gpus(self._memory), drawn, shown, candidates)
-            if self._can_try_all(drawn):
-                own_bound = max(own_bound, self._try_all(drawn, candidates, shown), key=lambda bound: bound.value)
-            # the time for building and simulating counts as search time, as long as some time for a search remains
-            left = max(self._effort.seconds * LEAST_SHARE, self._seconds_left)
-            effort = replace(self._effort, seconds=left * (SEARCH_SHARE if self._memory is None else SHORT_SHARE))
-            is_ended = own_bound.gap(self._best_value(drawn, self._reached(shown))) <= OPTIMAL or effort.method == EXHAUSTIVE
-            is_searched = drawn.problem.movable or (self._plans.tree is not None and self._plans.tree.leaders)
-            for _ in range(1 + REPAIRS if is_searched and not is_ended else 0):
-                found, planned = self._search(searched, [candidate.devices for candidate in candidates], effort, own_bound)
-                if self._memory is None or self._plans.tree is not None:
-                    self._simulate_found(found, less_room, candidates, shown, drawn)
-                over = [shown[candidate.devices] for candidate in found if candidate.devices in shown]
-                if any(placed.fits for placed in over) or planned.is_interrupted or not found or self._is_late:
-                    break
-                # memory use in the search is an estimate: search again, with a limit lowered by the missing bytes
-                if self._memory is not None:
-                    self._simulate_repaired(self._memory, found, drawn, shown, candidates)
-                    searched = lower_capacities(searched, self._memory, found[0].devices)
-                elif over:
-                    searched = tighten_capacities(searched, found[0].devices, over[0])
-                effort, less_room = share_effort(self._effort, REPAIR_SHARE), ", less memory"
-                effort = replace(effort, seconds=min(effort.seconds, max(0.0, self._seconds_left) * SEARCH_SHARE))
-            self._add_peaks(drawn, searched, effort, shown, planned, candidates)
-            if all(candidate.label != DEFAULT for candidate in candidates):  # annotations, or devices to avoid, forbid it
+            if self._aim.sought is not PlanMeasure.MEMORY and not self._fits_on_gpus():
+                self._add_least_memory()
+            if self._can_try_all():
+                bound = max(bound, self._try_all(), key=lambda known: known.value)
+            self._search_repeatedly(found, bound)
+            self._add_peaks(found)
+            if all(candidate.label != DEFAULT for candidate in self._candidates):  # annotations, or devices to avoid, forbid it
                 label = f"{DEFAULT}, all nodes free" if self._is_held else DEFAULT
                 others.append(self._study(label, clear_devices(self._file), {}))
         except KeyboardInterrupt:
-            planned = planned._replace(is_interrupted=True)
-            self._simulate_found(found, less_room, candidates, shown, drawn)
-        bound = own_bound
+            found.planned = found.planned._replace(is_interrupted=True)
+            self._simulate_found(found)
         # if memory is short, a proof depends on the estimated memory of tasks
-        if self._aim.sought is not PlanMeasure.MEMORY and has_room_for_all(searched.problem):
-            bound = max(bound, planned.bound, key=lambda known: known.value)
-        return self._chosen(drawn, candidates, shown, others, bound, planned.is_interrupted)
+        if self._aim.sought is not PlanMeasure.MEMORY and has_room_for_all(found.searched.problem):
+            bound = max(bound, found.planned.bound, key=lambda known: known.value)
+        return self._chosen(others, bound, found.planned.is_interrupted)
+
+    def _prepare(self) -> None:
+        """Complete the problem, and simulate known placements."""
+        if isinstance(self._walked_placement.error, ResourceExhaustedError):
+            memory = self._memory_problem()
+            self._problem = self._problem if self._aim.sought is PlanMeasure.MEMORY else hold_peak_memory(self._problem, memory)
+        start = self._problem.start
+        is_by_scope = self._aim.by == BY_SCOPE or (
+            self._aim.by is None and self._effort.method != EXHAUSTIVE and has_scopes(self._problem)
+        )
+        if is_by_scope or self._aim.changes is not None:
+            self._plans = EditedPlans(EditTree(self._problem, is_by_scope=is_by_scope), {start: ()})
+        known = list({candidate.devices: candidate for candidate in reversed(list(self._known()))}.values())[::-1]
+        # the placement of the dry run is one of the placements, and is not simulated again
+        for candidate in self._worth_simulating(known):
+            placed = self._walked_placement._replace(label=candidate.label) if candidate.devices == start else None
+            self._add(candidate, placed or self._simulated(candidate))
+
+    def _add(self, candidate: Candidate, placed: SimulatedPlacement) -> None:
+        self._shown[candidate.devices] = placed
+        self._candidates.append(candidate)
+
+    def _search_repeatedly(self, found: _Found, bound: Bound) -> None:
+        """Search plans and simulate them until one fits. Each further search has less memory than the search before."""
+        # the time for building and simulating counts as search time, as long as some time for a search remains
+        left = max(self._effort.seconds * LEAST_SHARE, self._seconds_left)
+        found.effort = replace(self._effort, seconds=left * (SEARCH_SHARE if self._memory is None else SHORT_SHARE))
+        is_ended = bound.gap(self._best_value(self._reached())) <= OPTIMAL or self._effort.method == EXHAUSTIVE
+        is_searched = self._problem.problem.movable or (self._plans.tree is not None and self._plans.tree.leaders)
+        for _ in range(1 + REPAIRS if is_searched and not is_ended else 0):
+            found.plans, found.planned = self._search(found, bound)
+            if self._memory is None or self._plans.tree is not None:
+                self._simulate_found(found)
+            over = [self._shown[plan.devices] for plan in found.plans if plan.devices in self._shown]
+            if any(placed.fits for placed in over) or found.planned.is_interrupted or not found.plans or self._is_late:
+                break
+            # memory use in the search is an estimate: search again, with a limit lowered by the missing bytes
+            if self._memory is not None:
+                self._simulate_repaired(self._memory, found.plans)
+                found.searched = lower_capacities(found.searched, self._memory, found.plans[0].devices)
+            elif over:
+                found.searched = tighten_capacities(found.searched, found.plans[0].devices, over[0])
+            found.less_room = ", less memory"
+            found.effort = share_effort(self._effort, REPAIR_SHARE)
+            seconds = min(found.effort.seconds, max(0.0, self._seconds_left) * SEARCH_SHARE)
+            found.effort = replace(found.effort, seconds=seconds)
 
     def count_fitting_gpus(self) -> int:
         """Return the number of GPUs, or 0 if neither a simple placement nor one of low memory fits on them."""
-        walked, _ = self._walk()
-        drawn = self._draw(walked)
-        self._memory = self._memory_problem(walked)
-        allowed = (row for row in self._known(drawn) if meets_constraints(drawn, row.devices, self._aim))
-        if not any(self._simulated(row, drawn).fits for row in allowed):
-            shown: dict[tuple[int, ...], SimulatedPlacement] = {}
-            self._add_least_memory(prefer_gpus(self._memory), drawn, shown, [])
-            if math.isinf(self._best_value(drawn, shown)):
+        self._memory_problem()
+        allowed = (row for row in self._known() if meets_constraints(self._problem, row.devices, self._aim))
+        if not any(self._simulated(row).fits for row in allowed):
+            self._add_least_memory()
+            if math.isinf(self._best_value(self._shown)):
                 return 0
-        return sum(device.gpu is not None for device in drawn.devices)
+        return sum(device.gpu is not None for device in self._problem.devices)
 
-    def _search(
-        self, drawn: GraphProblem, known: Sequence[tuple[int, ...]], effort: Effort, bound: Bound
-    ) -> tuple[list[Candidate], PlanResult]:
+    def _search(self, searched: _Found, bound: Bound) -> tuple[list[Candidate], PlanResult]:
         """Return new plans, and the result of the search; see `search_plans` and `search_edits`."""
+        drawn, effort, known = searched.searched, searched.effort, [candidate.devices for candidate in self._candidates]
         if self._plans.tree is None:
             return search_plans(drawn, known, effort, bound, self._aim, self._tell)
         tree = EditTree(drawn, is_by_scope=self._plans.tree.is_by_scope)
@@ -291,17 +318,12 @@ class _Planner:
                 found.append(Candidate(PLANNED, devices, planned.method))
         return found, planned
 
-    def _add_least_memory(
-        self,
-        memory: GraphProblem,
-        drawn: GraphProblem,
-        shown: dict[tuple[int, ...], SimulatedPlacement],
-        candidates: list[Candidate],
-    ) -> None:
+    def _add_least_memory(self) -> None:
         """Pack the GPUs by memory, then search placements with the least peak, and simulate them until one fits.
 
         Peaks in the problem are those of the dry run's order, so that another placement may fit where the first does not.
         """
+        memory = prefer_gpus(self._memory_problem())
         effort, aim = share_effort(self._effort, LEAST_MEMORY_SHARE / LEAST_MEMORY_ROUNDS), Aim(PlanMeasure.MEMORY)
         found = packed = [plan.devices for plan in pack_by_memory(memory.problem)]
         for number in range(1 + LEAST_MEMORY_ROUNDS):
@@ -314,63 +336,57 @@ class _Planner:
                     raise KeyboardInterrupt
                 found = [candidate.devices for candidate in rows]
             rivals = (Candidate(LEAST_MEMORY, devices) for devices in found[:SIMULATED])
-            if any(self._add_assigned(rival, memory, drawn, shown, candidates) for rival in rivals):
+            if any(self._add_assigned(rival, memory) for rival in rivals):
                 return
 
-    def _add_assigned(
-        self,
-        assigned: Candidate,
-        memory: GraphProblem,
-        drawn: GraphProblem,
-        shown: dict[tuple[int, ...], SimulatedPlacement],
-        candidates: list[Candidate],
-    ) -> bool:
+    def _add_assigned(self, assigned: Candidate, memory: GraphProblem) -> bool:
         """Simulate an assignment of the memory problem, add it to the candidates, and return whether it fits."""
+        drawn = self._problem
         asked = annotate(self._base, planned_devices(memory, assigned.devices), drawn.device_set, soft=drawn.is_soft)
         devices = assignment_of(drawn, assign_devices(self._base, asked))
-        if devices is None or devices in shown:
+        if devices is None or devices in self._shown:
             return False
-        candidates.append(assigned._replace(devices=devices))
-        shown[devices] = self._study(assigned.label, assign_devices(self._base, asked), asked)
-        return shown[devices].fits
+        placed = self._study(assigned.label, assign_devices(self._base, asked), asked)
+        self._add(assigned._replace(devices=devices), placed)
+        return placed.fits
 
-    def _simulate_repaired(
-        self,
-        memory: GraphProblem,
-        found: Sequence[Candidate],
-        drawn: GraphProblem,
-        shown: dict[tuple[int, ...], SimulatedPlacement],
-        candidates: list[Candidate],
-    ) -> None:
+    def _simulate_repaired(self, memory: GraphProblem, found: Sequence[Candidate]) -> None:
         """Simulate found plans, after moves of groups from devices whose peaks are above the limits."""
         for candidate in found[:SIMULATED]:
-            extended = extend_assignment(memory, planned_devices(drawn, candidate.devices))
+            extended = extend_assignment(memory, planned_devices(self._problem, candidate.devices))
             for room in ROOMS:
-                repaired = repair_peaks(drawn, memory, extended, room, lambda: self._is_late)
+                repaired = repair_peaks(self._problem, memory, extended, room, lambda: self._is_late)
                 if repaired is None or self._is_late:
                     return
                 named = candidate._replace(label=PLANNED, devices=repaired)
-                if self._add_assigned(named, memory, drawn, shown, candidates):
+                if self._add_assigned(named, memory):
                     break
 
-    def _value(self, drawn: GraphProblem, devices: tuple[int, ...], placed: SimulatedPlacement) -> float:
+    def _fits_on_gpus(self) -> bool:
+        """Return whether a placement that uses GPUs fits, or memory is not what is lacking."""
+        if all(not isinstance(placed.error, ResourceExhaustedError) for placed in self._shown.values()):
+            return True
+        pays = [device.pays for device in self._problem.problem.devices]
+        return any(placed.fits and any(pays[device] for device in devices) for devices, placed in self._shown.items())
+
+    def _value(self, devices: tuple[int, ...], placed: SimulatedPlacement) -> float:
         """Return the objective's value of a placement; infinite if it cannot be the plan."""
-        can_be = placed.fits and meets_constraints(drawn, devices, self._aim)
+        can_be = placed.fits and meets_constraints(self._problem, devices, self._aim)
         return placed.value(self._aim.sought) if can_be else math.inf
 
-    def _reached(self, shown: Mapping[tuple[int, ...], SimulatedPlacement]) -> dict[tuple[int, ...], SimulatedPlacement]:
+    def _reached(self) -> dict[tuple[int, ...], SimulatedPlacement]:
         """Return the placements that edits reach; all if plans are not sought as edits."""
-        return {devices: placed for devices, placed in shown.items() if self._plans.reaches(devices)}
+        return {devices: placed for devices, placed in self._shown.items() if self._plans.reaches(devices)}
 
-    def _best_value(self, drawn: GraphProblem, shown: Mapping[tuple[int, ...], SimulatedPlacement]) -> float:
-        return min((self._value(drawn, devices, placed) for devices, placed in shown.items()), default=math.inf)
+    def _best_value(self, shown: Mapping[tuple[int, ...], SimulatedPlacement]) -> float:
+        return min((self._value(devices, placed) for devices, placed in shown.items()), default=math.inf)
 
-    def _can_try_all(self, drawn: GraphProblem) -> bool:
+    def _can_try_all(self) -> bool:
         """Return whether all placements can be tried. Raises UsageError if they can't, and the method requires it."""
         is_asked, is_latency = self._effort.method == EXHAUSTIVE, self._aim.sought is PlanMeasure.LATENCY
-        if not ((is_latency and self._effort.method == AUTO) or is_asked) or not drawn.problem.movable:
+        if not ((is_latency and self._effort.method == AUTO) or is_asked) or not self._problem.problem.movable:
             return False
-        count = count_assignments(_without_capacities(drawn.problem))
+        count = count_assignments(_without_capacities(self._problem.problem))
         if is_asked and not is_latency:
             raise UsageError(f"wrong method: got '{EXHAUSTIVE}', expected another one for {self._aim.sought.value}")
         if is_asked and count > MAX_ASSIGNMENTS:
@@ -379,54 +395,36 @@ class _Planner:
             )
         return count <= MAX_ASSIGNMENTS
 
-    def _try_all(
-        self,
-        drawn: GraphProblem,
-        candidates: list[Candidate],
-        shown: dict[tuple[int, ...], SimulatedPlacement],
-    ) -> Bound:
+    def _try_all(self) -> Bound:
         """Simulate placements in the order of their lower bounds, until the next bound is not below the best value.
 
         Add each placement that is better than all earlier ones to the candidates. Return the lower bound that has been proven,
         also if the effort ends early.
         """
         effort, tried = self._effort, 0
-        best = proven = self._best_value(drawn, shown)
-        for bound, devices in assignments_below(_without_capacities(drawn.problem), best):
+        best = proven = self._best_value(self._shown)
+        for bound, devices in assignments_below(_without_capacities(self._problem.problem), best):
             kept = 0.0 if effort.method == EXHAUSTIVE else 1 - ENUMERATION_SHARE
             is_spent = tried == effort.evaluations or self._seconds_left < kept * effort.seconds
             if bound >= best * (1 - OPTIMAL) or is_spent:
                 proven = min(bound, best)
                 break
-            if devices in shown:
+            if devices in self._shown:
                 continue
             tried += 1
             candidate = Candidate(PLANNED, devices, EXHAUSTIVE)
-            placed = self._simulated(candidate, drawn)
-            value = self._value(drawn, devices, placed)
+            placed = self._simulated(candidate)
+            value = self._value(devices, placed)
             if value < best:
                 proven = best = value
-                shown[devices] = placed
-                candidates.append(candidate)
+                self._add(candidate, placed)
                 self._tell(PlanResult(Plan(value, devices), Bound(bound, SLOWER), EXHAUSTIVE, self._seconds))
         return Bound(proven if math.isfinite(proven) else 0.0, SLOWER)
 
-    def _chosen(
-        self,
-        drawn: GraphProblem,
-        candidates: Sequence[Candidate],
-        shown: Mapping[tuple[int, ...], SimulatedPlacement],
-        others: Sequence[SimulatedPlacement],
-        bound: Bound,
-        is_interrupted: bool,
-    ) -> PlanStudy:
+    def _chosen(self, others: Sequence[SimulatedPlacement], bound: Bound, is_interrupted: bool) -> PlanStudy:
         """Return the study: all placements, and the best one that fits, with the groups that it moves."""
-        sought = self._aim.sought
-        fitting = [
-            candidate
-            for candidate in candidates
-            if shown[candidate.devices].fits and meets_constraints(drawn, candidate.devices, self._aim)
-        ]
+        sought, drawn, shown, candidates = self._aim.sought, self._problem, self._shown, self._candidates
+        fitting = [row for row in candidates if math.isfinite(self._value(row.devices, shown[row.devices]))]
         possible = [candidate for candidate in fitting if self._plans.reaches(candidate.devices)]
         plans = self._plans if possible else EditedPlans()  # a plan that needs many requests is better than none
         choice = PlanChoice(self._aim, shown, plans)
@@ -464,105 +462,94 @@ class _Planner:
                 curve=tuple(choice.curve(plans.tree, possible)),
                 by_node=None if better is None else placements[better.devices],
             )
-        before = assignment_of(drawn, self._file) or drawn.start
+        return self._with_moves(study, best.devices)
+
+    def _with_moves(self, study: PlanStudy, devices: tuple[int, ...]) -> PlanStudy:
+        """Return the study with the groups that the plan moves."""
+        before = assignment_of(self._problem, self._file) or self._problem.start
         tells_losses = self._aim.explains or self._aim.is_traced
-        put_back = (lambda devices: self._simulated(Candidate("", devices), drawn)) if tells_losses else None
+        put_back = (lambda devices: self._simulated(Candidate("", devices))) if tells_losses else None
         try:
-            return replace(study, moves=tuple(find_moves(drawn, before, best.devices, study.value, sought, put_back)))
+            moves = find_moves(self._problem, before, devices, study.value, self._aim.sought, put_back)
+            return replace(study, moves=tuple(moves))
         except KeyboardInterrupt:
             return replace(study, is_interrupted=True)
 
-    def _simulate_found(
-        self,
-        found: Sequence[Candidate],
-        less_room: str,
-        candidates: list[Candidate],
-        shown: dict[tuple[int, ...], SimulatedPlacement],
-        drawn: GraphProblem,
-    ) -> None:
+    def _simulate_found(self, found: _Found) -> None:
         """Simulate found plans and add them to the candidates: the first SIMULATED, and others while the effort lasts."""
         is_counted = self._effort.evaluations is not None and self._aim.sought is not PlanMeasure.MEMORY
         # the plans of a curve are few, and each counts
-        most = len(found) if is_counted and self._plans.tree is not None else SIMULATED
-        for number, candidate in enumerate(found):
+        most = len(found.plans) if is_counted and self._plans.tree is not None else SIMULATED
+        for number, candidate in enumerate(found.plans):
             if number >= most and (is_counted or self._seconds_left < 0):
                 break
-            if candidate.devices not in shown:
-                is_first = candidates[-1].label != PLANNED + less_room
-                label = PLANNED + (less_room if is_first else f"{less_room}, alternative")
+            if candidate.devices not in self._shown:
+                is_first = self._candidates[-1].label != PLANNED + found.less_room
+                label = PLANNED + (found.less_room if is_first else f"{found.less_room}, alternative")
                 named = candidate._replace(label=label)
-                shown[named.devices] = self._simulated(named, drawn)
-                candidates.append(named)
+                self._add(named, self._simulated(named))
 
-    def _add_peaks(
-        self,
-        drawn: GraphProblem,
-        searched: GraphProblem,
-        effort: Effort,
-        shown: dict[tuple[int, ...], SimulatedPlacement],
-        planned: PlanResult,
-        candidates: list[Candidate],
-    ) -> None:
+    def _add_peaks(self, found: _Found) -> None:
         """Add plans from other seeds for the memory objective while time remains.
 
         Plans with equal peaks in the problem can have different peaks in the simulation.
         """
+        effort = found.effort
         is_repeated = self._aim.sought is PlanMeasure.MEMORY and effort.evaluations is None and self._plans.tree is None
-        while is_repeated and drawn.problem.movable:
-            least = min((placed.value(PlanMeasure.MEMORY) for placed in shown.values() if placed.fits), default=math.inf)
-            left = self._seconds_left
-            if planned.is_interrupted or left < LEAST_ROUND or least <= drawn.least_peak.value * (1 + OPTIMAL):
+        while is_repeated and self._problem.problem.movable:
+            fitting = (placed for placed in self._shown.values() if placed.fits)
+            least = min((placed.value(PlanMeasure.MEMORY) for placed in fitting), default=math.inf)
+            left, lowest = self._seconds_left, self._problem.least_peak.value
+            if found.planned.is_interrupted or left < LEAST_ROUND or least <= lowest * (1 + OPTIMAL):
                 break
             effort = replace(effort, seconds=left / 2, seed=effort.seed + 1)
-            more, planned = search_plans(searched, [], effort, self._bound(drawn), self._aim, self._tell)
+            more, found.planned = search_plans(found.searched, [], effort, self._bound(), self._aim, self._tell)
             for candidate in more:
-                if candidate.devices not in shown and self._seconds_left > 0:
+                if candidate.devices not in self._shown and self._seconds_left > 0:
                     named = candidate._replace(label=f"{PLANNED}, alternative")
-                    shown[named.devices] = self._simulated(named, drawn)
-                    candidates.append(named)
+                    self._add(named, self._simulated(named))
 
-    def _worth_simulating(self, drawn: GraphProblem, known: Sequence[Candidate]) -> Iterator[Candidate]:
+    def _worth_simulating(self, known: Sequence[Candidate]) -> Iterator[Candidate]:
         """Yield the placements to simulate: TensorFlow's default, the annotated one, and others unless that takes too long."""
-        is_large = len(drawn.problem.tasks) > LARGE_TASKS
+        is_large = len(self._problem.problem.tasks) > LARGE_TASKS
         for candidate in known:
             is_timed_out = self._effort.evaluations is None and self._seconds > BASELINE_SHARE * self._effort.seconds
             if candidate.label in {DEFAULT, ANNOTATED} or not (is_large or is_timed_out):
                 yield candidate
 
-    def _bound(self, drawn: GraphProblem) -> Bound:
+    def _bound(self) -> Bound:
         """Return a bound that holds for every plan, including plans that do not fit.
 
         The bound ignores memory limits, since the memory of tasks is an estimate.
         """
         if self._aim.sought is PlanMeasure.MEMORY:
-            return drawn.least_peak
-        return best_bound(_without_capacities(drawn.problem))
+            return self._problem.least_peak
+        return best_bound(_without_capacities(self._problem.problem))
 
     # --- the problem
 
-    def _walk(self) -> tuple[DryRunSteps, SimulatedPlacement]:
-        """Return the dry run from which the problem is built, and its placement."""
-        _check_not_lowered(self._base.graph)
-        study, walked = study_dry_run(self._changed(self._base), self._options, self._name, is_traced=self._aim.is_traced)
-        return walked, SimulatedPlacement("", study, study.error)
-
-    def _draw(self, walked: DryRunSteps) -> GraphProblem:
+    def _draw(self) -> GraphProblem:
         """Return the planning problem."""
+        walked = self._walked
         avoided = find_avoided(walked.prepared[-1].placement.device_set.devices, self._aim.without)
         peak = sum(peak or 0 for peak in walked.peaks.values())
         wanted = ProblemRequest(self._aim.sought, peak, self._aim.needs_contiguous, avoided=avoided)
         if self._aim.sought is PlanMeasure.MEMORY:
             wanted = wanted._replace(recorder=walked.recorder, on_host=self._on_host())
-        drawn = self._problem(walked, wanted)
+        drawn = self._build(wanted)
         drawn.problem.check()
         return drawn
 
-    def _problem(self, walked: DryRunSteps, wanted: ProblemRequest) -> GraphProblem:
+    def _build(self, wanted: ProblemRequest) -> GraphProblem:
+        walked = self._walked
         drawn = build_problem(self._base.graph, walked.prepared[-1], walked.steps[-1], walked.machine, wanted)
         return keep_apart(drawn, self._aim.apart, self._base.graph.handles)
 
-    def _memory_problem(self, walked: DryRunSteps) -> GraphProblem:
-        return self._problem(walked, ProblemRequest(PlanMeasure.MEMORY, recorder=walked.recorder))
+    def _memory_problem(self) -> GraphProblem:
+        """Return the problem of the peaks of all steps, which is built only once."""
+        if self._memory is None:
+            self._memory = self._build(ProblemRequest(PlanMeasure.MEMORY, recorder=self._walked.recorder))
+        return self._memory
 
     def _on_host(self) -> ExecutionRecorder | None:
         """Return the record of the steps without GPUs; None if they can't run on the CPU.
@@ -574,19 +561,20 @@ class _Planner:
         except PlacesimError:
             return None
 
-    def _known(self, drawn: GraphProblem) -> Iterator[Candidate]:
+    def _known(self) -> Iterator[Candidate]:
         """Yield the placements for comparison that the remaining annotations allow."""
         for label, file in ((DEFAULT, clear_devices(self._file)), (ANNOTATED, self._file)):
             if label == DEFAULT or any(node.device for node in file.graph.nodes):
-                devices = assignment_of(drawn, file)
+                devices = assignment_of(self._problem, file)
                 if devices is not None:
                     yield Candidate(label, devices)
-        for label, devices in named_baselines(drawn):
+        for label, devices in named_baselines(self._problem):
             yield Candidate(label, devices)
 
     # --- plans as graphs
 
-    def _simulated(self, candidate: Candidate, drawn: GraphProblem) -> SimulatedPlacement:
+    def _simulated(self, candidate: Candidate) -> SimulatedPlacement:
+        drawn = self._problem
         planned = planned_devices(drawn, candidate.devices)
         if self._memory is not None:
             planned = planned_devices(self._memory, extend_assignment(self._memory, planned))
@@ -601,14 +589,6 @@ class _Planner:
                 raise
             return SimulatedPlacement(label, None, error, asked)
         return SimulatedPlacement(label, study, study.error, asked)
-
-
-def _fits_on_gpus(drawn: GraphProblem, shown: Mapping[tuple[int, ...], SimulatedPlacement]) -> bool:
-    """Return whether a placement that uses GPUs fits, or memory is not what is lacking."""
-    if all(not isinstance(placed.error, ResourceExhaustedError) for placed in shown.values()):
-        return True
-    pays = [device.pays for device in drawn.problem.devices]
-    return any(placed.fits and any(pays[device] for device in devices) for devices, placed in shown.items())
 
 
 def _without_capacities(problem: PlanningProblem) -> PlanningProblem:

@@ -280,11 +280,11 @@ def test_what_is_found_is_written_when_its_simulation_is_interrupted(shell: Shel
     simulated = plan_study._Planner._simulated
     seen: list[str] = []
 
-    def interrupted(planner: Any, candidate: Any, drawn: Any) -> Any:
+    def interrupted(planner: Any, candidate: Any) -> Any:
         seen.append(candidate.label)
         if candidate.label == PLANNED and seen.count(PLANNED) == 1:
             raise KeyboardInterrupt
-        return simulated(planner, candidate, drawn)
+        return simulated(planner, candidate)
 
     whole = shell("plan", shell.write("g.yaml", LONG), *FEW)
     monkeypatch.setattr(plan_study._Planner, "_simulated", interrupted)
@@ -306,10 +306,10 @@ def test_what_is_found_is_written_when_its_simulation_is_interrupted(shell: Shel
 def test_an_interrupt_before_any_plan_is_said(
     shell: Shell, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...], said: str
 ) -> None:
-    def interrupted(planner: Any) -> Any:
+    def interrupted(*arguments: Any, **options: Any) -> Any:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(plan_study._Planner, "_walk", interrupted)
+    monkeypatch.setattr(plan_study, "study_dry_run", interrupted)
     ended = shell("plan", shell.write("g.yaml", FREE), *FEW, *options)
     assert (ended.code, ended.output) == (130, "")
     assert ended.complaint == f"interrupted: no plan was found yet, and {said}\n"

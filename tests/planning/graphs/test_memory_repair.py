@@ -46,8 +46,7 @@ def problems(graph: dict[str, Any]) -> tuple[GraphProblem, GraphProblem]:
     """The problem of a fast step, and that of the peaks of all steps."""
     options = make_options({})
     planner = _Planner(load(graph, None, options), options, "g", Effort(), ("*",), lambda planned: None, Aim())
-    walked, _ = planner._walk()
-    return planner._draw(walked), planner._memory_problem(walked)
+    return planner._problem, planner._memory_problem()
 
 
 def device_of(problem: GraphProblem, devices: Sequence[int], name: str) -> int:
