@@ -209,6 +209,16 @@ def test_a_move_from_one_of_two_full_devices_is_told_as_that(shell: Shell, monke
     assert ", but the graph still does not fit" in shown
 
 
+def test_assumptions_and_dumps_are_told_on_a_terminal_as_in_a_pipe(
+    shell: Shell, graph: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "200")
+    lines = shell("memory", graph, "--assume-unknown", "4", "--dump").output.splitlines()
+    assert "unknown dimensions of 1 tensor are assumed to be 4" in lines
+    assert any(line.startswith("Bin (256):") and "\\t" not in line for line in lines)
+
+
 def test_a_graph_without_tensors_is_told_as_that(shell: Shell) -> None:
     graph = shell.write("noop.yaml", "nodes: [{op: NoOp, name: a}]\nrun: [{fetch: [a]}]")
     assert shell("memory", graph).output == "table\tsentence\nnote\tthe steps allocate no memory on any device\n"

@@ -9,7 +9,7 @@ from typing import TextIO
 from rich.table import Table
 from rich.text import Text
 
-from placesim.core.escaping import escape_line
+from placesim.core.escaping import escape, escape_line
 from placesim.inspection.memory_requirements import DeviceMemory, Holding, MemoryStudy, largest_holdings
 from placesim.report.palette import HOLDERS
 from placesim.report.terminal.block_chart import blocks_line, encode_for
@@ -43,7 +43,7 @@ def styled_memory(study: MemoryStudy, stream: TextIO, top: int) -> str:
         print_wrapped(console, Text(escape_line(sentence)), 2)
     for device in study.devices:
         for line in device.dump:
-            console.print(Text(escape_line(line)), soft_wrap=True)
+            console.print(Text(escape(line)), soft_wrap=True)
     return encode_for(printed_text(console), stream)
 
 

@@ -148,7 +148,7 @@ def requirements(study: MemoryStudy) -> Iterator[str]:
             if found is None
             else f"smallest GPU that fits: {found.model.name}, with a limit of {readable_size(found.limit)}"
         )
-    yield from (f"Assumed: {sentence}." for sentence in study.assumptions)
+    yield from study.assumptions
     yield from study.notes
     if study.growth is not None:
         outcome = "runs out of memory" if study.fits else "fits"
