@@ -112,7 +112,9 @@ class MemoryStudy:
     @property
     def notes(self) -> tuple[str, ...]:
         """Return notes about the peaks, as sentences."""
-        found = [] if self.fits else ["peaks, curves and holders are those of a run without limits"]
+        found = [] if self.devices else ["the steps allocate no memory on any device"]
+        if not self.fits:
+            found.append("peaks, curves and holders are those of a run without limits")
         if any(device.most is not None for device in self.devices):
             found.append("a peak's upper bound has the largest workspace that cuDNN may choose for each convolution")
         return tuple(found)

@@ -46,7 +46,7 @@ class DeviceTime(NamedTuple):
 
     `busy` is the time in which a GPU's compute stream, or a CPU's host, ran anything; launches count for the host.  If a
     host has several CPU devices, the first has the host's time, and the others have 0 unless they run nodes.  `copies` is the
-    total time of the copy streams.  `peak` is None if no memory was used, and `limit` is None if there is none.  `operations`
+    total time of the copy streams.  `peak` is None if it is unknown, and `limit` is None if there is none.  `operations`
     are floating-point operations, and `peak_seconds` is their time at the device's peak rate.
     """
 
@@ -160,7 +160,7 @@ class TimeStudy:
 
 
 class Memory(NamedTuple):
-    """Memory of a device: peak in bytes (None if unused), limit (None if there is none), and the last step's buffers."""
+    """Memory of a device: peak in bytes (None if unknown), limit (None if there is none), and the last step's buffers."""
 
     peak: int | None
     limit: int | None

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 MAX_EDITS = 3
 MAX_MOVES = 3
-"""Maximum number of moved scopes that are tried, each in a dry run."""
+"""Maximum number of moved scopes that are tried, each in a dry run; one is tried again if the first target has no room."""
 MAX_SHARE = 0.95
 """Share of the peak above which a change is no help."""
 LEAST_RECOMPUTED = 4
@@ -38,18 +38,24 @@ Walk = Callable[["LoadedGraph"], "Outcome"]
 def move_edit(
     loaded: LoadedGraph, needed: Outcome, usage: DeviceUsage, walk: Walk, fits: Callable[[Outcome], bool]
 ) -> MemoryEdit | None:
-    """Return the best move of a scope or variable from a full device to the one with the most room; None if none helps."""
+    """Return the best move of a scope or variable from a full device to one with room; None if none helps."""
     assert loaded.file is not None
-    target = _target(needed, usage.device)
     best: MemoryEdit | None = None
-    for pattern in _movable(usage) if target is not None else ():
-        assert target is not None
+    patterns, targets = _movable(usage), _targets(needed, usage.device)
+    while patterns and targets:
+        pattern, target = patterns[0], targets[0]
         try:
             moved = replace(loaded, file=set_devices(loaded.file, [(pattern, _request(target))]))
         except UsageError:
+            patterns.pop(0)
             continue
         outcome = walk(moved)
-        peak = next((found.peak for found in outcome.memory if found.device == usage.device), 0)
+        peaks = {found.device: found.peak for found in outcome.memory}
+        peak, limit = peaks.get(usage.device, 0), target.allocation_limit
+        if limit is not None and peaks.get(target.name, 0) > limit:
+            targets.pop(0)  # the move would only take the shortage to another device
+            continue
+        patterns.pop(0)
         if outcome.error is not None or peak >= (MAX_SHARE * usage.peak if best is None else best.peak):
             continue
         best = MemoryEdit("devices", f"--device '{pattern}={_request(target)}'", peak, fits(outcome))
@@ -58,18 +64,19 @@ def move_edit(
     return best
 
 
-def _target(outcome: Outcome, full: str) -> Device | None:
-    """Return the other device of the same task with the most room, GPUs first; None if there is none."""
+def _targets(outcome: Outcome, full: str) -> list[Device]:
+    """Return the GPU and then the CPU with the most room among the other devices of the same task."""
     peaks = {usage.device: usage.peak for usage in outcome.memory}
     task = full.rpartition("/device:")[0]
     others = [device for device in outcome.devices if device.name.startswith(task + "/") and device.name != full]
     others = [device for device in others if device.gpu is not None or device.type == "CPU"]
 
-    def room(device: Device) -> tuple[bool, float]:
+    def room(device: Device) -> float:
         limit = device.allocation_limit
-        return device.gpu is not None, float("inf") if limit is None else limit - peaks.get(device.name, 0)
+        return float("inf") if limit is None else limit - peaks.get(device.name, 0)
 
-    return max(others, key=room, default=None)
+    best = {device.gpu is not None: device for device in sorted(others, key=room)}
+    return [best[is_gpu] for is_gpu in (True, False) if is_gpu in best]
 
 
 def _request(device: Device) -> str:

@@ -228,6 +228,6 @@ def _memory(outcome: Outcome, recorder: ExecutionRecorder) -> dict[str, Memory]:
     peaks = {usage.device: usage.peak for usage in outcome.memory}
     buffers = lifetimes(recorder)
     return {
-        device.name: Memory(peaks.get(device.name), device.allocation_limit, buffers.get(device.name, ()))
+        device.name: Memory(peaks.get(device.name, 0), device.allocation_limit, buffers.get(device.name, ()))
         for device in outcome.devices
     }

@@ -192,6 +192,40 @@ def test_edits_that_would_make_it_fit_are_measured(shell: Shell) -> None:
             assert changed.code == (outcome == "fails")
 
 
+def test_a_move_never_only_takes_the_shortage_to_another_device(shell: Shell, graph: str) -> None:
+    # GPU:1 is as small as GPU:0 and would also have to hold a copy of `x`, so the tower goes to the CPU
+    edits = rows(shell("memory", graph, "--gpu", "2", "--batch", "16").output, "edit")
+    assert edits[0] == ["devices", "--device 'tower/=/cpu:0'", str(MIB // 2 + 1536), "fits"]
+
+
+def test_a_move_from_one_of_two_full_devices_is_told_as_that(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "200")
+    graph = TOWERS.replace("count: 1, memory: 24", "count: 2, memory: 12").replace(
+        "{scope: tower, device: /gpu:0,", "{scope: tower, device: /gpu:1,"
+    )
+    shown = shell("memory", shell.write("t.yaml", graph), "--batch", "1").output
+    assert "--device 'tower/=/cpu:0': GPU:0 then has room for its peak of " in shown
+    assert ", but the graph still does not fit" in shown
+
+
+def test_assumptions_and_dumps_are_told_on_a_terminal_as_in_a_pipe(
+    shell: Shell, graph: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "200")
+    lines = shell("memory", graph, "--assume-unknown", "4", "--dump").output.splitlines()
+    assert "unknown dimensions of 1 tensor are assumed to be 4" in lines
+    assert any(line.startswith("Bin (256):") and "\\t" not in line for line in lines)
+
+
+def test_a_graph_without_tensors_is_told_as_that(shell: Shell) -> None:
+    graph = shell.write("noop.yaml", "nodes: [{op: NoOp, name: a}]\nrun: [{fetch: [a]}]")
+    assert shell("memory", graph).output == "table\tsentence\nnote\tthe steps allocate no memory on any device\n"
+    device = rows(shell("simulate", graph).output, "device")[0]
+    assert device[8:10] == ["0", "-"]  # as in `sweep`: a peak of 0, and no limit
+
+
 TOWERS = """
 devices: {cpu: 1, gpu: {count: 1, memory: 24MiB}}
 config: {gpu_options: {experimental: {gpu_system_memory_size_in_mb: 4}}}

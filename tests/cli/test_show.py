@@ -290,3 +290,10 @@ def test_the_same_graph_gives_the_same_page(shell: Shell, graph: str) -> None:
         shell("show", graph, "--gpu", "2", "--output", name)
         pages.append(Path(name).read_bytes())
     assert pages[0] == pages[1]
+
+
+def test_a_graph_without_nodes_has_no_empty_cells_and_no_legend(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    empty = shell.write("empty.yaml", "nodes: []")
+    assert shell("show", empty, "--no-header").output == "scope\t.\t0\t0\t-\n"
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    assert "\n\n\n" not in shell("show", empty).output

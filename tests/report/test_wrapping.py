@@ -14,7 +14,7 @@ from rich.text import Text
 
 from placesim.core.styled_text import Role, StyledText
 from placesim.report.terminal.console import Column, fit_table, line_starts, wrap_text
-from placesim.report.terminal.output import styled
+from placesim.report.terminal.output import MAX_PARAGRAPHS, styled, table
 
 STYLE = re.compile(r"\x1b\[[0-9;]*m")
 NAME = "tower_1/gradients/tower_1/conv1_grad/Conv2DBackpropFilter"
@@ -96,3 +96,22 @@ def test_terms_stand_before_what_goes_on(monkeypatch: pytest.MonkeyPatch) -> Non
     ]
     monkeypatch.delenv("COLUMNS")
     assert STYLE.sub("", styled(untitled, io.StringIO(), is_fitted=True)) == str(untitled)
+
+
+def test_a_list_is_as_wide_as_the_terminal_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    name, sentence, columns = (
+        "SoftmaxCrossEntropyWithLogits",
+        "(features: T, labels: T) -> (loss: T)",
+        ("op", "signature", "has_numpy"),
+    )
+    rows = [(name, sentence, "yes")] * (MAX_PARAGRAPHS + 1)
+    shown = {}
+    for width in (30, 62, 70, 90):
+        monkeypatch.setenv("COLUMNS", str(width))
+        shown[width] = [line.rstrip() for line in STYLE.sub("", table(columns, rows, io.StringIO())).splitlines()]
+        assert max(map(len, shown[width])) <= width
+    # every column has its heading and its cells, and a heading breaks behind `_`
+    assert [line.split("  ", 1)[0] for line in shown[90][:2]] == ["op", name]
+    assert shown[90][1] == f"{name}  {sentence}  yes"
+    assert [line.split() for line in shown[62][:2]] == [["has_"], ["op", "signature", "numpy"]]
+    assert shown[62][2].endswith("  yes")

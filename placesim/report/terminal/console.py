@@ -18,7 +18,8 @@ _JOINED = re.compile(r"[^/_:,;=.-]*[/_:,;=.-]*")
 _CAPITALS = re.compile(r"[A-Z]*[^A-Z]*")
 LEAST_NAME = 20
 """Minimum width of a column of names. If there is less room, other columns are left out, as far as they may be missing."""
-_BETWEEN = 2
+BETWEEN = 2
+"""Number of blanks between the columns of a table."""
 
 
 def shared_widths(wanted: Sequence[int], room: int) -> list[int]:
@@ -126,12 +127,12 @@ def fit_table(columns: Sequence[Column], rows: Sequence[Sequence[Text]], width: 
         return [i for i in shown if columns[i].is_name]
 
     def room() -> int:
-        return width - sum(wanted[i] for i in shown if not columns[i].is_name) - _BETWEEN * (len(shown) - 1)
+        return width - sum(wanted[i] for i in shown if not columns[i].is_name) - BETWEEN * (len(shown) - 1)
 
     while room() < sum(min(LEAST_NAME, wanted[i]) for i in names()) and any(columns[i].missed for i in shown):
         shown.remove(min((i for i in shown if columns[i].missed), key=lambda i: columns[i].missed))
     widths = dict(enumerate(wanted)) | dict(zip(names(), shared_widths([wanted[i] for i in names()], room()), strict=True))
-    found = Table(box=None, header_style="bold", pad_edge=False, padding=(0, _BETWEEN, 0, 0))
+    found = Table(box=None, header_style="bold", pad_edge=False, padding=(0, BETWEEN, 0, 0))
     for i in shown:
         found.add_column(columns[i].title, width=widths[i], justify="right" if columns[i].is_number else "left", no_wrap=True)
     for row in rows:

@@ -9,7 +9,7 @@ from typing import TextIO
 from rich.table import Table
 from rich.text import Text
 
-from placesim.core.escaping import escape_line
+from placesim.core.escaping import escape, escape_line
 from placesim.inspection.memory_requirements import DeviceMemory, Holding, MemoryStudy, largest_holdings
 from placesim.report.palette import HOLDERS
 from placesim.report.terminal.block_chart import blocks_line, encode_for
@@ -32,14 +32,18 @@ def styled_memory(study: MemoryStudy, stream: TextIO, top: int) -> str:
     """Return the text about each device, then ways to make the graph fit."""
     console = make_console(stream)
     labels = device_labels(study)
-    for device in study.devices:
+    for number, device in enumerate(study.devices):
+        if number:
+            console.print()
         for part in _device(device, labels[device.usage.device], console.width, top):
             console.print(part)
-    for sentence in requirements(study):
+    for number, sentence in enumerate(requirements(study)):
+        if study.devices and not number:
+            console.print()
         print_wrapped(console, Text(escape_line(sentence)), 2)
     for device in study.devices:
         for line in device.dump:
-            console.print(Text(escape_line(line)), soft_wrap=True)
+            console.print(Text(escape(line)), soft_wrap=True)
     return encode_for(printed_text(console), stream)
 
 
@@ -53,7 +57,6 @@ def _device(device: DeviceMemory, label: str, width: int, top: int) -> Iterator[
     holdings = largest_holdings(needed.holders, top)
     if holdings:
         yield _table(holdings, width)
-    yield Text()
 
 
 def _facts(device: DeviceMemory) -> Iterator[Text]:

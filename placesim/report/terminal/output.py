@@ -12,7 +12,14 @@ from rich.text import Text
 from placesim.core.escaping import escape_line
 from placesim.core.styled_text import Role, StyledText, TextSpan, lines_of
 from placesim.report.report import Report
-from placesim.report.terminal.console import is_wrapping, make_console, printed_text, wrap_text
+from placesim.report.terminal.console import (
+    BETWEEN,
+    is_wrapping,
+    make_console,
+    printed_text,
+    shared_widths,
+    wrap_text,
+)
 
 MAX_STYLED_LINES = 5000
 """Maximum lines of a log with colour: styling a longer log would take longer than placing the graph."""
@@ -80,20 +87,20 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[str]], stream: TextIO)
     Cells break at blanks. If the table is still too wide, a few rows become paragraphs, with the first cell as heading.
     """
     console = make_console(stream)
-    least = [_least_width([column, *(row[i] for row in rows)]) for i, column in enumerate(columns)]
-    is_wide_enough = sum(least) + 2 * (len(least) - 1) <= console.width
-    if not is_wide_enough and len(rows) <= MAX_PARAGRAPHS:
+    cells = [[column, *(row[i] for row in rows)] for i, column in enumerate(columns)]
+    least = list(map(_least_width, cells))
+    room = console.width - BETWEEN * (len(least) - 1)
+    if sum(least) > room and len(rows) <= MAX_PARAGRAPHS:
         console.print(_paragraphs(columns, rows))
         return printed_text(console)
-    found = Table(box=None, header_style="bold", pad_edge=False)
-    for index, column in enumerate(columns):
-        is_number = bool(rows) and all(row[index].isdigit() for row in rows)
-        found.add_column(
-            column,
-            justify="right" if is_number else "left",
-            overflow="fold",
-            min_width=least[index] if is_wide_enough else None,
-        )
+    more = [max(map(len, column)) - width for column, width in zip(cells, least, strict=True)]
+    more = shared_widths(more, room - sum(least)) if sum(least) <= room else [0] * len(more)
+    widths = shared_widths([width + added for width, added in zip(least, more, strict=True)], room)
+    found = Table(box=None, header_style="bold", pad_edge=False, padding=(0, BETWEEN, 0, 0))
+    for (column, *texts), width in zip(cells, widths, strict=True):
+        is_number = bool(texts) and all(map(str.isdigit, texts))
+        heading = Text("\n").join(wrap_text(Text(column), width))
+        found.add_column(heading, justify="right" if is_number else "left", overflow="fold", width=width)
     for row in rows:
         found.add_row(*(Text(escape_line(cell)) for cell in row))
     console.print(found)
@@ -101,9 +108,10 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[str]], stream: TextIO)
 
 
 def _least_width(cells: Sequence[str]) -> int:
-    """Return the minimum width of a column: sentences may be broken, names and numbers may not."""
+    """Return the minimum width of a column: sentences and headings may be broken between words, names and numbers may not."""
     is_text = any(" " in cell for cell in cells[1:])
-    words = max((len(word) for cell in cells for word in (cell.split() if is_text else [cell])), default=0)
+    heading = cells[0].replace("_", "_ ").split()
+    words = max(map(len, [*heading, *(word for cell in cells[1:] for word in (cell.split() if is_text else [cell]))]))
     return max(words, min(TEXT_WIDTH, max(map(len, cells)))) if is_text else words
 
 

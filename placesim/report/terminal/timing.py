@@ -44,7 +44,7 @@ def _head(study: TimeStudy) -> list[Text]:
     head = Text("step ").append(readable_seconds(step.seconds), "bold")
     head.append(f" ({readable_seconds(step.low)} to {readable_seconds(step.high)})")
     if step.seconds:
-        head.append(f"   lower bound {readable_seconds(bound.seconds)} ({bound.seconds / step.seconds - 1:.0%}): {bound.what}")
+        head.append(f"   lower bound {readable_seconds(bound.seconds)} ({bound.seconds / step.seconds - 1:z.0%}): {bound.what}")
     lines = [head]
     for row in study.steps:
         text = f"step {row.number}: {row.repeat:,} x {readable_seconds(row.seconds)}"

@@ -135,8 +135,12 @@ def requirements(study: MemoryStudy) -> Iterator[str]:
         yield _largest_batch(0)
     for edit in study.edits:
         about = "about " if edit.kind == "recomputation" else ""
-        outcome = "it fits" if edit.fits else "it still does not fit"
-        yield f"{edit.text}: {outcome}; the peak of {device} is then {about}{readable_size(edit.peak)}"
+        peak = f"{about}{readable_size(edit.peak)}"
+        if not edit.fits and edit.peak <= limit:
+            yield f"{edit.text}: {device} then has room for its peak of {peak}, but the graph still does not fit"
+        else:
+            outcome = "it fits" if edit.fits else "it still does not fit"
+            yield f"{edit.text}: {outcome}; the peak of {device} is then {peak}"
     if study.has_gpus:
         found = study.smallest_gpu
         yield (
@@ -144,7 +148,7 @@ def requirements(study: MemoryStudy) -> Iterator[str]:
             if found is None
             else f"smallest GPU that fits: {found.model.name}, with a limit of {readable_size(found.limit)}"
         )
-    yield from (f"Assumed: {sentence}." for sentence in study.assumptions)
+    yield from study.assumptions
     yield from study.notes
     if study.growth is not None:
         outcome = "runs out of memory" if study.fits else "fits"

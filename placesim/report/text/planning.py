@@ -107,9 +107,9 @@ def readable_value(sought: PlanMeasure, value: float) -> str:
 
 
 def fullest_share(placed: SimulatedPlacement) -> float | None:
-    """Return the highest used share of a device's memory, or None if no device has a limit."""
+    """Return the highest used share of a device's memory, or None if no device with a limit uses memory."""
     devices = () if placed.study is None else placed.study.devices
-    return max((device.peak / device.limit for device in devices if device.limit and device.peak is not None), default=None)
+    return max((device.peak / device.limit for device in devices if device.limit and device.peak), default=None)
 
 
 def summarise_error(placed: SimulatedPlacement) -> str:

@@ -134,7 +134,10 @@ class TabLines(NamedTuple):
 
 
 def _tab_line(cells: Iterable[object]) -> str:
-    return "\t".join(escape(cell) if isinstance(cell, VerbatimCell) else escape_line(str(cell)) for cell in cells) + "\n"
+    return (
+        "\t".join(escape(cell) if isinstance(cell, VerbatimCell) else escape_line(str(cell)) or NOTHING for cell in cells)
+        + "\n"
+    )
 
 
 def csv_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
