@@ -98,8 +98,7 @@ def _usage_error(error: click.ClickException) -> UsageError:
     context: click.Context | None = getattr(error, "ctx", None)
     message = error.format_message()
     if isinstance(error, click.NoSuchOption) and context is not None:  # click suggests options that are hardly similar
-        known = [word for param in context.command.get_params(context) for word in (*param.opts, *param.secondary_opts)]
-        near = did_you_mean(error.option_name, known)
+        near = _commands_with(error.option_name) or did_you_mean(error.option_name, _option_words(context.command, context))
         message = f"no such option: got {error.option_name}, expected an option of `{context.command_path}`{near}"
     number = _NOT_A_NUMBER.fullmatch(message)
     if number is not None:
@@ -109,6 +108,18 @@ def _usage_error(error: click.ClickException) -> UsageError:
     if context is not None:
         found.help = (f"see `{context.command_path} --help`",)
     return found
+
+
+def _option_words(command: click.Command, context: click.Context) -> list[str]:
+    return [word for param in command.get_params(context) for word in (*param.opts, *param.secondary_opts)]
+
+
+def _commands_with(option: str) -> str:
+    """Return which commands have an option, as the end of a sentence; an empty text if none has."""
+    from placesim.cli.commands import COMMANDS, command_named
+
+    found = [name for name in COMMANDS if option in _option_words(command := command_named(name), click.Context(command))]
+    return f"; commands with this option: {', '.join(found)}" if found else ""
 
 
 def _report(error: Exception, settings: CommandSettings) -> int:

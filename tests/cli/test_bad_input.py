@@ -169,6 +169,7 @@ OPTIONS = {
         "--gpux",
         "1",
     ): "UsageError: no such option: got --gpux, expected an option of `placesim run`; did you mean",
+    ("memory", "g.yaml", "--seconds", "3"): "expected an option of `placesim memory`; commands with this option: plan",
     ("run", "g.yaml", "--gpu", "many"): "UsageError: Invalid value for '--gpu': got 'many', expected a whole number",
     ("plan", "g.yaml", "--seconds", "x"): "UsageError: Invalid value for '--seconds': got 'x', expected a number",
     ("run", "g.yaml", "--gpu", "-1"): "UsageError: gpu out of range: got -1, expected an integer from 0 to 4096",
