@@ -9,9 +9,10 @@ import numpy as np
 import placesim.tf1 as tf
 from placesim.tf1.distributions.distribution import Distribution
 from placesim.tf1.distributions.divergences import RegisterKL
-from placesim.tf1.distributions.location_scale import other_seed, positive
+from placesim.tf1.distributions.location_scale import positive
 from placesim.tf1.graphs.grouping import with_dependencies
 from placesim.tf1.graphs.tensor_likes import TensorLike
+from placesim.tf1.random.seeds import salted_seed
 from placesim.tf1.types.shapes import TensorShape
 
 
@@ -67,7 +68,7 @@ class Gamma(Distribution):
     def _mode(self) -> Any:
         mode = (self.concentration - 1.0) / self.rate
         if self.allow_nan_stats:
-            nan = tf.fill(self.batch_shape_tensor(), np.array(np.nan, self.dtype.as_numpy_dtype), name="nan")
+            nan = self._nan()
             return tf.where_v2(self.concentration > 1.0, mode, nan)
         message = "mode not defined when any concentration <= 1"
         return with_dependencies([tf.assert_less(tf.ones([], self.dtype), self.concentration, message=message)], mode)
@@ -92,12 +93,10 @@ class Exponential(Gamma):
     def __init__(
         self, rate: TensorLike, validate_args: bool = False, allow_nan_stats: bool = True, name: str = "Exponential"
     ) -> None:
-        parameters = {key: value for key, value in locals().items() if not key.startswith("__")}
         with tf.name_scope(name, values=[rate]) as scope:
             given = tf.convert_to_tensor(rate, name="rate")
         super().__init__(tf.ones([], dtype=given.dtype), given, validate_args, allow_nan_stats, scope)
-        del parameters["self"]
-        self.parameters = parameters
+        self.parameters = {"rate": rate, "validate_args": validate_args, "allow_nan_stats": allow_nan_stats, "name": name}
 
     def _log_survival_function(self, value: Any) -> Any:
         return self._log_prob(value) - tf.log(self.rate)
@@ -133,7 +132,7 @@ class Beta(Distribution):
         one = tf.ones_like(self.total_concentration, dtype=self.dtype) * self.concentration1
         zero = tf.ones_like(self.total_concentration, dtype=self.dtype) * self.concentration0
         first = tf.random_gamma([count], alpha=one, dtype=self.dtype, seed=seed)
-        second = tf.random_gamma([count], alpha=zero, dtype=self.dtype, seed=other_seed(seed, "beta"))
+        second = tf.random_gamma([count], alpha=zero, dtype=self.dtype, seed=salted_seed(seed, "beta"))
         return first / (first + second)
 
     def _log_prob(self, value: Any) -> Any:
@@ -148,9 +147,6 @@ class Beta(Distribution):
 
     def _log_normalization(self) -> Any:
         return tf.lgamma(self.concentration1) + tf.lgamma(self.concentration0) - tf.lgamma(self.total_concentration)
-
-    def _prob(self, value: Any) -> Any:
-        return tf.exp(self._log_prob(value))
 
     def _cdf(self, value: Any) -> Any:
         return tf.betainc(self.concentration1, self.concentration0, value)
@@ -172,7 +168,7 @@ class Beta(Distribution):
     def _mode(self) -> Any:
         mode = (self.concentration1 - 1.0) / (self.total_concentration - 2.0)
         if self.allow_nan_stats:
-            nan = tf.fill(self.batch_shape_tensor(), np.array(np.nan, self.dtype.as_numpy_dtype), name="nan")
+            nan = self._nan()
             is_defined = tf.logical_and(self.concentration1 > 1.0, self.concentration0 > 1.0)
             return tf.where_v2(is_defined, mode, nan)
         checks = [
@@ -197,7 +193,6 @@ class Dirichlet(Distribution):
     """Dirichlet distributions of vectors of probabilities; the last axis of `concentration` is the event's."""
 
     _missing = ("mode", "covariance")
-
     _shaping = ("total_concentration",)
 
     def __init__(
@@ -223,9 +218,6 @@ class Dirichlet(Distribution):
 
     def _log_prob(self, value: Any) -> Any:
         return tf.reduce_sum(tf.math.xlogy(self.concentration - 1.0, value), -1) - tf.lbeta(self.concentration)
-
-    def _prob(self, value: Any) -> Any:
-        return tf.exp(self._log_prob(value))
 
     def _entropy(self) -> Any:
         size = tf.cast(self.event_shape_tensor()[0], self.dtype)
