@@ -43,12 +43,12 @@ class Network:
                     "Input tensors to a Functional model must come from `tf.keras.Input`. "
                     f"Received inputs={value} (missing previous layer metadata)."
                 )
-        indices, found = _found(nest.flatten(outputs))
-        depths, of_layers = _depths(found)
+        indices, calls = _trace(nest.flatten(outputs))
+        depths, layer_depths = _depths(calls)
         for value in flat:  # inputs that no output needs
-            of_layers.setdefault(value.keras_call.layer, 0)
+            layer_depths.setdefault(value.keras_call.layer, 0)
             indices.setdefault(value.keras_call.layer, -1)
-        self.layers = sorted(of_layers, key=lambda one: (-of_layers[one], indices[one]))
+        self.layers = sorted(layer_depths, key=lambda layer: (-layer_depths[layer], indices[layer]))
         self.calls = sorted(depths, key=lambda call: -depths[call])
         self._check()
 
@@ -84,7 +84,7 @@ class Network:
         return nest.map_structure(now, self.outputs)
 
 
-def _found(outputs: Sequence[Any]) -> tuple[dict[Any, int], list[LayerCall]]:
+def _trace(outputs: Sequence[Any]) -> tuple[dict[Any, int], list[LayerCall]]:
     """Layers numbered as they are found from the outputs on, and their calls, each after those that it needs."""
     indices: dict[Any, int] = {}
     calls: dict[LayerCall, None] = {}
@@ -107,12 +107,12 @@ def _found(outputs: Sequence[Any]) -> tuple[dict[Any, int], list[LayerCall]]:
 def _depths(calls: Sequence[LayerCall]) -> tuple[dict[LayerCall, int], dict[Any, int]]:
     """Largest distance of each call and of each layer from the outputs, in the order in which they were reached."""
     depths: dict[LayerCall, int] = {}
-    of_layers: dict[Any, int] = {}
+    layer_depths: dict[Any, int] = {}
     for call in reversed(calls):
-        depths[call] = of_layers[call.layer] = max(depths.get(call, 0), of_layers.get(call.layer, 0))
+        depths[call] = layer_depths[call.layer] = max(depths.get(call, 0), layer_depths.get(call.layer, 0))
         for value in call.inputs:
             depths[value.keras_call] = max(depths[call] + 1, depths.get(value.keras_call, 0))
-    return depths, of_layers
+    return depths, layer_depths
 
 
 class Model(Layer):
@@ -141,13 +141,19 @@ class Model(Layer):
         return self._nested
 
     def get_layer(self, name: str | None = None, index: int | None = None) -> Any:
-        """The layer of this name or index.  Raises ValueError if there is none."""
+        """The layer of this name or index.  Raises ValueError if there is none, and for both or neither of them."""
+        if index is not None and name is not None:
+            raise ValueError(f"Provide only a layer name or a layer index. Received: index={index}, name={name}.")
         if index is not None:
+            if len(self.layers) <= index:
+                raise ValueError(f"Was asked to retrieve layer at index {index} but model only has {len(self.layers)} layers.")
             return self.layers[index]
-        for one in self.layers:
-            if one.name == name:
-                return one
-        raise ValueError(f"No such layer: {name}. Existing layers are: {[one.name for one in self.layers]}.")
+        if name is None:
+            raise ValueError("Provide either a layer name or layer index at `get_layer`.")
+        for layer in self.layers:
+            if layer.name == name:
+                return layer
+        raise ValueError(f"No such layer: {name}. Existing layers are: {[layer.name for layer in self.layers]}.")
 
     def _ends(self, name: str) -> Any:
         if self._network is None:

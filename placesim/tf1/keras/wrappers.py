@@ -38,8 +38,8 @@ class Bidirectional(Layer):
             )
         super().__init__(**kwargs)
         inner: Any = layer
-        self.forward_layer = inner.remade()
-        self.backward_layer = backward_layer or inner.remade(go_backwards=not inner.go_backwards)
+        self.forward_layer = inner.clone()
+        self.backward_layer = backward_layer or inner.clone(go_backwards=not inner.go_backwards)
         for one, way in ((self.forward_layer, "forward_"), (self.backward_layer, "backward_")):
             one._name = way + one.name
             one.zero_output_for_mask = one.return_sequences
