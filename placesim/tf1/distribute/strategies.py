@@ -4,16 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
 from typing import Any, NoReturn
 
 import placesim.tf1 as tf
-from placesim.tf1.distribute.contexts import (
-    Mode,
-    ReplicaContext,
-    current_mode,
-    entered,
-    updating,
-)
+from placesim.tf1.distribute.contexts import Mode, ReplicaContext, current_mode, entered, updating
 from placesim.tf1.distribute.reductions import (
     CollectiveAllReduce,
     CrossDeviceOps,
@@ -21,6 +16,7 @@ from placesim.tf1.distribute.reductions import (
     ReductionToOneDevice,
     as_reduce_op,
     broadcast,
+    copy_to,
 )
 from placesim.tf1.distribute.replicas import run_replicas
 from placesim.tf1.distribute.values import DistributedValues, Mirrored, local_results, regroup, select_replica
@@ -361,7 +357,7 @@ class MirroredStrategy(Strategy):
             with tf.device(device):
                 if components:
                     first = components[0]
-                    arguments["initial_value"] = _copy_of_initial_value(first, device)
+                    arguments["initial_value"] = partial(_copy_initial_value, first, device)
                     # a slash at the end makes the name absolute
                     arguments["name"] = f"{first.name.partition(':')[0]}/replica_{number}/"
                 components.append(next_creator(**arguments))
@@ -475,23 +471,16 @@ def _grouped(values: Sequence[Any]) -> Any:
     done = tf.group(*values)
     if not all(isinstance(value, Tensor | Variable) for value in values):
         return done
-    copies = []
-    for value in values:
-        with tf.device(value.device), tf.control_dependencies([done]):
-            copies.append(tf.identity(value))
-    return Mirrored(copies)
+    with tf.control_dependencies([done]):
+        return Mirrored([copy_to(value.device, value) for value in values])
 
 
 def _as_values(value: Any) -> Any:
     return value if isinstance(value, DistributedValues) else Mirrored((tf.convert_to_tensor(value),))
 
 
-def _copy_of_initial_value(first: Any, device: str) -> Callable[[], Any]:
-    def copy() -> Any:
-        with tf.device(device):
-            return tf.identity(first.initial_value)
-
-    return copy
+def _copy_initial_value(variable: Variable, device: str) -> Any:
+    return copy_to(device, variable.initial_value)
 
 
 def _synchronization(arguments: Mapping[str, Any]) -> VariableSynchronization:
