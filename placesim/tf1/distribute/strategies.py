@@ -47,7 +47,7 @@ def full_device(device: str) -> str:
 class Strategy:
     """Base class, with the methods of a strategy of one device.
 
-    `extended` is the strategy itself: its methods have other names.
+    `extended` returns the strategy itself, which also has the methods of `StrategyExtended`.
     """
 
     worker_devices: tuple[str, ...] = ()
@@ -80,9 +80,8 @@ class Strategy:
     @contextmanager
     def scope(self) -> Iterator[Strategy]:
         """Context whose variables are the strategy's.  Raises RuntimeError in a replica or under another strategy."""
-        mode = current_mode()
-        if mode is not None:
-            self._check(mode)
+        if current_mode() is not None:
+            self._check()
             yield self
             return
         with (
@@ -93,8 +92,9 @@ class Strategy:
         ):
             yield self
 
-    def _check(self, mode: Mode | None) -> None:
+    def _check(self) -> None:
         """Raise RuntimeError unless code runs between this strategy's replicas, or without a strategy."""
+        mode = current_mode()
         if mode is None:
             return
         if mode.strategy is not self:
@@ -131,7 +131,7 @@ class Strategy:
         options: object = None,
     ) -> Any:
         """Run a function in each replica with its component of the arguments; return the grouped results."""
-        self._check(current_mode())
+        self._check()
         with self.scope():
             return self._run(fn, tuple(args), dict(kwargs or {}))
 
@@ -168,7 +168,7 @@ class Strategy:
 
     def reduce(self, reduce_op: Any, value: Any, axis: Any = None) -> Any:
         """Sum or mean of the replicas' values, and of their elements along `axis`."""
-        self._check(current_mode())
+        self._check()
         reduce_op = as_reduce_op(reduce_op)
         if axis is None:
             return self._reduce(reduce_op, value)
@@ -489,7 +489,7 @@ def _synchronization(arguments: Mapping[str, Any]) -> VariableSynchronization:
     if found is VariableSynchronization.NONE:
         raise ValueError(
             "`NONE` variable synchronization mode is not supported with tf.distribute strategy. Please change the "
-            f"`synchronization` for variable: {arguments['name']}"
+            f"`synchronization` for variable: {arguments.get('name')}"
         )
     return VariableSynchronization.ON_WRITE if found is VariableSynchronization.AUTO else found
 

@@ -82,12 +82,12 @@ def regroup(values: Sequence[Any], wrap: Callable[[Sequence[Any]], Any] = PerRep
     return container if container is not first else wrap(values)
 
 
-def select_replica(replica: int, structure: Any) -> Any:
-    """A structure with the components of one replica; distributed variables stay, since they find their component."""
+def select_replica(replica: int, structure: Any, selects_variables: bool = False) -> Any:
+    """A structure with the components of one replica; by default distributed variables stay: they find theirs."""
 
     def select(value: Any) -> Any:
-        is_value = isinstance(value, DistributedValues) and not isinstance(value, Variable)
-        return value.values[replica] if is_value else value
+        is_selected = isinstance(value, DistributedValues) and (selects_variables or not isinstance(value, Variable))
+        return value.values[replica] if is_selected else value
 
     return tf.nest.map_structure(select, structure)
 
@@ -109,8 +109,4 @@ def local_results(value: Any, count: int) -> tuple[Any, ...]:
         return value.values
     if not tf.nest.is_nested(value):
         return (value,)
-
-    def select(replica: int) -> Any:
-        return tf.nest.map_structure(lambda item: item.values[replica] if isinstance(item, DistributedValues) else item, value)
-
-    return tuple(select(replica) for replica in range(count))
+    return tuple(select_replica(replica, value, selects_variables=True) for replica in range(count))
