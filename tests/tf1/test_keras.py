@@ -141,6 +141,13 @@ def test_wrong_arguments_have_errors_instead_of_no_effect() -> None:
             make(3, "tanh", activation="tanh")
     with pytest.raises(ValueError, match="retrieve layer at index 1 but model only has 1 layers"):
         keras.Sequential([keras.layers.Dense(3)]).get_layer(index=1)
+    with pytest.raises(ValueError, match='Name "a" is already the name of a layer in this model'):
+        keras.Sequential([keras.layers.Dense(3, name="a"), keras.layers.Dense(3, name="a")])
+    inputs = keras.Input((3,))
+    with pytest.raises(ValueError, match=r'Layer "model" expects 1 input\(s\), but it received 2 input tensors'):
+        keras.Model(inputs, keras.layers.Dense(2)(inputs))([inputs, inputs])
+    with pytest.raises(ValueError, match="Please initialize `TimeDistributed` layer"):
+        keras.layers.TimeDistributed(3)
 
 
 def test_replicas_that_wait_in_a_layers_call_do_not_change_the_training_of_others() -> None:

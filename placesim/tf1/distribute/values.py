@@ -66,8 +66,11 @@ def regroup(values: Sequence[Any], wrap: Callable[[Sequence[Any]], Any] = PerRep
     """The replicas' structures as one structure, whose leaves `wrap` makes of the replicas' leaves.
 
     Leaves that are one object in all replicas stay this object; components of a distributed variable become the variable.
+    Raises AssertionError for structures that differ.
     """
     first = values[0]
+    for value in values[1:]:
+        _check_structure(first, value)
     if isinstance(first, list | tuple):
         items = [regroup(parts, wrap, always_wrap) for parts in zip(*values, strict=True)]
         if isinstance(first, list):
@@ -80,6 +83,17 @@ def regroup(values: Sequence[Any], wrap: Callable[[Sequence[Any]], Any] = PerRep
     if is_same and container is first and (not always_wrap or isinstance(first, Variable)):
         return first
     return container if container is not first else wrap(values)
+
+
+def _check_structure(first: Any, value: Any) -> None:
+    """Raise AssertionError for a list or dictionary of another kind, length or keys than the first replica's."""
+    kind = next((kind for kind in (list, tuple, Mapping) if isinstance(first, kind)), object)
+    assert isinstance(value, kind), f"v[0]: {first!r}  v[i]: {value!r}"
+    if isinstance(first, Mapping):
+        own, keys = (f"{{{', '.join(map(repr, each))}}}" for each in (first, value))
+        assert first.keys() == value.keys(), f"v[0].keys: {own}  v[i].keys: {keys}"
+    elif kind is not object:
+        assert len(first) == len(value), f"len(v) == {len(value)}, len(v0) == {len(first)}, v: {value}, v0: {first}"
 
 
 def select_replica(replica: int, structure: Any, selects_variables: bool = False) -> Any:

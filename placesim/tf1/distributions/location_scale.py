@@ -43,6 +43,7 @@ class Normal(Distribution):
         with tf.name_scope(name, values=[loc, scale]) as scope, positive(validate_args, scale):
             self.loc = tf.identity(loc, name="loc")
             self.scale = tf.identity(scale, name="scale")
+            tf.assert_same_float_dtype([self.loc, self.scale])
         super().__init__(self.scale.dtype, None, validate_args, allow_nan_stats, parameters, name=scope)
 
     def _sample_n(self, count: Any, seed: int | None) -> Any:
@@ -116,6 +117,7 @@ class Uniform(Distribution):
             with tf.control_dependencies([tf.assert_less(low, high, message=message)] if validate_args else []):
                 self.low = tf.identity(low, name="low")
                 self.high = tf.identity(high, name="high")
+            tf.assert_same_float_dtype([self.low, self.high])
         super().__init__(self.low.dtype, None, validate_args, allow_nan_stats, parameters, name=scope)
 
     def range(self, name: str = "range") -> Any:
@@ -173,6 +175,7 @@ class Laplace(Distribution):
             with positive(validate_args, scale):
                 self.loc = tf.identity(loc, name="loc")
                 self.scale = tf.identity(scale, name="scale")
+                tf.assert_same_float_dtype([self.loc, self.scale])
             super().__init__(self.loc.dtype, None, validate_args, allow_nan_stats, parameters, name=scope)
 
     def _sample_n(self, count: Any, seed: int | None) -> Any:
@@ -238,6 +241,7 @@ class StudentT(Distribution):
             self.df = tf.identity(df, name="df")
             self.loc = tf.identity(loc, name="loc")
             self.scale = tf.identity(scale, name="scale")
+            tf.assert_same_float_dtype([self.df, self.loc, self.scale])
         super().__init__(self.scale.dtype, None, validate_args, allow_nan_stats, parameters, name=scope)
 
     def _batch_shape_tensor(self) -> Any:

@@ -33,6 +33,7 @@ class Gamma(Distribution):
         with tf.name_scope(name, values=[concentration, rate]) as scope, positive(validate_args, concentration, rate):
             self.concentration = tf.identity(concentration, name="concentration")
             self.rate = tf.identity(rate, name="rate")
+            tf.assert_same_float_dtype([self.concentration, self.rate])
         super().__init__(self.concentration.dtype, None, validate_args, allow_nan_stats, parameters, name=scope)
 
     def _sample_n(self, count: Any, seed: int | None) -> Any:
@@ -126,6 +127,7 @@ class Beta(Distribution):
             self.concentration1 = _concentration(concentration1, "concentration1", validate_args)
             self.concentration0 = _concentration(concentration0, "concentration0", validate_args)
             self.total_concentration = self.concentration1 + self.concentration0
+            tf.assert_same_float_dtype([self.concentration1, self.concentration0, self.total_concentration])
         super().__init__(self.total_concentration.dtype, None, validate_args, allow_nan_stats, parameters, name=scope)
 
     def _sample_n(self, count: Any, seed: int | None) -> Any:

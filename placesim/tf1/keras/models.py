@@ -68,10 +68,15 @@ class Network:
             known |= {id(value) for value in nest.flatten(call.outputs)}
             before.append(call.layer.name)
 
-    def repeat(self, inputs: Any) -> Any:
-        """The outputs for other inputs."""
-        pairs = zip(nest.flatten(self.inputs), nest.flatten(inputs), strict=True)
-        made = {id(of): tf.cast(value, of.dtype) for of, value in pairs}
+    def repeat(self, inputs: Any, model: str) -> Any:
+        """The outputs for other inputs.  Raises ValueError for another number of inputs."""
+        own, given = nest.flatten(self.inputs), nest.flatten(inputs)
+        if len(own) != len(given):
+            raise ValueError(
+                f'Layer "{model}" expects {len(own)} input(s), but it received {len(given)} input tensors. '
+                f"Inputs received: {given}"
+            )
+        made = {id(of): tf.cast(value, of.dtype) for of, value in zip(own, given, strict=True)}
 
         def now(value: Any) -> Any:
             return made.get(id(value), value)
@@ -187,7 +192,7 @@ class Model(Layer):
     def call(self, inputs: TensorLike, *args: object, **kwargs: object) -> Any:
         if self._network is None:
             return super().call(inputs, *args, **kwargs)
-        return self._network.repeat(inputs)
+        return self._network.repeat(inputs, self.name)
 
     def build(self, input_shape: ShapeLike) -> None:
         """Make the variables outside of a call, which makes them otherwise, by a call on a placeholder."""
@@ -221,11 +226,19 @@ class Sequential(Model):
         return [one for one in self._stack if not isinstance(one, InputLayer)]
 
     def add(self, layer: Any) -> None:
-        """Append a layer; the first one may tell the shape of the inputs.  Raises TypeError for other than a layer."""
+        """Append a layer; the first one may tell the shape of the inputs.
+
+        Raises TypeError for other than a layer, and ValueError for the name of another layer.
+        """
         layer = getattr(getattr(layer, "keras_call", None), "layer", layer)
         if not isinstance(layer, AnyLayer):
             raise TypeError(
                 f"The added layer must be an instance of class Layer. Received: layer={layer} of type {type(layer)}."
+            )
+        if any(layer.name == other.name and layer is not other for other in self.layers):
+            raise ValueError(
+                f'All layers added to a Sequential model should have unique names. Name "{layer.name}" is already the name of '
+                "a layer in this model. Update the `name` argument to pass a unique name."
             )
         shape = getattr(layer, "batch_input_shape", None)
         if isinstance(layer, InputLayer):
