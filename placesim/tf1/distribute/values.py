@@ -87,9 +87,9 @@ def regroup(values: Sequence[Any], wrap: Callable[[Sequence[Any]], Any] = PerRep
 
 def _check_structure(first: Any, value: Any) -> None:
     """Raise AssertionError for a list or dictionary of another kind, length or keys than the first replica's."""
-    kind = next((kind for kind in (list, tuple, Mapping) if isinstance(first, kind)), object)
+    kind: Any = next((kind for kind in (list, tuple, Mapping) if isinstance(first, kind)), object)
     assert isinstance(value, kind), f"v[0]: {first!r}  v[i]: {value!r}"
-    if isinstance(first, Mapping):
+    if kind is Mapping:
         own, keys = (f"{{{', '.join(map(repr, each))}}}" for each in (first, value))
         assert first.keys() == value.keys(), f"v[0].keys: {own}  v[i].keys: {keys}"
     elif kind is not object:

@@ -499,7 +499,9 @@ class SharedEmbeddingColumn(_TableColumn, _SharedEmbedding):
             return super().dense_tensor(features, settings)
 
     def _table(self, settings: WeightSettings) -> Any:
-        tables = tf.get_collection_ref(self.shared_embedding_collection_name)
-        if not tables:
-            tables.append(super()._table(settings))
-        return tables[0]
+        tables = tf.get_collection(self.shared_embedding_collection_name)
+        if tables:
+            return tables[0]
+        table = super()._table(settings)
+        tf.add_to_collection(self.shared_embedding_collection_name, table)
+        return table
