@@ -133,6 +133,39 @@ def test_a_model_of_a_recurrent_layer_learns_as_in_tensorflow() -> None:
     np.testing.assert_allclose(losses, [0.7019058, 0.2080974, 0.0928470], rtol=1e-5)
 
 
+def test_wrong_arguments_have_errors_instead_of_no_effect() -> None:
+    for make in (keras.layers.Dense, keras.layers.LSTM, keras.layers.GRUCell):
+        with pytest.raises(TypeError, match="positional arguments too many"):
+            make(3, *[None] * 40)
+        with pytest.raises(TypeError, match="multiple values for argument 'activation'"):
+            make(3, "tanh", activation="tanh")
+    with pytest.raises(ValueError, match="retrieve layer at index 1 but model only has 1 layers"):
+        keras.Sequential([keras.layers.Dense(3)]).get_layer(index=1)
+    with pytest.raises(ValueError, match='Name "a" is already the name of a layer in this model'):
+        keras.Sequential([keras.layers.Dense(3, name="a"), keras.layers.Dense(3, name="a")])
+    inputs = keras.Input((3,))
+    with pytest.raises(ValueError, match=r'Layer "model" expects 1 input\(s\), but it received 2 input tensors'):
+        keras.Model(inputs, keras.layers.Dense(2)(inputs))([inputs, inputs])
+    with pytest.raises(ValueError, match="Please initialize `TimeDistributed` layer"):
+        keras.layers.TimeDistributed(3)
+
+
+def test_replicas_that_wait_in_a_layers_call_do_not_change_the_training_of_others() -> None:
+    told = []
+
+    class Waiting(keras.layers.Layer):  # type: ignore[misc, name-defined]
+        def call(self, inputs: Any, training: object = None) -> Any:
+            told.append(training)
+            return tf.distribute.get_replica_context().merge_call(lambda strategy, values: values, (inputs,))
+
+    def run() -> Any:
+        is_first = not tf.get_static_value(tf.distribute.get_replica_context().replica_id_in_sync_group)
+        return Waiting()(tf.constant([1.0]), training=True if is_first else None)
+
+    tf.distribute.MirroredStrategy(["/cpu:0", "/cpu:1"]).run(run)
+    assert told == [True, None]
+
+
 def test_what_is_not_there_says_so() -> None:
     inputs = keras.Input([3])
     with pytest.raises(NotImplementedError, match=r"tf\.keras\.Model of tensors that ops made is not there"):

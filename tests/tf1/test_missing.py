@@ -22,3 +22,8 @@ def test_what_tensorflow_has_not_is_no_attribute() -> None:
     with pytest.raises(AttributeError, match=r"module 'tensorflow\.compat\.v1' has no attribute 'nothing_of_the_kind'"):
         tf.nothing_of_the_kind  # noqa: B018
     assert not hasattr(tf.nn, "nothing_of_the_kind")
+
+
+def test_a_missing_method_of_a_distribution_says_so_under_any_name_scope() -> None:
+    with tf.Graph().as_default(), pytest.raises(NotImplementedError, match=r"distributions\.Normal\.log_cdf is not there"):
+        tf.distributions.Normal(0.0, 1.0).log_cdf(1.0, name="other")

@@ -32,7 +32,7 @@ class ReplicaContext:
     """`tf.distribute.ReplicaContext`: one of the replicas of `strategy.run`."""
 
     def __init__(self, strategy: Any, replica: int, merge: Callable[..., Any] | None = None) -> None:
-        self.strategy, self.replica, self._merge = strategy, replica, merge
+        self.strategy, self.number, self._merge = strategy, replica, merge
 
     @property
     def num_replicas_in_sync(self) -> int:
@@ -41,12 +41,12 @@ class ReplicaContext:
     @property
     def replica_id_in_sync_group(self) -> Any:
         """The replica's number as a constant; without a strategy, the number 0."""
-        return tf.constant(self.replica, tf.int32, name="replica_id_in_sync_group") if _modes.entered else self.replica
+        return tf.constant(self.number, tf.int32, name="replica_id_in_sync_group") if _modes.entered else self.number
 
     @property
     def devices(self) -> Sequence[str]:
         """The replica's device."""
-        return [self.strategy.worker_devices[self.replica]]
+        return [self.strategy.worker_devices[self.number]]
 
     def merge_call(
         self, merge_fn: Callable[..., Any], args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
@@ -107,11 +107,11 @@ def updated_replica() -> int | None:
 
 
 def current_replica() -> int | None:
-    """The replica that runs, or whose variables are updated; None between replicas."""
+    """The replica that runs, or whose variables are updated; None between replicas, 0 without a strategy."""
     mode = current_mode()
     if mode is None:
         return 0
-    return mode.replica.replica if mode.replica is not None else _modes.updated_replica
+    return mode.replica.number if mode.replica is not None else _modes.updated_replica
 
 
 def has_strategy() -> bool:
@@ -132,7 +132,7 @@ def skip_summary() -> bool:
         return False
     # TensorFlow makes a node of the number
     mode.replica.replica_id_in_sync_group  # noqa: B018
-    return mode.replica.replica > 0
+    return mode.replica.number > 0
 
 
 def colocate_variables_with(variable: Any) -> AbstractContextManager[None]:

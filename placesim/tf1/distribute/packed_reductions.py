@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import placesim.tf1 as tf
-from placesim.tf1.distribute.reductions import CrossDeviceOps, ReduceOp, ReductionToOneDevice
+from placesim.tf1.distribute.reductions import CrossDeviceOps, ReduceOp, ReductionToOneDevice, copy_to
 from placesim.tf1.distribute.values import Mirrored, PerReplica, regroup
 from placesim.tf1.ops.generated_functions import gen
 from placesim.tf1.sparse.values import IndexedSlices
@@ -23,16 +23,16 @@ class _Packs(NamedTuple):
 class AllReduceCrossDeviceOps(CrossDeviceOps):
     """Base class; values that are not on all devices, and IndexedSlices, are combined on one device."""
 
+    _title: str
+
     def __init__(self, num_packs: int = 1) -> None:
         """Raise ValueError for a negative number of packs; 0 reduces each value alone."""
         if num_packs < 0:
             raise ValueError(f"{self._title} requires num_packs >= 0, but {num_packs} is specified")
         self._num_packs = num_packs
 
-    _title = ""
-
     def _reduce_packs(self, packs: Sequence[Any], number: int) -> list[Any]:
-        """The sum of the devices' packs, on each device."""
+        """The sum of the devices' packs, on each device; `number` counts the packs of a device."""
         raise NotImplementedError
 
     def _reduce_parts(self, reduce_op: ReduceOp, parts: Sequence[Any], devices: Sequence[str]) -> Any:
@@ -106,12 +106,12 @@ class NcclAllReduce(AllReduceCrossDeviceOps):
     def _reduce_packs(self, packs: Sequence[Any], number: int) -> list[Any]:
         graph = tf.get_default_graph()
         count = graph.nccl_reductions = getattr(graph, "nccl_reductions", -1) + 1
-        found = []
+        sums = []
         for pack in packs:
             with tf.device(pack.device):
-                op = gen("NcclAllReduce")
-                found.append(op(pack, reduction="sum", num_devices=len(packs), shared_name=f"c{count}"))
-        return found
+                attrs = {"reduction": "sum", "num_devices": len(packs), "shared_name": f"c{count}"}
+                sums.append(gen("NcclAllReduce")(pack, **attrs))
+        return sums
 
 
 class HierarchicalCopyAllReduce(AllReduceCrossDeviceOps):
@@ -130,12 +130,7 @@ class HierarchicalCopyAllReduce(AllReduceCrossDeviceOps):
                 sums.append(tf.add_n(list(packs[begin : begin + half])))
         with tf.device(devices[mains[0]]):
             total = tf.add_n(sums)
-        copies = []
-        for main in mains:
-            with tf.device(devices[main]):
-                copies.append(tf.identity(total))
-        found = []
-        for position, device in enumerate(devices):
-            with tf.device(device):
-                found.append(tf.identity(copies[0 if first_is_low == (position < half) else 1]))
-        return found
+        copies = [copy_to(devices[main], total) for main in mains]
+        return [
+            copy_to(device, copies[0 if first_is_low == (position < half) else 1]) for position, device in enumerate(devices)
+        ]

@@ -12,6 +12,7 @@ from typing import Any
 import placesim.tf1 as tf
 from placesim.tf1.distribute.values import DistributedValues, Mirrored, regroup
 from placesim.tf1.gradients.aggregation import sum_slices
+from placesim.tf1.importing.missing_names import not_there
 from placesim.tf1.ops.generated_functions import gen
 from placesim.tf1.sparse.values import IndexedSlices
 
@@ -32,14 +33,13 @@ def as_reduce_op(value: Any) -> ReduceOp:
 
 
 class CrossDeviceOps:
-    """Base class of ways to combine values; `resolve` makes full device names."""
+    """Base class of ways to combine the replicas' values."""
 
     def reduce(self, reduce_op: ReduceOp, value: DistributedValues, devices: Sequence[str]) -> Any:
         """Sum or mean of the components of `value`, on each of the devices."""
         parts = value.values
         if len(parts) == 1 and set(devices) == {parts[0].device}:
-            with tf.device(parts[0].device):
-                return regroup([tf.identity(parts[0])], Mirrored)
+            return regroup([copy_to(parts[0].device, parts[0])], Mirrored)
         return self._reduce_parts(reduce_op, parts, devices)
 
     def batch_reduce(self, reduce_op: ReduceOp, pairs: Sequence[tuple[Any, Sequence[str]]]) -> list[Any]:
@@ -49,9 +49,11 @@ class CrossDeviceOps:
         return self._batch_reduce(reduce_op, pairs)
 
     def _batch_reduce(self, reduce_op: ReduceOp, pairs: Sequence[tuple[Any, Sequence[str]]]) -> list[Any]:
+        """`reduce` of each value; subclasses may combine several values at once."""
         return [self.reduce(reduce_op, value, devices) for value, devices in pairs]
 
     def _reduce_parts(self, reduce_op: ReduceOp, parts: Sequence[Any], devices: Sequence[str]) -> Any:
+        """Sum or mean of the replicas' components, on each of the devices."""
         raise NotImplementedError
 
 
@@ -86,20 +88,14 @@ class CollectiveAllReduce(CrossDeviceOps):
         found = self._all_reduce(reduce_op, [parts])[0]
         if set(devices) == {part.device for part in parts}:
             return found
-        copies = []
+        own = {value.device: value for value in found.values}
         with tf.control_dependencies(found.values):
-            for device in devices:
-                with tf.device(device):
-                    own = next((value for value in found.values if value.device == device), found.values[0])
-                    copies.append(tf.identity(own))
-        return regroup(copies, Mirrored)
+            return regroup([copy_to(device, own.get(device, found.values[0])) for device in devices], Mirrored)
 
     def _all_reduce(self, reduce_op: ReduceOp, values: Sequence[Sequence[Any]]) -> list[Any]:
         if any(isinstance(part, IndexedSlices) for parts in values for part in parts):
-            raise NotImplementedError(
-                "collectives of IndexedSlices are not there in placesim.tf1; pass cross_device_ops="
-                "tf.distribute.ReductionToOneDevice() to the strategy"
-            )
+            other = "with cross_device_ops=tf.distribute.ReductionToOneDevice() it is"
+            raise not_there("distribute.MirroredStrategy of IndexedSlices on GPUs", other)
         # one value is no NCCL batch, and TensorFlow leaves it to its own ring
         hint = "nccl" if len(values) > 1 else "ring"
         key, self._next_instance = self._next_instance, self._next_instance + 1
@@ -129,26 +125,24 @@ class CollectiveAllReduce(CrossDeviceOps):
             sizes = [tf.reduce_prod(shape) for shape in shapes]
             parts = tf.split(total, sizes, axis=0)
             found = [tf.reshape(part, shape) for part, shape in zip(parts, shapes, strict=True)]
-        if reduce_op is ReduceOp.MEAN:
-            with tf.device(device):
+            if reduce_op is ReduceOp.MEAN:
                 found = [value / len(self._devices) for value in found]
         return found[::-1]
 
 
 def broadcast(value: Any, devices: Sequence[str]) -> Any:
     """Copies of a value on the devices."""
-    copies = []
-    for device in devices:
-        with tf.device(device):
-            copies.append(_copied(value))
+    copies = [copy_to(device, value) for device in devices]
     return copies[0] if len(copies) == 1 else regroup(copies, Mirrored)
 
 
-def _copied(value: Any) -> Any:
-    if not isinstance(value, IndexedSlices):
-        return tf.identity(value)
-    shape = None if value.dense_shape is None else tf.identity
-    return IndexedSlices(tf.identity(value.values), tf.identity(value.indices), shape and shape(value.dense_shape))
+def copy_to(device: str, value: Any) -> Any:
+    """A copy of a tensor, a variable's value or IndexedSlices on a device."""
+    with tf.device(device):
+        if not isinstance(value, IndexedSlices):
+            return tf.identity(value)
+        values, indices = tf.identity(value.values), tf.identity(value.indices)
+        return IndexedSlices(values, indices, None if value.dense_shape is None else tf.identity(value.dense_shape))
 
 
 def _divided(value: Any, count: int) -> Any:

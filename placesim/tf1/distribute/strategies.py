@@ -4,16 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
 from typing import Any, NoReturn
 
 import placesim.tf1 as tf
-from placesim.tf1.distribute.contexts import (
-    Mode,
-    ReplicaContext,
-    current_mode,
-    entered,
-    updating,
-)
+from placesim.tf1.distribute.contexts import Mode, ReplicaContext, current_mode, entered, updating
 from placesim.tf1.distribute.reductions import (
     CollectiveAllReduce,
     CrossDeviceOps,
@@ -21,6 +16,7 @@ from placesim.tf1.distribute.reductions import (
     ReductionToOneDevice,
     as_reduce_op,
     broadcast,
+    copy_to,
 )
 from placesim.tf1.distribute.replicas import run_replicas
 from placesim.tf1.distribute.values import DistributedValues, Mirrored, local_results, regroup, select_replica
@@ -51,7 +47,7 @@ def full_device(device: str) -> str:
 class Strategy:
     """Base class, with the methods of a strategy of one device.
 
-    `extended` is the strategy itself: its methods have other names.
+    `extended` returns the strategy itself, which also has the methods of `StrategyExtended`.
     """
 
     worker_devices: tuple[str, ...] = ()
@@ -84,9 +80,8 @@ class Strategy:
     @contextmanager
     def scope(self) -> Iterator[Strategy]:
         """Context whose variables are the strategy's.  Raises RuntimeError in a replica or under another strategy."""
-        mode = current_mode()
-        if mode is not None:
-            self._check(mode)
+        if current_mode() is not None:
+            self._check()
             yield self
             return
         with (
@@ -97,8 +92,9 @@ class Strategy:
         ):
             yield self
 
-    def _check(self, mode: Mode | None) -> None:
+    def _check(self) -> None:
         """Raise RuntimeError unless code runs between this strategy's replicas, or without a strategy."""
+        mode = current_mode()
         if mode is None:
             return
         if mode.strategy is not self:
@@ -135,7 +131,7 @@ class Strategy:
         options: object = None,
     ) -> Any:
         """Run a function in each replica with its component of the arguments; return the grouped results."""
-        self._check(current_mode())
+        self._check()
         with self.scope():
             return self._run(fn, tuple(args), dict(kwargs or {}))
 
@@ -172,7 +168,7 @@ class Strategy:
 
     def reduce(self, reduce_op: Any, value: Any, axis: Any = None) -> Any:
         """Sum or mean of the replicas' values, and of their elements along `axis`."""
-        self._check(current_mode())
+        self._check()
         reduce_op = as_reduce_op(reduce_op)
         if axis is None:
             return self._reduce(reduce_op, value)
@@ -361,7 +357,7 @@ class MirroredStrategy(Strategy):
             with tf.device(device):
                 if components:
                     first = components[0]
-                    arguments["initial_value"] = _copy_of_initial_value(first, device)
+                    arguments["initial_value"] = partial(_copy_initial_value, first, device)
                     # a slash at the end makes the name absolute
                     arguments["name"] = f"{first.name.partition(':')[0]}/replica_{number}/"
                 components.append(next_creator(**arguments))
@@ -475,23 +471,16 @@ def _grouped(values: Sequence[Any]) -> Any:
     done = tf.group(*values)
     if not all(isinstance(value, Tensor | Variable) for value in values):
         return done
-    copies = []
-    for value in values:
-        with tf.device(value.device), tf.control_dependencies([done]):
-            copies.append(tf.identity(value))
-    return Mirrored(copies)
+    with tf.control_dependencies([done]):
+        return Mirrored([copy_to(value.device, value) for value in values])
 
 
 def _as_values(value: Any) -> Any:
     return value if isinstance(value, DistributedValues) else Mirrored((tf.convert_to_tensor(value),))
 
 
-def _copy_of_initial_value(first: Any, device: str) -> Callable[[], Any]:
-    def copy() -> Any:
-        with tf.device(device):
-            return tf.identity(first.initial_value)
-
-    return copy
+def _copy_initial_value(variable: Variable, device: str) -> Any:
+    return copy_to(device, variable.initial_value)
 
 
 def _synchronization(arguments: Mapping[str, Any]) -> VariableSynchronization:
@@ -500,7 +489,7 @@ def _synchronization(arguments: Mapping[str, Any]) -> VariableSynchronization:
     if found is VariableSynchronization.NONE:
         raise ValueError(
             "`NONE` variable synchronization mode is not supported with tf.distribute strategy. Please change the "
-            f"`synchronization` for variable: {arguments['name']}"
+            f"`synchronization` for variable: {arguments.get('name')}"
         )
     return VariableSynchronization.ON_WRITE if found is VariableSynchronization.AUTO else found
 

@@ -66,8 +66,11 @@ def regroup(values: Sequence[Any], wrap: Callable[[Sequence[Any]], Any] = PerRep
     """The replicas' structures as one structure, whose leaves `wrap` makes of the replicas' leaves.
 
     Leaves that are one object in all replicas stay this object; components of a distributed variable become the variable.
+    Raises AssertionError for structures that differ.
     """
     first = values[0]
+    for value in values[1:]:
+        _check_structure(first, value)
     if isinstance(first, list | tuple):
         items = [regroup(parts, wrap, always_wrap) for parts in zip(*values, strict=True)]
         if isinstance(first, list):
@@ -82,12 +85,23 @@ def regroup(values: Sequence[Any], wrap: Callable[[Sequence[Any]], Any] = PerRep
     return container if container is not first else wrap(values)
 
 
-def select_replica(replica: int, structure: Any) -> Any:
-    """A structure with the components of one replica; distributed variables stay, since they find their component."""
+def _check_structure(first: Any, value: Any) -> None:
+    """Raise AssertionError for a list or dictionary of another kind, length or keys than the first replica's."""
+    kind: Any = next((kind for kind in (list, tuple, Mapping) if isinstance(first, kind)), object)
+    assert isinstance(value, kind), f"v[0]: {first!r}  v[i]: {value!r}"
+    if kind is Mapping:
+        own, keys = (f"{{{', '.join(map(repr, each))}}}" for each in (first, value))
+        assert first.keys() == value.keys(), f"v[0].keys: {own}  v[i].keys: {keys}"
+    elif kind is not object:
+        assert len(first) == len(value), f"len(v) == {len(value)}, len(v0) == {len(first)}, v: {value}, v0: {first}"
+
+
+def select_replica(replica: int, structure: Any, selects_variables: bool = False) -> Any:
+    """A structure with the components of one replica; by default distributed variables stay: they find theirs."""
 
     def select(value: Any) -> Any:
-        is_value = isinstance(value, DistributedValues) and not isinstance(value, Variable)
-        return value.values[replica] if is_value else value
+        is_selected = isinstance(value, DistributedValues) and (selects_variables or not isinstance(value, Variable))
+        return value.values[replica] if is_selected else value
 
     return tf.nest.map_structure(select, structure)
 
@@ -109,8 +123,4 @@ def local_results(value: Any, count: int) -> tuple[Any, ...]:
         return value.values
     if not tf.nest.is_nested(value):
         return (value,)
-
-    def select(replica: int) -> Any:
-        return tf.nest.map_structure(lambda item: item.values[replica] if isinstance(item, DistributedValues) else item, value)
-
-    return tuple(select(replica) for replica in range(count))
+    return tuple(select_replica(replica, value, selects_variables=True) for replica in range(count))

@@ -170,7 +170,6 @@ class Multinomial(Distribution):
     """Distributions of the counts of classes in `total_count` draws."""
 
     _missing = ("covariance",)
-
     _is_reparameterized = False
 
     def __init__(

@@ -11,7 +11,6 @@ import numpy as np
 import placesim.tf1 as tf
 from placesim.tf1.array.shaping import broadcast_static_shape
 from placesim.tf1.distributions import divergences
-from placesim.tf1.graphs.grouping import with_dependencies
 from placesim.tf1.graphs.tensor import Tensor
 from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.importing.missing_names import not_there
@@ -134,78 +133,80 @@ class Distribution:
 
     def log_prob(self, value: TensorLike, name: str = "log_prob") -> Any:
         """The logarithm of the density or probability of values."""
-        return self._of_value(value, name, ("_log_prob", None), ("_prob", tf.log))
+        return self._of_value("log_prob", value, name, "_prob", tf.log)
 
     def prob(self, value: TensorLike, name: str = "prob") -> Any:
         """The density or probability of values."""
-        return self._of_value(value, name, ("_prob", None), ("_log_prob", tf.exp))
+        return self._of_value("prob", value, name, "_log_prob", tf.exp)
 
     def cdf(self, value: TensorLike, name: str = "cdf") -> Any:
         """The probability of values up to these."""
-        return self._of_value(value, name, ("_cdf", None), ("_log_cdf", tf.exp))
+        return self._of_value("cdf", value, name, "_log_cdf", tf.exp)
 
     def log_cdf(self, value: TensorLike, name: str = "log_cdf") -> Any:
         """The logarithm of `cdf`."""
-        return self._of_value(value, name, ("_log_cdf", None), ("_cdf", tf.log))
+        return self._of_value("log_cdf", value, name, "_cdf", tf.log)
 
     def survival_function(self, value: TensorLike, name: str = "survival_function") -> Any:
         """The probability of values beyond these."""
-        return self._of_value(value, name, ("_survival_function", None), ("cdf", lambda found: 1.0 - found))
+        return self._of_value("survival_function", value, name, "cdf", lambda found: 1.0 - found)
 
     def log_survival_function(self, value: TensorLike, name: str = "log_survival_function") -> Any:
         """The logarithm of `survival_function`."""
-        return self._of_value(value, name, ("_log_survival_function", None), ("cdf", lambda found: tf.log1p(-found)))
+        return self._of_value("log_survival_function", value, name, "cdf", lambda found: tf.log1p(-found))
 
     def quantile(self, value: TensorLike, name: str = "quantile") -> Any:
         """The values below which random values are with these probabilities."""
-        return self._of_value(value, name, ("_quantile", None))
+        return self._of_value("quantile", value, name)
 
-    def _of_value(self, value: TensorLike, name: str, *ways: tuple[str, Callable[[Any], Any] | None]) -> Any:
-        """The result of the first method that the distribution has, put through the function beside it."""
+    def _of_value(self, method: str, value: TensorLike, name: str, *fallback: Any) -> Any:
         with self._scope(name):
             # an integer becomes a value of the distribution's type if it can
             value = tf.convert_to_tensor(value, name="value", preferred_dtype=self.dtype)
-            return self._first(name, ways, value)
+            return self._compute(method, fallback, value)
 
-    def _first(self, name: str, ways: Sequence[tuple[str, Callable[[Any], Any] | None]], *args: Any) -> Any:
-        if name in self._missing:
-            raise not_there(f"distributions.{type(self).__name__}.{name}", "other methods of the distribution are")
-        for method, after in ways:
-            compute = getattr(self, method, None)
-            if compute is not None:
-                found = compute(*args)
-                return found if after is None else after(found)
-        raise NotImplementedError(f"{name} is not implemented: {type(self).__name__}")
+    def _compute(self, method: str, fallback: tuple[Any, ...], *args: Any) -> Any:
+        """The result of the subclass's method, or of its fallback: another method and a function of that method's result.
+
+        Raises NotImplementedError if the subclass has neither.
+        """
+        if method in self._missing:
+            raise not_there(f"distributions.{type(self).__name__}.{method}", "other methods of the distribution are")
+        if (own := getattr(self, f"_{method}", None)) is not None:
+            return own(*args)
+        if fallback and (other := getattr(self, fallback[0], None)) is not None:
+            return fallback[1](other(*args))
+        raise NotImplementedError(f"{method} is not implemented: {type(self).__name__}")
 
     # --- statistics ---
 
     def entropy(self, name: str = "entropy") -> Any:
         """The entropy in nats."""
-        return self._statistic(name, ("_entropy", None))
+        return self._statistic("entropy", name)
 
     def mean(self, name: str = "mean") -> Any:
         """The mean."""
-        return self._statistic(name, ("_mean", None))
+        return self._statistic("mean", name)
 
     def mode(self, name: str = "mode") -> Any:
         """The most probable value."""
-        return self._statistic(name, ("_mode", None))
+        return self._statistic("mode", name)
 
     def variance(self, name: str = "variance") -> Any:
         """The variance."""
-        return self._statistic(name, ("_variance", None), ("_stddev", tf.square))
+        return self._statistic("variance", name, "_stddev", tf.square)
 
     def stddev(self, name: str = "stddev") -> Any:
         """The standard deviation."""
-        return self._statistic(name, ("_stddev", None), ("_variance", tf.sqrt))
+        return self._statistic("stddev", name, "_variance", tf.sqrt)
 
     def covariance(self, name: str = "covariance") -> Any:
         """The covariance of the event's components."""
-        return self._statistic(name, ("_covariance", None))
+        return self._statistic("covariance", name)
 
-    def _statistic(self, name: str, *ways: tuple[str, Callable[[Any], Any] | None]) -> Any:
+    def _statistic(self, method: str, name: str, *fallback: Any) -> Any:
         with self._scope(name):
-            return self._first(name, ways)
+            return self._compute(method, fallback)
 
     def cross_entropy(self, other: Any, name: str = "cross_entropy") -> Any:
         """The entropy plus the divergence from `other`."""
@@ -238,12 +239,9 @@ class Distribution:
         """Shape of `count` samples of scalar events, for random ops."""
         return tf.concat([[count], self.batch_shape_tensor()], 0)
 
-    def _checked(self, statistic: Any, is_defined: Any, checks: Callable[[], Sequence[Any]]) -> Any:
-        """A statistic, NaN where it is not defined; without `allow_nan_stats` the checks fail there."""
-        if not self.allow_nan_stats:
-            return with_dependencies(checks(), statistic)
-        nan = np.array(np.nan, self.dtype.as_numpy_dtype)
-        return tf.where_v2(is_defined(), statistic, tf.fill(self.batch_shape_tensor(), nan, name="nan"))
+    def _nan(self) -> Any:
+        """NaN for each random variable of the batch."""
+        return tf.fill(self.batch_shape_tensor(), np.array(np.nan, self.dtype.as_numpy_dtype), name="nan")
 
 
 def _as_vector(shape: Tensor) -> tuple[Any, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 from contextlib import AbstractContextManager
 from typing import Any
@@ -12,7 +11,9 @@ import numpy as np
 import placesim.tf1 as tf
 from placesim.tf1.distributions.distribution import Distribution
 from placesim.tf1.distributions.divergences import RegisterKL
+from placesim.tf1.graphs.grouping import with_dependencies
 from placesim.tf1.graphs.tensor_likes import TensorLike
+from placesim.tf1.random.seeds import salted_seed
 
 
 def positive(validate_args: bool, *values: TensorLike) -> AbstractContextManager[None]:
@@ -21,11 +22,6 @@ def positive(validate_args: bool, *values: TensorLike) -> AbstractContextManager
         [tf.assert_positive(value) for value in values] if validate_args else []
     )
     return found
-
-
-def other_seed(seed: int | None, salt: str) -> int | None:
-    """Seed of a distribution's second random op, from that of its first."""
-    return seed and int(hashlib.md5(f"{seed}{salt}".encode(), usedforsecurity=False).hexdigest()[:8], 16) & 0x7FFFFFFF
 
 
 class Normal(Distribution):
@@ -47,6 +43,7 @@ class Normal(Distribution):
         with tf.name_scope(name, values=[loc, scale]) as scope, positive(validate_args, scale):
             self.loc = tf.identity(loc, name="loc")
             self.scale = tf.identity(scale, name="scale")
+            tf.assert_same_float_dtype([self.loc, self.scale])
         super().__init__(self.scale.dtype, None, validate_args, allow_nan_stats, parameters, name=scope)
 
     def _sample_n(self, count: Any, seed: int | None) -> Any:
@@ -120,6 +117,7 @@ class Uniform(Distribution):
             with tf.control_dependencies([tf.assert_less(low, high, message=message)] if validate_args else []):
                 self.low = tf.identity(low, name="low")
                 self.high = tf.identity(high, name="high")
+            tf.assert_same_float_dtype([self.low, self.high])
         super().__init__(self.low.dtype, None, validate_args, allow_nan_stats, parameters, name=scope)
 
     def range(self, name: str = "range") -> Any:
@@ -177,6 +175,7 @@ class Laplace(Distribution):
             with positive(validate_args, scale):
                 self.loc = tf.identity(loc, name="loc")
                 self.scale = tf.identity(scale, name="scale")
+                tf.assert_same_float_dtype([self.loc, self.scale])
             super().__init__(self.loc.dtype, None, validate_args, allow_nan_stats, parameters, name=scope)
 
     def _sample_n(self, count: Any, seed: int | None) -> Any:
@@ -187,9 +186,6 @@ class Laplace(Distribution):
 
     def _log_prob(self, value: Any) -> Any:
         return -tf.abs(self._standard(value)) - (math.log(2.0) + tf.log(self.scale))
-
-    def _prob(self, value: Any) -> Any:
-        return tf.exp(self._log_prob(value))
 
     def _log_cdf(self, value: Any) -> Any:
         return _log_laplace_cdf(self._standard(value))
@@ -245,6 +241,7 @@ class StudentT(Distribution):
             self.df = tf.identity(df, name="df")
             self.loc = tf.identity(loc, name="loc")
             self.scale = tf.identity(scale, name="scale")
+            tf.assert_same_float_dtype([self.df, self.loc, self.scale])
         super().__init__(self.scale.dtype, None, validate_args, allow_nan_stats, parameters, name=scope)
 
     def _batch_shape_tensor(self) -> Any:
@@ -254,7 +251,7 @@ class StudentT(Distribution):
     def _sample_n(self, count: Any, seed: int | None) -> Any:
         drawn = tf.random_normal(self._drawn_shape(count), dtype=self.dtype, seed=seed)
         df = self.df * tf.ones(self.batch_shape_tensor(), dtype=self.dtype)
-        second = other_seed(seed, "student_t")
+        second = salted_seed(seed, "student_t")
         chi = tf.random_gamma([count], 0.5 * df, beta=0.5, dtype=self.dtype, seed=second)
         return drawn * tf.rsqrt(chi / df) * self.scale + self.loc
 
@@ -282,14 +279,11 @@ class StudentT(Distribution):
 
     def _mean(self) -> Any:
         mean = self.loc * tf.ones(self.batch_shape_tensor(), dtype=self.dtype)
-        return self._checked(mean, self._has_mean, lambda: self._checks("mean"))
-
-    def _has_mean(self) -> Any:
-        return tf.greater(self.df, tf.ones(self.batch_shape_tensor(), dtype=self.dtype))
-
-    def _checks(self, statistic: str) -> list[Any]:
-        message = f"{statistic} not defined for components of df <= 1"
-        return [tf.assert_less(tf.ones([], dtype=self.dtype), self.df, message=message)]
+        if self.allow_nan_stats:
+            ones = tf.ones(self.batch_shape_tensor(), dtype=self.dtype)
+            return tf.where_v2(tf.greater(self.df, ones), mean, self._nan())
+        message = "mean not defined for components of df <= 1"
+        return with_dependencies([tf.assert_less(tf.ones([], dtype=self.dtype), self.df, message=message)], mean)
 
     def _mode(self) -> Any:
         return tf.identity(self.loc)

@@ -9,9 +9,10 @@ import numpy as np
 import placesim.tf1 as tf
 from placesim.tf1.distributions.distribution import Distribution
 from placesim.tf1.distributions.divergences import RegisterKL
-from placesim.tf1.distributions.location_scale import other_seed, positive
+from placesim.tf1.distributions.location_scale import positive
 from placesim.tf1.graphs.grouping import with_dependencies
 from placesim.tf1.graphs.tensor_likes import TensorLike
+from placesim.tf1.random.seeds import salted_seed
 from placesim.tf1.types.shapes import TensorShape
 
 
@@ -32,6 +33,7 @@ class Gamma(Distribution):
         with tf.name_scope(name, values=[concentration, rate]) as scope, positive(validate_args, concentration, rate):
             self.concentration = tf.identity(concentration, name="concentration")
             self.rate = tf.identity(rate, name="rate")
+            tf.assert_same_float_dtype([self.concentration, self.rate])
         super().__init__(self.concentration.dtype, None, validate_args, allow_nan_stats, parameters, name=scope)
 
     def _sample_n(self, count: Any, seed: int | None) -> Any:
@@ -67,7 +69,7 @@ class Gamma(Distribution):
     def _mode(self) -> Any:
         mode = (self.concentration - 1.0) / self.rate
         if self.allow_nan_stats:
-            nan = tf.fill(self.batch_shape_tensor(), np.array(np.nan, self.dtype.as_numpy_dtype), name="nan")
+            nan = self._nan()
             return tf.where_v2(self.concentration > 1.0, mode, nan)
         message = "mode not defined when any concentration <= 1"
         return with_dependencies([tf.assert_less(tf.ones([], self.dtype), self.concentration, message=message)], mode)
@@ -92,12 +94,10 @@ class Exponential(Gamma):
     def __init__(
         self, rate: TensorLike, validate_args: bool = False, allow_nan_stats: bool = True, name: str = "Exponential"
     ) -> None:
-        parameters = {key: value for key, value in locals().items() if not key.startswith("__")}
         with tf.name_scope(name, values=[rate]) as scope:
             given = tf.convert_to_tensor(rate, name="rate")
         super().__init__(tf.ones([], dtype=given.dtype), given, validate_args, allow_nan_stats, scope)
-        del parameters["self"]
-        self.parameters = parameters
+        self.parameters = {"rate": rate, "validate_args": validate_args, "allow_nan_stats": allow_nan_stats, "name": name}
 
     def _log_survival_function(self, value: Any) -> Any:
         return self._log_prob(value) - tf.log(self.rate)
@@ -127,13 +127,14 @@ class Beta(Distribution):
             self.concentration1 = _concentration(concentration1, "concentration1", validate_args)
             self.concentration0 = _concentration(concentration0, "concentration0", validate_args)
             self.total_concentration = self.concentration1 + self.concentration0
+            tf.assert_same_float_dtype([self.concentration1, self.concentration0, self.total_concentration])
         super().__init__(self.total_concentration.dtype, None, validate_args, allow_nan_stats, parameters, name=scope)
 
     def _sample_n(self, count: Any, seed: int | None) -> Any:
         one = tf.ones_like(self.total_concentration, dtype=self.dtype) * self.concentration1
         zero = tf.ones_like(self.total_concentration, dtype=self.dtype) * self.concentration0
         first = tf.random_gamma([count], alpha=one, dtype=self.dtype, seed=seed)
-        second = tf.random_gamma([count], alpha=zero, dtype=self.dtype, seed=other_seed(seed, "beta"))
+        second = tf.random_gamma([count], alpha=zero, dtype=self.dtype, seed=salted_seed(seed, "beta"))
         return first / (first + second)
 
     def _log_prob(self, value: Any) -> Any:
@@ -148,9 +149,6 @@ class Beta(Distribution):
 
     def _log_normalization(self) -> Any:
         return tf.lgamma(self.concentration1) + tf.lgamma(self.concentration0) - tf.lgamma(self.total_concentration)
-
-    def _prob(self, value: Any) -> Any:
-        return tf.exp(self._log_prob(value))
 
     def _cdf(self, value: Any) -> Any:
         return tf.betainc(self.concentration1, self.concentration0, value)
@@ -172,7 +170,7 @@ class Beta(Distribution):
     def _mode(self) -> Any:
         mode = (self.concentration1 - 1.0) / (self.total_concentration - 2.0)
         if self.allow_nan_stats:
-            nan = tf.fill(self.batch_shape_tensor(), np.array(np.nan, self.dtype.as_numpy_dtype), name="nan")
+            nan = self._nan()
             is_defined = tf.logical_and(self.concentration1 > 1.0, self.concentration0 > 1.0)
             return tf.where_v2(is_defined, mode, nan)
         checks = [
@@ -197,7 +195,6 @@ class Dirichlet(Distribution):
     """Dirichlet distributions of vectors of probabilities; the last axis of `concentration` is the event's."""
 
     _missing = ("mode", "covariance")
-
     _shaping = ("total_concentration",)
 
     def __init__(
@@ -223,9 +220,6 @@ class Dirichlet(Distribution):
 
     def _log_prob(self, value: Any) -> Any:
         return tf.reduce_sum(tf.math.xlogy(self.concentration - 1.0, value), -1) - tf.lbeta(self.concentration)
-
-    def _prob(self, value: Any) -> Any:
-        return tf.exp(self._log_prob(value))
 
     def _entropy(self) -> Any:
         size = tf.cast(self.event_shape_tensor()[0], self.dtype)

@@ -374,20 +374,29 @@ def _without_weights(column: CategoricalColumn, features: FeatureCache) -> Any:
 # --- dense columns of classes ---------------------------------------------------------------------------------------
 
 
-class _Indicator(NamedTuple):
+class _DenseColumnOfClasses(DenseColumn):
+    """Dense column of a categorical column, with that column's name and a suffix."""
+
     categorical_column: CategoricalColumn
-
-
-class IndicatorColumn(DenseColumn, _Indicator):
-    """Counts of an example's classes."""
+    suffix: str
 
     @property
     def name(self) -> str:  # type: ignore[override]
-        return f"{self.categorical_column.name}_indicator"
+        return f"{self.categorical_column.name}_{self.suffix}"
 
     @property
     def parse_example_spec(self) -> dict[str, Any]:
         return self.categorical_column.parse_example_spec
+
+
+class _Indicator(NamedTuple):
+    categorical_column: CategoricalColumn
+
+
+class IndicatorColumn(_DenseColumnOfClasses, _Indicator):
+    """Counts of an example's classes."""
+
+    suffix = "indicator"
 
     @property
     def variable_shape(self) -> TensorShape:
@@ -404,6 +413,47 @@ class IndicatorColumn(DenseColumn, _Indicator):
         return tf.reduce_sum(tf.one_hot(dense, depth=size, on_value=1.0, off_value=0.0), axis=[-2])
 
 
+class _TableColumn(_DenseColumnOfClasses):
+    """Combined rows of a table for an example's classes."""
+
+    dimension: int
+    combiner: str
+    initializer: Any
+    ckpt_to_load_from: str | None
+    tensor_name_in_ckpt: str | None
+    max_norm: float | None
+    trainable: bool
+    use_safe_embedding_lookup: bool
+
+    @property
+    def variable_shape(self) -> TensorShape:
+        return TensorShape([self.dimension])
+
+    def transform(self, features: FeatureCache) -> Any:
+        return features.get(self.categorical_column)
+
+    def dense_tensor(self, features: FeatureCache, settings: WeightSettings) -> Any:
+        numbers, weights = self.categorical_column.sparse_tensors(features)
+        table = self._table(settings)
+        if self.ckpt_to_load_from is not None:
+            tf.train.init_from_checkpoint(self.ckpt_to_load_from, {self.tensor_name_in_ckpt: table})
+        rank = numbers.dense_shape.shape.as_list()[0]
+        is_safe = self.use_safe_embedding_lookup or rank is None or rank > 2
+        lookup = tf.nn.safe_embedding_lookup_sparse if is_safe else tf.nn.embedding_lookup_sparse
+        return lookup(table, numbers, weights, combiner=self.combiner, name=f"{self.name}_weights", max_norm=self.max_norm)
+
+    def _table(self, settings: WeightSettings) -> Any:
+        """The table of embeddings, a variable of the current variable scope."""
+        return tf.get_variable(
+            "embedding_weights",
+            shape=(self.categorical_column.num_buckets, self.dimension),
+            dtype=tf.float32,
+            initializer=self.initializer,
+            trainable=self.trainable and settings.trainable,
+            collections=settings.collections,
+        )
+
+
 class _Embedding(NamedTuple):
     categorical_column: CategoricalColumn
     dimension: int
@@ -416,26 +466,10 @@ class _Embedding(NamedTuple):
     use_safe_embedding_lookup: bool = True
 
 
-class EmbeddingColumn(DenseColumn, _Embedding):
-    """Combined rows of a table for an example's classes."""
+class EmbeddingColumn(_TableColumn, _Embedding):
+    """Column with a table of its own."""
 
-    @property
-    def name(self) -> str:  # type: ignore[override]
-        return f"{self.categorical_column.name}_embedding"
-
-    @property
-    def parse_example_spec(self) -> dict[str, Any]:
-        return self.categorical_column.parse_example_spec
-
-    @property
-    def variable_shape(self) -> TensorShape:
-        return TensorShape([self.dimension])
-
-    def transform(self, features: FeatureCache) -> Any:
-        return features.get(self.categorical_column)
-
-    def dense_tensor(self, features: FeatureCache, settings: WeightSettings) -> Any:
-        return embed(self, self.name, features, lambda: table_of(self, settings))
+    suffix = "embedding"
 
 
 class _SharedEmbedding(NamedTuple):
@@ -451,53 +485,23 @@ class _SharedEmbedding(NamedTuple):
     use_safe_embedding_lookup: bool = True
 
 
-class SharedEmbeddingColumn(DenseColumn, _SharedEmbedding):
-    """Embedding column whose table is that of the other columns with its collection."""
+class SharedEmbeddingColumn(_TableColumn, _SharedEmbedding):
+    """Column whose table is that of the other columns with its collection."""
 
-    @property
-    def name(self) -> str:  # type: ignore[override]
-        return f"{self.categorical_column.name}_shared_embedding"
+    suffix = "shared_embedding"
 
     @property
     def variable_scope_name(self) -> str:
         return self.shared_embedding_collection_name
 
-    parse_example_spec = EmbeddingColumn.parse_example_spec
-    variable_shape = EmbeddingColumn.variable_shape
-    transform = EmbeddingColumn.transform
-
     def dense_tensor(self, features: FeatureCache, settings: WeightSettings) -> Any:
         with tf.name_scope(None, self.name):
-            return embed(self, self.name, features, lambda: self._table(settings))
+            return super().dense_tensor(features, settings)
 
     def _table(self, settings: WeightSettings) -> Any:
-        found = tf.get_collection(self.shared_embedding_collection_name)
-        if found:
-            return found[0]
-        made = table_of(self, settings)
-        tf.add_to_collection(self.shared_embedding_collection_name, made)
-        return made
-
-
-def table_of(column: Any, settings: WeightSettings) -> Any:
-    """A new table of embeddings, or the one of the current variable scope."""
-    return tf.get_variable(
-        "embedding_weights",
-        shape=(column.categorical_column.num_buckets, column.dimension),
-        dtype=tf.float32,
-        initializer=column.initializer,
-        trainable=column.trainable and settings.trainable,
-        collections=settings.collections,
-    )
-
-
-def embed(column: Any, name: str, features: FeatureCache, make_table: Any) -> Any:
-    """Combined rows of a column's table for its classes."""
-    numbers, weights = column.categorical_column.sparse_tensors(features)
-    table = make_table()
-    if column.ckpt_to_load_from is not None:
-        tf.train.init_from_checkpoint(column.ckpt_to_load_from, {column.tensor_name_in_ckpt: table})
-    rank = numbers.dense_shape.shape.as_list()[0]
-    is_safe = column.use_safe_embedding_lookup or rank is None or rank > 2
-    lookup = tf.nn.safe_embedding_lookup_sparse if is_safe else tf.nn.embedding_lookup_sparse
-    return lookup(table, numbers, weights, combiner=column.combiner, name=f"{name}_weights", max_norm=column.max_norm)
+        tables = tf.get_collection(self.shared_embedding_collection_name)
+        if tables:
+            return tables[0]
+        table = super()._table(settings)
+        tf.add_to_collection(self.shared_embedding_collection_name, table)
+        return table

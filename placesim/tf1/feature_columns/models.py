@@ -57,10 +57,11 @@ def linear_model(
         name = scope.name.rpartition("/")[2]
     columns = _checked(feature_columns)
     settings = WeightSettings(_collections(weight_collections), trainable)
-    named = {}
+    by_scope = {}
     for column in sorted(columns, key=lambda column: column.name):
         with tf.variable_scope(None, default_name=column.variable_scope_name) as scope:
-            named[scope.name.rpartition("/")[2]] = column
+            by_scope[scope.name.rpartition("/")[2]] = column
+    scoped = sorted(by_scope.items())
     for column in columns:
         if not isinstance(column, DenseColumn | CategoricalColumn):
             wrong = "Items of feature_columns must be either a _DenseColumn or _CategoricalColumn."
@@ -68,11 +69,11 @@ def linear_model(
     variables: dict[Any, Any] = {}
     with tf.name_scope(name), tf.variable_scope(name):
         cache, sums = FeatureCache(features), []
-        for own_name, column in sorted(named.items()):
+        for own_name, column in scoped:
             with tf.variable_scope(None, default_name=own_name) as scope:
                 sums.append(_weighted_sum(column, cache, settings, units, sparse_combiner))
                 variables[column] = tf.get_collection("variables", scope=scope.name)
-        _check_batch(sums, [column for _, column in sorted(named.items())])
+        _check_batch(sums, [column for _, column in scoped])
         total = tf.add_n(sums, name="weighted_sum_no_bias")
         bias = _weights("bias_weights", [units], settings)
         variables["bias"] = list(bias) if isinstance(bias, PartitionedVariable) else [bias]

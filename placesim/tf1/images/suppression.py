@@ -47,6 +47,7 @@ def _suppress(
     canonicalized_coordinates: Any,
     tile_size: Any,
 ) -> tuple[Any, Any]:
+    """Indices of the selected boxes `[batch, max_output_size]`, and the numbers of valid ones in the shape of the batch."""
     batch_dims, count = tf.shape(boxes)[:-2], tf.shape(boxes)[-2]
     boxes, scores = tf.reshape(boxes, [-1, count, 4]), tf.reshape(scores, [-1, count])
     batch = tf.shape(boxes)[0]
@@ -54,10 +55,10 @@ def _suppress(
         mask = tf.cast(scores > score_threshold, scores.dtype)
         scores *= mask
         boxes *= tf.expand_dims(tf.cast(mask, boxes.dtype), 2)
-    boxes = tf.cond(tf.logical_not(canonicalized_coordinates), lambda: _ordered(boxes), lambda: boxes)
+    boxes = tf.cond(tf.logical_not(canonicalized_coordinates), lambda: _canonicalize(boxes), lambda: boxes)
     boxes, scores, order = tf.cond(
         tf.logical_not(sorted_input),
-        lambda: _sorted(boxes, scores),
+        lambda: _sort_by_score(boxes, scores),
         lambda: (boxes, scores, tf.compat.v2.zeros_like(scores, dtype=tf.int32)),
     )
     wanted = tf.cast(tf.maximum(count, max_output_size), tf.float32)
@@ -85,7 +86,7 @@ def _suppress(
     ranks = is_selected * tf.expand_dims(tf.range(padded, 0, -1), 0)
     chosen = padded - tf.cast(tf.nn.top_k(ranks, max_output_size)[0], tf.int32)
     chosen = tf.minimum(chosen, count - 1)
-    chosen = tf.cond(tf.logical_not(sorted_input), lambda: _unsorted(chosen, order, batch, count), lambda: chosen)
+    chosen = tf.cond(tf.logical_not(sorted_input), lambda: _original_indices(chosen, order, batch, count), lambda: chosen)
     zeros = tf.zeros([batch, max_output_size], dtype=tf.int32)
     position = tf.expand_dims(tf.range(max_output_size), 0)
     chosen = tf.where(position < tf.expand_dims(valid, 1), chosen, zeros)
@@ -95,29 +96,29 @@ def _suppress(
 _SUPPRESS = Function(_suppress, name=_NAME, implements=_NAME)
 
 
-def _ordered(boxes: Any) -> Any:
-    """Boxes with the lesser coordinates first, as in the first box."""
+def _canonicalize(boxes: Any) -> Any:
+    """Boxes with the lesser coordinates first; the first box tells which coordinates these are."""
     with tf.name_scope("canonicalize_coordinates"):
         y_1, x_1, y_2, x_2 = tf.split(value=boxes, num_or_size_splits=4, axis=2)
 
-        def ordered(one: Any, other: Any) -> Any:
+        def lesser_first(one: Any, other: Any) -> Any:
             is_less = tf.reduce_all(tf.less_equal(one[0, 0, 0], other[0, 0, 0]))
             return tf.cond(is_less, lambda: (one, other), lambda: (other, one))
 
-        (y_min, y_max), (x_min, x_max) = ordered(y_1, y_2), ordered(x_1, x_2)
+        (y_min, y_max), (x_min, x_max) = lesser_first(y_1, y_2), lesser_first(x_1, x_2)
         return tf.concat([y_min, x_min, y_max, x_max], axis=2)
 
 
-def _sorted(boxes: Any, scores: Any) -> tuple[Any, Any, Any]:
-    """Boxes and scores from the highest score on, and their numbers before."""
+def _sort_by_score(boxes: Any, scores: Any) -> tuple[Any, Any, Any]:
+    """Boxes and scores from the highest score to the lowest, and their indices before."""
     with tf.name_scope("sort_scores_and_boxes"):
         order = tf.argsort(scores, axis=1, direction="DESCENDING")
         scores, boxes = (tf.gather(value, order, axis=1, batch_dims=1) for value in (scores, boxes))
     return boxes, scores, order
 
 
-def _unsorted(chosen: Any, order: Any, batch: Any, count: Any) -> Any:
-    """Numbers of the boxes that were chosen, as they were before they were sorted."""
+def _original_indices(chosen: Any, order: Any, batch: Any, count: Any) -> Any:
+    """Indices that the chosen boxes had before they were sorted."""
     places = tf.reshape(chosen + tf.expand_dims(tf.range(batch) * count, 1), [-1])
     return tf.reshape(tf.gather(tf.reshape(order, [-1]), places), [batch, -1])
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -30,11 +31,11 @@ class Layer(layer.Layer):
     """Whether the outputs have the mask of the inputs."""
     reads_mask = False
     """Whether the layer computes with the mask of the inputs in a way that is not there."""
-    _made_by: partial[Any]
+    _constructor: partial[Any]
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         made = super().__new__(cls)
-        made._made_by = partial(cls, *args, **kwargs)
+        made._constructor = partial(cls, *args, **kwargs)
         return made
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -48,10 +49,10 @@ class Layer(layer.Layer):
         self._regularized: list[tuple[Any, Callable[[Any], Any]]] = []
         self._mask: Any = None
 
-    def remade(self, **changes: Any) -> Any:
+    def clone(self, **changes: Any) -> Any:
         """Make a layer with the arguments and the name of this one, except for changed arguments."""
-        given = (self._made_by.args, self._made_by.keywords)
-        args, kwargs = nest.map_structure(lambda arg: arg.remade() if isinstance(arg, Layer) else arg, given)
+        given = (self._constructor.args, self._constructor.keywords)
+        args, kwargs = nest.map_structure(lambda arg: arg.clone() if isinstance(arg, Layer) else arg, given)
         return type(self)(*args, **kwargs | {"name": self.name} | changes)
 
     def __call__(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
@@ -62,8 +63,8 @@ class Layer(layer.Layer):
         given = dict(kwargs)
         parameters = inspect.signature(self.call).parameters
         training = kwargs.get("training")
-        if training is None and _training[-1] is not None:
-            training = _training[-1]
+        if training is None and _calls.training[-1] is not None:
+            training = _calls.training[-1]
             if "training" in parameters:
                 kwargs["training"] = training
         self._mask = kwargs["mask"] if kwargs.get("mask") is not None else _mask_of(inputs)
@@ -71,11 +72,11 @@ class Layer(layer.Layer):
             raise not_there(f"keras.layers.{type(self).__name__} of masked inputs", "without masks it is there")
         if self._mask is not None and "mask" in parameters:
             kwargs["mask"] = self._mask
-        _training.append(training)
+        _calls.training.append(training)
         try:
             outputs = super().__call__(inputs, *args, **kwargs)
         finally:
-            _training.pop()
+            _calls.training.pop()
         record_call(self, (inputs, *args), given, outputs)
         return outputs
 
@@ -195,13 +196,19 @@ def _layers_in(value: Any) -> list[layer.Layer]:
     return [leaf for leaf in nest.flatten(value) if isinstance(leaf, layer.Layer)]
 
 
-_training: list[Any] = [None]
-"""The `training` of the calls that are under way, outermost first."""
+class _Calls(threading.local):
+    """The `training` of a thread's unfinished calls, outermost first: a strategy's replicas run in threads that alternate."""
+
+    def __init__(self) -> None:
+        self.training: list[Any] = [None]
+
+
+_calls = _Calls()
 
 
 def is_in_call() -> bool:
-    """Whether a layer's call is under way."""
-    return len(_training) > 1
+    """Whether the thread is in a layer's call."""
+    return len(_calls.training) > 1
 
 
 def _batch_shape(given: Mapping[str, Any]) -> tuple[int | None, ...] | None:
@@ -259,6 +266,25 @@ def _unique_name(kind: str) -> str:
 _READ = {"activation": activations.get, "regularizer": regularizers.get, "initializer": keras_get}
 
 
+def read_argument(name: str, value: Any) -> Any:
+    """The value of a layer's argument: activations, regularizers and initializers may be given by their names."""
+    read = _READ.get(name.rpartition("_")[2])
+    if read is None or name == "activity_regularizer" or (value is None and read is not activations.get):
+        return value
+    return read(value)
+
+
+def named_arguments(names: Sequence[str], args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments of a constructor by name.  Raises TypeError for too many, and for one that is given twice."""
+    if len(args) > len(names):
+        raise TypeError(f"__init__() got {len(args) - len(names)} positional arguments too many")
+    positional = dict(zip(names, args, strict=False))
+    for name in positional:
+        if name in kwargs:
+            raise TypeError(f"__init__() got multiple values for argument {name!r}")
+    return positional | dict(kwargs)
+
+
 def _of(kind: Any, **defaults: object) -> Any:
     """Make the Keras class for a class of `tf.layers`; its activation, regularizers and initializers can be names."""
     arguments = [
@@ -266,15 +292,12 @@ def _of(kind: Any, **defaults: object) -> Any:
     ]
 
     def __init__(self: Any, *args: object, **kwargs: object) -> None:  # noqa: N807
-        given = defaults | dict(zip(arguments, args, strict=False)) | kwargs
+        given = defaults | named_arguments(arguments, args, kwargs)
         if given.pop("groups", 1) != 1:
             raise not_there(f"keras.layers.{kind.__name__} with groups", "without them it is there")
         if given.get("data_format", "") is None:
             given["data_format"] = "channels_last"
-        for key, value in given.items():
-            read = _READ.get(key.rpartition("_")[2])
-            if read is not None and value is not None and key != "activity_regularizer":
-                given[key] = read(value)
+        given = {key: read_argument(key, value) for key, value in given.items()}
         if given.get("activation") is activations.linear:
             given["activation"] = None
         kind.__init__(self, **given)

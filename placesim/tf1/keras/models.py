@@ -43,12 +43,12 @@ class Network:
                     "Input tensors to a Functional model must come from `tf.keras.Input`. "
                     f"Received inputs={value} (missing previous layer metadata)."
                 )
-        indices, found = _found(nest.flatten(outputs))
-        depths, of_layers = _depths(found)
+        indices, calls = _trace(nest.flatten(outputs))
+        depths, layer_depths = _depths(calls)
         for value in flat:  # inputs that no output needs
-            of_layers.setdefault(value.keras_call.layer, 0)
+            layer_depths.setdefault(value.keras_call.layer, 0)
             indices.setdefault(value.keras_call.layer, -1)
-        self.layers = sorted(of_layers, key=lambda one: (-of_layers[one], indices[one]))
+        self.layers = sorted(layer_depths, key=lambda layer: (-layer_depths[layer], indices[layer]))
         self.calls = sorted(depths, key=lambda call: -depths[call])
         self._check()
 
@@ -68,10 +68,15 @@ class Network:
             known |= {id(value) for value in nest.flatten(call.outputs)}
             before.append(call.layer.name)
 
-    def repeat(self, inputs: Any) -> Any:
-        """The outputs for other inputs."""
-        pairs = zip(nest.flatten(self.inputs), nest.flatten(inputs), strict=True)
-        made = {id(of): tf.cast(value, of.dtype) for of, value in pairs}
+    def repeat(self, inputs: Any, model: str) -> Any:
+        """The outputs for other inputs.  Raises ValueError for another number of inputs."""
+        own, given = nest.flatten(self.inputs), nest.flatten(inputs)
+        if len(own) != len(given):
+            raise ValueError(
+                f'Layer "{model}" expects {len(own)} input(s), but it received {len(given)} input tensors. '
+                f"Inputs received: {given}"
+            )
+        made = {id(of): tf.cast(value, of.dtype) for of, value in zip(own, given, strict=True)}
 
         def now(value: Any) -> Any:
             return made.get(id(value), value)
@@ -84,7 +89,7 @@ class Network:
         return nest.map_structure(now, self.outputs)
 
 
-def _found(outputs: Sequence[Any]) -> tuple[dict[Any, int], list[LayerCall]]:
+def _trace(outputs: Sequence[Any]) -> tuple[dict[Any, int], list[LayerCall]]:
     """Layers numbered as they are found from the outputs on, and their calls, each after those that it needs."""
     indices: dict[Any, int] = {}
     calls: dict[LayerCall, None] = {}
@@ -107,12 +112,12 @@ def _found(outputs: Sequence[Any]) -> tuple[dict[Any, int], list[LayerCall]]:
 def _depths(calls: Sequence[LayerCall]) -> tuple[dict[LayerCall, int], dict[Any, int]]:
     """Largest distance of each call and of each layer from the outputs, in the order in which they were reached."""
     depths: dict[LayerCall, int] = {}
-    of_layers: dict[Any, int] = {}
+    layer_depths: dict[Any, int] = {}
     for call in reversed(calls):
-        depths[call] = of_layers[call.layer] = max(depths.get(call, 0), of_layers.get(call.layer, 0))
+        depths[call] = layer_depths[call.layer] = max(depths.get(call, 0), layer_depths.get(call.layer, 0))
         for value in call.inputs:
             depths[value.keras_call] = max(depths[call] + 1, depths.get(value.keras_call, 0))
-    return depths, of_layers
+    return depths, layer_depths
 
 
 class Model(Layer):
@@ -141,13 +146,19 @@ class Model(Layer):
         return self._nested
 
     def get_layer(self, name: str | None = None, index: int | None = None) -> Any:
-        """The layer of this name or index.  Raises ValueError if there is none."""
+        """The layer of this name or index.  Raises ValueError if there is none, and for both or neither of them."""
+        if index is not None and name is not None:
+            raise ValueError(f"Provide only a layer name or a layer index. Received: index={index}, name={name}.")
         if index is not None:
+            if len(self.layers) <= index:
+                raise ValueError(f"Was asked to retrieve layer at index {index} but model only has {len(self.layers)} layers.")
             return self.layers[index]
-        for one in self.layers:
-            if one.name == name:
-                return one
-        raise ValueError(f"No such layer: {name}. Existing layers are: {[one.name for one in self.layers]}.")
+        if name is None:
+            raise ValueError("Provide either a layer name or layer index at `get_layer`.")
+        for layer in self.layers:
+            if layer.name == name:
+                return layer
+        raise ValueError(f"No such layer: {name}. Existing layers are: {[layer.name for layer in self.layers]}.")
 
     def _ends(self, name: str) -> Any:
         if self._network is None:
@@ -181,7 +192,7 @@ class Model(Layer):
     def call(self, inputs: TensorLike, *args: object, **kwargs: object) -> Any:
         if self._network is None:
             return super().call(inputs, *args, **kwargs)
-        return self._network.repeat(inputs)
+        return self._network.repeat(inputs, self.name)
 
     def build(self, input_shape: ShapeLike) -> None:
         """Make the variables outside of a call, which makes them otherwise, by a call on a placeholder."""
@@ -215,11 +226,19 @@ class Sequential(Model):
         return [one for one in self._stack if not isinstance(one, InputLayer)]
 
     def add(self, layer: Any) -> None:
-        """Append a layer; the first one may tell the shape of the inputs.  Raises TypeError for other than a layer."""
+        """Append a layer; the first one may tell the shape of the inputs.
+
+        Raises TypeError for other than a layer, and ValueError for the name of another layer.
+        """
         layer = getattr(getattr(layer, "keras_call", None), "layer", layer)
         if not isinstance(layer, AnyLayer):
             raise TypeError(
                 f"The added layer must be an instance of class Layer. Received: layer={layer} of type {type(layer)}."
+            )
+        if any(layer.name == other.name and layer is not other for other in self.layers):
+            raise ValueError(
+                f'All layers added to a Sequential model should have unique names. Name "{layer.name}" is already the name of '
+                "a layer in this model. Update the `name` argument to pass a unique name."
             )
         shape = getattr(layer, "batch_input_shape", None)
         if isinstance(layer, InputLayer):

@@ -8,8 +8,8 @@ from typing import Any
 
 import placesim.tf1 as tf
 from placesim.tf1.graphs.tensor_likes import DTypeLike, ShapeLike, TensorLike
-from placesim.tf1.keras import activations, backend, regularizers
-from placesim.tf1.keras.layers import Layer
+from placesim.tf1.keras import backend
+from placesim.tf1.keras.layers import Layer, named_arguments, read_argument
 from placesim.tf1.keras.steps import rnn
 from placesim.tf1.layers import layer
 from placesim.tf1.rnn.cells import RNNCell
@@ -39,7 +39,6 @@ _DEFAULTS: dict[str, Any] = {
     "reset_after": False,
 }
 """Arguments of cells after `units`, and their default values, in the order of all cells."""
-_READ = {"activation": activations.get, "regularizer": regularizers.get, "initializer": keras_get}
 
 
 class _Cell(Layer):
@@ -63,12 +62,11 @@ class _Cell(Layer):
         if units <= 0:
             raise ValueError(f"Received an invalid value for argument `units`, expected a positive integer, got {units}.")
         names = self.argument_names()
-        given = _DEFAULTS | dict(zip(names, args, strict=False)) | {name: kwargs.pop(name) for name in names if name in kwargs}
-        super().__init__(**kwargs)
+        given = named_arguments(names, args, kwargs)
+        super().__init__(**{name: given.pop(name) for name in kwargs if name not in names})
         self.units, self.output_size = units, units
-        for name, value in given.items():
-            read = _READ.get(name.rpartition("_")[2])
-            setattr(self, name, value if read is None or (value is None and read is not activations.get) else read(value))
+        for name, value in (_DEFAULTS | given).items():
+            setattr(self, name, read_argument(name, value))
         self.dropout, self.recurrent_dropout = (min(1.0, max(0.0, rate)) for rate in (self.dropout, self.recurrent_dropout))
         if self.recurrent_dropout:
             self.implementation = 1
@@ -137,10 +135,16 @@ class _Cell(Layer):
         return [value * mask for mask in masks] or [value] * self.gates
 
     def _part(self, weights: Any, gate: int, count: int = 1) -> Any:
-        """The weights of a gate, or of some that follow each other."""
+        """The weights of a gate, or of `count` gates from it on; None without weights."""
+        if weights is None:
+            return None
         start = None if gate == 0 else gate * self.units
         stop = None if gate + count == self.gates else (gate + count) * self.units
         return weights[start:stop] if weights.shape.rank == 1 else weights[:, start:stop]
+
+
+def _add_bias(value: Any, bias: Any) -> Any:
+    return value if bias is None else tf.nn.bias_add(value, bias)
 
 
 class SimpleRNNCell(_Cell):
@@ -151,9 +155,7 @@ class SimpleRNNCell(_Cell):
     def call(self, inputs: Any, states: Any, training: object = None) -> tuple[Any, Any]:  # type: ignore[override]
         before = states[0] if nest.is_nested(states) else states
         masks, state_masks = self._masks_of(inputs, before, training)
-        output = tf.matmul(self._masked(inputs, masks)[0], self.kernel)
-        if self.use_bias:
-            output = tf.nn.bias_add(output, self.bias, data_format="NHWC")
+        output = _add_bias(tf.matmul(self._masked(inputs, masks)[0], self.kernel), self.bias)
         output = self.activation(output + tf.matmul(self._masked(before, state_masks)[0], self.recurrent_kernel))
         return output, [output] if nest.is_nested(states) else output
 
@@ -182,31 +184,23 @@ class GRUCell(_Cell):
     ) -> tuple[Any, Any]:
         given = self._masked(inputs, masks)
         parts = [tf.matmul(value, self._part(self.kernel, gate)) for gate, value in enumerate(given)]
-        if self.use_bias:
-            parts = [tf.nn.bias_add(part, self._part(bias, gate)) for gate, part in enumerate(parts)]
+        parts = [_add_bias(part, self._part(bias, gate)) for gate, part in enumerate(parts)]
         *two, last = self._masked(before, state_masks)
         products = [tf.matmul(value, self._part(self.recurrent_kernel, gate)) for gate, value in enumerate(two)]
-        if state_bias is not None:
-            products = [tf.nn.bias_add(product, self._part(state_bias, gate)) for gate, product in enumerate(products)]
+        products = [_add_bias(product, self._part(state_bias, gate)) for gate, product in enumerate(products)]
         update, reset = (self.recurrent_activation(part + product) for part, product in zip(parts[:2], products, strict=True))
         if not self.reset_after:
             return update, parts[2] + tf.matmul(reset * last, self._part(self.recurrent_kernel, 2))
-        product = tf.matmul(last, self._part(self.recurrent_kernel, 2))
-        if state_bias is not None:
-            product = tf.nn.bias_add(product, self._part(state_bias, 2))
+        product = _add_bias(tf.matmul(last, self._part(self.recurrent_kernel, 2)), self._part(state_bias, 2))
         return update, parts[2] + reset * product
 
     def _joined_gates(
         self, inputs: Any, before: Any, masks: Sequence[Any], state_masks: Sequence[Any], bias: Any, state_bias: Any
     ) -> tuple[Any, Any]:
-        products = tf.matmul(inputs * masks[0] if masks else inputs, self.kernel)
-        if self.use_bias:
-            products = tf.nn.bias_add(products, bias)
+        products = _add_bias(tf.matmul(self._masked(inputs, masks[:1])[0], self.kernel), bias)
         parts = tf.split(products, 3, axis=-1)
         if self.reset_after:
-            of_state = tf.matmul(before, self.recurrent_kernel)
-            if state_bias is not None:
-                of_state = tf.nn.bias_add(of_state, state_bias)
+            of_state = _add_bias(tf.matmul(before, self.recurrent_kernel), state_bias)
         else:
             of_state = tf.matmul(before, self._part(self.recurrent_kernel, 0, 2))
         state_parts = tf.split(of_state, [self.units, self.units, -1], axis=-1)
@@ -262,11 +256,8 @@ class LSTMCell(_Cell):
 
     def _joined_gates(self, inputs: Any, before: Any, masks: Sequence[Any], state_masks: Sequence[Any]) -> Iterator[Any]:
         """The same, with one product for all gates."""
-        products = tf.matmul(inputs * masks[0] if masks else inputs, self.kernel)
-        products = products + tf.matmul(before, self.recurrent_kernel)
-        if self.use_bias:
-            products = tf.nn.bias_add(products, self.bias)
-        yield from tf.split(products, num_or_size_splits=4, axis=1)
+        products = tf.matmul(self._masked(inputs, masks[:1])[0], self.kernel) + tf.matmul(before, self.recurrent_kernel)
+        yield from tf.split(_add_bias(products, self.bias), num_or_size_splits=4, axis=1)
 
 
 class StackedRNNCells(Layer):
@@ -364,11 +355,11 @@ class RNN(Layer):
         self.states: Any = none if nest.is_nested(none) else [none]
         self.supports_masking = True
 
-    def remade(self, **changes: Any) -> Any:
-        """Make a layer with the arguments and the names of this one, except for changed arguments."""
-        made = super().remade(**changes)
-        made.cell._name = self.cell.name
-        return made
+    def clone(self, **changes: Any) -> Any:
+        """As for other layers; the cell has the same name too."""
+        layer = super().clone(**changes)
+        layer.cell._name = self.cell.name
+        return layer
 
     @property
     def units(self) -> int:
@@ -475,7 +466,7 @@ def _layer(kind: type[_Cell], name: str, described: str) -> Any:
     order = [*names[:place], own[0], *after, *own[1:]]
 
     def __init__(self: Any, units: int, *args: Any, **kwargs: Any) -> None:  # noqa: N807
-        given = dict(zip(order, args, strict=False)) | kwargs
+        given = named_arguments(order, args, kwargs)
         shared = {key: given[key] for key in ("dtype", "trainable") if key in given}
         cell = kind(
             units, name=f"{layer.word_of(name)}_cell", **shared, **{key: given.pop(key) for key in names if key in given}

@@ -102,7 +102,7 @@ class _Loop(NamedTuple):
         """The same in a loop of `count` steps."""
         flat = nest.flatten(self.inputs)
         arrays = [self._array(count, f"input_ta_{i}", value) for i, value in enumerate(flat)]
-        read_from = [array.unstack(self._turned(value)) for array, value in zip(arrays, flat, strict=True)]
+        read_from = [array.unstack(self._in_step_order(value)) for array, value in zip(arrays, flat, strict=True)]
         # the output of the first step tells types and shapes
         first, _ = self.step(nest.pack_sequence_as(self.inputs, [value[0] for value in flat]), self.states)
         written = tuple(
@@ -112,7 +112,7 @@ class _Loop(NamedTuple):
         time = tf.constant(0, dtype="int32", name="time")
         zeros, mask_array = (), None
         if self.mask is not None:
-            mask = self._turned(self.mask)
+            mask = self._in_step_order(self.mask)
             mask_array = self._array(count, "mask_ta", mask).unstack(mask)
             zeros = tuple(map(tf.zeros_like, nest.flatten(first)))
 
@@ -146,5 +146,5 @@ class _Loop(NamedTuple):
     def _array(self, count: Any, name: str, value: Any, **kwargs: Any) -> Any:
         return tf.TensorArray(value.dtype, size=count, tensor_array_name=name, **kwargs)
 
-    def _turned(self, value: Any) -> Any:
+    def _in_step_order(self, value: Any) -> Any:
         return tf.reverse(value, [0]) if self.go_backwards else value

@@ -12,6 +12,7 @@ from placesim.tf1.keras import backend
 from placesim.tf1.keras.layers import Layer
 from placesim.tf1.keras.recurrent import with_states
 from placesim.tf1.keras.steps import rnn
+from placesim.tf1.layers.layer import Layer as AnyLayer
 from placesim.tf1.types.shapes import TensorShape
 
 _MERGED: dict[str | None, Callable[[Any, Any], Any]] = {
@@ -27,10 +28,7 @@ class Bidirectional(Layer):
     """Applies two copies of a recurrent layer, one of which begins at the end."""
 
     def __init__(self, layer: Any, merge_mode: str | None = "concat", backward_layer: Any = None, **kwargs: Any) -> None:
-        if not isinstance(layer, Layer):
-            raise ValueError(
-                f"Please initialize `Bidirectional` layer with a `tf.keras.layers.Layer` instance. Received: {layer}"
-            )
+        _check_layer("Bidirectional", layer)
         if merge_mode not in _MERGED:
             raise ValueError(
                 f"Invalid merge mode. Received: {merge_mode}. Merge mode should be one of "
@@ -38,8 +36,8 @@ class Bidirectional(Layer):
             )
         super().__init__(**kwargs)
         inner: Any = layer
-        self.forward_layer = inner.remade()
-        self.backward_layer = backward_layer or inner.remade(go_backwards=not inner.go_backwards)
+        self.forward_layer = inner.clone()
+        self.backward_layer = backward_layer or inner.clone(go_backwards=not inner.go_backwards)
         for one, way in ((self.forward_layer, "forward_"), (self.backward_layer, "backward_")):
             one._name = way + one.name
             one.zero_output_for_mask = one.return_sequences
@@ -91,6 +89,7 @@ class TimeDistributed(Layer):
     """Applies a layer to each step of `inputs [batch, time, ...]`."""
 
     def __init__(self, layer: Any, **kwargs: Any) -> None:
+        _check_layer("TimeDistributed", layer)
         super().__init__(**kwargs)
         self.layer, self.supports_masking = layer, True
         # a user's layer may tell the steps of a batch of known size apart
@@ -130,6 +129,11 @@ class TimeDistributed(Layer):
         if found is None:
             return mask
         return tf.reshape(found, (batch or -1, steps or tf.shape(inputs)[1], *_sizes_from(found, 1)))
+
+
+def _check_layer(wrapper: str, layer: object) -> None:
+    if not isinstance(layer, AnyLayer):
+        raise ValueError(f"Please initialize `{wrapper}` layer with a `tf.keras.layers.Layer` instance. Received: {layer}")
 
 
 def _joined(value: Any) -> Any:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+
 from placesim.graph.variables import DEFAULT_SEED
 from placesim.tf1.graphs.graph import get_default_graph
 
@@ -33,6 +35,14 @@ def op_seeds(seed: int | None) -> dict[str, int]:
     """The attrs `seed` and `seed2` of an op with this seed."""
     first, second = get_seed(seed)
     return {"seed": first or 0, "seed2": second or 0}
+
+
+def salted_seed(seed: int | None, salt: str) -> int | None:
+    """The seed of one of several random ops that share `seed`; None without a seed."""
+    if seed is None:
+        return None
+    digest = hashlib.md5(f"{seed}{salt}".encode(), usedforsecurity=False).hexdigest()
+    return int(digest[:8], 16) & _MOST
 
 
 def _folded(seed: int) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -13,6 +12,7 @@ from placesim.tf1.importing.namespaces import namespace
 from placesim.tf1.layers.layer import Layer
 from placesim.tf1.ops.constant_values import constant_value
 from placesim.tf1.ops.conversion import convert_to_tensor
+from placesim.tf1.random.seeds import salted_seed
 from placesim.tf1.rnn.cells import CellLike, RNNCell, check_cell
 from placesim.tf1.rnn.lstm import LSTMStateTuple
 from placesim.tf1.rnn.states import sizes_of
@@ -174,16 +174,9 @@ class DropoutWrapper(_Wrapper):
             sizes = {"input": input_size, **sizes}
         for salt, size in sizes.items():
             self._noise[salt] = [
-                tf.random_uniform(tf.concat(([1], sizes_of(leaf)), 0), seed=self._seed_of(salt, i), dtype=dtype)
+                tf.random_uniform(tf.concat(([1], sizes_of(leaf)), 0), seed=salted_seed(self._seed, f"{salt}_{i}"), dtype=dtype)
                 for i, leaf in enumerate(nest.flatten(size))
             ]
-
-    def _seed_of(self, salt: str, index: int) -> int | None:
-        """Individual seed for each dropped tensor."""
-        if self._seed is None:
-            return None
-        digest = hashlib.md5(f"{self._seed}{salt}_{index}".encode(), usedforsecurity=False).hexdigest()
-        return int(digest[:8], 16) & 0x7FFFFFFF
 
     def _around(self, inputs: TensorLike, state: object, call: Callable[[Any, Any], Any]) -> Any:
         if _may_drop(self._input_keep_prob):
@@ -224,7 +217,7 @@ class DropoutWrapper(_Wrapper):
 
     def _drop(self, value: Tensor, salt: str, index: int, keep: object) -> Any:
         if not self._variational_recurrent:
-            return tf.nn.dropout(value, keep_prob=keep, seed=self._seed_of(salt, index))
+            return tf.nn.dropout(value, keep_prob=keep, seed=salted_seed(self._seed, f"{salt}_{index}"))
         kept = tf.floor(keep + self._noise[salt][index])
         dropped = tf.divide(value, keep) * kept
         dropped.set_shape(value.shape)
