@@ -209,7 +209,7 @@ def test_a_bad_command_line(arguments: tuple[str, ...], shell: Shell) -> None:
 def test_only_similar_options_and_files_are_suggested(shell: Shell) -> None:
     shell.write("g.yaml", MATMUL)
     shell.write("logging.yaml", MATMUL)
-    assert shell("run", "g.yaml", "--output", "x").complaint.splitlines()[0].endswith("expected an option of `placesim run`")
+    assert shell("run", "g.yaml", "--parallel", "x").complaint.splitlines()[0].endswith("expected an option of `placesim run`")
     assert "did you mean" not in shell("check", "logging.yaml", "--policy", "nothing.yaml").complaint
     assert shell("run", "g.yaml", "--fetch", "PRODUKT").complaint.endswith("  did you mean product?\n")
     assert "did you mean 'logging.yaml'?" in shell("run", "loging.yml").complaint
