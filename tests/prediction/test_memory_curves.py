@@ -64,7 +64,7 @@ def test_what_runs_in_the_order_of_the_walk_has_its_peak(inputs: list[list[int]]
     found = study(layers(inputs, ["/cpu:0"] * len(inputs)), **ONE_THREAD)
     check(found)
     peaks = [max(held for _, held in curve.changes) for curve in found.memory]
-    assert peaks == [device.peak for device in found.devices if device.peak is not None]
+    assert peaks == [device.peak for device in found.devices if device.peak]
     assert all((curve.changes[0][1], curve.changes[-1][1]) == (0, 0) for curve in found.memory)
 
 

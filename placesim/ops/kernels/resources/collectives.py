@@ -291,6 +291,10 @@ def _infer_value_shape(context: ShapeContext) -> Sequence[Dims]:
     return (context.shape_value(len(context.shapes) - 1),)
 
 
+def _infer_two_scalars(context: ShapeContext) -> Sequence[Dims]:
+    return ((), ())
+
+
 def _infer_rows(context: ShapeContext) -> Sequence[Dims]:
     return (replace_dim(with_rank_at_least(context.shapes[0], 1), 0, -1),)
 
@@ -320,5 +324,5 @@ TABLE: Table = {
     "CollectiveInitializeCommunicator": Kernel(
         initialize_communicator, scalar, needs_context=True, may_wait=True, traits=Trait.MEETS_OTHERS, cost=DISPATCH
     ),
-    "CollectiveAssignGroupV2": Kernel(assign_group, lambda context: ((), ()), cost=DISPATCH),
+    "CollectiveAssignGroupV2": Kernel(assign_group, _infer_two_scalars, cost=DISPATCH),
 }
