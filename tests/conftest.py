@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import sys
 import threading
 from collections import Counter
@@ -14,6 +15,7 @@ from hypothesis import HealthCheck, settings
 from xdist.remote import Producer
 from xdist.scheduler.loadgroup import LoadGroupScheduling
 
+from placesim.core.operating_system import available_processors
 from tests.examples import CI_EXAMPLES
 from tests.processes import set_surroundings
 
@@ -94,6 +96,14 @@ class GroupScheduling(LoadGroupScheduling):
     def _split_scope(self, nodeid: str) -> str:
         scope: str = super()._split_scope(nodeid)
         return nodeid.partition("::")[0] if scope == nodeid else scope
+
+
+def pytest_xdist_auto_num_workers() -> int | None:
+    """One worker more than processors, so that none is idle while a worker waits for a browser or another process.
+
+    xdist's own variable has priority.
+    """
+    return None if "PYTEST_XDIST_AUTO_NUM_WORKERS" in os.environ else available_processors() + 1
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> GroupScheduling | None:
