@@ -513,3 +513,16 @@ fetch: [passed, to_stderr, to_stdout]
     assert (walked.code, walked.complaint) == (0, "")
     assert "hello" not in walked.output
     assert rows(walked.output, "device")[0][2] == rows(shell("memory", graph, "--execute").output, "device")[0][2]
+
+
+@pytest.mark.parametrize("groups", [1, 2])
+def test_a_convolution_on_a_cpu_takes_the_same_with_channels_first(shell: Shell, groups: int) -> None:
+    found = []
+    for layout, images in (("NHWC", [2, 5, 7, 4 * groups]), ("NCHW", [2, 4 * groups, 5, 7])):
+        graph = (
+            f"nodes:\n  - {{op: Placeholder, name: x, dtype: float32, shape: {images}}}\n"
+            "  - {op: Fill, name: w, inputs: [[3, 3, 4, 6], 0.5]}\n  - {op: Conv2D, name: c, inputs: [x, w], attrs: "
+            f"{{strides: [1, 1, 1, 1], padding: SAME, data_format: {layout}}}}}\nrun: [{{fetch: [c]}}]\n"
+        )
+        found.append(rows(shell("memory", shell.write(f"{layout}.yaml", graph)).output, "device"))
+    assert found[0] == found[1] != []

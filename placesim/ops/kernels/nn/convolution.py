@@ -302,12 +302,15 @@ def convolution_memory(memory: KernelMemory) -> None:
     """
     memory.allocate(0)
     images, filters, output = memory.inputs[0], memory.inputs[1], memory.outputs[0]
-    if memory.is_on_gpu or not output.elements:
+    if memory.is_on_gpu or not output.elements or not filters.elements:
         return
-    if images.dims[-1] != filters.dims[-2]:
-        groups = images.dims[-1] // filters.dims[-2]
-        for tensor in (images, filters, output):
-            memory.temporary(tensor.size, (groups, *tensor.dims[:-1], tensor.dims[-1] // groups), tensor.dtype)
+    layout = layout_of(memory.attrs["data_format"], len(filters.dims) - 2)
+    channel = layout.channel - layout.rank  # from the end, as images may have several batch axes
+    groups = images.dims[channel] // filters.dims[-2]
+    for tensor, axis in ((images, channel), (filters, -1), (output, channel)) if groups > 1 else ():
+        parts = list(tensor.dims)
+        parts[axis] //= groups
+        memory.temporary(tensor.size, (groups, *parts), tensor.dtype)
 
 
 _CONVOLUTION = Kernel(
