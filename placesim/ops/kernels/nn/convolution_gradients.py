@@ -280,9 +280,9 @@ class _Products:
     """
 
     def __init__(self, gradient: TensorMemory, filters: TensorMemory) -> None:
-        self.places = places = prod(gradient.dims[1:-1])
+        channels = filters.dims[-1]
+        self.places = places = prod(gradient.dims[1:]) // max(1, channels)  # in every layout
         self.window = window = prod(filters.dims[:-1])
-        channels = gradient.dims[-1]
         self.unrolled = places * window
         self.work = self.unrolled + places * channels + window * channels
         self.dtype = gradient.dtype
