@@ -173,7 +173,7 @@ def sweep_command(
     \b
     Examples:
       placesim sweep model.yaml --gpu 1..8 --gpu-model 'Tesla K80,Tesla V100-SXM2-16GB' --batch 16..256*2
-      placesim sweep model.pb --fetch logits --batch 64 --set 'link:host-network=10Gbit/s,100Gbit/s' --output sweep.html
+      placesim sweep model.pb --fetch logits --set 'link:host-network=10Gbit/s,100Gbit/s' --output sweep.html
       placesim sweep model.yaml --batch 8..64/8 --scheduler tcp://10.0.0.1:8786 --output sweep.csv
       placesim sweep model.yaml --batch 8..64/8 --set soft-placement=true,false --format csv | column -s, -t
     """

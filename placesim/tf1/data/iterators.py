@@ -23,7 +23,7 @@ _NO_INITIALIZER = (
 )
 
 
-class Iterator:
+class Iterator(structures.ElementTypes):
     """`tf.data.Iterator`: an iterator over the elements of a dataset."""
 
     __module__ = "tensorflow.python.data.ops.iterator_ops"
@@ -31,7 +31,7 @@ class Iterator:
     def __init__(self, iterator_resource: Tensor, initializer: Any, element_spec: Any) -> None:
         self._iterator_resource = iterator_resource
         self._initializer = initializer
-        self._spec = element_spec
+        self.element_spec = element_spec
         self._string_handle = gen("IteratorToStringHandle")(iterator_resource)
         get_default_graph().add_to_collection(_COLLECTION, iterator_resource)
 
@@ -92,8 +92,8 @@ class Iterator:
     def get_next(self, name: str | None = None) -> Any:
         """The next element as a structure of tensors, which fail with OutOfRangeError at the end."""
         with colocate_with(self._iterator_resource):
-            tensors = gen("IteratorGetNext")(self._iterator_resource, name=name, **element_attrs(self._spec))
-            return structures.from_tensors(self._spec, tensors)
+            tensors = gen("IteratorGetNext")(self._iterator_resource, name=name, **element_attrs(self.element_spec))
+            return structures.from_tensors(self.element_spec, tensors)
 
     def get_next_as_optional(self) -> Any:
         """Raise NotImplementedError."""
@@ -106,22 +106,6 @@ class Iterator:
         if name is None:
             return self._string_handle  # type: ignore[no-any-return]
         return gen("IteratorToStringHandle")(self._iterator_resource, name=name)  # type: ignore[no-any-return]
-
-    @property
-    def element_spec(self) -> Any:
-        return self._spec
-
-    @property
-    def output_types(self) -> Any:
-        return structures.types_of(self._spec)
-
-    @property
-    def output_shapes(self) -> Any:
-        return structures.shapes_of(self._spec)
-
-    @property
-    def output_classes(self) -> Any:
-        return structures.classes_of(self._spec)
 
 
 def make_initializable_iterator(dataset: Dataset, shared_name: str | None = None) -> Iterator:

@@ -158,6 +158,24 @@ def classes_of(spec: object) -> Any:
     return map_structure(lambda one: one if isinstance(one, _TOLD_BY_SPEC) else one.value_type, spec)
 
 
+class ElementTypes:
+    """Base class of iterators: properties of their elements, from `element_spec`."""
+
+    element_spec: Any
+
+    @property
+    def output_types(self) -> Any:
+        return types_of(self.element_spec)
+
+    @property
+    def output_shapes(self) -> Any:
+        return shapes_of(self.element_spec)
+
+    @property
+    def output_classes(self) -> Any:
+        return classes_of(self.element_spec)
+
+
 # --- components: the tensors of an element --------------------------------------------------------------------------
 
 

@@ -101,7 +101,7 @@ class DistributedDataset:
         raise RuntimeError("__iter__() is only supported inside of tf.function or when eager execution is enabled.")
 
 
-class DistributedIterator:
+class DistributedIterator(structures.ElementTypes):
     """Iterator that gives each replica the next part of a dataset."""
 
     def __init__(self, dataset: Dataset, host: str, devices: Sequence[str]) -> None:
@@ -144,18 +144,6 @@ class DistributedIterator:
                 with tf.device(device):
                     found.append(iterator.get_next())
         return regroup(found)
-
-    @property
-    def output_types(self) -> Any:
-        return structures.types_of(self.element_spec)
-
-    @property
-    def output_shapes(self) -> Any:
-        return structures.shapes_of(self.element_spec)
-
-    @property
-    def output_classes(self) -> Any:
-        return structures.classes_of(self.element_spec)
 
 
 # --- parts of batches -----------------------------------------------------------------------------------------------
