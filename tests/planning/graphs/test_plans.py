@@ -62,8 +62,7 @@ def check_places(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("model", ["Tesla K80", "Tesla V100-SXM2-16GB"])
-@pytest.mark.parametrize("gpus", [1, 2, 4])
+@pytest.mark.parametrize(("gpus", "model"), [(1, "Tesla K80"), (2, "Tesla V100-SXM2-16GB"), (4, "Tesla K80")])
 def test_plans_of_towers_are_no_worse_than_any_plain_placement(gpus: int, model: str) -> None:
     study = plan(GRAPHS / "cifar10-towers.yaml", gpu=gpus, gpu_model=model, soft_placement=True)
     labels = {placed.label for placed in study.placements}
@@ -71,8 +70,11 @@ def test_plans_of_towers_are_no_worse_than_any_plain_placement(gpus: int, model:
     assert study.plan is not None
 
 
+ANNOTATED = ("alexnet.yaml", "towers.yaml", "logging.yaml")
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["alexnet.yaml", "towers.yaml", "logging.yaml"])
+@pytest.mark.parametrize("name", ANNOTATED)
 def test_what_is_annotated_stays_unless_it_is_freed(name: str) -> None:
     held = plan(GRAPHS / name, (), soft_placement=True)
     freed = plan(GRAPHS / name, soft_placement=True)
@@ -170,8 +172,8 @@ def test_where_nothing_fits_there_is_no_plan_and_a_way_out() -> None:
 
 @pytest.mark.slow
 def test_groups_loops_and_functions_stay_together() -> None:
-    for name in sorted(path.name for path in GRAPHS.glob("*.yaml")):
-        made = make_options({"soft_placement": True})
+    made = make_options({"soft_placement": True})
+    for name in sorted({path.name for path in GRAPHS.glob("*.yaml")} - {*ANNOTATED}):  # those are planned above
         report = simulate(load(GRAPHS / name, None, made), made, SimulationStage.WALKED)
         is_lowered = name in ("cond.yaml", "while.yaml")
         if report.error is None and not is_lowered:
