@@ -43,7 +43,7 @@ GARBAGE = 10_000_000
 
 # hypothesis measures no time: neither how long an example takes nor how long it takes to make one
 settings.register_profile("ci", max_examples=CI_EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("test", settings.get_profile("ci"), max_examples=CI_EXAMPLES // 2)
+settings.register_profile("test", settings.get_profile("ci"), max_examples=CI_EXAMPLES // 4)
 settings.register_profile("dev", settings.get_profile("ci"), max_examples=CI_EXAMPLES // 10)
 settings.load_profile("test")
 
