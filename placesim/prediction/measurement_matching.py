@@ -1,8 +1,8 @@
 """Comparison of a predicted step with measured steps, node by node.
 
-Nodes are matched by name, and copies by the name of their tensor. If the optimizer of the measured session (Grappler) replaced a
-node by another op, such as a fused one, the measured node is compared with all nodes that it stands for: the node of its name,
-and the nodes before it that did not run.
+Nodes are matched by name, and copies by the name of their tensor. If the optimizer of the measured session (Grappler) replaced
+a node by another op, such as a fused one, the measured node is compared with all nodes that it stands for: the node of its
+name, and the nodes before it that did not run.
 """
 
 from __future__ import annotations
@@ -138,10 +138,10 @@ class _Nodes:
             return
         costs = [cost, *(self._replaced(name) if node.op not in ("", cost.op) else ())]
         self._done.update(part.node for part in costs)
-        seconds, low, high = (sum(column) for column in zip(*((part.seconds, part.low, part.high) for part in costs), strict=True))
-        self.rows.append(
-            ComparedNode(name, node.op or cost.op, cost.device, seconds, low, high, node.seconds, len(costs) - 1)
+        seconds, low, high = (
+            sum(column) for column in zip(*((part.seconds, part.low, part.high) for part in costs), strict=True)
         )
+        self.rows.append(ComparedNode(name, node.op or cost.op, cost.device, seconds, low, high, node.seconds, len(costs) - 1))
 
     def _replaced(self, name: str) -> list[NodeCost]:
         """Return the nodes before `name` that were not recorded, up to those that were."""

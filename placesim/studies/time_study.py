@@ -65,9 +65,7 @@ def study_time(
     for text in walked.guesses.warnings():
         warn(text)
     machine = walks.machine(walked.outcome)
-    return walks.study(
-        name, walked, machine, error, tells_helps=tells_helps, is_traced=is_traced, measurement=measurement
-    )
+    return walks.study(name, walked, machine, error, tells_helps=tells_helps, is_traced=is_traced, measurement=measurement)
 
 
 @collector_paused()

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from placesim.formats.traces.profiler_events import ProfilerEvent, profiled_steps
 from placesim.formats.traces.not_measured import FORMATS, NotMeasuredError
+from placesim.formats.traces.profiler_events import ProfilerEvent, profiled_steps
 from placesim.formats.traces.run_names import kind_of_device, named_run
-from placesim.machine.timelines.measured_steps import COPY, Measurement, MeasuredRun, divide_at_marks, single_step
+from placesim.machine.timelines.measured_steps import COPY, MeasuredRun, Measurement, divide_at_marks, single_step
 
 _MICRO = 1e-6
 _COMPUTE = " Compute"
@@ -43,7 +43,9 @@ class _Trace:
 
     def timeline_steps(self) -> Any:
         """Return the steps of a timeline: those that placesim marks, else a single one."""
-        marks = [(start, start + seconds) for event in self._slices if event.get("cat") == "Step" for start, seconds in _times(event)]
+        marks = [
+            (start, start + seconds) for event in self._slices if event.get("cat") == "Step" for start, seconds in _times(event)
+        ]
         runs = dict.fromkeys(self._timeline_runs())  # a copy between two GPUs stands under both
         return divide_at_marks(runs, marks) if marks else (single_step(runs),)
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 FORMATS = (
-    "a RunMetadata of TensorFlow, a Chrome trace of its timeline or profiler, the profiler's .xplane.pb, or an SQLite export of "
-    "Nsight Systems"
+    "a RunMetadata of TensorFlow, a Chrome trace of its timeline or profiler, the profiler's .xplane.pb, or an SQLite export "
+    "of Nsight Systems"
 )
 
 

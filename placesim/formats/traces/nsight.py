@@ -1,7 +1,8 @@
 """Reader of an SQLite export of Nsight Systems: kernels and copies, and the NVTX ranges of the ops that launched them.
 
-TensorFlow names a range `MatMul: tower/hidden`, or with details `{"op":"MatMul","name":"tower/hidden",...}`. A kernel belongs to
-the innermost range around its launch on the launching thread. The file is opened for reading only, and its schema is not trusted.
+TensorFlow names a range `MatMul: tower/hidden`, or with details `{"op":"MatMul","name":"tower/hidden",...}`. A kernel belongs
+to the innermost range around its launch on the launching thread. The file is opened for reading only, and its schema is not
+trusted.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import NamedTuple
 
 from placesim.formats.traces.not_measured import NotMeasuredError
 from placesim.formats.traces.run_names import named_run
-from placesim.machine.timelines.measured_steps import COPY, HOST, KERNEL, Measurement, MeasuredRun, divide_by_repetition
+from placesim.machine.timelines.measured_steps import COPY, HOST, KERNEL, MeasuredRun, Measurement, divide_by_repetition
 
 MAX_ROWS = 20_000_000
 """Maximum number of rows of a table: a recording of some minutes."""
@@ -61,36 +62,48 @@ def read_nsight(path: Path) -> Measurement:
             database.execute("PRAGMA trusted_schema = OFF")
             ranges, launches = _read(database)
     except (sqlite3.Error, OverflowError) as error:
-        raise NotMeasuredError(f"got an SQLite file that can't be read ({error}), expected an export of Nsight Systems") from None
+        raise NotMeasuredError(
+            f"got an SQLite file that can't be read ({error}), expected an export of Nsight Systems"
+        ) from None
     return Measurement("an export of Nsight Systems", divide_by_repetition(_runs(ranges, launches)))
 
 
 def _read(database: sqlite3.Connection) -> tuple[list[_Range], list[_Launch]]:
     # views and virtual tables may run anything, so only ordinary tables count
     tables = {name for (name,) in database.execute("SELECT name FROM sqlite_schema WHERE type = 'table' AND rootpage > 0")}
-    columns = {name: {row[1] for row in database.execute(f"PRAGMA table_info({name})")} for name in (*_NEEDED, _COPIES, _STRINGS)}
+    columns = {
+        name: {row[1] for row in database.execute(f"PRAGMA table_info({name})")} for name in (*_NEEDED, _COPIES, _STRINGS)
+    }
     for table, wanted in _NEEDED.items():
         lacking = [table] if table not in tables else [f"{table}.{name}" for name in wanted if name not in columns[table]]
         if lacking:
-            raise NotMeasuredError(f"got an SQLite file without {', '.join(lacking)}, expected an export of Nsight Systems; {_ADVICE}")
+            raise NotMeasuredError(
+                f"got an SQLite file without {', '.join(lacking)}, expected an export of Nsight Systems; {_ADVICE}"
+            )
     has_strings = _STRINGS in tables and {"id", "value"} <= columns[_STRINGS] and "textId" in columns[_RANGES]
     text = "coalesce(r.text, s.value)" if has_strings else "r.text"
     join = f" LEFT JOIN {_STRINGS} s ON s.id = r.textId" if has_strings else ""
     found = _rows(database, f"SELECT r.globalTid, r.start, r.end, {text} FROM {_RANGES} r{join} WHERE r.end IS NOT NULL")
     ranges = [_Range(thread, start, end, *name) for thread, start, end, text in found if (name := _split(text))]
     if not ranges:
-        raise NotMeasuredError(f"got no NVTX ranges of TensorFlow's ops, expected ranges such as 'MatMul: dense/MatMul'; {_ADVICE}")
-    launches = [launch for table, kind in ((_KERNELS, KERNEL), (_COPIES, COPY)) if table in tables and set(_NEEDED[_KERNELS]) <= columns[table] for launch in _launches(database, table, kind, columns[table])]
+        raise NotMeasuredError(
+            f"got no NVTX ranges of TensorFlow's ops, expected ranges such as 'MatMul: dense/MatMul'; {_ADVICE}"
+        )
+    launches = [
+        launch
+        for table, kind in ((_KERNELS, KERNEL), (_COPIES, COPY))
+        if table in tables and set(_NEEDED[_KERNELS]) <= columns[table]
+        for launch in _launches(database, table, kind, columns[table])
+    ]
     return ranges, launches
 
 
 def _launches(database: sqlite3.Connection, table: str, kind: str, columns: set[str]) -> Iterator[_Launch]:
     """Yield the kernels or copies of a table, with the call that launched each. Calls have unique numbers in a process."""
-    same = f" AND {_PROCESS.format('c.globalTid')} = {_PROCESS.format('k.globalPid')}" if "globalPid" in columns else ""
-    for thread, time, start, end in _rows(
-        database,
-        f"SELECT c.globalTid, c.start, k.start, k.end FROM {table} k JOIN {_CALLS} c ON c.correlationId = k.correlationId{same}",
-    ):
+    join = f"JOIN {_CALLS} c ON c.correlationId = k.correlationId"
+    if "globalPid" in columns:
+        join += f" AND {_PROCESS.format('c.globalTid')} = {_PROCESS.format('k.globalPid')}"
+    for thread, time, start, end in _rows(database, f"SELECT c.globalTid, c.start, k.start, k.end FROM {table} k {join}"):
         yield _Launch(thread, time, kind, start, end)
 
 

@@ -9,7 +9,7 @@ from placesim.core.protobuf_wire import WireError
 from placesim.formats.recognition import is_text
 from placesim.formats.tensorflow.messages import message_class, parse, parse_text
 from placesim.formats.traces.run_names import kind_of_device, labelled_run
-from placesim.machine.timelines.measured_steps import Measurement, MeasuredRun, single_step
+from placesim.machine.timelines.measured_steps import MeasuredRun, Measurement, single_step
 
 _MICRO, _NANO = 1e-6, 1e-9
 
