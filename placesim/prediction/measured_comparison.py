@@ -14,7 +14,7 @@ ABSENT, NO_COPY = "not recorded", "transfer that was not recorded"
 class ComparedNode(NamedTuple):
     """A node or transfer: its predicted seconds with their interval, and the median of the measured seconds of a step.
 
-    `op` is the measured op. `replaced` is the number of other nodes of the graph that the node stands for.
+    `op` is the measured op. `replaced` has the other nodes of the graph that the node stands for.
     """
 
     node: str
@@ -24,7 +24,7 @@ class ComparedNode(NamedTuple):
     low: float
     high: float
     measured: float
-    replaced: int = 0
+    replaced: tuple[str, ...] = ()
 
 
 class ComparedOp(NamedTuple):

@@ -141,7 +141,11 @@ class _Nodes:
         seconds, low, high = (
             sum(column) for column in zip(*((part.seconds, part.low, part.high) for part in costs), strict=True)
         )
-        self.rows.append(ComparedNode(name, node.op or cost.op, cost.device, seconds, low, high, node.seconds, len(costs) - 1))
+        self.rows.append(
+            ComparedNode(
+                name, node.op or cost.op, cost.device, seconds, low, high, node.seconds, tuple(part.node for part in costs[1:])
+            )
+        )
 
     def _replaced(self, name: str) -> list[NodeCost]:
         """Return the nodes before `name` that were not recorded, up to those that were."""

@@ -20,6 +20,9 @@ function tableOf(head, rows) {
 /** A ratio of predicted to measured time. */
 const ratioText = (ratio) => (ratio === null ? "–" : `${Number(ratio.toPrecision(3))} ×`);
 
+const MEASURED_HEAD = [["predicted", true], ["measured", true], ["ratio", true], [""]];
+const measuredCells = (row) => [secondsText(row.predicted), secondsText(row.measured), ratioText(row.ratio), { bar: row.share ?? 0 }];
+
 function cardOf(id, title, ...children) {
   return element("section", { className: "card", id }, [element("h2", {}, [title]), ...children]);
 }
@@ -60,27 +63,30 @@ class TimingTables {
   }
 
   cards() {
-    return [this.measured(), this.path(), this.nodes(), this.transfers(), this.links(), this.devices(), this.steps(), this.assumptions()].filter(Boolean);
+    return [this.measured(), this.measuredNodes(), this.path(), this.nodes(), this.transfers(), this.links(), this.devices(), this.steps(), this.assumptions()].filter(Boolean);
   }
 
-  /** The predicted step beside the measured one, by op and by node. */
+  /** The predicted step beside the measured one, by op. */
   measured() {
     const { comparison, top } = this.model;
     if (!comparison) return null;
-    const times = (row) => [secondsText(row.predicted), secondsText(row.measured), ratioText(row.ratio), { bar: row.share ?? 0 }];
-    const head = [["predicted", true], ["measured", true], ["ratio", true], [""]];
-    const ops = comparison.ops.slice(0, top).map((row) => [row.op, row.nodes.toLocaleString("en"), ...times(row)]);
-    const nodes = comparison.nodes.slice(0, top).map((row) => [
-      [this.toRun(row.node, row.device), element("div", { className: "sub" }, [`${row.op} · ${this.shortOf(row.device)}`])], ...times(row),
-    ]);
+    const rows = comparison.ops.slice(0, top).map((row) => [row.op, row.nodes.toLocaleString("en"), ...measuredCells(row)]);
     const median = comparison.steps > 1 ? `, the median of ${countText(comparison.steps, "step")}` : "";
-    const sentences = comparison.sentences.map((sentence) => element("p", { className: "sub" }, [sentence]));
+    const sentences = [`${shareText(comparison.matched)} of the measured time of nodes has a prediction`, ...comparison.sentences];
     return cardOf(
       "measured", "Predicted beside measured",
       element("p", {}, [`Measured ${secondsText(comparison.measured)} in ${comparison.format}${median}; predicted ${ratioText(comparison.ratio)}.`]),
-      element("p", { className: "sub" }, [`${shareText(comparison.matched)} of the measured time of nodes has a prediction`]),
-      ...sentences, tableOf([["op"], ["nodes", true], ...head], ops), tableOf([["node"], ...head], nodes),
+      ...sentences.map((sentence) => element("p", { className: "sub" }, [sentence])),
+      tableOf([["op"], ["nodes", true], ...MEASURED_HEAD], rows),
     );
+  }
+
+  measuredNodes() {
+    const { comparison, top } = this.model;
+    const rows = comparison?.nodes.slice(0, top).map((row) => [
+      [this.toRun(row.node, row.device), element("div", { className: "sub" }, [`${row.op} · ${this.shortOf(row.device)}`])], ...measuredCells(row),
+    ]);
+    return rows?.length ? cardOf("measured-nodes", "Measured nodes", tableOf([["node"], ...MEASURED_HEAD], rows)) : null;
   }
 
   path() {
@@ -209,7 +215,7 @@ class TimingPanel {
       if (took > 1.005 * seconds && seconds) facts.push(["Slowed", `${(took / seconds).toFixed(2)} times, by other work there`]);
       if (mark) facts.push(["Host", "assumed, not measured"]);
       const measured = model.comparison?.nodes.find((row) => row.node === model.name(span));
-      if (measured) facts.push(["Measured", `${secondsText(measured.measured)}${measured.replaced ? ` with ${countText(measured.replaced, "other node")}` : ""}`]);
+      if (measured) facts.push(["Measured", `${secondsText(measured.measured)}${measured.replaced.length ? ` with ${countText(measured.replaced.length, "other node")}` : ""}`]);
     }
     if (model.hasLaunch(span)) facts.push(["Launched", `${secondsText(model.launchStart[span], 6)} – ${secondsText(model.launchEnd[span], 6)}`]);
     const shapes = model.shapes[model.spans.shapes[span]];

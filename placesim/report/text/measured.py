@@ -19,7 +19,8 @@ COLUMNS = {
 
 - `ratio` is predicted divided by measured seconds; `share` is the share of the measured time of all nodes.
 - `matched` is the share of the measured time of all nodes that a prediction matches.
-- `replaced` is the number of other nodes of the graph that the measured node stands for, such as those of a fused node.
+- `replaced` is the number of other nodes of the graph that the measured node stands for, such as those of a fused node. In
+  JSON and CSV, it has their names.
 - `names` are the longest nodes of the group.
 """
 TABLES = (
@@ -40,7 +41,7 @@ def measured_rows(comparison: MeasuredComparison, labels: dict[str, str], top: i
         yield ("measured_op", op.op, op.nodes, *_times(op.predicted, op.measured), _number(op.measured, whole))
     for node in comparison.nodes[:top]:
         shown = *_times(node.predicted, node.measured), _number(node.measured, whole)
-        yield ("measured_node", node.node, node.op, labels[node.device], node.replaced, *shown)
+        yield ("measured_node", node.node, node.op, labels[node.device], len(node.replaced), *shown)
     for group in comparison.unmatched:
         yield ("unmatched", group.side, group.reason, group.nodes, f"{group.seconds:.6g}", ", ".join(group.names))
 
@@ -88,7 +89,7 @@ def replaced_text(nodes: Sequence[ComparedNode]) -> str:
         return ""
     return (
         f"{len(found):,} measured nodes were fused or rewritten; each is compared with the nodes of the graph that it "
-        f"replaces, {sum(node.replaced for node in found) + len(found):,} together"
+        f"replaces, {sum(len(node.replaced) for node in found) + len(found):,} together"
     )
 
 
