@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 MEASURED, PREDICTED = "measured", "predicted"
 ADDED, MOVED, LAUNCHED = "not in the graph", "transfer without a prediction", "launch whose GPU kernels were not recorded"
-ABSENT, NO_COPY = "not recorded", "transfer that was not recorded"
+ABSENT, NO_COPY, STARTED = "not recorded", "transfer that was not recorded", "start of a transfer"
 """Reasons why nodes are unmatched."""
 
 

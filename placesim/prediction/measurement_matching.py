@@ -12,8 +12,7 @@ from statistics import median
 from typing import NamedTuple
 
 from placesim.core.errors import UsageError
-from placesim.machine.timelines.measured_steps import COPY, HOST, KERNEL, MeasuredStep, Measurement
-from placesim.ops.categories import RECEIVES, SENDS
+from placesim.machine.timelines.measured_steps import COPY, HOST, KERNEL, TRANSFER, MeasuredStep, Measurement
 from placesim.prediction.measured_comparison import (
     ABSENT,
     ADDED,
@@ -22,6 +21,7 @@ from placesim.prediction.measured_comparison import (
     MOVED,
     NO_COPY,
     PREDICTED,
+    STARTED,
     ComparedNode,
     MeasuredComparison,
     UnmatchedNodes,
@@ -111,12 +111,16 @@ class _Nodes:
         self._inputs = inputs
         self._groups: dict[tuple[str, str], list[tuple[float, str]]] = {}
         self._done: set[str] = set()
-        self._recorded = {name for _, name in measured}
+        self._recorded = {name for kind, name in measured if kind in (HOST, KERNEL)}
         kernels = {name for kind, name in measured if kind == KERNEL}
         for (kind, name), node in measured.items():
-            if kind == COPY or (kind == HOST and name in kernels):
-                continue  # on the host, a node with kernels only launches them
-            self._match(kind, name, node, is_recorded=bool(kernels))
+            if kind == TRANSFER:
+                self.measured_seconds += node.seconds
+                self._leave(MEASURED, STARTED, name, node.seconds)
+            elif kind == KERNEL or (
+                kind == HOST and name not in kernels
+            ):  # on the host, a node with kernels only launches them
+                self._match(kind, name, node, is_recorded=bool(kernels))
         self._match_copies(study, {name: node for (kind, name), node in measured.items() if kind == COPY})
         for name, cost in predicted.items():
             if name not in self._done:
@@ -133,8 +137,8 @@ class _Nodes:
                 self._done.add(name)  # it computes nothing, so that it has no kernel
             return
         self.measured_seconds += node.seconds
-        if cost is None or node.op in SENDS or node.op in RECEIVES:
-            self._leave(MEASURED, ADDED if node.op not in SENDS and node.op not in RECEIVES else MOVED, name, node.seconds)
+        if cost is None:
+            self._leave(MEASURED, ADDED, name, node.seconds)
             return
         costs = [cost, *(self._replaced(name) if node.op not in ("", cost.op) else ())]
         self._done.update(part.node for part in costs)

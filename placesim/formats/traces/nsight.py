@@ -12,7 +12,7 @@ import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from placesim.formats.traces.not_measured import NotMeasuredError
 from placesim.formats.traces.run_names import named_run
@@ -107,7 +107,7 @@ def _launches(database: sqlite3.Connection, table: str, kind: str, columns: set[
         yield _Launch(thread, time, kind, start, end)
 
 
-def _rows(database: sqlite3.Connection, query: str) -> Iterator[tuple[int, int, int, int | str]]:
+def _rows(database: sqlite3.Connection, query: str) -> Iterator[tuple[Any, ...]]:
     """Yield rows whose first three columns are whole numbers; other rows are left out."""
     for number, row in enumerate(database.execute(query)):
         if number == MAX_ROWS:

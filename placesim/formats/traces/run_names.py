@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 
-from placesim.machine.timelines.measured_steps import COPY, HOST, KERNEL, MeasuredRun
+from placesim.machine.timelines.measured_steps import COPY, HOST, KERNEL, TRANSFER, MeasuredRun
+from placesim.ops.categories import RECEIVES, SENDS
 
 RECEIVED = "RecvTensor"
-TRANSFERS = ("_Send", "_Recv", "_HostSend", "_HostRecv", RECEIVED)
-"""Ops whose runs are named after the tensor that they move."""
+"""Op of a transfer from another task, in TensorFlow's statistics."""
 _LABEL = re.compile(r"(?:\[[^\]]*\] )?(?P<name>\S+) = (?P<op>[A-Za-z_][\w>]*)\(")
 """A run on a host: `[cpu 1.0MB 1.0MB] tower/hidden = MatMul(images, weights)`."""
 _NODE_AND_OP = re.compile(r"(?P<name>[A-Za-z0-9_.][A-Za-z0-9_.\\/>-]*):(?P<op>[A-Z_][\w>]*)")
@@ -60,7 +60,9 @@ def labelled_run(kind: str, node: str, label: str, start: float, seconds: float)
 
 
 def named_run(kind: str, name: str, op: str, start: float, seconds: float) -> MeasuredRun:
-    """Return the run of a node, or the copy of a tensor if the run is a copy or its op a transfer."""
-    if kind != COPY and op not in TRANSFERS:
-        return MeasuredRun(name, op, kind, start, seconds)
-    return MeasuredRun(tensor_name(name), op, COPY if op == RECEIVED else kind, start, seconds)
+    """Return the run of a node, or of a tensor's transfer if the run is a copy or its op sends or receives."""
+    if op == RECEIVED:
+        kind = COPY
+    elif op in (*SENDS, *RECEIVES):
+        kind = TRANSFER if kind == HOST else COPY
+    return MeasuredRun(tensor_name(name) if kind in (COPY, TRANSFER) else name, op, kind, start, seconds)

@@ -7,12 +7,13 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-HOST, KERNEL, COPY = "host", "kernel", "copy"
-"""Kinds of runs: a node on a host thread (which only launches kernels if the node is on a GPU), a GPU's kernel, and a copy."""
+HOST, KERNEL, COPY, TRANSFER = "host", "kernel", "copy", "transfer"
+"""Kinds of runs: a node on a host thread (which only launches kernels if the node is on a GPU), a GPU's kernel, a copy of a
+tensor, and the start of a copy by a host thread."""
 
 
 class MeasuredRun(NamedTuple):
-    """A run of a node, or a copy of the tensor `name`. Times are in seconds; `op` is empty if it is unknown."""
+    """A run of a node, or a copy of the tensor `name` or its start. Times are in seconds; `op` is empty if it is unknown."""
 
     name: str
     op: str
