@@ -88,5 +88,5 @@ class HostModel:
     dispatch: float = 0.0
     launch: float = 0.0
     inter_op_threads: int = 0
-    ops: Mapping[str, float] = field(default_factory=dict)
     profile: HostProfile | None = None
+    ops: Mapping[str, float] = field(default_factory=dict)

@@ -53,8 +53,8 @@ def calibrate_command(graph: str | None, output: str | None, quick: bool, source
     """
     from placesim.cli.output import complain, write, write_files
 
-    options = {name: value for name, value in given(values).items() if value is not False}
-    if (graph is None) != (source is None) or (source is None and options) or (source is not None and quick):
+    options = given(values)
+    if (graph is None) != (source is None) or (source is None and any(options.values())) or (source is not None and quick):
         got = "--from with --quick" if quick and source else "--from without GRAPH" if graph is None and source else "no --from"
         raise UsageError(
             f"wrong arguments: got {got}, expected a measurement, GRAPH and its options together, or none of these"

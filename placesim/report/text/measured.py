@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from placesim.prediction.measured_comparison import ComparedNode, MeasuredComparison, UnmatchedNodes
+from placesim.report.text.amounts import readable_count
 from placesim.report.text.tables import NOTHING, TableSpec
 
 _TIMES = ("predicted", "measured", "ratio", "share")
@@ -83,14 +84,12 @@ def ratio(value: float, whole: float) -> float | None:
 
 
 def replaced_text(nodes: Sequence[ComparedNode]) -> str:
-    """Return a sentence about fused and rewritten nodes; empty if there are none."""
+    """Return the number of fused and rewritten nodes as text; empty if there are none."""
     found = [node for node in nodes if node.replaced]
     if not found:
         return ""
-    return (
-        f"{len(found):,} measured nodes were fused or rewritten; each is compared with the nodes of the graph that it "
-        f"replaces, {sum(len(node.replaced) for node in found) + len(found):,} together"
-    )
+    together = sum(len(node.replaced) for node in found) + len(found)
+    return f"fused or rewritten: {readable_count(len(found), 'measured node')} for {together:,} nodes of the graph"
 
 
 def unmatched_text(group: UnmatchedNodes) -> str:
