@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from placesim.core.errors import UsageError
 from placesim.machine.timelines.measured_steps import COPY, HOST, KERNEL, TRANSFER, MeasuredStep, Measurement
+from placesim.ops.categories import CALLS, CONSTANTS, FUNCTION_ENDS, IDENTITIES, SINGLE_DEVICE_CALLS, VARIABLES
 from placesim.prediction.measured_comparison import (
     ABSENT,
     ADDED,
@@ -29,6 +30,10 @@ from placesim.prediction.measured_comparison import (
 from placesim.prediction.time_breakdown import NodeCost, TimeStudy, dearest_nodes
 from placesim.runtime.recording.recorder import Execution
 
+_CALLING = frozenset((*CALLS, *SINGLE_DEVICE_CALLS))
+"""Ops whose recorded time includes that of the nodes in the functions that they call."""
+_HOLDERS = frozenset((*CONSTANTS, *VARIABLES, *IDENTITIES, *FUNCTION_ENDS, "ReadVariableOp"))
+"""Ops that no other op replaces by a fused one; the profiler leaves them out since they take little time."""
 _NAMES = 3
 """Number of names that stand for a group of unmatched nodes."""
 _COPIED = "transfer"
@@ -112,15 +117,15 @@ class _Nodes:
         self._groups: dict[tuple[str, str], list[tuple[float, str]]] = {}
         self._done: set[str] = set()
         self._recorded = {name for kind, name in measured if kind in (HOST, KERNEL)}
-        kernels = {name for kind, name in measured if kind == KERNEL}
+        launched = {name for kind, name in measured if kind == KERNEL}  # on the host, these nodes only launch their kernels
         for (kind, name), node in measured.items():
-            if kind == TRANSFER:
+            if node.op in _CALLING:
+                self._done.add(name)
+            elif kind == TRANSFER:
                 self.measured_seconds += node.seconds
                 self._leave(MEASURED, STARTED, name, node.seconds)
-            elif kind == KERNEL or (
-                kind == HOST and name not in kernels
-            ):  # on the host, a node with kernels only launches them
-                self._match(kind, name, node, is_recorded=bool(kernels))
+            elif kind == KERNEL or (kind == HOST and name not in launched):
+                self._match(kind, name, node, is_recorded=bool(launched))
         self._match_copies(study, {name: node for (kind, name), node in measured.items() if kind == COPY})
         for name, cost in predicted.items():
             if name not in self._done:
@@ -152,14 +157,15 @@ class _Nodes:
         )
 
     def _replaced(self, name: str) -> list[NodeCost]:
-        """Return the nodes before `name` that were not recorded, up to those that were."""
+        """Return the nodes before `name` that were not recorded, up to those that were or that only hold a value."""
         found, waiting = [], list(self._inputs.get(name, ()))
         while waiting:
             source = waiting.pop()
-            if source in self._recorded or source in self._done or source not in self._predicted:
+            cost = self._predicted.get(source)
+            if cost is None or cost.op in _HOLDERS or source in self._recorded or source in self._done:
                 continue
             self._done.add(source)
-            found.append(self._predicted[source])
+            found.append(cost)
             waiting += self._inputs.get(source, ())
         return found
 

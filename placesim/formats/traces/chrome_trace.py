@@ -8,9 +8,11 @@ from typing import Any
 from placesim.formats.traces.not_measured import FORMATS, NotMeasuredError
 from placesim.formats.traces.profiler_events import ProfilerEvent, profiled_steps
 from placesim.formats.traces.run_names import kind_of_device, named_run
-from placesim.machine.timelines.measured_steps import COPY, MeasuredRun, Measurement, divide_at_marks, single_step
+from placesim.machine.timelines.measured_steps import COPY, MeasuredRun, MeasuredStep, Measurement, divide_at_marks, single_step
 
 _MICRO = 1e-6
+_MAX_MICROS = 1e18
+"""Largest time in a trace: some ten thousand years."""
 _COMPUTE = " Compute"
 _NAMES = ("long_name", "tf_op", "name")
 
@@ -29,54 +31,53 @@ def read_chrome_trace(document: Any) -> Measurement:
 
 class _Trace:
     def __init__(self, events: list[Mapping[str, Any]], frames: Any) -> None:
-        self._frames = frames if isinstance(frames, Mapping) else {}
-        self._slices = [event for event in events if event.get("ph") == "X"]
+        self._frames = _mapping(frames)
+        self._slices = [event for event in events if event.get("ph") == "X" and _has_times(event)]
+        self._first = min((event["ts"] for event in self._slices), default=0)
         self._processes: dict[Any, str] = {}
         self._threads: dict[Any, str] = {}
         for event in events:
-            name = _args(event).get("name")
+            name = _mapping(event.get("args")).get("name")
             if event.get("ph") == "M" and isinstance(name, str):
                 if event.get("name") == "process_name":
                     self._processes[str(event.get("pid"))] = name
                 elif event.get("name") == "thread_name":
                     self._threads[_thread(event)] = name
 
-    def timeline_steps(self) -> Any:
+    def timeline_steps(self) -> tuple[MeasuredStep, ...]:
         """Return the steps of a timeline: those that placesim marks, else a single one."""
-        marks = [
-            (start, start + seconds) for event in self._slices if event.get("cat") == "Step" for start, seconds in _times(event)
-        ]
+        spans = [self._times(event) for event in self._slices if event.get("cat") == "Step"]
         runs = dict.fromkeys(self._timeline_runs())  # a copy between two GPUs stands under both
-        return divide_at_marks(runs, marks) if marks else (single_step(runs),)
+        return divide_at_marks(runs, [(start, start + seconds) for start, seconds in spans]) if spans else (single_step(runs),)
 
     def _timeline_runs(self) -> Iterator[MeasuredRun]:
         for event in self._slices:
-            args = _args(event)
+            args = _mapping(event.get("args"))
             name, op = args.get("name"), args.get("op")
             kind = kind_of_device(self._process(event).removesuffix(_COMPUTE))
-            if event.get("cat") != "Op" or kind is None or not isinstance(name, str) or not isinstance(op, str):
-                continue
-            for start, seconds in _times(event):
-                # a label may begin with the memory that the run used
+            if event.get("cat") == "Op" and kind is not None and isinstance(name, str) and isinstance(op, str):
+                # a label may begin with the memory that the run used, and a copy's name ends in its kind
                 own = name.rpartition(" ")[2] if kind != COPY else name.partition(":")[0]
-                yield named_run(kind, own, op, start, seconds)
+                yield named_run(kind, own, op, *self._times(event))
 
     def profiler_events(self) -> Iterator[ProfilerEvent]:
         for event in self._slices:
-            args, frame = _args(event), self._frames.get(str(event.get("sf")))
-            given = [event.get("name"), *(args.get(key) for key in _NAMES), _args(event, frame).get("name")]
+            args, frame = _mapping(event.get("args")), _mapping(self._frames.get(str(event.get("sf"))))
+            given = [event.get("name"), *(args.get(key) for key in _NAMES), frame.get("name")]
             names = [name for name in given if isinstance(name, str)]
             line = self._threads.get(_thread(event), "")
-            for start, seconds in _times(event) if names else ():
-                yield ProfilerEvent(self._process(event), line, names, start, seconds, "step_num" in args)
+            if names:
+                yield ProfilerEvent(self._process(event), line, names, *self._times(event), "step_num" in args)
+
+    def _times(self, event: Mapping[str, Any]) -> tuple[float, float]:
+        """Return start and duration of an event in seconds, from the first event on."""
+        return (event["ts"] - self._first) * _MICRO, max(0, event.get("dur", 0)) * _MICRO
 
     def _process(self, event: Mapping[str, Any]) -> str:
         return self._processes.get(str(event.get("pid")), "")
 
 
-def _args(event: Mapping[str, Any], found: Any = ...) -> Mapping[str, Any]:
-    """Return the arguments of an event, or `found`, if they are a mapping."""
-    found = event.get("args") if found is ... else found
+def _mapping(found: Any) -> Mapping[str, Any]:
     return found if isinstance(found, Mapping) else {}
 
 
@@ -84,8 +85,6 @@ def _thread(event: Mapping[str, Any]) -> str:
     return f"{event.get('pid')} {event.get('tid')}"
 
 
-def _times(event: Mapping[str, Any]) -> Iterator[tuple[float, float]]:
-    """Yield start and duration of an event in seconds, unless they are no numbers."""
-    start, duration = event.get("ts"), event.get("dur", 0)
-    if all(isinstance(value, int | float) and abs(value) < 1e300 for value in (start, duration)):
-        yield start * _MICRO, max(0, duration) * _MICRO  # type: ignore[operator]
+def _has_times(event: Mapping[str, Any]) -> bool:
+    times = event.get("ts"), event.get("dur", 0)
+    return all(isinstance(value, int | float) and abs(value) < _MAX_MICROS for value in times)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Set
 from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,7 +18,7 @@ from placesim.formats.traces.not_measured import NotMeasuredError
 from placesim.formats.traces.run_names import named_run
 from placesim.machine.timelines.measured_steps import COPY, HOST, KERNEL, MeasuredRun, Measurement, divide_by_repetition
 
-MAX_ROWS = 20_000_000
+MAX_ROWS = 5_000_000
 """Maximum number of rows of a table: a recording of some minutes."""
 _NANO = 1e-9
 _KERNELS, _COPIES = "CUPTI_ACTIVITY_KIND_KERNEL", "CUPTI_ACTIVITY_KIND_MEMCPY"
@@ -70,17 +70,18 @@ def read_nsight(path: Path) -> Measurement:
 
 def _read(database: sqlite3.Connection) -> tuple[list[_Range], list[_Launch]]:
     # views and virtual tables may run anything, so only ordinary tables count
-    tables = {name for (name,) in database.execute("SELECT name FROM sqlite_schema WHERE type = 'table' AND rootpage > 0")}
+    tables = {name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table' AND rootpage > 0")}
     columns = {
-        name: {row[1] for row in database.execute(f"PRAGMA table_info({name})")} for name in (*_NEEDED, _COPIES, _STRINGS)
+        name: {row[1] for row in database.execute(f"PRAGMA table_info({name})")} if name in tables else frozenset()
+        for name in (*_NEEDED, _COPIES, _STRINGS)
     }
     for table, wanted in _NEEDED.items():
-        lacking = [table] if table not in tables else [f"{table}.{name}" for name in wanted if name not in columns[table]]
+        lacking = [f"{table}.{name}" for name in wanted if name not in columns[table]] if table in tables else [table]
         if lacking:
             raise NotMeasuredError(
                 f"got an SQLite file without {', '.join(lacking)}, expected an export of Nsight Systems; {_ADVICE}"
             )
-    has_strings = _STRINGS in tables and {"id", "value"} <= columns[_STRINGS] and "textId" in columns[_RANGES]
+    has_strings = {"id", "value"} <= columns[_STRINGS] and "textId" in columns[_RANGES]
     text = "coalesce(r.text, s.value)" if has_strings else "r.text"
     join = f" LEFT JOIN {_STRINGS} s ON s.id = r.textId" if has_strings else ""
     found = _rows(database, f"SELECT r.globalTid, r.start, r.end, {text} FROM {_RANGES} r{join} WHERE r.end IS NOT NULL")
@@ -92,13 +93,13 @@ def _read(database: sqlite3.Connection) -> tuple[list[_Range], list[_Launch]]:
     launches = [
         launch
         for table, kind in ((_KERNELS, KERNEL), (_COPIES, COPY))
-        if table in tables and set(_NEEDED[_KERNELS]) <= columns[table]
+        if set(_NEEDED[_KERNELS]) <= columns[table]
         for launch in _launches(database, table, kind, columns[table])
     ]
     return ranges, launches
 
 
-def _launches(database: sqlite3.Connection, table: str, kind: str, columns: set[str]) -> Iterator[_Launch]:
+def _launches(database: sqlite3.Connection, table: str, kind: str, columns: Set[str]) -> Iterator[_Launch]:
     """Yield the kernels or copies of a table, with the call that launched each. Calls have unique numbers in a process."""
     join = f"JOIN {_CALLS} c ON c.correlationId = k.correlationId"
     if "globalPid" in columns:

@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from placesim.core.errors import UsageError
-from placesim.core.files.reader import GRAPH_BYTES, is_stream, read_part, read_stream_path
+from placesim.core.files.reader import GRAPH_BYTES, check_size, is_stream, read_part, read_stream_path
 from placesim.formats.recognition import is_text
 from placesim.formats.traces.not_measured import FORMATS, NotMeasuredError
 from placesim.machine.timelines.measured_steps import Measurement
 
+_PARSED_SIZE = 5
+"""Bytes of memory that a byte of text takes once it is parsed, as measured for traces of the profiler."""
 _GZIP = b"\x1f\x8b"
 _SQLITE = b"SQLite format 3\x00"
 
@@ -41,6 +43,8 @@ def _read(path: str | Path) -> Measurement:
         content = _unpacked(content)
     if not content:
         raise NotMeasuredError(f"got an empty file, expected {FORMATS}")
+    if is_text(content):
+        check_size(_PARSED_SIZE * len(content), path)
     if is_text(content) and content.lstrip()[:1] in (b"{", b"["):
         from placesim.formats.traces.chrome_trace import read_chrome_trace
 

@@ -11,7 +11,7 @@ from placesim.formats.tensorflow.messages import message_class, parse, parse_tex
 from placesim.formats.traces.run_names import kind_of_device, labelled_run
 from placesim.machine.timelines.measured_steps import MeasuredRun, Measurement, single_step
 
-_MICRO, _NANO = 1e-6, 1e-9
+_MICRO, _NANO = 1000, 1e-9
 
 
 def read_run_metadata(content: bytes) -> Measurement | None:
@@ -27,15 +27,15 @@ def read_run_metadata(content: bytes) -> Measurement | None:
 
 
 def _runs(statistics: Any) -> Iterator[MeasuredRun]:
-    for device in statistics.dev_stats:
-        kind = kind_of_device(device.device)
-        for node in device.node_stats if kind is not None else ():
-            start, seconds = _times(node)
-            yield labelled_run(kind or "", node.node_name, node.timeline_label, start, seconds)
+    kinds = ((kind_of_device(device.device), device.node_stats) for device in statistics.dev_stats)
+    found = [(kind, node, *_nanoseconds(node)) for kind, nodes in kinds if kind is not None for node in nodes]
+    first = min((start for _, _, start, _ in found), default=0)
+    for kind, node, start, duration in found:
+        yield labelled_run(kind, node.node_name, node.timeline_label, (start - first) * _NANO, max(0, duration) * _NANO)
 
 
-def _times(node: Any) -> tuple[float, float]:
-    """Return start and duration of a run in seconds. Old releases and GPU runs have microseconds only."""
+def _nanoseconds(node: Any) -> tuple[int, int]:
+    """Return start and duration of a run. Old releases and GPU runs have microseconds only."""
     if node.all_start_nanos:
-        return node.all_start_nanos * _NANO, max(0, node.all_end_rel_nanos) * _NANO
-    return node.all_start_micros * _MICRO, max(0, node.all_end_rel_micros) * _MICRO
+        return node.all_start_nanos, node.all_end_rel_nanos
+    return node.all_start_micros * _MICRO, node.all_end_rel_micros * _MICRO

@@ -23,10 +23,12 @@ def read_xplane(content: bytes) -> Measurement | None:
     planes = [plane for plane in space.planes if HOST_PLANE in plane.name or DEVICE_PLANE in plane.name]
     if not planes:
         return None
-    return Measurement("a profile", profiled_steps(event for plane in planes for event in _events(plane)))
+    first = min((line.timestamp_ns for plane in planes for line in plane.lines), default=0)
+    return Measurement("a profile", profiled_steps(event for plane in planes for event in _events(plane, first)))
 
 
-def _events(plane: Any) -> Iterator[ProfilerEvent]:
+def _events(plane: Any, first: int) -> Iterator[ProfilerEvent]:
+    """Yield the events of a plane; times count from the nanosecond `first`."""
     texts = {number: stat.name for number, stat in plane.stat_metadata.items()}
     names = {number: event.name for number, event in plane.event_metadata.items()}
     wanted = {number for number, name in texts.items() if name in (_STEP_NUMBER, _NODE)}
@@ -39,7 +41,7 @@ def _events(plane: Any) -> Iterator[ProfilerEvent]:
                 plane.name,
                 line.name,
                 (names.get(event.metadata_id, ""), *node_name),
-                line.timestamp_ns * _NANO + event.offset_ps * _PICO,
+                (line.timestamp_ns - first) * _NANO + event.offset_ps * _PICO,
                 event.duration_ps * _PICO,
                 _STEP_NUMBER in stats,
             )

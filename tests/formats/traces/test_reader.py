@@ -99,7 +99,7 @@ def test_kernels_copies_and_launches_of_a_gpu_are_told_apart(tmp_path: Path) -> 
     unread = [{**kernel, "tid": 3}, {**kernel, "ts": "late"}, {**kernel, "args": None, "name": 7}, 5]
     (tmp_path / "trace").write_text(json.dumps({"traceEvents": [process, *lines, kernel, moved, *unread]}), "utf-8")
     (step,) = read_measurement(tmp_path / "trace").steps
-    assert step.runs == (MeasuredRun("a/b", "MatMul", KERNEL, 1e-6, 4e-6), MeasuredRun("x", "_Recv", COPY, 1e-6, 4e-6))
+    assert step.runs == (MeasuredRun("a/b", "MatMul", KERNEL, 0.0, 4e-6), MeasuredRun("x", "_Recv", COPY, 0.0, 4e-6))
 
 
 def write_export(path: Path, *, process: str = ", globalPid") -> None:
@@ -114,7 +114,10 @@ def write_export(path: Path, *, process: str = ", globalPid") -> None:
         for table in ("KERNEL", "MEMCPY"):
             database.execute(f"CREATE TABLE CUPTI_ACTIVITY_KIND_{table} (start, end, correlationId{process})")
         for step in (0, 1000):
-            rows = [(step, step + 90, thread + 1, "outer"), (step + 10, step + 30, thread + 1, "MatMul: tower/hidden")]
+            rows: list[tuple[int, int, int, str | None]] = [
+                (step, step + 90, thread + 1, "outer"),
+                (step + 10, step + 30, thread + 1, "MatMul: tower/hidden"),
+            ]
             rows += [
                 (step + 10, step + 30, thread + 2, '{"op":"Relu","name":"tower/plain","args":[]}'),
                 (step + 40, step + 60, thread + 2, None),
