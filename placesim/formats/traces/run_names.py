@@ -39,14 +39,15 @@ def tensor_name(text: str) -> str:
 def kind_of_device(device: str) -> str | None:
     """Return the kind of the runs that TensorFlow's statistics list under a device.
 
-    The kind is None for a single stream of a GPU, whose runs are also under `stream:all`, and for waits (`sync`).
+    The kind is None for a single stream of a GPU, whose runs are also under `stream:all`, for waits (`sync`), and for
+    `/host:CPU`, under which TensorFlow 1.15 lists the runs of all CPUs again.
     """
     _, _, part = device.rpartition("/")
     if part == "stream:all":
         return KERNEL
     if part in ("memcpy", "network"):
         return COPY
-    return None if part.startswith("stream:") or part == "sync" else HOST
+    return None if part.startswith("stream:") or part in ("sync", "host:CPU") else HOST
 
 
 def labelled_run(kind: str, node: str, label: str, start: float, seconds: float) -> MeasuredRun:

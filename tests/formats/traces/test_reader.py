@@ -35,6 +35,7 @@ def names_by_kind(found: Measurement) -> dict[str, dict[str, str]]:
     [
         ("cifar10-towers.run-metadata.pb.gz", "a RunMetadata", 1, {"tower/relu1": "_FusedConv2D", "_arg_images_0_0": "_Arg"}),
         ("model-parallel.run-metadata.pbtxt.gz", "a RunMetadata", 1, {"train/beta1": "Const", "beta1_power/read": "Identity"}),
+        ("loop-1.15.run-metadata.pb.gz", "a RunMetadata", 1, {"net/r": "_FusedMatMul", "net/while/Softmax": "Softmax"}),
         ("alexnet.timeline.json.gz", "a timeline", 1, {"tower_1/norm1": "LRN", "classes": "ArgMax"}),
         ("alexnet.trace.json.gz", "a trace of the profiler", 4, {"tower_1/norm1": "LRN", "tower/relu3": "_FusedConv2D"}),
         ("alexnet.xplane.pb.gz", "a profile", 4, {"tower_1/norm1": "LRN", "tower/relu3": "_FusedConv2D"}),
@@ -47,6 +48,12 @@ def test_recordings_are_recognised_by_their_content(name: str, format: str, step
     for step in found.steps:
         assert 1e-5 < step.seconds < 1
         assert all(0 <= run.seconds <= step.seconds for run in step.runs)
+
+
+def test_a_run_that_tensorflow_lists_twice_counts_once() -> None:
+    (step,) = read_measurement(TRACES / "loop-1.15.run-metadata.pb.gz").steps
+    assert [run.name for run in step.runs].count("net/while/Softmax") == 5
+    assert not [run for run in step.runs if ":" in run.name]
 
 
 def test_the_profilers_two_files_tell_the_same() -> None:
