@@ -161,6 +161,12 @@ def test_arguments_of_a_calibration_that_do_not_go_together(shell: Shell) -> Non
         ended = shell("calibrate", *arguments)
         assert (ended.code, ended.output) == (2, "")
         assert "wrong arguments: got" in ended.complaint
+    graph = shell.write("g.yaml", GRAPH)
+    assert shell("simulate", graph, "--trace", "step.json").code == 0
+    assert (
+        "Warning: these figures predict no better than the given ones."
+        in shell("calibrate", "--from", "step.json", graph).complaint
+    )
     few = shell.write("few.yaml", "nodes: [{op: Const, name: classes/dimension, value: 1}]\nfetch: [classes/dimension]")
     ended = shell("calibrate", "--from", str(TRACES / "alexnet.timeline.json.gz"), few)
     assert ended.code == 2

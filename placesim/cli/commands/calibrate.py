@@ -96,4 +96,6 @@ def _fitted(graph: str, source: str, options: dict[str, Any]) -> tuple[str, str]
         f"Fitted to {found.fitted} nodes of {measurement.format}. On {found.tested} other nodes, the median error is a factor "
         f"of {found.after:.3g}; before, it was {found.before:.3g}.\n"
     )
+    if found.after >= found.before:
+        note += "Warning: these figures predict no better than the given ones. Record more steps, or a larger graph.\n"
     return host_text(found.host, found.gpu, found.gpus), note

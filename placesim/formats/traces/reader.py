@@ -9,16 +9,18 @@ from typing import Any
 
 from placesim.core.errors import UsageError
 from placesim.core.files.reader import GRAPH_BYTES, check_size, is_stream, read_part, read_stream_path
+from placesim.core.process.gc_pause import collector_paused
 from placesim.formats.recognition import is_text
 from placesim.formats.traces.not_measured import FORMATS, NotMeasuredError
 from placesim.machine.timelines.measured_steps import Measurement
 
-_PARSED_SIZE = 5
+_PARSED_SIZE = 8
 """Bytes of memory that a byte of text takes once it is parsed, as measured for traces of the profiler."""
 _GZIP = b"\x1f\x8b"
 _SQLITE = b"SQLite format 3\x00"
 
 
+@collector_paused()
 def read_measurement(path: str | Path) -> Measurement:
     """Read the steps in a file. Raises UsageError if it can't be read, or has no measured runs of nodes."""
     try:
