@@ -60,8 +60,8 @@ class FittedMachine(NamedTuple):
     after: float
 
 
-HOST = ""
-"""Key of the figures of hosts; those of GPUs have the name of their model."""
+HOSTS = ""
+"""Key of the factors of hosts; those of GPUs have the name of their model."""
 RATE, BANDWIDTH = "rate", "bandwidth"
 
 
@@ -94,13 +94,12 @@ def fit_measurement(loaded: LoadedGraph, options: SimulationOptions, name: str, 
     fitted, tested = ordered[::2], ordered[1::2]
     figures = fit.fitted(fitted)
     devices = [place.device for place in fit.machine(figures).places.values()]
+    gpus = {device.gpu.platform_id: device.gpu.model for device in devices if device.gpu}
+    has_gpu_nodes = any(fit.at_start[row.node].is_on_gpu for row in fitted)
     return FittedMachine(
         next(device.host for device in devices if device.host),
-        next(
-            (device.gpu.model for device in devices if device.gpu and any(fit.at_start[row.node].is_on_gpu for row in fitted)),
-            None,
-        ),
-        len({device.gpu.platform_id for device in devices if device.gpu}),
+        next(iter(gpus.values())) if has_gpu_nodes else None,
+        len(gpus),
         len(fitted),
         len(tested),
         _error(fit.at_start, tested),
@@ -170,7 +169,7 @@ class _Fit:
 
     def _searched(self, figures: _Figures, rows: Sequence[ComparedNode]) -> _Figures:
         """Return the rates and bandwidths with the least loss: a search along one at a time, with ever smaller steps."""
-        keys = [(processor, name) for processor in (HOST, *self._gpus) for name in (RATE, BANDWIDTH)]
+        keys = [(processor, name) for processor in (HOSTS, *self._gpus) for name in (RATE, BANDWIDTH)]
         pull = _PULL * len(rows)
         best, least = figures, _loss(self.nodes(figures), rows)
         for step in _STEPS:
@@ -207,12 +206,12 @@ def _with_figures(device: Device, figures: _Figures) -> Device:
 
     host, gpu = device.host, device.gpu
     assert host is not None
-    rate = factor(HOST, RATE)
+    rate = factor(HOSTS, RATE)
     host = replace(
         host,
         flops=host.flops * rate,
         rates={kind: value * rate for kind, value in host.rates.items()},
-        bandwidth=host.bandwidth * factor(HOST, BANDWIDTH),
+        bandwidth=host.bandwidth * factor(HOSTS, BANDWIDTH),
         dispatch=figures.dispatch,
         ops=figures.ops,
     )
