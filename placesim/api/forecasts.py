@@ -5,6 +5,7 @@ Functions import their large modules when called, so that `import placesim` is f
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack
@@ -26,18 +27,28 @@ Number = TypeVar("Number", int, float)
 
 @with_options
 @with_error_reports
-def simulate(source: Source, *, steps: int | None = None, **options: Unpack[OptionValues]) -> TimeReport:
+def simulate(
+    source: Source,
+    *,
+    steps: int | None = None,
+    compare: str | os.PathLike[str] | None = None,
+    **options: Unpack[OptionValues],
+) -> TimeReport:
     """Predict the time of a graph's steps on the machine.
 
-    `steps` repeats the last step that many times. No kernel is executed, so all sizes must be known: `shape` and `batch` set
-    those of placeholders. Raises the same errors as `placesim simulate`. If a device runs out of memory, the exception's
-    `report` has the times without memory limits.
+    `steps` repeats the last step that many times. `compare` is a file with measured steps, as TensorFlow, its profiler or
+    Nsight Systems wrote it; the report's `comparison` has the last step beside them. No kernel is executed, so all sizes must
+    be known: `shape` and `batch` set those of placeholders. Raises the same errors as `placesim simulate`. If a device runs out
+    of memory, the exception's `report` has the times without memory limits.
     """
+    from placesim.formats.traces.reader import read_measurement
     from placesim.report.time_report import TimeReport
     from placesim.studies.time_study import study_time
 
     chosen = make_options(options)
-    study = study_time(load(source, None, chosen), chosen, source_name(source), steps, is_traced=True)
+    measurement = None if compare is None else read_measurement(os.fspath(compare))
+    loaded = load(source, None, chosen)
+    study = study_time(loaded, chosen, source_name(source), steps, is_traced=True, measurement=measurement)
     report = TimeReport(study)
     if report.error is not None:
         report.error.report = report

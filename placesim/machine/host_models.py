@@ -77,7 +77,7 @@ class HostModel:
 
     A value of 0 means unknown. `rates` are operations per second by other types.  `dispatch` and `launch` are the seconds to
     start a node and a GPU kernel. `inter_op_threads` is the number of nodes that run at once unless a config sets it; 0 means
-    one per core.
+    one per core.  `ops` has factors of the kernels of ops that take longer, or less, than these figures say.
     """
 
     name: str = ""
@@ -89,3 +89,4 @@ class HostModel:
     launch: float = 0.0
     inter_op_threads: int = 0
     profile: HostProfile | None = None
+    ops: Mapping[str, float] = field(default_factory=dict)

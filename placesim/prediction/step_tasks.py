@@ -183,10 +183,10 @@ class StepCosts:
         if work is None:
             placed = ExecutionCost(_exactly(host.dispatch), place.cores, is_assumed=host.is_assumed)
             return PlacedKernel(placed, host.processor(1))
-        alone = _predicted(site.name, work, host.processor(1))
+        alone, factor = _predicted(site.name, work, host.processor(1)), host.model.ops.get(shapes.op, 1.0)
         cores = max(1, min(threads, int(alone.seconds / SHARE_SECONDS)))
         found = alone if cores == 1 else min(alone, _predicted(site.name, work, host.processor(cores)))
-        predicted = Prediction(*(seconds + host.dispatch for seconds in found))
+        predicted = Prediction(*(seconds * factor + host.dispatch for seconds in found))
         placed = ExecutionCost(predicted, place.cores, cores=cores, is_assumed=host.is_assumed)
         return PlacedKernel(placed, host.processor(cores), work)
 

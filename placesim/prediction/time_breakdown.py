@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from placesim.core.errors import PlacesimError
 from placesim.prediction.machine_resources import BETWEEN_GPUS, FROM_HOST, TO_HOST
+from placesim.prediction.measured_comparison import MeasuredComparison
 from placesim.prediction.memory_curves import MemoryCurve
 from placesim.prediction.step_trace import StepTrace
 from placesim.runtime.partitioning.transfer_kinds import TransferKind, transfer_kind
@@ -125,7 +126,7 @@ class TimeStudy:
 
     `error` is TensorFlow's error if a device runs out of memory.  `helps` is empty, and `trace` is None, unless they were
     requested.  `memory` has a curve for each device whose memory was used.  `value_assumptions` are those of `assumptions` that
-    stand for values unknown before the step runs.
+    stand for values unknown before the step runs.  `comparison` is None unless there was a measurement to compare with.
     """
 
     name: str
@@ -142,6 +143,7 @@ class TimeStudy:
     memory: tuple[MemoryCurve, ...] = ()
     trace: StepTrace | None = field(default=None, repr=False, compare=False)
     value_assumptions: tuple[str, ...] = ()
+    comparison: MeasuredComparison | None = None
 
     @property
     def counted_transfers(self) -> tuple[TransferRun, ...]:

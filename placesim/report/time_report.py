@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from placesim.core.errors import PlacesimError
+from placesim.prediction.measured_comparison import MeasuredComparison
 from placesim.prediction.time_breakdown import (
     DeviceTime,
     LinkTime,
@@ -105,6 +106,11 @@ class TimeReport(TabularReading):
     def assumptions(self) -> tuple[str, ...]:
         """Assumptions of the prediction, as sentences."""
         return self.study.assumptions
+
+    @property
+    def comparison(self) -> MeasuredComparison | None:
+        """The predicted step beside the measured one, if there was a measurement to compare with."""
+        return self.study.comparison
 
     @property
     def error(self) -> PlacesimError | None:

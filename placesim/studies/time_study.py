@@ -11,6 +11,7 @@ from placesim.core.process.gc_pause import collector_paused
 from placesim.graph.session_steps import GraphFile
 from placesim.prediction.collectives import join_members
 from placesim.prediction.machine_resources import SimulatedMachine, Threads
+from placesim.prediction.measurement_matching import compare_step
 from placesim.prediction.node_costs import NodeCosts
 from placesim.prediction.processors import NoFiguresError
 from placesim.prediction.step_study import DryRunStep, study_steps
@@ -27,6 +28,7 @@ from placesim.studies.simulation.simulation import SimulationStage, simulate
 if TYPE_CHECKING:
     from placesim.formats.sources.loading import LoadedGraph
     from placesim.machine.options import SimulationOptions
+    from placesim.machine.timelines.measured_steps import Measurement
     from placesim.runtime.partitioning.prepared_step import PreparedStep
     from placesim.runtime.sessions.outcome import Outcome
 
@@ -44,6 +46,7 @@ def study_time(
     is_executed: bool = False,
     tells_helps: bool = False,
     is_traced: bool = False,
+    measurement: Measurement | None = None,
     warn: Callable[[str], object] = lambda text: None,
 ) -> TimeStudy:
     """Return the predicted times of a graph's steps; `steps` repeats the last step that many times.
@@ -52,7 +55,7 @@ def study_time(
     message for each loop assumed to run once because its iteration count is unknown.
 
     With `tells_helps`, the study has the most helpful speed-ups, which need several more simulations. With `is_traced`, it
-    keeps the data of a trace.
+    keeps the data of a trace. With a `measurement`, it compares the last step with the measured steps.
 
     Raises an error if the graph or an option is wrong, and TensorFlow's errors, except for running out of memory. That error is
     part of the study, and the times then ignore memory limits.
@@ -62,7 +65,7 @@ def study_time(
     for text in walked.guesses.warnings():
         warn(text)
     machine = walks.machine(walked.outcome)
-    return walks.study(name, walked, machine, error, tells_helps=tells_helps, is_traced=is_traced)
+    return walks.study(name, walked, machine, error, tells_helps=tells_helps, is_traced=is_traced, measurement=measurement)
 
 
 @collector_paused()
@@ -143,13 +146,15 @@ class _StepDryRuns:
         *,
         tells_helps: bool = False,
         is_traced: bool = False,
+        measurement: Measurement | None = None,
     ) -> TimeStudy:
         """Return the predicted times of the steps of a dry run or an execution."""
         recorded = _by_step(walked.recorder, self.repeats)
         memory = _memory(walked.outcome, walked.recorder)
         study = study_steps(name, recorded, machine, memory, error, tells_helps=tells_helps, is_traced=is_traced)
         said = walked.guesses.sentences()
-        return replace(study, assumptions=(*study.assumptions, *said), value_assumptions=said)
+        compared = None if measurement is None else compare_step(study, recorded[-1].steady, measurement)
+        return replace(study, assumptions=(*study.assumptions, *said), value_assumptions=said, comparison=compared)
 
     def steps(self, walked: DryRun) -> DryRunSteps:
         """Return the machine, and the steps with their steady-state executions."""

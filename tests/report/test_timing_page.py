@@ -6,6 +6,7 @@ import base64
 import gzip
 import json
 import re
+from dataclasses import replace
 from io import BytesIO
 from typing import Any
 
@@ -15,6 +16,7 @@ from playwright.sync_api import Page
 from placesim.core.errors import UsageError
 from placesim.formats.sources.loading import load
 from placesim.machine.options import make_options
+from placesim.prediction.measured_comparison import ComparedNode, MeasuredComparison, UnmatchedNodes
 from placesim.prediction.time_breakdown import TimeStudy, dearest_nodes
 from placesim.report.pictures import timing_data
 from placesim.report.pictures.timing_data import timing_document
@@ -384,6 +386,28 @@ def test_tables_lead_to_the_lanes(page: Page) -> None:
     assert page.evaluate("document.querySelectorAll('#bounds tbody tr').length") == 0  # the panel tells of the node
     page.keyboard.press("Escape")
     assert page.evaluate("document.querySelectorAll('#bounds tbody tr').length") == 3
+
+
+def test_a_measured_step_stands_beside_the_predicted_one(browser: Browser) -> None:
+    seen = study()
+    device = seen.devices[-1].device
+    node = ComparedNode("other/c", "_Fused\x1b", device, 1e-3, 1e-3, 1e-3, 4e-3, ("x",))
+    group = UnmatchedNodes("measured", "not in the graph", 4, 1e-3, ("p", "q", "r"))
+    page = opened(browser, replace(seen, comparison=MeasuredComparison("a timeline", 3, 1e-3, 2e-3, 5e-3, (node,), (group,))))
+    assert "; measured 2 ms; " in page.inner_text("#headline")
+    texts = page.evaluate("[...document.querySelectorAll('#measured p')].map(e => e.innerText)")
+    assert texts == [
+        "Measured 2 ms in a timeline, the median of 3 steps; predicted 0.5 \u00d7.",
+        "80 % of the measured time of nodes has a prediction",
+        "fused or rewritten: 1 measured node for 2 nodes of the graph",
+        "4 measured: not in the graph (p, q, r, ...)",
+    ]
+    cells = "[...document.querySelectorAll('ID tbody td')].map(e => e.innerText)"
+    assert page.evaluate(cells.replace("ID", "#measured")) == ["_Fused\\x1b", "1", "1 ms", "4 ms", "0.25 \u00d7", ""]
+    assert page.evaluate(cells.replace("ID", "#measured-nodes"))[1:] == ["1 ms", "4 ms", "0.25 \u00d7", ""]
+    page.evaluate("document.querySelector('#measured-nodes td.name a').click()")
+    assert chosen(page) == "other/c"
+    assert "4 ms with 1 other node" in page.inner_text("#panel")
 
 
 def test_what_would_help_most_stands_beside_the_bounds(browser: Browser, monkeypatch: pytest.MonkeyPatch) -> None:

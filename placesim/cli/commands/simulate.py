@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from placesim.cli.command import command
-from placesim.cli.option_types import option
+from placesim.cli.option_types import option, own_option
 from placesim.cli.options import (
     feed_option,
     file_access_options,
@@ -80,6 +80,12 @@ EXITS = {
 )
 @feed_option
 @profile_option
+@own_option(
+    "--compare",
+    metavar="FILE",
+    help="Compare with a measured step: TensorFlow's RunMetadata, timeline or profile, or an SQLite export of Nsight Systems.",
+    folder_values="own files",
+)
 @steps_option
 @top_option(TOP, "nodes, transfers and parts of the critical path to list")
 @graph_options
@@ -87,13 +93,17 @@ EXITS = {
 @file_access_options
 @form_option(FORMS, "Output format (default: text).")
 @table_option(
-    *("nodes", "steps", "bounds", "devices", "links", "transfers", "critical-path", "speedups"), renamed={"helps": "speedups"}
+    *("nodes", "steps", "bounds", "devices", "links", "transfers", "critical-path", "speedups"),
+    *("measured", "measured-ops", "measured-nodes", "unmatched"),
+    renamed={"helps": "speedups"},
 )
 @output_option()
 @open_option
 @trace_option("simulated step")
 @collector_paused()
-def simulate_command(graph: str, execute: bool, steps: int | None, top: int, trace: str | None, **values: Any) -> int:
+def simulate_command(
+    graph: str, execute: bool, compare: str | None, steps: int | None, top: int, trace: str | None, **values: Any
+) -> int:
     """Predict the time of a graph's step on a machine, and show its bottlenecks.
 
     GRAPH is any graph that `run` reads.  The steps are simulated without computing values, so all sizes must be known: set
@@ -107,16 +117,19 @@ def simulate_command(graph: str, execute: bool, steps: int | None, top: int, tra
       placesim simulate graphs/cifar10-towers.yaml
       placesim simulate model.pb --fetch logits --batch 64 --gpu 1 --gpu-model 'Tesla T4'
       placesim simulate graphs/alexnet.yaml --output alexnet.html
+      placesim simulate model.pb --fetch logits --batch 64 --compare run_metadata.pb
       placesim simulate model.yaml --batch 64 | awk -F'\\t' '$1 == "node" {print $7, $2}'
     """
     from placesim.cli.graph_arguments import graph_name, load_graph
     from placesim.cli.output import complain, write, write_error_text, write_trace
     from placesim.cli.progress import show_stages
+    from placesim.formats.traces.reader import read_measurement
     from placesim.report.text.complaint import format_outcome_error
     from placesim.studies.time_study import study_time
 
     target = take_target(FORMS, values)
     options = in_shell(given(values))
+    measurement = None if compare is None else read_measurement(compare)
     loaded = load_graph(graph, options)
     with show_stages("simulating"):
         study = study_time(
@@ -127,6 +140,7 @@ def simulate_command(graph: str, execute: bool, steps: int | None, top: int, tra
             is_executed=execute,
             tells_helps=True,
             is_traced=trace is not None or target.form == "html",
+            measurement=measurement,
             warn=lambda text: complain(f"Warning: {text}\n"),
         )
     if trace is not None:

@@ -326,6 +326,7 @@ _HOST: Mapping[str, Schema] = {
     "dispatch": _FIGURE,
     "launch": _FIGURE,
     "inter_op_threads": integer_schema(0, 1 << 12),
+    "ops": {"type": "object", "additionalProperties": _FIGURE},
     "profile": mapping_schema(PROFILE_KEYS, {}, ["version"]),
 }
 _MODEL: Mapping[str, Schema] = {

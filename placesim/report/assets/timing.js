@@ -36,7 +36,8 @@ class TimingPage {
     const { model } = this;
     const bound = model.bounds.reduce((most, each) => (each.seconds > most.seconds ? each : most));
     const never = model.seconds ? `; lower bound ${secondsText(bound.seconds)} (${shareText(bound.share)}): ${bound.what}` : "";
-    return ["A step takes ", element("strong", {}, [secondsText(model.seconds)]), ` (${secondsText(model.low)} to ${secondsText(model.high)})${never}`];
+    const measured = model.comparison ? `; measured ${secondsText(model.comparison.measured)}` : "";
+    return ["A step takes ", element("strong", {}, [secondsText(model.seconds)]), ` (${secondsText(model.low)} to ${secondsText(model.high)})${measured}${never}`];
   }
 
   // --- what is selected

@@ -17,6 +17,12 @@ function tableOf(head, rows) {
   return scrolling(table);
 }
 
+/** A ratio of predicted to measured time. */
+const ratioText = (ratio) => (ratio === null ? "–" : `${Number(ratio.toPrecision(3))} ×`);
+
+const MEASURED_HEAD = [["predicted", true], ["measured", true], ["ratio", true], [""]];
+const measuredCells = (row) => [secondsText(row.predicted), secondsText(row.measured), ratioText(row.ratio), { bar: row.share ?? 0 }];
+
 function cardOf(id, title, ...children) {
   return element("section", { className: "card", id }, [element("h2", {}, [title]), ...children]);
 }
@@ -57,7 +63,30 @@ class TimingTables {
   }
 
   cards() {
-    return [this.path(), this.nodes(), this.transfers(), this.links(), this.devices(), this.steps(), this.assumptions()].filter(Boolean);
+    return [this.measured(), this.measuredNodes(), this.path(), this.nodes(), this.transfers(), this.links(), this.devices(), this.steps(), this.assumptions()].filter(Boolean);
+  }
+
+  /** The predicted step beside the measured one, by op. */
+  measured() {
+    const { comparison, top } = this.model;
+    if (!comparison) return null;
+    const rows = comparison.ops.slice(0, top).map((row) => [row.op, row.nodes.toLocaleString("en"), ...measuredCells(row)]);
+    const median = comparison.steps > 1 ? `, the median of ${countText(comparison.steps, "step")}` : "";
+    const sentences = [`${shareText(comparison.matched)} of the measured time of nodes has a prediction`, ...comparison.sentences];
+    return cardOf(
+      "measured", "Predicted beside measured",
+      element("p", {}, [`Measured ${secondsText(comparison.measured)} in ${comparison.format}${median}; predicted ${ratioText(comparison.ratio)}.`]),
+      ...sentences.map((sentence) => element("p", { className: "sub" }, [sentence])),
+      tableOf([["op"], ["nodes", true], ...MEASURED_HEAD], rows),
+    );
+  }
+
+  measuredNodes() {
+    const { comparison, top } = this.model;
+    const rows = comparison?.nodes.slice(0, top).map((row) => [
+      [this.toRun(row.node, row.device), element("div", { className: "sub" }, [`${row.op} · ${this.shortOf(row.device)}`])], ...measuredCells(row),
+    ]);
+    return rows?.length ? cardOf("measured-nodes", "Measured nodes", tableOf([["node"], ...MEASURED_HEAD], rows)) : null;
   }
 
   path() {
@@ -185,6 +214,8 @@ class TimingPanel {
       facts.push(["Predicted", `${secondsText(seconds)}${mark} (${secondsText(low)} – ${secondsText(high)})`]);
       if (took > 1.005 * seconds && seconds) facts.push(["Slowed", `${(took / seconds).toFixed(2)} times, by other work there`]);
       if (mark) facts.push(["Host", "assumed, not measured"]);
+      const measured = model.comparison?.nodes.find((row) => row.node === model.name(span));
+      if (measured) facts.push(["Measured", `${secondsText(measured.measured)}${measured.replaced.length ? ` with ${countText(measured.replaced.length, "other node")}` : ""}`]);
     }
     if (model.hasLaunch(span)) facts.push(["Launched", `${secondsText(model.launchStart[span], 6)} – ${secondsText(model.launchEnd[span], 6)}`]);
     const shapes = model.shapes[model.spans.shapes[span]];

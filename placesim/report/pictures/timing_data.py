@@ -15,9 +15,11 @@ from typing import Any, NamedTuple
 from placesim.core.errors import UsageError
 from placesim.core.escaping import escape_line
 from placesim.inspection.short_device_names import short_names
+from placesim.prediction.measured_comparison import MeasuredComparison
 from placesim.prediction.spans import StepSpan, StepSpans, step_spans
 from placesim.prediction.time_breakdown import TimeStudy, dearest_nodes, dearest_transfers, folded_path
 from placesim.report.pictures.shell import ValueTable
+from placesim.report.text.measured import measured_document, replaced_text, unmatched_text
 from placesim.report.text.timing import time_document
 
 DIGITS = 10
@@ -90,6 +92,8 @@ def lanes_document(study: TimeStudy, texts: Texts) -> dict[str, Any]:
     tick = _tick(study.step.seconds)
     # the columns of `spans` have the rows that are left out here
     facts = time_document(replace(study, nodes=(), transfers=(), critical_path=(), memory=()))
+    if study.comparison is not None:
+        facts["comparison"] = _comparison(study.comparison)
     return facts | {
         "graph": escape_line(study.name),
         "short": short_names(names),
@@ -107,6 +111,17 @@ def lanes_document(study: TimeStudy, texts: Texts) -> dict[str, Any]:
             for curve in study.memory
         ],
     }
+
+
+def _comparison(comparison: MeasuredComparison) -> dict[str, Any]:
+    """Return the comparison with measured steps, and the sentences about nodes that are not compared one to one."""
+    found = measured_document(comparison)
+    texts = (replaced_text(comparison.nodes), *map(unmatched_text, comparison.unmatched))
+    rows = {
+        key: [row | {name: escape_line(row[name]) for name in ("node", "op") if name in row} for row in found[key]]
+        for key in ("ops", "nodes")
+    }
+    return found | rows | {"unmatched": [], "sentences": [escape_line(text) for text in texts if text]}
 
 
 def _tick(seconds: float) -> float:

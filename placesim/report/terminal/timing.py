@@ -9,13 +9,17 @@ from typing import TextIO
 from rich.text import Text
 
 from placesim.core.escaping import escape_line
+from placesim.prediction.measured_comparison import MeasuredComparison
 from placesim.prediction.time_breakdown import TimeStudy, copies_lane, dearest_nodes, dearest_transfers, folded_path, lane
 from placesim.report.terminal.block_chart import blocks_line, encode_for, shades_line
 from placesim.report.terminal.console import Column, facts_lines, fit_table, make_console, print_wrapped, printed_text
 from placesim.report.text.amounts import distinct_sizes, readable_operations, readable_seconds, readable_size
+from placesim.report.text.measured import replaced_text, unmatched_text
 from placesim.report.text.timing import device_labels
 
 MIN_LANE, MAX_LANE = 8, 150
+_COMPARED = (("measured op", (">nodes",)), ("measured node", ("/op", "-device")))
+"""Titles of the tables of compared ops and nodes, with those of their first columns."""
 IDLE = "·"
 _INDENT = 2
 """Indentation of continuation lines."""
@@ -29,7 +33,19 @@ def styled_timing(study: TimeStudy, stream: TextIO, top: int) -> str:
     console.print()
     for line in _lanes(study, console.width):
         console.print(line, soft_wrap=True)
-    for table in (_links(study), _path(study, top), _nodes(study, top), _transfers(study, top), _helps(study, top)):
+    if study.comparison is not None:
+        console.print()
+        for line in _measured_head(study.comparison):
+            print_wrapped(console, line, _INDENT)
+    tables = (
+        *_measured(study, top),
+        _links(study),
+        _path(study, top),
+        _nodes(study, top),
+        _transfers(study, top),
+        _helps(study, top),
+    )
+    for table in tables:
         if table.rows:
             console.print()
             console.print(fit_table(table.columns, table.rows, console.width))
@@ -160,6 +176,37 @@ def _helps(study: TimeStudy, top: int) -> _Table:
         saved = _percent(study.step.seconds - row.seconds, study.step.seconds)
         found.add(row.what, row.kind, readable_seconds(row.seconds), saved)
     return found
+
+
+def _measured_head(comparison: MeasuredComparison) -> Iterator[Text]:
+    """Yield the measured time of the step, and the nodes that are not compared one to one."""
+    steps = "" if comparison.steps == 1 else f", the median of {comparison.steps:,} steps"
+    head = Text("measured ").append(readable_seconds(comparison.measured), "bold").append(f" in {comparison.format}{steps}")
+    yield head.append(f"; predicted {_times(comparison.predicted, comparison.measured)}")
+    yield Text(f"{comparison.matched_share:.1%} of the measured time of nodes has a prediction", "dim")
+    sentences = replaced_text(comparison.nodes), *map(unmatched_text, comparison.unmatched)
+    yield from (Text(escape_line(sentence), "dim") for sentence in sentences if sentence)
+
+
+def _measured(study: TimeStudy, top: int) -> Iterator[_Table]:
+    """Yield the tables of compared ops and nodes."""
+    comparison = study.comparison
+    if comparison is None:
+        return
+    labels, whole = device_labels(study), comparison.node_seconds
+    ops, nodes = (_Table(f"/{what}", *more, ">predicted", ">measured", ">ratio", ">-share") for what, more in _COMPARED)
+    for op in comparison.ops[:top]:
+        times = readable_seconds(op.predicted), readable_seconds(op.measured), _times(op.predicted, op.measured)
+        ops.add(op.op, f"{op.nodes:,}", *times, _percent(op.measured, whole))
+    for node in comparison.nodes[:top]:
+        times = readable_seconds(node.predicted), readable_seconds(node.measured), _times(node.predicted, node.measured)
+        nodes.add(node.node, node.op, labels[node.device], *times, _percent(node.measured, whole))
+    yield ops
+    yield nodes
+
+
+def _times(predicted: float, measured: float) -> str:
+    return f"{predicted / measured:.3g} x" if measured else "-"
 
 
 def _percent(seconds: float, whole: float) -> str:

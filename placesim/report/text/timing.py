@@ -23,6 +23,7 @@ from placesim.prediction.time_breakdown import (
     folded_path,
 )
 from placesim.report.document import error_document
+from placesim.report.text import measured
 from placesim.report.text.tables import NOTHING, TableSpec, TabLines
 
 COLUMNS = {
@@ -40,6 +41,7 @@ COLUMNS = {
     "help": ("kind", "what", "seconds", "share"),
     "out": ("device", "node"),
     "assumption": ("sentence",),
+    **measured.COLUMNS,
 }
 """Columns of each table in a pipe.
 
@@ -48,6 +50,7 @@ COLUMNS = {
 - `host` of `node` is `assumed` if the node ran on a host with assumed figures.
 - `help` is the step if a link, resource, op or node took no time, and the share that this saves.
 - `out` is the device that runs out of memory, and the node that fails; the times assume no memory limits.
+- The tables of `measured` are there only if there is a measurement to compare with.
 """
 
 
@@ -93,6 +96,8 @@ def _rows(study: TimeStudy, top: int) -> Iterator[Sequence[object]]:
         yield ("help", found.kind, found.what, _seconds(found.seconds), _share(saved, step.seconds))
     if study.error is not None:
         yield ("out", short_names([study.error.device or ""])[0] or NOTHING, study.error.node or NOTHING)
+    if study.comparison is not None:
+        yield from measured.measured_rows(study.comparison, labels, top)
     for sentence in study.assumptions:
         yield ("assumption", sentence)
 
@@ -127,7 +132,7 @@ def time_document(study: TimeStudy) -> dict[str, Any]:
         "helps": [found._asdict() | {"share": (whole - found.seconds) / whole if whole else None} for found in study.helps],
         "assumptions": list(study.assumptions),
         "error": None if study.error is None else error_document(study.error) | {"device": study.error.device},
-    }
+    } | ({} if study.comparison is None else {"comparison": measured.measured_document(study.comparison)})
 
 
 TABLES = (
@@ -146,6 +151,7 @@ TABLES = (
     TableSpec("transfers", ("transfers",), ("tensor", "sender", "receiver", "bytes", "start", "end"), by="bytes"),
     TableSpec("critical-path", ("critical_path",), PathPart._fields),
     TableSpec("speedups", ("helps",), (*Speedup._fields, "share")),
+    *measured.TABLES,
 )
 """Tables of the JSON object."""
 

@@ -18,7 +18,7 @@ PROFILE = HostProfile(
     dict.fromkeys((*SECONDS, *SHARES), 0.02),
     {"date": "2026-01-01", "blas": 'a "b": c'},
 )
-HOST = HostModel("Some CPU: 2", 4, 1e11, 2e10, {"float64": 4e10}, 1e-6, 4e-6, 1, PROFILE)
+HOST = HostModel("Some CPU: 2", 4, 1e11, 2e10, {"float64": 4e10}, 1e-6, 4e-6, 1, PROFILE, {"LRN": 5.5})
 
 
 def read(text: str) -> HostModel:
@@ -37,6 +37,7 @@ def test_what_is_written_is_read_again() -> None:
     found = read(host_text(HOST))
     assert host_text(found) == host_text(HOST)
     assert (found.name, found.cores, found.flops, found.bandwidth) == (HOST.name, 4, 1e11, 2e10)
+    assert found.ops == {"LRN": 5.5}
     assert found.profile is not None
     assert found.profile.seconds == pytest.approx(PROFILE.seconds, rel=1e-3)
     assert found.profile.spreads == pytest.approx(PROFILE.spreads)
@@ -65,6 +66,8 @@ def test_a_data_sheet_s_figures_suffice() -> None:
         ("{launch: fast}", "2: wrong type of 'launch'"),
         ("{rates: {float32: 1}}", "2: unknown key in 'rates': got 'float32'"),
         ("{rates: {float64: 0}}", "2: 'float64' out of range: got 0"),
+        ("{ops: {LRN: 0}}", "2: 'LRN' out of range: got 0, expected a number above 0"),
+        ("{ops: [LRN]}", "2: wrong type of 'ops'"),
         ("{speed: 1}", "2: unknown key in 'host': got 'speed'"),
         ("3", "2: wrong type of 'host'"),
     ],

@@ -1,7 +1,8 @@
-"""Reports, policies, inventories, feeds and `.npy` files with something changed, given to the commands that read them."""
+"""Reports, measurements, policies, inventories, feeds and `.npy` files, changed and given to the commands that read them."""
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
 from collections.abc import Callable, Iterator
@@ -16,11 +17,13 @@ from placesim.formats.sources.loading import load
 from placesim.machine.options import make_options
 from placesim.report.report import Report
 from placesim.report.text.timing import time_document
+from placesim.report.trace_json import trace_events
 from placesim.studies.time_study import study_time
 from tests.fuzz.corpus import examples
 from tests.fuzz.inputs import Input
 from tests.fuzz.mutation import dump, mutate_bytes, mutate_text, mutate_tree, odd_text, odd_value, parse
 from tests.fuzz.surfaces.command_lines import OPTIONS, STEP_SECONDS, command_line
+from tests.processes import ROOT
 
 _GRAPH = b"""devices: {cpu: 2, gpu: 2}
 nodes:
@@ -123,6 +126,7 @@ _PREDICTION_KEYS = (
     "sender",
     "receiver",
 )
+_TRACE_KEYS = ("ph", "cat", "name", "pid", "tid", "ts", "dur", "args", "op", "process_name", "traceEvents", "step_num")
 _REPORT_KEYS = (
     "devices",
     "placements",
@@ -141,7 +145,16 @@ _REPORT_KEYS = (
 
 def inputs(rng: Random) -> Iterator[Input]:
     """Each kind of file as often as any other."""
-    kinds: tuple[Callable[[Random], Input], ...] = (_report, _report, _prediction, _policy, _inventory, _feed, _array)
+    kinds: tuple[Callable[[Random], Input], ...] = (
+        _report,
+        _report,
+        _prediction,
+        _measurement,
+        _policy,
+        _inventory,
+        _feed,
+        _array,
+    )
     while True:
         yield rng.choice(kinds)(rng)
 
@@ -193,6 +206,28 @@ def _prediction(rng: Random) -> Input:
     line = rng.choice((("diff", "report.json", "other.json"), ("diff", "other.json", "report.json"), ("show", "report.json")))
     form = ("--format", "json") if rng.random() < 0.5 else ()
     return Input((*line, *form), {"report.json": prediction, "other.json": other})
+
+
+@cache
+def _measurements() -> tuple[bytes, ...]:
+    """Recordings of TensorFlow."""
+    return tuple(gzip.decompress(path.read_bytes()) for path in sorted((ROOT / "tests/data/traces").iterdir()))
+
+
+@cache
+def _trace() -> Any:
+    """A trace of the simulated graph, as `simulate --trace` writes it."""
+    options = make_options({})
+    return list(trace_events(study_time(load(parse(_GRAPH), None, options), options, "g", is_traced=True)))
+
+
+def _measurement(rng: Random) -> Input:
+    if rng.random() < 0.5:
+        content = dump(mutate_tree(rng, {"traceEvents": _trace()}, _TRACE_KEYS))
+    else:
+        content = mutate_bytes(rng, rng.choice(_measurements()))
+    command = rng.choice((("simulate", "--compare"), ("calibrate", "--from")))
+    return Input((*command, "step", "graph.yaml"), {"step": content, "graph.yaml": _GRAPH})
 
 
 def _policy(rng: Random) -> Input:

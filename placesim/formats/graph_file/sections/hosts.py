@@ -10,6 +10,7 @@ from typing import Any
 
 from placesim.formats.graph_file.plain_values import int_value, line_value, number_value
 from placesim.formats.problems import FileProblems, InvalidValue, spell, value_position
+from placesim.machine.gpu_models import GpuModel
 from placesim.machine.host_models import (
     BASIC,
     FAMILIES,
@@ -22,7 +23,7 @@ from placesim.machine.host_models import (
     MeasuredFigure,
 )
 
-HOST_KEYS = ("name", "cores", "flops", "bandwidth", "rates", "dispatch", "launch", "inter_op_threads", "profile")
+HOST_KEYS = ("name", "cores", "flops", "bandwidth", "rates", "dispatch", "launch", "inter_op_threads", "ops", "profile")
 PROFILE_KEYS = ("version", "about", "caches", "seconds", "families")
 _FAMILY_KEYS = ("factor", "low", "high")
 _FIGURE_KEYS = ("seconds", "spread")
@@ -66,6 +67,7 @@ def read_host(tree: Any, position: int, problems: FileProblems) -> HostModel:
         inter_op_threads=problems.read_or_default(
             host, "inter_op_threads", lambda value: int_value(value, 0, _MAX_CORES, "'inter_op_threads'"), 0
         ),
+        ops=_read_ops(host, problems),
         profile=_read_profile(host["profile"], value_position(host, "profile"), problems) if "profile" in host else None,
     )
 
@@ -78,6 +80,13 @@ def read_rates(tree: dict[Any, Any], problems: FileProblems) -> dict[str, float]
     problems.unknown_keys(rates, RATES, "'rates'")
     found = {key: problems.read_or_default(rates, key, partial(positive_rate, what=f"'{key}'"), 0.0) for key in RATES}
     return {key: rate for key, rate in found.items() if rate}
+
+
+def _read_ops(host: dict[Any, Any], problems: FileProblems) -> dict[str, float]:
+    """Return the factors of ops. Names of ops are not checked, since releases have different ops."""
+    ops = problems.mapping(host.get("ops", {}), value_position(host, "ops") if "ops" in host else 0, "'ops'")
+    found = {str(op): problems.read_or_default(ops, op, partial(positive_rate, what=f"'{op}'"), 1.0) for op in ops}
+    return {line_value(op, "'ops'"): factor for op, factor in found.items()}
 
 
 def _read_profile(tree: Any, position: int, problems: FileProblems) -> HostProfile | None:
@@ -154,7 +163,7 @@ def _family(families: dict[Any, Any], key: str, problems: FileProblems) -> Measu
 
 def host_document(host: HostModel) -> dict[str, Any]:
     """Return the value of `host` in a document, without unknown values."""
-    fields = ("name", "cores", "flops", "bandwidth", "rates", "dispatch", "launch", "inter_op_threads")
+    fields = ("name", "cores", "flops", "bandwidth", "rates", "dispatch", "launch", "inter_op_threads", "ops")
     written = {key: value for key in fields if (value := getattr(host, key))}
     if host.profile is not None:
         written["profile"] = _profile_document(host.profile)
@@ -174,9 +183,14 @@ def _profile_document(profile: HostProfile) -> dict[str, Any]:
     }
 
 
-def host_text(host: HostModel) -> str:
-    """Return the YAML text of an inventory with only this host; numbers have four significant digits."""
-    return "\n".join(["devices:", "  host:", *_block(host_document(host), "    ")]) + "\n"
+def host_text(host: HostModel, gpu: GpuModel | None = None, gpus: int = 1) -> str:
+    """Return the YAML text of an inventory with this host, and `gpus` GPUs of this model; numbers have four digits."""
+    lines = ["devices:", "  host:", *_block(host_document(host), "    ")]
+    if gpu is not None:
+        rates = {name: rate for name in RATES if (rate := getattr(gpu.figures, name))}
+        model = {"name": gpu.name, "flops": gpu.flops, "bandwidth": gpu.bandwidth, "rates": rates}
+        lines += ["  gpu:", f"    count: {gpus}", "    model:", *_block(model, "      ")]
+    return "\n".join(lines) + "\n"
 
 
 def _block(tree: Mapping[str, Any], indent: str) -> Iterator[str]:

@@ -1,0 +1,1 @@
+"""Measurements of steps that TensorFlow, its profiler or Nsight Systems wrote."""
