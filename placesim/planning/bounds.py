@@ -27,6 +27,8 @@ MAX_RELAXED = 50_000
 """Maximum number of groups for which HiGHS solves the relaxation. With more, HiGHS would take gigabytes of memory, and
 `_priced_work` is used instead.
 """
+ALIVE_AT_ONCE = "tensors alive at one time, divided among the devices"
+"""Reason of a bound for the peak of memory."""
 _PRICE_STEPS, _PRICE_ROUNDS = 40, 2
 _SLACK = 1e-9
 
@@ -47,7 +49,7 @@ def lower_bounds(problem: PlanningProblem) -> Iterator[Bound]:
     if not problem.tasks:
         return
     if problem.objective is Objective.PEAK:
-        yield Bound(least_peak(problem), "tensors alive at one time, divided among the devices")
+        yield Bound(least_peak(problem), ALIVE_AT_ONCE)
         return
     least = [min(task.path_seconds) for task in problem.tasks]
     if problem.objective is not Objective.LOAD:

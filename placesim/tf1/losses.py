@@ -59,7 +59,7 @@ def compute_weighted_loss(
             return loss
 
 
-def _reduced(weighted: object, losses: Any, weights: Any, reduction: str) -> Any:
+def _reduced(weighted: object, losses: Any, weights: TensorLike, reduction: str) -> Any:
     if reduction == Reduction.NONE:
         return weighted
     total = tf.reduce_sum(weighted)
@@ -166,7 +166,7 @@ def cosine_distance(
 
 
 def hinge_loss(
-    labels: Any,
+    labels: TensorLike,
     logits: TensorLike,
     weights: TensorLike = 1.0,
     scope: str | None = None,
@@ -205,8 +205,8 @@ def huber_loss(
 
 
 def log_loss(
-    labels: Any,
-    predictions: Any,
+    labels: TensorLike,
+    predictions: TensorLike,
     weights: TensorLike = 1.0,
     epsilon: float = 1e-7,
     scope: str | None = None,
@@ -277,7 +277,7 @@ def sigmoid_cross_entropy(
 
 def softmax_cross_entropy(
     onehot_labels: TensorLike,
-    logits: Any,
+    logits: TensorLike,
     weights: TensorLike = 1.0,
     label_smoothing: float = 0,
     scope: str | None = None,

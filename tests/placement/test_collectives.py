@@ -6,7 +6,7 @@ import pytest
 
 from placesim.core.dtypes import FLOAT
 from placesim.core.errors import InvalidArgumentError, NotFoundError
-from placesim.graph.graph import Graph, NodeDef
+from placesim.graph.graph import Graph, NodeDef, TensorRef
 from placesim.machine.inventory import DeviceSet, TaskInventory, build_devices
 from placesim.ops.attributes import Shape
 from placesim.ops.registry import load_registry
@@ -131,3 +131,8 @@ def test_pruning_starts_from_what_is_left() -> None:
     assert [node.op for node in client.graph.nodes if "Nccl" in node.op] == ["_NcclReduceSend", "_NcclReduceRecv"]
     with pytest.raises(NotFoundError, match="Some target nodes not found: sum"):
         prune(placement, targets=[placement.graph.ids["sum"]])
+    replaced = [TensorRef(placement.graph.ids["sum"], 0)]
+    with pytest.raises(NotFoundError, match=r"FetchOutputs node sum:0: not found"):
+        prune(placement, fetches=replaced)
+    with pytest.raises(NotFoundError, match=r"FeedInputs: unable to find feed output sum:0"):
+        prune(placement, feeds=replaced)

@@ -27,6 +27,12 @@ def _names(placement: Placement, ids: tuple[int, ...]) -> list[str]:
     return [placement.graph.nodes[i].name for i in ids]
 
 
+def test_an_identity_at_a_call_gets_a_name_that_is_free() -> None:
+    graph, _ = toy_graph("in:TestInput v:HandleVariableCPU v_y:TestInput y:ResourceIdentity(v) a:TestHandleAssign(y,in)")
+    names = [node.name for node in isolate_calls_in(graph).nodes]
+    assert names == ["in", "v", "v_y", "y", "a", "v_y_0", "y_a"]
+
+
 def test_a_node_alone_takes_its_first_candidate() -> None:
     placement = _place("in:TestInput n:TestRelu(in)")
     reason = _reason(placement, "n")

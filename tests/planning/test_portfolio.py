@@ -97,7 +97,9 @@ def sought(objective: Objective) -> PlanningProblem:
 def test_each_method_gives_one_plan_for_one_seed(objective: Objective, method: str, beside: Effort) -> None:
     problem = sought(objective)
     efforts = [replace(effort, evaluations=1500, seed=3, method=method) for effort in (Effort(jobs=1), beside)]
-    found = [plan_problem(problem, effort)._replace(seconds=0.0) for effort in efforts]
+    told: list[PlanResult] = []
+    found = [plan_problem(problem, effort, told.append)._replace(seconds=0.0) for effort in efforts]
+    assert method == AUTO or {each.method for each in told if each.plan is not None} == {method}
     assert found[0].plan is not None
     assert found[0] == found[1]
 

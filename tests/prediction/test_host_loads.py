@@ -42,6 +42,12 @@ RULES: dict[str, tuple[str, list[Dims], list[Dims], dict[str, Any]]] = {
         "FusedBatchNormV3", [RESULTS, *[(64,)] * 4], [RESULTS, *[(64,)] * 5], {"is_training": True, "data_format": "NHWC"}
     ),
     "sum of two": ("AddV2", [(300, 300), (300, 300)], [(300, 300)], {}),
+    "volume pooling": (
+        "AvgPool3D",
+        [(2, 8, 8, 8, 16)],
+        [(2, 4, 4, 4, 16)],
+        {"ksize": (1, 2, 2, 2, 1), "strides": (1, 2, 2, 2, 1), "padding": "SAME", "data_format": "NDHWC"},
+    ),
     "softmax": ("Softmax", [(300, 100)], [(300, 100)], {}),
 }  # fmt: skip
 
@@ -88,6 +94,10 @@ def test_every_operand_and_result_passes_once(rule: str) -> None:
 )
 def test_each_product_of_two_numbers_is_counted_once(rule: str, operations: int) -> None:
     assert counts_of(load_of(*RULES[rule]))["multiplied"] == operations
+
+
+def test_a_pooling_passes_over_all_windows_for_each_tap() -> None:
+    assert counts_of(load_of(*RULES["volume pooling"]))["plain"] == 8 * 2 * 4 * 4 * 4 * 16
 
 
 @pytest.mark.parametrize("rule", ["tiled", "tiled filter"])

@@ -22,7 +22,7 @@ from placesim.ops.categories import CONSTANTS, VARIABLES
 from placesim.placement.colocation import ColocationGraph
 from placesim.placement.grouping import build_groups
 from placesim.placement.placer import Placement
-from placesim.planning.bounds import Bound
+from placesim.planning.bounds import ALIVE_AT_ONCE, Bound
 from placesim.planning.graphs.memory_lifetimes import (
     MemoryLifetimes,
     StepOrder,
@@ -142,7 +142,6 @@ OBJECTIVES = {
     PlanMeasure.THROUGHPUT: Objective.LOAD,
     PlanMeasure.MEMORY: Objective.PEAK,
 }
-AT_ONCE = "tensors alive at one time, divided among the devices"
 
 
 class _ProblemBuilder:
@@ -223,7 +222,7 @@ class _ProblemBuilder:
             _device_of_groups(groups, devices_of),
             placement.device_set,
             placement.groups.soft,
-            Bound(least, AT_ONCE),
+            Bound(least, ALIVE_AT_ONCE),
             self._wanted.avoided,
         )
 

@@ -51,12 +51,14 @@ class ExecutionRecorder:
     cover all steps; `prepared` has the prepared steps that were run.
     """
 
+    clock: Clock
+    """The clock of the attached ledger."""
+
     def __init__(self) -> None:
         self.steps: list[list[Execution]] = []
         self.moments: list[int] = []
         self.reads: list[BufferRead] = []
         self.journals: dict[str, Sequence[JournalEntry]] = {}
-        self.clock = Clock()
         self.prepared: list[PreparedStep] = []
         self._calls: list[int] = []
         """For each kernel that is calling functions, the number of the execution for which its next function waits."""

@@ -32,8 +32,6 @@ def find_frames(graph: Graph) -> list[LoopFrame | None]:
     visited = bytearray(len(graph))
     by_name: dict[str, LoopFrame] = {}
     ready = deque(node.id for node in graph.nodes if not node.input_nodes and not node.control_inputs)
-    for node_id in ready:
-        visited[node_id] = 1
     while ready:
         node = graph.nodes[ready.popleft()]
         frame = frames[node.id]

@@ -235,7 +235,7 @@ def separable_convolution2d(
         return finished(outputs, normalizer_fn, normalizer_params, activation_fn, outputs_collections, opened.name)
 
 
-def _depthwise(inputs: Any, weights: Any, stride: PerDimension, padding: str, rate: TensorLike, data_format: str) -> Any:
+def _depthwise(inputs: Any, weights: TensorLike, stride: PerDimension, padding: str, rate: TensorLike, data_format: str) -> Any:
     height, width = two_element_tuple(stride)
     strides = [1, 1, height, width] if data_format == "NCHW" else [1, height, width, 1]
     return tf.nn.depthwise_conv2d(inputs, weights, strides, padding, rate=two_element_tuple(rate), data_format=data_format)

@@ -109,7 +109,7 @@ class Strategy:
     def _create_variable(self, next_creator: Callable[..., Any], beside: Any, arguments: dict[str, Any]) -> Any:
         return next_creator(**arguments)
 
-    def colocate_vars_with(self, colocate_with_variable: Any) -> AbstractContextManager[None]:
+    def colocate_vars_with(self, colocate_with_variable: Variable) -> AbstractContextManager[None]:
         """Context whose variables are made on the devices of a variable of this strategy."""
 
         def create(next_creator: Callable[..., Any], **arguments: Any) -> Any:
@@ -166,7 +166,7 @@ class Strategy:
 
     # --- between replicas ---
 
-    def reduce(self, reduce_op: Any, value: Any, axis: Any = None) -> Any:
+    def reduce(self, reduce_op: ReduceOp | str, value: Any, axis: Any = None) -> Any:
         """Sum or mean of the replicas' values, and of their elements along `axis`."""
         self._check()
         reduce_op = as_reduce_op(reduce_op)
@@ -183,11 +183,11 @@ class Strategy:
         where = self.current_device() or self._default_device or "/device:CPU:0"
         return self.experimental_local_results(self.reduce_to(reduce_op, value, where))[0]
 
-    def reduce_to(self, reduce_op: Any, value: Any, destinations: Any, options: object = None) -> Any:
+    def reduce_to(self, reduce_op: ReduceOp | str, value: Any, destinations: Any, options: object = None) -> Any:
         """Sum or mean of the replicas' values on the devices of `destinations`: a device, a tensor or a variable."""
         return value
 
-    def batch_reduce_to(self, reduce_op: Any, value_destination_pairs: Any, options: object = None) -> list[Any]:
+    def batch_reduce_to(self, reduce_op: ReduceOp | str, value_destination_pairs: Any, options: object = None) -> list[Any]:
         """`reduce_to` of each pair of value and destinations."""
         return [self.reduce_to(reduce_op, value, destinations) for value, destinations in value_destination_pairs]
 
@@ -195,7 +195,7 @@ class Strategy:
         """Copies of a tensor on the devices of `destinations`."""
         return tensor
 
-    def read_var(self, v: Any) -> Any:
+    def read_var(self, v: Variable) -> Any:
         """The value of a variable, combined if its components differ."""
         return tf.identity(v)
 
@@ -226,13 +226,13 @@ class Strategy:
 
     # --- input ---
 
-    def experimental_distribute_dataset(self, dataset: Any, options: object = None) -> Any:
+    def experimental_distribute_dataset(self, dataset: Dataset, options: object = None) -> Any:
         """The dataset, with its batches split among the replicas."""
         from placesim.tf1.distribute.inputs import DistributedDataset
 
         return DistributedDataset(dataset, self._host, self.worker_devices, self._splits_batches)
 
-    def make_dataset_iterator(self, dataset: Any) -> Any:
+    def make_dataset_iterator(self, dataset: Dataset) -> Any:
         """Iterator over the dataset, with its batches split among the replicas."""
         return self.experimental_distribute_dataset(dataset).make_initializable_iterator()
 
@@ -271,7 +271,7 @@ class DefaultStrategy(Strategy):
             raise RuntimeError("Must not nest tf.distribute.Strategy scopes.")
         yield self
 
-    def colocate_vars_with(self, colocate_with_variable: Any) -> AbstractContextManager[None]:
+    def colocate_vars_with(self, colocate_with_variable: Variable) -> AbstractContextManager[None]:
         found: AbstractContextManager[None] = tf.colocate_with(colocate_with_variable)
         return found
 
@@ -287,7 +287,7 @@ class DefaultStrategy(Strategy):
     def non_slot_devices(self, var_list: Any) -> Any:
         return min(var_list, key=lambda variable: str(variable.name))
 
-    def experimental_distribute_dataset(self, dataset: Any, options: object = None) -> Any:
+    def experimental_distribute_dataset(self, dataset: Dataset, options: object = None) -> Any:
         return dataset
 
     def make_input_fn_iterator(self, input_fn: Callable[[Any], Any], replication_mode: object = None) -> Any:
@@ -389,7 +389,7 @@ class MirroredStrategy(Strategy):
         is_on_host = any(tf.as_dtype(part.dtype).base_dtype == tf.int32 for part in values)
         return ReductionToOneDevice() if is_on_host else self._cross_device_ops
 
-    def reduce_to(self, reduce_op: Any, value: Any, destinations: Any, options: object = None) -> Any:
+    def reduce_to(self, reduce_op: ReduceOp | str, value: Any, destinations: Any, options: object = None) -> Any:
         reduce_op = as_reduce_op(reduce_op)
         if isinstance(value, Mirrored) and reduce_op is ReduceOp.MEAN:
             return value
@@ -415,7 +415,7 @@ class MirroredStrategy(Strategy):
             raise ValueError(f"A non-DistributedValues value {value} {wrong}")
         return broadcast(value, self._devices_of(destinations))
 
-    def batch_reduce_to(self, reduce_op: Any, value_destination_pairs: Any, options: object = None) -> list[Any]:
+    def batch_reduce_to(self, reduce_op: ReduceOp | str, value_destination_pairs: Any, options: object = None) -> list[Any]:
         pairs = [(_as_values(value), self._devices_of(where)) for value, where in value_destination_pairs]
         ops = self._ops_for(pairs[0][0])
         if any(type(self._ops_for(value)) is not type(ops) for value, _ in pairs):
@@ -428,7 +428,7 @@ class MirroredStrategy(Strategy):
             return tensor
         return broadcast(tensor, self._devices_of(destinations) if destinations else self.worker_devices)
 
-    def read_var(self, v: Any) -> Any:
+    def read_var(self, v: Variable) -> Any:
         return tf.identity(v._get()) if isinstance(v, Mirrored) else v._between_replicas()
 
     def _update(self, places: Any, fn: Callable[..., Any], args: Any, kwargs: Any, group: bool) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 import placesim.tf1 as tf
 from placesim.tf1.distributions.distribution import Distribution, logits_and_probs, refuse_checks
 from placesim.tf1.distributions.divergences import RegisterKL
-from placesim.tf1.graphs.tensor_likes import DTypeLike
+from placesim.tf1.graphs.tensor_likes import DTypeLike, TensorLike
 from placesim.tf1.types import dtypes
 from placesim.tf1.types.shapes import TensorShape
 
@@ -124,11 +124,11 @@ class Categorical(Distribution):
         drawn = tf.transpose(drawn)
         return tf.cast(tf.reshape(drawn, self._drawn_shape(count)), self.dtype)
 
-    def _log_prob(self, value: Any) -> Any:
+    def _log_prob(self, value: TensorLike) -> Any:
         value, logits = self._broadcast(tf.convert_to_tensor(value, name="k"), self.logits)
         return -tf.nn.sparse_softmax_cross_entropy_with_logits(labels=value, logits=logits)
 
-    def _cdf(self, value: Any) -> Any:
+    def _cdf(self, value: TensorLike) -> Any:
         value, probs = self._broadcast(tf.convert_to_tensor(value, name="k"), self.probs)
         flat = tf.reshape(probs, (-1, self.event_size))
         is_below = tf.sequence_mask(tf.reshape(value, [-1]), self.event_size)

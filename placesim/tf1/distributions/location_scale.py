@@ -50,13 +50,13 @@ class Normal(Distribution):
         drawn = tf.random_normal(self._drawn_shape(count), mean=0.0, stddev=1.0, dtype=self.loc.dtype, seed=seed)
         return drawn * self.scale + self.loc
 
-    def _log_prob(self, value: Any) -> Any:
+    def _log_prob(self, value: TensorLike) -> Any:
         return -0.5 * tf.square(self._standard(value)) - (0.5 * math.log(2.0 * math.pi) + tf.log(self.scale))
 
-    def _cdf(self, value: Any) -> Any:
+    def _cdf(self, value: TensorLike) -> Any:
         return _normal_cdf(self._standard(value))
 
-    def _survival_function(self, value: Any) -> Any:
+    def _survival_function(self, value: TensorLike) -> Any:
         return _normal_cdf(-self._standard(value))
 
     def _entropy(self) -> Any:
@@ -71,7 +71,7 @@ class Normal(Distribution):
     def _stddev(self) -> Any:
         return self.scale * tf.ones_like(self.loc)
 
-    def _standard(self, value: Any) -> Any:
+    def _standard(self, value: TensorLike) -> Any:
         with tf.name_scope("standardize"):
             return (value - self.loc) / self.scale
 
@@ -136,7 +136,7 @@ class Uniform(Distribution):
         outside = tf.zeros_like(value)
         return tf.where_v2(is_nan, value, tf.where_v2(is_outside, outside, tf.ones_like(value) / self.range()))
 
-    def _cdf(self, value: Any) -> Any:
+    def _cdf(self, value: TensorLike) -> Any:
         shape = tf.broadcast_dynamic_shape(tf.shape(value), self.batch_shape_tensor())
         zeros = tf.zeros(shape, dtype=self.dtype)
         ones = tf.ones(shape, dtype=self.dtype)
@@ -184,16 +184,16 @@ class Laplace(Distribution):
         drawn = tf.random_uniform(self._drawn_shape(count), minval=low, maxval=1.0, dtype=self.dtype, seed=seed)
         return self.loc - self.scale * tf.sign(drawn) * tf.log1p(-tf.abs(drawn))
 
-    def _log_prob(self, value: Any) -> Any:
+    def _log_prob(self, value: TensorLike) -> Any:
         return -tf.abs(self._standard(value)) - (math.log(2.0) + tf.log(self.scale))
 
-    def _log_cdf(self, value: Any) -> Any:
+    def _log_cdf(self, value: TensorLike) -> Any:
         return _log_laplace_cdf(self._standard(value))
 
-    def _log_survival_function(self, value: Any) -> Any:
+    def _log_survival_function(self, value: TensorLike) -> Any:
         return _log_laplace_cdf(-self._standard(value))
 
-    def _cdf(self, value: Any) -> Any:
+    def _cdf(self, value: TensorLike) -> Any:
         standard = self._standard(value)
         return 0.5 + 0.5 * tf.sign(standard) * (1.0 - tf.exp(-tf.abs(standard)))
 
@@ -209,7 +209,7 @@ class Laplace(Distribution):
     def _stddev(self) -> Any:
         return math.sqrt(2.0) * self.scale + tf.zeros_like(self.loc)
 
-    def _standard(self, value: Any) -> Any:
+    def _standard(self, value: TensorLike) -> Any:
         return (value - self.loc) / self.scale
 
 
@@ -255,7 +255,7 @@ class StudentT(Distribution):
         chi = tf.random_gamma([count], 0.5 * df, beta=0.5, dtype=self.dtype, seed=second)
         return drawn * tf.rsqrt(chi / df) * self.scale + self.loc
 
-    def _log_prob(self, value: Any) -> Any:
+    def _log_prob(self, value: TensorLike) -> Any:
         standard = (value - self.loc) / self.scale
         unnormalized = -0.5 * (self.df + 1.0) * tf.log1p(standard**2.0 / self.df)
         normalization = (

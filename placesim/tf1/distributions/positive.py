@@ -39,10 +39,10 @@ class Gamma(Distribution):
     def _sample_n(self, count: Any, seed: int | None) -> Any:
         return tf.random_gamma([count], alpha=self.concentration, beta=self.rate, dtype=self.dtype, seed=seed)
 
-    def _log_prob(self, value: Any) -> Any:
+    def _log_prob(self, value: TensorLike) -> Any:
         return self._log_unnormalized_prob(value) - self._log_normalization()
 
-    def _log_unnormalized_prob(self, value: Any) -> Any:
+    def _log_unnormalized_prob(self, value: TensorLike) -> Any:
         if self.validate_args:
             value = with_dependencies([tf.assert_positive(value)], value)
         return tf.math.xlogy(self.concentration - 1.0, value) - self.rate * value
@@ -50,7 +50,7 @@ class Gamma(Distribution):
     def _log_normalization(self) -> Any:
         return tf.lgamma(self.concentration) - self.concentration * tf.log(self.rate)
 
-    def _cdf(self, value: Any) -> Any:
+    def _cdf(self, value: TensorLike) -> Any:
         return tf.igamma(self.concentration, self.rate * value)
 
     def _entropy(self) -> Any:
@@ -99,7 +99,7 @@ class Exponential(Gamma):
         super().__init__(tf.ones([], dtype=given.dtype), given, validate_args, allow_nan_stats, scope)
         self.parameters = {"rate": rate, "validate_args": validate_args, "allow_nan_stats": allow_nan_stats, "name": name}
 
-    def _log_survival_function(self, value: Any) -> Any:
+    def _log_survival_function(self, value: TensorLike) -> Any:
         return self._log_prob(value) - tf.log(self.rate)
 
     def _sample_n(self, count: Any, seed: int | None) -> Any:
@@ -137,7 +137,7 @@ class Beta(Distribution):
         second = tf.random_gamma([count], alpha=zero, dtype=self.dtype, seed=salted_seed(seed, "beta"))
         return first / (first + second)
 
-    def _log_prob(self, value: Any) -> Any:
+    def _log_prob(self, value: TensorLike) -> Any:
         return self._log_unnormalized_prob(value) - self._log_normalization()
 
     def _log_unnormalized_prob(self, value: Any) -> Any:
@@ -150,7 +150,7 @@ class Beta(Distribution):
     def _log_normalization(self) -> Any:
         return tf.lgamma(self.concentration1) + tf.lgamma(self.concentration0) - tf.lgamma(self.total_concentration)
 
-    def _cdf(self, value: Any) -> Any:
+    def _cdf(self, value: TensorLike) -> Any:
         return tf.betainc(self.concentration1, self.concentration0, value)
 
     def _entropy(self) -> Any:
@@ -198,7 +198,7 @@ class Dirichlet(Distribution):
     _shaping = ("total_concentration",)
 
     def __init__(
-        self, concentration: Any, validate_args: bool = False, allow_nan_stats: bool = True, name: str = "Dirichlet"
+        self, concentration: TensorLike, validate_args: bool = False, allow_nan_stats: bool = True, name: str = "Dirichlet"
     ) -> None:
         parameters = dict(locals())
         with tf.name_scope(name, values=[concentration]) as scope:
@@ -218,7 +218,7 @@ class Dirichlet(Distribution):
         drawn = tf.random_gamma([count], alpha=self.concentration, dtype=self.dtype, seed=seed)
         return drawn / tf.reduce_sum(drawn, -1, keepdims=True)
 
-    def _log_prob(self, value: Any) -> Any:
+    def _log_prob(self, value: TensorLike) -> Any:
         return tf.reduce_sum(tf.math.xlogy(self.concentration - 1.0, value), -1) - tf.lbeta(self.concentration)
 
     def _entropy(self) -> Any:
@@ -247,7 +247,7 @@ def _divergence_of_dirichlets(a: Dirichlet, b: Dirichlet, name: str | None = Non
         return tf.reduce_sum(change * difference, axis=-1) - tf.lbeta(a.concentration) + tf.lbeta(b.concentration)
 
 
-def _concentration(value: Any, name: str, validate_args: bool) -> Any:
+def _concentration(value: TensorLike, name: str, validate_args: bool) -> Any:
     found = tf.convert_to_tensor(value, name=name)
     if not validate_args:
         return found

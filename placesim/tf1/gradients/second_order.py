@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from placesim.tf1.gradients.backward import gradients
+from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.importing.namespaces import namespace
 from placesim.tf1.ops.arguments import as_list
 
@@ -33,7 +34,7 @@ def hessians(
         count = tf.size(flat)
         variables = [tf.constant(0, tf.int32), tf.TensorArray(x.dtype, count)]
 
-        def row(j: Any, rows: Any, flat: Any = flat, x: Any = x) -> tuple[Any, Any]:
+        def row(j: Any, rows: Any, flat: Any = flat, x: TensorLike = x) -> tuple[Any, Any]:
             return j + 1, rows.write(j, gradients(flat[j], x)[0])
 
         _, rows = tf.while_loop(lambda j, _, count=count: j < count, row, variables)

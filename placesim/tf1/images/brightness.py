@@ -43,7 +43,7 @@ def adjust_brightness(image: TensorLike, delta: TensorLike) -> Any:
         return convert_image_dtype(found, image.dtype, saturate=True)
 
 
-def random_brightness(image: Any, max_delta: float, seed: int | None = None) -> Any:
+def random_brightness(image: TensorLike, max_delta: float, seed: int | None = None) -> Any:
     """`tf.image.random_brightness`."""
     if max_delta < 0:
         raise ValueError("max_delta must be non-negative.")

@@ -103,7 +103,7 @@ def rgb_to_grayscale(images: TensorLike, name: str | None = None) -> Any:
         return convert_image_dtype(grey, images.dtype, name=scope)
 
 
-def grayscale_to_rgb(images: Any, name: str | None = None) -> Any:
+def grayscale_to_rgb(images: TensorLike, name: str | None = None) -> Any:
     """`tf.image.grayscale_to_rgb`.  Raises ValueError if the last dimension is not 1."""
     with name_scope(name, "grayscale_to_rgb", [images]) as scope:
         images = convert_to_tensor(images, name="images")

@@ -21,7 +21,7 @@ from placesim.tf1.types import dtypes
 tf = namespace("")
 
 
-def central_crop(image: Any, central_fraction: float) -> Any:
+def central_crop(image: TensorLike, central_fraction: float) -> Any:
     """`tf.image.central_crop`: the middle part along height and width.  Raises ValueError for an invalid fraction."""
     error = "central_fraction must be within (0, 1]"
     with name_scope(None, "central_crop", [image]):
@@ -59,7 +59,7 @@ def _middle(size: Any, fraction: float) -> Any:
     return int((float(size) - float(size) * fraction) / 2)
 
 
-def rot90(image: Any, k: TensorLike = 1, name: str | None = None) -> Any:
+def rot90(image: TensorLike, k: TensorLike = 1, name: str | None = None) -> Any:
     """`tf.image.rot90`: rotate counterclockwise by `k` right angles."""
     with name_scope(name, "rot90", [image, k]) as scope:
         image = convert_to_tensor(image, name="image")

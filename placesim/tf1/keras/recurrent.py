@@ -143,7 +143,7 @@ class _Cell(Layer):
         return weights[start:stop] if weights.shape.rank == 1 else weights[:, start:stop]
 
 
-def _add_bias(value: Any, bias: Any) -> Any:
+def _add_bias(value: Any, bias: TensorLike) -> Any:
     return value if bias is None else tf.nn.bias_add(value, bias)
 
 
@@ -180,7 +180,7 @@ class GRUCell(_Cell):
         return new, [new] if nest.is_nested(states) else new
 
     def _split_gates(
-        self, inputs: Any, before: Any, masks: Sequence[Any], state_masks: Sequence[Any], bias: Any, state_bias: Any
+        self, inputs: Any, before: Any, masks: Sequence[Any], state_masks: Sequence[Any], bias: TensorLike, state_bias: Any
     ) -> tuple[Any, Any]:
         given = self._masked(inputs, masks)
         parts = [tf.matmul(value, self._part(self.kernel, gate)) for gate, value in enumerate(given)]
@@ -195,7 +195,7 @@ class GRUCell(_Cell):
         return update, parts[2] + reset * product
 
     def _joined_gates(
-        self, inputs: Any, before: Any, masks: Sequence[Any], state_masks: Sequence[Any], bias: Any, state_bias: Any
+        self, inputs: Any, before: Any, masks: Sequence[Any], state_masks: Sequence[Any], bias: TensorLike, state_bias: Any
     ) -> tuple[Any, Any]:
         products = _add_bias(tf.matmul(self._masked(inputs, masks[:1])[0], self.kernel), bias)
         parts = tf.split(products, 3, axis=-1)

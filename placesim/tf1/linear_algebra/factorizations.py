@@ -62,7 +62,7 @@ def logdet(matrix: TensorLike, name: str | None = None) -> Any:
         return 2.0 * tf.reduce_sum(tf.log(tf.real(tf.matrix_diag_part(factor))), axis=[-1])
 
 
-def matrix_solve_ls(matrix: Any, rhs: Any, l2_regularizer: Any = 0.0, fast: bool = True, name: str | None = None) -> Any:
+def matrix_solve_ls(matrix: Any, rhs: TensorLike, l2_regularizer: Any = 0.0, fast: bool = True, name: str | None = None) -> Any:
     """The x that minimizes `|matrix x - rhs|`; `fast` solves the normal equations by Cholesky factorization."""
     if not fast:
         matrix = convert_to_tensor(matrix, name="matrix")

@@ -83,10 +83,10 @@ class LinearOperator(Module):
     def _shape_tensor(self) -> Any:
         raise NotImplementedError("_shape_tensor is not implemented.")
 
-    def _matmul(self, x: Any, adjoint: bool = False, adjoint_arg: bool = False) -> Any:
+    def _matmul(self, x: TensorLike, adjoint: bool = False, adjoint_arg: bool = False) -> Any:
         raise NotImplementedError("_matmul is not implemented.")
 
-    def _matvec(self, x: Any, adjoint: bool = False) -> Any:
+    def _matvec(self, x: TensorLike, adjoint: bool = False) -> Any:
         return tf.squeeze(self.matmul(tf.expand_dims(x, axis=-1), adjoint=adjoint), axis=-1)
 
     def _solve(self, rhs: Any, adjoint: bool = False, adjoint_arg: bool = False) -> Any:
@@ -101,7 +101,7 @@ class LinearOperator(Module):
                 pass  # TensorFlow opens the scope, which takes the name, and makes no node for equal batches
             return tf.matrix_solve(matrix, rhs, adjoint=adjoint)
 
-    def _solvevec(self, rhs: Any, adjoint: bool = False) -> Any:
+    def _solvevec(self, rhs: TensorLike, adjoint: bool = False) -> Any:
         return tf.squeeze(self.solve(tf.expand_dims(rhs, axis=-1), adjoint=adjoint), axis=-1)
 
     def _determinant(self) -> Any:
@@ -128,7 +128,7 @@ class LinearOperator(Module):
     def _trace(self) -> Any:
         return tf.reduce_sum(self.diag_part(), axis=-1)
 
-    def _add_to_tensor(self, x: Any) -> Any:
+    def _add_to_tensor(self, x: TensorLike) -> Any:
         return self.to_dense() + x
 
     def _assert_non_singular(self) -> Any:
@@ -301,7 +301,7 @@ def as_sizes(sizes: Any, name: str | None = None) -> Any:
     return tf.convert_to_tensor(sizes, dtype=tf.int32 if isinstance(sizes, list | tuple) and not sizes else None, name=name)
 
 
-def as_member(value: Any, name: str) -> Any:
+def as_member(value: TensorLike, name: str) -> Any:
     """Tensor of an operator's argument; a variable stays one, so that it is read at each use."""
     return value if isinstance(value, Variable) else tf.convert_to_tensor(value, name=name)
 

@@ -48,7 +48,7 @@ class LinearOperatorFullMatrix(LinearOperator):
     def _shape_tensor(self) -> Any:
         return tf.shape(self._matrix)
 
-    def _matmul(self, x: Any, adjoint: bool = False, adjoint_arg: bool = False) -> Any:
+    def _matmul(self, x: TensorLike, adjoint: bool = False, adjoint_arg: bool = False) -> Any:
         return tf.matmul(self._matrix, x, adjoint_a=adjoint, adjoint_b=adjoint_arg)
 
     def _to_dense(self) -> Any:
@@ -93,10 +93,10 @@ class LinearOperatorLowerTriangular(LinearOperator):
     def _diagonal(self) -> Any:
         return tf.matrix_diag_part(self._tril)
 
-    def _matmul(self, x: Any, adjoint: bool = False, adjoint_arg: bool = False) -> Any:
+    def _matmul(self, x: TensorLike, adjoint: bool = False, adjoint_arg: bool = False) -> Any:
         return tf.matmul(self._lower(), x, adjoint_a=adjoint, adjoint_b=adjoint_arg)
 
-    def _solve(self, rhs: Any, adjoint: bool = False, adjoint_arg: bool = False) -> Any:
+    def _solve(self, rhs: TensorLike, adjoint: bool = False, adjoint_arg: bool = False) -> Any:
         rhs = tf.linalg.adjoint(rhs) if adjoint_arg else rhs
         return tf.linalg.triangular_solve(self._lower(), rhs, lower=True, adjoint=adjoint)
 
@@ -151,15 +151,15 @@ class LinearOperatorDiag(LinearOperator):
     def _factor(self, adjoint: bool) -> Any:
         return tf.conj(self._diag) if adjoint else self._diag
 
-    def _matmul(self, x: Any, adjoint: bool = False, adjoint_arg: bool = False) -> Any:
+    def _matmul(self, x: TensorLike, adjoint: bool = False, adjoint_arg: bool = False) -> Any:
         factor = self._factor(adjoint)
         x = tf.linalg.adjoint(x) if adjoint_arg else x
         return tf.expand_dims(factor, -1) * x
 
-    def _matvec(self, x: Any, adjoint: bool = False) -> Any:
+    def _matvec(self, x: TensorLike, adjoint: bool = False) -> Any:
         return self._factor(adjoint) * x
 
-    def _solve(self, rhs: Any, adjoint: bool = False, adjoint_arg: bool = False) -> Any:
+    def _solve(self, rhs: TensorLike, adjoint: bool = False, adjoint_arg: bool = False) -> Any:
         factor = self._factor(adjoint)
         rhs = tf.linalg.adjoint(rhs) if adjoint_arg else rhs
         return rhs * tf.expand_dims(1.0 / factor, -1)
@@ -177,7 +177,7 @@ class LinearOperatorDiag(LinearOperator):
     def _diag_part(self) -> Any:
         return self._diag
 
-    def _add_to_tensor(self, x: Any) -> Any:
+    def _add_to_tensor(self, x: TensorLike) -> Any:
         own = tf.matrix_diag_part(x)
         return tf.matrix_set_diag(x, self._diag + own)
 
@@ -306,7 +306,7 @@ class LinearOperatorIdentity(_IdentityOperator):
             return x if same else x + tf.zeros(wanted, dtype=self.dtype)
         return x + tf.zeros(tf.concat((self.batch_shape_tensor(), [1, 1]), 0), dtype=self.dtype)
 
-    def _solve(self, rhs: Any, adjoint: bool = False, adjoint_arg: bool = False) -> Any:
+    def _solve(self, rhs: TensorLike, adjoint: bool = False, adjoint_arg: bool = False) -> Any:
         return self._matmul(rhs, adjoint_arg=adjoint_arg)
 
     def _determinant(self) -> Any:
@@ -322,7 +322,7 @@ class LinearOperatorIdentity(_IdentityOperator):
     def _diag_part(self) -> Any:
         return self._ones()
 
-    def _add_to_tensor(self, x: Any) -> Any:
+    def _add_to_tensor(self, x: TensorLike) -> Any:
         own = tf.matrix_diag_part(x)
         return tf.matrix_set_diag(x, 1 + own)
 
@@ -380,11 +380,11 @@ class LinearOperatorScaledIdentity(_IdentityOperator):
         factor = tf.expand_dims(tf.expand_dims(self.multiplier, -1), -1)
         return tf.conj(factor) if adjoint else factor
 
-    def _matmul(self, x: Any, adjoint: bool = False, adjoint_arg: bool = False) -> Any:
+    def _matmul(self, x: TensorLike, adjoint: bool = False, adjoint_arg: bool = False) -> Any:
         x = tf.linalg.adjoint(x) if adjoint_arg else x
         return x * self._factor(adjoint)
 
-    def _solve(self, rhs: Any, adjoint: bool = False, adjoint_arg: bool = False) -> Any:
+    def _solve(self, rhs: TensorLike, adjoint: bool = False, adjoint_arg: bool = False) -> Any:
         rhs = tf.linalg.adjoint(rhs) if adjoint_arg else rhs
         return rhs / self._factor(adjoint)
 
@@ -401,7 +401,7 @@ class LinearOperatorScaledIdentity(_IdentityOperator):
     def _diag_part(self) -> Any:
         return self._ones() * self.multiplier[..., None]
 
-    def _add_to_tensor(self, x: Any) -> Any:
+    def _add_to_tensor(self, x: TensorLike) -> Any:
         added = tf.expand_dims(self.multiplier, -1)
         own = tf.matrix_diag_part(x)
         return tf.matrix_set_diag(x, added + own)

@@ -170,7 +170,7 @@ def abs(x: TensorLike, name: str | None = None) -> Any:
         return gen("Abs")(x, name=scope)
 
 
-def sign(x: Any, name: str | None = None) -> Any:
+def sign(x: TensorLike, name: str | None = None) -> Any:
     """`tf.sign`; of a complex number, the number divided by its absolute value."""
     x = convert_to_tensor(x, name="x")
     if not x.dtype.is_complex:

@@ -47,7 +47,7 @@ def swish(features: TensorLike, beta: TensorLike = 1.0) -> Any:
     beta = tf.cast(beta, features.dtype)
 
     @custom_gradient
-    def swished(features: Any, beta: Any) -> Any:
+    def swished(features: TensorLike, beta: Any) -> Any:
         def grad(upstream: object) -> Any:
             with tf.control_dependencies([upstream]):
                 sigmoid = tf.sigmoid(beta * features)
@@ -70,7 +70,7 @@ def _softmax_along(op: str) -> Any:
     return apply
 
 
-def _wrapped(op: str, logits: Any, axis: Any, name: str | None) -> Any:
+def _wrapped(op: str, logits: TensorLike, axis: Any, name: str | None) -> Any:
     """Apply an op along any dimension, which is moved to the end and back."""
     logits = convert_to_tensor(logits)
     rank = logits.shape.rank

@@ -100,7 +100,7 @@ def _checked_dims(input: Any, count: int, spatial_dims: Sequence[int] | None, da
     return dims
 
 
-def _base_paddings(padding: str, filter_shape: Any, count: int, rates: Any) -> Any:
+def _base_paddings(padding: str, filter_shape: Any, count: int, rates: TensorLike) -> Any:
     """Paddings `[count, 2]` with which a dilated window gives the output size of `padding`."""
     if padding == "VALID":
         return np.zeros([count, 2], np.int32)
@@ -208,7 +208,7 @@ def depthwise_conv2d(
 
 
 def _depthwise(
-    images: Any, kernel: Any, strides: object, padding: Any, rate: TensorLike | None, data_format: str | None, name: str
+    images: TensorLike, kernel: Any, strides: object, padding: Any, rate: TensorLike | None, data_format: str | None, name: str
 ) -> Any:
     def apply(given: Any, _: int, mode: Any) -> Any:
         return depthwise_conv2d_native(given, kernel, strides, mode, data_format or "NHWC", name=name)

@@ -156,7 +156,7 @@ def sigmoid_cross_entropy_with_logits(
 
 
 def weighted_cross_entropy_with_logits(
-    labels: Any = None,
+    labels: TensorLike | None = None,
     logits: TensorLike | None = None,
     pos_weight: Any = None,
     name: str | None = None,

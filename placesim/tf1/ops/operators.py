@@ -72,7 +72,7 @@ def binary_operator(scope_name: str, make: Binary) -> Callable[[Any, Any], Any]:
     return operate
 
 
-def _reversed(y: Any, reverse: str, x: Tensor) -> Any:
+def _reversed(y: TensorLike, reverse: str, x: Tensor) -> Any:
     """Result of y's reversed operator; NotImplemented where it fails too."""
     try:
         return getattr(y, reverse)(x)

@@ -35,7 +35,7 @@ def parts(of: SparseTensorLike) -> tuple[Any, Any, Any]:
 
 
 def sparse_tensor_dense_matmul(
-    sp_a: Any, b: Any, adjoint_a: bool = False, adjoint_b: bool = False, name: str | None = None
+    sp_a: Any, b: TensorLike, adjoint_a: bool = False, adjoint_b: bool = False, name: str | None = None
 ) -> Any:
     """`tf.sparse_tensor_dense_matmul`; for a dense times a sparse matrix, the transposed product is computed."""
     if isinstance(b, SparseTensor) and not isinstance(sp_a, SparseTensor):

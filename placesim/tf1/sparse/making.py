@@ -149,7 +149,7 @@ def _crossed(tensor: Any) -> Any:
 
 def sparse_bincount(
     values: Any,
-    weights: Any = None,
+    weights: TensorLike | None = None,
     axis: TensorLike = 0,
     minlength: object = None,
     maxlength: object = None,

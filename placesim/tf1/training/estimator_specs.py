@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from placesim.tf1.graphs.tensor_likes import TensorLike
+
 
 class ModeKeys:
     """Purposes for which a model function builds its graph."""
@@ -33,7 +35,7 @@ class EstimatorSpec(_Fields):
     def __new__(
         cls,
         mode: str,
-        predictions: Any = None,
+        predictions: TensorLike | None = None,
         loss: Any = None,
         train_op: Any = None,
         eval_metric_ops: dict[str, Any] | None = None,

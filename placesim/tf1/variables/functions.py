@@ -46,7 +46,7 @@ def assign_sub(ref: Any, value: Any, use_locking: object = None, name: str | Non
 
 
 def _scatter(op: str, locking: bool) -> Callable[..., Any]:
-    def scatter(ref: Any, indices: Any, updates: Any, use_locking: bool = locking, name: str | None = None) -> Any:
+    def scatter(ref: Any, indices: TensorLike, updates: Any, use_locking: bool = locking, name: str | None = None) -> Any:
         if _is_reference(ref):
             return gen(op)(ref, indices, updates, use_locking=use_locking, name=name)
         return ref._after(scatter_rows("Resource" + op, ref, indices, updates, name))

@@ -49,6 +49,7 @@ def test_a_tensor_is_open_for_the_feeds_behind_it() -> None:
     assert causes_by_name(nodes, "pq", {}) == ["p", "q", "p", "pq"]
     assert causes_by_name(nodes, "q", {"p": (3, 2)}) == ["q", "q"]
     assert causes_by_name(nodes, "", {"p": (3, 2), "q": (4, 2)}) == []
+    assert causes_by_name([placeholder("p"), placeholder("q"), op("sum", "AddV2", "p", "q")], "q", {"p": (3, 2)}) == ["q"]
 
 
 def test_a_cause_goes_round_a_loop() -> None:

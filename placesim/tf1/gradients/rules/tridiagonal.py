@@ -7,6 +7,7 @@ from typing import Any
 
 from placesim.tf1.gradients.registry import GradientFunction
 from placesim.tf1.graphs.tensor import Operation, Tensor
+from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.importing.namespaces import namespace
 
 tf = namespace("")
@@ -32,7 +33,7 @@ def _down(x: Any) -> Any:
     return _padded(lambda: x[..., :-1, :], [[1, 0], [0, 0]], _no_margins(x))
 
 
-def _no_margins(x: Any) -> Any:
+def _no_margins(x: TensorLike) -> Any:
     """Paddings of zero for the batch dimensions of matrices x."""
     return tf.zeros((tf.rank(x) - 2, 2), dtype=tf.int32)
 
