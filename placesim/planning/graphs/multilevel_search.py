@@ -14,7 +14,7 @@ from placesim.planning.graphs.plan_comparison import PLANNED, Aim, SimulatedPlac
 from placesim.planning.graphs.problem_building import GraphProblem, relax_capacities
 from placesim.planning.loads import is_contiguous
 from placesim.planning.objectives import measure
-from placesim.planning.portfolio import FEW_TASKS, MANY_TASKS, Effort, PlanResult, plan_problem
+from placesim.planning.portfolio import MANY_TASKS, Effort, PlanResult, plan_problem
 from placesim.planning.problem import PlanningProblem, are_apart, can_run_all, find_overfull_devices
 
 MOST_TASKS = 600
@@ -57,9 +57,9 @@ def search_plans(
     found: list[Candidate] = []
     is_small = len(drawn.problem.tasks) <= FINALIST_TASKS
     planned = PlanResult(None, bound, "", 0.0)
-    # dispatch passes over all tasks make their own clusters
-    is_dispatched = drawn.problem.layout is not None and len(drawn.problem.tasks) > FEW_TASKS
-    stages = [identity_problem(drawn.problem)] if is_dispatched else coarsen_levels(drawn.problem, MOST_TASKS, REFINED_TASKS)
+    # the methods for a machine with a layout make their own clusters
+    is_whole = drawn.problem.layout is not None
+    stages = [identity_problem(drawn.problem)] if is_whole else coarsen_levels(drawn.problem, MOST_TASKS, REFINED_TASKS)
     best: tuple[int, ...] | None = None
     for level in stages:
         is_fine = level.problem is drawn.problem
@@ -73,7 +73,8 @@ def search_plans(
             begin = start
         better: deque[tuple[int, ...]] = deque(maxlen=MAX_FINALISTS if is_small else 0)
         told = _reporter(tell, better, None if is_fine else bound)
-        planned = plan_problem(level.problem, share_effort(effort, 1 / len(stages)), told, begin)
+        # a bound for the whole problem need not hold for clusters, whose times are estimates
+        planned = plan_problem(level.problem, share_effort(effort, 1 / len(stages)), told, begin, bound if is_fine else None)
         found += [Candidate(PLANNED, level.expand(devices), planned.method) for devices in better]
         if planned.plan is not None:
             best = level.expand(planned.plan.devices)
