@@ -8,7 +8,7 @@ at most one idle gap that later tasks may fill, transfers do not share links, an
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -23,145 +23,119 @@ class ScheduleEstimates:
     """Estimates step times of assignments on the machine of a problem's layout."""
 
     def __init__(self, problem: PlanningProblem) -> None:
-        layout, count = problem.layout, len(problem.devices)
+        layout, tasks, count = problem.layout, problem.tasks, len(problem.devices)
         assert layout is not None
         self._problem = problem
         kinds = [device.kind for device in problem.devices]
-        tasks = problem.tasks
-        self._resources = layout.resources
         hosts = layout.hosts or layout.places
-        is_stream = [not isinstance(layout.resources[place], Cores) for place in layout.places]
-        # by task and device: the resource that runs the task, and whether it is a stream
-        places, on_hosts = np.array(layout.places), np.array(hosts)
-        runs_on_host = np.array([task.runs_on_host for task in tasks])
-        self._places = np.where(runs_on_host[:, None], on_hosts, places)
-        self._streamed = np.array(is_stream) & ~runs_on_host[:, None]
+        cores = [float(resource.cores) if isinstance(resource, Cores) else 0.0 for resource in layout.resources]
+        # by task and device: the resource that runs the task, whether it is a stream, and times
+        runs_on_host = np.array([task.runs_on_host for task in tasks], bool)[:, None]
+        self._places = np.where(runs_on_host, np.array(hosts), np.array(layout.places))
+        self._streamed = np.array([not cores[place] for place in layout.places]) & ~runs_on_host
         self._seconds = np.array([[task.seconds[kind] for kind in kinds] for task in tasks])
         self._launches = np.array([[task.launches[kind] if task.launches else 0.0 for kind in kinds] for task in tasks])
-        cores = np.array([[task.cores[kind] if task.cores else 1 for kind in kinds] for task in tasks])
-        total = np.array([float(it.cores) if isinstance(it, Cores) else 1.0 for it in layout.resources])
-        # the seconds for which a task occupies its resource
-        self._busy = self._seconds * np.where(self._streamed, 1.0, cores / total[self._places])
+        asked = np.array([[task.cores[kind] if task.cores else 1 for kind in kinds] for task in tasks])
+        # a task on cores occupies its share of them
+        shares = np.where(self._streamed, 1.0, asked / np.maximum(1.0, np.array(cores))[self._places])
+        self._busy = self._seconds * shares
+        self._resources = len(cores)
         # the memory of an output or an input, by device: the device's own, or that of its host
-        is_gpu = np.array([bool(layout.hosts) and layout.hosts[device] != layout.places[device] for device in range(count)])
+        is_gpu = np.array([hosts[device] != layout.places[device] for device in range(count)])
         self._memories = np.stack([np.arange(count), np.arange(count) + count * is_gpu])
         routes = layout.memory_routes or layout.routes
-        size = len(routes)
-        self._delay, self._pace = np.zeros((size, size)), np.zeros((size, size))
         most = max([1, *(len(streams) for row in routes for _, streams in row)])
-        self._no_port = len(layout.resources)
-        self._ports = np.full((most, size, size), self._no_port)
+        self._delays, self._paces = np.zeros((2, len(routes), len(routes)))
+        # the streams of each transfer; the last number stands for none
+        self._no_port = len(cores)
+        self._ports = np.full((most, len(routes), len(routes)), self._no_port)
         for source, row in enumerate(routes):
             for target, (links, streams) in enumerate(row):
-                self._delay[source, target] = route_latency(links, layout.links)
-                self._pace[source, target] = byte_seconds(links, layout.links)
+                self._delays[source, target] = route_latency(links, layout.links)
+                self._paces[source, target] = byte_seconds(links, layout.links)
                 self._ports[: len(streams), source, target] = streams
-        self._size = size
-        # reads, by the task that is read
-        rows = [(source, reader) for source, readers in enumerate(problem.readers) for reader in readers]
-        self._read_sources, self._readers = (
-            (np.array(column, np.intp) for column in zip(*rows, strict=True))
-            if rows
-            else (np.zeros(0, np.intp), np.zeros(0, np.intp))
-        )
-        self._from_host = np.array([source in tasks[reader].host_inputs for source, reader in rows], np.intp)
+        # reads: the task that is read, its reader, and whether a GPU reads the output from host memory
+        reads = [(source, task) for task, sources in enumerate(problem.inputs) for source in sources]
+        self._sources, self._readers = np.array(reads, np.intp).reshape(-1, 2).T
+        self._from_host = np.array([source in tasks[task].host_inputs for source, task in reads], np.intp)
+        self._reads: list[list[tuple[int, int]]] = [[] for _ in tasks]
+        for number, (source, task) in enumerate(reads):
+            self._reads[task].append((number, source))
         self._on_host = np.array([task.on_host for task in tasks], np.intp)
-        self._host_reads = [
-            [int(source in tasks[task].host_inputs) for source in sources] for task, sources in enumerate(problem.inputs)
-        ]
 
     def seconds(self, devices: _Array, order: Sequence[int]) -> _Array:
         """Return the estimated step time of each assignment of `devices` `[tasks, assignments]`.
 
         `order` has the tasks in the order in which they are taken, which must be a topological order.
         """
-        count = devices.shape[1]
-        columns = np.arange(count)
-        memories = self._memories
-        owns = memories[self._on_host[:, None], devices]
+        count, columns = devices.shape[1], np.arange(devices.shape[1])
+        owns = self._memories[self._on_host[:, None], devices]
         places = np.take_along_axis(self._places, devices, axis=1)
         streamed = np.take_along_axis(self._streamed, devices, axis=1)
-        seconds = np.take_along_axis(self._seconds, devices, axis=1)
         launches = np.take_along_axis(self._launches, devices, axis=1) * streamed
-        busy = np.take_along_axis(self._busy, devices, axis=1)
-        flat_places = places * count + columns
-        moved = self._moves(devices, owns)
-        free = np.zeros(len(self._resources) * count)
-        gap_begin, gap_end = np.zeros_like(free), np.zeros_like(free)
+        taken, used = (np.take_along_axis(rows, devices, axis=1) for rows in (self._seconds, self._busy))
+        is_launched = streamed.any(axis=1)
+        slots = places * count + columns
+        # for each read: the memory of the reader, whether that is another one, and whether both tasks run on one stream
+        memories = self._memories[self._from_host[:, None], devices[self._readers]]
+        is_far = memories != owns[self._sources]
+        is_near = ~is_far & (places[self._sources] == places[self._readers]) & streamed[self._sources]
+        any_far, any_near, all_near = is_far.any(axis=1), is_near.any(axis=1), is_near.all(axis=1)
+        moves = self._moves(memories, is_far)
+        # by resource: the time from which on it is free, and the longest idle gap before
+        free, gap_begin, gap_end = np.zeros((3, self._resources * count))
         ports = np.zeros((self._no_port + 1, count))
-        shape = (len(self._problem.tasks), count)
-        ends, joined = np.zeros(shape), np.zeros(shape)
+        ends, joined = np.zeros((2, *devices.shape))
         arrived: dict[int, _Array] = {}
-        inputs_of, tasks, host_reads = self._problem.inputs, self._problem.tasks, self._host_reads
-        any_streamed = streamed.any(axis=1)
-        last = np.zeros(count)
-        maximum, where = np.maximum, np.where
         for task in order:
-            device, place = devices[task], places[task]
             ready = np.zeros(count)
-            for source, is_from_host in zip(inputs_of[task], host_reads[task], strict=True):
-                there = ends[source]
-                if any_streamed[source] and any_streamed[task]:
-                    same = (places[source] == place) & streamed[source]
-                    there = where(same, joined[source], there)
-                far = arrived.get(source)
-                if far is not None:
-                    memory = memories[is_from_host][device]
-                    there = where(memory == owns[source], there, far[memory, columns])
-                maximum(ready, there, out=ready)
-            if any_streamed[task]:
+            for read, source in self._reads[task]:
+                if all_near[read]:
+                    there = joined[source]
+                else:
+                    there = np.where(is_near[read], joined[source], ends[source]) if any_near[read] else ends[source]
+                    if any_far[read]:
+                        there = np.where(is_far[read], arrived[source][memories[read], columns], there)
+                np.maximum(ready, there, out=ready)
+            if is_launched[task]:
                 ready += launches[task]
                 joined[task] = ready
-            at = flat_places[task]
-            took, used = seconds[task], busy[task]
-            available = free[at]
-            start = maximum(ready, available)
-            begin = maximum(ready, gap_begin[at])
-            fits = begin + used <= gap_end[at]
-            if fits.any():
-                start = where(fits, begin, start)
-                gap_begin[at] = where(fits, begin + used, gap_begin[at])
-                waits = ~fits & (start > available)
-                free[at] = where(fits, available, start + used)
-            else:
-                waits = start > available
-                free[at] = start + used
-            if waits.any():
-                hole = at[waits]
-                longer = (start[waits] - available[waits]) > gap_end[hole] - gap_begin[hole]
-                hole = hole[longer]
-                gap_begin[hole] = available[waits][longer]
-                gap_end[hole] = start[waits][longer]
-            end = ends[task] = start + took
-            maximum(last, end, out=last)
-            if task in moved:
-                far = arrived[task] = np.full((self._size, count), np.inf)
-                own = owns[task]
-                made = tasks[task].makes
-                for memory, who in moved[task]:
-                    source = own[who]
-                    takes = self._delay[source, memory] + made * self._pace[source, memory]
-                    leave = end[who]
-                    for row in self._ports:
-                        leave = maximum(leave, ports[row[source, memory], who])
-                    arrive = leave + takes
-                    for row in self._ports:
-                        ports[row[source, memory], who] = arrive
-                    ports[self._no_port] = 0.0
-                    far[memory, who] = arrive
-        return last
+            at, busy = slots[task], used[task]
+            available, idle_from, idle_until = free[at], gap_begin[at], gap_end[at]
+            start, begin = np.maximum(ready, available), np.maximum(ready, idle_from)
+            fits = begin + busy <= idle_until
+            is_longer = start - available > idle_until - idle_from
+            gap_begin[at] = np.where(fits, begin + busy, np.where(is_longer, available, idle_from))
+            gap_end[at] = np.where(is_longer, start, idle_until)
+            free[at] = np.where(fits, available, start + busy)
+            np.add(np.where(fits, begin, start), taken[task], out=ends[task])
+            if task in moves:
+                arrived[task] = self._move(task, moves[task], owns[task], ends[task], ports)
+        return np.max(ends, axis=0, initial=0.0)
 
-    def _moves(self, devices: _Array, owns: _Array) -> dict[int, list[tuple[int, _Array]]]:
-        """Return, for each task whose output is moved, the memories to which it is moved, each with the assignments."""
-        found: dict[int, list[tuple[int, _Array]]] = {}
-        wanted = self._memories[self._from_host[:, None], devices[self._readers]]
-        for memory in range(self._size):
-            is_moved = (wanted == memory) & (owns[self._read_sources] != memory)
-            for row in np.flatnonzero(is_moved.any(axis=1)):
-                source = int(self._read_sources[row])
-                rows = found.setdefault(source, [])
-                if rows and rows[-1][0] == memory:
-                    rows[-1] = memory, rows[-1][1] | is_moved[row]
-                else:
-                    rows.append((memory, is_moved[row]))
-        return {source: [(memory, np.flatnonzero(who)) for memory, who in rows] for source, rows in found.items()}
+    def _moves(self, memories: _Array, is_far: _Array) -> dict[int, dict[int, _Array]]:
+        """Return, for each task whose output is moved, for each memory the assignments that move it there.
+
+        For each read, `memories` has the memory of the reader, and `is_far` whether it is another one than the output's.
+        """
+        found: dict[int, dict[int, _Array]] = {}
+        for memory in range(len(self._delays)):
+            is_moved = is_far & (memories == memory)
+            for read in np.flatnonzero(is_moved.any(axis=1)):
+                row = found.setdefault(int(self._sources[read]), {})
+                row[memory] = row[memory] | is_moved[read] if memory in row else is_moved[read]
+        return {task: {memory: np.flatnonzero(who) for memory, who in row.items()} for task, row in found.items()}
+
+    def _move(self, task: int, moves: Mapping[int, _Array], own: _Array, ends: _Array, ports: _Array) -> _Array:
+        """Return the times `[memory, assignment]` at which a task's output arrives, and occupy the ports of its transfers."""
+        found = np.full((len(self._delays), len(own)), np.inf)
+        for memory, who in moves.items():
+            source, leave = own[who], ends[who]
+            for port in self._ports:
+                leave = np.maximum(leave, ports[port[source, memory], who])
+            arrive = leave + self._delays[source, memory] + self._problem.tasks[task].makes * self._paces[source, memory]
+            for port in self._ports:
+                ports[port[source, memory], who] = arrive
+            ports[self._no_port] = 0.0
+            found[memory, who] = arrive
+        return found

@@ -233,9 +233,9 @@ class _Planner:
 
     def study(self) -> PlanStudy:
         others = self._prepare()
-        # the effort's seconds begin here, since all of the above depends on the graph alone
-        self._began = time.monotonic()
         bound = self._bound()
+        # the effort's seconds begin here: all of the above takes the same time for every search of the graph
+        self._began = time.monotonic()
         found = _Found(self._problem, PlanResult(None, bound, "", 0.0), self._effort)
         try:
             self._simulate_simple()
@@ -312,10 +312,11 @@ class _Planner:
             found.less_room = ", less memory"
 
     def _effort_of_round(self, number: int) -> Effort:
-        """Return the effort of a search; time remains for simulating the plans that it finds."""
+        """Return the effort of a search. Time remains for simulating the plans that it finds, unless one takes most of it."""
         effort = self._effort if not number else share_effort(self._effort, REPAIR_SHARE)
         left = max(0.0, self._seconds_left)
-        left -= min(left / 2, max(SIMULATED * self._simulation_seconds, CHECK_SHARE * left))
+        checks = SIMULATED * self._simulation_seconds if self._simulation_seconds < left / 2 else 0.0
+        left -= min(left / 2, max(checks, CHECK_SHARE * left))
         return replace(effort, seconds=left * (1.0 if self._memory is None else SHORT_SHARE))
 
     def count_fitting_gpus(self) -> int:

@@ -212,18 +212,19 @@ def search_edits(
     A plan with more edits is better than all with fewer. `known` are assignments from which the choice of edits also starts.
     The result's bound is `bound`, because searches that move whole scopes prove nothing about other plans.
     """
-    deadline = time.monotonic() + effort.seconds
-    found = _EditChoice(tree, aim, Search(effort.seed, deadline, effort.evaluations))
+    search = Search(effort.seed, time.monotonic() + effort.seconds, effort.evaluations)
+    found = _EditChoice(tree, aim, search)
     for devices in known:
-        found.offer(tree.edits_of(devices))
+        if effort.evaluations is not None or search.seconds_left > LEVELS_SHARE * effort.seconds:
+            found.offer(tree.edits_of(devices))
     planned, start, levels, method = PlanResult(None, bound, "", 0.0), None, list(tree.levels()), "edits"
     for level in levels:
-        own = share_effort(effort, LEVELS_SHARE / len(levels))
+        own = share_effort(replace(effort, seconds=search.seconds_left), LEVELS_SHARE / len(levels))
         planned = plan_problem(level, own, lambda told: tell(told._replace(bound=bound)), start, bound)
         if planned.plan is not None:
             start, method = planned.plan, method if planned.plan is start else planned.method
             found.offer(tree.edits_of(start.devices))
-        if planned.is_interrupted:
+        if planned.is_interrupted or search.is_late:
             break
     try:
         if not planned.is_interrupted:

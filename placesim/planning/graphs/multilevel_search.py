@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -16,6 +17,7 @@ from placesim.planning.loads import is_contiguous
 from placesim.planning.objectives import measure
 from placesim.planning.portfolio import MANY_TASKS, Effort, PlanResult, plan_problem
 from placesim.planning.problem import PlanningProblem, are_apart, can_run_all, find_overfull_devices
+from placesim.planning.search_budget import Search
 
 MOST_TASKS = 600
 """Approximate maximum number of clusters, since an evaluation costs microseconds per task."""
@@ -48,12 +50,15 @@ def search_plans(
     tell: Callable[[PlanResult], None],
 ) -> tuple[list[Candidate], PlanResult]:
     """Return new plans that were not simulated yet, and the result of the search."""
-    measured = measure(drawn.problem)
+    search, measured = (
+        Search(deadline=time.monotonic() + effort.seconds, evaluations=effort.evaluations),
+        measure(drawn.problem),
+    )
     if len(drawn.problem.tasks) > MANY_TASKS:
         known = ()
     allowed = (devices for devices in known if not find_overfull_devices(drawn.problem, devices))
     allowed = (devices for devices in allowed if meets_constraints(drawn, devices, aim))
-    start = min((measured.plan(devices) for devices in allowed), key=lambda plan: plan.value, default=None)
+    start = min((measured.plan(row) for row in allowed if not search.is_late), key=lambda plan: plan.value, default=None)
     found: list[Candidate] = []
     is_small = len(drawn.problem.tasks) <= FINALIST_TASKS
     planned = PlanResult(None, bound, "", 0.0)
@@ -74,7 +79,9 @@ def search_plans(
         better: deque[tuple[int, ...]] = deque(maxlen=MAX_FINALISTS if is_small else 0)
         told = _reporter(tell, better, None if is_fine else bound)
         # a bound for the whole problem need not hold for clusters, whose times are estimates
-        planned = plan_problem(level.problem, share_effort(effort, 1 / len(stages)), told, begin, bound if is_fine else None)
+        own = share_effort(effort, 1 / len(stages))
+        own = replace(own, seconds=min(own.seconds, search.seconds_left))
+        planned = plan_problem(level.problem, own, told, begin, bound if is_fine else None)
         found += [Candidate(PLANNED, level.expand(devices), planned.method) for devices in better]
         if planned.plan is not None:
             best = level.expand(planned.plan.devices)

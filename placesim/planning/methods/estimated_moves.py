@@ -21,11 +21,11 @@ from placesim.planning.search_budget import Search
 
 MAX_TASKS = 50_000
 """Maximum number of tasks; with more, one round takes too long."""
-MOVES, MAX_CELLS = 256, 1_500_000
+MOVES, MAX_CELLS = 512, 1_500_000
 """Number of moves that a round estimates, and the maximum number of its tasks times its moves, which limits the memory."""
-KEPT = 64
+KEPT = 128
 """Maximum number of moves with good estimates that are estimated again in the next round."""
-ROUND_COST = 8
+ROUND_COST = 12
 """Number of simulations that take about as long as the estimates of a round."""
 MAX_ALONE = 3
 """Number of best moves that are simulated alone if no combination of moves improves the plan."""
@@ -36,7 +36,7 @@ MAX_FAILURES = 6
 SHAKEN, MAX_LOSS = 8, 0.005
 """Number of random moves that give another plan, and their maximum loss by the estimates, as a share of the step time."""
 _WIDTHS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
-_INTERVAL, _PART, _TOWARDS_NEIGHBOUR, _NEAR, _JOINED, _SWAP = 0.25, 0.5, 0.5, 0.3, 0.3, 0.2
+_INTERVAL, _PART, _CRITICAL, _TOWARDS_NEIGHBOUR, _NEAR, _JOINED, _SWAP = 0.2, 0.5, 0.8, 0.5, 0.3, 0.3, 0.25
 
 _Move = dict[int, int]
 
@@ -50,7 +50,10 @@ class EstimatedMoves:
         self._simulated = SimulatedSchedule(problem)
         self._estimates = ScheduleEstimates(problem)
         self._near = [neighbours(problem, group) for group in range(len(problem.groups))]
-        self._units = [units for clusters in clusterings(problem) if (units := _movable_units(problem, clusters))]
+        self._units = [units for clusters in clusterings(problem) if len(units := _movable_units(problem, clusters)) > 1]
+        self._units = self._units or [[(group,) for group in problem.movable]]
+        # for each size of clusters, the cluster of each group
+        self._unit_of = [{group: unit for unit in units for group in unit} for units in self._units]
         self._rank = {task: place for place, task in enumerate(problem.order)}
         self._moves = min(MOVES, MAX_CELLS // max(1, len(problem.tasks)))
 
@@ -69,18 +72,18 @@ class EstimatedMoves:
     def improve(self, start: Plan) -> Iterator[Plan]:
         """Yield better plans until some rounds in a row find none, or the search is over."""
         search, failures, promising = self._search, 0, list[_Move]()
-        state = self._state(start)
+        state = self._state(start.devices)
         while failures < MAX_FAILURES and not search.is_over and not search.is_met(state.plan.value):
             promising = self._estimated(state, promising, 1 - LEAST_GAIN)
             found = self._best_of(state, promising)
             failures += 1
             if found is not None:
-                failures, state = 0, self._state(self._simulated.plan(found))
+                failures, state = 0, self._state(found)
                 yield state.plan
 
     def _shaken(self, plan: Plan) -> Plan:
         """Return a plan after a few random moves that lose little time by their estimates."""
-        state, together = self._state(plan), _Move()
+        state, together = self._state(plan.devices), _Move()
         moves = self._estimated(state, (), 1 + MAX_LOSS)
         for move in self._search.random.sample(moves, min(SHAKEN, len(moves))):
             if self._is_possible(state, {**together, **move}):
@@ -88,15 +91,18 @@ class EstimatedMoves:
         self._search.spend(1)
         return self._simulated.plan(self._moved(plan, together))
 
-    def _state(self, plan: Plan) -> _State:
+    def _state(self, devices: Sequence[int]) -> _State:
         problem = self._problem
-        starts = plan.starts or self._simulated.plan(plan.devices).starts
-        of_group = [plan.devices[tasks[0]] for tasks in problem.groups]
+        plan, critical = self._simulated.critical_tasks(devices)
+        starts, of_group = plan.starts, [devices[tasks[0]] for tasks in problem.groups]
         left = [device.capacity for device in problem.devices]
         for group, device in enumerate(of_group):
             left[device] -= problem.held[group]
         order = sorted(range(len(starts)), key=lambda task: (starts[task], self._rank[task]))
-        return _State(plan, of_group, left, [min(starts[task] for task in tasks) for tasks in problem.groups], order)
+        movable = self._unit_of[0]
+        chain = [group for group in dict.fromkeys(problem.group_of[task] for task in critical) if group in movable]
+        first = [min(starts[task] for task in tasks) for tasks in problem.groups]
+        return _State(plan, of_group, left, first, order, chain or list(movable))
 
     def _estimated(self, state: _State, earlier: Sequence[_Move], most: float) -> list[_Move]:
         """Draw moves, and return those of them and of the earlier ones whose estimates are lowest, the best first.
@@ -129,24 +135,17 @@ class EstimatedMoves:
             moved = [group for group in self._problem.movable if begin <= state.starts[group] < end]
             moved = [group for group in moved if of_group[group] == old and draw.random() < share]
         else:
-            moved = self._draw_unit()
-            old, near = of_group[moved[0]], self._near[moved[0]]
+            first = draw.choice(state.critical if draw.random() < _CRITICAL else self._problem.movable)
+            moved = list(draw.choice(self._unit_of)[first])
+            old, near = of_group[first], self._near[first]
             is_near = near and draw.random() < _TOWARDS_NEIGHBOUR
             new = of_group[near[draw.randrange(len(near))]] if is_near else draw.randrange(count)
             if draw.random() < _NEAR:
-                moved = [*moved, *(group for group in near if of_group[group] == old and draw.random() < _JOINED)]
-        back = self._draw_unit() if draw.random() < _SWAP else []
+                moved += [group for group in near if of_group[group] == old and draw.random() < _JOINED]
+        back = draw.choice(draw.choice(self._units)) if draw.random() < _SWAP else ()
         move = {**dict.fromkeys(back, old), **dict.fromkeys(moved, new)}
         homes = self._problem.homes
         return {group: device for group, device in move.items() if of_group[group] != device and device in homes[group]}
-
-    def _draw_unit(self) -> list[int]:
-        """Return the groups of a random cluster, in random order of the first one."""
-        draw = self._search.random
-        units = draw.choice(self._units)
-        unit = draw.choice(units)
-        first = draw.randrange(len(unit))
-        return [*unit[first:], *unit[:first]]
 
     def _is_possible(self, state: _State, move: _Move) -> bool:
         """Return whether the devices have room for the moved groups, and groups that must be apart stay apart."""
@@ -207,6 +206,7 @@ class _State(NamedTuple):
 
     - `of_group`: the device of each group; `left`: the free memory of each device.
     - `starts`: the start of each group; `order`: the tasks in the order in which they start.
+    - `critical`: the movable groups of tasks that determine the step time, or all if there are none.
     """
 
     plan: Plan
@@ -214,6 +214,7 @@ class _State(NamedTuple):
     left: list[float]
     starts: list[float]
     order: list[int]
+    critical: list[int]
 
 
 def _movable_units(problem: PlanningProblem, clusters: Sequence[int]) -> list[tuple[int, ...]]:
