@@ -32,7 +32,7 @@ class ScheduleEstimates:
         # by task and device: the resource that runs the task, whether it is a stream, and times
         runs_on_host = np.array([task.runs_on_host for task in tasks], bool)[:, None]
         self._places = np.where(runs_on_host, np.array(hosts), np.array(layout.places))
-        self._streamed = np.array([not cores[place] for place in layout.places]) & ~runs_on_host
+        self._streamed: _Array = np.array([not cores[place] for place in layout.places]) & ~runs_on_host
         self._seconds = np.array([[task.seconds[kind] for kind in kinds] for task in tasks])
         self._launches = np.array([[task.launches[kind] if task.launches else 0.0 for kind in kinds] for task in tasks])
         asked = np.array([[task.cores[kind] if task.cores else 1 for kind in kinds] for task in tasks])
@@ -74,13 +74,13 @@ class ScheduleEstimates:
         streamed = np.take_along_axis(self._streamed, devices, axis=1)
         launches = np.take_along_axis(self._launches, devices, axis=1) * streamed
         taken, used = (np.take_along_axis(rows, devices, axis=1) for rows in (self._seconds, self._busy))
-        is_launched = streamed.any(axis=1)
+        is_launched = streamed.any(axis=1).tolist()
         slots = places * count + columns
         # for each read: the memory of the reader, whether that is another one, and whether both tasks run on one stream
         memories = self._memories[self._from_host[:, None], devices[self._readers]]
-        is_far = memories != owns[self._sources]
-        is_near = ~is_far & (places[self._sources] == places[self._readers]) & streamed[self._sources]
-        any_far, any_near, all_near = is_far.any(axis=1), is_near.any(axis=1), is_near.all(axis=1)
+        is_far: _Array = memories != owns[self._sources]
+        is_near: _Array = ~is_far & (places[self._sources] == places[self._readers]) & streamed[self._sources]
+        any_far, any_near, all_near = is_far.any(axis=1).tolist(), is_near.any(axis=1).tolist(), is_near.all(axis=1).tolist()
         moves = self._moves(memories, is_far)
         # by resource: the time from which on it is free, and the longest idle gap before
         free, gap_begin, gap_end = np.zeros((3, self._resources * count))
@@ -111,7 +111,8 @@ class ScheduleEstimates:
             np.add(np.where(fits, begin, start), taken[task], out=ends[task])
             if task in moves:
                 arrived[task] = self._move(task, moves[task], owns[task], ends[task], ports)
-        return np.max(ends, axis=0, initial=0.0)
+        found: _Array = np.max(ends, axis=0, initial=0.0)
+        return found
 
     def _moves(self, memories: _Array, is_far: _Array) -> dict[int, dict[int, _Array]]:
         """Return, for each task whose output is moved, for each memory the assignments that move it there.

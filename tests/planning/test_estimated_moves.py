@@ -64,8 +64,8 @@ def test_moves_lead_to_the_best_of_all_placements_within_memory_and_apart(seed: 
     devices = tuple(device._replace(capacity=3.0) for device in problem.devices[:2])
     problem = replace(problem, tasks=tasks, devices=(*devices, problem.devices[2]))
     simulated = SimulatedSchedule(problem)
-    values = {devices: simulated.seconds(devices) for devices in assignments(problem)}
-    start = simulated.plan(max(values, key=values.__getitem__))
+    values = {found: simulated.seconds(found) for found in assignments(problem)}
+    start = simulated.plan(max(values.items(), key=lambda row: row[1])[0])
     search = Search(seed, evaluations=3000)
     plans = list(EstimatedMoves(problem, search).plans(start))
     assert plans[-1].value == pytest.approx(min(values.values()))

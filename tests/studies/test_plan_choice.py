@@ -13,7 +13,7 @@ from placesim.studies.plan_choice import LEAST_MEMORY, NODE_BY_NODE, EditedPlans
 
 def placed(label: str, seconds: float) -> SimulatedPlacement:
     return SimulatedPlacement(
-        label, TimeStudy("g", (StepTime(0, 1, seconds, seconds, seconds, seconds),), (), (), (), (), (), (), (), ())
+        label, TimeStudy("g", (StepTime(0, 1, seconds, seconds, seconds, seconds),), (), (), (), (), (), (), ())
     )
 
 

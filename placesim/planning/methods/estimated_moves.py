@@ -7,7 +7,6 @@ on a device during a time interval.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import accumulate
 from typing import NamedTuple
 
 import numpy as np
@@ -142,8 +141,8 @@ class EstimatedMoves:
             new = of_group[near[draw.randrange(len(near))]] if is_near else draw.randrange(count)
             if draw.random() < _NEAR:
                 moved += [group for group in near if of_group[group] == old and draw.random() < _JOINED]
-        back = draw.choice(draw.choice(self._units)) if draw.random() < _SWAP else ()
-        move = {**dict.fromkeys(back, old), **dict.fromkeys(moved, new)}
+        back: Sequence[int] = draw.choice(draw.choice(self._units)) if draw.random() < _SWAP else ()
+        move: _Move = {**dict.fromkeys(back, old), **dict.fromkeys(moved, new)}
         homes = self._problem.homes
         return {group: device for group, device in move.items() if of_group[group] != device and device in homes[group]}
 
@@ -164,14 +163,13 @@ class EstimatedMoves:
 
     def _best_of(self, state: _State, moves: Sequence[_Move]) -> list[int] | None:
         """Simulate combinations of the best moves. Return the devices of the best result; None if it is not better."""
-        joined: list[_Move] = []
+        combined: list[_Move] = []
         together: _Move = {}
         for move in moves:
             if move.keys().isdisjoint(together) and self._is_possible(state, {**together, **move}):
                 together = {**together, **move}
-                joined.append(move)
+                combined.append(together)
         # all moves together, then the best half of them, and so on, until fewer moves gain less
-        combined = list(accumulate(joined, lambda one, other: {**one, **other}))
         halves = (combined[(len(combined) >> shift) - 1] for shift in range(len(combined).bit_length()))
         best = self._best_simulated(state, halves, stops_early=True)
         return best or self._best_simulated(state, moves[1:MAX_ALONE])
