@@ -74,13 +74,14 @@ class ScheduleEstimates:
         streamed = np.take_along_axis(self._streamed, devices, axis=1)
         launches = np.take_along_axis(self._launches, devices, axis=1) * streamed
         taken, used = (np.take_along_axis(rows, devices, axis=1) for rows in (self._seconds, self._busy))
-        is_launched = streamed.any(axis=1).tolist()
+        is_launched = np.logical_or.reduce(streamed, axis=1)
         slots = places * count + columns
         # for each read: the memory of the reader, whether that is another one, and whether both tasks run on one stream
         memories = self._memories[self._from_host[:, None], devices[self._readers]]
         is_far: _Array = memories != owns[self._sources]
         is_near: _Array = ~is_far & (places[self._sources] == places[self._readers]) & streamed[self._sources]
-        any_far, any_near, all_near = is_far.any(axis=1).tolist(), is_near.any(axis=1).tolist(), is_near.all(axis=1).tolist()
+        any_far, any_near = (np.logical_or.reduce(rows, axis=1) for rows in (is_far, is_near))
+        all_near = np.logical_and.reduce(is_near, axis=1)
         moves = self._moves(memories, is_far)
         # by resource: the time from which on it is free, and the longest idle gap before
         free, gap_begin, gap_end = np.zeros((3, self._resources * count))
