@@ -105,7 +105,9 @@ class PlanChoice:
             kept += sorted(least, key=rank)[:1]
         listed = [row for row in candidates if row in kept or row not in found + least]
         if not is_edited:
-            return listed
+            first = best if best in found else kept[0] if kept else None
+            others = [row for row in found if first is not None and row != first and row.label == first.label]
+            return [row._replace(label=f"{row.label}, alternative") if row in others else row for row in listed]
         labels = {best: PLANNED, better: NODE_BY_NODE}
         named = found + [row for row in least if row == better]
         return [row._replace(label=labels[row]) if row in labels and row in named else row for row in listed]

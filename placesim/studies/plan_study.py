@@ -306,7 +306,9 @@ class _Planner:
             # memory use in the search is an estimate: search again, with a limit lowered by the missing bytes
             if self._memory is not None:
                 self._simulate_repaired(self._memory, found.plans)
-                found.searched = lower_capacities(found.searched, self._memory, found.plans[0].devices)
+                best = min(self._shown, key=lambda devices: self._value(devices, self._shown[devices]))
+                fitting = best if self._shown[best].fits else ()
+                found.searched = lower_capacities(found.searched, self._memory, found.plans[0].devices, fitting)
             elif over:
                 found.searched = tighten_capacities(found.searched, found.plans[0].devices, over[0])
             found.less_room = ", less memory"

@@ -17,7 +17,7 @@ def placed(label: str, seconds: float) -> SimulatedPlacement:
     )
 
 
-def test_at_most_one_placement_is_called_least_memory() -> None:
+def test_no_two_placements_have_one_label() -> None:
     rows = {
         Candidate(DEFAULT, (0, 0)): 9.0,
         Candidate(LEAST_MEMORY, (0, 1)): 8.0,
@@ -30,6 +30,10 @@ def test_at_most_one_placement_is_called_least_memory() -> None:
     def labels(best: Candidate, better: Candidate | None, plans: EditedPlans) -> list[tuple[str, tuple[int, ...]]]:
         return [(row.label, row.devices) for row in PlanChoice(Aim(), shown, plans).listed(list(rows), best, better)]
 
+    again = Candidate(PLANNED, (2, 2))
+    shown[again.devices] = placed(PLANNED, 6.5)
+    twice = PlanChoice(Aim(), shown, EditedPlans()).listed([*rows, again], planned, None)
+    assert [row.label for row in twice] == [DEFAULT, LEAST_MEMORY, PLANNED, f"{PLANNED}, alternative"]
     expected = [(DEFAULT, (0, 0)), (LEAST_MEMORY, (1, 0)), (PLANNED, (1, 1))]
     by_scope = EditedPlans(cast("EditTree", object()))
     assert labels(planned, None, EditedPlans()) == expected
