@@ -22,6 +22,7 @@ from placesim.planning.methods.call_annealing import anneal_calls
 from placesim.planning.methods.closed_sets import split_closed_sets
 from placesim.planning.methods.contiguous import split_orders
 from placesim.planning.methods.dispatch_simulation import dispatch_ready
+from placesim.planning.methods.estimated_moves import MAX_TASKS as MAX_ESTIMATED
 from placesim.planning.methods.exact import has_solver, solve, solve_schedule
 from placesim.planning.methods.list_scheduling import end_first
 from placesim.planning.methods.local_search import anneal_moves
@@ -37,8 +38,8 @@ EXHAUSTIVE = "exhaustive"
 SECONDS = 30.0
 OPTIMAL = 1e-6
 """Relative gap up to which a plan counts as optimal; exact methods round times down by less."""
-_GRACE = 0.5
-"""Seconds that a lane gets beyond its deadline before it is stopped."""
+_GRACE = 0.03
+"""Time that a lane gets beyond its deadline before it is stopped, as a share of the search's seconds."""
 
 
 class PlanResult(NamedTuple):
@@ -110,8 +111,8 @@ SOLVED = frozenset(("exact", "exact-schedule"))
 """Methods that need the solver OR-tools."""
 _ORDERS_SHARE, _SETS_SHARE, _EXACT_SHARE = 0.05, 0.5, 0.6
 FEW_TASKS = 1000
-"""Maximum number of tasks for which moves of single groups get most of the time."""
-_FEW_SHARES, _MANY_SHARES = (0.5, 0.15), (0.9, 0.9)
+"""Maximum number of tasks for which moves of single groups get most of the time, unless moves are estimated."""
+_ESTIMATED_SHARES, _FEW_SHARES, _MANY_SHARES = (0.1, 0.25), (0.5, 0.15), (0.9, 0.9)
 MANY_TASKS = 200_000
 """Maximum number of tasks for use of other processes; sending more takes as long as a search, and doubles the memory."""
 
@@ -129,8 +130,10 @@ def lanes(problem: PlanningProblem) -> tuple[SearchLane, ...]:
         return (("calls", 1.0),), (("calls", 1.0),)
     if _is_scheduling(problem):
         return (("anneal-ranks", 1.0),), (("exact-schedule", _EXACT_SHARE), ("anneal-ranks", 1.0))
-    # a move costs one simulation, and a pass over all tasks costs not much more
-    first, second = _FEW_SHARES if len(problem.tasks) <= FEW_TASKS else _MANY_SHARES
+    first, second = _ESTIMATED_SHARES
+    if problem.layout is None or len(problem.tasks) > MAX_ESTIMATED:
+        # a move costs one simulation, and a pass over all tasks costs not much more
+        first, second = _FEW_SHARES if len(problem.tasks) <= FEW_TASKS else _MANY_SHARES
     return (
         (("dispatch", first), ("move", 1.0)),
         (("dispatch", second), ("exact", _EXACT_SHARE), ("move", 1.0)),
@@ -183,16 +186,17 @@ def plan_problem(
     effort: Effort,
     tell: Callable[[PlanResult], None] = lambda planned: None,
     start: Plan | None = None,
+    bound: Bound | None = None,
 ) -> PlanResult:
-    """Return the best plan found within the effort, no worse than `start`. The search calls `tell` with each better plan or
-    bound.
+    """Return the best plan found within the effort, no worse than `start`.
 
+    The search calls `tell` with each better plan or bound. `bound` is a known lower bound; if it is None, it is computed.
     Raises the errors of `PlanningProblem.check` and `check_method`.
     """
     problem.check()
     check_method(effort.method, problem)
     began = time.monotonic()
-    best = _Incumbent(problem, best_bound(problem), began, tell)
+    best = _Incumbent(problem, best_bound(problem) if bound is None else bound, began, tell)
     if start is not None:
         best.take(start, "start")
     search = Search(effort.seed, began + effort.seconds, effort.evaluations, best.bound.value)
@@ -268,6 +272,7 @@ def _run_lanes(problem: PlanningProblem, effort: Effort, best: _Incumbent, searc
     news: SimpleQueue[_Said] = SimpleQueue()
     running: set[Process] = set()
     start_lane = effort.open or open_here
+    last = search.deadline + _GRACE * effort.seconds
     try:
         while waiting or running:
             while waiting and len(running) < max(1, effort.jobs):
@@ -277,9 +282,8 @@ def _run_lanes(problem: PlanningProblem, effort: Effort, best: _Incumbent, searc
                 left = None if effort.evaluations is not None else own.seconds_left
                 task = LaneTask(problem, stage, own, left)
                 Thread(target=_listen, args=(lane, task, news), name="placesim-plan", daemon=True).start()
-            patience = None if effort.evaluations is not None else search.seconds_left + _GRACE
             try:
-                found = news.get(timeout=patience)
+                found = news.get(timeout=None if effort.evaluations is not None else max(0.0, last - time.monotonic()))
             except Empty:
                 return
             if isinstance(found, _LaneEnd):

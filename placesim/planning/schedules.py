@@ -9,7 +9,7 @@ from heapq import heappop, heappush
 from placesim.machine.timelines.compiled_workload import WorkloadPlan as SimulatedPlan
 from placesim.machine.timelines.compiled_workload import make_plan
 from placesim.machine.timelines.event_simulation import plan_seconds, simulate_plan
-from placesim.machine.timelines.workload import LinkTransfer
+from placesim.machine.timelines.workload import NOWHERE, LinkTransfer
 from placesim.machine.timelines.workload import Task as SimulatedTask
 from placesim.planning.problem import Plan, PlanningProblem
 
@@ -118,9 +118,18 @@ class SimulatedSchedule:
 
     def plan(self, devices: Sequence[int]) -> Plan:
         """Return the plan for an assignment."""
+        return self.critical_tasks(devices)[0]
+
+    def critical_tasks(self, devices: Sequence[int]) -> tuple[Plan, list[int]]:
+        """Return the plan for an assignment, and the tasks that determine its end: each of them waited for an earlier one."""
         simulated, numbers = self._plan(devices)
-        timeline = simulate_plan(simulated)
-        return Plan(timeline.seconds, tuple(devices), tuple(timeline.starts[number] for number in numbers))
+        timeline, count = simulate_plan(simulated), simulated.count
+        chain, phase = set[int](), max(range(count), key=timeline.ends.__getitem__, default=NOWHERE)
+        while phase != NOWHERE:
+            chain.add(phase % count)
+            phase = timeline.waited_for[phase]
+        plan = Plan(timeline.seconds, tuple(devices), tuple(timeline.starts[number] for number in numbers))
+        return plan, [task for task, number in enumerate(numbers) if number in chain]
 
     def _plan(self, devices: Sequence[int]) -> tuple[SimulatedPlan, list[int]]:
         """Return the compiled simulation of an assignment, and each task's number in the simulation."""

@@ -54,9 +54,12 @@ class Search:
         """Whether the evaluations or the time are used up, or no move is possible."""
         if self._idle >= MAX_IDLE:
             return True
-        if self.evaluations is not None:
-            return self._spent >= self.evaluations
-        return time.monotonic() >= self.deadline
+        return self.is_late if self.evaluations is None else self._spent >= self.evaluations
+
+    @property
+    def is_late(self) -> bool:
+        """Whether the time is over; counted work does not depend on it."""
+        return self.evaluations is None and time.monotonic() >= self.deadline
 
     @property
     def seconds_left(self) -> float:

@@ -90,20 +90,27 @@ class PlanChoice:
         """Return the candidates to report.
 
         Of plans as edits, these are the best one and a better placement that edits don't reach, with labels that say so. Else
-        they are the best two of the found plans, and the best of those with the least memory; plans that fit are better.
+        they are the best two of the found plans. Of those with the least memory, only the best is reported, unless one is
+        among these already; placements that fit are better.
         """
-        if self.plans.tree is not None:
-            labels = {best: PLANNED, better: NODE_BY_NODE}
-            kept = [row for row in candidates if row in labels or not _is_found(row)]
-            return [row._replace(label=labels[row]) if _is_found(row) else row for row in kept]
 
         def rank(candidate: Candidate) -> tuple[bool, float]:
             return not self.shown[candidate.devices].fits, self._value(candidate)
 
-        searched = [row for row in candidates if _is_found(row)]
+        found = [row for row in candidates if _is_found(row)]
         least = [row for row in candidates if row.label == LEAST_MEMORY]
-        kept = sorted(searched, key=rank)[:SIMULATED] + sorted(least, key=rank)[:1]
-        return [row for row in candidates if row not in searched + least or row in kept]
+        is_edited = self.plans.tree is not None
+        kept = [row for row in (best, better) if row] if is_edited else sorted(found, key=rank)[:SIMULATED]
+        if not any(row in least for row in kept):
+            kept += sorted(least, key=rank)[:1]
+        listed = [row for row in candidates if row in kept or row not in found + least]
+        if not is_edited:
+            first = best if best in found else kept[0] if kept else None
+            others = [row for row in found if first is not None and row != first and row.label == first.label]
+            return [row._replace(label=f"{row.label}, alternative") if row in others else row for row in listed]
+        labels = {best: PLANNED, better: NODE_BY_NODE}
+        named = found + [row for row in least if row == better]
+        return [row._replace(label=labels[row]) if row in labels and row in named else row for row in listed]
 
 
 def _is_found(candidate: Candidate) -> bool:

@@ -65,14 +65,12 @@ LARGE_TASKS = 50_000
 LEAST_ROUND = 1.0
 """Minimum number of remaining seconds for which the search tries another seed."""
 REPAIRS, REPAIR_SHARE = 4, 0.25
-"""Maximum number of repeated searches if a plan's simulated peak is above a limit; effort of each as a share of the total."""
-LEAST_SHARE = 0.25
-"""Minimum share of the effort's seconds that is spent on the search."""
+"""Maximum number of repeated searches if memory is short; counted work of each as a share of the total."""
 BASELINE_SHARE = 0.2
-"""Share of the effort's seconds after which no more simple placements are simulated."""
-SEARCH_SHARE, SHORT_SHARE = 0.9, 0.5
-"""Share of the remaining seconds for the search itself; the rest is for simulating what it found. If memory is short, found
-plans are repaired, and searches are repeated."""
+"""Maximum share of the effort's seconds for simulating simple placements."""
+CHECK_SHARE, SHORT_SHARE = 0.1, 0.6
+"""Minimum share of the remaining seconds for simulating what a search found. If memory is short, share of the other seconds for
+one search: found plans are then repaired, and searches are repeated."""
 ENUMERATION_SHARE = 0.5
 """Maximum share of the effort's seconds for trying all placements of a small problem."""
 LEAST_MEMORY_ROUNDS, LEAST_MEMORY_SHARE = 3, 0.3
@@ -194,21 +192,25 @@ class _Planner:
         self._base = clear_requests(self._file, free)
         self._is_held = any(node.device for node in self._base.graph.nodes)
         self._plans = EditedPlans()
+        self._simple: list[Candidate] = []
+        """Placements with which a plan is compared."""
         self._candidates: list[Candidate] = []
         """Placements that may become the plan, in the order in which they were found."""
         self._shown: dict[tuple[int, ...], SimulatedPlacement] = {}
         """Simulated placements, by devices."""
         self._memory: GraphProblem | None = None
         """The problem of the peaks of all steps, if memory is short."""
-        self._began = time.monotonic()
         _check_not_lowered(self._base.graph)
+        self._began = time.monotonic()
         study, self._walked = study_dry_run(self._changed(self._base), options, name, is_traced=aim.is_traced)
+        self._simulation_seconds = self._seconds
+        """Seconds that the last simulation of a placement took."""
         self._walked_placement = SimulatedPlacement("", study, study.error)
         self._problem = self._draw()
 
     @property
     def _seconds(self) -> float:
-        """Seconds since the planner was made."""
+        """Seconds since the search began."""
         return time.monotonic() - self._began
 
     @property
@@ -220,25 +222,29 @@ class _Planner:
         """Whether the time is over; counted work does not depend on it."""
         return self._effort.evaluations is None and self._seconds_left <= 0
 
+    @property
+    def _can_simulate(self) -> bool:
+        """Whether the time is sufficient for simulating another placement; counted work does not depend on it."""
+        return self._effort.evaluations is not None or self._seconds_left >= self._simulation_seconds
+
     def _changed(self, file: GraphFile) -> LoadedGraph:
         """Return the loaded graph with the nodes and requests of `file`."""
         return replace(self._loaded, file=file)
 
     def study(self) -> PlanStudy:
-        self._prepare()
+        others = self._prepare()
         bound = self._bound()
+        # the effort's seconds begin here: all of the above takes the same time for every search of the graph
+        self._began = time.monotonic()
         found = _Found(self._problem, PlanResult(None, bound, "", 0.0), self._effort)
-        others: list[SimulatedPlacement] = []
         try:
+            self._simulate_simple()
             if self._aim.sought is not PlanMeasure.MEMORY and not self._fits_on_gpus():
                 self._add_least_memory()
             if self._can_try_all():
                 bound = max(bound, self._try_all(), key=lambda known: known.value)
             self._search_repeatedly(found, bound)
             self._add_peaks(found)
-            if all(candidate.label != DEFAULT for candidate in self._candidates):  # annotations, or devices to avoid, forbid it
-                label = f"{DEFAULT}, all nodes free" if self._is_held else DEFAULT
-                others.append(self._study(label, clear_devices(self._file), {}))
         except KeyboardInterrupt:
             found.planned = found.planned._replace(is_interrupted=True)
             self._simulate_found(found)
@@ -247,8 +253,11 @@ class _Planner:
             bound = max(bound, found.planned.bound, key=lambda known: known.value)
         return self._chosen(others, bound, found.planned.is_interrupted)
 
-    def _prepare(self) -> None:
-        """Complete the problem, and simulate known placements."""
+    def _prepare(self) -> list[SimulatedPlacement]:
+        """Complete the problem, and simulate the placements with which a plan is compared.
+
+        Return TensorFlow's placement if it cannot be the plan, because of requests or devices to avoid.
+        """
         if isinstance(self._walked_placement.error, ResourceExhaustedError):
             memory = self._memory_problem()
             self._problem = self._problem if self._aim.sought is PlanMeasure.MEMORY else hold_peak_memory(self._problem, memory)
@@ -258,11 +267,24 @@ class _Planner:
         )
         if is_by_scope or self._aim.changes is not None:
             self._plans = EditedPlans(EditTree(self._problem, is_by_scope=is_by_scope), {start: ()})
-        known = list({candidate.devices: candidate for candidate in reversed(list(self._known()))}.values())[::-1]
-        # the placement of the dry run is one of the placements, and is not simulated again
-        for candidate in self._worth_simulating(known):
-            placed = self._walked_placement._replace(label=candidate.label) if candidate.devices == start else None
-            self._add(candidate, placed or self._simulated(candidate))
+        self._simple = list({candidate.devices: candidate for candidate in reversed(list(self._known()))}.values())[::-1]
+        for candidate in self._simple:
+            # the placement of the dry run is one of the placements, and is not simulated again
+            if candidate.devices == start:
+                self._add(candidate, self._walked_placement._replace(label=candidate.label))
+            elif candidate.label in {DEFAULT, ANNOTATED}:
+                self._add(candidate, self._simulated(candidate))
+        if any(candidate.label == DEFAULT for candidate in self._simple):
+            return []
+        label = f"{DEFAULT}, all nodes free" if self._is_held else DEFAULT
+        return [self._study(label, clear_devices(self._file), {})]
+
+    def _simulate_simple(self) -> None:
+        """Simulate the other simple placements, unless that takes too long."""
+        for candidate in self._simple if len(self._problem.problem.tasks) <= LARGE_TASKS else ():
+            is_late = self._seconds + self._simulation_seconds > BASELINE_SHARE * self._effort.seconds
+            if candidate.devices not in self._shown and (self._effort.evaluations is not None or not is_late):
+                self._add(candidate, self._simulated(candidate))
 
     def _add(self, candidate: Candidate, placed: SimulatedPlacement) -> None:
         self._shown[candidate.devices] = placed
@@ -270,28 +292,34 @@ class _Planner:
 
     def _search_repeatedly(self, found: _Found, bound: Bound) -> None:
         """Search plans and simulate them until one fits. Each further search has less memory than the search before."""
-        # the time for building and simulating counts as search time, as long as some time for a search remains
-        left = max(self._effort.seconds * LEAST_SHARE, self._seconds_left)
-        found.effort = replace(self._effort, seconds=left * (SEARCH_SHARE if self._memory is None else SHORT_SHARE))
         is_ended = bound.gap(self._best_value(self._reached())) <= OPTIMAL or self._effort.method == EXHAUSTIVE
         is_searched = self._problem.problem.movable or (self._plans.tree is not None and self._plans.tree.leaders)
-        for _ in range(1 + REPAIRS if is_searched and not is_ended else 0):
+        for number in range(1 + REPAIRS if is_searched and not is_ended else 0):
+            found.effort = self._effort_of_round(number)
             found.plans, found.planned = self._search(found, bound)
             if self._memory is None or self._plans.tree is not None:
                 self._simulate_found(found)
             over = [self._shown[plan.devices] for plan in found.plans if plan.devices in self._shown]
-            if any(placed.fits for placed in over) or found.planned.is_interrupted or not found.plans or self._is_late:
+            fits = any(placed.fits for placed in over)
+            if (fits and self._memory is None) or found.planned.is_interrupted or not found.plans or not self._can_simulate:
                 break
             # memory use in the search is an estimate: search again, with a limit lowered by the missing bytes
             if self._memory is not None:
                 self._simulate_repaired(self._memory, found.plans)
-                found.searched = lower_capacities(found.searched, self._memory, found.plans[0].devices)
+                best = min(self._shown, key=lambda devices: self._value(devices, self._shown[devices]))
+                fitting = best if self._shown[best].fits else ()
+                found.searched = lower_capacities(found.searched, self._memory, found.plans[0].devices, fitting)
             elif over:
                 found.searched = tighten_capacities(found.searched, found.plans[0].devices, over[0])
             found.less_room = ", less memory"
-            found.effort = share_effort(self._effort, REPAIR_SHARE)
-            seconds = min(found.effort.seconds, max(0.0, self._seconds_left) * SEARCH_SHARE)
-            found.effort = replace(found.effort, seconds=seconds)
+
+    def _effort_of_round(self, number: int) -> Effort:
+        """Return the effort of a search. Time remains for simulating the plans that it finds, unless one takes most of it."""
+        effort = self._effort if not number else share_effort(self._effort, REPAIR_SHARE)
+        left = max(0.0, self._seconds_left)
+        checks = SIMULATED * self._simulation_seconds if self._simulation_seconds < left / 2 else 0.0
+        left -= min(left / 2, max(checks, CHECK_SHARE * left))
+        return replace(effort, seconds=left * (1.0 if self._memory is None else SHORT_SHARE))
 
     def count_fitting_gpus(self) -> int:
         """Return the number of GPUs, or 0 if neither a simple placement nor one of low memory fits on them."""
@@ -305,7 +333,8 @@ class _Planner:
 
     def _search(self, searched: _Found, bound: Bound) -> tuple[list[Candidate], PlanResult]:
         """Return new plans, and the result of the search; see `search_plans` and `search_edits`."""
-        drawn, effort, known = searched.searched, searched.effort, [candidate.devices for candidate in self._candidates]
+        drawn, effort = searched.searched, searched.effort
+        known = [candidate.devices for candidate in dict.fromkeys([*self._candidates, *self._simple])]
         if self._plans.tree is None:
             return search_plans(drawn, known, effort, bound, self._aim, self._tell)
         tree = EditTree(drawn, is_by_scope=self._plans.tree.is_by_scope)
@@ -316,6 +345,8 @@ class _Planner:
             devices = assignment_of(drawn, assign_devices(self._base, tree.requests(dict(edits))))
             if devices is not None and self._plans.add(devices, edits):
                 found.append(Candidate(PLANNED, devices, planned.method))
+            if found and self._is_late:
+                break
         return found, planned
 
     def _add_least_memory(self) -> None:
@@ -325,19 +356,18 @@ class _Planner:
         """
         memory = prefer_gpus(self._memory_problem())
         effort, aim = share_effort(self._effort, LEAST_MEMORY_SHARE / LEAST_MEMORY_ROUNDS), Aim(PlanMeasure.MEMORY)
+        bound = best_bound(memory.problem)
         found = packed = [plan.devices for plan in pack_by_memory(memory.problem)]
         for number in range(1 + LEAST_MEMORY_ROUNDS):
-            if number and self._is_late:
-                return
             if number:
                 seeded = replace(effort, seed=effort.seed + number - 1)
-                rows, planned = search_plans(memory, packed, seeded, Bound(0.0, ""), aim, lambda planned: None)
+                rows, planned = search_plans(memory, packed, seeded, bound, aim, lambda planned: None)
                 if planned.is_interrupted:
                     raise KeyboardInterrupt
                 found = [candidate.devices for candidate in rows]
-            rivals = (Candidate(LEAST_MEMORY, devices) for devices in found[:SIMULATED])
-            if any(self._add_assigned(rival, memory) for rival in rivals):
-                return
+            for devices in found[:SIMULATED]:
+                if self._add_assigned(Candidate(LEAST_MEMORY, devices), memory) or not self._can_simulate:
+                    return
 
     def _add_assigned(self, assigned: Candidate, memory: GraphProblem) -> bool:
         """Simulate an assignment of the memory problem, add it to the candidates, and return whether it fits."""
@@ -355,8 +385,8 @@ class _Planner:
         for candidate in found[:SIMULATED]:
             extended = extend_assignment(memory, planned_devices(self._problem, candidate.devices))
             for room in ROOMS:
-                repaired = repair_peaks(self._problem, memory, extended, room, lambda: self._is_late)
-                if repaired is None or self._is_late:
+                repaired = repair_peaks(self._problem, memory, extended, room, lambda: not self._can_simulate)
+                if repaired is None or not self._can_simulate:
                     return
                 named = candidate._replace(label=PLANNED, devices=repaired)
                 if self._add_assigned(named, memory):
@@ -476,12 +506,12 @@ class _Planner:
             return replace(study, is_interrupted=True)
 
     def _simulate_found(self, found: _Found) -> None:
-        """Simulate found plans and add them to the candidates: the first SIMULATED, and others while the effort lasts."""
+        """Simulate found plans and add them to the candidates: the first in any case, and others while the effort lasts."""
         is_counted = self._effort.evaluations is not None and self._aim.sought is not PlanMeasure.MEMORY
         # the plans of a curve are few, and each counts
         most = len(found.plans) if is_counted and self._plans.tree is not None else SIMULATED
         for number, candidate in enumerate(found.plans):
-            if number >= most and (is_counted or self._seconds_left < 0):
+            if (is_counted and number >= most) or (number and not self._can_simulate):
                 break
             if candidate.devices not in self._shown:
                 is_first = self._candidates[-1].label != PLANNED + found.less_room
@@ -505,17 +535,9 @@ class _Planner:
             effort = replace(effort, seconds=left / 2, seed=effort.seed + 1)
             more, found.planned = search_plans(found.searched, [], effort, self._bound(), self._aim, self._tell)
             for candidate in more:
-                if candidate.devices not in self._shown and self._seconds_left > 0:
+                if candidate.devices not in self._shown and self._can_simulate:
                     named = candidate._replace(label=f"{PLANNED}, alternative")
                     self._add(named, self._simulated(named))
-
-    def _worth_simulating(self, known: Sequence[Candidate]) -> Iterator[Candidate]:
-        """Yield the placements to simulate: TensorFlow's default, the annotated one, and others unless that takes too long."""
-        is_large = len(self._problem.problem.tasks) > LARGE_TASKS
-        for candidate in known:
-            is_timed_out = self._effort.evaluations is None and self._seconds > BASELINE_SHARE * self._effort.seconds
-            if candidate.label in {DEFAULT, ANNOTATED} or not (is_large or is_timed_out):
-                yield candidate
 
     def _bound(self) -> Bound:
         """Return a bound that holds for every plan, including plans that do not fit.
@@ -582,12 +604,14 @@ class _Planner:
         return self._study(candidate.label, assign_devices(self._base, asked), asked)
 
     def _study(self, label: str, file: GraphFile, asked: Mapping[str, str]) -> SimulatedPlacement:
+        began = time.monotonic()
         try:
             study = study_time(self._changed(file), self._options, self._name, is_traced=self._aim.is_traced)
         except PlacesimError as error:
             if isinstance(error, UsageError):
                 raise
             return SimulatedPlacement(label, None, error, asked)
+        self._simulation_seconds = time.monotonic() - began
         return SimulatedPlacement(label, study, study.error, asked)
 
 

@@ -17,6 +17,8 @@ from placesim.machine.options import SimulationOptions, make_options
 from placesim.planning.graphs.plan_comparison import PlanStudy, is_gpu
 from placesim.planning.objectives import measure
 from placesim.planning.portfolio import Effort
+from placesim.planning.search_processes import spread
+from placesim.runtime.cluster.connection_settings import Connection
 from placesim.studies.plan_study import study_plan
 from placesim.studies.time_study import study_time
 from tests.benchmarks.networks import build
@@ -149,7 +151,8 @@ def _is_on_gpus(study: PlanStudy) -> bool:
 
 
 def _planned(loaded: LoadedGraph, options: SimulationOptions, effort: Effort) -> PlanStudy:
-    return study_plan(loaded, options, "training", effort)
+    with spread(effort, Connection()) as spread_effort:
+        return study_plan(loaded, options, "training", spread_effort)
 
 
 def _trainings(names: tuple[str, ...]) -> Iterator[_Training]:

@@ -161,7 +161,7 @@ EXITS = {
     metavar="SECONDS",
     default=SECONDS,
     show_default=True,
-    help="Time limit of the search.",
+    help="Time limit of the search, after the dry run.",
 )
 @own_option(
     "--evaluations",

@@ -44,6 +44,7 @@ LEAST_GAIN = 1e-3
 """Share of the objective's value that a plan with more edits must gain to be on the curve."""
 
 _Rank = tuple[int, float, float]
+_UNKNOWN: _Rank = (1 << 30, math.inf, math.inf)
 
 
 class EditTree:
@@ -211,18 +212,19 @@ def search_edits(
     A plan with more edits is better than all with fewer. `known` are assignments from which the choice of edits also starts.
     The result's bound is `bound`, because searches that move whole scopes prove nothing about other plans.
     """
-    deadline = time.monotonic() + effort.seconds
-    found = _EditChoice(tree, aim, Search(effort.seed, deadline, effort.evaluations))
+    search = Search(effort.seed, time.monotonic() + effort.seconds, effort.evaluations)
+    found = _EditChoice(tree, aim, search)
     for devices in known:
-        found.offer(tree.edits_of(devices))
+        if effort.evaluations is not None or search.seconds_left > LEVELS_SHARE * effort.seconds:
+            found.offer(tree.edits_of(devices))
     planned, start, levels, method = PlanResult(None, bound, "", 0.0), None, list(tree.levels()), "edits"
     for level in levels:
-        own = share_effort(effort, LEVELS_SHARE / len(levels))
-        planned = plan_problem(level, own, lambda told: tell(told._replace(bound=bound)), start)
+        own = share_effort(replace(effort, seconds=search.seconds_left), LEVELS_SHARE / len(levels))
+        planned = plan_problem(level, own, lambda told: tell(told._replace(bound=bound)), start, bound)
         if planned.plan is not None:
             start, method = planned.plan, method if planned.plan is start else planned.method
             found.offer(tree.edits_of(start.devices))
-        if planned.is_interrupted:
+        if planned.is_interrupted or search.is_late:
             break
     try:
         if not planned.is_interrupted:
@@ -250,10 +252,13 @@ class _EditChoice:
     def offer(self, edits: dict[str, int]) -> _Rank:
         """Return the rank of a plan, lower for better ones, and keep it if it is the best with its number of edits.
 
-        A rank has the number of violated constraints, the bytes above devices' capacities, and the objective's value.
+        A rank has the number of violated constraints, the bytes above devices' capacities, and the objective's value. A new
+        plan is not ranked if the time is over.
         """
         key = frozenset(edits.items())
         rank = self._known.get(key)
+        if rank is None and self._known and self._search.is_late:
+            return _UNKNOWN
         if rank is None:
             devices = self._tree.assign(edits)
             wrong, over = self._faults(devices)
@@ -316,7 +321,7 @@ class _EditChoice:
     def curve(self) -> list[Edits]:
         """Return the plans that are better than all with fewer edits, the best first."""
         found: list[Edits] = []
-        least: _Rank = (1 << 30, math.inf, math.inf)
+        least = _UNKNOWN
         most = math.inf if self._aim.changes is None else self._aim.changes
         for count, (rank, edits) in sorted(self._best.items()):
             if count <= most and (rank[:2] < least[:2] or (rank[:2] == least[:2] and rank[2] < least[2] * (1 - LEAST_GAIN))):

@@ -20,6 +20,8 @@ MAX_TRIED, MAX_TIMED = 40, 8
 """Number of tensors at a peak that are tried for a move, and of the moves whose step times are compared."""
 MORE = 1.1
 """Factor of the missing bytes by which a capacity is lowered."""
+_ROUNDED_UP = 1 + 1e-9
+"""Factor that covers the rounding of sums in another order."""
 LEAST_HELP = 1e-3
 """Share of the excess that a move must remove."""
 
@@ -76,15 +78,24 @@ def extend_assignment(memory: GraphProblem, planned: Mapping[str, str]) -> tuple
     )
 
 
-def lower_capacities(drawn: GraphProblem, memory: GraphProblem, devices: Sequence[int]) -> GraphProblem:
-    """Return the problem with capacities lowered by the bytes that an assignment's peaks are above them."""
+def lower_capacities(
+    drawn: GraphProblem, memory: GraphProblem, devices: Sequence[int], fitting: Sequence[int] = ()
+) -> GraphProblem:
+    """Return the problem with capacities lowered by the bytes that an assignment's peaks are above them.
+
+    But the next search can start from `fitting`, an assignment that is known to fit.
+    """
     planned = planned_devices(drawn, devices)
     peaks = Peaks(memory.problem, extend_assignment(memory, planned)).peaks
     rooms = []
     for number, (room, peak) in enumerate(zip(drawn.problem.devices, peaks, strict=True)):
         over = peak - memory.problem.devices[number].capacity
-        held = math.fsum(task.holds for task, own in zip(drawn.problem.tasks, devices, strict=True) if own == number)
-        rooms.append(room if over <= 0 else room._replace(capacity=max(held - MORE * over, held / 2)))
+        held, least = (
+            math.fsum(task.holds for task, own in zip(drawn.problem.tasks, rows, strict=False) if own == number)
+            for rows in (devices, fitting)
+        )
+        capacity = room.capacity if over <= 0 else max(held - MORE * over, held / 2)
+        rooms.append(room._replace(capacity=max(capacity, least * _ROUNDED_UP)))
     return replace(drawn, problem=relax_capacities(replace(drawn.problem, devices=tuple(rooms)), drawn.groups))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -14,8 +15,9 @@ from placesim.planning.graphs.plan_comparison import PLANNED, Aim, SimulatedPlac
 from placesim.planning.graphs.problem_building import GraphProblem, relax_capacities
 from placesim.planning.loads import is_contiguous
 from placesim.planning.objectives import measure
-from placesim.planning.portfolio import FEW_TASKS, MANY_TASKS, Effort, PlanResult, plan_problem
+from placesim.planning.portfolio import MANY_TASKS, Effort, PlanResult, plan_problem
 from placesim.planning.problem import PlanningProblem, are_apart, can_run_all, find_overfull_devices
+from placesim.planning.search_budget import Search
 
 MOST_TASKS = 600
 """Approximate maximum number of clusters, since an evaluation costs microseconds per task."""
@@ -48,18 +50,21 @@ def search_plans(
     tell: Callable[[PlanResult], None],
 ) -> tuple[list[Candidate], PlanResult]:
     """Return new plans that were not simulated yet, and the result of the search."""
-    measured = measure(drawn.problem)
+    search, measured = (
+        Search(deadline=time.monotonic() + effort.seconds, evaluations=effort.evaluations),
+        measure(drawn.problem),
+    )
     if len(drawn.problem.tasks) > MANY_TASKS:
         known = ()
     allowed = (devices for devices in known if not find_overfull_devices(drawn.problem, devices))
     allowed = (devices for devices in allowed if meets_constraints(drawn, devices, aim))
-    start = min((measured.plan(devices) for devices in allowed), key=lambda plan: plan.value, default=None)
+    start = min((measured.plan(row) for row in allowed if not search.is_late), key=lambda plan: plan.value, default=None)
     found: list[Candidate] = []
     is_small = len(drawn.problem.tasks) <= FINALIST_TASKS
     planned = PlanResult(None, bound, "", 0.0)
-    # dispatch passes over all tasks make their own clusters
-    is_dispatched = drawn.problem.layout is not None and len(drawn.problem.tasks) > FEW_TASKS
-    stages = [identity_problem(drawn.problem)] if is_dispatched else coarsen_levels(drawn.problem, MOST_TASKS, REFINED_TASKS)
+    # the methods for a machine with a layout make their own clusters
+    is_whole = drawn.problem.layout is not None
+    stages = [identity_problem(drawn.problem)] if is_whole else coarsen_levels(drawn.problem, MOST_TASKS, REFINED_TASKS)
     best: tuple[int, ...] | None = None
     for level in stages:
         is_fine = level.problem is drawn.problem
@@ -73,7 +78,10 @@ def search_plans(
             begin = start
         better: deque[tuple[int, ...]] = deque(maxlen=MAX_FINALISTS if is_small else 0)
         told = _reporter(tell, better, None if is_fine else bound)
-        planned = plan_problem(level.problem, share_effort(effort, 1 / len(stages)), told, begin)
+        # a bound for the whole problem need not hold for clusters, whose times are estimates
+        own = share_effort(effort, 1 / len(stages))
+        own = replace(own, seconds=min(own.seconds, search.seconds_left))
+        planned = plan_problem(level.problem, own, told, begin, bound if is_fine else None)
         found += [Candidate(PLANNED, level.expand(devices), planned.method) for devices in better]
         if planned.plan is not None:
             best = level.expand(planned.plan.devices)

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from random import Random
 
 from placesim.planning.methods.annealing import neighbours
+from placesim.planning.methods.estimated_moves import MAX_TASKS, EstimatedMoves
 from placesim.planning.methods.list_scheduling import end_first
 from placesim.planning.problem import Plan, PlanningProblem
 from placesim.planning.schedules import assignments
@@ -14,6 +15,8 @@ from placesim.planning.search_budget import Search
 
 FIRST_ROUND = 2000
 WARM, COLD = 0.01, 1e-4
+MAX_ANNEALED = 300
+"""Maximum number of tasks for annealing if moves can be estimated: with more, annealing simulates too few moves."""
 _TOWARDS_NEIGHBOUR = 0.7
 _TOGETHER = 0.3
 
@@ -21,9 +24,9 @@ _TOGETHER = 0.3
 def anneal_moves(problem: PlanningProblem, search: Search) -> Iterator[Plan]:
     """Yield better plans from rounds of annealing, each longer than the one before.
 
-    A round starts from the best plan.  A move is of one group, or of a few connected ones.
+    A round starts from the best plan.  A move is of one group, or of a few connected ones. On a simulated machine, moves that
+    are estimated together improve the plan before each round; many tasks are only improved in this way.
     """
-    measured, draw = assignments(problem), search.random
     best = search.start or next(end_first(problem, search), None)
     if best is None:
         return
@@ -31,39 +34,55 @@ def anneal_moves(problem: PlanningProblem, search: Search) -> Iterator[Plan]:
         yield best
     if not problem.movable:
         return
+    is_estimated = problem.layout is not None and len(problem.tasks) <= MAX_TASKS
+    estimated = EstimatedMoves(problem, search) if is_estimated else None
+    if estimated is not None and len(problem.tasks) > MAX_ANNEALED:
+        yield from estimated.plans(best)
+        return
     near = [neighbours(problem, group) for group in range(len(problem.groups))]
     length = FIRST_ROUND
     while not search.is_over and not search.is_met(best.value):
-        devices, value = list(best.devices), best.value
-        of_group = [devices[members[0]] for members in problem.groups]
-        left = [device.capacity for device in problem.devices]
-        for group, device in enumerate(of_group):
-            left[device] -= problem.held[group]
-        temperature, cooling = value * WARM, (COLD / WARM) ** (1 / length)
-        for _ in range(min(length, search.evaluations_left)):
-            if search.is_over:
-                break
-            temperature *= cooling
-            move = _draw_move(problem, near, of_group, left, draw)
-            if move is None:
-                search.skip()
-                continue
-            moved, old, new = move
-            _put(problem, moved, new, devices)
-            found = measured.seconds(devices)
-            search.spend(1)
-            if found <= value or draw.random() < math.exp((value - found) / temperature):
-                value = found
-                for one in moved:
-                    of_group[one] = new
-                    left[old] += problem.held[one]
-                    left[new] -= problem.held[one]
-                if value < best.value:
-                    best = measured.plan(devices)
-                    yield best
-            else:
-                _put(problem, moved, old, devices)
+        for plan in estimated.improve(best) if estimated is not None else ():
+            best = plan
+            yield best
+        for plan in _anneal(problem, search, near, best, length):
+            best = plan
+            yield best
         length *= 2
+
+
+def _anneal(problem: PlanningProblem, search: Search, near: Sequence[Sequence[int]], best: Plan, length: int) -> Iterator[Plan]:
+    """Yield better plans than `best` from one round of annealing; `near` has the connected groups of each group."""
+    measured, draw = assignments(problem), search.random
+    devices, value = list(best.devices), best.value
+    of_group = [devices[members[0]] for members in problem.groups]
+    left = [device.capacity for device in problem.devices]
+    for group, device in enumerate(of_group):
+        left[device] -= problem.held[group]
+    temperature, cooling = value * WARM, (COLD / WARM) ** (1 / length)
+    for _ in range(min(length, search.evaluations_left)):
+        if search.is_over:
+            break
+        temperature *= cooling
+        move = _draw_move(problem, near, of_group, left, draw)
+        if move is None:
+            search.skip()
+            continue
+        moved, old, new = move
+        _put(problem, moved, new, devices)
+        found = measured.seconds(devices)
+        search.spend(1)
+        if found <= value or draw.random() < math.exp((value - found) / temperature):
+            value = found
+            for one in moved:
+                of_group[one] = new
+                left[old] += problem.held[one]
+                left[new] -= problem.held[one]
+            if value < best.value:
+                best = measured.plan(devices)
+                yield best
+        else:
+            _put(problem, moved, old, devices)
 
 
 def _put(problem: PlanningProblem, groups: Sequence[int], device: int, devices: list[int]) -> None:

@@ -14,6 +14,7 @@ from placesim.planning.graphs.problem_building import GraphProblem, prefer_gpus
 from placesim.planning.methods.memory_packing import pack_by_memory
 from placesim.planning.peaks import Peaks
 from placesim.planning.portfolio import Effort
+from placesim.planning.problem import find_overfull_devices
 from placesim.studies.plan_study import _Planner, study_plan
 
 SIZE = 2048
@@ -85,6 +86,10 @@ def test_a_repair_moves_tensors_with_their_readers_until_all_peaks_are_in_their_
     # where that does not help, later searches get lower capacities
     assert lower_capacities(drawn, short, drawn.start).problem.devices[1].capacity < drawn.problem.devices[1].capacity
     assert lower_capacities(drawn, memory, drawn.start).problem.devices == drawn.problem.devices
+    # an assignment that fits can still be the start
+    fitting = lower_capacities(drawn, short, drawn.start, drawn.start)
+    assert not find_overfull_devices(fitting.problem, drawn.start)
+    assert find_overfull_devices(lower_capacities(drawn, short, drawn.start).problem, drawn.start)
 
 
 def test_a_step_that_is_too_large_for_one_gpu_gets_a_plan_on_two() -> None:

@@ -55,7 +55,11 @@ def searched(
     told: list[PlanResult] = []
 
     def plan_problem(
-        problem: PlanningProblem, effort: Effort, tell: Callable[[PlanResult], None], start: Plan | None = None
+        problem: PlanningProblem,
+        effort: Effort,
+        tell: Callable[[PlanResult], None],
+        start: Plan | None = None,
+        bound: Bound | None = None,
     ) -> PlanResult:
         asked.append((problem, effort, start))
         result = answer(problem)

@@ -1,0 +1,224 @@
+"""Local search for a makespan on a simulated machine: many moves are estimated together, and only the best are simulated.
+
+A move takes groups to other devices. The groups are those of a cluster (a task, a chain, a part of an order), or those that run
+on a device during a time interval.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from placesim.planning.coarsening import clusterings, join_groups
+from placesim.planning.methods.annealing import neighbours
+from placesim.planning.problem import Plan, PlanningProblem
+from placesim.planning.schedule_estimates import ScheduleEstimates
+from placesim.planning.schedules import SimulatedSchedule
+from placesim.planning.search_budget import Search
+
+MAX_TASKS = 50_000
+"""Maximum number of tasks; with more, one round takes too long."""
+MOVES, MAX_CELLS = 512, 1_500_000
+"""Number of moves that a round estimates, and the maximum number of its tasks times its moves, which limits the memory."""
+KEPT = 128
+"""Maximum number of moves with good estimates that are estimated again in the next round."""
+ROUND_COST = 12
+"""Number of simulations that take about as long as the estimates of a round."""
+MAX_ALONE = 3
+"""Number of best moves that are simulated alone if no combination of moves improves the plan."""
+LEAST_GAIN = 1e-5
+"""Share of the step time that a move must gain by its estimate."""
+MAX_FAILURES = 6
+"""Number of consecutive rounds without a better plan after which another plan is improved."""
+SHAKEN, MAX_LOSS = 8, 0.005
+"""Number of random moves that give another plan, and their maximum loss by the estimates, as a share of the step time."""
+_WIDTHS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
+_INTERVAL, _PART, _CRITICAL, _TOWARDS_NEIGHBOUR, _NEAR, _JOINED, _SWAP = 0.2, 0.5, 0.8, 0.5, 0.3, 0.3, 0.25
+
+_Move = dict[int, int]
+
+
+class EstimatedMoves:
+    """The search. Its parts that do not depend on a plan are computed once, so that several plans can be improved."""
+
+    def __init__(self, problem: PlanningProblem, search: Search) -> None:
+        self._problem = problem
+        self._search = search
+        self._simulated = SimulatedSchedule(problem)
+        self._estimates = ScheduleEstimates(problem)
+        self._near = [neighbours(problem, group) for group in range(len(problem.groups))]
+        self._units = [units for clusters in clusterings(problem) if len(units := _movable_units(problem, clusters)) > 1]
+        self._units = self._units or [[(group,) for group in problem.movable]]
+        # for each size of clusters, the cluster of each group
+        self._unit_of = [{group: unit for unit in units for group in unit} for units in self._units]
+        self._rank = {task: place for place, task in enumerate(problem.order)}
+        self._moves = min(MOVES, MAX_CELLS // max(1, len(problem.tasks)))
+
+    def plans(self, start: Plan) -> Iterator[Plan]:
+        """Yield better plans until the search is over. If moves no longer help, random moves give another plan to improve."""
+        best = start
+        while True:
+            for plan in self.improve(start):
+                if plan.value < best.value:
+                    best = plan
+                    yield best
+            if self._search.is_over or self._search.is_met(best.value):
+                return
+            start = self._shaken(best)
+
+    def improve(self, start: Plan) -> Iterator[Plan]:
+        """Yield better plans until some rounds in a row find none, or the search is over."""
+        search, failures, promising = self._search, 0, list[_Move]()
+        state = self._state(start.devices)
+        while failures < MAX_FAILURES and not search.is_over and not search.is_met(state.plan.value):
+            promising = self._estimated(state, promising, 1 - LEAST_GAIN)
+            found = self._best_of(state, promising)
+            failures += 1
+            if found is not None:
+                failures, state = 0, self._state(found)
+                yield state.plan
+
+    def _shaken(self, plan: Plan) -> Plan:
+        """Return a plan after a few random moves that lose little time by their estimates."""
+        state, together = self._state(plan.devices), _Move()
+        moves = self._estimated(state, (), 1 + MAX_LOSS)
+        for move in self._search.random.sample(moves, min(SHAKEN, len(moves))):
+            if self._is_possible(state, {**together, **move}):
+                together |= move
+        self._search.spend(1)
+        return self._simulated.plan(self._moved(plan, together))
+
+    def _state(self, devices: Sequence[int]) -> _State:
+        problem = self._problem
+        plan, critical = self._simulated.critical_tasks(devices)
+        starts, of_group = plan.starts, [devices[tasks[0]] for tasks in problem.groups]
+        left = [device.capacity for device in problem.devices]
+        for group, device in enumerate(of_group):
+            left[device] -= problem.held[group]
+        order = sorted(range(len(starts)), key=lambda task: (starts[task], self._rank[task]))
+        movable = self._unit_of[0]
+        chain = [group for group in dict.fromkeys(problem.group_of[task] for task in critical) if group in movable]
+        first = [min(starts[task] for task in tasks) for tasks in problem.groups]
+        return _State(plan, of_group, left, first, order, chain or list(movable))
+
+    def _estimated(self, state: _State, earlier: Sequence[_Move], most: float) -> list[_Move]:
+        """Draw moves, and return those of them and of the earlier ones whose estimates are lowest, the best first.
+
+        `most` is the maximum of an estimate as a multiple of the plan's estimate.
+        """
+        moves: dict[tuple[tuple[int, int], ...], _Move] = {}
+        again = ({group: new for group, new in move.items() if state.of_group[group] != new} for move in earlier[:KEPT])
+        for move in (*again, *(self._draw(state) for _ in range(self._moves))):
+            if move and self._is_possible(state, move):
+                moves[tuple(sorted(move.items()))] = move
+        rows = list(moves.values())
+        devices = np.repeat(np.array(state.plan.devices)[:, None], len(rows) + 1, axis=1)
+        for number, move in enumerate(rows):
+            for group, device in move.items():
+                devices[list(self._problem.groups[group]), number] = device
+        seconds = self._estimates.seconds(devices, state.order)
+        self._search.spend(ROUND_COST)
+        most *= seconds[-1]
+        return [rows[number] for number in np.argsort(seconds[:-1], kind="stable") if seconds[number] < most]
+
+    def _draw(self, state: _State) -> _Move:
+        """Return a random move, which may be impossible."""
+        draw, of_group, count = self._search.random, state.of_group, len(self._problem.devices)
+        if draw.random() < _INTERVAL:
+            width = draw.choice(_WIDTHS) * state.plan.value
+            begin, old, new = draw.uniform(-width, state.plan.value), draw.randrange(count), draw.randrange(count)
+            share = draw.random() if draw.random() < _PART else 1.0
+            end = begin + width
+            moved = [group for group in self._problem.movable if begin <= state.starts[group] < end]
+            moved = [group for group in moved if of_group[group] == old and draw.random() < share]
+        else:
+            first = draw.choice(state.critical if draw.random() < _CRITICAL else self._problem.movable)
+            moved = list(draw.choice(self._unit_of)[first])
+            old, near = of_group[first], self._near[first]
+            is_near = near and draw.random() < _TOWARDS_NEIGHBOUR
+            new = of_group[near[draw.randrange(len(near))]] if is_near else draw.randrange(count)
+            if draw.random() < _NEAR:
+                moved += [group for group in near if of_group[group] == old and draw.random() < _JOINED]
+        back: Sequence[int] = draw.choice(draw.choice(self._units)) if draw.random() < _SWAP else ()
+        move: _Move = {**dict.fromkeys(back, old), **dict.fromkeys(moved, new)}
+        homes = self._problem.homes
+        return {group: device for group, device in move.items() if of_group[group] != device and device in homes[group]}
+
+    def _is_possible(self, state: _State, move: _Move) -> bool:
+        """Return whether the devices have room for the moved groups, and groups that must be apart stay apart."""
+        problem, left = self._problem, state.left.copy()
+        for group, device in move.items():
+            left[device] -= problem.held[group]
+            left[state.of_group[group]] += problem.held[group]
+        return all(left[device] >= 0 for device in move.values()) and not (
+            problem.apart
+            and any(
+                move.get(rival, state.of_group[rival]) == device
+                for group, device in move.items()
+                for rival in problem.rivals[group]
+            )
+        )
+
+    def _best_of(self, state: _State, moves: Sequence[_Move]) -> list[int] | None:
+        """Simulate combinations of the best moves. Return the devices of the best result; None if it is not better."""
+        combined: list[_Move] = []
+        together: _Move = {}
+        for move in moves:
+            if move.keys().isdisjoint(together) and self._is_possible(state, {**together, **move}):
+                together = {**together, **move}
+                combined.append(together)
+        # all moves together, then the best half of them, and so on, until fewer moves gain less
+        halves = (combined[(len(combined) >> shift) - 1] for shift in range(len(combined).bit_length()))
+        best = self._best_simulated(state, halves, stops_early=True)
+        return best or self._best_simulated(state, moves[1:MAX_ALONE])
+
+    def _best_simulated(self, state: _State, moves: Iterable[_Move], *, stops_early: bool = False) -> list[int] | None:
+        """Return the devices after the best move; None if no move gains time.
+
+        With `stops_early`, no move is simulated after one that is worse than an earlier move that gains time.
+        """
+        best, least = None, state.plan.value
+        for move in moves:
+            devices = self._moved(state.plan, move)
+            self._search.spend(1)
+            value = self._simulated.seconds(devices)
+            if value < least:
+                best, least = devices, value
+            elif (best is not None and stops_early) or self._search.is_over:
+                break
+        return best
+
+    def _moved(self, plan: Plan, move: _Move) -> list[int]:
+        """Return the devices of a plan after a move."""
+        devices = list(plan.devices)
+        for group, device in move.items():
+            for task in self._problem.groups[group]:
+                devices[task] = device
+        return devices
+
+
+class _State(NamedTuple):
+    """The plan from which moves are drawn.
+
+    - `of_group`: the device of each group; `left`: the free memory of each device.
+    - `starts`: the start of each group; `order`: the tasks in the order in which they start.
+    - `critical`: the movable groups of tasks that determine the step time, or all if there are none.
+    """
+
+    plan: Plan
+    of_group: list[int]
+    left: list[float]
+    starts: list[float]
+    order: list[int]
+    critical: list[int]
+
+
+def _movable_units(problem: PlanningProblem, clusters: Sequence[int]) -> list[tuple[int, ...]]:
+    """Return the movable groups of each cluster."""
+    movable, units = set(problem.movable), dict[int, dict[int, None]]()
+    for task, unit in enumerate(join_groups(problem, clusters)):
+        if problem.group_of[task] in movable:
+            units.setdefault(unit, {})[problem.group_of[task]] = None
+    return list(map(tuple, units.values()))
