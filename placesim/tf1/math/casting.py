@@ -22,6 +22,8 @@ def cast(x: TensorLike, dtype: DTypeLike, name: str | None = None) -> Any:
     is_single = not isinstance(x, SparseTensor | IndexedSlices) and not getattr(x, "is_distributed_variable", False)
     if getattr(x, "dtype", None) is base and is_single:
         return x  # also a resource variable, which is then read at its use
+    if hasattr(x, "nested_row_splits"):
+        return x.with_flat_values(cast(x.flat_values, base, name))
     with name_scope(name, "Cast", [x]) as scope:
         if isinstance(x, SparseTensor):
             return SparseTensor(x.indices, cast(x.values, base, scope), x.dense_shape)
