@@ -16,7 +16,7 @@ from placesim.tf1.types import dtypes
 tf = namespace("")
 
 
-def cast(x: TensorLike, dtype: DTypeLike, name: str | None = None) -> Any:
+def cast(x: Any, dtype: DTypeLike, name: str | None = None) -> Any:
     """`tf.cast`; a tensor that has the type is returned itself."""
     base = dtypes.as_dtype(dtype).base_dtype
     is_single = not isinstance(x, SparseTensor | IndexedSlices) and not getattr(x, "is_distributed_variable", False)

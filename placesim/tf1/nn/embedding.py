@@ -15,7 +15,7 @@ tf = namespace("")
 
 def embedding_lookup(
     params: TensorLike,
-    ids: TensorLike,
+    ids: Any,
     partition_strategy: str = "mod",
     name: str | None = None,
     validate_indices: bool = True,
