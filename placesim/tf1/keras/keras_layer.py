@@ -298,6 +298,7 @@ class InputLayer(Layer):
         super().__init__(name=name or f"input_{layer.next_number('input')}")
         self.batch_input_shape, self.built = tuple(TensorShape(batch_input_shape).as_list()), True
         self.output = tf.placeholder(dtype or tf.float32, batch_input_shape, name=self.name)
+        vars(tf.get_default_graph()).setdefault("keras_inputs", []).append(self.output)
         record_call(self, (None,), {}, self.output)
 
 
@@ -324,11 +325,12 @@ class TensorFlowOpLayer(Layer):
 
 def add_op_layers(values: Any) -> None:
     """Make layers of the ops between these tensors and tensors of a model, unless a layer's call is running."""
-    flat = nest.flatten(values)
-    if is_in_call() or not any(not hasattr(value, "keras_call") and _is_of_model(value) for value in flat):
+    # the walk over a tensor's history is long, and in vain in a graph without models' inputs
+    if is_in_call() or not hasattr(tf.get_default_graph(), "keras_inputs"):
         return
-    for value in flat:
-        _add_op_layer(value)
+    for value in nest.flatten(values):
+        if _is_of_model(value):
+            _add_op_layer(value)
 
 
 def _is_of_model(value: Any) -> bool:
