@@ -58,6 +58,8 @@ class Release(NamedTuple):
     """Whether an identity between equal requests is placed on its input's device (6.3 B2)."""
     copies_constants: bool = True
     """Whether a small constant that several CPUs read is copied to each of them (8.13)."""
+    has_onednn: bool = True
+    """Whether CPU kernels are oneDNN's, which also compute images with channels first."""
     control_constant: str = "{node}/ctrl"
     """Name, without its number, of the constant that replaces a cut control edge (8.5)."""
     no_kernel: str = "used by {node} with these attrs"
@@ -103,6 +105,7 @@ RELEASES = {
             labelled_nodes_hold_their_name=False,
             identities_follow_inputs=False,
             copies_constants=False,
+            has_onednn=False,
             control_constant="{node}",
             no_kernel="used by {node}with these attrs",
             tied_by="a reference connection",

@@ -7,7 +7,7 @@
 graph's collections have then.  The nodes between differ from release to release.
 
 `library-calls.json.gz` holds, as `calls.json.gz` does, calls of what packages build on: matrices as operators, modules, version
-2's functions.
+2's functions, ragged tensors.
 
 `mixed-calls.json.gz` holds, in the same form, calls on variables as conditions, and of signals, boxes,
 cells and Keras' models and recurrent layers.

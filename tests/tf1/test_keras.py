@@ -167,14 +167,20 @@ def test_replicas_that_wait_in_a_layers_call_do_not_change_the_training_of_other
 
 
 def test_what_is_not_there_says_so() -> None:
+    with pytest.raises(NotImplementedError, match=r"tf\.keras\.layers\.Conv2D with groups is not there"):
+        keras.layers.Conv2D(4, 3, groups=2)
+
+
+def test_ops_between_layers_are_repeated_with_their_constants() -> None:
     inputs = keras.Input([3])
-    with pytest.raises(NotImplementedError, match=r"tf\.keras\.Model of tensors that ops made is not there"):
-        keras.Model(inputs, inputs * 2.0)
-    masked = keras.layers.Masking()(tf.ones([2, 3, 4]))
-    with pytest.raises(NotImplementedError, match=r"tf\.keras\.layers\.GlobalAveragePooling1D of masked inputs is not there"):
-        keras.layers.GlobalAveragePooling1D()(masked)
-    with pytest.raises(NotImplementedError, match=r"tf\.keras\.layers\.LSTM is not there"):
-        tf.compat.v2.keras.layers.LSTM(3)
+    rate = tf.Variable([1.0, 2.0, 3.0], use_resource=True)
+    hidden = keras.layers.Dense(3, kernel_initializer="ones")(inputs) * tf.constant([1.0, 10.0, 100.0]) - 1.0
+    model = keras.Model(inputs, [hidden, tf.reduce_sum(hidden, 1)])
+    outputs = model(tf.constant([[1.0, 2.0, 3.0]]))
+    session = keras.backend.get_session()
+    assert [found.tolist() for found in session.run(outputs)] == [[[5.0, 59.0, 599.0]], [663.0]]
+    with pytest.raises(tf.errors.FailedPreconditionError, match="uninitialized"):
+        keras.Model(inputs, inputs * rate)
 
 
 def test_categories_as_rows_with_a_one() -> None:

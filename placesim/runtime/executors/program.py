@@ -341,6 +341,8 @@ def _prepared(graph: Graph, node: Node, kernel: Kernel, state: DeviceState) -> t
     problem = int32_problem(node.op, attrs)
     if problem is not None:
         raise blame(InvalidArgumentError(problem), graph, node, state.device.name)
+    if "data_format" in attrs:
+        kernel = _in_data_format(kernel, graph, node, attrs, state)
     if node.op == "Const":
         return attrs if state.guesses is not None else _densified(graph, node, attrs, state), None, kernel
     check = (
@@ -349,6 +351,18 @@ def _prepared(graph: Graph, node: Node, kernel: Kernel, state: DeviceState) -> t
         else AllocationCheck(kernel, node, attrs, state.memory, state.device.name)
     )
     return attrs, check, checked_kernel(wrap_scalar_objects(kernel, node.signature), check)
+
+
+def _in_data_format(kernel: Kernel, graph: Graph, node: Node, attrs: Attrs, state: DeviceState) -> Kernel:
+    """Return the kernel for the node's data format, if a GPU, or the release's oneDNN on a CPU, has one for channels first."""
+    # few graphs need it
+    from placesim.ops.kernels.nn.channels_first import has_channels_first, onednn_accepts, with_channels_first
+
+    if not has_channels_first(attrs):
+        return kernel
+    result_of = graph.nodes[node.input_nodes[1]].op if len(node.input_nodes) > 1 else ""
+    has_kernel = state.device.type == "GPU" or (graph.registry.rules.has_onednn and onednn_accepts(node.op, attrs, result_of))
+    return with_channels_first(node.op, kernel) if has_kernel else kernel
 
 
 def _densified(graph: Graph, node: Node, attrs: dict[str, Any], state: DeviceState) -> Attrs:

@@ -298,6 +298,40 @@ class GraphShapes:
         value = self._values[node_id][slot]
         return dims if value is None or isinstance(value, _PartialVector) else value.shape
 
+    def reversed_shape(self, tensor: TensorRef) -> Dims:
+        """Return the shape that TensorFlow reads from a slice of a shape with a negative stride; None for other tensors.
+
+        TensorFlow takes an omitted bound for that of a positive stride. Raises GraphBuildError if the slice then ends after its
+        beginning.
+        """
+        node = self.graph.nodes[tensor.node]
+        if node.op in JOINS:
+            for part in node.inputs:
+                self.reversed_shape(TensorRef(*part))
+        # the rank of a slice that changes axes is unknown
+        if node.op != "StridedSlice" or any(map(_changes_axes, (node, self.graph.nodes[node.input_nodes[0]]))):
+            return None
+        attrs = self.graph.kernel_attrs(node)
+        source, *bounds = (TensorRef(*given) for given in node.inputs)
+        begin, end, stride = (
+            None if (found := self.value(bound)) is None or found.size != 1 else int(found[0]) for bound in bounds
+        )
+        if stride is None or stride >= 0:
+            return None
+        begin, end = 0 if attrs["begin_mask"] else begin, np.iinfo(np.int64).max if attrs["end_mask"] else end
+        dims = self.shape(source)
+        if begin is None or end is None or dims is None or not is_fully_defined(dims):
+            return None
+        (rank,) = dims
+        first, last = (min(bound, rank) + (rank if bound < 0 else 0) for bound in (begin, end))
+        first -= first == rank
+        if first < last:
+            raise GraphBuildError(
+                f"Subshape must have computed start >= end since stride is negative, but is {first} and {last} (computed from "
+                f"start {begin} and end {end} over shape with rank {rank} and stride{stride})"
+            )
+        return () if attrs["begin_mask"] else None
+
     def _picks_dimensions(self, node: Node) -> bool:
         """Whether a node selects single dimensions of a shape; known dimensions then count as known values."""
         if self.graph.nodes[node.input_nodes[0]].op != "Shape":
@@ -338,6 +372,11 @@ class _NodeContext(ShapeContext):
         found = self._graph_shapes.value(self._refs[index])
         return None if isinstance(found, _PartialVector) else found
 
+    def shape_value(self, index: int) -> Dims:
+        self.asked = True
+        found = self._graph_shapes.reversed_shape(self._refs[index])
+        return super().shape_value(index) if found is None else found
+
     def known_partial_shape(self, index: int) -> Dims:
         self.asked = True
         found = self._graph_shapes.value(self._refs[index])
@@ -346,6 +385,13 @@ class _NodeContext(ShapeContext):
 
 class _PartialVector(np.ndarray[Any, Any]):
     """A vector of dimensions with -1 for each unknown one; only shape functions may use it."""
+
+
+def _changes_axes(node: Node) -> bool:
+    """Whether a node is a slice that adds or removes axes."""
+    return node.op == "StridedSlice" and any(
+        node.attrs.get(mask) for mask in ("ellipsis_mask", "new_axis_mask", "shrink_axis_mask")
+    )
 
 
 def _has_partial_bounds(node: Node, values: Sequence[Value | None]) -> bool:

@@ -34,6 +34,10 @@ def gather(
     batch_dims: int = 0,
 ) -> Any:
     """`tf.gather`; of a resource variable, only the needed rows are read."""
+    if hasattr(params, "nested_row_splits") or hasattr(indices, "nested_row_splits"):
+        from placesim.tf1.ragged.computing import gather as gather_rows  # few scripts have ragged tensors
+
+        return gather_rows(params, indices, axis, batch_dims, name)
     if axis is None:
         axis = batch_dims
     known = constant_value(axis) if isinstance(axis, Tensor) else axis

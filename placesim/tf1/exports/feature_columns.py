@@ -9,4 +9,5 @@ _MAKING = (
 ROWS = {
     "feature_columns.making": " ".join(f"feature_column.{name}" for name in _MAKING.split()),
     "feature_columns.models": "feature_column.input_layer feature_column.linear_model",
+    "feature_columns.dense_features": "keras.layers.DenseFeatures",
 }

@@ -8,13 +8,13 @@ def _under(prefixes: str, names: str) -> str:
 
 
 _LAYERS = (
-    "Layer Dense Dropout Flatten BatchNormalization Conv1D Conv2D Conv3D Convolution1D Convolution2D Convolution3D "
+    "Dense Dropout Flatten BatchNormalization Conv1D Conv2D Conv3D Convolution1D Convolution2D Convolution3D "
     "Conv2DTranspose Conv3DTranspose Convolution2DTranspose Convolution3DTranspose SeparableConv2D SeparableConvolution2D "
     "MaxPooling1D MaxPooling2D MaxPooling3D MaxPool1D MaxPool2D MaxPool3D AveragePooling1D AveragePooling2D AveragePooling3D "
     "AvgPool1D AvgPool2D AvgPool3D Activation Lambda Reshape Permute ZeroPadding2D UpSampling2D LeakyReLU ReLU ELU Softmax "
     "GlobalAveragePooling1D GlobalAveragePooling2D GlobalAvgPool1D GlobalAvgPool2D GlobalMaxPooling1D GlobalMaxPooling2D "
     "GlobalMaxPool1D GlobalMaxPool2D Concatenate Add Multiply Subtract Maximum Minimum add multiply subtract maximum minimum "
-    "concatenate Embedding Masking InputLayer"
+    "concatenate Embedding Masking"
 )
 _BACKEND = (
     "learning_phase set_learning_phase epsilon floatx image_data_format int_shape ndim dtype placeholder sum mean max min prod "
@@ -25,8 +25,10 @@ _BACKEND = (
 )
 
 ROWS = {
+    "keras.keras_layer": _under("layers.", "Layer InputLayer"),
     "keras.layers": _under("layers.", _LAYERS),
-    "keras.recurrent": _under("layers.", "RNN LSTM LSTMCell GRU GRUCell SimpleRNN SimpleRNNCell StackedRNNCells"),
+    "keras.recurrent": _under("layers.", "RNN LSTM LSTMCell GRU GRUCell SimpleRNN SimpleRNNCell StackedRNNCells")
+    + "".join(f" compat.v2.keras.layers.{name}={name}V2" for name in ("LSTM", "LSTMCell", "GRU", "GRUCell")),
     "keras.wrappers": _under("layers.", "Bidirectional TimeDistributed"),
     "keras.models": _under(",models.", "Sequential Model") + " " + _under(",layers.", "Input"),
     "keras.steps": _under("backend.", "rnn"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 import placesim.tf1 as tf
@@ -14,10 +14,11 @@ from placesim.tf1.types.shapes import TensorShape
 
 
 class WeightSettings(NamedTuple):
-    """Collections and trainability of a model's variables."""
+    """Collections and trainability of a model's variables, and the tables of columns that exist already."""
 
     collections: list[str]
     trainable: bool
+    tables: Mapping[Any, Any] = {}
 
 
 class FeatureColumn:
@@ -443,7 +444,9 @@ class _TableColumn(_DenseColumnOfClasses):
         return lookup(table, numbers, weights, combiner=self.combiner, name=f"{self.name}_weights", max_norm=self.max_norm)
 
     def _table(self, settings: WeightSettings) -> Any:
-        """The table of embeddings, a variable of the current variable scope."""
+        """The table of embeddings: the column's, or a new variable of the current variable scope."""
+        if self in settings.tables:
+            return settings.tables[self]
         return tf.get_variable(
             "embedding_weights",
             shape=(self.categorical_column.num_buckets, self.dimension),

@@ -20,7 +20,7 @@ def input_layer(
     cols_to_output_tensors: dict[Any, Any] | None = None,
 ) -> Any:
     """Dense tensors of columns, side by side in the order of names: `[batch, sizes of all columns]`."""
-    columns = _checked(feature_columns)
+    columns = check_columns(feature_columns)
     for column in columns:
         if not isinstance(column, DenseColumn):
             raise ValueError(
@@ -34,7 +34,7 @@ def input_layer(
         ordered = sorted(columns, key=lambda column: column.name)
         for column in ordered:
             with tf.variable_scope(None, default_name=column.variable_scope_name) as scope:
-                tensors.append(_matrix(column, cache, settings))
+                tensors.append(matrix_of(column, cache, settings))
                 if cols_to_vars is not None:
                     cols_to_vars[column] = tf.get_collection("variables", scope=scope.name)
                 if cols_to_output_tensors is not None:
@@ -55,7 +55,7 @@ def linear_model(
     """Weighted sum of columns, whose variables begin at 0: `[batch, units]`."""
     with tf.variable_scope(None, "linear_model") as scope:
         name = scope.name.rpartition("/")[2]
-    columns = _checked(feature_columns)
+    columns = check_columns(feature_columns)
     settings = WeightSettings(_collections(weight_collections), trainable)
     by_scope = {}
     for column in sorted(columns, key=lambda column: column.name):
@@ -88,7 +88,7 @@ def _weighted_sum(column: Any, cache: FeatureCache, settings: WeightSettings, un
     size = column.num_buckets if is_categorical else column.variable_shape.num_elements()
     weights = _weights("weights", [size, units], settings)
     if not is_categorical:
-        return tf.matmul(_matrix(column, cache, settings), weights, name="weighted_sum")
+        return tf.matmul(matrix_of(column, cache, settings), weights, name="weighted_sum")
     numbers, amounts = column.sparse_tensors(cache)
     numbers = _sparse_matrix(numbers)
     amounts = None if amounts is None else _sparse_matrix(amounts)
@@ -104,7 +104,7 @@ def _weights(name: str, shape: list[int], settings: WeightSettings) -> Any:
     return made
 
 
-def _matrix(column: Any, cache: FeatureCache, settings: WeightSettings) -> Any:
+def matrix_of(column: Any, cache: FeatureCache, settings: WeightSettings) -> Any:
     """The column's dense tensor as a matrix with one row for each example."""
     tensor = column.dense_tensor(cache, settings)
     size = column.variable_shape.num_elements()
@@ -120,7 +120,7 @@ def _collections(given: Sequence[str] | None) -> list[str]:
     return list(dict.fromkeys([*(given or []), "variables", "model_variables"]))
 
 
-def _checked(columns: Any) -> Any:
+def check_columns(columns: Any) -> Any:
     """Columns of a model.  Raises ValueError for none, for other values and for two of the same name."""
     columns = [columns] if isinstance(columns, FeatureColumn) else columns
     columns = list(columns) if isinstance(columns, Iterator) else columns

@@ -7,7 +7,6 @@ from inspect import Parameter, Signature
 from typing import Any
 
 from placesim.tf1.exports import table
-from placesim.tf1.importing.missing_names import absent
 from placesim.tf1.types import dtypes
 
 _REDUCTION = "input_tensor axis=None keepdims=False name=None"
@@ -60,10 +59,9 @@ _OTHERS = {
     "Variable": "compat.v2.Variable",
     "ones_like": "compat.v2.ones_like",
     "nn.softmax_cross_entropy_with_logits": "nn.softmax_cross_entropy_with_logits_v2",
+    **{name: f"compat.v2.{name}" for name in map("keras.layers.{}".format, ("GRU", "GRUCell", "LSTM", "LSTMCell"))},
 }
 """Name in version 2 -> different name of version 1's function that does the same."""
-_DIFFERENT = frozenset(f"keras.layers.{name}" for name in ("GRU", "GRUCell", "LSTM", "LSTMCell"))
-"""Names of which version 2 has a class that makes another graph, which is missing."""
 _VALUES = {"None": None, "True": True, "False": False, "0": 0, "10": 10, "-1": -1, "1e-12": 1e-12}
 _TYPES = ("int32", "int64", "float32")
 
@@ -75,8 +73,6 @@ def name_in_version1(name: str) -> str:
 
 def in_version2(name: str, found: Any) -> Any:
     """Function `tf.compat.v2.NAME`: `found`, the function of version 1, under version 2's parameters if they differ."""
-    if name in _DIFFERENT:
-        return absent(name)
     parameters = _by_implementation().get(table().get(name))
     return found if parameters is None else _with_parameters(name, found, parameters)
 

@@ -169,6 +169,18 @@ def get_session() -> Any:
     return found
 
 
+def initialize_variables() -> None:
+    """Initialize the layers' variables of the graph in its session, each once."""
+    variables = getattr(tf.get_default_graph(), "keras_variables", [])
+    if variables:
+        session = get_session()
+        is_ready = session.run([tf.is_variable_initialized(one) for one in variables])
+        missing = [one for one, ready in zip(variables, is_ready, strict=True) if not ready]
+        if missing:
+            session.run(tf.variables_initializer(missing))
+        variables.clear()
+
+
 def set_session(session: object) -> None:
     """Set the session returned by `get_session`."""
     tf.get_default_graph().keras_session = session

@@ -7,8 +7,7 @@ from typing import Any
 
 import placesim.tf1 as tf
 from placesim.tf1.graphs.tensor_likes import DTypeLike, ShapeLike, TensorLike
-from placesim.tf1.importing.missing_names import not_there
-from placesim.tf1.keras.layers import InputLayer, Layer, LayerCall, is_in_call
+from placesim.tf1.keras.keras_layer import InputLayer, Layer, LayerCall, add_op_layers, is_in_call
 from placesim.tf1.layers.layer import InputSpec
 from placesim.tf1.layers.layer import Layer as AnyLayer
 from placesim.tf1.types import nest
@@ -34,7 +33,8 @@ def Input(  # noqa: N802
 class Network:
     """The calls of layers between a model's inputs and outputs, in the order in which the model repeats them."""
 
-    def __init__(self, inputs: Any, outputs: Any) -> None:
+    def __init__(self, inputs: Any, outputs: Any, model: str) -> None:
+        """Raises ValueError for inputs other than `Input`s, and outputs that no layer made; `model` is the model's class."""
         self.inputs, self.outputs = inputs, outputs
         flat = nest.flatten(inputs)
         for value in flat:
@@ -43,7 +43,8 @@ class Network:
                     "Input tensors to a Functional model must come from `tf.keras.Input`. "
                     f"Received inputs={value} (missing previous layer metadata)."
                 )
-        indices, calls = _trace(nest.flatten(outputs))
+        add_op_layers(outputs)
+        indices, calls = _trace(nest.flatten(outputs), model)
         depths, layer_depths = _depths(calls)
         for value in flat:  # inputs that no output needs
             layer_depths.setdefault(value.keras_call.layer, 0)
@@ -89,7 +90,7 @@ class Network:
         return nest.map_structure(now, self.outputs)
 
 
-def _trace(outputs: Sequence[Any]) -> tuple[dict[Any, int], list[LayerCall]]:
+def _trace(outputs: Sequence[Any], model: str) -> tuple[dict[Any, int], list[LayerCall]]:
     """Layers numbered as they are found from the outputs on, and their calls, each after those that it needs."""
     indices: dict[Any, int] = {}
     calls: dict[LayerCall, None] = {}
@@ -97,7 +98,10 @@ def _trace(outputs: Sequence[Any]) -> tuple[dict[Any, int], list[LayerCall]]:
     def visit(value: Any) -> None:
         call = getattr(value, "keras_call", None)
         if call is None:
-            raise not_there("keras.Model of tensors that ops made", "of tensors from layers and keras.Input it is")
+            raise ValueError(
+                f"Output tensors of a {model} model must bethe output of a TensorFlow `Layer` "  # TensorFlow lacks a blank
+                f"(thus holding past layer metadata). Found: {value}"
+            )
         if call not in calls:
             indices.setdefault(call.layer, len(indices))
             for needed in call.inputs:
@@ -131,7 +135,7 @@ class Model(Layer):
             self._set_network(inputs, outputs)
 
     def _set_network(self, inputs: Any, outputs: Any) -> None:
-        self._network = Network(inputs, outputs)
+        self._network = Network(inputs, outputs, type(self).__name__)
         if not nest.is_nested(inputs):
             self.batch_input_shape = tuple(inputs.shape.as_list())
             self.input_spec = InputSpec(shape=(None, *self.batch_input_shape[1:]))

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import placesim.tf1 as tf
 from placesim.tf1.graphs.tensor_likes import DTypeLike, ShapeLike, TensorLike
 from placesim.tf1.keras import backend
-from placesim.tf1.keras.layers import Layer, named_arguments, read_argument
+from placesim.tf1.keras.keras_layer import Layer, named_arguments, read_argument
 from placesim.tf1.keras.steps import rnn
 from placesim.tf1.layers import layer
 from placesim.tf1.rnn.cells import RNNCell
@@ -47,6 +47,8 @@ class _Cell(Layer):
     gates = 1
     lacks: tuple[str, ...] = ()
     """Arguments of other cells that this cell does not take."""
+    other_defaults: Mapping[str, Any] = {}
+    """Default values that differ from those of other cells."""
     activation: Any
     recurrent_activation: Any
     use_bias: bool
@@ -65,7 +67,7 @@ class _Cell(Layer):
         given = named_arguments(names, args, kwargs)
         super().__init__(**{name: given.pop(name) for name in kwargs if name not in names})
         self.units, self.output_size = units, units
-        for name, value in (_DEFAULTS | given).items():
+        for name, value in {**_DEFAULTS, **self.other_defaults, **given}.items():
             setattr(self, name, read_argument(name, value))
         self.dropout, self.recurrent_dropout = (min(1.0, max(0.0, rate)) for rate in (self.dropout, self.recurrent_dropout))
         if self.recurrent_dropout:
@@ -260,6 +262,18 @@ class LSTMCell(_Cell):
         yield from tf.split(_add_bias(products, self.bias), num_or_size_splits=4, axis=1)
 
 
+_VERSION2 = {"recurrent_activation": "sigmoid", "implementation": 2, "reset_after": True}
+"""Version 2's default values."""
+
+
+def _in_version2(kind: type[_Cell]) -> type[_Cell]:
+    """Make version 2's class of a cell: it has the same name, but other default values."""
+    return type(kind.__name__, (kind,), {"other_defaults": _VERSION2, "__doc__": kind.__doc__, "__module__": __name__})
+
+
+GRUCellV2, LSTMCellV2 = _in_version2(GRUCell), _in_version2(LSTMCell)
+
+
 class StackedRNNCells(Layer):
     """Cells as one cell: each reads the output of the one below."""
 
@@ -327,6 +341,9 @@ def zero_state(sizes: Any, batch_size: Any, dtype: Any) -> Any:
 class RNN(Layer):
     """Applies a cell to each step of `inputs [batch, time, ...]`."""
 
+    notes_runtime = False
+    """Whether a constant says that it is unknown which implementation runs."""
+
     def __init__(
         self,
         cell: Any,
@@ -354,6 +371,7 @@ class RNN(Layer):
         none = nest.map_structure(lambda _: None, cell.state_size)
         self.states: Any = none if nest.is_nested(none) else [none]
         self.supports_masking = True
+        self._state_spec: Any = None
 
     def clone(self, **changes: Any) -> Any:
         """As for other layers; the cell has the same name too."""
@@ -369,6 +387,7 @@ class RNN(Layer):
         sizes = TensorShape(input_shape).as_list()
         batch, steps = (1, 0) if self.time_major else (0, 1)
         build_cell(self.cell, [size for axis, size in enumerate(sizes) if axis != steps])
+        self._check_state()
         if self.stateful and nest.flatten(self.states)[0] is None:
             if not sizes[batch]:
                 raise ValueError(_UNKNOWN_BATCH)
@@ -379,6 +398,23 @@ class RNN(Layer):
             shape=tuple(size if (axis == batch and self.stateful) or axis > 1 else None for axis, size in enumerate(sizes))
         )
         self.built = True
+
+    def _check_state(self) -> None:
+        """Raise ValueError for an initial state that does not fit the cell's."""
+        if self._state_spec is None:
+            return
+        given, wanted = nest.flatten(self._state_spec), self.cell.state_size
+        wanted = list(wanted) if nest.is_nested(wanted) else [wanted]
+        sizes = nest.flatten(wanted)
+        fits = len(given) == len(sizes) and all(
+            TensorShape(shape[1:]).is_compatible_with(TensorShape(size)) for shape, size in zip(given, sizes, strict=True)
+        )
+        if not fits:
+            specs = ", ".join(f"InputSpec(shape={tuple(shape.as_list())}, ndim={shape.rank})" for shape in given)
+            raise ValueError(
+                "An `initial_state` was passed that is not compatible with `cell.state_size`. Received "
+                f"`state_spec`=ListWrapper([{specs}]); however `cell.state_size` is {wanted}"
+            )
 
     def compute_mask(self, inputs: Any, mask: Any = None) -> Any:
         """The mask of the outputs: that of the inputs for sequences, else none."""
@@ -399,6 +435,9 @@ class RNN(Layer):
     def __call__(self, inputs: Any, initial_state: Any = None, **kwargs: Any) -> Any:
         """Apply the layer; an initial state may also follow the inputs in a list."""
         inputs, states = with_states(inputs, initial_state)
+        if states:
+            _check_kinds(states["initial_state"])
+            self._state_spec = nest.map_structure(lambda state: state.shape, states["initial_state"])
         return super().__call__(inputs, **states, **kwargs)
 
     def call(  # type: ignore[override]
@@ -431,6 +470,9 @@ class RNN(Layer):
             time_major=self.time_major,
             zero_output_for_mask=self.zero_output_for_mask,
         )
+        if self.notes_runtime:
+            with tf.device("/cpu:0"):
+                tf.constant(0.0, name="runtime")
         if self.stateful:
             pairs = zip(nest.flatten(self.states), nest.flatten(states), strict=True)
             self.add_update([tf.assign(variable, value) for variable, value in pairs])
@@ -446,6 +488,16 @@ def with_states(inputs: Any, states: Any) -> tuple[Any, dict[str, Any]]:
     if states is None:
         return inputs, {}
     return inputs, {"initial_state": list(states) if isinstance(states, (list, tuple)) else [states]}
+
+
+def _check_kinds(states: Any) -> None:
+    """Raise ValueError if only some of the initial states are tensors of a model."""
+    if len({hasattr(state, "keras_call") for state in nest.flatten(states)}) > 1:
+        raise ValueError(
+            "The initial state or constants of an RNN layer cannot be specified via a mix of TF-Keras tensors and non-Keras "
+            'tensors (a "Keras tensor" is a tensor that was returned by a TF-Keras layer  or by `Input` during Functional '
+            f"model construction). Received: initial_state={states}, constants=None"
+        )
 
 
 _UNKNOWN_STEPS = """Cannot unroll a RNN if the time dimension is undefined. \n\
@@ -474,9 +526,12 @@ def _layer(kind: type[_Cell], name: str, described: str) -> Any:
         RNN.__init__(self, cell, **given)
         self.input_spec = layer.InputSpec(ndim=3)
 
-    return type(name, (RNN,), {"__init__": __init__, "__doc__": described, "__module__": __name__})
+    members = {"__init__": __init__, "notes_runtime": bool(kind.other_defaults), "__doc__": described, "__module__": __name__}
+    return type(name, (RNN,), members)
 
 
 LSTM = _layer(LSTMCell, "LSTM", "A layer of `LSTMCell`.")
 GRU = _layer(GRUCell, "GRU", "A layer of `GRUCell`.")
+LSTMV2 = _layer(LSTMCellV2, "LSTM", "A layer of version 2's `LSTMCell`.")
+GRUV2 = _layer(GRUCellV2, "GRU", "A layer of version 2's `GRUCell`.")
 SimpleRNN = _layer(SimpleRNNCell, "SimpleRNN", "A layer of `SimpleRNNCell`.")

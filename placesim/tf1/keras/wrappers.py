@@ -9,7 +9,7 @@ from typing import Any
 import placesim.tf1 as tf
 from placesim.tf1.graphs.tensor_likes import ShapeLike
 from placesim.tf1.keras import backend
-from placesim.tf1.keras.layers import Layer
+from placesim.tf1.keras.keras_layer import Layer
 from placesim.tf1.keras.recurrent import with_states
 from placesim.tf1.keras.steps import rnn
 from placesim.tf1.layers.layer import Layer as AnyLayer

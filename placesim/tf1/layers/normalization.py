@@ -96,8 +96,9 @@ class BatchNormalization(Layer):
         self.moving_mean = add("moving_mean", (self._moving[0], None, None), False)
         self.moving_variance = add("moving_variance", (self._moving[1], None, None), False)
 
-    def call(self, inputs: TensorLike, training: Any = False, *args: object, **kwargs: object) -> Any:
-        return self._fused(inputs, training) if self.fused else self._plain(inputs, training)
+    def call(self, inputs: TensorLike, training: Any = False, mask: Any = None, *args: object, **kwargs: object) -> Any:
+        # the fused kernel ignores masks
+        return self._fused(inputs, training) if self.fused else self._plain(inputs, training, mask)
 
     def _fused(self, inputs: Any, training: TensorLike) -> Any:
         sides = "HW" if inputs.shape.ndims == 4 else "DHW"
@@ -130,14 +131,14 @@ class BatchNormalization(Layer):
             self.add_update(_moved(self.moving_variance, variance, momentum))
         return output
 
-    def _plain(self, inputs: Any, training: TensorLike) -> Any:
+    def _plain(self, inputs: Any, training: TensorLike, mask: Any) -> Any:
         dtype = inputs.dtype.base_dtype
         if dtypes.is_half(dtype):
             # the variance of half floats can overflow
-            return tf.cast(self._normalized(tf.cast(inputs, tf.float32), training), dtype)
-        return self._normalized(inputs, training)
+            return tf.cast(self._normalized(tf.cast(inputs, tf.float32), training, mask), dtype)
+        return self._normalized(inputs, training, mask)
 
-    def _normalized(self, inputs: Any, training: TensorLike) -> Any:
+    def _normalized(self, inputs: Any, training: TensorLike, mask: Any) -> Any:
         rank = inputs.shape.ndims
         reduced = [axis for axis in range(rank) if axis not in self.axis]
         shape = [inputs.shape.as_list()[axis] if axis in self.axis else 1 for axis in range(rank)]
@@ -150,7 +151,7 @@ class BatchNormalization(Layer):
         mean, variance = self.moving_mean, self.moving_variance
         if smart_constant(training) is not False:
             keep = len(self.axis) > 1
-            now = tf.nn.moments(inputs, reduced, keep_dims=keep)
+            now = _moments(inputs, reduced, keep, mask)
             mean = _chosen(training, now[0], self.moving_mean)
             variance = _chosen(training, now[1], self.moving_variance)
             for average, value in ((self.moving_mean, mean), (self.moving_variance, variance)):
@@ -164,6 +165,14 @@ class BatchNormalization(Layer):
 
     def _average_update(self, training: TensorLike, average: Tensor, value: Tensor) -> Any:
         return smart_cond(training, lambda: _moved(average, value, self.momentum), lambda: tf.convert_to_tensor(average))
+
+
+def _moments(inputs: Any, axes: list[int], keep: bool, mask: Any) -> tuple[Any, Any]:
+    """Mean and variance over these axes, of the elements that a mask leaves."""
+    if mask is None:
+        return tuple(tf.nn.moments(inputs, axes, keep_dims=keep))
+    weights = tf.expand_dims(tf.cast(mask, tf.float32, name="mask_weights"), axis=-1, name="mask_weights_broadcasted")
+    return tuple(tf.nn.weighted_moments(inputs, axes, weights, keep_dims=keep))
 
 
 def _chosen(training: TensorLike, now: Tensor, average: Tensor) -> Any:

@@ -16,12 +16,14 @@ from placesim.tf1.types import dtypes
 tf = namespace("")
 
 
-def cast(x: TensorLike, dtype: DTypeLike, name: str | None = None) -> Any:
+def cast(x: Any, dtype: DTypeLike, name: str | None = None) -> Any:
     """`tf.cast`; a tensor that has the type is returned itself."""
     base = dtypes.as_dtype(dtype).base_dtype
     is_single = not isinstance(x, SparseTensor | IndexedSlices) and not getattr(x, "is_distributed_variable", False)
     if getattr(x, "dtype", None) is base and is_single:
         return x  # also a resource variable, which is then read at its use
+    if hasattr(x, "nested_row_splits"):
+        return x.with_flat_values(cast(x.flat_values, base, name))
     with name_scope(name, "Cast", [x]) as scope:
         if isinstance(x, SparseTensor):
             return SparseTensor(x.indices, cast(x.values, base, scope), x.dense_shape)

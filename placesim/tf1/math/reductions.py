@@ -49,8 +49,12 @@ def _reduction(op: str) -> Any:
     return call
 
 
-def reduce(op: str, x: TensorLike, axis: Any, keepdims: bool, name: str | None) -> Any:
+def reduce(op: str, x: Any, axis: Any, keepdims: bool, name: str | None) -> Any:
     """A reduction over axes.  A reduction over all axes has a scalar's shape, even if the input's rank is unknown."""
+    if hasattr(x, "nested_row_splits"):
+        from placesim.tf1.ragged.computing import reduce as reduce_rows  # few scripts have ragged tensors
+
+        return reduce_rows(op, x, axis, keepdims, name)
     found = gen(op)(x, reduction_axes(x, axis), keepdims, name=name)
     if axis is None and not keepdims:
         found.set_shape(())

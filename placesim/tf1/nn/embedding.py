@@ -15,7 +15,7 @@ tf = namespace("")
 
 def embedding_lookup(
     params: TensorLike,
-    ids: TensorLike,
+    ids: Any,
     partition_strategy: str = "mod",
     name: str | None = None,
     validate_indices: bool = True,
@@ -24,6 +24,10 @@ def embedding_lookup(
     """Rows `ids` of a table, or of a table that consists of several shards."""
     if params is None:
         raise ValueError("params must be specified")
+    if hasattr(ids, "nested_row_splits"):
+        with name_scope(name, "embedding_lookup_ragged"):
+            rows = embedding_lookup(params, ids.flat_values, partition_strategy, None, validate_indices, max_norm)
+            return ids.with_flat_values(rows)
     tables = table_parts(params)
     if not tables:
         raise ValueError("Length of params is currently 0. Need at least one param.")

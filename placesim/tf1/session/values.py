@@ -1,4 +1,4 @@
-"""Fetches and feeds of composite tensors (SparseTensor, IndexedSlices), by their parts."""
+"""Fetches and feeds of composite tensors (SparseTensor, IndexedSlices, RaggedTensor), by their parts."""
 
 from __future__ import annotations
 
@@ -29,9 +29,20 @@ def _build_slices(parts: Sequence[Any]) -> Any:
     return IndexedSlicesValue(parts[0], parts[1], parts[2] if len(parts) > 2 else None)
 
 
+def _ragged_parts(value: Any) -> list[Any]:
+    return [value.flat_values, *value.nested_row_splits]
+
+
+def _build_ragged(parts: Sequence[Any]) -> Any:
+    from placesim.tf1.ragged.ragged_tensor import value_of_parts  # few scripts have ragged tensors
+
+    return value_of_parts(parts)
+
+
 COMPOSITES: dict[str, CompositeValue] = {
     "SparseTensor": CompositeValue(_sparse_parts, lambda parts: SparseTensorValue(*parts)),
     "IndexedSlices": CompositeValue(_slices_parts, _build_slices),
+    "RaggedTensor": CompositeValue(_ragged_parts, _build_ragged),
 }
 """Composite classes by name, looked up in an object's classes, since scripts may subclass them."""
 _registered: list[tuple[type, CompositeValue, Callable[[Any, Any], Sequence[tuple[Any, Any]]] | None]] = []

@@ -25,10 +25,10 @@ FILE = Path(__file__).parent.parent.parent / "data" / "recorded-graphs.jsonl.gz"
 SHOWN = 40
 
 
-def differences(case: Mapping[str, Any]) -> list[str]:
+def differences(case: Mapping[str, Any], gpus: int = 0) -> list[str]:
     """How what placesim makes of a case differs from the recording; nothing where it does not."""
     file = graph_file_from_mapping(case["graph"], case["id"])
-    session = GraphSession(file.graph, build_devices((TaskInventory(),)), file.config, bare_fetch_is_target=True)
+    session = GraphSession(file.graph, build_devices((TaskInventory(gpu=gpus),)), file.config, bare_fetch_is_target=True)
     shapes = GraphShapes(file.graph)
     return [
         text

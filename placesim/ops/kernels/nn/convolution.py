@@ -1,6 +1,6 @@
 """Conv, Conv2D and Conv3D: TensorFlow's checks, static shapes and costs around `correlation`.
 
-On the CPU TensorFlow convolves channels-last tensors only. It computes grouped convolutions, but not their gradients.
+The kernels are Eigen's on a CPU: channels last only (see `channels_first`), and no gradients of grouped convolutions.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """AvgPool and MaxPool, over two or three spatial axes: checks, static shapes and costs around `pools`.
 
-On the CPU TensorFlow pools channels-last tensors only.
+The kernels are Eigen's on a CPU, which pool channels-last tensors only; see `channels_first` for others.
 """
 
 from __future__ import annotations

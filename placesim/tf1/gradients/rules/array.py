@@ -278,10 +278,43 @@ def _swap(back: str) -> GradientFunction:
     return lambda op, grad: gen(back)(grad)
 
 
+def _ragged_to_tensor(op: Operation, grad: Any) -> list[Any]:
+    values, default = op.inputs[1:3]
+    kinds, partitions = op.get_attr("row_partition_types"), op.inputs[3:]
+    shape = tf.shape(values)
+    rank = len(kinds) - (text_of(kinds[0]) == "FIRST_DIM_SIZE")
+    # the number of its value for each element, and -1 for the default value
+    sizes = tf.shape(grad)[: 1 + rank]
+    numbers = gen("RaggedTensorToTensor")(
+        shape=sizes,
+        values=tf.range(shape[0]),
+        default_value=-1,
+        row_partition_types=kinds,
+        row_partition_tensors=partitions,
+    )
+    is_value = tf.not_equal(numbers, -1)
+    of_values = IndexedSlices(
+        values=tf.boolean_mask(grad, is_value), indices=tf.boolean_mask(numbers, is_value), dense_shape=shape
+    )
+    of_default = tf.boolean_mask(grad, ~is_value)
+    dims = default.shape.as_list()
+    while dims and dims[0] == 1:
+        dims = dims[1:]
+    summed = tf.reduce_sum(of_default, axis=tf.range(tf.rank(of_default) - len(dims)))
+    return [None, of_values, tf.reshape(summed, tf.shape(default)), *(None for _ in partitions)]
+
+
+def _ragged_to_sparse(op: Operation, *grads: Any) -> list[Any]:
+    values = op.inputs[-1]
+    return [*(None for _ in op.inputs[:-1]), tf.reshape(grads[1], tf.shape(values))]
+
+
 GRADIENTS: dict[str, GradientFunction] = {
     "BatchToSpace": _space_and_batch("SpaceToBatchND"),
     "BatchToSpaceND": lambda op, grad: [gen("SpaceToBatchND")(grad, *op.inputs[1:]), None, None],
     "BroadcastTo": _broadcast_to,
+    "RaggedTensorToSparse": _ragged_to_sparse,
+    "RaggedTensorToTensor": _ragged_to_tensor,
     "CheckNumerics": _check_numerics("CheckNumerics"),
     "CheckNumericsV2": _check_numerics("CheckNumericsV2"),
     "ConjugateTranspose": _transpose(conjugate=True),
