@@ -12,11 +12,9 @@ from placesim.core.process.interrupts import end_on_interrupt, is_own_process
 if is_own_process():  # from the first import on
     end_on_interrupt()
 
+from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import Any as _Any
 
-from placesim.api.forecasts import plan, simulate, sweep
-from placesim.api.inspections import check, convert, diff, explain, show
-from placesim.api.runs import devices, load, memory, place, run
 from placesim.core.errors import (
     AbortedError,
     AlreadyExistsError,
@@ -46,6 +44,27 @@ from placesim.formats.graph_file.entries.node_makers import hand_over_makers as 
 from placesim.formats.sources.graph_builder import GraphBuilder
 from placesim.machine.gpu_memory import GpuProcess
 from placesim.machine.program_machine import machine
+
+if _TYPE_CHECKING:
+    from placesim.api.forecasts import plan, simulate, sweep
+    from placesim.api.inspections import check, convert, diff, explain, show
+    from placesim.api.runs import devices, load, memory, place, run
+else:
+
+    def __getattr__(name):
+        """Import the functions on first use: the command line imports this package too, but calls none of them."""
+        if name not in __all__:
+            raise AttributeError(f"module 'placesim' has no attribute {name!r}")
+        from placesim.api import forecasts, inspections, runs
+
+        for module in (forecasts, inspections, runs):
+            found = vars(module).get(name)
+            if found is not None and found.__module__ == module.__name__:
+                return globals().setdefault(name, found)
+        raise AttributeError(name)
+
+    def __dir__():
+        return sorted({*globals(), *__all__})
 
 
 def _make_functions(builder: _Any) -> object:

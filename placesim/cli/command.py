@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import shlex
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import click
@@ -24,6 +22,7 @@ from placesim.cli.option_types import (
     Option,
     Word,
 )
+from placesim.core.records import dataclass
 
 _SETTING = (MACHINE, SOURCE, SIZES, PLACEMENT, FILE_ACCESS)
 """Groups of options that define a graph and its placement. They mean the same in every command that has them."""
@@ -79,6 +78,8 @@ def same_setting(name: str, argument: str) -> str:
             else:
                 for one in value if parameter.multiple else (value,):
                     words += [parameter.opts[0], str(one)]
+    import shlex
+
     return shlex.join(words)
 
 
