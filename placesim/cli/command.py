@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import click
@@ -22,7 +23,6 @@ from placesim.cli.option_types import (
     Option,
     Word,
 )
-from placesim.core.records import dataclass
 
 _SETTING = (MACHINE, SOURCE, SIZES, PLACEMENT, FILE_ACCESS)
 """Groups of options that define a graph and its placement. They mean the same in every command that has them."""

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from itertools import chain
 from operator import attrgetter
 from typing import NamedTuple
 
 from placesim.core.dtypes import RESOURCE, DataType
 from placesim.core.errors import Location
-from placesim.core.records import dataclass
 from placesim.core.releases import CURRENT
 from placesim.ops.attributes import Attrs, AttrValue, as_held_by_kernel
 from placesim.ops.categories import MERGES, NEXT_ITERATIONS

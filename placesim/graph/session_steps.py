@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from placesim.core.errors import Location
-from placesim.core.records import dataclass
 from placesim.graph.graph import Graph, NodeDef
 from placesim.machine.gpu_options import GpuOptions
 from placesim.machine.inventory import TaskInventory

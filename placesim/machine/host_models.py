@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import NamedTuple
-
-from placesim.core.records import dataclass
 
 PROFILE_VERSION = 1
 """Version of the format and meaning of measured figures; profiles of other versions are rejected."""

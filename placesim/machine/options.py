@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import MISSING, field, fields
+from dataclasses import MISSING, dataclass, field, fields
 from inspect import Parameter, cleandoc, signature
 from pathlib import Path, PurePath
 from typing import Any, TypedDict, TypeVar
 
 from placesim.core.errors import UsageError
-from placesim.core.records import dataclass
 from placesim.core.releases import CURRENT, Release, find_release
 from placesim.core.suggestions import SIMILAR_AMONG_FEW, did_you_mean
 from placesim.machine.gpu_memory import GpuProcess

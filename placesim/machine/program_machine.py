@@ -9,11 +9,10 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import field, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Unpack
 
 from placesim.core.errors import UsageError
-from placesim.core.records import dataclass
 from placesim.machine.gpu_memory import GpuProcess
 from placesim.machine.gpu_options import shell_environment
 from placesim.machine.options import MACHINE, OptionValues, SimulationOptions, make_options

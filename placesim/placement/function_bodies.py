@@ -7,7 +7,7 @@ their functions at run time; each body is placed for the device of its call (9.8
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from itertools import count
 from typing import NamedTuple
@@ -15,7 +15,6 @@ from typing import NamedTuple
 from placesim.core.dtypes import RESOURCE
 from placesim.core.errors import OpError
 from placesim.core.process.gc_pause import collector_paused
-from placesim.core.records import dataclass
 from placesim.graph.functions import FunctionBody, find_function, instantiate, path_of_body
 from placesim.graph.graph import Graph, Node, NodeDef
 from placesim.machine.device_names import ANY

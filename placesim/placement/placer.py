@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any
 
 from placesim.core.errors import FailedPreconditionError, OpError
 from placesim.core.process.gc_pause import collector_paused
 from placesim.core.process.progress import report_stage
-from placesim.core.records import dataclass
 from placesim.graph.graph import Graph, Node, Signature
 from placesim.machine.device_names import parse_runtime_name
 from placesim.machine.inventory import Device, DeviceSet

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import IntEnum
 from functools import cached_property
 
-from placesim.core.records import dataclass
 from placesim.graph.graph import Node
 from placesim.machine.device_names import ANY, DeviceName, parse_runtime_name
 from placesim.machine.inventory import Device

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
-from placesim.core.records import dataclass
 from placesim.inspection.memory_requirements import MemoryStudy, SmallestGpu
 from placesim.report.readings import counted
 from placesim.report.report import Report

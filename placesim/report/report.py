@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
-from placesim.core.records import dataclass
 from placesim.core.releases import CURRENT
 from placesim.core.styled_text import StyledText
 from placesim.placement.function_bodies import logged_nodes

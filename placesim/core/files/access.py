@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import Self
 
 from placesim.core.errors import PermissionDeniedError
 from placesim.core.files.containment import resolve_path
 from placesim.core.files.reader import describe_special_file
-from placesim.core.records import dataclass
 
 _SYSTEM = tuple(map(Path, ("/dev", "/proc", "/sys")))
 _ORDINARY = Path("/dev/shm")  # shared memory: the only ordinary files in the system folders

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from io import BytesIO
 from pathlib import Path
@@ -25,7 +25,6 @@ from placesim.core.errors import (
 )
 from placesim.core.files.reader import GRAPH_BYTES, is_stream, read_stream_path, read_to_end
 from placesim.core.process.deadlines import run_within
-from placesim.core.records import dataclass
 from placesim.core.suggestions import MAX_CANDIDATES, SIMILAR, near_words
 from placesim.formats.sources.graph_builder import GraphBuilder
 from placesim.machine.options import SimulationOptions

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from placesim.core.errors import InvalidArgumentError
-from placesim.core.records import dataclass
 
 DEFAULT_MAX_WASTE_BYTES = 128 << 20
 """A chunk is split if its excess over the request reaches this size, unless a fraction is set."""

@@ -6,9 +6,8 @@ The names are those of TensorFlow's `bfc_allocator.h`.  All sizes are in bytes.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import NamedTuple
-
-from placesim.core.records import dataclass
 
 MIN_ALLOCATION_BYTES = 256
 """All chunk sizes are multiples of this."""

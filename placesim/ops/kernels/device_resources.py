@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from placesim.core.dtypes import DataType
 from placesim.core.errors import InvalidArgumentError, NotFoundError
-from placesim.core.records import dataclass
 from placesim.ops.attributes import UNKNOWN_RANK, Shape
 
 Tensor = np.ndarray[Any, Any]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from enum import Flag, auto
 from typing import Any, NamedTuple
 
@@ -13,7 +13,6 @@ import numpy as np
 from placesim.core.dtypes import STRING, DataType
 from placesim.core.errors import InternalError
 from placesim.core.files.access import NO_FILES, FileAccess
-from placesim.core.records import dataclass
 from placesim.ops.attributes import Attrs
 from placesim.ops.kernels.cost_model import ELEMENTWISE, CostModel
 from placesim.ops.kernels.device_resources import ResourceManager

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from placesim.core.dtypes import FLOAT, RESOURCE, STRING, VARIANT, DataType
-from placesim.core.records import dataclass
 from placesim.machine.memory.buffers import Buffer, BufferSource, OutOfMemory, foreign_buffer
 from placesim.ops.attributes import Attrs
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from placesim.core.dtypes import DataType
-from placesim.core.records import dataclass
 from placesim.machine.memory.buffer_sources import DeviceSource
 from placesim.ops.attributes import Attrs
 from placesim.ops.categories import FUNCTION_ENDS, OWNED_OUTPUTS, RECEIVES, SENDS

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from placesim.core.byte_counts import human_readable_bytes
 from placesim.core.dtypes import DataType
 from placesim.core.errors import InvalidArgumentError, OpError, ResourceExhaustedError
-from placesim.core.records import dataclass
 from placesim.graph.node_text import node_tail
 from placesim.machine.memory.allocator_log import DumpLine
 from placesim.machine.memory.allocator_state import rounded_up

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import NamedTuple
-
-from placesim.core.records import dataclass
 
 CONNECT_SECONDS = 10.0
 """Default limit in seconds of the wait for a scheduler and enough workers."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import accumulate
 from typing import Any, Protocol
@@ -26,7 +26,6 @@ from placesim.core.errors import (
     UnimplementedError,
 )
 from placesim.core.files.access import NO_FILES, FileAccess
-from placesim.core.records import dataclass
 from placesim.graph.graph import Graph, Node
 from placesim.graph.node_text import node_error, node_tag, node_tail
 from placesim.machine.inventory import Device

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from placesim.core.dtypes import FLOAT
 from placesim.core.errors import InvalidArgumentError
-from placesim.core.records import dataclass
 from placesim.graph.graph import Graph, Node, NodeDef, Signature
 from placesim.machine.inventory import Device, DeviceSet
 from placesim.ops.attributes import TensorValue

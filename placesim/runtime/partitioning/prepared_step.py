@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from placesim.core.dtypes import DataType
-from placesim.core.records import dataclass
 from placesim.graph.graph import Graph, TensorRef
 from placesim.placement.input_checks import missing_output
 from placesim.placement.placer import Placement

@@ -8,9 +8,9 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from placesim.core.errors import NotFoundError
-from placesim.core.records import dataclass
 from placesim.graph.graph import Graph, Node, TensorRef
 from placesim.graph.node_text import node_error
 from placesim.machine.inventory import Device, DeviceSet

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 from placesim.core.dtypes import DataType
-from placesim.core.records import dataclass
 from placesim.graph.graph import Graph, TensorRef
 from placesim.runtime.executors.executor_choice import AnyExecutor
 from placesim.runtime.executors.program import DeviceState

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from placesim.core.errors import PlacesimError
 from placesim.core.process.gc_pause import collector_paused
-from placesim.core.records import dataclass
 from placesim.machine.gpu_memory import GpuLogLine
 from placesim.machine.inventory import Device
 from placesim.machine.links import NO_LINKS, MachineLinks

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from placesim.core.errors import InvalidArgumentError
-from placesim.core.records import dataclass
 from placesim.graph.graph import Graph, Node
 from placesim.graph.node_text import node_tag
 from placesim.ops.categories import ENTERS, EXITS
