@@ -65,6 +65,9 @@ bench: .venv/dev ## measure: start-up, reading, placing, executing, memory, simu
 bench-tensorflow: .venv/dev $(TENSORFLOW_PYTHON) ## measure steps of models beside TensorFlow's own, which gets a Python of its own: ONLY=alexnet
 	TENSORFLOW_PYTHON=$(TENSORFLOW_PYTHON) $(BIN)/python -m tests.benchmarks.beside_tensorflow $(if $(ONLY),--only "$(ONLY)") $(if $(OPTIMIZE),--optimize)
 
+speed: .venv/dev $(TENSORFLOW_PYTHON) ## measure start-up, growth and steps, and write the tables of `placesim manual speed`: ONLY=growth
+	TENSORFLOW_PYTHON=$(TENSORFLOW_PYTHON) $(BIN)/python -m tests.benchmarks.speed_page $(if $(ONLY),--only "$(ONLY)")
+
 fuzz-tensorflow: .venv/dev $(TENSORFLOW_PYTHON) ## random training programs in TensorFlow and here, compared: SEEDS=0:100
 	TENSORFLOW_PYTHON=$(TENSORFLOW_PYTHON) $(BIN)/python -m tests.tf1.trainings_beside_tensorflow $(if $(SEEDS),--seeds $(SEEDS))
 
@@ -117,4 +120,4 @@ $(BIN)/python:
 	@$(BIN)/python -m compileall -q placesim
 	@touch $@ .venv/run
 
-.PHONY: help run test test-fast test-corpus recordings check format golden tables bench bench-tensorflow fuzz-tensorflow fuzz docs coverage mutants clean
+.PHONY: help run test test-fast test-corpus recordings check format golden tables bench bench-tensorflow speed fuzz-tensorflow fuzz docs coverage mutants clean

@@ -12,11 +12,8 @@ from placesim.core.process.interrupts import end_on_interrupt, is_own_process
 if is_own_process():  # from the first import on
     end_on_interrupt()
 
-from typing import Any as _Any
+import typing as _typing
 
-from placesim.api.forecasts import plan, simulate, sweep
-from placesim.api.inspections import check, convert, diff, explain, show
-from placesim.api.runs import devices, load, memory, place, run
 from placesim.core.errors import (
     AbortedError,
     AlreadyExistsError,
@@ -47,14 +44,35 @@ from placesim.formats.sources.graph_builder import GraphBuilder
 from placesim.machine.gpu_memory import GpuProcess
 from placesim.machine.program_machine import machine
 
+if _typing.TYPE_CHECKING:
+    from placesim.api.forecasts import plan, simulate, sweep
+    from placesim.api.inspections import check, convert, diff, explain, show
+    from placesim.api.runs import devices, load, memory, place, run
+else:
 
-def _make_functions(builder: _Any) -> object:
+    def __getattr__(name: str) -> object:
+        """Import the functions on first use: the command line imports this package too, but calls none of them."""
+        if name not in __all__:
+            raise AttributeError(f"module 'placesim' has no attribute {name!r}")
+        from placesim.api import forecasts, inspections, runs
+
+        for module in (forecasts, inspections, runs):
+            found = vars(module).get(name)
+            if found is not None and found.__module__ == module.__name__:
+                return globals().setdefault(name, found)
+        raise AttributeError(name)
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__all__})
+
+
+def _make_functions(builder: _typing.Any) -> object:
     from placesim.tf1.graph_file.control_flow import FileFunctions  # few files have such entries
 
     return FileFunctions(builder)
 
 
-def _make_training(builder: _Any) -> object:
+def _make_training(builder: _typing.Any) -> object:
     from placesim.tf1.graph_file.training import FileTraining
 
     return FileTraining(builder)

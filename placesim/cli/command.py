@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -79,6 +78,8 @@ def same_setting(name: str, argument: str) -> str:
             else:
                 for one in value if parameter.multiple else (value,):
                     words += [parameter.opts[0], str(one)]
+    import shlex
+
     return shlex.join(words)
 
 

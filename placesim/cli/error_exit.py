@@ -118,7 +118,11 @@ def _commands_with(option: str) -> str:
     """Return which commands have an option, as the end of a sentence; an empty text if none has."""
     from placesim.cli.commands import COMMANDS, command_named
 
-    found = [name for name in COMMANDS if option in _option_words(command := command_named(name), click.Context(command))]
+    found = [
+        name
+        for name in COMMANDS
+        if option in _option_words(command := command_named(name), click.Context(command, **placesim.context_settings))
+    ]
     return f"; commands with this option: {', '.join(found)}" if found else ""
 
 

@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from itertools import groupby, islice
-from shutil import get_terminal_size
 from typing import IO, TYPE_CHECKING, Any
 
 from placesim.cli.output import complain, is_terminal, write, write_error_text, write_traceback
@@ -301,6 +300,8 @@ class _Text:
     def tail(self, report: Report) -> Iterator[str]:
         yield from self.growth(report)
         if self._with_summary and report.placed:
+            from shutil import get_terminal_size
+
             from placesim.inspection.summary import summarise_outcome
             from placesim.report.text.summary import format_summary
 

@@ -15,10 +15,11 @@ _UNSEEN = (
     "\u2028\u2029\ufeff\ufff9-\ufffb\ufffe\uffff\U000e0000-\U000e007f"  # separators, marks, tags, characters that XML forbids
     "\ud800-\udfff"  # surrogates: bytes of names that are not UTF-8
 )
-_CONTROLS = re.compile(f"[\0-\x08\x0b-\x1f{_UNSEEN}]")
-_CONTROLS_AND_ENDS = re.compile(f"[\0-\x1f{_UNSEEN}]")
-_NOT_IN_JSON = re.compile(f"[{_UNSEEN}]|#(?=#\\[)")
-_COMMAND = re.compile(r"#(?=#\[)|(?<!\S):(?=:[A-Za-z])")
+# texts, which `re` compiles on first use: nearly no text needs them
+_CONTROLS = f"[\0-\x08\x0b-\x1f{_UNSEEN}]"
+_CONTROLS_AND_ENDS = f"[\0-\x1f{_UNSEEN}]"
+_NOT_IN_JSON = f"[{_UNSEEN}]|#(?=#\\[)"
+_COMMAND = r"#(?=#\[)|(?<!\S):(?=:[A-Za-z])"
 """First character of a GitHub command. It may follow any space: the runner skips space, and placesim may wrap a long line."""
 _SHORT = {"\n": r"\n", "\t": r"\t", "\r": r"\r"}
 _VISIBLE = bytes(range(0x20, 0x7F))
@@ -36,23 +37,23 @@ def escape_data(text: str) -> str:
     """Escape the control characters of a text for programs, as `escape` does, and keep GitHub's commands."""
     if text.isascii() and not text.encode("ascii").translate(None, _VISIBLE_AND_ENDS):
         return text  # the cheap test is enough for nearly every text
-    return _CONTROLS.sub(_as_escape, text)
+    return re.sub(_CONTROLS, _as_escape, text)
 
 
 def escape_line(text: str) -> str:
     r"""Escape a name, which must not end a line or a column: like `escape`, with `\n` and `\t` for line ends and tabs."""
     if not (text.isascii() and not text.encode("ascii").translate(None, _VISIBLE)):
-        text = _CONTROLS_AND_ENDS.sub(_as_escape, text)
+        text = re.sub(_CONTROLS_AND_ENDS, _as_escape, text)
     return _break_commands(text)
 
 
 def _break_commands(text: str) -> str:
-    return _COMMAND.sub(_as_escape, text) if "::" in text or "##[" in text else text
+    return re.sub(_COMMAND, _as_escape, text) if "::" in text or "##[" in text else text
 
 
 def escape_json(text: str) -> str:
     """Escape JSON without changing its meaning; a byte of a file name that is not UTF-8 becomes text (`\\\\xff`)."""
-    return text if text.isascii() and "\x7f" not in text and "##[" not in text else _NOT_IN_JSON.sub(_as_json, text)
+    return text if text.isascii() and "\x7f" not in text and "##[" not in text else re.sub(_NOT_IN_JSON, _as_json, text)
 
 
 def _as_escape(found: re.Match[str]) -> str:

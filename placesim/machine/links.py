@@ -118,7 +118,8 @@ class MachineLinks(NamedTuple):
 
 
 NO_LINKS = MachineLinks()
-_END = re.compile(
+# a text, which `re` compiles on first use: few graphs have links
+_END = (
     r"(?:/job:(?P<job>[A-Za-z][A-Za-z0-9_]*|\*))?(?:/replica:0)?(?:/task:(?P<task>[0-9]{1,4}|\*))?/?"
     r"(?:(?:device:)?(?P<type>GPU|CPU|gpu|cpu):(?P<id>[0-9]{1,4}|\*)|(?P<name>host|switch:[A-Za-z0-9_.]+|network(?::[A-Za-z0-9_.]+)?))"
 )
@@ -126,7 +127,7 @@ _END = re.compile(
 
 def parse_end(text: str) -> LinkEnd | None:
     """Parse a written end.  Return None if it is invalid."""
-    found = _END.fullmatch(text)
+    found = re.fullmatch(_END, text)
     if found is None:
         return None
     job, task, device = found["job"], found["task"], found["type"]

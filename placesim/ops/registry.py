@@ -9,12 +9,12 @@ Source: the op and kernel registries of TensorFlow 2.21 (CUDA-capable build).
 
 from __future__ import annotations
 
-import gzip
 import json
+import pkgutil
+import zlib
 from collections import ChainMap
 from collections.abc import Iterator, Mapping
 from functools import cache
-from importlib import resources
 from typing import Any
 
 from placesim.core.dtypes import parse_dtype
@@ -115,8 +115,8 @@ def decode_kernel(op: str, facts: Mapping[str, Any]) -> KernelDef:
 def load_registry(release: str = CURRENT.name) -> Registry:
     """Return the registry of a release that the package contains. Raises KeyError for any other."""
     rules = RELEASES[release]
-    table = resources.files(__package__).joinpath(f"tensorflow-{release}.json.gz")
-    head, *lines = gzip.decompress(table.read_bytes()).decode().splitlines()
+    table = pkgutil.get_data(__package__, f"tensorflow-{release}.json.gz") or b""
+    head, *lines = zlib.decompress(table, zlib.MAX_WBITS | 16).decode().splitlines()  # 16: gzip's header
     by_op = {line[2 : line.index('"', 2)]: line for line in lines}
     return Registry(json.loads(head)["tensorflow"], _Facts(by_op, 1), _Facts(by_op, 2), rules)
 

@@ -121,11 +121,16 @@ def transformer(batch: int = 8, length: int = 128, width: int = 512, heads: int 
     return Model(f"transformer block, batch {batch} x {length}", {"nodes": nodes}, [], ["second:0"], feeds)
 
 
-def scalar_adds(count: int = 100_000) -> Model:
-    """A chain of additions of scalars: what a node costs beside its kernel."""
-    nodes: list[Mapping] = [{"op": "Const", "name": "one", "value": 1.0}, {"op": "Const", "name": "n0", "value": 0.0}]
+def scalar_adds(count: int = 100_000, *, is_fed: bool = False) -> Model:
+    """A chain of additions of scalars: what a node costs beside its kernel.
+
+    The chain begins with a constant; if `is_fed`, with a placeholder of unknown shape.
+    """
+    first = {"op": "Placeholder", "name": "n0", "dtype": "float32"} if is_fed else {"op": "Const", "name": "n0", "value": 0.0}
+    nodes: list[Mapping] = [{"op": "Const", "name": "one", "value": 1.0}, first]
     nodes += [{"op": "AddV2", "name": f"n{i}", "inputs": [f"n{i - 1}", "one"]} for i in range(1, count + 1)]
-    return Model(f"{count:,} scalar adds", {"nodes": nodes}, [], [f"n{count}:0"], {})
+    feeds = {"n0": np.float32(0)} if is_fed else {}
+    return Model(f"{count:,} scalar adds{', fed' if is_fed else ''}", {"nodes": nodes}, [], [f"n{count}:0"], feeds)
 
 
 def open_model(model: Model) -> tuple[GraphSession, GraphStep]:

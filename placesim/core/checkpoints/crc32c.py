@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import google_crc32c
 import numpy as np
 
 _ALL_ONES = 0xFFFFFFFF
@@ -22,6 +21,8 @@ def crc32c(data: Buffer) -> int:
 
 def extend(checksum: int, data: Buffer) -> int:
     """Return the checksum of earlier bytes followed by `data`; `checksum` is the checksum of the earlier bytes."""
+    import google_crc32c  # graphs that are no checkpoints need none
+
     # google-crc32c takes bytes and arrays, but no memoryview; this array shares the bytes
     return int(google_crc32c.extend(checksum, data if isinstance(data, bytes) else _as_array(data)))
 

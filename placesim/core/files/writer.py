@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import errno
 import os
-import secrets
 import stat
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, suppress
@@ -77,7 +76,7 @@ class WholeFiles:
         mode = _mode_of(target)
         if mode is not None and not stat.S_ISREG(mode):
             return self._open.enter_context(target.open("wb"))
-        beside = target.with_name(f".placesim-{secrets.token_hex(8)}")
+        beside = target.with_name(f".placesim-{os.urandom(8).hex()}")
         descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _NEW_FILE_MODE)
         self._written.append((beside, target))
         file = self._open.enter_context(os.fdopen(descriptor, "wb"))

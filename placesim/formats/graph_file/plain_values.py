@@ -22,9 +22,10 @@ from placesim.ops.attributes import UNKNOWN_RANK, Shape, TensorValue
 _UNITS = {"": 1, "B": 1} | {
     prefix + suffix: base**power for power, prefix in enumerate("KMGT", 1) for suffix, base in (("iB", 1024), ("B", 1000))
 }
-_SIZE = re.compile(r"\s*+([0-9]+(?:\.[0-9]+)?)\s*+([A-Za-z]*)\s*+")
+# texts, which `re` compiles on first use: few graphs have sizes and amounts
+_SIZE = r"\s*+([0-9]+(?:\.[0-9]+)?)\s*+([A-Za-z]*)\s*+"
 _SECONDS = {"": 1.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ns": 1e-9, "min": 60.0}
-_AMOUNT = re.compile(r"\s*+([-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?)\s*+([A-Za-zµμ/]*)\s*+")
+_AMOUNT = r"\s*+([-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?)\s*+([A-Za-zµμ/]*)\s*+"
 INT64_END = 1 << 63
 """The first number that does not fit into an int64."""
 _OTHER_NAMES = {
@@ -89,7 +90,7 @@ def size_value(value: Any) -> int:
     """Return a number of bytes from a number, or a text with a unit (`4800MiB`, `12 GiB`, `80GB`)."""
     if type(value) is int:
         return _checked_size(value, value)
-    found = _SIZE.fullmatch(value) if isinstance(value, str) else None
+    found = re.fullmatch(_SIZE, value) if isinstance(value, str) else None
     unit = None if found is None else next((unit for unit in _UNITS if unit.lower() == found[2].lower()), None)
     if found is None or unit is None:
         raise InvalidValue(f"bad size: got {spell(value)}, expected bytes, or a number with a unit such as 4800MiB or 12GiB")
@@ -104,7 +105,7 @@ def _checked_size(size: float, value: Any) -> int:
 
 def read_amount(text: str, units: Mapping[str, float]) -> float | None:
     """Return the value of a text such as `5ms`: the number times its unit's factor ("" for no unit); None for another form."""
-    found = _AMOUNT.fullmatch(text)
+    found = re.fullmatch(_AMOUNT, text)
     factor = None if found is None else units.get(found[2])
     return None if found is None or factor is None else float(found[1]) * factor
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Executor as Pool
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from placesim.ops.kernels import load_kernels
@@ -14,6 +13,8 @@ from placesim.runtime.executors.program import DeviceState, Program, build_progr
 from placesim.runtime.partitioning.partition import Partition
 
 if TYPE_CHECKING:
+    from concurrent.futures import Executor as Pool
+
     from placesim.runtime.executors.dataflow_executor import DataflowExecutor
 
 AnyExecutor: TypeAlias = "Executor | DataflowExecutor"

@@ -214,7 +214,9 @@ def _along_rows(function: Callable[..., object], flat: Tensor, channels: int) ->
 
 def _with_row(ufunc: np.ufunc, flat: Tensor, row: Tensor, is_first: bool) -> Apply:
     """Return a function that applies a ufunc to a tensor and a `row` with one number per channel."""
-    several = np.tile(row, ceil(ROW / len(row)))
+    rows = np.empty((ceil(ROW / len(row)), len(row)), row.dtype)
+    rows[...] = row
+    several = rows.reshape(-1)  # as `np.tile` makes it, in a third of the time
 
     def apply(part: slice) -> None:
         rest = (part.stop - part.start) % len(several)

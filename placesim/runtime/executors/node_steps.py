@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from operator import itemgetter
 from typing import Any
 
@@ -50,11 +51,12 @@ class StepCompiler:
         # such a step calls the numpy function itself; all others go through `compute`
         if instruction.kernel.direct is not None and not any(instruction.reads_ref) and instruction.output_count == 1:
             if len(instruction.inputs) == 2:
-                if few is not None:
-                    return _binary_checked(instruction, few, store, dropped)
                 scalar = self._scalars.get(instruction.inputs[1])
                 if scalar is not None and len(dropped) <= 1:
-                    return _with_scalar(instruction, scalar, store, dropped)
+                    make_step = _with_scalar if few is None else partial(_with_scalar_checked, few)
+                    return make_step(instruction, scalar, store, dropped)
+                if few is not None:
+                    return _binary_checked(instruction, few, store, dropped)
                 return _binary(instruction, store, dropped)
             if len(instruction.inputs) == 1:
                 return (
@@ -159,6 +161,27 @@ def _with_scalar(instruction: Instruction, scalar: Any, store: list[Any], droppe
         store[last] = None
 
     return step_and_drop if dropped else step
+
+
+def _with_scalar_checked(few: int, instruction: Instruction, scalar: Any, store: list[Any], dropped: Sequence[int]) -> Step:
+    """Return a step like that of `_with_scalar`, for an output that may have more than `few` elements."""
+    function = direct_binary(instruction)
+    (one, two), out, compute = instruction.inputs, instruction.outputs, instruction.compute
+    last = dropped[0] if dropped else None
+
+    def step() -> None:
+        first = store[one]
+        try:
+            if first.size > few:
+                (store[out],) = compute((first, store[two]))
+            else:
+                store[out] = function(first, scalar)
+        except (ValueError, TypeError, ArithmeticError):
+            (store[out],) = compute((first, store[two]))
+        if last is not None:
+            store[last] = None
+
+    return step
 
 
 def _binary_checked(instruction: Instruction, few: int, store: list[Any], dropped: Sequence[int]) -> Step:

@@ -7,12 +7,15 @@ their own or a named one. All sessions share the threads inside an op (`intra_op
 from __future__ import annotations
 
 import os
-from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
 
 from placesim.core.errors import InvalidArgumentError
 from placesim.core.operating_system import available_processors
 from placesim.graph.session_steps import Config
 from placesim.ops.process.intra_op_threads import IntraOpPool
+
+if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
 
 
 class ThreadPools:
@@ -43,18 +46,18 @@ class ThreadPools:
         if threads < 0:
             return None
         if config.use_per_session_threads:
-            return ThreadPoolExecutor(threads, "placesim-session")
+            return _make_pool(threads, "session")
         if self._shared is None:
-            self._shared = ThreadPoolExecutor(threads, "placesim-inter-op")
+            self._shared = _make_pool(threads, "inter-op")
         return self._shared
 
     def _named_pool(self, name: str, threads: int) -> ThreadPoolExecutor:
         # a pool without a name belongs to this session alone
         if not name:
-            return ThreadPoolExecutor(threads, "placesim-session")
+            return _make_pool(threads, "session")
         found = self._named.get(name)
         if found is None:
-            found = self._named[name] = (threads, ThreadPoolExecutor(threads, f"placesim-{name}"))
+            found = self._named[name] = (threads, _make_pool(threads, name))
         if found[0] != threads:
             raise InvalidArgumentError(
                 f"Pool {name} configured previously with num_threads={found[0]}; cannot re-configure with num_threads={threads}"
@@ -75,6 +78,12 @@ class ThreadPools:
                 pool.shutdown(wait=False, cancel_futures=True)
         if self._intra_op is not None:
             self._intra_op.close()
+
+
+def _make_pool(threads: int, name: str) -> ThreadPoolExecutor:
+    from concurrent.futures import ThreadPoolExecutor  # few sessions need a pool
+
+    return ThreadPoolExecutor(threads, f"placesim-{name}")
 
 
 PROCESS_POOLS = ThreadPools()

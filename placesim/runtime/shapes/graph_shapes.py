@@ -134,6 +134,10 @@ class GraphShapes:
 
     def _infer_with_ancestors(self, node_id: int) -> None:
         known, nodes = self._known, self.graph.nodes
+        shapes = self._input_shapes(nodes[node_id])
+        if shapes is not None:  # as in most graphs, whose nodes follow their inputs
+            known[node_id] = self._infer(nodes[node_id], shapes)
+            return
         waiting = [node_id]
         entered: set[int] = set()
         while waiting:
@@ -144,20 +148,26 @@ class GraphShapes:
             node = nodes[current]
             missing = [i for i in node.input_nodes if i not in known and i not in entered]
             if current in entered or not missing:
-                known[current] = self._infer(node)
+                known[current] = self._infer(node, self._input_shapes(node))
                 waiting.pop()
             entered.add(current)
             waiting += missing
 
-    def _infer(self, node: Node) -> tuple[Dims, ...]:
-        op, known = node.signature.op, self._known
+    def _input_shapes(self, node: Node) -> tuple[Dims, ...] | None:
+        """Return the shapes of a node's inputs; None if one of them has not been inferred."""
+        known = self._known
+        try:
+            return tuple([known[i][slot] for i, slot in zip(node.input_nodes, node.input_slots, strict=True)])
+        except KeyError:
+            return None
+
+    def _infer(self, node: Node, shapes: tuple[Dims, ...] | None) -> tuple[Dims, ...]:
+        op = node.signature.op
         if op == "Const":
             return (node.attrs["value"].array.shape,)
         if op == "_Arg" and self._arguments:
             return (self._arguments[node.attrs["index"]],)
-        try:
-            shapes = tuple([known[i][slot] for i, slot in zip(node.input_nodes, node.input_slots, strict=True)])
-        except KeyError:  # in a loop, one node is inferred before its input, which needs this node
+        if shapes is None:  # in a loop, one node is inferred before its input, which needs this node
             return (None,) * len(node.signature.output_dtypes)
         if self._handles and any(ref in self._handles for ref in node.inputs):
             return self._run_shape_function(node, _NodeContext(self, node, shapes, list(map(self._handles.get, node.inputs))))

@@ -40,7 +40,8 @@ _RATES = {
     **{f"{prefix}iB/s": 1024**power for power, prefix in enumerate("KMGT", 1)},
 }
 """Units of rates; `Gb/s` is ambiguous and therefore refused."""
-_PCIE = re.compile(r"\s*PCIe\s*([0-9]{1,2})(?:\.0)?\s*x\s*([0-9]{1,3})\s*", re.IGNORECASE)
+# a text, which `re` compiles on first use: few graphs have links
+_PCIE = r"(?i)\s*PCIe\s*([0-9]{1,2})(?:\.0)?\s*x\s*([0-9]{1,3})\s*"
 _LANES = (1, 2, 4, 8, 12, 16, 32)
 FREE, NONE = "free", "none"
 
@@ -168,7 +169,7 @@ def bandwidth_value(value: Any) -> float:
     if isinstance(value, str):
         if value.strip().lower() in (FREE, NONE):
             return math.inf if value.strip().lower() == FREE else 0.0
-        pcie = _PCIE.fullmatch(value)
+        pcie = re.fullmatch(_PCIE, value)
         if pcie is not None:
             return _pcie_bytes(int(pcie[1]), int(pcie[2]), value)
         amount = read_amount(value, _RATES)
@@ -217,12 +218,12 @@ def _word(value: Any, words: Sequence[str], what: str) -> str:
     return str(value)
 
 
-_GIVEN = re.compile(r"(?P<first>[^-><=]+)(?P<way>->|>|-)(?P<second>[^-><=]+)=(?P<bandwidth>[^@]+)(?:@(?P<latency>.+))?")
+_GIVEN = r"(?P<first>[^-><=]+)(?P<way>->|>|-)(?P<second>[^-><=]+)=(?P<bandwidth>[^@]+)(?:@(?P<latency>.+))?"
 
 
 def parse_link(text: str) -> LinkEntry:
     """Parse `ENDS=BANDWIDTH[@LATENCY]`, with the ends `A-B`, or `A>B` for one direction. Raises InvalidValue."""
-    found = _GIVEN.fullmatch(text.strip())
+    found = re.fullmatch(_GIVEN, text.strip())
     if found is None:
         expected = "expected ENDS=BANDWIDTH, such as host-network=100Gbit/s or GPU:0-GPU:1=25GB/s@2us"
         raise InvalidValue(f"bad link: got {spell(text)}, {expected}")
