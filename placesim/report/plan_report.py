@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from os import PathLike
@@ -148,9 +147,9 @@ class PlanReport(Reading):
         return plan_page(self.study) if self._has_page else None
 
     def _notebook_text(self) -> str:
-        from placesim.report.terminal.planning import styled_plan
+        from placesim.report.terminal.planning import plain_plan
 
-        return styled_plan(self.study, io.TextIOWrapper(io.BytesIO(), encoding="utf-8"), TOP)
+        return plain_plan(self.study, TOP)
 
     def write(self, path: str | PathLike[str]) -> None:
         """Write the graph with the plan's devices. The ending selects the format: .yaml, .json, .pb, .pbtxt or .onnx.

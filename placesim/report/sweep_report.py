@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator, Sequence
 from typing import Any, Self
 
+from placesim.core.process.progress import report_stage
 from placesim.prediction.sweep_rows import RESULTS, Sweep, SweepIdentity, SweepRow
+from placesim.report.notebook_progress import show_in_notebook
 from placesim.report.readings import Reading
 from placesim.report.text.sweep import row_document, sweep_lines
 from placesim.report.text.tables import TableSpec
@@ -21,11 +23,12 @@ class SweepReport(Reading, Iterator[dict[str, Any]]):
     whole sweep and have all rows.
     """
 
-    def __init__(self, name: str, keys: Sequence[str], found: Generator[SweepRow]) -> None:
+    def __init__(self, name: str, keys: Sequence[str], found: Generator[SweepRow], total: int) -> None:
         self.name = name
         self.keys = tuple(keys)
         self.TABLES = (TableSpec(ROWS, (ROWS,), (*self.keys, *RESULTS)),)
         self._found = found
+        self._total = total
         self._rows: list[SweepRow] = []
         self._yielded = 0
 
@@ -61,5 +64,6 @@ class SweepReport(Reading, Iterator[dict[str, Any]]):
         return sweep_page(Sweep(self.name, self.keys, tuple(self._finished()), SweepIdentity("", "", "")))
 
     def _finished(self) -> list[SweepRow]:
-        self._rows.extend(self._found)
+        with show_in_notebook("sweep"), report_stage("combinations", lambda: (len(self._rows), self._total)):
+            self._rows.extend(self._found)
         return self._rows

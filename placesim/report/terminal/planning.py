@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator
 from typing import TextIO
 
@@ -63,6 +64,11 @@ def styled_plan(study: PlanStudy, stream: TextIO, top: int, output: str | None =
     for said in study.assumptions:
         print_wrapped(console, Text(f"assumption: {escape_line(said)}", "dim"))
     return encode_for(printed_text(console), stream)
+
+
+def plain_plan(study: PlanStudy, top: int) -> str:
+    """Return the text of `styled_plan` without styles, for a notebook."""
+    return Text.from_ansi(styled_plan(study, io.TextIOWrapper(io.BytesIO(), encoding="utf-8"), top)).plain
 
 
 def _edits(study: PlanStudy, output: str | None) -> Iterator[Text]:
