@@ -37,7 +37,9 @@ def page_of(kind: str) -> str | None:
         return sweep_page(sweep())
     if kind == "plan":
         return placesim.plan(GRAPH, page=True, free=["*"], evaluations=20, jobs=1).page()
-    return {"show": placesim.show, "simulate": placesim.simulate, "memory": placesim.memory}[kind](GRAPH).page()
+    if kind == "show":
+        return placesim.show(GRAPH).page()
+    return placesim.simulate(GRAPH).page() if kind == "simulate" else placesim.memory(GRAPH).page()
 
 
 @pytest.mark.parametrize("kind", ["show", "simulate", "memory", "sweep", "plan"])
