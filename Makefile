@@ -79,7 +79,7 @@ docs: .venv/docs ## build the documentation site, and check its links: build/doc
 	rm -rf build/docs
 	@mkdir -p build/docs/source
 	cp -r .docs/* placesim/manual/* build/docs/source
-	$(BIN)/placesim manual tf1-functions > build/docs/source/tf1-functions.md
+	for page in tf1-functions tutorial; do $(BIN)/placesim manual $$page > build/docs/source/$$page.md || exit 1; done
 	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going -j auto build/docs/source build/docs
 
 coverage: .venv/dev ## run all tests, and print the share of lines and branches that they reach, by room

@@ -24,6 +24,7 @@ from unittest.mock import patch
 
 from placesim.cli import main
 from tests.cli.warm import write_warm
+from tests.notebook import write_notebook
 from tests.processes import EMPTY, ROOT, run_shell, set_surroundings
 
 DOCUMENTS = (ROOT / "README.md", *sorted((ROOT / "placesim" / "manual").glob("*.md")))
@@ -205,5 +206,7 @@ if __name__ == "__main__":
     set_surroundings()
     for document in DOCUMENTS:
         document.write_text(rewritten(document.read_text(), surroundings_of(document)))
+    with tempfile.TemporaryDirectory() as place:
+        write_notebook(Path(place))
     for name in PICTURES:
         draw_picture(name, ROOT / "placesim" / "manual" / "pictures" / name)

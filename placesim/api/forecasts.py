@@ -10,13 +10,16 @@ from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
-from placesim.api.error_reports import with_error_reports
+from placesim.api.calls import api_call
 from placesim.core.errors import UsageError
+from placesim.core.process.progress import current_watcher
 from placesim.formats.sources.loading import kept_source, load, source_name
 from placesim.machine.options import OptionValues, make_options, with_options
 
 if TYPE_CHECKING:
     from placesim.formats.sources.loading import Source
+    from placesim.planning.graphs.plan_comparison import PlanMeasure
+    from placesim.planning.portfolio import PlanResult
     from placesim.report.plan_report import PlanReport
     from placesim.report.sweep_report import SweepReport
     from placesim.report.time_report import TimeReport
@@ -26,7 +29,7 @@ Number = TypeVar("Number", int, float)
 
 
 @with_options
-@with_error_reports
+@api_call
 def simulate(
     source: Source,
     *,
@@ -57,7 +60,7 @@ def simulate(
 
 
 @with_options
-@with_error_reports
+@api_call
 def sweep(
     source: Source,
     over: Mapping[str, Any],
@@ -89,11 +92,11 @@ def sweep(
     chosen = make_options(options)
     keys = tuple(axis.key for axis in axes)
     run = SweepRun(SweepJob(kept_source(source, chosen), source_name(source), keys, dict(options), steps, examples), axes)
-    return SweepReport(source_name(source), keys, spread_rows(run, Connection(scheduler), jobs))
+    return SweepReport(source_name(source), keys, spread_rows(run, Connection(scheduler), jobs), len(run.combinations))
 
 
 @with_options
-@with_error_reports
+@api_call
 def plan(
     source: Source,
     *,
@@ -155,7 +158,7 @@ def plan(
 
     loaded = load(source, None, chosen)
     with spread(effort, Connection(scheduler)) as effort:
-        study = study_plan(loaded, chosen, source_name(source), effort, patterns, aim=aim)
+        study = study_plan(loaded, chosen, source_name(source), effort, patterns, lambda planned: _note(sought, planned), aim)
     report = PlanReport(
         study,
         lambda path, tell: write_planned_content(loaded, chosen, study, patterns, path, tell),
@@ -167,6 +170,15 @@ def plan(
         error.report = report
         raise error
     return report
+
+
+def _note(sought: PlanMeasure, planned: PlanResult) -> None:
+    """Show the best plan so far to the watcher of this call."""
+    from placesim.report.text.planning import format_best
+
+    watcher = current_watcher()
+    if watcher is not None:
+        watcher.note = format_best(sought, planned)
 
 
 def _one_of(name: str, given: str, kinds: type[Kind]) -> Kind:

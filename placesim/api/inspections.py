@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
 
-from placesim.api.error_reports import with_error_reports
+from placesim.api.calls import api_call
 from placesim.core.errors import UsageError
 from placesim.core.process.deadlines import run_within
 from placesim.formats.sources.loading import kept_source, load, read_bytes, source_again, source_name
@@ -32,7 +32,7 @@ EDITS = 8
 
 
 @with_options
-@with_error_reports
+@api_call
 def explain(
     source: Source | Report, *nodes: str, edits: int = EDITS, cost: bool | None = None, **options: Unpack[OptionValues]
 ) -> ExplainReport:
@@ -55,7 +55,7 @@ def explain(
 
 
 @with_options
-@with_error_reports
+@api_call
 def check(
     source: Source | Report,
     *rules: Rule,
@@ -81,7 +81,7 @@ def check(
 
 
 @with_options
-@with_error_reports
+@api_call
 def diff(
     before: Source | Report | PlanReport,
     after: Source | Report | PlanReport | None = None,
@@ -140,7 +140,7 @@ def _comparison(sources: Sequence[Any], sides: Sequence[dict[str, Any]], labels:
 
 
 @with_options
-@with_error_reports
+@api_call
 def show(
     source: Source | Report, *, depth: int | None = None, memory: bool | None = None, **options: Unpack[OptionValues]
 ) -> ShowReport:
@@ -181,7 +181,7 @@ class ConvertedGraph(NamedTuple):
 
 
 @with_options
-@with_error_reports
+@api_call
 def convert(
     source: Source,
     out: str | PurePath | None = None,

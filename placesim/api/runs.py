@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
-from placesim.api.error_reports import with_error_reports
+from placesim.api.calls import api_call
 from placesim.core.errors import UsageError
 from placesim.formats.sources.loading import SourceGraph, source_name
 from placesim.formats.sources.loading import load as load_source
@@ -45,7 +45,7 @@ def load(source: Source, **options: Unpack[OptionValues]) -> SourceGraph:
 
 
 @with_options
-@with_error_reports
+@api_call
 def run(
     source: Source,
     *,
@@ -88,7 +88,7 @@ def _sessions_on(connection: Connection) -> AbstractContextManager[Callable[...,
 
 
 @with_options
-@with_error_reports
+@api_call
 def place(source: Source, **options: Unpack[OptionValues]) -> Report:
     """Place a graph without executing it: no kernels, feeds or values are needed."""
     chosen = make_options({"log_placement": True, **options})
@@ -96,7 +96,7 @@ def place(source: Source, **options: Unpack[OptionValues]) -> Report:
 
 
 @with_options
-@with_error_reports
+@api_call
 def memory(
     source: Source, *, batch: int | Literal["auto"] | None = None, dump: bool = False, **options: Unpack[MemoryOptionValues]
 ) -> MemoryReport:

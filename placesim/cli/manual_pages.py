@@ -1,16 +1,20 @@
 """Pages of the manual by topic, and their sections and numbered rules.
 
-Most pages are files in `manual/`. Pages about tables are generated when they are read, section by section.
+Most pages are files in `manual/`. Pages about tables are generated when they are read, section by section, and the page of the
+tutorial from its notebook.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 _FOLDER = Path(__file__).parent.parent / "manual"
+TUTORIAL = "tutorial"
+"""Topic of the page that is a notebook."""
 _HEADING = re.compile(r"(#+) +(?:(?:Appendix ([A-Z])|([0-9]+(?:\.[0-9]+)*))\.? )?(.*)")
 _RULE = re.compile(r"( *)(- )?\*\*([0-9]+\.[0-9][^*]*)\*\*")
 
@@ -60,13 +64,32 @@ MADE: Mapping[str, MadePage] = {
 
 def topics() -> dict[str, str]:
     """Return the name and title of each page, sorted by name."""
-    written = {path.stem: _title(path) for path in _FOLDER.glob("*.md")}
+    written = {path.stem: _title(path) for path in _FOLDER.glob("*.md")} | {TUTORIAL: _heading(read_page(TUTORIAL))}
     return dict(sorted((written | {name: page.title for name, page in MADE.items()}).items()))
 
 
 def _title(path: Path) -> str:
     with path.open(encoding="utf-8") as lines:
-        return next(lines, "").removeprefix("# ").strip()
+        return _heading(next(lines, ""))
+
+
+def _heading(text: str) -> str:
+    return text.partition("\n")[0].removeprefix("# ").strip()
+
+
+def read_notebook() -> str:
+    """Return the tutorial as a notebook, in Jupyter's JSON."""
+    return (_FOLDER / f"{TUTORIAL}.ipynb").read_text(encoding="utf-8")
+
+
+def _tutorial_page() -> Iterator[str]:
+    """Yield the cells of the tutorial as Markdown: texts, code, and the outputs under it."""
+    for number, cell in enumerate(json.loads(read_notebook())["cells"]):
+        source = "".join(cell["source"])
+        yield "\n" * (number > 0) + (f"{source}\n" if cell["cell_type"] == "markdown" else f"```python\n{source}\n```\n")
+        shown = "".join("".join(part.get("text") or (*part["data"]["text/plain"], "\n")) for part in cell.get("outputs", ()))
+        if shown:
+            yield f"\n```text\n{shown}```\n"
 
 
 def read_page(topic: str) -> str:
@@ -79,6 +102,8 @@ def page_pieces(topic: str) -> Iterator[str]:
     if topic in MADE:
         sections = MADE[topic].sections()
         return _filled(_outline(topic, sections), sections)
+    if topic == TUTORIAL:
+        return _tutorial_page()
     return iter([(_FOLDER / f"{topic}.md").read_text(encoding="utf-8")])
 
 

@@ -55,9 +55,16 @@ def find_best_row(rows: Sequence[SweepRow]) -> SweepRow | None:
     None if fewer than two rows fit.
     """
     fitting = [row for row in rows if row.fits and row.seconds is not None]
-    if len(fitting) < 2:
-        return None
-    return min(fitting, key=lambda row: (-(row.examples_per_second or 0), row.seconds))
+    return None if len(fitting) < 2 else min(fitting, key=_rank)
+
+
+def sort_rows(rows: Sequence[SweepRow]) -> list[SweepRow]:
+    """Return the rows that fit, the best first, then those that do not fit, then those that failed."""
+    return sorted(rows, key=_rank)
+
+
+def _rank(row: SweepRow) -> tuple[bool, bool, float, float]:
+    return row.seconds is None, not row.fits, -(row.examples_per_second or 0), row.seconds or 0
 
 
 @dataclass(frozen=True)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, overload
 
 from placesim.core.styled_text import StyledText, join_texts
 from placesim.inspection.explaining.inquiry import ExplainedError, ExplainedNode, inquire, select_nodes
 from placesim.inspection.snapshot import PlacedNode, ReportedError, Snapshot
 from placesim.report.readings import Reading, counted, plain_document
 from placesim.report.text.explanation import (
+    TABLES,
     explained_document,
     format_brief,
     format_error_explained,
@@ -23,8 +24,10 @@ class ExplainReport(Reading):
     """Explained nodes in log order, with proofs and edits; `error` is set if the graph can't be placed.
 
     `nodes` are `ExplainedNode`s. If the snapshot was read from a written report, which has no reasons, `nodes` are
-    `PlacedNode`s and `error` is a `ReportedError`.
+    `PlacedNode`s and `error` is a `ReportedError`. The name of a node as an index gives the node, a number a row.
     """
+
+    TABLES = TABLES
 
     def __init__(
         self,
@@ -60,12 +63,23 @@ class ExplainReport(Reading):
         failure = "" if self._failure is None else f", {self._failure.type}"
         return f"<placesim.ExplainReport of {self.name}: {counted(len(self.nodes), 'node')}{failure}>"
 
-    def __getitem__(self, name: str) -> ExplainedNode | PlacedNode:
-        """Return the node with this name. Raises KeyError for a node that is not explained."""
+    @overload
+    def __getitem__(self, index: str) -> ExplainedNode | PlacedNode: ...
+
+    @overload
+    def __getitem__(self, index: int) -> dict[str, Any]: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> tuple[dict[str, Any], ...]: ...
+
+    def __getitem__(self, index: str | int | slice) -> ExplainedNode | PlacedNode | dict[str, Any] | tuple[dict[str, Any], ...]:
+        """Return the node with this name, or rows of the main table. Raises KeyError for a node that is not explained."""
+        if not isinstance(index, str):
+            return super().__getitem__(index)
         for node in self.nodes:
-            if (node.proof.node if isinstance(node, ExplainedNode) else node.name) == name:
+            if (node.proof.node if isinstance(node, ExplainedNode) else node.name) == index:
                 return node
-        raise KeyError(name)
+        raise KeyError(index)
 
     def marked(self) -> StyledText:
         """Return the text with styles."""

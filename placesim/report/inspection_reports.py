@@ -10,13 +10,19 @@ from placesim.inspection.checking.rules import RuleUse
 from placesim.inspection.difference import Difference
 from placesim.inspection.picturing.picture import Picture
 from placesim.report.readings import Reading, counted, plain_document
-from placesim.report.text.difference import difference_document, format_difference
+from placesim.report.text import difference as difference_text
+from placesim.report.text import findings as findings_text
+from placesim.report.text import scopes as scopes_text
+from placesim.report.text.difference import difference_document, difference_tables, format_difference
 from placesim.report.text.findings import findings_document, format_findings, format_github
 from placesim.report.text.sarif import sarif_document
+from placesim.report.text.scopes import scope_lines, scopes_document
 
 
 class CheckReport(Reading):
     """The findings of a check: violations of rules by a placement. `rules` has the names of the checked rules."""
+
+    TABLES = findings_text.TABLES
 
     def __init__(self, name: str, findings: Sequence[Finding], uses: Sequence[RuleUse], version: str) -> None:
         self.name = name
@@ -54,6 +60,8 @@ class CheckReport(Reading):
 class DiffReport(Reading):
     """The differences between two placements; `before` and `after` are their names."""
 
+    TABLES = difference_text.TABLES
+
     def __init__(self, difference: Difference, before: str, after: str, page: str | None = None) -> None:
         self._page = page
         self.difference = difference
@@ -79,6 +87,9 @@ class DiffReport(Reading):
         """Return the JSON object as plain values."""
         return plain_document(difference_document(self.difference))
 
+    def _table_document(self) -> dict[str, Any]:
+        return difference_tables(self.difference)
+
     def page(self) -> str | None:
         """Return the page with the steps of both placements, or None unless `diff` was called with a page."""
         return self._page
@@ -86,6 +97,8 @@ class DiffReport(Reading):
 
 class ShowReport(Reading):
     """A placement as a picture; a notebook shows its page."""
+
+    TABLES = scopes_text.TABLES
 
     def __init__(self, picture: Picture, depth: int | None = None) -> None:
         self.picture = picture
@@ -98,14 +111,10 @@ class ShowReport(Reading):
 
     def text(self) -> str:
         """Return a tab-separated line for each scope down to `depth`, and for each pair of devices."""
-        from placesim.report.text.scopes import scope_lines
-
         return "".join(scope_lines(self.picture, self.depth).text())
 
     def document(self) -> dict[str, Any]:
         """Return the JSON object as plain values: `scopes` by device, `transfers` and `memory`."""
-        from placesim.report.text.scopes import scopes_document
-
         return plain_document(scopes_document(self.picture, self.depth))
 
     def dot(self) -> str:

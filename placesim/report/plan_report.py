@@ -11,7 +11,7 @@ from typing import Any
 from placesim.inspection.snapshot import Snapshot
 from placesim.planning.bounds import Bound
 from placesim.planning.graphs.plan_comparison import CurvePoint, PlanEdit, PlanMove, PlanStudy, SimulatedPlacement, StayingNodes
-from placesim.report.readings import TabularReading
+from placesim.report.readings import Reading
 from placesim.report.text.planning import TABLES, plan_document, plan_lines, plan_tables
 from placesim.report.time_report import TimeReport
 
@@ -19,7 +19,7 @@ TOP = 10
 """Default number of moved groups in the text."""
 
 
-class PlanReport(TabularReading):
+class PlanReport(Reading):
     """A plan and the placements compared with it. Times are in seconds; `value` is in bytes for the memory objective."""
 
     TABLES = TABLES
@@ -145,6 +145,11 @@ class PlanReport(TabularReading):
         from placesim.report.pictures.comparison_page import plan_page
 
         return plan_page(self.study) if self._has_page else None
+
+    def _notebook_text(self) -> str:
+        from placesim.report.terminal.planning import plain_plan
+
+        return plain_plan(self.study, TOP)
 
     def write(self, path: str | PathLike[str]) -> None:
         """Write the graph with the plan's devices. The ending selects the format: .yaml, .json, .pb, .pbtxt or .onnx.

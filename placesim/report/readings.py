@@ -1,9 +1,10 @@
-"""Common bases of reports for Python callers: `to_dict`, a page in notebooks, and tables."""
+"""The common base of reports for Python callers: `to_dict`, a page in notebooks, tables, and the rows of the main table."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, overload
 
 from placesim.core.errors import UsageError
 from placesim.report.text.tables import TableSpec, table_cells
@@ -16,12 +17,13 @@ PAGE_HEIGHT = 600
 
 
 class Reading:
-    """Base of reports: `document` returns the JSON object, `page` a whole HTML page.
+    """Base of reports: `document` returns the JSON object, `page` a whole HTML page, and `table` a table of the command.
 
-    `page` returns None for a report without a page or with nothing to show; a notebook then shows `text`.
+    The first of `TABLES` is the main table. Iteration, `len` and an index give its rows. A report is always true, also without
+    rows. `page` returns None for a report without a page or with nothing to show; a notebook then shows a text.
     """
 
-    __slots__ = ()
+    TABLES: Sequence[TableSpec]
 
     def document(self) -> dict[str, Any]:
         """Return the JSON object as plain values."""
@@ -45,8 +47,51 @@ class Reading:
 
         page = self.page()
         if page is None:
-            return f"<pre>{escape(self.text(), quote=False)}</pre>"
+            return f"<pre>{escape(self._notebook_text(), quote=False)}</pre>"
         return f'<iframe srcdoc="{escape(page)}" style="width: 100%; height: {PAGE_HEIGHT}px; border: 0"></iframe>'
+
+    def _notebook_text(self) -> str:
+        """Return the text for a notebook if there is no page: `text`, or `repr` if nothing is to be said."""
+        return self.text() or repr(self)
+
+    def table(self, name: str | None = None) -> ReportTable:
+        """Return the table of this name, or the main table. Raises UsageError for an unknown name."""
+        kinds = {kind.name: kind for kind in self.TABLES}
+        chosen = self.TABLES[0].name if name is None else name
+        if chosen not in kinds:
+            expected = ("one of " if len(kinds) > 1 else "") + ", ".join(kinds)
+            raise UsageError(f"no such table: got {chosen!r}, expected {expected}")
+        return ReportTable.of(self._table_document(), kinds[chosen])
+
+    @cached_property
+    def rows(self) -> ReportTable:
+        """The main table."""
+        return self.table()
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        return iter(self.rows)
+
+    @overload
+    def __getitem__(self, index: int) -> dict[str, Any]: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> tuple[dict[str, Any], ...]: ...
+
+    def __getitem__(self, index: int | slice) -> dict[str, Any] | tuple[dict[str, Any], ...]:
+        return self.rows[index]
+
+    def to_dataframe(self, name: str | None = None) -> DataFrame:
+        """Return the named or main table as a pandas data frame. Raises UsageError for an unknown name, or without pandas."""
+        return self.table(name).to_dataframe()
+
+    def _table_document(self) -> Mapping[str, Any]:
+        return self.document()
 
 
 class ReportTable(tuple[dict[str, Any], ...]):
@@ -74,34 +119,6 @@ class ReportTable(tuple[dict[str, Any], ...]):
                 "a data frame needs pandas: got no such package, expected `pip install pandas`; `rows` needs none"
             ) from None
         return pandas.DataFrame(list(self), columns=list(self.columns))
-
-
-class TabularReading(Reading):
-    """Base of reports with the tables that `--table` selects on the command line; the first of `TABLES` is the main table."""
-
-    __slots__ = ()
-    TABLES: Sequence[TableSpec]
-
-    def table(self, name: str | None = None) -> ReportTable:
-        """Return the table of this name, or the main table. Raises UsageError for an unknown name."""
-        kinds = {kind.name: kind for kind in self.TABLES}
-        chosen = self.TABLES[0].name if name is None else name
-        if chosen not in kinds:
-            expected = ("one of " if len(kinds) > 1 else "") + ", ".join(kinds)
-            raise UsageError(f"no such table: got {chosen!r}, expected {expected}")
-        return ReportTable.of(self._table_document(), kinds[chosen])
-
-    @property
-    def rows(self) -> ReportTable:
-        """The main table."""
-        return self.table()
-
-    def to_dataframe(self, name: str | None = None) -> DataFrame:
-        """Return the named or main table as a pandas data frame. Raises UsageError for an unknown name, or without pandas."""
-        return self.table(name).to_dataframe()
-
-    def _table_document(self) -> Mapping[str, Any]:
-        return self.document()
 
 
 def plain_document(document: Mapping[str, Any]) -> dict[str, Any]:

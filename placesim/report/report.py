@@ -12,7 +12,7 @@ from placesim.core.styled_text import StyledText
 from placesim.placement.function_bodies import logged_nodes
 from placesim.placement.placer import Placement
 from placesim.report.document import error_document, result_document
-from placesim.report.readings import TabularReading, counted
+from placesim.report.readings import Reading, counted
 from placesim.report.results import format_results
 from placesim.report.text.complaint import format_outcome_error
 from placesim.report.text.log import (
@@ -59,7 +59,7 @@ class PlacementRow(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Report(TabularReading, Outcome):
+class Report(Reading, Outcome):
     """An outcome and its presentations; `shows_node` selects the logged nodes, and None selects all."""
 
     TABLES = (
@@ -99,6 +99,16 @@ class Report(TabularReading, Outcome):
         from placesim.report.pictures.html_page import html_page
 
         return html_page(picture_of(self.snapshot()))
+
+    def _repr_html_(self) -> str:
+        """Return the results and, below them, the page."""
+        from html import escape
+
+        results = format_results(self.results, self.style == "classic")
+        return (f"<pre>{escape(results, quote=False)}</pre>" if results else "") + super()._repr_html_()
+
+    def _notebook_text(self) -> str:
+        return self.log() or repr(self)
 
     @property
     def mapping(self) -> tuple[str, ...]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
-from typing import Any
+from typing import Any, Self
 
-from placesim.prediction.sweep_rows import RESULTS, SweepRow
-from placesim.report.readings import TabularReading
+from placesim.core.process.progress import report_stage
+from placesim.prediction.sweep_rows import RESULTS, Sweep, SweepIdentity, SweepRow
+from placesim.report.notebook_progress import show_in_notebook
+from placesim.report.readings import Reading
 from placesim.report.text.sweep import row_document, sweep_lines
 from placesim.report.text.tables import TableSpec
 
@@ -14,23 +16,27 @@ ROWS = "rows"
 """Name of the only table."""
 
 
-class SweepReport(TabularReading, Iterator[dict[str, Any]]):
+class SweepReport(Reading, Iterator[dict[str, Any]]):
     """A running sweep over `keys`.
 
     Iteration yields each row once, as a dictionary, when it and all rows before it are finished. All other members wait for the
     whole sweep and have all rows.
     """
 
-    def __init__(self, name: str, keys: Sequence[str], found: Generator[SweepRow]) -> None:
+    def __init__(self, name: str, keys: Sequence[str], found: Generator[SweepRow], total: int) -> None:
         self.name = name
         self.keys = tuple(keys)
         self.TABLES = (TableSpec(ROWS, (ROWS,), (*self.keys, *RESULTS)),)
         self._found = found
+        self._total = total
         self._rows: list[SweepRow] = []
         self._yielded = 0
 
     def __repr__(self) -> str:
         return f"<placesim.SweepReport of {self.name} over {', '.join(self.keys)}>"
+
+    def __iter__(self) -> Self:
+        return self
 
     def __next__(self) -> dict[str, Any]:
         if self._yielded == len(self._rows):
@@ -51,6 +57,13 @@ class SweepReport(TabularReading, Iterator[dict[str, Any]]):
         """Return the lines that the command writes to a pipe."""
         return "".join(sweep_lines(self.keys, self._finished()).text())
 
+    def page(self) -> str:
+        """Return the page with small pictures of all measures. `placesim sweep` does not continue it: it names no files."""
+        from placesim.report.pictures.sweep_page import sweep_page
+
+        return sweep_page(Sweep(self.name, self.keys, tuple(self._finished()), SweepIdentity("", "", "")))
+
     def _finished(self) -> list[SweepRow]:
-        self._rows.extend(self._found)
+        with show_in_notebook("sweep"), report_stage("combinations", lambda: (len(self._rows), self._total)):
+            self._rows.extend(self._found)
         return self._rows

@@ -17,7 +17,7 @@ from placesim.prediction.time_breakdown import (
     TimeStudy,
     TransferRun,
 )
-from placesim.report.readings import TabularReading
+from placesim.report.readings import Reading
 from placesim.report.text.timing import TABLES, device_labels, time_document, time_lines
 from placesim.report.trace_json import Event, trace_events
 
@@ -38,7 +38,7 @@ class ReportSpan(NamedTuple):
     is_transfer: bool
 
 
-class TimeReport(TabularReading):
+class TimeReport(Reading):
     """Predicted times in seconds. `steps` covers all steps; everything else describes the last step in its steady state.
 
     `error` is TensorFlow's error if a device runs out of memory; the times then assume no limits.

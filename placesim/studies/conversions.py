@@ -90,6 +90,8 @@ WRITERS: Mapping[str, Callable[[GraphFile, object], Iterator[bytes]]] = {
 }
 """Writer of each format that any graph can be converted to; it gets the graph and its source."""
 FORMS = (*WRITERS, "onnx")
+MAX_IDS = 3
+"""Maximum number of lost ids that a note lists."""
 ENDINGS: Mapping[str, tuple[str, ...]] = {
     "yaml": (".yaml", ".yml"),
     "json": (".json",),
@@ -165,7 +167,18 @@ def find_losses(file: GraphFile, form: str, source: object = None) -> list[str]:
     lost = find_unwritten_sections(file) if form in ("pb", "pbtxt") else []
     if form == "pbtxt" and loses_fields_as_text("GraphDef", b"".join(_graph_def(file, source, text=False))):
         lost.append("unknown fields")
+    # the other handles are names inside of scopes
+    ids = [name for name, nodes in file.graph.handles.items() if not all(_has_name(node, name) for node in nodes)]
+    if ids:
+        more = ", ..." if len(ids) > MAX_IDS else ""
+        lost.append(f"ids ({', '.join(ids[:MAX_IDS])}{more})")
     return [*lost, "the values of its variables"] if file.initial_values else lost
+
+
+def _has_name(node: str, name: str) -> bool:
+    """Whether a node's name is `name` inside of scopes, or with a number that makes it unique."""
+    stem, _, number = node.rpartition("_")
+    return any(f"/{found}".endswith(f"/{name}") for found in ((node, stem) if number.isdigit() else (node,)))
 
 
 def build_placed_file(file: GraphFile, outcome: Outcome, form: str) -> GraphFile:

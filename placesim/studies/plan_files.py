@@ -127,18 +127,25 @@ def _patch_text(
     if wrong and not patch.texts:
         edits = f"got {_named('edit', patch.left)}, expected scopes that a `with` opens"
         raise UsageError(f"no line of the script can express the plan: {edits}; `--output FILE.py` writes a device function")
-    if patch.left or wrong:
-        edits = f"no line can express {_named('edit', patch.left)}; " if patch.left else ""
-        stay = (
-            f"{_named('node', wrong)} {'are' if len(wrong) > 1 else 'is'} not on the planned device" if wrong else "all follow"
-        )
-        others = "`--output FILE.py` writes a device function"
-        if patch.left and all(map(gradient_scope, patch.left)):
-            others = (
-                f"`colocate_gradients_with_ops=True` where the script makes gradients puts them with their layers, and {others}"
-            )
-        tell(f"{path}: {edits}{stay}; {others}")
+    if wrong:
+        tell(f"{path}: {patch_note(patch.left, wrong)}")
     return patch.diff()
+
+
+def patch_note(edits: Sequence[str], wrong: Sequence[str]) -> str:
+    """Return a note about `wrong`, the nodes that a patch leaves on other devices, and about the edits that they belong to.
+
+    `edits` have no line in the script. Their nodes may follow all the same, as gradients that are colocated with their layers.
+    """
+    left = [edit for edit in edits if any(edit == "*" or f"{node}/".startswith(edit) for node in wrong)]
+    others = "`--output FILE.py` writes a device function"
+    if left and all(map(gradient_scope, left)):
+        others = (
+            f"`colocate_gradients_with_ops=True` where the script makes gradients puts them with their layers, and {others}"
+        )
+    told = [f"no line can express {_named('edit', left)}"] if left else []
+    are = "are" if len(wrong) > 1 else "is"
+    return "; ".join([*told, f"{_named('node', wrong)} {are} not on the planned device", others])
 
 
 def _named(kind: str, names: Sequence[str]) -> str:

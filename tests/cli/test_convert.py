@@ -119,8 +119,11 @@ def test_standard_output_is_yaml_or_what_is_asked_for(shell: Shell) -> None:
 
 
 def test_what_has_no_place_is_named(shell: Shell) -> None:
-    assert shell("convert", TOWERS, "towers.pb").complaint == "not in pb: devices, config, run\n"
-    assert shell("convert", TOWERS, "towers.json").complaint == ""
+    assert shell("convert", TOWERS, "towers.pb").complaint == "not in pb: devices, config, run, ids (a, b, c, ...)\n"
+    entries = "[{op: NoOp, name: a}, {scope: s, nodes: [{op: NoOp, name: a}, {op: NoOp}, {op: NoOp, id: NoOp}]}"
+    Path("ids.yaml").write_text(f"nodes: {entries}, {{op: NoOp, name: b_1, id: b}}, {{op: NoOp, name: c, id: d}}]")
+    assert shell("convert", "ids.yaml", "names.yaml").complaint == "not in yaml: ids (d)\n"
+    assert shell("convert", TOWERS, "towers.json").complaint == "not in json: ids (a, b, c, ...)\n"
     assert "the values of its variables" in shell("convert", str(FILES / "tf2_model"), "model.yaml").complaint
 
 

@@ -18,7 +18,8 @@ from tests.processes import run_process, run_shell
 def test_the_topics_are_listed(shell: Shell) -> None:
     ended = shell("manual")
     assert ended == (0, "".join(f"{name}\t{title}\n" for name, title in ({"topic": "title"} | topics()).items()), "")
-    assert sorted([*MADE, *(path.stem for path in (ROOT / "placesim" / "manual").glob("*.md"))]) == list(topics())
+    files = (path.stem for ending in ("md", "ipynb") for path in (ROOT / "placesim" / "manual").glob(f"*.{ending}"))
+    assert sorted([*MADE, *files]) == list(topics())
 
 
 def test_a_page_in_a_pipe_is_its_markdown(shell: Shell) -> None:
@@ -131,3 +132,11 @@ def test_a_schema_is_of_a_graph_or_a_policy_and_no_page(shell: Shell) -> None:
     ended = shell("manual", "--schema", "graph", "placement")
     assert (ended.code, ended.output) == (2, "")
     assert "got --schema graph and 'placement', expected one of them" in ended.complaint
+
+
+def test_the_tutorial_is_a_notebook(shell: Shell) -> None:
+    written = (ROOT / "placesim" / "manual" / "tutorial.ipynb").read_text("utf-8")
+    assert shell("manual", "--notebook") == (0, written, "")
+    ended = shell("manual", "--notebook", "placement")
+    assert (ended.code, ended.output) == (2, "")
+    assert "got --notebook and 'placement', expected one of them" in ended.complaint

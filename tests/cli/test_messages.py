@@ -265,6 +265,13 @@ def test_a_device_of_an_option_that_is_none(shell: Shell) -> None:
     assert "(in --device 'y=gpu0')\n  did you mean '/gpu:0'?\n" in ended.complaint
 
 
+def test_an_op_without_a_kernel_for_its_device_is_told_the_way_out(shell: Shell) -> None:
+    graph = shell.write("g.yaml", "devices: {gpu: 1}\nnodes: [{op: AsString, name: a, inputs: [1.0], device: /gpu:0}]\n")
+    ended = shell("place", graph)
+    assert (ended.code, ended.complaint.splitlines()[-1]) == (1, "  --soft-placement allows a device with a kernel")
+    assert shell("place", graph, "--soft-placement").code == 0
+
+
 def test_a_file_of_nearly_that_name(shell: Shell) -> None:
     shell.write("towers.yaml", NEG)
     said = "cannot read the graph file: No such file or directory"

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from placesim.formats.sources.loading import load
+from placesim.studies.plan_files import patch_note
 from placesim.studies.plan_patches import patch_script
 from tests.cli.warm import run_warm
 
@@ -100,6 +101,17 @@ def test_a_patch_says_which_edits_no_line_can_express(tmp_path: Path) -> None:
     assert "`colocate_gradients_with_ops=True`" in complaint
     refused = run_warm(tmp_path, "plan", "other.yaml", "--output", "plan.patch")
     assert refused.code == 2
+
+
+def test_a_patch_is_silent_about_edits_whose_nodes_follow_their_layers() -> None:
+    edits = ["gradients/one/", "gradients/two/"]
+    assert patch_note(edits, ["loss", "gradients/loss_grad/x"]) == (
+        "2 nodes (loss, gradients/loss_grad/x) are not on the planned device; `--output FILE.py` writes a device function"
+    )
+    note = patch_note(edits, ["gradients/two/MatMul"])
+    assert note.startswith("no line can express 1 edit (gradients/two/); 1 node (gradients/two/MatMul) is not on the planned")
+    assert "; `colocate_gradients_with_ops=True` where " in note
+    assert patch_note(["*"], ["loss"]).startswith("no line can express 1 edit (*); 1 node (loss) is not")
 
 
 LAYERS = """\

@@ -209,9 +209,41 @@ def test_a_notebook_shows_the_page_in_a_frame_and_the_text_where_there_is_none()
     assert page_in(timed._repr_html_()) == timed.page()
     assert shown.page().lower().startswith("<!doctype html>")
     assert placesim.check(GRAPH, "max-transfers=0")._repr_html_().startswith("<pre>&lt;mapping&gt;:1:1: max-transfers")
+    swept = placesim.sweep(GRAPH, {"gpu": [2, 3]})
+    assert page_in(swept._repr_html_()) == swept.page()
+    ran = placesim.run(GRAPH)
+    assert ran._repr_html_() == "<pre>[1. 4.]\n</pre>" + placed._repr_html_()
+    same = placesim.diff(GRAPH, after_options={"timeout": 60})
+    assert (
+        same._repr_html_()
+        == "<pre>&lt;placesim.DiffReport of &lt;mapping&gt; and &lt;mapping&gt; (timeout=60): the same&gt;</pre>"
+    )
     planned = placesim.plan(GRAPH, evaluations=2, jobs=1)
     assert planned.page() is None
+    assert planned._repr_html_().startswith("<pre>a step takes ")
     assert page_in(placesim.plan(GRAPH, evaluations=2, jobs=1, page=True)._repr_html_()) != ""
+
+
+def test_every_report_is_the_rows_of_its_main_table() -> None:
+    reports: tuple[tuple[Any, str, list[Any]], ...] = (
+        (placesim.run(GRAPH), "node", ["b", "a"]),
+        (placesim.memory(GRAPH), "allocator", ["cpu", "GPU_1_bfc"]),
+        (placesim.simulate(GRAPH), "node", ["b"]),
+        (placesim.explain(GRAPH), "node", ["b", "a"]),
+        (placesim.check(GRAPH, "max-transfers=0"), "rule", ["max-transfers"]),
+        (placesim.check(GRAPH, "max-transfers=1"), "rule", []),
+        (placesim.diff(GRAPH, after_options={"device": {"b": "/gpu:0"}}), "node", ["b"]),
+        (placesim.show(GRAPH, gpu=3), "nodes", [2]),
+        (placesim.plan(GRAPH, evaluations=2, jobs=1), "label", ["as annotated"]),
+    )
+    for report, column, values in reports:
+        rows = list(report)
+        assert len(report) == len(rows) == len(report.to_dataframe())
+        assert report[:] == tuple(rows) == tuple(report.rows)
+        assert [row[column] for row in rows[: len(values)]] == values
+        assert report
+    why = placesim.explain(GRAPH)
+    assert why["a"] is why.nodes[1]
 
 
 def test_a_report_is_told_in_a_line() -> None:

@@ -47,7 +47,8 @@ def table(output: str) -> list[dict[str, str]]:
 
 def test_a_pipe_gets_a_line_for_each_combination(shell: Shell, graph: str) -> None:
     ended = shell("sweep", graph, "--gpu", "2..3", "--gpu-model", "Tesla K80,Tesla T4", "--batch", "64,128", "--jobs", "1")
-    assert (ended.code, ended.complaint) == (0, "")
+    best = "Best: gpu 2, gpu-model Tesla T4, batch 128 (most examples per second of the combinations that fit)\n"
+    assert (ended.code, ended.complaint) == (0, best)
     found = table(ended.output)
     assert [(row["gpu"], row["gpu-model"], row["batch"]) for row in found[:3]] == [
         ("2", "Tesla K80", "64"),
@@ -60,6 +61,27 @@ def test_a_pipe_gets_a_line_for_each_combination(shell: Shell, graph: str) -> No
         assert float(row["examples_per_second"]) == pytest.approx(float(row["batch"]) / float(row["seconds"]), rel=1e-4)
         assert (row["fits"], row["error"], row["peak_device"]) == ("true", "-", "GPU:0")
         assert (int(row["transfers"]), int(row["transfer_bytes"])) == (3, 3 * int(row["batch"]) * 4096)
+
+
+def test_sorted_rows_begin_with_the_best_and_end_with_those_that_failed(shell: Shell, graph: str) -> None:
+    words = ("sweep", graph, "--gpu", "1..3", "--batch", "64,3000000,128", "--columns", "fits", "--jobs", "1")
+    plain, ended = shell(*words), shell(*words, "--sort")
+    found = [(row["batch"], row["gpu"], row["fits"]) for row in table(ended.output)]
+    fitting, full, failed = (
+        [("128", "true"), ("64", "true")],
+        [("3000000", "false")],
+        [("64", "-"), ("3000000", "-"), ("128", "-")],
+    )
+    assert found == [
+        *((batch, gpu, fits) for batch, fits in (*fitting, *full) for gpu in ("2", "3")),
+        *((batch, "1", fits) for batch, fits in failed),
+    ]
+    assert sorted(plain.output.splitlines()) == sorted(ended.output.splitlines())
+    assert ended.complaint == plain.complaint
+    assert "Best: gpu 2, batch 128 " in ended.complaint
+    refused = shell(*words[:-4], "--sort", "--format", "csv")
+    assert (refused.code, refused.output) == (2, "")
+    assert "--sort sorts text and markdown: got format csv" in refused.complaint
 
 
 def test_a_row_is_what_simulate_says(shell: Shell, graph: str) -> None:

@@ -269,6 +269,23 @@ def test_nothing_is_wider_than_the_window_or_lies_on_another(browser: Browser, w
             assert apart, (name, other)
 
 
+def test_no_heading_lies_on_the_end_of_the_shorter_step(browser: Browser) -> None:
+    page = opened(browser, plan(), width=420)
+    page.evaluate(
+        """globalThis.written = [];
+        const { fillText } = CanvasRenderingContext2D.prototype;
+        CanvasRenderingContext2D.prototype.fillText = function (text, x, ...rest) {
+          const heading = this.canvas.parentElement.querySelector(".lane-heading");
+          if (text.startsWith("ends at")) written.push(x - heading.offsetWidth);
+          fillText.call(this, text, x, ...rest);
+        };
+        byId("before").value = "0";
+        byId("before").dispatchEvent(new Event("change"))"""
+    )
+    wait(page, "comparison.shown.before === 0 && written.length")
+    assert page.evaluate("Math.min(...written)") >= 8
+
+
 def test_where_nothing_fits_that_is_said(browser: Browser) -> None:
     small = BRANCHES.replace("V100-SXM2-16GB", "V100-SXM2-16GB, memory: 400MiB").replace(
         "op: MatMul", "device: /gpu:0, op: MatMul"

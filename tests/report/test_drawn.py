@@ -11,6 +11,7 @@ import placesim
 from placesim.report.pictures.html_page import html_page
 from placesim.report.pictures.memory_page import memory_page
 from placesim.report.pictures.sweep_page import sweep_page
+from placesim.report.readings import Reading
 from tests.inspection.pictures import picture
 from tests.report.conftest import Browser, wait
 from tests.report.test_memory_page import study
@@ -99,3 +100,22 @@ def test_every_page_saves_its_picture(browser: Browser, pages: dict[str, str | N
     check_picture(root)
     assert says in texts(root)
     assert saved(page, "png")[1].startswith(b"\x89PNG")
+
+
+def test_a_notebook_has_several_pages_in_frames_of_their_own(browser: Browser) -> None:
+    source = {"devices": {"cpu": 1, "gpu": 2}, "nodes": [{"op": "Const", "name": "a", "value": 1.0}], "fetch": ["a"]}
+    reports: tuple[Reading, ...] = (
+        placesim.show(source),
+        placesim.simulate(source),
+        placesim.memory(source),
+        placesim.sweep(source, {"gpu": [1, 2]}),
+        placesim.plan(source, page=True, free=["*"], evaluations=2, jobs=1),
+        placesim.show(source),
+    )
+    frames = "".join(report._repr_html_() for report in reports)
+    page = browser.open(f"<!DOCTYPE html><html data-ready='true'><meta charset='utf-8'>{frames}</html>")
+    wait(page, "[...document.querySelectorAll('iframe')].every((e) => e.contentDocument.documentElement.dataset.ready)")
+    first, *_, last = page.frames[1:]
+    first.evaluate("thePage.select(0)")
+    assert (first.evaluate("thePage.chosen"), last.evaluate("thePage.chosen")) == (0, None)
+    assert page.url.endswith(".html")

@@ -113,6 +113,31 @@ def test_higher_is_slower_and_the_story_is_told(browser: Browser) -> None:
     assert four[1] - two[1] == pytest.approx(two[1] - one[1], rel=1e-6)
 
 
+def test_arrow_keys_walk_through_the_values_of_a_picture(browser: Browser) -> None:
+    page = browser.open(sweep_page(sweep()))
+    assert (
+        page.evaluate(
+            "[...document.querySelectorAll('#measures svg')].map((e) => e.querySelectorAll('[tabindex=\"0\"]').length)"
+        )
+        == [1] * 6
+    )
+    page.evaluate("document.getElementById('theme').focus()")
+    page.keyboard.press("Tab")
+    told = []
+    for key in ("", "ArrowRight", "ArrowRight", "ArrowRight", "ArrowDown", "ArrowLeft", "ArrowUp"):
+        if key:
+            page.keyboard.press(key)
+        told.append(page.inner_text("#story").split(":")[0].replace("-model Tesla K80", ""))
+        assert page.evaluate("document.activeElement.getAttribute('aria-label')") == page.inner_text("#story")
+    assert told == [
+        f"gpu {gpu}, gpu, batch {batch}" for gpu, batch in ((1, 16), (2, 16), (4, 16), (4, 16), (4, 32), (2, 32), (2, 16))
+    ]
+    assert page.evaluate("getComputedStyle(document.activeElement).strokeWidth") == "2px"
+    page.keyboard.press("Shift+Tab")
+    page.keyboard.press("Tab")
+    assert page.inner_text("#story").startswith("gpu 2, gpu-model Tesla K80, batch 16")
+
+
 def test_keys_change_places(browser: Browser) -> None:
     page = browser.open(sweep_page(sweep()))
     choose(page, "across", "batch")

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from placesim.cli.command import EXITS, command
-from placesim.cli.manual_pages import page_pieces, plain_number, read_outline, read_parts, read_sections, topics
+from placesim.cli.manual_pages import page_pieces, plain_number, read_notebook, read_outline, read_parts, read_sections, topics
 from placesim.cli.option_types import Word, option
 from placesim.core.errors import UsageError
 from placesim.core.suggestions import did_you_mean
@@ -41,7 +41,8 @@ SCHEMAS: Mapping[str, Callable[[], dict[str, Any]]] = {"graph": _graph_schema, "
     help="Print the JSON Schema of graph files or policies, for editors.",
     folder_values="none",
 )
-def manual_command(topic: str | None, section: tuple[str, ...], schema: str | None) -> int:
+@option("--notebook", is_flag=True, help="Print the tutorial as a notebook, for Jupyter.", folder_values="none")
+def manual_command(topic: str | None, section: tuple[str, ...], schema: str | None, notebook: bool) -> int:
     """Read the manual: the list of topics, a page, or a section.
 
     SECTION is the number of a section or rule, such as 7.2c in the output of `explain`, or part of a heading.
@@ -55,12 +56,17 @@ def manual_command(topic: str | None, section: tuple[str, ...], schema: str | No
       placesim manual placement 7.2c
       placesim manual kernels | less
       placesim manual --schema graph > graph.schema.json
+      placesim manual --notebook > tutorial.ipynb
     """
     from placesim.cli.output import is_terminal, write, write_pieces, write_rows
 
+    wanted = [schema and f"--schema {schema}", "--notebook" if notebook else None, topic and f"'{topic}'"]
+    if sum(map(bool, wanted)) > 1:
+        raise UsageError(f"several outputs: got {' and '.join(filter(None, wanted))}, expected one of them")
+    if notebook:
+        write(read_notebook())
+        return 0
     if schema is not None:
-        if topic is not None:
-            raise UsageError(f"schema and topic together: got --schema {schema} and '{topic}', expected one of them")
         import json
 
         write(json.dumps(SCHEMAS[schema](), indent=2, ensure_ascii=False) + "\n")

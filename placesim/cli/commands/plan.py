@@ -308,10 +308,9 @@ class _BestPlanLine:
         """Show the best plan. The search calls this with each better plan and each better bound."""
         if planned.plan is None or not self._is_shown:
             return
-        from placesim.report.text.planning import readable_value
+        from placesim.report.text.planning import format_best
 
-        best, bound = (readable_value(self._sought, value) for value in (planned.plan.value, planned.bound.value))
-        self._text = f"best {best} by {planned.method}, lower bound {bound} ({planned.gap:.1%} less); Ctrl-C keeps it"
+        self._text = f"{format_best(self._sought, planned)}; Ctrl-C keeps it"
         if not self._began:
             close_bar()
             self._began = time.monotonic()

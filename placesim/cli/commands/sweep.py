@@ -135,6 +135,12 @@ def _axis(name: str, text: str, completes: str = "") -> Callable[[Command], Comm
     metavar="LIST",
     help="For text and markdown: results to show, e.g. seconds,fits (default: all; on a terminal, those that fit its width).",
 )
+@own_option(
+    "--sort",
+    "is_sorted",
+    is_flag=True,
+    help="For text and markdown: show the best combination first, and failed ones last. A pipe then waits for all rows.",
+)
 @steps_option
 @shape_option()
 @guess_options
@@ -160,6 +166,7 @@ def sweep_command(
     jobs: int | None,
     max_combinations: int | None,
     columns: tuple[str, ...] | None,
+    is_sorted: bool,
     steps: int | None,
     **values: Any,
 ) -> int:
@@ -167,7 +174,8 @@ def sweep_command(
 
     LIST is a list of values and ranges, separated by commas: 1..8, 8..64/8 (in steps of 8), 1..64*2 (doubled).  Each
     combination is a row: step time, examples per second, peak memory, whether it fits, transfers and bottleneck; a combination
-    that fails is a row with its error.  With `--format html`, the report is a single page that needs no network.  Rows that the
+    that fails is a row with its error.  A table marks the best combination with `*`; in a pipe, a line on standard error names
+    it.  With `--format html`, the report is a single page that needs no network.  Rows that the
     `--output` file (csv, json or html) has from an earlier run are kept, and not simulated again.
 
     \b
@@ -191,6 +199,8 @@ def sweep_command(
     form, output = target.form, target.output
     if columns is not None and form not in COLUMN_FORMS:
         raise UsageError(f"--columns selects columns of text and markdown: got format {form}, which has all of them")
+    if is_sorted and form not in COLUMN_FORMS:
+        raise UsageError(f"--sort sorts text and markdown: got format {form}, whose rows have the order of the combinations")
     listed = [("gpu", gpu), ("gpu-model", gpu_model), ("batch", batch), ("cpu", cpu)]
     axes = make_axes(
         [*((key, text) for key, text in listed if text is not None), *map(parse_set, sets)],
@@ -209,15 +219,17 @@ def sweep_command(
 
     def sweep() -> Sweep:
         """Return the finished rows, and other rows of the file, which another sweep may have added."""
-        from placesim.prediction.sweep_rows import Sweep
+        from placesim.prediction.sweep_rows import Sweep, sort_rows
 
         own = {row.settings for row in run.ordered}
-        return Sweep(
-            job.name, keys, (*run.ordered, *(row for row in read_kept().values() if row.settings not in own)), identity
-        )
+        rows = [*run.ordered, *(row for row in read_kept().values() if row.settings not in own)]
+        return Sweep(job.name, keys, tuple(sort_rows(rows) if is_sorted else rows), identity)
 
     with _open_processes(connection, run, jobs) as processes:
-        _run(run, processes, _RowOutput(sweep, form, output, columns))
+        told = _RowOutput(sweep, form, output, columns, is_sorted)
+        _run(run, processes, told)
+    if not told.is_table:
+        _name_best(keys, run.ordered)
     for text in run.assumptions:
         complain(f"Assumption: {text}\n")
     show_opened(target)
@@ -227,7 +239,7 @@ def sweep_command(
 class _RowOutput:
     """Output of rows: a file that is updated periodically, a table at the end, or lines as rows finish."""
 
-    def __init__(self, sweep: Any, form: str, output: str | None, columns: tuple[str, ...] | None) -> None:
+    def __init__(self, sweep: Any, form: str, output: str | None, columns: tuple[str, ...] | None, is_sorted: bool) -> None:
         from placesim.cli.output import is_terminal
 
         self._sweep = sweep
@@ -236,7 +248,7 @@ class _RowOutput:
         self._form = form
         self.path = None if output is None else Path(output)
         self.is_table = form == "text" and output is None and is_terminal(sys.stdout)
-        self.is_stream = form == "text" and output is None and not self.is_table
+        self.is_stream = form == "text" and output is None and not self.is_table and not is_sorted
         # a pipe or a device is written only once
         self._is_kept = self.path is not None and form != "text" and (self.path.is_file() or not self.path.exists())
         self._next = time.monotonic() + WRITING_SECONDS
@@ -274,6 +286,18 @@ class _RowOutput:
         from placesim.report.terminal.sweep import styled_sweep
 
         return styled_sweep(self._sweep(), sys.stdout, self._chosen)
+
+
+def _name_best(keys: Sequence[str], rows: Sequence[SweepRow]) -> None:
+    """Name the best combination on standard error, for output that has no mark."""
+    from placesim.cli.output import complain
+    from placesim.prediction.sweep_rows import find_best_row
+    from placesim.report.text.sweep import best_reason
+
+    best = find_best_row(rows)
+    if best is not None:
+        settings = ", ".join(f"{key} {value}" for key, value in zip(keys, best.settings, strict=True))
+        complain(f"Best: {settings} ({best_reason(best)} of the combinations that fit)\n")
 
 
 def _open_processes(connection: Connection, run: SweepRun, jobs: int | None) -> AbstractContextManager[ProcessCount]:

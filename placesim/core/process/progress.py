@@ -21,10 +21,14 @@ class ProgressStage(NamedTuple):
 
 
 class ProgressWatcher:
-    """An observer of the work inside `watch_progress`; it sees nested stages of this work."""
+    """An observer of the work inside `watch_progress`; it sees nested stages of this work.
+
+    `note` is a text about the best result so far, which says more than the counts.
+    """
 
     def __init__(self) -> None:
         self.stages: list[ProgressStage] = []
+        self.note = ""
         self._last: tuple[float, dict[str, tuple[int, int | None]]] | None = None
 
     def keep(self) -> None:

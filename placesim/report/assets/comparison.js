@@ -210,7 +210,7 @@ class ComparisonPage {
 
   address(name) {
     clearTimeout(this.addressing);
-    this.addressing = setTimeout(() => history.replaceState(null, "", "#" + encodeURIComponent(name)), ADDRESS_MS);
+    this.addressing = setTimeout(() => putAddress(name), ADDRESS_MS);
   }
 
   followAddress() {

@@ -357,7 +357,8 @@ class LanesView {
     pen.fillStyle = colours.accent;
     pen.fillRect(x, RULER, 2, height);
     const text = `ends at ${secondsText(model.seconds)}`;
-    if (pen.measureText(text).width < this.right - x - 12) pen.fillText(text, x + 8, RULER + 12);
+    const left = Math.max(x, this.labels.firstElementChild.offsetWidth) + 8; // the first heading lies over the canvas
+    if (pen.measureText(text).width < this.right - left - 4) pen.fillText(text, left, RULER + 12);
   }
 
   heading(y) {

@@ -95,8 +95,7 @@ class Page {
     if (typeof this.chosen === "number") this.graph.bringIntoSight(this.chosen);
     this.tree.mark(typeof this.chosen === "number" ? this.chosen : null);
     this.panel.show(this.chosen, this.mode, this.opened);
-    const name = typeof this.chosen === "number" ? "#" + encodeURIComponent(this.model.name(this.chosen)) : "#";
-    history.replaceState(null, "", name);
+    putAddress(typeof this.chosen === "number" ? this.model.name(this.chosen) : "");
   }
 
   async toggle(item) {

@@ -56,6 +56,11 @@ function addressed() {
   }
 }
 
+/** Writes a name after `#` into the address, for links. A page in a notebook's frame has no address, and throws. */
+function putAddress(name) {
+  if (location.protocol !== "about:") history.replaceState(null, "", "#" + encodeURIComponent(name));
+}
+
 function markReady() {
   byId("loading").hidden = true;
   document.documentElement.dataset.ready = "true";

@@ -74,8 +74,29 @@ function cross(x, y, size) {
   return draw("path", { class: "over", d: `M${x - size} ${y - size}L${x + size} ${y + size}M${x - size} ${y + size}L${x + size} ${y - size}` });
 }
 
+/** The ways of the arrow keys through a picture: to another series, and to another value of the key across. */
+const WAYS = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
+
+/** Tab reaches one value of a picture, and arrow keys the others. `values` has a list for each series, with gaps. */
+function walkable(svg, values) {
+  const all = values.flat().filter(Boolean);
+  if (all.length) all[0].tabIndex = 0;
+  svg.addEventListener("keydown", (event) => {
+    const way = WAYS[event.key];
+    const from = values.findIndex((own) => own.includes(event.target));
+    if (!way || from < 0) return;
+    event.preventDefault();
+    let [i, at] = [from + way[0], values[from].indexOf(event.target) + way[1]];
+    while (values[i] && at >= 0 && at < values[i].length && !values[i][at]) [i, at] = [i + way[0], at + way[1]];
+    const next = values[i]?.[at];
+    if (!next) return;
+    for (const other of all) other.tabIndex = other === next ? 0 : -1;
+    next.focus();
+  });
+}
+
 function picture(panel, measure, across, series, range) {
-  const svg = draw("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", "aria-label": `${measure.title}, ${panel.title}` });
+  const svg = draw("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "group", "aria-label": [measure.title, panel.title].filter(Boolean).join(", ") });
   const x = placesOf(across);
   const isLog = choices.scale === "log";
   const [low, high] = range;
@@ -96,11 +117,14 @@ function picture(panel, measure, across, series, range) {
     }
   });
   if (choices.across) svg.append(draw("text", { class: "axis", x: (LEFT + WIDTH - RIGHT) / 2, y: HEIGHT - 4, "text-anchor": "middle" }, choices.across));
-  const say = (target, row) => {
+  const values = series.map(() => across.map(() => null));
+  const say = (target, row, i, at) => {
     const text = story(row, measure);
+    for (const [name, value] of Object.entries({ role: "img", "aria-label": text, tabindex: -1 })) target.setAttribute(name, value);
     target.append(draw("title", {}, text));
-    target.addEventListener("pointerenter", () => (byId("story").textContent = text));
+    for (const kind of ["pointerenter", "focus"]) target.addEventListener(kind, () => (byId("story").textContent = text));
     svg.append(target);
+    values[i][at] = target;
   };
   series.forEach((value, i) => {
     const own = panel.rows.filter((row) => !choices.lines || row[choices.lines] === value);
@@ -118,7 +142,7 @@ function picture(panel, measure, across, series, range) {
       if (row[measure.key] === null) {
         if (row.seconds === null) {
           svg.append(cross(px, floor - 6 - 9 * (i % 8), 3.5));
-          say(draw("rect", { class: "hit", x: px - 7, y: floor - 13 - 9 * (i % 8), width: 14, height: 14 }), row);
+          say(draw("rect", { class: "hit", x: px - 7, y: floor - 13 - 9 * (i % 8), width: 14, height: 14 }), row, i, at);
         }
         return;
       }
@@ -126,9 +150,10 @@ function picture(panel, measure, across, series, range) {
       if (measure.low) svg.append(draw("line", { class: `whisker ${colour}`, x1: px, x2: px, y1: y(row[measure.low]), y2: y(row[measure.high]) }));
       svg.append(draw("circle", { class: `${row.fits ? "dot" : "open"} ${colour}`, cx: px, cy: py, r: row.fits ? 4 : 5.5 }));
       if (!row.fits) svg.append(cross(px, py, 3));
-      say(draw("circle", { class: "hit", cx: px, cy: py, r: 10 }), row);
+      say(draw("circle", { class: "hit", cx: px, cy: py, r: 10 }), row, i, at);
     });
   });
+  walkable(svg, values);
   const limits = measure.limit ? [...new Set(panel.rows.map((row) => row[measure.limit]).filter((value) => value !== null))] : [];
   if (limits.length === 1 && limits[0] <= high && limits[0] >= (isLog ? low : 0)) {
     const line = draw("line", { class: "limit", x1: LEFT, x2: WIDTH - RIGHT, y1: y(limits[0]), y2: y(limits[0]) }, draw("title", {}, `limit: ${measure.text(limits[0])}`));

@@ -48,7 +48,7 @@ class TimingPage {
     this.panel.show(span, this.lanes.mode);
     // browsers refuse an address that changes as often as a key that is held repeats
     clearTimeout(this.addressing);
-    this.addressing = setTimeout(() => history.replaceState(null, "", span === NONE ? "#" : "#" + encodeURIComponent(this.model.name(span))), ADDRESS_MS);
+    this.addressing = setTimeout(() => putAddress(span === NONE ? "" : this.model.name(span)), ADDRESS_MS);
     if (span === NONE) return;
     const { model } = this;
     byId("said").textContent = `${model.name(span)}, ${model.kind(span)}, on ${model.lanes[model.lanesOf(span)[0]].name}, from ${secondsText(model.start[span])}, took ${secondsText(model.end[span] - model.start[span])}`;

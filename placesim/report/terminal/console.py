@@ -37,6 +37,7 @@ def make_console(stream: TextIO) -> Console:
         file=io.StringIO(),
         width=seen.width,
         force_terminal=True,
+        force_jupyter=False,
         no_color=seen.no_color,
         color_system=seen.color_system or None,  # type: ignore[arg-type]
         highlight=False,

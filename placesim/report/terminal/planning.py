@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator
 from typing import TextIO
 
@@ -22,7 +23,7 @@ _WHAT = {
     PlanMeasure.THROUGHPUT: "the busiest device takes",
     PlanMeasure.MEMORY: "peak memory is",
 }
-_MISSED_LEAST = ("load", "bytes", "transfers", "memory", "peak")
+_MISSED_LEAST = ("interval", "load", "bytes", "transfers", "memory", "peak")
 """Columns that a narrow terminal leaves out, in this order."""
 
 
@@ -63,6 +64,11 @@ def styled_plan(study: PlanStudy, stream: TextIO, top: int, output: str | None =
     for said in study.assumptions:
         print_wrapped(console, Text(f"assumption: {escape_line(said)}", "dim"))
     return encode_for(printed_text(console), stream)
+
+
+def plain_plan(study: PlanStudy, top: int) -> str:
+    """Return the text of `styled_plan` without styles, for a notebook."""
+    return Text.from_ansi(styled_plan(study, io.TextIOWrapper(io.BytesIO(), encoding="utf-8"), top)).plain
 
 
 def _edits(study: PlanStudy, output: str | None) -> Iterator[Text]:
@@ -147,18 +153,19 @@ def _placements(study: PlanStudy, width: int) -> Table:
     for placed in study.placements:
         style = "bold green" if placed is study.plan else ""
         timed, fullest = placed.study, fullest_share(placed)
-        cells = [NOTHING] * 5
+        cells = [NOTHING] * 6
         if timed is not None:
             transfers = timed.counted_transfers
             size = readable_size(sum(transfer.bytes for transfer in transfers))
             load, peak = placed.value(PlanMeasure.THROUGHPUT), placed.value(PlanMeasure.MEMORY)
-            values = readable_seconds(placed.seconds), readable_seconds(load), readable_size(round(peak))
+            interval = f"{readable_seconds(timed.step.low)} to {readable_seconds(timed.step.high)}"
+            values = readable_seconds(placed.seconds), interval, readable_seconds(load), readable_size(round(peak))
             cells = [*values, f"{len(transfers):,}", size]
         note = "" if placed.error is None else placed.error.type_name
         told = (placed.label, *cells, NOTHING if fullest is None else _share(fullest), note)
         rows.append([Text(escape_line(cell), style) for cell in told])
     missed = {title: number for number, title in enumerate(_MISSED_LEAST, 1)}
-    titles = ("step", "load", "peak", "transfers", "bytes", "memory")
+    titles = ("step", "interval", "load", "peak", "transfers", "bytes", "memory")
     columns = [Column("placement", is_name=True), *(Column(title, True, missed=missed.get(title, 0)) for title in titles)]
     if any(row[-1].plain for row in rows):
         columns.append(Column(""))

@@ -12,7 +12,7 @@ from placesim.core.escaping import escape_line
 from placesim.prediction.sweep_rows import RESULTS, Sweep, SweepRow, find_best_row
 from placesim.report.terminal.console import make_console, print_wrapped, printed_text
 from placesim.report.text.amounts import readable_seconds, readable_size
-from placesim.report.text.sweep import short_peak_device
+from placesim.report.text.sweep import best_reason, short_peak_device
 from placesim.report.text.tables import NOTHING
 
 _TITLES = {
@@ -59,8 +59,7 @@ def styled_sweep(sweep: Sweep, stream: TextIO, columns: Sequence[str] = ()) -> s
         style = "red" if not row.fits else "bold green" if row is best else ""
         console.print(Text(line.rstrip(), style), soft_wrap=True)
     if best is not None:
-        said = "most examples per second" if best.examples_per_second else "shortest step"
-        print_wrapped(console, Text(f"* {said} of the combinations that fit", "dim"))
+        print_wrapped(console, Text(f"* {best_reason(best)} of the combinations that fit", "dim"))
     errors: dict[str, int] = {}
     for row in sweep.rows:
         if row.error is not None:

@@ -39,6 +39,7 @@ def styled_timing(study: TimeStudy, stream: TextIO, top: int) -> str:
             print_wrapped(console, line, _INDENT)
     tables = (
         *_measured(study, top),
+        _bounds(study),
         _links(study),
         _path(study, top),
         _nodes(study, top),
@@ -131,11 +132,19 @@ def _scale(indent: int, cells: int, seconds: float) -> Text:
     return Text(" " * indent + ends[0] + " " * middle + ends[1] + ends[2].rjust(rest), "dim")
 
 
+def _bounds(study: TimeStudy) -> _Table:
+    found = _Table("/lower bound", ">time", ">share")
+    for bound in study.bounds:
+        found.add(bound.what, readable_seconds(bound.seconds), _percent(bound.seconds, study.step.seconds))
+    return found
+
+
 def _links(study: TimeStudy) -> _Table:
-    found = _Table("/link", ">bytes", ">use")
+    found = _Table("/link", ">bytes", ">time", ">use")
     for link in study.links:
         if link.bytes:
-            found.add(link.name, readable_size(int(link.bytes)), _percent(link.busy, study.step.seconds))
+            use = _percent(link.busy, study.step.seconds)
+            found.add(link.name, readable_size(int(link.bytes)), readable_seconds(link.busy), use)
     return found
 
 
@@ -158,13 +167,14 @@ def _nodes(study: TimeStudy, top: int) -> _Table:
 
 def _transfers(study: TimeStudy, top: int) -> _Table:
     labels = device_labels(study)
-    found = _Table("/transfer", "from", "to", ">bytes", ">time")
+    found = _Table("/transfer", "from", "to", ">bytes", ">-start", ">time")
     for run in dearest_transfers(study, top):
         found.add(
             run.tensor,
             labels[run.sender],
             labels[run.receiver],
             readable_size(run.bytes),
+            readable_seconds(run.start),
             readable_seconds(run.end - run.start),
         )
     return found

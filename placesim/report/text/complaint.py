@@ -58,6 +58,10 @@ _HINTS = (
         r"was explicitly assigned to .* but available devices are",
         "--soft-placement allows another device; --cpu and --gpu change the machine",
     ),
+    (
+        r"Could not satisfy explicit device specification '[^']*' because no supported kernel for",
+        "--soft-placement allows a device with a kernel",
+    ),
     (r"You must feed a value for placeholder", "feed it with --feed NAME=VALUE, `feed:` in the step, or a script's feed_dict"),
 )
 """Patterns of error messages, each with a line of help."""

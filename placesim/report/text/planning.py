@@ -7,7 +7,7 @@ numbers, and `-` stands for a missing value.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from placesim.inspection.short_device_names import short_names
 from placesim.planning.graphs.plan_comparison import (
@@ -21,6 +21,9 @@ from placesim.planning.graphs.plan_comparison import (
 from placesim.report.document import error_document
 from placesim.report.text.amounts import readable_seconds, readable_size
 from placesim.report.text.tables import NOTHING, TableSpec, TabLines
+
+if TYPE_CHECKING:
+    from placesim.planning.portfolio import PlanResult
 
 COLUMNS = {
     "plan": ("objective", "value", "bound", "gap", "optimal", "method"),
@@ -47,6 +50,14 @@ COLUMNS = {
 - `stay` has the nodes that could not be kept off a device.
 - `assumption` is about a value that is unknown before the step runs.
 """
+
+
+def format_best(sought: PlanMeasure, planned: PlanResult) -> str:
+    """Return the best plan so far and the bound as a text; empty without a plan."""
+    if planned.plan is None:
+        return ""
+    best, bound = (readable_value(sought, value) for value in (planned.plan.value, planned.bound.value))
+    return f"best {best} by {planned.method}, lower bound {bound} ({planned.gap:.1%} less)"
 
 
 def plan_lines(study: PlanStudy, top: int) -> TabLines:

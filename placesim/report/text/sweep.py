@@ -25,6 +25,11 @@ def sweep_lines(keys: Sequence[str], rows: Iterable[SweepRow], columns: Sequence
     return TabLines({"": (*keys, *columns)}, (_cells(row, columns) for row in rows))
 
 
+def best_reason(row: SweepRow) -> str:
+    """Return why a row is the best."""
+    return "most examples per second" if row.examples_per_second else "shortest step"
+
+
 def short_peak_device(row: SweepRow) -> str | None:
     """Return the short name of the device with the peak, as in reports on one machine."""
     return None if row.peak_device is None else short_names([row.peak_device])[0]

@@ -1,4 +1,4 @@
-"""Decorator that attaches a `report` to an error, with the results up to the error."""
+"""Decorator of the functions for Python callers: errors have a `report`, and a notebook shows progress."""
 
 from __future__ import annotations
 
@@ -7,19 +7,21 @@ from functools import wraps
 from typing import ParamSpec, TypeVar
 
 from placesim.core.errors import PlacesimError
+from placesim.report.notebook_progress import show_in_notebook
 
 Parameters = ParamSpec("Parameters")
 Found = TypeVar("Found")
 
 
-def with_error_reports(function: Callable[Parameters, Found]) -> Callable[Parameters, Found]:
-    """Decorate a function so that its errors have a `report`, with the results up to the error."""
+def api_call(function: Callable[Parameters, Found]) -> Callable[Parameters, Found]:
+    """Decorate a function so that its errors have a `report`, with the results up to the error, and a notebook its progress."""
 
     @wraps(function)
     def called(*args: Parameters.args, **options: Parameters.kwargs) -> Found:
         __tracebackhide__ = True
         try:
-            return function(*args, **options)
+            with show_in_notebook(function.__name__):
+                return function(*args, **options)
         except PlacesimError as error:
             if error.report is None and error.outcome is not None:
                 from placesim.report.report import Report
