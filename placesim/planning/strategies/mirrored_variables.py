@@ -1,0 +1,73 @@
+"""Variables of which each replica has its own, and the nodes that update them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from placesim.graph.graph import Graph, Node
+from placesim.ops.attributes import Attrs
+from placesim.planning.strategies.training_graph import TrainingGraph, find_origin, find_written_variable
+
+LABEL = "loc:@"
+
+
+class MirroredVariables:
+    """The updated variables with their slots, their reads, and all nodes between gradients and writes of them.
+
+    Without `training`, no variable is mirrored.
+    """
+
+    def __init__(self, training: TrainingGraph | None) -> None:
+        self._graph = None if training is None else training.graph
+        self._nodes = frozenset[int]() if training is None else frozenset(_find_mirrored(training))
+
+    @property
+    def exist(self) -> bool:
+        return bool(self._nodes)
+
+    def __contains__(self, node_id: int) -> bool:
+        return node_id in self._nodes
+
+    def name(self, node: Node, replica: int) -> str:
+        """Return a node's name in a replica: nodes that are not mirrored, and those of replica 0, keep their names."""
+        return f"tower_{replica}/{node.name}" if replica and node.id in self._nodes else node.name
+
+    def attrs(self, node: Node, replica: int) -> Attrs:
+        """Return a mirrored node's attrs in a replica, with the names of that replica's variables."""
+        if not replica or self._graph is None:
+            return node.attrs
+        attrs = dict(node.attrs)
+        if attrs.get("shared_name"):
+            attrs["shared_name"] = f"tower_{replica}/{attrs['shared_name']}"
+        if isinstance(attrs.get("_class"), tuple):
+            attrs["_class"] = tuple(self._label(self._graph, label, replica) for label in attrs["_class"])
+        return attrs
+
+    def _label(self, graph: Graph, label: str, replica: int) -> str:
+        number = graph.ids.get(label.removeprefix(LABEL))
+        return label if number is None else f"{LABEL}{self.name(graph.nodes[number], replica)}"
+
+
+def _find_mirrored(training: TrainingGraph) -> Iterator[int]:
+    graph, nodes = training.graph, training.graph.nodes
+    updates = [nodes[update.node] for update in training.updates]
+    variables = {find_origin(graph, node.input_nodes[i]).id for node in updates for i in node.signature.tied_inputs}
+    held = {node.id for node in nodes if node.op not in _QUERIES and find_origin(graph, node.id).id in variables}
+    yield from held
+    region = {*training.forward, *training.backward}
+    reached = held | region
+    for number in graph.runtime_order():
+        if not reached.isdisjoint(nodes[number].input_nodes):
+            reached.add(number)
+    writes = {node.id for node in nodes if find_written_variable(graph, node) in variables}
+    waiting, seen = [*writes], held | region
+    while waiting:
+        number = waiting.pop()
+        if number not in seen and (number in reached or number in writes):
+            seen.add(number)
+            yield number
+            waiting += nodes[number].input_nodes
+
+
+_QUERIES = ("VarIsInitializedOp", "IsVariableInitialized", "VariableShape")
+"""Ops that read something else than the value of a variable."""
