@@ -17,6 +17,7 @@ from typing import Any as _Any
 from placesim.api.forecasts import plan, simulate, sweep
 from placesim.api.inspections import check, convert, diff, explain, show
 from placesim.api.runs import devices, load, memory, place, run
+from placesim.api.strategies import parallelize
 from placesim.core.errors import (
     AbortedError,
     AlreadyExistsError,
@@ -97,6 +98,7 @@ __all__ = [
     "load",
     "machine",
     "memory",
+    "parallelize",
     "place",
     "plan",
     "run",

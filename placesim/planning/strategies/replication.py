@@ -99,6 +99,16 @@ class ReplicatedGraph:
         self._writer = NodeWriter(kept)
 
     @property
+    def batch_size(self) -> int | None:
+        """Return the number of examples in the batch; None if the graph leaves it unknown."""
+        return self._shapes.batch_size
+
+    @property
+    def is_mean(self) -> bool:
+        """Return whether the loss is a mean over the batch; else it is a sum."""
+        return self._loss_dependence is Dependence.MEAN
+
+    @property
     def notes(self) -> tuple[str, ...]:
         """Return sentences about results that depend on the partition of the batch."""
         found = []
@@ -134,8 +144,8 @@ class ReplicatedGraph:
     def _find_cpu_nodes(self) -> frozenset[int]:
         """Return the variables, and the nodes between gradients and updates, which the replicas share on the CPU."""
         nodes = self._graph.nodes
-        found = {node.id for node in nodes if node.op in VARIABLES}
-        found |= {node.id for node in nodes if node.input_nodes and find_origin(self._graph, node.id).op in VARIABLES}
+        found = {node.id for node in nodes if find_origin(self._graph, node.id).op in VARIABLES}
+        found |= {node.id for node in nodes if find_written_variable(self._graph, node) is not None}
         waiting = [update.node for update in self._training.updates]
         while waiting:
             number = waiting.pop()
@@ -293,7 +303,7 @@ class ReplicatedGraph:
     def _name(self, ref: TensorRef) -> str:
         """Return the name under which the parts' results of a tensor are combined."""
         if ref in self._gradient_names:
-            kind = "average" if self._loss_dependence is Dependence.MEAN else "total"
+            kind = "average" if self.is_mean else "total"
             return f"{kind}/{self._gradient_names[ref]}"
         return self._graph.tensor_name(ref).replace(":", "_")
 
@@ -327,25 +337,28 @@ class ReplicatedGraph:
         shape = self._shapes.full.shape(ref)
         if not is_fully_defined(shape):
             raise UsageError(f"gradient of unknown shape: got {self._graph.tensor_name(ref)}, expected the shape of a variable")
-        factor = 1.0 / len(self._parts) if self._loss_dependence is Dependence.MEAN else 1.0
+        factor = 1.0 / len(self._parts) if self.is_mean else 1.0
         gradients = Gradients(self._name(ref), tensors, self._dtype(ref), shape, factor)
         return REDUCTIONS[self._replication.reduction](Reduction(self._writer, self._mirrored.exist), gradients)
 
     def _combination(self, ref: TensorRef) -> str:
         tensors = [self._input(ref, part) for part in self._parts]
         name, dtype, axis = self._name(ref), self._dtype(ref), self._shapes.axis(ref)
-        is_mean = self._loss_dependence is Dependence.MEAN
         share = 1.0 / len(self._parts)
         if ref.node in self._backward:
             if axis is not None:
-                joined = self._writer.concatenation(f"{name}/concat" if is_mean else name, tensors, axis, dtype)
-                return self._writer.scaled(name, joined, dtype, share) if is_mean and dtype.is_floating else joined
+                joined = self._writer.concatenation(f"{name}/concat" if self.is_mean else name, tensors, axis, dtype)
+                return self._writer.scaled(name, joined, dtype, share) if self.is_mean and dtype.is_floating else joined
             if not dtype.is_floating:
                 return self._writer.identity(name, tensors[0], dtype, CPU)
             if not self._sums:
-                return self._writer.total(name, tensors, dtype, self._shared_device, share if is_mean else 1.0)
+                return self._writer.total(name, tensors, dtype, self._shared_device, share if self.is_mean else 1.0)
             total = self._sums[ref, 0]
-            return self._writer.scaled(name, total, dtype, share, "") if is_mean else self._writer.identity(name, total, dtype)
+            return (
+                self._writer.scaled(name, total, dtype, share, "")
+                if self.is_mean
+                else self._writer.identity(name, total, dtype)
+            )
         dependence = self._dependence.of(ref)
         if axis is not None and self._shapes.outer(ref) == 1:
             return self._writer.concatenation(name, tensors, axis, dtype, self._shared_device)

@@ -198,7 +198,7 @@ def _is_shared(graph: Graph, node: Node, sources: frozenset[int]) -> bool:
         return True
     if node.signature.is_resource_generator or find_written_variable(graph, node) is not None:
         return True
-    return len(node.input_nodes) == 1 and bool(node.signature.tied_inputs) and graph.nodes[node.input_nodes[0]].op in VARIABLES
+    return find_origin(graph, node.id).op in VARIABLES
 
 
 def _is_batch_source(node: Node) -> bool:
