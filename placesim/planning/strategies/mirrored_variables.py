@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from placesim.graph.graph import Graph, Node
-from placesim.ops.attributes import Attrs
+from placesim.graph.graph import Node
 from placesim.planning.strategies.training_graph import TrainingGraph, find_origin, find_written_variable
-
-LABEL = "loc:@"
 
 
 class MirroredVariables:
@@ -18,7 +15,6 @@ class MirroredVariables:
     """
 
     def __init__(self, training: TrainingGraph | None) -> None:
-        self._graph = None if training is None else training.graph
         self._nodes = frozenset[int]() if training is None else frozenset(_find_mirrored(training))
 
     @property
@@ -32,20 +28,9 @@ class MirroredVariables:
         """Return a node's name in a replica: nodes that are not mirrored, and those of replica 0, keep their names."""
         return f"tower_{replica}/{node.name}" if replica and node.id in self._nodes else node.name
 
-    def attrs(self, node: Node, replica: int) -> Attrs:
-        """Return a mirrored node's attrs in a replica, with the names of that replica's variables."""
-        if not replica or self._graph is None:
-            return node.attrs
-        attrs = dict(node.attrs)
-        if attrs.get("shared_name"):
-            attrs["shared_name"] = f"tower_{replica}/{attrs['shared_name']}"
-        if isinstance(attrs.get("_class"), tuple):
-            attrs["_class"] = tuple(self._label(self._graph, label, replica) for label in attrs["_class"])
-        return attrs
-
-    def _label(self, graph: Graph, label: str, replica: int) -> str:
-        number = graph.ids.get(label.removeprefix(LABEL))
-        return label if number is None else f"{LABEL}{self.name(graph.nodes[number], replica)}"
+    def shared_name(self, name: str, replica: int) -> str:
+        """Return the name of a variable's resource in a replica; an empty name stays empty."""
+        return f"tower_{replica}/{name}" if name and replica else name
 
 
 def _find_mirrored(training: TrainingGraph) -> Iterator[int]:

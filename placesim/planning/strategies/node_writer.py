@@ -2,21 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from placesim.core.dtypes import INT32, DataType
-from placesim.graph.graph import NodeDef
+from placesim.graph.graph import Graph, Node, NodeDef
 from placesim.ops.attributes import Attrs, TensorValue
 
 CPU = "/device:CPU:0"
+_LABEL = "loc:@"
 
 
 def gpu(number: int) -> str:
     """Return the request of a GPU."""
     return f"/device:GPU:{number}"
+
+
+def with_labels(graph: Graph, node: Node, name_of: Callable[[Node], str | None]) -> Attrs:
+    """Return a node's attrs with the new name of each node that a colocation label names; None drops the label."""
+    labels = node.attrs.get("_class")
+    if not isinstance(labels, tuple):
+        return node.attrs
+    kept = []
+    for label in labels:
+        holder = graph.ids.get(label.removeprefix(_LABEL))
+        name = label.removeprefix(_LABEL) if holder is None else name_of(graph.nodes[holder])
+        kept += [] if name is None else [f"{_LABEL}{name}"]
+    others = {key: value for key, value in node.attrs.items() if key != "_class"}
+    return others | {"_class": tuple(kept)} if kept else others
 
 
 class NodeWriter:

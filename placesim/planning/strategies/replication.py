@@ -22,9 +22,9 @@ from placesim.ops.kernels.shapes import is_fully_defined
 from placesim.planning.strategies.batch_dependence import BatchDependence, Dependence
 from placesim.planning.strategies.batch_shapes import BatchShapes
 from placesim.planning.strategies.gradient_reduction import REDUCTIONS, Gradients, Reduction
-from placesim.planning.strategies.mirrored_variables import LABEL, MirroredVariables
-from placesim.planning.strategies.node_writer import CPU, NodeWriter, gpu
-from placesim.planning.strategies.training_graph import TrainingGraph, find_origin, find_written_variable
+from placesim.planning.strategies.mirrored_variables import MirroredVariables
+from placesim.planning.strategies.node_writer import CPU, NodeWriter, gpu, with_labels
+from placesim.planning.strategies.training_graph import MAX_NAMED, TrainingGraph, find_origin, find_written_variable
 
 
 class Part(NamedTuple):
@@ -113,11 +113,10 @@ class ReplicatedGraph:
         """Return sentences about results that depend on the partition of the batch."""
         found = []
         if self._dependence.local_statistics:
-            first, count = self._dependence.local_statistics[0].name, len(self._dependence.local_statistics)
-            found.append(f"{count} nodes use statistics of the examples of their part, not of the whole batch: {first}, ...")
-        random = [self._graph.nodes[i].name for i in self._training.forward if _is_random(self._graph.nodes[i])]
+            found.append(f"statistics of a part of the batch, not of the whole: {_listed(self._dependence.local_statistics)}")
+        random = [self._graph.nodes[i] for i in self._training.forward if _is_random(self._graph.nodes[i])]
         if random:
-            found.append(f"{len(random)} nodes draw other random numbers in each part: {random[0]}, ...")
+            found.append(f"other random numbers in each part: {_listed(random)}")
         return tuple(found)
 
     def _check(self) -> None:
@@ -186,11 +185,20 @@ class ReplicatedGraph:
             controls = dict.fromkeys(self._controls(node, self._parts, replica))
             if node.id in self._updates:
                 controls |= dict.fromkeys(f"^{name}" for name in self._awaited)
-            device, attrs = node.device or (CPU if node.id in self._on_cpu else ""), node.attrs
+            device = node.device or (CPU if node.id in self._on_cpu else "")
             if node.id in self._mirrored:
-                device, attrs = self._device(node, replica), self._mirrored.attrs(node, replica)
-            name = self._mirrored.name(node, replica)
+                device = self._device(node, replica)
+            name, attrs = self._mirrored.name(node, replica), self._kept_attrs(node, replica)
             self._writer.nodes.append(NodeDef(name, node.op, (*inputs, *controls), device, attrs, node.location))
+
+    def _kept_attrs(self, node: Node, replica: int) -> Attrs:
+        def holder_name(holder: Node) -> str | None:
+            return None if holder.id in self._region else self._mirrored.name(holder, replica)
+
+        attrs = with_labels(self._graph, node, holder_name)
+        if node.id not in self._mirrored or "shared_name" not in attrs:
+            return attrs
+        return dict(attrs) | {"shared_name": self._mirrored.shared_name(attrs["shared_name"], replica)}
 
     def _kept_input(self, ref: TensorRef, replica: int) -> str:
         if ref.node in self._region:
@@ -260,7 +268,8 @@ class ReplicatedGraph:
 
     def _attrs(self, node: Node, part: Part) -> Attrs:
         """Return a copy's attrs: constants have their value in a part, and labels name nodes of the same part."""
-        attrs = {name: value for name, value in node.attrs.items() if name not in ("_class", "_output_shapes")}
+        labelled = with_labels(self._graph, node, lambda holder: self._holder(holder, part))
+        attrs = {name: value for name, value in labelled.items() if name != "_output_shapes"}
         value = self._shapes.constant(node.id)
         if value is not None:
             attrs["value"] = TensorValue(attrs["value"].dtype, value)
@@ -268,15 +277,13 @@ class ReplicatedGraph:
         if factor is not None:
             dtype, array = attrs["value"]
             attrs["value"] = TensorValue(dtype, (array * factor).astype(array.dtype))
-        labels = node.attrs.get("_class", ())
-        kept = []
-        for label in labels if isinstance(labels, tuple) else ():
-            name = label.removeprefix(LABEL)
-            if name in self._graph.ids and self._graph.ids[name] in self._region:
-                kept.append(f"{LABEL}{part.scope}/{name}")
-            elif self._replication.replicas == 1:
-                kept.append(label)
-        return attrs | {"_class": tuple(kept)} if kept else attrs
+        return attrs
+
+    def _holder(self, node: Node, part: Part) -> str | None:
+        """Return the name of a node with which a copy is colocated: a copy's, or without replicas, any other node's."""
+        if node.id in self._region:
+            return f"{part.scope}/{node.name}"
+        return node.name if self._replication.replicas == 1 else None
 
     def _device(self, node: Node, replica: int) -> str:
         """Return a request for the replica's GPU, unless the node requests another kind of device or has no kernel there."""
@@ -433,6 +440,11 @@ class ReplicatedGraph:
 
 DONE = "done"
 """Name of the node that a micro-batch runs last."""
+
+
+def _listed(nodes: Sequence[Node]) -> str:
+    named = ", ".join(node.name for node in nodes[:MAX_NAMED])
+    return f"{named} and {len(nodes) - MAX_NAMED} more" if len(nodes) > MAX_NAMED else named
 
 
 def _is_random(node: Node) -> bool:
