@@ -172,6 +172,7 @@ class ReplicatedGraph:
         for node in nodes:
             if node.id in self._after:
                 self._keep(node)
+        self._combine(self._training.loss)  # a GraphDef does not say whether it is fetched
         steps = None if self._file.steps is None else tuple(map(self._step, self._file.steps))
         each = None if self._file.each_step is None else tuple(map(self._step, self._file.each_step))
         return replace(
