@@ -88,10 +88,14 @@ class BatchShapes:
 
     def axis(self, ref: TensorRef) -> int | None:
         """Return the dimension of a tensor that holds the batch; None if it holds no examples."""
+        return next(iter(self._differing(ref)), None)
+
+    def _differing(self, ref: TensorRef) -> list[int]:
+        """Return the dimensions that differ between the whole batch and a part."""
         full, part = self.full.shape(ref), self.part.shape(ref)
-        if full is None or part is None:
-            return None
-        return next((i for i, (size, own) in enumerate(zip(full, part, strict=True)) if size != own), None)
+        if full is None or part is None or len(full) != len(part):
+            return []
+        return [i for i, (size, own) in enumerate(zip(full, part, strict=True)) if size != own]
 
     def outer(self, ref: TensorRef) -> int:
         """Return how often the batch's examples are repeated along their dimension: T for rows that are [T * batch]."""
@@ -152,8 +156,8 @@ class BatchShapes:
         if full is None or part is None:
             return
         name = f"{self._graph.tensor_name(ref)} ({node.op}) {format_dims(full)}"
-        differing = [i for i, (size, own) in enumerate(zip(full, part, strict=True)) if size != own]
-        if len(differing) > 1:
+        differing = self._differing(ref)
+        if len(differing) > 1 or len(full) != len(part):
             raise UsageError(f"examples depend on each other: got {name}, expected the batch in one dimension")
         for i in differing:
             if full[i] * self._part_size != part[i] * self._examples:

@@ -94,7 +94,7 @@ class Reduction:
 
     def _chunks(self, name: str, tensor: str, sizes: Sequence[int], dtype: DataType, device: str) -> list[str]:
         flat = self.writer.reshape(f"{name}/flat", tensor, [-1], dtype, device)
-        lengths = self.writer.constant(f"{name}/sizes", sizes, INT32, device)
+        lengths = self.writer.constant(f"{name}/size_splits", sizes, INT32, device)
         dimension = self.writer.constant(f"{name}/split_dim", 0, INT32, device)
         attrs = {"num_split": len(sizes), "T": dtype, "Tlen": INT32}
         found = self.writer.add(name, "SplitV", (flat, lengths, dimension), device, attrs)

@@ -81,7 +81,7 @@ class NodeWriter:
 
     def concatenation(self, name: str, tensors: Sequence[str], axis: int, dtype: DataType, device: str = CPU) -> str:
         dimension = self.constant(f"{name}/axis", axis, INT32, device)
-        return self.add(name, "ConcatV2", (*tensors, dimension), device, {"N": len(tensors), "T": dtype, "Tidx": INT32})
+        return self.add(name, "ConcatV2", (*tensors, dimension), device, {"N": len(tensors), "T": dtype})
 
     def identity(self, name: str, tensor: str, dtype: DataType, device: str = "", after: Iterable[str] = ()) -> str:
         """Pass a tensor on once the nodes `after` have run."""
@@ -89,4 +89,4 @@ class NodeWriter:
 
     def reshape(self, name: str, tensor: str, shape: Sequence[int], dtype: DataType, device: str = "") -> str:
         dims = self.constant(f"{name}/shape", list(shape), INT32, device)
-        return self.add(name, "Reshape", (tensor, dims), device, {"T": dtype, "Tshape": INT32})
+        return self.add(name, "Reshape", (tensor, dims), device, {"T": dtype})

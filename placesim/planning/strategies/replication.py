@@ -159,8 +159,14 @@ class ReplicatedGraph:
     def file(self) -> GraphFile:
         """Return the rewritten file."""
         nodes = [self._graph.nodes[number] for number in self._order]
-        for node in nodes:
-            if node.id not in self._region and node.id not in self._after:
+        before = [node for node in nodes if node.id not in self._region and node.id not in self._after]
+        waiting = self._find_waiting(before)
+        for replica in range(self._replication.replicas):
+            for node in before:
+                if node.id in self._mirrored or not (replica or node.id in waiting):
+                    self._keep(node, replica)
+        for node in before:
+            if node.id in waiting:
                 self._keep(node)
         self._split_batch()
         for part in self._parts:
@@ -170,8 +176,9 @@ class ReplicatedGraph:
             if self._replication.micro_batches > 1:
                 self._accumulate(part)
         for node in nodes:
-            if node.id in self._after:
-                self._keep(node)
+            for replica in range(self._replication.replicas if node.id in self._mirrored else 1):
+                if node.id in self._after:
+                    self._keep(node, replica)
         self._combine(self._training.loss)  # a GraphDef does not say whether it is fetched
         steps = None if self._file.steps is None else tuple(map(self._step, self._file.steps))
         each = None if self._file.each_step is None else tuple(map(self._step, self._file.each_step))
@@ -179,18 +186,26 @@ class ReplicatedGraph:
             self._file, graph=self._new_graph(), steps=steps, each_step=each, inventory=self._inventory(), as_read=None
         )
 
-    def _keep(self, node: Node) -> None:
-        """Write a node that is no part of the copies: once, or for each replica if it is mirrored."""
-        for replica in range(self._replication.replicas if node.id in self._mirrored else 1):
-            inputs = [self._kept_input(ref, replica) for ref in node.inputs]
-            controls = dict.fromkeys(self._controls(node, self._parts, replica))
-            if node.id in self._updates:
-                controls |= dict.fromkeys(f"^{name}" for name in self._awaited)
-            device = node.device or (CPU if node.id in self._on_cpu else "")
-            if node.id in self._mirrored:
-                device = self._device(node, replica)
-            name, attrs = self._mirrored.name(node, replica), self._kept_attrs(node, replica)
-            self._writer.nodes.append(NodeDef(name, node.op, (*inputs, *controls), device, attrs, node.location))
+    def _find_waiting(self, nodes: Sequence[Node]) -> frozenset[int]:
+        """Return the nodes, such as an initializer, that need a mirrored node but are not mirrored."""
+        found: set[int] = set()
+        for node in nodes:
+            needed = (*node.input_nodes, *node.control_inputs)
+            if node.id not in self._mirrored and any(i in self._mirrored or i in found for i in needed):
+                found.add(node.id)
+        return frozenset(found)
+
+    def _keep(self, node: Node, replica: int = 0) -> None:
+        """Write a node that is no part of the copies, or a replica's own one if it is mirrored."""
+        inputs = [self._kept_input(ref, replica) for ref in node.inputs]
+        controls = dict.fromkeys(self._controls(node, self._parts, replica))
+        if node.id in self._updates:
+            controls |= dict.fromkeys(f"^{name}" for name in self._awaited)
+        device = node.device or (CPU if node.id in self._on_cpu else "")
+        if node.id in self._mirrored:
+            device = self._device(node, replica)
+        name, attrs = self._mirrored.name(node, replica), self._kept_attrs(node, replica)
+        self._writer.nodes.append(NodeDef(name, node.op, (*inputs, *sorted(controls)), device, attrs, node.location))
 
     def _kept_attrs(self, node: Node, replica: int) -> Attrs:
         def holder_name(holder: Node) -> str | None:
@@ -415,9 +430,8 @@ class ReplicatedGraph:
                 yield from (fetch._replace(name=f"^{part.scope}/{name}") for part in self._parts)
             else:
                 found = self._combine(TensorRef(number, slot))[0]
-                yield fetch._replace(
-                    name=text if split_tensor_name(found) == (name, slot) else found, label=fetch.label or text
-                )
+                is_same = split_tensor_name(found) == (name, slot)
+                yield fetch._replace(name=text) if is_same else fetch._replace(name=found, label=fetch.label or text)
 
     def _writes_of_other_replicas(self, node: Node, fetch: Fetch) -> Iterator[Fetch]:
         if find_written_variable(self._graph, node) is not None:

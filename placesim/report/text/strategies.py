@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from placesim.planning.strategies.rewriting import TrainingRewrite
-from placesim.report.readings import counted
 
 _REDUCTIONS = {
     "cpu": "on the CPU",
@@ -13,6 +12,7 @@ _REDUCTIONS = {
     "tree": "along a tree of GPUs",
     "nccl": "by NCCL",
 }
+_PLACES = {"cpu": "on the CPU", "mirrored": "with a copy on each GPU"}
 MAX_NAMED = 4
 
 
@@ -31,10 +31,9 @@ def rewrite_lines(rewrite: TrainingRewrite) -> Iterator[str]:
     parts += [f"{strategy.accumulate} micro-batches"] * (strategy.accumulate > 1)
     yield f"copies: {' of '.join(parts)}, each with {copied} nodes ({len(training.backward)} for gradients)"
     verb = "averaged" if rewrite.is_mean else "added"
-    place = f" {_REDUCTIONS[strategy.reduce]}" if strategy.replicas > 1 else ""
-    variables = counted(len(training.variables), "variable")
-    held = "" if strategy.replicas == 1 else ", on the CPU" if strategy.variables == "cpu" else ", a copy for each replica"
-    yield f"gradients: {verb}{place}, for {variables}{held}"
+    yield f"gradients: {verb}{f' {_REDUCTIONS[strategy.reduce]}' if strategy.replicas > 1 else ''}"
+    count, held = len(training.variables), f", {_PLACES[strategy.variables]}" if strategy.replicas > 1 else ""
+    yield f"variables: {count}{held}"
     yield f"nodes: {len(graph)} before, {len(rewrite.file.graph)} after"
     for note in rewrite.notes:
         yield f"note: {note}"
