@@ -4,52 +4,37 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
 from placesim.api.error_reports import with_error_reports
-from placesim.formats.sources.loading import LoadedGraph, SourceGraph
+from placesim.core.errors import UsageError
+from placesim.formats.sources.loading import LoadedGraph, SourceGraph, load, source_name
 from placesim.machine.options import OptionValues, SimulationOptions, make_options, with_options
 
 if TYPE_CHECKING:
     from placesim.formats.sources.loading import Source
-    from placesim.planning.strategies.rewriting import Strategy, TrainingRewrite
+    from placesim.planning.strategies.rewriting import TrainingRewrite
 
 
 class ParallelGraph(SourceGraph):
     """A rewritten training graph, for any number of calls that take a graph's path. `rewrite` has its facts and notes."""
 
-    def __init__(self, source: Source, options: SimulationOptions, strategy: Strategy) -> None:
+    def __init__(self, rewrite: TrainingRewrite, name: str, options: SimulationOptions) -> None:
         from placesim.formats.graph_file.writing.raw_writer import graph_file_document
 
-        self._original = source if isinstance(source, SourceGraph) else SourceGraph(source, options)
-        self._strategy = strategy
-        self._rewritten: tuple[LoadedGraph, LoadedGraph, TrainingRewrite] | None = None
-        self.name = self._original.name
-        error = self.load(options).error
-        if error is not None:
-            raise error
-        self.source = graph_file_document(self.rewrite.file)
+        super().__init__(graph_file_document(rewrite.file), options)
+        self.rewrite = rewrite
+        self.name = name
 
     def __repr__(self) -> str:
         return f"<placesim parallel graph {self.name}>"
 
-    @property
-    def rewrite(self) -> TrainingRewrite:
-        """The rewritten file, the training parts of the original, and notes."""
-        assert self._rewritten is not None
-        return self._rewritten[2]
-
     def load(self, options: SimulationOptions) -> LoadedGraph:
-        """Return the rewritten graph for these options; an error of the original is part of it."""
-        from placesim.planning.strategies.rewriting import rewrite_training
-
-        original = self._original.load(options)
-        if original.error is not None or original.file is None:
-            return original
-        if self._rewritten is None or self._rewritten[0] is not original:
-            rewrite = rewrite_training(original.file, self._strategy)
-            self._rewritten = original, replace(original, file=rewrite.file, text=None), rewrite
-        return self._rewritten[1]
+        """Return the graph for these options; an error is part of it."""
+        found = super().load(options)
+        values = self.rewrite.file.initial_values
+        return found if found.file is None or not values else replace(found, file=replace(found.file, initial_values=values))
 
     def text(self) -> str:
         """Return the report of `placesim parallelize`: the recognized parts, the copies, and notes."""
@@ -79,7 +64,13 @@ def parallelize(
 
     Raises UsageError if the graph cannot be rewritten, with the node and the reason.
     """
-    from placesim.planning.strategies.rewriting import Strategy
+    from placesim.formats.graph_file.writing.raw_writer import with_feeds_from
+    from placesim.planning.strategies.rewriting import Strategy, rewrite_training
 
     names = (split,) if isinstance(split, str) else tuple(split)
-    return ParallelGraph(source, make_options(options), Strategy(replicas, accumulate, reduce, variables, names))
+    strategy, chosen = Strategy(replicas, accumulate, reduce, variables, names), make_options(options)
+    loaded = load(source, None, chosen)
+    if loaded.error is not None or loaded.file is None:
+        raise loaded.error or UsageError("no graph")
+    rewrite = rewrite_training(with_feeds_from(loaded.file, loaded.directory, Path()), strategy)
+    return ParallelGraph(rewrite, source_name(source), chosen)

@@ -81,9 +81,7 @@ class Reduction:
                 total = self.writer.add(
                     f"{name}/chunk_{chunk}_at_{i}", "AddV2", (total, chunks[i][chunk]), gpu(i), {"T": dtype}
                 )
-            held[chunk][chunk] = (
-                total if factor == 1.0 else self.writer.scaled(f"{name}/chunk_{chunk}", total, dtype, factor, gpu(chunk))
-            )
+            held[chunk][chunk] = self.writer.scaled(f"{name}/chunk_{chunk}", total, dtype, factor, gpu(chunk))
             for step in range(1, count if self.is_mirrored else 1):
                 i = (chunk + step) % count
                 before = held[(i - 1) % count][chunk]
@@ -106,8 +104,6 @@ class Reduction:
 
     def _finished(self, gradients: Gradients, total: str, replica: int) -> str:
         name, device = self._numbered(gradients.name, replica), gpu(replica)
-        if gradients.factor == 1.0:
-            return self.writer.identity(name, total, gradients.dtype, device)
         return self.writer.scaled(name, total, gradients.dtype, gradients.factor, device)
 
     @staticmethod

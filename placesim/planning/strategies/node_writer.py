@@ -70,12 +70,16 @@ class NodeWriter:
         """Add tensors, and multiply the sum by a factor. The nodes are named as those of an entry `train` with `apply`."""
         if factor == 1.0:
             return self._sum(name, tensors, dtype, device)
-        return self.scaled(name, self._sum(f"{name}/sum", tensors, dtype, device), dtype, factor, device)
+        total = self._sum(f"{name}/sum", tensors, dtype, device)
+        return self.scaled(name, total, dtype, factor, device)
 
     def _sum(self, name: str, tensors: Sequence[str], dtype: DataType, device: str) -> str:
         return self.add(name, "AddN", tensors, device, {"N": len(tensors), "T": dtype})
 
-    def scaled(self, name: str, tensor: str, dtype: DataType, factor: float, device: str = CPU) -> str:
+    def scaled(self, name: str, tensor: str, dtype: DataType, factor: float, device: str = "") -> str:
+        """Multiply a tensor by a factor, or only pass it on for the factor 1."""
+        if factor == 1.0:
+            return self.identity(name, tensor, dtype, device)
         other = self.constant(f"{name}/y", factor, dtype, device)
         return self.add(name, "Mul", (tensor, other), device, {"T": dtype})
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from placesim.core.errors import UsageError
 from placesim.graph.session_steps import GraphFile
 from placesim.planning.strategies.gradient_reduction import REDUCTIONS
-from placesim.planning.strategies.replication import ReplicatedGraph, Replication
+from placesim.planning.strategies.partitioned_training import PartitionedTraining, Replication
+from placesim.planning.strategies.replication import replicate
 from placesim.planning.strategies.training_graph import TrainingGraph, find_training
 
 VARIABLES = ("cpu", "mirrored")
@@ -74,6 +75,6 @@ def rewrite_training(file: GraphFile, strategy: Strategy) -> TrainingRewrite:
     """Return the graph with replicas and micro-batches. Raises UsageError for a graph that cannot be rewritten so."""
     training = find_training(file.graph, strategy.split)
     settings = Replication(strategy.replicas, strategy.accumulate, strategy.reduce, strategy.variables == "mirrored")
-    replicated = ReplicatedGraph(file, training, settings)
-    sizes = {file.graph.tensor_name(ref): replicated.batch_size for ref in training.batch}
-    return TrainingRewrite(replicated.file(), strategy, training, sizes, replicated.is_mean, replicated.notes)
+    parts = PartitionedTraining(training, settings)
+    sizes = {file.graph.tensor_name(ref): parts.shapes.batch_size for ref in training.batch}
+    return TrainingRewrite(replicate(file, parts), strategy, training, sizes, parts.is_mean, parts.notes)
