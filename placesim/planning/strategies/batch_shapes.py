@@ -59,6 +59,7 @@ class BatchShapes:
         self._part_graph = self._graph.copied()
         self.full = GraphShapes(self._graph)
         self.part = GraphShapes(self._part_graph)
+        self._inferred: set[int] = set()
         self._fitted: dict[int, _Fitted] = {}
         self.split: dict[int, int] = {}
         self._outer: dict[TensorRef, int] = {}
@@ -72,8 +73,9 @@ class BatchShapes:
             _, *others = self.full.shape(ref) or ()
             self.full.settle(ref.node, (self._examples, *others), ref.slot)
             self.part.settle(ref.node, (self._part_size, *others), ref.slot)
-        region = {*training.forward, *training.backward}
-        order = [self._graph.nodes[number] for number in self._graph.runtime_order() if number in region]
+        self._forward = frozenset(training.forward)
+        self._region = frozenset((*training.forward, *training.backward))
+        order = [self._graph.nodes[number] for number in self._graph.runtime_order() if number in self._region]
         backward = frozenset(training.backward)
         for node in sorted(order, key=lambda node: node.id in backward):
             self._check(node)
@@ -125,6 +127,7 @@ class BatchShapes:
 
     def _check(self, node: Node) -> None:
         """Find the constants with which a node's shapes fit a part."""
+        self._inferred.add(node.id)
         if node.op == "Const":
             self._fit_gradient_constant(node)
             return
@@ -205,7 +208,7 @@ class BatchShapes:
 
     def _fit_gradient_constant(self, node: Node) -> None:
         """Set a constant in a gradient's scope that is a shape, multiples, or the divisor of a mean, of the forward node."""
-        forward = self.training.forward_node(node) if node.id not in self.training.forward else None
+        forward = None if node.id in self._forward else self.training.forward_node(node)
         value: Array = node.attrs["value"].array
         if forward is None or forward.op == "Transpose" or node.id in self._fitted or value.size > MAX_DIMS:
             return
@@ -275,7 +278,7 @@ class BatchShapes:
             return True
         node = self._graph.nodes[ref.node]
         dims = self.full.shape(ref) or ()
-        if node.op in VARIABLES or ref.node not in {*self.training.forward, *self.training.backward}:
+        if node.op in VARIABLES or ref.node not in self._region:
             raise UsageError(
                 f"no equal parts: got {node.name} ({node.op}) {format_dims(dims)} as an input of {reader.name} with the batch "
                 f"in dimension {axis}, expected a tensor of the batch; name it with --split if it is one"
@@ -347,11 +350,12 @@ class BatchShapes:
                 del self._fitted[number]
 
     def _dependents(self, number: int) -> Iterator[int]:
+        """Yield a node and all that depend on it, as far as their shapes have been inferred."""
         waiting, seen = [number], {number}
         while waiting:
             current = waiting.pop()
             yield current
-            new = {reader for reader in self._readers[current] if reader not in seen}
+            new = {reader for reader in self._readers[current] if reader in self._inferred and reader not in seen}
             seen |= new
             waiting += new
 

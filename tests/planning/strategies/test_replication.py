@@ -59,7 +59,7 @@ logits = tf.layers.dense(outputs[-1], 5, kernel_regularizer=lambda weights: 0.01
 tf.losses.sparse_softmax_cross_entropy(wanted, logits)
 loss = tf.losses.get_total_loss(name="loss")
 hits = tf.reduce_sum(tf.to_int32(tf.equal(tf.argmax(logits, 1, output_type=tf.int32), wanted)), name="hits")
-optimizer = tf.train.AdamOptimizer(0.01)
+optimizer = tf.train.AdamOptimizer(1e-2)
 gradients, variables = zip(*optimizer.compute_gradients(loss))
 train = optimizer.apply_gradients(zip(tf.clip_by_global_norm(gradients, 0.5)[0], variables), name="train")
 random = np.random.RandomState(1)
@@ -78,7 +78,7 @@ images = tf.placeholder(tf.float32, [8, 4, 4, 2], name="images")
 hidden = tf.nn.relu(tf.layers.batch_normalization(tf.layers.conv2d(images, 3, 3, padding="same"), training=True))
 loss = tf.reduce_mean(tf.square(tf.layers.dense(tf.layers.dropout(tf.layers.flatten(hidden)), 1)))
 with tf.control_dependencies(tf.get_collection(tf.GraphKeys.UPDATE_OPS)):
-    train = tf.train.MomentumOptimizer(0.01, 0.9).minimize(loss)
+    train = tf.train.MomentumOptimizer(1e-2, 9e-1).minimize(loss)
 with tf.Session() as session:
     session.run(tf.global_variables_initializer())
     session.run([loss, train], {images: np.random.RandomState(1).randn(8, 4, 4, 2)})
