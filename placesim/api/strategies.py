@@ -57,8 +57,8 @@ def parallelize(
 ) -> ParallelGraph:
     """Rewrite a training graph for several GPUs, or for micro-batches. The result is a source for all other functions.
 
-    Each of `replicas` copies of the model computes the gradients of its part of the batch on its GPU, in `accumulate`
-    micro-batches one after another. `reduce` adds the gradients (`cpu`, `ring`, `tree` or `nccl`). With
+    Each of `replicas` copies computes the gradients of its part of the batch on its GPU, in `accumulate` micro-batches one
+    after another. `reduce` adds the gradients (`cpu`, `ring`, `tree` or `nccl`). With
     `variables="mirrored"`, each GPU has its own variables. `split` names the tensors that hold the batch; by default, these are
     all placeholders, datasets and queues that the loss reads.
 

@@ -24,7 +24,7 @@ _FORMS = tuple(Form(name, convert_graph, ENDINGS[name]) for name in WRITERS)
     type=click.IntRange(1),
     default=1,
     metavar="N",
-    help="Copy the model to N GPUs, and give each copy an equal part of the batch (data parallelism).",
+    help="Copy the forward and backward pass to N GPUs, each copy for an equal part of the batch (data parallelism).",
 )
 @own_option(
     "--accumulate",

@@ -19,7 +19,7 @@ from placesim.graph.graph import Node, TensorRef
 from placesim.ops.attributes import TensorValue
 from placesim.ops.categories import VARIABLES
 from placesim.ops.kernels.shapes import Dims, format_dims
-from placesim.planning.strategies.training_graph import TrainingGraph
+from placesim.planning.strategies.training_graph import TrainingGraph, batch_dims
 from placesim.runtime.shapes.graph_shapes import GraphShapes
 
 ASSUMED = (1009, 1013, 1019)
@@ -70,7 +70,7 @@ class BatchShapes:
             self._part_size = next(size for size in ASSUMED if self.batch_size % size)
             self._examples = self.batch_size
         for ref in training.batch:
-            _, *others = self.full.shape(ref) or ()
+            _, *others = batch_dims(self._graph, self.full, ref) or ()
             self.full.settle(ref.node, (self._examples, *others), ref.slot)
             self.part.settle(ref.node, (self._part_size, *others), ref.slot)
         self._forward = frozenset(training.forward)
@@ -107,7 +107,7 @@ class BatchShapes:
         """Return the number of examples in the batch; None if the graph leaves it unknown."""
         sizes: dict[int, str] = {}
         for ref in self.training.batch:
-            dims = self.full.shape(ref)
+            dims = batch_dims(self._graph, self.full, ref)
             name = self._graph.tensor_name(ref)
             if not dims:
                 raise UsageError(f"no batch dimension: got {name} {format_dims(dims)}, expected a first dimension")

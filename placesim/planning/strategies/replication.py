@@ -20,31 +20,31 @@ from placesim.ops.categories import CONSTANTS
 from placesim.ops.kernel_lookup import find_kernel
 from placesim.ops.kernels.shapes import is_fully_defined
 from placesim.planning.strategies.batch_dependence import Dependence
+from placesim.planning.strategies.divided_training import DividedTraining, Part
 from placesim.planning.strategies.gradient_reduction import REDUCTIONS, Gradients, Reduction
 from placesim.planning.strategies.node_writer import CPU, NodeWriter, gpu, with_labels
-from placesim.planning.strategies.partitioned_training import Part, PartitionedTraining
 from placesim.planning.strategies.training_graph import find_written_variable
 
 DONE = "done"
 """Name of the node that a micro-batch runs last."""
 
 
-def replicate(file: GraphFile, partitioned: PartitionedTraining) -> GraphFile:
+def replicate(file: GraphFile, divided: DividedTraining) -> GraphFile:
     """Return the file with a copy of the training's nodes for each part. Raises UsageError for a result that no parts give."""
     if any(step.nodes for step in file.steps or ()):
         raise UsageError("no copies of a growing graph: got steps that add nodes, expected one graph for all steps")
-    return _Replicator(file, partitioned).file()
+    return _Replicator(file, divided).file()
 
 
 class _Replicator:
     """Writes the new graph node by node."""
 
-    def __init__(self, file: GraphFile, partitioned: PartitionedTraining) -> None:
+    def __init__(self, file: GraphFile, divided: DividedTraining) -> None:
         self._file = file
-        self._partitioned = partitioned
-        self._graph = partitioned.graph
-        self._replicas = partitioned.settings.replicas
-        self._writer = NodeWriter(node.name for node in partitioned.nodes if node.id not in partitioned.copied)
+        self._divided = divided
+        self._graph = divided.graph
+        self._replicas = divided.settings.replicas
+        self._writer = NodeWriter(node.name for node in divided.nodes if node.id not in divided.copied)
         self._shards: dict[TensorRef, list[str]] = {}
         self._scaled: dict[tuple[TensorRef, int], str] = {}
         self._sums: dict[tuple[TensorRef, int], str] = {}
@@ -54,28 +54,28 @@ class _Replicator:
 
     def file(self) -> GraphFile:
         """Return the rewritten file."""
-        nodes = self._partitioned.nodes
-        before = [node for node in nodes if node.id not in self._partitioned.copied and node.id not in self._partitioned.after]
+        nodes = self._divided.nodes
+        before = [node for node in nodes if node.id not in self._divided.copied and node.id not in self._divided.after]
         waiting = self._find_waiting(before)
         for replica in range(self._replicas):
             for node in before:
-                if node.id in self._partitioned.mirrored or not (replica or node.id in waiting):
+                if node.id in self._divided.mirrored or not (replica or node.id in waiting):
                     self._keep(node, replica)
         for node in before:
             if node.id in waiting:
                 self._keep(node)
         self._split_batch()
-        for part in self._partitioned.parts:
+        for part in self._divided.parts:
             for node in nodes:
-                if node.id in self._partitioned.copied:
+                if node.id in self._divided.copied:
                     self._copy(node, part)
-            if self._partitioned.settings.micro_batches > 1:
+            if self._divided.settings.micro_batches > 1:
                 self._accumulate(part)
         for node in nodes:
-            for replica in range(self._replicas if node.id in self._partitioned.mirrored else 1):
-                if node.id in self._partitioned.after:
+            for replica in range(self._replicas if node.id in self._divided.mirrored else 1):
+                if node.id in self._divided.after:
                     self._keep(node, replica)
-        self._combine(self._partitioned.training.loss)  # a GraphDef does not say whether it is fetched
+        self._combine(self._divided.training.loss)  # a GraphDef does not say whether it is fetched
         steps = None if self._file.steps is None else tuple(map(self._step, self._file.steps))
         each = None if self._file.each_step is None else tuple(map(self._step, self._file.each_step))
         return replace(
@@ -93,52 +93,52 @@ class _Replicator:
         found: set[int] = set()
         for node in nodes:
             needed = (*node.input_nodes, *node.control_inputs)
-            if node.id not in self._partitioned.mirrored and any(i in self._partitioned.mirrored or i in found for i in needed):
+            if node.id not in self._divided.mirrored and any(i in self._divided.mirrored or i in found for i in needed):
                 found.add(node.id)
         return frozenset(found)
 
     def _keep(self, node: Node, replica: int = 0) -> None:
         """Write a node that is no part of the copies, or a replica's own one if it is mirrored."""
         inputs = [self._kept_input(ref, replica) for ref in node.inputs]
-        controls = dict.fromkeys(self._controls(node, self._partitioned.parts, replica))
-        if node.id in self._partitioned.updates:
-            controls |= dict.fromkeys(f"^{name}" for name in self._partitioned.awaited)
-        device = node.device or (CPU if node.id in self._partitioned.on_cpu else "")
-        if node.id in self._partitioned.mirrored:
+        controls = dict.fromkeys(self._controls(node, self._divided.parts, replica))
+        if node.id in self._divided.updates:
+            controls |= dict.fromkeys(f"^{name}" for name in self._divided.awaited)
+        device = node.device or (CPU if node.id in self._divided.on_cpu else "")
+        if node.id in self._divided.mirrored:
             device = self._device(node, replica)
-        name, attrs = self._partitioned.mirrored.name(node, replica), self._kept_attrs(node, replica)
+        name, attrs = self._divided.mirrored.name(node, replica), self._kept_attrs(node, replica)
         self._writer.nodes.append(NodeDef(name, node.op, (*inputs, *sorted(controls)), device, attrs, node.location))
 
     def _kept_attrs(self, node: Node, replica: int) -> Attrs:
         def holder_name(holder: Node) -> str | None:
-            return None if holder.id in self._partitioned.copied else self._partitioned.mirrored.name(holder, replica)
+            return None if holder.id in self._divided.copied else self._divided.mirrored.name(holder, replica)
 
         attrs = with_labels(self._graph, node, holder_name)
-        if node.id not in self._partitioned.mirrored or "shared_name" not in attrs:
+        if node.id not in self._divided.mirrored or "shared_name" not in attrs:
             return attrs
-        return dict(attrs) | {"shared_name": self._partitioned.mirrored.shared_name(attrs["shared_name"], replica)}
+        return dict(attrs) | {"shared_name": self._divided.mirrored.shared_name(attrs["shared_name"], replica)}
 
     def _kept_input(self, ref: TensorRef, replica: int) -> str:
-        if ref.node in self._partitioned.copied:
+        if ref.node in self._divided.copied:
             return self._combine(ref)[replica]
-        name = self._partitioned.mirrored.name(self._graph.nodes[ref.node], replica)
+        name = self._divided.mirrored.name(self._graph.nodes[ref.node], replica)
         return f"{name}:{ref.slot}" if ref.slot else name
 
     def _controls(self, node: Node, parts: Sequence[Part], replica: int) -> Iterator[str]:
-        is_copied = node.id in self._partitioned.copied
+        is_copied = node.id in self._divided.copied
         for number in node.control_inputs:
             source = self._graph.nodes[number]
-            if number in self._partitioned.copied:
+            if number in self._divided.copied:
                 yield from (f"^{part.scope}/{source.name}" for part in parts)
-            elif number in self._partitioned.mirrored and not is_copied and node.id not in self._partitioned.mirrored:
-                yield from (f"^{self._partitioned.mirrored.name(source, i)}" for i in range(self._replicas))
-            elif not is_copied or number not in self._partitioned.after:
-                yield f"^{self._partitioned.mirrored.name(source, replica)}"
+            elif number in self._divided.mirrored and not is_copied and node.id not in self._divided.mirrored:
+                yield from (f"^{self._divided.mirrored.name(source, i)}" for i in range(self._replicas))
+            elif not is_copied or number not in self._divided.after:
+                yield f"^{self._divided.mirrored.name(source, replica)}"
 
     def _split_batch(self) -> None:
-        count = len(self._partitioned.parts)
-        held = {TensorRef(number, 0): axis for number, axis in self._partitioned.shapes.split.items()}
-        for ref, axis in {**dict.fromkeys(self._partitioned.training.batch, 0), **held}.items():
+        count = len(self._divided.parts)
+        held = {TensorRef(number, 0): axis for number, axis in self._divided.shapes.split.items()}
+        for ref, axis in {**dict.fromkeys(self._divided.training.batch, 0), **held}.items():
             node = self._graph.nodes[ref.node]
             if ref in held:
                 self._writer.add(node.name, node.op, (), CPU, node.attrs)
@@ -148,20 +148,20 @@ class _Replicator:
 
     def _copy(self, node: Node, part: Part) -> None:
         """Write a node of the copies for a part of the batch."""
-        if node.id in self._partitioned.shapes.split:
+        if node.id in self._divided.shapes.split:
             return  # its parts are shards of the constant
         inputs = [self._input(ref, part) for ref in node.inputs]
         controls = [*self._controls(node, (part,), part.replica)]
         if part.micro_batch and self._begins(node):
-            controls.append(f"^{self._partitioned.parts[part.number - 1].scope}/{DONE}")
+            controls.append(f"^{self._divided.parts[part.number - 1].scope}/{DONE}")
         name, device, attrs = f"{part.scope}/{node.name}", self._device(node, part.replica), self._attrs(node, part)
         self._writer.nodes.append(NodeDef(name, node.op, (*inputs, *controls), device, attrs, node.location))
         for slot in range(len(node.signature.output_dtypes)) if node.op not in CONSTANTS else ():
             ref = TensorRef(node.id, slot)
-            factor = self._partitioned.dependence.factors.get(ref)
+            factor = self._divided.dependence.factors.get(ref)
             if factor is not None:
                 own = self._input(ref, part)
-                scaled = self._writer.scaled(f"{name}/of_part", own, self._partitioned.dtype(ref), factor, device)
+                scaled = self._writer.scaled(f"{name}/of_part", own, self._divided.dtype(ref), factor, device)
                 self._scaled[ref, part.number] = scaled
 
     def _input(self, ref: TensorRef, part: Part) -> str:
@@ -169,24 +169,24 @@ class _Replicator:
             return self._shards[ref][part.number]
         if (ref, part.number) in self._scaled:
             return self._scaled[ref, part.number]
-        if ref.node not in self._partitioned.copied:
+        if ref.node not in self._divided.copied:
             return self._kept_input(ref, part.replica)
         return f"{part.scope}/{self._graph.tensor_name(ref)}"
 
     def _begins(self, node: Node) -> bool:
         """Whether a node of the copies needs no other one except constants."""
         nodes = self._graph.nodes
-        inner = (nodes[i] for i in (*node.input_nodes, *node.control_inputs) if i in self._partitioned.copied)
+        inner = (nodes[i] for i in (*node.input_nodes, *node.control_inputs) if i in self._divided.copied)
         return node.op not in CONSTANTS and all(source.op in CONSTANTS for source in inner)
 
     def _attrs(self, node: Node, part: Part) -> Attrs:
         """Return a copy's attrs: constants have their value in a part, and labels name nodes of the same part."""
         labelled = with_labels(self._graph, node, lambda holder: self._holder(holder, part))
         attrs = {name: value for name, value in labelled.items() if name != "_output_shapes"}
-        value = self._partitioned.shapes.constant(node.id)
+        value = self._divided.shapes.constant(node.id)
         if value is not None:
             attrs["value"] = TensorValue(attrs["value"].dtype, value)
-        factor = self._partitioned.dependence.factors.get(TensorRef(node.id, 0)) if node.op in CONSTANTS else None
+        factor = self._divided.dependence.factors.get(TensorRef(node.id, 0)) if node.op in CONSTANTS else None
         if factor is not None:
             dtype, array = attrs["value"]
             attrs["value"] = TensorValue(dtype, (array * factor).astype(array.dtype))
@@ -194,7 +194,7 @@ class _Replicator:
 
     def _holder(self, node: Node, part: Part) -> str | None:
         """Return the name of a node with which a copy is colocated: a copy's, or without replicas, any other node's."""
-        if node.id in self._partitioned.copied:
+        if node.id in self._divided.copied:
             return f"{part.scope}/{node.name}"
         return node.name if self._replicas == 1 else None
 
@@ -214,23 +214,23 @@ class _Replicator:
     def _accumulate(self, part: Part) -> None:
         """Add the gradients of a micro-batch to those of the earlier ones, which the next micro-batch waits for."""
         device = gpu(part.replica) if self._replicas > 1 else ""
-        for ref in self._partitioned.gradients:
+        for ref in self._divided.gradients:
             own = self._input(ref, part)
             if part.micro_batch:
                 earlier = self._sums[ref, part.replica]
-                name = f"{part.scope}/accumulated/{self._partitioned.gradient_name(ref)}"
-                own = self._writer.add(name, "AddV2", (earlier, own), device, {"T": self._partitioned.dtype(ref)})
+                name = f"{part.scope}/accumulated/{self._divided.gradient_name(ref)}"
+                own = self._writer.add(name, "AddV2", (earlier, own), device, {"T": self._divided.dtype(ref)})
             self._sums[ref, part.replica] = own
-        waits = [f"^{split_tensor_name(self._sums[ref, part.replica])[0]}" for ref in self._partitioned.gradients]
+        waits = [f"^{split_tensor_name(self._sums[ref, part.replica])[0]}" for ref in self._divided.gradients]
         self._writer.add(f"{part.scope}/{DONE}", "NoOp", waits, device)
 
     def _combine(self, ref: TensorRef) -> Sequence[str]:
         """Return the tensor for the whole batch, made from those of the parts, as each replica reads it."""
         found = self._combined.get(ref)
         if found is None:
-            if ref in self._partitioned.gradients:
+            if ref in self._divided.gradients:
                 found = self._combined_gradient(ref)
-            elif ref.node in self._partitioned.backward:
+            elif ref.node in self._divided.backward:
                 found = [self._combined_rows_of_gradient(ref)] * self._replicas
             else:
                 found = [self._combined_result(ref)] * self._replicas
@@ -239,27 +239,27 @@ class _Replicator:
 
     def _combined_gradient(self, ref: TensorRef) -> Sequence[str]:
         """Return the sum or mean of a gradient that has the same shape in each part."""
-        name, dtype = self._partitioned.result_name(ref), self._partitioned.dtype(ref)
-        factor = 1.0 / len(self._partitioned.parts) if self._partitioned.is_mean else 1.0
+        name, dtype = self._divided.result_name(ref), self._divided.dtype(ref)
+        factor = 1.0 / len(self._divided.parts) if self._divided.is_mean else 1.0
         if self._sums:
             tensors = [self._sums[ref, i] for i in range(self._replicas)]
         else:
-            tensors = [self._input(ref, part) for part in self._partitioned.parts]
+            tensors = [self._input(ref, part) for part in self._divided.parts]
         if self._replicas == 1:
             return [self._writer.scaled(name, tensors[0], dtype, factor)]
-        shape = self._partitioned.shapes.full.shape(ref)
+        shape = self._divided.shapes.full.shape(ref)
         if not is_fully_defined(shape):
             raise UsageError(f"gradient of unknown shape: got {self._graph.tensor_name(ref)}, expected the shape of a variable")
-        reduction = Reduction(self._writer, self._partitioned.mirrored.exist)
-        return REDUCTIONS[self._partitioned.settings.reduction](reduction, Gradients(name, tensors, dtype, shape, factor))
+        reduction = Reduction(self._writer, self._divided.mirrored.exist)
+        return REDUCTIONS[self._divided.settings.reduction](reduction, Gradients(name, tensors, dtype, shape, factor))
 
     def _combined_rows_of_gradient(self, ref: TensorRef) -> str:
         """Return the rows of all parts, such as those of sparse gradients, and indices or a shape unchanged."""
         name, dtype, axis = self._result(ref)
-        tensors = [self._input(ref, part) for part in self._partitioned.parts]
+        tensors = [self._input(ref, part) for part in self._divided.parts]
         if axis is None:
             return self._writer.identity(name, tensors[0], dtype, self._shared_device)
-        if not (self._partitioned.is_mean and dtype.is_floating):
+        if not (self._divided.is_mean and dtype.is_floating):
             return self._writer.concatenation(name, tensors, axis, dtype, self._shared_device)
         joined = self._writer.concatenation(f"{name}/concat", tensors, axis, dtype, self._shared_device)
         return self._writer.scaled(name, joined, dtype, 1.0 / len(tensors), self._shared_device)
@@ -269,8 +269,8 @@ class _Replicator:
         if ref in self._shards:
             return self._graph.tensor_name(ref)
         name, dtype, axis = self._result(ref)
-        tensors = [self._input(ref, part) for part in self._partitioned.parts]
-        dependence, is_in_order = self._partitioned.dependence.of(ref), self._partitioned.shapes.outer(ref) == 1
+        tensors = [self._input(ref, part) for part in self._divided.parts]
+        dependence, is_in_order = self._divided.dependence.of(ref), self._divided.shapes.outer(ref) == 1
         if axis is not None and is_in_order:
             return self._writer.concatenation(name, tensors, axis, dtype, self._shared_device)
         if dependence is Dependence.SIZE or self._graph.nodes[ref.node].op in CONSTANTS:
@@ -280,7 +280,7 @@ class _Replicator:
         if dependence is Dependence.SUM or (dependence is Dependence.MEAN and dtype.is_floating):
             factor = 1.0 / len(tensors) if dependence is Dependence.MEAN else 1.0
             return self._writer.total(name, tensors, dtype, self._shared_device, factor)
-        why = self._partitioned.dependence.reason(ref) if is_in_order else "whose rows are not in the order of the batch"
+        why = self._divided.dependence.reason(ref) if is_in_order else "whose rows are not in the order of the batch"
         raise UsageError(
             f"no combination of parts: got {self._graph.tensor_name(ref)} as a result or an input of another node, {why}, "
             "expected examples, or a mean or a sum over them"
@@ -288,8 +288,8 @@ class _Replicator:
 
     def _result(self, ref: TensorRef) -> tuple[str, DataType, int | None]:
         """Return a combined tensor's name and type, and the dimension of the batch."""
-        partitioned = self._partitioned
-        return partitioned.result_name(ref), partitioned.dtype(ref), partitioned.shapes.axis(ref)
+        divided = self._divided
+        return divided.result_name(ref), divided.dtype(ref), divided.shapes.axis(ref)
 
     def _of_whole_batch(self, ref: TensorRef) -> str:
         """Write the node of a tensor that depends only on the batch's size once more, for the whole batch."""
@@ -313,12 +313,12 @@ class _Replicator:
         for text in self._graph.spelled_out(fetch.name):
             name, slot = split_tensor_name(text.removeprefix("^"))
             number = self._graph.ids.get(name)
-            if number is None or number not in self._partitioned.copied:
+            if number is None or number not in self._divided.copied:
                 yield fetch._replace(name=text)
-                if number is not None and number in self._partitioned.mirrored:
+                if number is not None and number in self._divided.mirrored:
                     yield from self._writes_of_other_replicas(self._graph.nodes[number], fetch)
             elif text.startswith("^") or not self._graph.nodes[number].signature.output_dtypes:
-                yield from (fetch._replace(name=f"^{part.scope}/{name}") for part in self._partitioned.parts)
+                yield from (fetch._replace(name=f"^{part.scope}/{name}") for part in self._divided.parts)
             else:
                 found = self._combine(TensorRef(number, slot))[0]
                 is_same = split_tensor_name(found) == (name, slot)
@@ -327,14 +327,14 @@ class _Replicator:
     def _writes_of_other_replicas(self, node: Node, fetch: Fetch) -> Iterator[Fetch]:
         if find_written_variable(self._graph, node) is not None:
             for replica in range(1, self._replicas):
-                yield Fetch(f"^{self._partitioned.mirrored.name(node, replica)}", fetch.location)
+                yield Fetch(f"^{self._divided.mirrored.name(node, replica)}", fetch.location)
 
     def _initial_values(self) -> dict[str, Any]:
         """Return the values of restored variables, also for the copies of mirrored ones."""
         values = dict(self._file.initial_values)
-        for node in self._partitioned.nodes if values else ():
-            if node.id in self._partitioned.mirrored and node.name in values:
-                values |= {self._partitioned.mirrored.name(node, i): values[node.name] for i in range(1, self._replicas)}
+        for node in self._divided.nodes if values else ():
+            if node.id in self._divided.mirrored and node.name in values:
+                values |= {self._divided.mirrored.name(node, i): values[node.name] for i in range(1, self._replicas)}
         return values
 
     def _inventory(self) -> tuple[TaskInventory, ...] | None:

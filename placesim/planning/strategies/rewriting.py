@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from placesim.core.errors import UsageError
 from placesim.graph.session_steps import GraphFile
+from placesim.planning.strategies.divided_training import DividedTraining, Replication
 from placesim.planning.strategies.gradient_reduction import REDUCTIONS
-from placesim.planning.strategies.partitioned_training import PartitionedTraining, Replication
 from placesim.planning.strategies.replication import replicate
 from placesim.planning.strategies.training_graph import TrainingGraph, find_training
 
@@ -21,7 +21,7 @@ MAX_PARTS = 4096
 class Strategy:
     """Settings of a rewrite.
 
-    - `replicas`: copies of the model on GPUs, each for its part of the batch.
+    - `replicas`: copies of the forward and backward pass on GPUs, each for its part of the batch.
     - `accumulate`: micro-batches that each replica computes one after another before the update.
     - `reduce`: how the gradients of replicas are added, one of `REDUCTIONS`.
     - `variables`: one of `VARIABLES`.
@@ -60,7 +60,7 @@ class TrainingRewrite:
 
     `batch` has the number of examples in the batch for each input by name, None if the graph leaves it unknown. `is_mean` says
     whether the loss is a mean over the batch, so that gradients are averaged, or a sum. `notes` name results that depend on the
-    partition of the batch.
+    division of the batch.
     """
 
     file: GraphFile
@@ -75,6 +75,6 @@ def rewrite_training(file: GraphFile, strategy: Strategy) -> TrainingRewrite:
     """Return the graph with replicas and micro-batches. Raises UsageError for a graph that cannot be rewritten so."""
     training = find_training(file.graph, strategy.split)
     settings = Replication(strategy.replicas, strategy.accumulate, strategy.reduce, strategy.variables == "mirrored")
-    parts = PartitionedTraining(training, settings)
-    sizes = {file.graph.tensor_name(ref): parts.shapes.batch_size for ref in training.batch}
-    return TrainingRewrite(replicate(file, parts), strategy, training, sizes, parts.is_mean, parts.notes)
+    divided = DividedTraining(training, settings)
+    sizes = {file.graph.tensor_name(ref): divided.shapes.batch_size for ref in training.batch}
+    return TrainingRewrite(replicate(file, divided), strategy, training, sizes, divided.is_mean, divided.notes)

@@ -16,6 +16,7 @@ from placesim.graph.graph import Graph, Node, TensorRef, split_tensor_name
 from placesim.graph.node_patterns import gradient_scope, is_gradient_name
 from placesim.ops.categories import PLACEHOLDERS, VARIABLES
 from placesim.ops.kernels import cost_of
+from placesim.ops.kernels.shapes import Dims
 from placesim.runtime.shapes.graph_shapes import GraphShapes
 
 BATCH_SOURCES = ("IteratorGetNext", "IteratorGetNextSync", "QueueDequeue", "QueueDequeueV2")
@@ -213,7 +214,7 @@ def _find_batch(graph: Graph, region: Sequence[Node]) -> tuple[TensorRef, ...]:
     for ref in read:
         node = graph.nodes[ref.node]
         if (node.op in PLACEHOLDERS or _is_batch_source(node)) and node.signature.output_dtypes[ref.slot] is not RESOURCE:
-            dims = shapes.shape(ref)
+            dims = batch_dims(graph, shapes, ref)
             if dims is None:
                 raise UsageError(f"no batch dimension: got {graph.tensor_name(ref)} of unknown rank, expected a known rank")
             if dims:
@@ -221,6 +222,19 @@ def _find_batch(graph: Graph, region: Sequence[Node]) -> tuple[TensorRef, ...]:
     if not found:
         raise UsageError("no batch: got a loss that reads no placeholder, dataset or queue; name its tensors with --split")
     return tuple(found)
+
+
+def batch_dims(graph: Graph, shapes: GraphShapes, ref: TensorRef) -> Dims:
+    """Return the static shape of a tensor of the batch; that of a dequeued one follows from the queue's elements."""
+    node, dims = graph.nodes[ref.node], shapes.shape(ref)
+    if dims is not None or not node.op.startswith("QueueDequeue"):
+        return dims
+    listed = graph.nodes[node.input_nodes[0]].attrs.get("shapes")
+    own: Dims = listed[ref.slot].dims if listed else None
+    if own is None or not node.op.startswith(("QueueDequeueMany", "QueueDequeueUpTo")):
+        return own
+    count = shapes.value([*node.inputs][1]) if node.op.startswith("QueueDequeueMany") else None
+    return (-1 if count is None else int(count), *own)
 
 
 def _named_tensor(graph: Graph, text: str) -> TensorRef:

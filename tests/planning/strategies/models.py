@@ -122,6 +122,22 @@ def attention(optimizer: str) -> Document:
     return training(nodes, optimizer, lambda random: {"x": random.randn(4, 4, 6), "y": random.randn(4, 4, 6)})
 
 
+def queued(optimizer: str) -> Document:
+    """A linear model of examples from a queue, which an own step fills before each step of training."""
+    types = {"component_types": ["float", "float"]}
+    nodes = [
+        *(placeholder("inputs", 8, 3), placeholder("targets", 8, 1), variable("w", 3, 1, seed=1)),
+        node("FIFOQueueV2", "queue", **types, shapes=[[3], [1]], capacity=64),
+        node("QueueEnqueueManyV2", "fill", "queue", "inputs", "targets"),
+        *(node("QueueDequeueManyV2", "batch", "queue", 8, **types), node("MatMul", "y", "batch", "w")),
+        *(node("SquaredDifference", "errors", "y", "batch:1"), node("Mean", "loss", "errors", [0, 1])),
+    ]
+    found = training(nodes, optimizer, lambda random: {"inputs": random.randn(8, 3), "targets": random.randn(8, 1)})
+    first, *steps, last = found["run"]
+    filled = [step for train in steps for step in ({"fetch": ["fill"], "feed": train["feed"]}, {"fetch": train["fetch"]})]
+    return found | {"run": [first, *filled, last]}
+
+
 MODELS: dict[str, Callable[[str], Document]] = {
     "dense": dense,
     "unknown batch": lambda optimizer: dense(optimizer, -1),
@@ -129,6 +145,7 @@ MODELS: dict[str, Callable[[str], Document]] = {
     "convolutional": convolutional,
     "recurrent": recurrent,
     "attention": attention,
+    "queued": queued,
 }
 
 

@@ -9,12 +9,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from placesim.core.errors import UsageError
 from placesim.formats.sources.loading import LoadedGraph, load
 from placesim.graph.session_steps import Fetch, GraphStep
 from placesim.machine.options import make_options
 from placesim.ops.categories import REF_VARIABLES
+from placesim.planning.strategies.divided_training import DividedTraining, Replication
 from placesim.planning.strategies.gradient_reduction import REDUCTIONS
-from placesim.planning.strategies.partitioned_training import PartitionedTraining, Replication
 from placesim.planning.strategies.replication import replicate
 from placesim.planning.strategies.training_graph import find_training
 from tests.planning.strategies.models import MODELS, OPTIMIZERS, STEPS, dense, loaded, recurrent, results
@@ -26,7 +27,7 @@ def check(graph: LoadedGraph, *replications: Replication) -> None:
     training = find_training(graph.file.graph)
     expected = results(graph)
     for replication in replications:
-        found = results(graph, replicate(graph.file, PartitionedTraining(training, replication)))
+        found = results(graph, replicate(graph.file, DividedTraining(training, replication)))
         assert [name for name, _ in found] == [name for name, _ in expected]
         for (name, array), (_, other) in zip(expected, found, strict=True):
             np.testing.assert_allclose(other, array, rtol=1e-5, atol=1e-7, err_msg=f"{name} with {replication}")
@@ -109,9 +110,29 @@ def test_statistics_of_a_batch_are_those_of_its_parts(tmp_path: Path) -> None:
     training = find_training(graph.file.graph)
     found = []
     for replication in (Replication(2, 1), Replication(1, 2), Replication(2, 1, "tree", is_mirrored=True)):
-        parts = PartitionedTraining(training, replication)
+        parts = DividedTraining(training, replication)
         assert parts.notes == ("statistics of a part of the batch, not of the whole: batch_normalization/FusedBatchNormV3",)
         found.append(results(graph, replicate(graph.file, parts)))
     for other in found[1:]:
         for (name, array), (_, own) in zip(found[0], other, strict=True):
             np.testing.assert_allclose(own, array, rtol=1e-5, atol=1e-7, err_msg=name)
+
+
+LOOP = """
+import tensorflow.compat.v1 as tf
+
+tf.disable_v2_behavior()
+x, w = tf.placeholder(tf.float32, [4, 3], name="x"), tf.get_variable("w", [3, 3])
+_, y = tf.while_loop(lambda i, h: i < 2, lambda i, h: (i + 1, tf.matmul(h, w)), (0, x))
+tf.train.AdamOptimizer().minimize(tf.reduce_mean(y))
+"""
+
+
+def test_a_loop_between_the_batch_and_the_loss_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "loop.py").write_text(LOOP, encoding="utf-8")
+    file = load(tmp_path / "loop.py", None, make_options({})).file
+    assert file is not None
+    with pytest.raises(
+        UsageError, match=r"no copies of loops: got while/Enter\w* \(Enter\), expected a loss without a dynamic loop"
+    ):
+        DividedTraining(find_training(file.graph), Replication(2))

@@ -48,7 +48,7 @@ class Replication:
         return tuple(found)
 
 
-class PartitionedTraining:
+class DividedTraining:
     """The parts of the batch, and the role of each node. Raises UsageError if the batch cannot be computed in parts.
 
     - `copied`: the nodes of the forward and backward pass, of which each part has a copy; `backward` are those of gradients.
@@ -64,6 +64,7 @@ class PartitionedTraining:
         self.training = training
         self.settings = settings
         self.graph = training.graph
+        self._check()
         self.parts = settings.parts()
         self.shapes = BatchShapes(training, len(self.parts))
         self.dependence = BatchDependence(self.shapes)
@@ -71,7 +72,6 @@ class PartitionedTraining:
         self.nodes = [self.graph.nodes[number] for number in self.graph.runtime_order()]
         self.copied = frozenset((*training.forward, *training.backward))
         self.backward = frozenset(training.backward)
-        self._check()
         self.after = self._find_after()
         self.gradients = self._find_gradients()
         self.updates = frozenset(update.node for update in training.updates)
@@ -88,7 +88,7 @@ class PartitionedTraining:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Return sentences about results that depend on the partition of the batch."""
+        """Return sentences about results that depend on the division of the batch."""
         found = []
         if self.dependence.local_statistics:
             found.append(f"statistics of a part of the batch, not of the whole: {_listed(self.dependence.local_statistics)}")
