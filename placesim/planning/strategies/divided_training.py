@@ -10,6 +10,7 @@ from placesim.core.dtypes import DataType
 from placesim.core.errors import UsageError
 from placesim.graph.graph import Node, TensorRef
 from placesim.ops.categories import ENTERS, LOOPS, VARIABLES
+from placesim.ops.kernels.shapes import format_dims, is_fully_defined
 from placesim.planning.strategies.batch_dependence import BatchDependence, Dependence
 from placesim.planning.strategies.batch_shapes import BatchShapes
 from placesim.planning.strategies.mirrored_variables import MirroredVariables
@@ -128,7 +129,14 @@ class DividedTraining:
 
     def _find_gradients(self) -> tuple[TensorRef, ...]:
         read = dict.fromkeys(ref for node in self.nodes if node.id not in self.copied for ref in node.inputs)
-        found = (ref for ref in read if ref.node in self.backward and self.shapes.axis(ref) is None)
+        found = [ref for ref in read if ref.node in self.backward and self.shapes.axis(ref) is None]
+        for ref in found:
+            dims = self.shapes.full.shape(ref)
+            if not is_fully_defined(dims):
+                got = f"{self.graph.tensor_name(ref)} {format_dims(dims)}"
+                raise UsageError(
+                    f"gradient of unknown shape: got {got}, expected the shape of a variable, or rows of the batch"
+                )
         return tuple(ref for ref in found if self.dtype(ref).is_floating)
 
     def _find_cpu_nodes(self) -> frozenset[int]:

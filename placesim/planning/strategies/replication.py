@@ -18,7 +18,6 @@ from placesim.machine.inventory import TaskInventory
 from placesim.ops.attributes import Attrs, TensorValue
 from placesim.ops.categories import CONSTANTS
 from placesim.ops.kernel_lookup import find_kernel
-from placesim.ops.kernels.shapes import is_fully_defined
 from placesim.planning.strategies.batch_dependence import Dependence
 from placesim.planning.strategies.divided_training import DividedTraining, Part
 from placesim.planning.strategies.gradient_reduction import REDUCTIONS, Gradients, Reduction
@@ -247,9 +246,7 @@ class _Replicator:
             tensors = [self._input(ref, part) for part in self._divided.parts]
         if self._replicas == 1:
             return [self._writer.scaled(name, tensors[0], dtype, factor)]
-        shape = self._divided.shapes.full.shape(ref)
-        if not is_fully_defined(shape):
-            raise UsageError(f"gradient of unknown shape: got {self._graph.tensor_name(ref)}, expected the shape of a variable")
+        shape = self._divided.shapes.full.shape(ref) or ()
         reduction = Reduction(self._writer, self._divided.mirrored.exist)
         return REDUCTIONS[self._divided.settings.reduction](reduction, Gradients(name, tensors, dtype, shape, factor))
 

@@ -95,16 +95,21 @@ def find_training(graph: Graph, batch: Sequence[str] = ()) -> TrainingGraph:
 
 
 def find_forward_node(graph: Graph, node: Node) -> Node | None:
-    """Return the node whose gradient a node computes, from the name that `tf.gradients` gives: `gradients/NAME_grad/...`."""
+    """Return the node whose gradient a node computes, from the name that `tf.gradients` gives: `gradients/NAME_grad/...`.
+
+    In a copied scope, the name is that of a node in the same copy.
+    """
     known = graph.gradients_of.get(node.name)
     if known is not None and known in graph.ids:
         return graph.node(known)
     scope = gradient_scope(node.name)
     rest = node.name[len(scope) :] if scope else ""
+    around = scope[: scope.rstrip("/").rfind("/") + 1]
     end = rest.rfind(_GRAD)
     while end >= 0:
-        if rest[:end] in graph.ids:
-            return graph.node(rest[:end])
+        for name in (around + rest[:end], rest[:end]):
+            if name in graph.ids:
+                return graph.node(name)
         end = rest.rfind(_GRAD, 0, end)
     return None
 

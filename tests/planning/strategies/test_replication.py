@@ -136,3 +136,22 @@ def test_a_loop_between_the_batch_and_the_loss_is_refused(tmp_path: Path) -> Non
         UsageError, match=r"no copies of loops: got while/Enter\w* \(Enter\), expected a loss without a dynamic loop"
     ):
         DividedTraining(find_training(file.graph), Replication(2))
+
+
+ROWS = """
+import tensorflow.compat.v1 as tf
+
+tf.disable_v2_behavior()
+words = tf.placeholder(tf.int32, [None], name="words")
+table = tf.get_variable("table", [10, 4], partitioner=tf.fixed_size_partitioner(2))
+tf.train.AdamOptimizer().minimize(tf.reduce_mean(tf.nn.embedding_lookup(table, words)))
+"""
+
+
+def test_rows_whose_number_depends_on_values_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "rows.py").write_text(ROWS, encoding="utf-8")
+    file = load(tmp_path / "rows.py", None, make_options({})).file
+    assert file is not None
+    for replication in (Replication(2), Replication(1, 2)):
+        with pytest.raises(UsageError, match=r"gradient of unknown shape: got gradients/.*Reshape_1 \[\?\]"):
+            DividedTraining(find_training(file.graph), replication)
