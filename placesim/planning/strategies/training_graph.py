@@ -14,15 +14,13 @@ from placesim.core.errors import UsageError
 from placesim.core.suggestions import did_you_mean
 from placesim.graph.graph import Graph, Node, TensorRef, split_tensor_name
 from placesim.graph.node_patterns import gradient_scope, is_gradient_name
+from placesim.inspection.memory_categories import find_origin
 from placesim.ops.categories import PLACEHOLDERS, VARIABLES
-from placesim.ops.kernels import cost_of
 from placesim.ops.kernels.shapes import Dims
 from placesim.runtime.shapes.graph_shapes import GraphShapes
 
 BATCH_SOURCES = ("IteratorGetNext", "IteratorGetNextSync", "QueueDequeue", "QueueDequeueV2")
 """Ops whose outputs are a batch, as are the ops that start with these names (`QueueDequeueManyV2`), and placeholders."""
-_PASSED_ON = ("dispatch", "view")
-"""Kinds of work of ops that pass a variable's value on."""
 MAX_NAMED = 4
 
 
@@ -150,14 +148,6 @@ def find_written_variable(graph: Graph, node: Node) -> int | None:
         return None
     origin = find_origin(graph, node.input_nodes[0])
     return origin.id if origin.op in VARIABLES else None
-
-
-def find_origin(graph: Graph, number: int) -> Node:
-    """Return the node whose value reaches a node through ops that only pass it on."""
-    node = graph.nodes[number]
-    while len(node.input_nodes) == 1 and cost_of(node.op).kind in _PASSED_ON:
-        node = graph.nodes[node.input_nodes[0]]
-    return node
 
 
 # --- loss -----------------------------------------------------------------------------------------------------------
