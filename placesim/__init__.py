@@ -48,15 +48,16 @@ if _typing.TYPE_CHECKING:
     from placesim.api.forecasts import plan, simulate, sweep
     from placesim.api.inspections import check, convert, diff, explain, show
     from placesim.api.runs import devices, load, memory, place, run
+    from placesim.api.strategies import parallelize
 else:
 
     def __getattr__(name: str) -> object:
         """Import the functions on first use: the command line imports this package too, but calls none of them."""
         if name not in __all__:
             raise AttributeError(f"module 'placesim' has no attribute {name!r}")
-        from placesim.api import forecasts, inspections, runs
+        from placesim.api import forecasts, inspections, runs, strategies
 
-        for module in (forecasts, inspections, runs):
+        for module in (forecasts, inspections, runs, strategies):
             found = vars(module).get(name)
             if found is not None and found.__module__ == module.__name__:
                 return globals().setdefault(name, found)
@@ -115,6 +116,7 @@ __all__ = [
     "load",
     "machine",
     "memory",
+    "parallelize",
     "place",
     "plan",
     "run",

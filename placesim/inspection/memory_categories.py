@@ -35,7 +35,7 @@ class MemoryCategories:
         self._owned = frozenset(_optimizer_variables(graph))
         self._backward = frozenset(_backward_nodes(graph))
         self._read = frozenset(
-            node.name for node in graph.nodes if node.input_nodes and _origin(graph, node.id).op in (*VARIABLES, *CONSTANTS)
+            node.name for node in graph.nodes if node.input_nodes and find_origin(graph, node.id).op in (*VARIABLES, *CONSTANTS)
         )
         self._assigning = frozenset(node.name for node in graph.nodes if node.op in ASSIGNMENTS)
 
@@ -67,16 +67,16 @@ class MemoryCategories:
 def _optimizer_variables(graph: Graph) -> Iterator[str]:
     """Yield the names of the variables that optimizers own, as nodes and as resources."""
     updates = [node for node in graph.nodes if node.input_nodes and cost_of(node.op).kind == "optimizer"]
-    updated = {_origin(graph, node.input_nodes[0]).name for node in updates}
+    updated = {find_origin(graph, node.input_nodes[0]).name for node in updates}
     for node in updates:
         for source in node.input_nodes[1:]:
-            origin = _origin(graph, source)
+            origin = find_origin(graph, source)
             if origin.op in VARIABLES and origin.name not in updated:
                 yield origin.name
                 yield str(origin.attrs.get("shared_name") or origin.name)
 
 
-def _origin(graph: Graph, number: int) -> Node:
+def find_origin(graph: Graph, number: int) -> Node:
     """Return the node whose value reaches a node through ops that only pass it on."""
     node = graph.nodes[number]
     while len(node.input_nodes) == 1 and cost_of(node.op).kind in _PASSED_ON:

@@ -18,6 +18,7 @@ COMMANDS = {
     "memory": "Report peak memory per device, and the largest batch that fits.",
     "simulate": "Predict the time of a step, and show its bottlenecks.",
     "plan": "Search for a faster placement, and bound how fast any could be.",
+    "parallelize": "Rewrite a training graph for several GPUs, or for micro-batches.",
     "sweep": "Simulate a graph under many combinations of options.",
     "calibrate": "Measure this machine's speed for time predictions.",
     "convert": "Convert a graph between YAML, JSON and TensorFlow's GraphDef.",

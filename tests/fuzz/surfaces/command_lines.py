@@ -177,6 +177,15 @@ OPTIONS: dict[str, dict[str, tuple[str, ...]]] = {
     | SOURCE
     | PLACEMENT
     | {"--placed": (), "--partitioned": ("parts", ""), "--format": ("json", "yaml", "pbtxt")},
+    "parallelize": SOURCE
+    | {
+        "--replicas": ("2", "1", "0", "3"),
+        "--accumulate": ("2", "1", "x"),
+        "--reduce": ("ring", "tree", "nccl", "cpu", "odd"),
+        "--variables": ("mirrored", "cpu"),
+        "--split": ("x", "op", "a:1", ""),
+        "--format": ("json", "yaml", "pbtxt"),
+    },
     "diff": MACHINE
     | SOURCE
     | PLACEMENT

@@ -1,0 +1,101 @@
+"""`placesim parallelize`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from placesim.cli.command import command
+from placesim.cli.option_types import Word, own_option
+from placesim.cli.options import given, in_shell, output_option, source_options, take_record
+from placesim.cli.output_forms import Form, form_option
+from placesim.studies.conversions import ENDINGS, WRITERS, convert_graph, find_file_form
+
+_FORMS = tuple(Form(name, convert_graph, ENDINGS[name]) for name in WRITERS)
+
+
+@command("parallelize")
+@click.argument("graph")
+@own_option(
+    "--replicas",
+    type=click.IntRange(1),
+    default=1,
+    metavar="N",
+    help="Copy the forward and backward pass to N GPUs, each copy for an equal part of the batch (data parallelism).",
+)
+@own_option(
+    "--accumulate",
+    type=click.IntRange(1),
+    default=1,
+    metavar="N",
+    help="Compute the gradients of N micro-batches one after another, and update the variables once with their mean.",
+)
+@own_option(
+    "--reduce",
+    type=Word(("cpu", "ring", "tree", "nccl")),
+    default="cpu",
+    show_default=True,
+    help="Add the gradients of replicas on the CPU, around a ring or along a tree of GPUs, or by NCCL's all-reduce.",
+)
+@own_option(
+    "--variables",
+    type=Word(("cpu", "mirrored")),
+    default="cpu",
+    show_default=True,
+    help="cpu: replicas share the variables on the CPU; mirrored: each GPU has its own copies, with the same updates.",
+)
+@own_option(
+    "--split",
+    multiple=True,
+    metavar="NAME",
+    help="Tensor that holds the batch (repeatable; default: all placeholders, datasets and queues that the loss reads).",
+    completes="nodes",
+)
+@source_options
+@form_option(_FORMS, "Output format (default: from the extension of --output, else yaml).")
+@output_option("Write the rewritten graph (.yaml, .json, .pb, .pbtxt) instead of printing it.")
+def parallelize_command(graph: str, form: str | None, output: str | None, **values: Any) -> int:
+    """Rewrite a training graph for several GPUs, or for micro-batches.
+
+    GRAPH is any graph that `run` reads, with the ops of an optimizer and gradients made by tf.gradients.  The rewritten graph
+    computes the same losses and variables, up to rounding; random ops and batch statistics, which differ in each part of the
+    batch, are reported.  The report is on standard error.
+
+    \b
+    Examples:
+      placesim parallelize model.yaml --replicas 4 --output towers.yaml
+      placesim parallelize script.py --replicas 2 --variables mirrored --reduce nccl --output mirrored.pb
+      placesim parallelize model.yaml --accumulate 8 | placesim memory -
+    """
+    from placesim.cli.graph_arguments import load_graph
+    from placesim.cli.output import tell, write_files
+    from placesim.cli.progress import show_stages
+    from placesim.cli.standard_streams import write_result
+    from placesim.core.errors import UsageError
+    from placesim.formats.graph_file.writing.raw_writer import with_feeds_from
+    from placesim.planning.strategies.rewriting import Strategy, rewrite_training
+    from placesim.report.text.strategies import rewrite_lines
+
+    strategy = take_record(values, Strategy)
+    chosen = form or ("yaml" if output is None else find_file_form(output))
+    if chosen not in WRITERS:
+        raise UsageError(f"wrong format: got {chosen}, expected one of {', '.join(WRITERS)}")
+    if output is None and chosen == "pb" and sys.stdout.isatty():
+        raise UsageError("cannot print a binary GraphDef to a terminal: got no --output, expected it, or another --format")
+    loaded = load_graph(graph, in_shell(given(values)))
+    if loaded.error is not None or loaded.file is None:
+        raise loaded.error or UsageError(f"no graph in {graph}")
+    with show_stages("rewriting"):
+        rewrite = rewrite_training(loaded.file, strategy)
+        file = with_feeds_from(rewrite.file, loaded.directory, Path() if output is None else Path(output).parent)
+        content = convert_graph(file, chosen)
+    if output is None:
+        all(map(write_result, content.pieces))  # until the reader has gone
+    else:
+        write_files({Path(output): content.pieces}, makes_folders=True)
+    for line in (*rewrite_lines(rewrite), *content.notes):
+        tell(f"{line}\n")
+    return 0

@@ -1,0 +1,169 @@
+"""Dependence of a forward pass on the batch, from which follows how the results of its parts can be combined.
+
+The mean of the parts' means is the mean of the batch, and the sum of their sums is its sum; other functions of the whole batch
+cannot be computed from the parts.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from enum import Enum
+
+from placesim.core.errors import UsageError
+from placesim.graph.graph import Node, TensorRef
+from placesim.ops.categories import SHAPE_OPS
+from placesim.planning.strategies.batch_shapes import BatchShapes
+
+
+class Dependence(Enum):
+    """A tensor's dependence on the batch.
+
+    ROWS holds examples along a dimension, and FILLED too, but with values that depend on no example. MEAN and SUM are linear
+    functions of a mean or a sum over the examples. SIZE depends only on the number of examples. STATISTIC is any other function
+    of several examples.
+    """
+
+    NONE = "none"
+    ROWS = "rows"
+    FILLED = "filled"
+    MEAN = "mean"
+    SUM = "sum"
+    SIZE = "size"
+    STATISTIC = "statistic"
+
+
+_LINEAR = frozenset(
+    (
+        *("Identity", "Neg", "Cast", "Reshape", "Squeeze", "ExpandDims", "StopGradient", "PreventGradient", "CheckNumerics"),
+        *("Transpose", "StridedSlice", "Slice", "Snapshot", "Sum", "Mean", "Pack", "ConcatV2", "Unpack", "Split", "Tile"),
+    )
+)
+"""Ops that are linear in their first input, or in all of them, if the others do not depend on the batch."""
+_SUMMING = frozenset(("Sum", "L2Loss", "BiasAddGrad", "MatMul", "BatchMatMul", "BatchMatMulV2", "Einsum"))
+"""Ops that add over the batch's dimension if their output does not have it."""
+_ADDITIONS = ("Add", "AddV2", "AddN", "Sub")
+_DIVISIONS = ("RealDiv", "Div", "DivNoNan")
+_FILLS = ("ZerosLike", "OnesLike")
+
+_DATALESS = frozenset((Dependence.NONE, Dependence.SIZE, Dependence.FILLED))
+
+
+class BatchDependence:
+    """The dependence of each tensor of a forward pass; `local_statistics` are nodes at which examples influence each other.
+
+    `factors` has tensors that a part must multiply: a sum that is divided by the number of the batch's examples is the mean of
+    a part if the divisor is that of a part, and so is a sum that is multiplied by the reciprocal.
+    """
+
+    def __init__(self, shapes: BatchShapes) -> None:
+        self._shapes = shapes
+        self._graph = shapes.training.graph
+        self._found: dict[TensorRef, Dependence] = dict.fromkeys(shapes.training.batch, Dependence.ROWS)
+        self._reasons: dict[TensorRef, Node] = {}
+        self.local_statistics: list[Node] = []
+        self.factors: dict[TensorRef, float] = {}
+        self._constants: set[int] = set()
+        forward = frozenset(shapes.training.forward)
+        self._forward_reads = Counter(ref for number in forward for ref in self._graph.nodes[number].inputs)
+        for number in self._graph.runtime_order():
+            if number in forward:
+                self._enter(self._graph.nodes[number])
+
+    def of(self, ref: TensorRef) -> Dependence:
+        """Return the dependence of a tensor; a tensor outside of the forward pass does not depend on the batch."""
+        return self._found.get(ref, Dependence.NONE)
+
+    def of_loss(self) -> Dependence:
+        """Return MEAN or SUM for the loss. Raises UsageError for a loss that parts of the batch cannot compute."""
+        loss = self._shapes.training.loss
+        found = self.of(loss)
+        if found in (Dependence.MEAN, Dependence.SUM):
+            return found
+        if found is Dependence.ROWS:
+            return Dependence.SUM  # tf.gradients adds the gradients of all elements
+        name = self._graph.nodes[loss.node].name
+        if found is Dependence.STATISTIC:
+            raise UsageError(f"no parts of the loss: got {name}, {self.reason(loss)}, expected a mean or a sum over the batch")
+        raise UsageError(f"no batch in the loss: got {name}, which depends on no tensor of the batch")
+
+    def reason(self, ref: TensorRef) -> str:
+        """Return why a tensor is neither a mean nor a sum over the batch."""
+        node = self._reasons.get(ref, self._graph.nodes[ref.node])
+        kinds = {self.of(source) for source in node.inputs}
+        if node.op in _ADDITIONS and Dependence.NONE in kinds and Dependence.SUM in kinds:
+            return f"in which {node.name} ({node.op}) adds a term without the batch to a sum over the batch"
+        if node.op in _DIVISIONS:
+            return f"in which {node.name} ({node.op}) divides by a number that depends on the examples"
+        return f"in which {node.name} ({node.op}) is not linear in the examples' results"
+
+    def _enter(self, node: Node) -> None:
+        inputs = [*node.inputs]
+        if self._constants.issuperset(node.input_nodes) and not node.signature.is_stateful:
+            self._constants.add(node.id)
+        kinds = [self.of(ref) for ref in inputs]
+        for slot in range(len(node.signature.output_dtypes)):
+            ref = TensorRef(node.id, slot)
+            found = self._dependence(node, ref, kinds)
+            if found is Dependence.NONE:
+                continue
+            self._found[ref] = found
+            if found is Dependence.STATISTIC:
+                cause = next((self._reasons[source] for source in inputs if source in self._reasons), node)
+                self._reasons[ref] = cause
+        mixed = (Dependence.MEAN, Dependence.SUM, Dependence.STATISTIC)
+        rows = self.of(TensorRef(node.id, 0)) in (Dependence.ROWS, Dependence.FILLED)
+        if rows and (any(kind in mixed for kind in kinds) or self._graph.full_attrs(node).get("is_training") is True):
+            self.local_statistics.append(node)
+
+    def _dependence(self, node: Node, ref: TensorRef, kinds: Sequence[Dependence]) -> Dependence:
+        dependent = [kind for kind in kinds if kind is not Dependence.NONE]
+        if self._shapes.axis(ref) is not None:
+            holds_data = node.signature.is_stateful or node.id in self._shapes.split
+            is_filled = node.op in _FILLS or (not holds_data and _DATALESS.issuperset(kinds))
+            return Dependence.FILLED if is_filled else Dependence.ROWS
+        if not dependent:
+            return Dependence.NONE
+        if node.op in SHAPE_OPS or all(kind is Dependence.SIZE for kind in dependent):
+            return Dependence.SIZE
+        if Dependence.ROWS in dependent or Dependence.FILLED in dependent:
+            return self._reduced(node, dependent)
+        first, alike = dependent[0], len({*dependent}) == 1
+        if Dependence.STATISTIC in dependent:
+            return Dependence.STATISTIC
+        if node.op in _DIVISIONS:
+            return self._divided(node, *kinds)
+        if node.op == "Mul" and len(dependent) == 1:
+            return self._scaled(node, kinds.index(Dependence.NONE), first)
+        if node.op in _ADDITIONS and alike and (len(dependent) == len(kinds) or first is Dependence.MEAN):
+            return first
+        return first if node.op in _LINEAR and alike else Dependence.STATISTIC
+
+    @staticmethod
+    def _reduced(node: Node, dependent: Sequence[Dependence]) -> Dependence:
+        """Return the dependence of a tensor without examples that is computed from rows of examples."""
+        is_filled = all(kind in (Dependence.FILLED, Dependence.SIZE) for kind in dependent)
+        if node.op == "Mean" or node.op.startswith("FusedBatchNorm"):
+            return Dependence.SIZE if is_filled else Dependence.MEAN
+        if node.op in _SUMMING or node.op.endswith("BackpropFilter"):
+            return Dependence.SIZE if is_filled else Dependence.SUM
+        return Dependence.STATISTIC
+
+    def _divided(self, node: Node, dividend: Dependence, divisor: Dependence) -> Dependence:
+        if divisor is Dependence.NONE:
+            return self._scaled(node, 1, dividend)
+        if divisor is Dependence.SIZE and dividend is Dependence.SUM:
+            return Dependence.MEAN
+        return Dependence.STATISTIC
+
+    def _scaled(self, node: Node, position: int, scaled: Dependence) -> Dependence:
+        """Return the dependence of a product or quotient with a number that does not depend on the batch.
+
+        A sum becomes a mean, whose number is adapted to a part, if the number is constant and no other node of the forward
+        pass reads it.
+        """
+        ref = [*node.inputs][position]
+        if scaled is not Dependence.SUM or ref.node not in self._constants or self._forward_reads[ref] > 1:
+            return scaled
+        self.factors[ref] = float(self._shapes.parts) if node.op == "Mul" else 1.0 / self._shapes.parts
+        return Dependence.MEAN

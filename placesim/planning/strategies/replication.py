@@ -1,0 +1,349 @@
+"""A training graph with a copy of its forward and backward pass for each part of the batch, and their combined results.
+
+A copy is a replica on its own GPU (`tower_0/...`), or a micro-batch that runs after the one before (`micro_batch_0/...`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+from placesim.core.dtypes import DataType
+from placesim.core.errors import UsageError
+from placesim.graph.graph import Graph, Node, NodeDef, TensorRef, split_tensor_name
+from placesim.graph.session_steps import Fetch, GraphFile, GraphStep
+from placesim.machine.device_names import DeviceName, format_spec, parse_runtime_name
+from placesim.machine.inventory import TaskInventory
+from placesim.ops.attributes import Attrs, TensorValue
+from placesim.ops.categories import CONSTANTS
+from placesim.ops.kernel_lookup import find_kernel
+from placesim.planning.strategies.batch_dependence import Dependence
+from placesim.planning.strategies.divided_training import DividedTraining, Part
+from placesim.planning.strategies.gradient_reduction import REDUCTIONS, Gradients, Reduction
+from placesim.planning.strategies.node_writer import CPU, NodeWriter, gpu, with_labels
+from placesim.planning.strategies.training_graph import find_written_variable
+
+DONE = "done"
+"""Name of the node that a micro-batch runs last."""
+
+
+def replicate(file: GraphFile, divided: DividedTraining) -> GraphFile:
+    """Return the file with a copy of the training's nodes for each part. Raises UsageError for a result that no parts give."""
+    if any(step.nodes for step in file.steps or ()):
+        raise UsageError("no copies of a growing graph: got steps that add nodes, expected one graph for all steps")
+    return _Replicator(file, divided).file()
+
+
+class _Replicator:
+    """Writes the new graph node by node."""
+
+    def __init__(self, file: GraphFile, divided: DividedTraining) -> None:
+        self._file = file
+        self._divided = divided
+        self._graph = divided.graph
+        self._replicas = divided.settings.replicas
+        self._writer = NodeWriter(node.name for node in divided.nodes if node.id not in divided.copied)
+        self._shards: dict[TensorRef, list[str]] = {}
+        self._scaled: dict[tuple[TensorRef, int], str] = {}
+        self._sums: dict[tuple[TensorRef, int], str] = {}
+        self._combined: dict[TensorRef, Sequence[str]] = {}
+
+    # --- writing ----------------------------------------------------------------------------------------------------
+
+    def file(self) -> GraphFile:
+        """Return the rewritten file."""
+        nodes = self._divided.nodes
+        before = [node for node in nodes if node.id not in self._divided.copied and node.id not in self._divided.after]
+        waiting = self._find_waiting(before)
+        for replica in range(self._replicas):
+            for node in before:
+                if node.id in self._divided.mirrored or not (replica or node.id in waiting):
+                    self._keep(node, replica)
+        for node in before:
+            if node.id in waiting:
+                self._keep(node)
+        self._split_batch()
+        for part in self._divided.parts:
+            for node in nodes:
+                if node.id in self._divided.copied:
+                    self._copy(node, part)
+            if self._divided.settings.micro_batches > 1:
+                self._accumulate(part)
+        for node in nodes:
+            for replica in range(self._replicas if node.id in self._divided.mirrored else 1):
+                if node.id in self._divided.after:
+                    self._keep(node, replica)
+        self._combine(self._divided.training.loss)  # a GraphDef does not say whether it is fetched
+        steps = None if self._file.steps is None else tuple(map(self._step, self._file.steps))
+        each = None if self._file.each_step is None else tuple(map(self._step, self._file.each_step))
+        return replace(
+            self._file,
+            graph=self._new_graph(),
+            steps=steps,
+            each_step=each,
+            inventory=self._inventory(),
+            initial_values=self._initial_values(),
+            as_read=None,
+        )
+
+    def _find_waiting(self, nodes: Sequence[Node]) -> frozenset[int]:
+        """Return the nodes, such as an initializer, that need a mirrored node but are not mirrored."""
+        found: set[int] = set()
+        for node in nodes:
+            needed = (*node.input_nodes, *node.control_inputs)
+            if node.id not in self._divided.mirrored and any(i in self._divided.mirrored or i in found for i in needed):
+                found.add(node.id)
+        return frozenset(found)
+
+    def _keep(self, node: Node, replica: int = 0) -> None:
+        """Write a node that is no part of the copies, or a replica's own one if it is mirrored."""
+        inputs = [self._kept_input(ref, replica) for ref in node.inputs]
+        controls = dict.fromkeys(self._controls(node, self._divided.parts, replica))
+        if node.id in self._divided.updates:
+            controls |= dict.fromkeys(f"^{name}" for name in self._divided.awaited)
+        device = node.device or (CPU if node.id in self._divided.on_cpu else "")
+        if node.id in self._divided.mirrored:
+            device = self._device(node, replica)
+        name, attrs = self._divided.mirrored.name(node, replica), self._kept_attrs(node, replica)
+        self._writer.nodes.append(NodeDef(name, node.op, (*inputs, *sorted(controls)), device, attrs, node.location))
+
+    def _kept_attrs(self, node: Node, replica: int) -> Attrs:
+        def holder_name(holder: Node) -> str | None:
+            return None if holder.id in self._divided.copied else self._divided.mirrored.name(holder, replica)
+
+        attrs = with_labels(self._graph, node, holder_name)
+        if node.id not in self._divided.mirrored or "shared_name" not in attrs:
+            return attrs
+        return dict(attrs) | {"shared_name": self._divided.mirrored.shared_name(attrs["shared_name"], replica)}
+
+    def _kept_input(self, ref: TensorRef, replica: int) -> str:
+        if ref.node in self._divided.copied:
+            return self._combine(ref)[replica]
+        name = self._divided.mirrored.name(self._graph.nodes[ref.node], replica)
+        return f"{name}:{ref.slot}" if ref.slot else name
+
+    def _controls(self, node: Node, parts: Sequence[Part], replica: int) -> Iterator[str]:
+        is_copied = node.id in self._divided.copied
+        for number in node.control_inputs:
+            source = self._graph.nodes[number]
+            if number in self._divided.copied:
+                yield from (f"^{part.scope}/{source.name}" for part in parts)
+            elif number in self._divided.mirrored and not is_copied and node.id not in self._divided.mirrored:
+                yield from (f"^{self._divided.mirrored.name(source, i)}" for i in range(self._replicas))
+            elif not is_copied or number not in self._divided.after:
+                yield f"^{self._divided.mirrored.name(source, replica)}"
+
+    def _split_batch(self) -> None:
+        count = len(self._divided.parts)
+        held = {TensorRef(number, 0): axis for number, axis in self._divided.shapes.split.items()}
+        for ref, axis in {**dict.fromkeys(self._divided.training.batch, 0), **held}.items():
+            node = self._graph.nodes[ref.node]
+            if ref in held:
+                self._writer.add(node.name, node.op, (), CPU, node.attrs)
+            name = f"shards/{self._graph.tensor_name(ref).replace(':', '_')}"
+            dtype = node.signature.output_dtypes[ref.slot]
+            self._shards[ref] = self._writer.split(name, self._graph.tensor_name(ref), axis, count, dtype)
+
+    def _copy(self, node: Node, part: Part) -> None:
+        """Write a node of the copies for a part of the batch."""
+        if node.id in self._divided.shapes.split:
+            return  # its parts are shards of the constant
+        inputs = [self._input(ref, part) for ref in node.inputs]
+        controls = [*self._controls(node, (part,), part.replica)]
+        if part.micro_batch and self._begins(node):
+            controls.append(f"^{self._divided.parts[part.number - 1].scope}/{DONE}")
+        name, device, attrs = f"{part.scope}/{node.name}", self._device(node, part.replica), self._attrs(node, part)
+        self._writer.nodes.append(NodeDef(name, node.op, (*inputs, *controls), device, attrs, node.location))
+        for slot in range(len(node.signature.output_dtypes)) if node.op not in CONSTANTS else ():
+            ref = TensorRef(node.id, slot)
+            factor = self._divided.dependence.factors.get(ref)
+            if factor is not None:
+                own = self._input(ref, part)
+                scaled = self._writer.scaled(f"{name}/of_part", own, self._divided.dtype(ref), factor, device)
+                self._scaled[ref, part.number] = scaled
+
+    def _input(self, ref: TensorRef, part: Part) -> str:
+        if ref in self._shards:
+            return self._shards[ref][part.number]
+        if (ref, part.number) in self._scaled:
+            return self._scaled[ref, part.number]
+        if ref.node not in self._divided.copied:
+            return self._kept_input(ref, part.replica)
+        return f"{part.scope}/{self._graph.tensor_name(ref)}"
+
+    def _begins(self, node: Node) -> bool:
+        """Whether a node of the copies needs no other one except constants."""
+        nodes = self._graph.nodes
+        inner = (nodes[i] for i in (*node.input_nodes, *node.control_inputs) if i in self._divided.copied)
+        return node.op not in CONSTANTS and all(source.op in CONSTANTS for source in inner)
+
+    def _attrs(self, node: Node, part: Part) -> Attrs:
+        """Return a copy's attrs: constants have their value in a part, and labels name nodes of the same part."""
+        labelled = with_labels(self._graph, node, lambda holder: self._holder(holder, part))
+        attrs = {name: value for name, value in labelled.items() if name != "_output_shapes"}
+        value = self._divided.shapes.constant(node.id)
+        if value is not None:
+            attrs["value"] = TensorValue(attrs["value"].dtype, value)
+        factor = self._divided.dependence.factors.get(TensorRef(node.id, 0)) if node.op in CONSTANTS else None
+        if factor is not None:
+            dtype, array = attrs["value"]
+            attrs["value"] = TensorValue(dtype, (array * factor).astype(array.dtype))
+        return attrs
+
+    def _holder(self, node: Node, part: Part) -> str | None:
+        """Return the name of a node with which a copy is colocated: a copy's, or without replicas, any other node's."""
+        if node.id in self._divided.copied:
+            return f"{part.scope}/{node.name}"
+        return node.name if self._replicas == 1 else None
+
+    def _device(self, node: Node, replica: int) -> str:
+        """Return a request for the replica's GPU, unless the node requests another kind of device or has no kernel there."""
+        asked = parse_runtime_name(node.device) or DeviceName()
+        if self._replicas == 1 or asked.type not in (None, "GPU"):
+            return node.device
+        if node.signature.definition is not None and not find_kernel(
+            self._graph.registry, node.op, "GPU", node.signature.attrs, node.name
+        ):
+            return format_spec(asked.address_space)
+        return format_spec(asked._replace(type="GPU", id=replica))
+
+    # --- combined results -------------------------------------------------------------------------------------------
+
+    def _accumulate(self, part: Part) -> None:
+        """Add the gradients of a micro-batch to those of the earlier ones, which the next micro-batch waits for."""
+        device = gpu(part.replica) if self._replicas > 1 else ""
+        for ref in self._divided.gradients:
+            own = self._input(ref, part)
+            if part.micro_batch:
+                earlier = self._sums[ref, part.replica]
+                name = f"{part.scope}/accumulated/{self._divided.gradient_name(ref)}"
+                own = self._writer.add(name, "AddV2", (earlier, own), device, {"T": self._divided.dtype(ref)})
+            self._sums[ref, part.replica] = own
+        waits = [f"^{split_tensor_name(self._sums[ref, part.replica])[0]}" for ref in self._divided.gradients]
+        self._writer.add(f"{part.scope}/{DONE}", "NoOp", waits, device)
+
+    def _combine(self, ref: TensorRef) -> Sequence[str]:
+        """Return the tensor for the whole batch, made from those of the parts, as each replica reads it."""
+        found = self._combined.get(ref)
+        if found is None:
+            if ref in self._divided.gradients:
+                found = self._combined_gradient(ref)
+            elif ref.node in self._divided.backward:
+                found = [self._combined_rows_of_gradient(ref)] * self._replicas
+            else:
+                found = [self._combined_result(ref)] * self._replicas
+            self._combined[ref] = found
+        return found
+
+    def _combined_gradient(self, ref: TensorRef) -> Sequence[str]:
+        """Return the sum or mean of a gradient that has the same shape in each part."""
+        name, dtype = self._divided.result_name(ref), self._divided.dtype(ref)
+        factor = 1.0 / len(self._divided.parts) if self._divided.is_mean else 1.0
+        if self._sums:
+            tensors = [self._sums[ref, i] for i in range(self._replicas)]
+        else:
+            tensors = [self._input(ref, part) for part in self._divided.parts]
+        if self._replicas == 1:
+            return [self._writer.scaled(name, tensors[0], dtype, factor)]
+        shape = self._divided.shapes.full.shape(ref) or ()
+        reduction = Reduction(self._writer, self._divided.mirrored.exist)
+        return REDUCTIONS[self._divided.settings.reduction](reduction, Gradients(name, tensors, dtype, shape, factor))
+
+    def _combined_rows_of_gradient(self, ref: TensorRef) -> str:
+        """Return the rows of all parts, such as those of sparse gradients, and indices or a shape unchanged."""
+        name, dtype, axis = self._result(ref)
+        tensors = [self._input(ref, part) for part in self._divided.parts]
+        if axis is None:
+            return self._writer.identity(name, tensors[0], dtype, self._shared_device)
+        if not (self._divided.is_mean and dtype.is_floating):
+            return self._writer.concatenation(name, tensors, axis, dtype, self._shared_device)
+        joined = self._writer.concatenation(f"{name}/concat", tensors, axis, dtype, self._shared_device)
+        return self._writer.scaled(name, joined, dtype, 1.0 / len(tensors), self._shared_device)
+
+    def _combined_result(self, ref: TensorRef) -> str:
+        """Return a tensor of the forward pass for the whole batch."""
+        if ref in self._shards:
+            return self._graph.tensor_name(ref)
+        name, dtype, axis = self._result(ref)
+        tensors = [self._input(ref, part) for part in self._divided.parts]
+        dependence, is_in_order = self._divided.dependence.of(ref), self._divided.shapes.outer(ref) == 1
+        if axis is not None and is_in_order:
+            return self._writer.concatenation(name, tensors, axis, dtype, self._shared_device)
+        if dependence is Dependence.SIZE or self._graph.nodes[ref.node].op in CONSTANTS:
+            return self._of_whole_batch(ref)
+        if dependence is Dependence.NONE:
+            return self._writer.identity(name, tensors[0], dtype)
+        if dependence is Dependence.SUM or (dependence is Dependence.MEAN and dtype.is_floating):
+            factor = 1.0 / len(tensors) if dependence is Dependence.MEAN else 1.0
+            return self._writer.total(name, tensors, dtype, self._shared_device, factor)
+        why = self._divided.dependence.reason(ref) if is_in_order else "whose rows are not in the order of the batch"
+        raise UsageError(
+            f"no combination of parts: got {self._graph.tensor_name(ref)} as a result or an input of another node, {why}, "
+            "expected examples, or a mean or a sum over them"
+        )
+
+    def _result(self, ref: TensorRef) -> tuple[str, DataType, int | None]:
+        """Return a combined tensor's name and type, and the dimension of the batch."""
+        divided = self._divided
+        return divided.result_name(ref), divided.dtype(ref), divided.shapes.axis(ref)
+
+    def _of_whole_batch(self, ref: TensorRef) -> str:
+        """Write the node of a tensor that depends only on the batch's size once more, for the whole batch."""
+        node = self._graph.nodes[ref.node]
+        inputs = [self._kept_input(own, 0) for own in node.inputs]
+        name = self._writer.add(node.name, node.op, inputs, node.device, node.attrs)
+        return f"{name}:{ref.slot}" if ref.slot else name
+
+    @property
+    def _shared_device(self) -> str:
+        return CPU if self._replicas > 1 else ""
+
+    # --- the file ---------------------------------------------------------------------------------------------------
+
+    def _step(self, step: GraphStep) -> GraphStep:
+        fetches = tuple(new for fetch in step.fetches for new in self._fetched(fetch))
+        feeds = tuple(feed._replace(tensor=text) for feed in step.feeds for text in self._graph.spelled_out(feed.tensor))
+        return replace(step, fetches=fetches, feeds=feeds)
+
+    def _fetched(self, fetch: Fetch) -> Iterator[Fetch]:
+        for text in self._graph.spelled_out(fetch.name):
+            name, slot = split_tensor_name(text.removeprefix("^"))
+            number = self._graph.ids.get(name)
+            if number is None or number not in self._divided.copied:
+                yield fetch._replace(name=text)
+                if number is not None and number in self._divided.mirrored:
+                    yield from self._writes_of_other_replicas(self._graph.nodes[number], fetch)
+            elif text.startswith("^") or not self._graph.nodes[number].signature.output_dtypes:
+                yield from (fetch._replace(name=f"^{part.scope}/{name}") for part in self._divided.parts)
+            else:
+                found = self._combine(TensorRef(number, slot))[0]
+                is_same = split_tensor_name(found) == (name, slot)
+                yield fetch._replace(name=text) if is_same else fetch._replace(name=found, label=fetch.label or text)
+
+    def _writes_of_other_replicas(self, node: Node, fetch: Fetch) -> Iterator[Fetch]:
+        if find_written_variable(self._graph, node) is not None:
+            for replica in range(1, self._replicas):
+                yield Fetch(f"^{self._divided.mirrored.name(node, replica)}", fetch.location)
+
+    def _initial_values(self) -> dict[str, Any]:
+        """Return the values of restored variables, also for the copies of mirrored ones."""
+        values = dict(self._file.initial_values)
+        for node in self._divided.nodes if values else ():
+            if node.id in self._divided.mirrored and node.name in values:
+                values |= {self._divided.mirrored.name(node, i): values[node.name] for i in range(1, self._replicas)}
+        return values
+
+    def _inventory(self) -> tuple[TaskInventory, ...] | None:
+        """Return the machine, with a GPU for each replica."""
+        count, given = self._replicas, self._file.inventory
+        if count == 1:
+            return given
+        first, *others = given or (TaskInventory(),)
+        return (first._replace(gpu=max(first.gpu, count)), *others)
+
+    def _new_graph(self) -> Graph:
+        graph = Graph(self._graph.registry, self._graph.functions, self._graph.file)
+        graph.versions, graph.files = self._graph.versions, self._graph.files
+        graph.extend(self._writer.nodes)
+        return graph

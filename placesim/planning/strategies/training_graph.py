@@ -1,0 +1,242 @@
+"""The parts of a training graph: batch, forward pass, loss, gradients and updates of variables.
+
+Gradients are recognized by the name scopes of `tf.gradients`; all other parts follow from the edges.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from placesim.core.dtypes import RESOURCE
+from placesim.core.errors import UsageError
+from placesim.core.suggestions import did_you_mean
+from placesim.graph.graph import Graph, Node, TensorRef, split_tensor_name
+from placesim.graph.node_patterns import gradient_scope, is_gradient_name
+from placesim.inspection.memory_categories import find_origin
+from placesim.ops.categories import PLACEHOLDERS, VARIABLES
+from placesim.ops.kernels.shapes import Dims
+from placesim.runtime.shapes.graph_shapes import GraphShapes
+
+BATCH_SOURCES = ("IteratorGetNext", "IteratorGetNextSync", "QueueDequeue", "QueueDequeueV2")
+"""Ops whose outputs are a batch, as are the ops that start with these names (`QueueDequeueManyV2`), and placeholders."""
+MAX_NAMED = 4
+
+
+class VariableUpdate(NamedTuple):
+    """The ops that write a variable from a gradient: ids of the writing op and of the variable's node, and the gradients.
+
+    `gradients` are the tensors of `tf.gradients` that the written value depends on: one for a dense gradient, values and
+    indices for a sparse one, and those of all variables if gradients are clipped by their global norm.
+    """
+
+    node: int
+    variable: int
+    gradients: tuple[TensorRef, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingGraph:
+    """A graph with its training parts, as node ids in graph order.
+
+    `batch` are the tensors that hold a batch of examples. `forward` and `backward` are the nodes that each replica computes
+    for its part of the batch: all nodes that the loss and the gradients need, except variables, reads of variables, and the
+    nodes that make the batch. Constants are among them.
+    """
+
+    graph: Graph
+    batch: tuple[TensorRef, ...]
+    loss: TensorRef
+    updates: tuple[VariableUpdate, ...]
+    forward: tuple[int, ...]
+    backward: tuple[int, ...]
+
+    @property
+    def variables(self) -> tuple[int, ...]:
+        """The variables that the updates write."""
+        return tuple(dict.fromkeys(update.variable for update in self.updates))
+
+    def forward_node(self, node: Node) -> Node | None:
+        """Return the node whose gradient a backward node computes, if known."""
+        return find_forward_node(self.graph, node)
+
+
+def find_training(graph: Graph, batch: Sequence[str] = ()) -> TrainingGraph:
+    """Return the training parts of a graph. `batch` names the tensors that hold the batch, if they are no placeholders.
+
+    Raises UsageError for a part that cannot be recognized, with the node and the reason.
+    """
+    updates = _find_updates(graph)
+    if not updates:
+        raise UsageError(
+            "no training: got a graph in which no op updates a variable with a gradient of tf.gradients, "
+            "expected the ops of an optimizer, such as an entry `train`"
+        )
+    cuts = dict.fromkeys(ref.node for update in updates for ref in update.gradients)
+    loss = _find_loss(graph, [node for node in _ancestors(graph, cuts) if is_gradient_name(node.name)])
+    scopes = {gradient_scope(graph.nodes[number].name) for number in cuts}
+    gradients = (node.id for node in graph.nodes if gradient_scope(node.name) in scopes)
+    given = tuple(_named_tensor(graph, name) for name in batch)
+    sources = frozenset(ref.node for ref in given)
+    region = [node for node in _ancestors(graph, [*gradients, loss.node], sources) if not _is_shared(graph, node, sources)]
+    found = given or _find_batch(graph, region)
+    is_backward = {node.id: is_gradient_name(node.name) for node in region}
+    return TrainingGraph(
+        graph,
+        found,
+        loss,
+        updates,
+        tuple(number for number in sorted(is_backward) if not is_backward[number]),
+        tuple(number for number in sorted(is_backward) if is_backward[number]),
+    )
+
+
+def find_forward_node(graph: Graph, node: Node) -> Node | None:
+    """Return the node whose gradient a node computes, from the name that `tf.gradients` gives: `gradients/NAME_grad/...`.
+
+    In a copied scope, the name is that of a node in the same copy.
+    """
+    known = graph.gradients_of.get(node.name)
+    if known is not None and known in graph.ids:
+        return graph.node(known)
+    scope = gradient_scope(node.name)
+    rest = node.name[len(scope) :] if scope else ""
+    around = scope[: scope.rstrip("/").rfind("/") + 1]
+    end = rest.rfind(_GRAD)
+    while end >= 0:
+        for name in (around + rest[:end], rest[:end]):
+            if name in graph.ids:
+                return graph.node(name)
+        end = rest.rfind(_GRAD, 0, end)
+    return None
+
+
+_GRAD = "_grad/"
+
+
+# --- updates --------------------------------------------------------------------------------------------------------
+
+
+def _find_updates(graph: Graph) -> tuple[VariableUpdate, ...]:
+    """Return the ops outside of gradients that write a variable from gradients, in graph order."""
+    reached: dict[int, dict[TensorRef, None]] = {}
+    found = []
+    for number in graph.runtime_order():
+        node = graph.nodes[number]
+        if is_gradient_name(node.name):
+            continue
+        gradients: dict[TensorRef, None] = {}
+        for ref in node.inputs:
+            if is_gradient_name(graph.nodes[ref.node].name):
+                gradients[ref] = None
+            else:
+                gradients |= reached.get(ref.node, {})
+        if not gradients:
+            continue
+        variable = find_written_variable(graph, node)
+        if variable is None:
+            reached[number] = gradients
+        else:
+            found.append(VariableUpdate(number, variable, tuple(gradients)))
+    return tuple(sorted(found))
+
+
+def find_written_variable(graph: Graph, node: Node) -> int | None:
+    """Return the variable whose reference or handle is a node's first input beside others; None if there is none."""
+    if len(node.input_nodes) < 2 or 0 not in node.signature.tied_inputs:
+        return None
+    origin = find_origin(graph, node.input_nodes[0])
+    return origin.id if origin.op in VARIABLES else None
+
+
+# --- loss -----------------------------------------------------------------------------------------------------------
+
+
+def _find_loss(graph: Graph, backward: Iterable[Node]) -> TensorRef:
+    """Return the output of the last forward node that has a gradient."""
+    differentiated = {node.id: node for node in (find_forward_node(graph, node) for node in backward) if node is not None}
+    inner = {source for node in differentiated.values() for source in node.input_nodes}
+    before = {node.id for node in _ancestors(graph, inner)}
+    last = [node for node in differentiated.values() if node.id not in before and not is_gradient_name(node.name)]
+    if len(last) == 1:
+        return TensorRef(last[0].id, 0)
+    if not last:
+        raise UsageError(
+            "no loss: got gradients in scopes without forward nodes, expected gradients named as tf.gradients names them"
+        )
+    named = ", ".join(node.name for node in last[:MAX_NAMED])
+    error = UsageError(f"several losses: got {named}{', ...' if len(last) > MAX_NAMED else ''}, expected gradients of one loss")
+    error.help = ("a graph that already has towers cannot get more: write it with one tower",)
+    raise error
+
+
+# --- the replicated part and the batch ------------------------------------------------------------------------------
+
+
+def _ancestors(graph: Graph, numbers: Iterable[int], sources: frozenset[int] = frozenset()) -> Iterator[Node]:
+    """Yield nodes and all that they need. Nodes that replicas share are yielded, but not what these need."""
+    waiting = list(dict.fromkeys(numbers))
+    seen = set(waiting)
+    while waiting:
+        node = graph.nodes[waiting.pop()]
+        yield node
+        if _is_shared(graph, node, sources):
+            continue
+        new = [source for source in dict.fromkeys((*node.input_nodes, *node.control_inputs)) if source not in seen]
+        seen.update(new)
+        waiting += new
+
+
+def _is_shared(graph: Graph, node: Node, sources: frozenset[int]) -> bool:
+    """Whether replicas share a node: it holds, reads or writes a variable or another resource, or makes the batch."""
+    if node.id in sources or node.op in (*PLACEHOLDERS, *VARIABLES) or _is_batch_source(node):
+        return True
+    if node.signature.is_resource_generator or find_written_variable(graph, node) is not None:
+        return True
+    return find_origin(graph, node.id).op in VARIABLES
+
+
+def _is_batch_source(node: Node) -> bool:
+    return node.op.startswith(BATCH_SOURCES)
+
+
+def _find_batch(graph: Graph, region: Sequence[Node]) -> tuple[TensorRef, ...]:
+    """Return the tensors with at least one dimension that placeholders, datasets and queues give to the replicated nodes."""
+    shapes = GraphShapes(graph)
+    read = sorted({ref for node in region for ref in node.inputs})
+    found = []
+    for ref in read:
+        node = graph.nodes[ref.node]
+        if (node.op in PLACEHOLDERS or _is_batch_source(node)) and node.signature.output_dtypes[ref.slot] is not RESOURCE:
+            dims = batch_dims(graph, shapes, ref)
+            if dims is None:
+                raise UsageError(f"no batch dimension: got {graph.tensor_name(ref)} of unknown rank, expected a known rank")
+            if dims:
+                found.append(ref)
+    if not found:
+        raise UsageError("no batch: got a loss that reads no placeholder, dataset or queue; name its tensors with --split")
+    return tuple(found)
+
+
+def batch_dims(graph: Graph, shapes: GraphShapes, ref: TensorRef) -> Dims:
+    """Return the static shape of a tensor of the batch; that of a dequeued one follows from the queue's elements."""
+    node, dims = graph.nodes[ref.node], shapes.shape(ref)
+    if dims is not None or not node.op.startswith("QueueDequeue"):
+        return dims
+    listed = graph.nodes[node.input_nodes[0]].attrs.get("shapes")
+    own: Dims = listed[ref.slot].dims if listed else None
+    if own is None or not node.op.startswith(("QueueDequeueMany", "QueueDequeueUpTo")):
+        return own
+    count = shapes.value([*node.inputs][1]) if node.op.startswith("QueueDequeueMany") else None
+    return (-1 if count is None else int(count), *own)
+
+
+def _named_tensor(graph: Graph, text: str) -> TensorRef:
+    (spelled,) = graph.spelled_out(text) if len(graph.spelled_out(text)) == 1 else (text,)
+    name, slot = split_tensor_name(spelled)
+    if name not in graph.ids or slot >= len(graph.node(name).signature.output_dtypes):
+        raise UsageError(
+            f"no such tensor: got '{text}' in --split, expected a tensor of the graph{did_you_mean(name, graph.ids)}"
+        )
+    return TensorRef(graph.ids[name], slot)

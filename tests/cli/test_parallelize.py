@@ -1,0 +1,77 @@
+"""`placesim parallelize` and `placesim.parallelize`: the rewritten graph, its report, and its errors."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+
+import placesim
+from tests.cli.shell import ROOT, Shell
+
+DATASET = str(ROOT / "graphs" / "dataset.yaml")
+MODEL = str(ROOT / "graphs" / "model-parallel.yaml")
+
+
+@pytest.fixture
+def losses() -> list[float]:
+    return [float(row.array) for row in placesim.run(DATASET).results if row.name.startswith("loss")]
+
+
+def test_the_graph_is_printed_or_written_and_the_report_told(shell: Shell, losses: list[float]) -> None:
+    printed = shell("parallelize", DATASET, "--replicas", "2")
+    assert printed.code == 0
+    assert printed.complaint.splitlines() == [
+        "loss: loss, a mean over the batch of 2 (input/next, input/next:1)",
+        "copies: 2 replicas, each with 26 nodes (22 for gradients)",
+        "gradients: averaged on the CPU",
+        "variables: 1, on the CPU",
+        "nodes: 45 before, 81 after",
+    ]
+    found = yaml.safe_load(printed.output)
+    assert found["devices"]["gpu"] == 2
+    assert {"tower_0", "tower_1"} <= {node["scope"] for node in found["nodes"] if "scope" in node}
+    for form in ("yaml", "json", "pb", "pbtxt"):
+        written = shell("parallelize", DATASET, "--replicas", "2", "--output", f"towers.{form}")
+        assert (written.code, written.output) == (0, "")
+        assert written.complaint.startswith(printed.complaint)
+    assert (shell.directory / "towers.yaml").read_text("utf-8") == printed.output
+    again = placesim.run(shell.directory / "towers.json").results
+    np.testing.assert_allclose([row.array for row in again if row.name.startswith("loss")], losses, rtol=1e-5)
+
+
+def test_python_gets_a_graph_for_all_functions(losses: list[float], tmp_path: Path, shell: Shell) -> None:
+    graph = placesim.parallelize(placesim.load(DATASET), replicas=2, variables="mirrored", reduce="ring")
+    report = shell("parallelize", DATASET, "--replicas", "2", "--variables", "mirrored", "--reduce", "ring").complaint
+    assert graph.text() == report
+    assert repr(graph) == f"<placesim parallel graph {DATASET}>"
+    assert graph.rewrite.batch == {"input/next": 2, "input/next:1": 2}
+    found = placesim.run(graph, execute=True).results
+    np.testing.assert_allclose([row.array for row in found if row.name.startswith("loss")], losses, rtol=1e-5)
+    assert placesim.simulate(graph).seconds > 0
+    assert placesim.place(graph, clear_devices=True).text() != placesim.place(graph).text()
+    assert placesim.convert(graph, tmp_path / "towers.pb").content
+    with pytest.raises(placesim.UsageError, match="no training"):
+        placesim.parallelize(ROOT / "graphs" / "towers.yaml", accumulate=2)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ((DATASET,), "no strategy: got 1 replica and no accumulation, expected --replicas N or --accumulate N"),
+        ((DATASET, "--replicas", "3"), "no equal parts: got a batch of 2, expected a multiple of 3"),
+        ((MODEL, "--replicas", "2"), "name its tensors with --split"),
+        ((MODEL, "--replicas", "2", "--split", "w"), "no such tensor: got 'w' in --split"),
+        (
+            (DATASET, "--accumulate", "2", "--output", "out.onnx"),
+            "wrong format: got onnx, expected one of yaml, json, pb, pbtxt",
+        ),
+        ((DATASET, "--accumulate", "2", "--output", "out.txt"), "unknown extension: got 'out.txt'"),
+    ],
+)
+def test_what_cannot_be_rewritten_is_refused(arguments: tuple[str, ...], expected: str, shell: Shell) -> None:
+    found = shell("parallelize", *arguments)
+    assert (found.code, found.output) == (2, "")
+    assert expected in found.complaint

@@ -1,0 +1,157 @@
+"""Replicas and micro-batches compute the same losses and variables as the whole batch."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from placesim.core.errors import UsageError
+from placesim.formats.sources.loading import LoadedGraph, load
+from placesim.graph.session_steps import Fetch, GraphStep
+from placesim.machine.options import make_options
+from placesim.ops.categories import REF_VARIABLES
+from placesim.planning.strategies.divided_training import DividedTraining, Replication
+from placesim.planning.strategies.gradient_reduction import REDUCTIONS
+from placesim.planning.strategies.replication import replicate
+from placesim.planning.strategies.training_graph import find_training
+from tests.planning.strategies.models import MODELS, OPTIMIZERS, STEPS, dense, loaded, recurrent, results
+
+
+def check(graph: LoadedGraph, *replications: Replication) -> None:
+    """Compare the results of the steps of a graph with those of its replicated forms."""
+    assert graph.file is not None
+    training = find_training(graph.file.graph)
+    expected = results(graph)
+    for replication in replications:
+        found = results(graph, replicate(graph.file, DividedTraining(training, replication)))
+        assert [name for name, _ in found] == [name for name, _ in expected]
+        for (name, array), (_, other) in zip(expected, found, strict=True):
+            np.testing.assert_allclose(other, array, rtol=1e-5, atol=1e-7, err_msg=f"{name} with {replication}")
+
+
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+def test_parts_of_the_batch_give_the_losses_and_variables_of_the_whole(model: str, optimizer: str) -> None:
+    check(loaded(MODELS[model](optimizer)), Replication(2, 1), Replication(1, 2), Replication(2, 2))
+
+
+def test_all_reductions_with_shared_and_mirrored_variables_give_the_same_results() -> None:
+    ways = [*product(REDUCTIONS, (False, True))]
+    check(loaded(dense("adam", declared=-1, examples=9)), *(Replication(3, 1, *way) for way in ways))
+    check(loaded(recurrent("momentum")), Replication(4, 1, "nccl"), Replication(2, 2, "ring", is_mirrored=True))
+
+
+WORDS = """
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+tf.disable_v2_behavior()
+tf.set_random_seed(1)
+words, wanted = tf.placeholder(tf.int32, [BATCH, 3], name="words"), tf.placeholder(tf.int32, [BATCH], name="wanted")
+table = tf.get_variable("table", [11, 6])
+cell = tf.nn.rnn_cell.BasicLSTMCell(6)
+state = cell.zero_state(BATCH or tf.shape(words)[0], tf.float32)
+outputs, _ = tf.nn.static_rnn(cell, tf.unstack(tf.nn.embedding_lookup(table, words), axis=1), initial_state=state)
+logits = tf.layers.dense(outputs[-1], 5, kernel_regularizer=lambda weights: 0.01 * tf.nn.l2_loss(weights))
+tf.losses.sparse_softmax_cross_entropy(wanted, logits)
+loss = tf.losses.get_total_loss(name="loss")
+hits = tf.reduce_sum(tf.to_int32(tf.equal(tf.argmax(logits, 1, output_type=tf.int32), wanted)), name="hits")
+optimizer = tf.train.AdamOptimizer(1e-2)
+gradients, variables = zip(*optimizer.compute_gradients(loss))
+train = optimizer.apply_gradients(zip(tf.clip_by_global_norm(gradients, 0.5)[0], variables), name="train")
+random = np.random.RandomState(1)
+with tf.Session() as session:
+    session.run(tf.global_variables_initializer())
+    session.run([loss, hits, logits, train], {words: random.randint(0, 11, (4, 3)), wanted: random.randint(0, 5, 4)})
+"""
+"""Words in a recurrent network: rows of a table, states of zeros, a regularizer, clipped gradients, and other results."""
+NORMALIZED = """
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+tf.disable_v2_behavior()
+tf.set_random_seed(1)
+images = tf.placeholder(tf.float32, [8, 4, 4, 2], name="images")
+hidden = tf.nn.relu(tf.layers.batch_normalization(tf.layers.conv2d(images, 3, 3, padding="same"), training=True))
+loss = tf.reduce_mean(tf.square(tf.layers.dense(tf.layers.dropout(tf.layers.flatten(hidden)), 1)))
+with tf.control_dependencies(tf.get_collection(tf.GraphKeys.UPDATE_OPS)):
+    train = tf.train.MomentumOptimizer(1e-2, 9e-1).minimize(loss)
+with tf.Session() as session:
+    session.run(tf.global_variables_initializer())
+    session.run([loss, train], {images: np.random.RandomState(1).randn(8, 4, 4, 2)})
+"""
+
+
+def script(path: Path, text: str) -> LoadedGraph:
+    """Load a script, with its last step repeated, and a further step that fetches all variables."""
+    path.write_text(text, encoding="utf-8")
+    graph = load(path, None, make_options({}))
+    if graph.error is not None or graph.file is None:
+        raise graph.error or AssertionError
+    *first, last = graph.file.steps or ()
+    variables = [Fetch(node.name) for node in graph.file.graph.nodes if node.op in REF_VARIABLES]
+    steps = (*first, replace(last, repeat=STEPS), GraphStep(tuple(variables)))
+    return replace(graph, file=replace(graph.file, steps=steps, each_step=None))
+
+
+@pytest.mark.parametrize("batch", ["4", "None"])
+def test_scripts_give_the_same_results_in_parts(tmp_path: Path, batch: str) -> None:
+    graph = script(tmp_path / "words.py", WORDS.replace("BATCH", batch))
+    check(graph, Replication(2, 1), Replication(1, 4), Replication(2, 2, "ring", is_mirrored=True))
+
+
+def test_statistics_of_a_batch_are_those_of_its_parts(tmp_path: Path) -> None:
+    graph = script(tmp_path / "normalized.py", NORMALIZED)
+    assert graph.file is not None
+    training = find_training(graph.file.graph)
+    found = []
+    for replication in (Replication(2, 1), Replication(1, 2), Replication(2, 1, "tree", is_mirrored=True)):
+        parts = DividedTraining(training, replication)
+        assert parts.notes == ("statistics of a part of the batch, not of the whole: batch_normalization/FusedBatchNormV3",)
+        found.append(results(graph, replicate(graph.file, parts)))
+    for other in found[1:]:
+        for (name, array), (_, own) in zip(found[0], other, strict=True):
+            np.testing.assert_allclose(own, array, rtol=1e-5, atol=1e-7, err_msg=name)
+
+
+LOOP = """
+import tensorflow.compat.v1 as tf
+
+tf.disable_v2_behavior()
+x, w = tf.placeholder(tf.float32, [4, 3], name="x"), tf.get_variable("w", [3, 3])
+_, y = tf.while_loop(lambda i, h: i < 2, lambda i, h: (i + 1, tf.matmul(h, w)), (0, x))
+tf.train.AdamOptimizer().minimize(tf.reduce_mean(y))
+"""
+
+
+def test_a_loop_between_the_batch_and_the_loss_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "loop.py").write_text(LOOP, encoding="utf-8")
+    file = load(tmp_path / "loop.py", None, make_options({})).file
+    assert file is not None
+    with pytest.raises(
+        UsageError, match=r"no copies of loops: got while/Enter\w* \(Enter\), expected a loss without a dynamic loop"
+    ):
+        DividedTraining(find_training(file.graph), Replication(2))
+
+
+ROWS = """
+import tensorflow.compat.v1 as tf
+
+tf.disable_v2_behavior()
+words = tf.placeholder(tf.int32, [None], name="words")
+table = tf.get_variable("table", [10, 4], partitioner=tf.fixed_size_partitioner(2))
+tf.train.AdamOptimizer().minimize(tf.reduce_mean(tf.nn.embedding_lookup(table, words)))
+"""
+
+
+def test_rows_whose_number_depends_on_values_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "rows.py").write_text(ROWS, encoding="utf-8")
+    file = load(tmp_path / "rows.py", None, make_options({})).file
+    assert file is not None
+    for replication in (Replication(2), Replication(1, 2)):
+        with pytest.raises(UsageError, match=r"gradient of unknown shape: got gradients/.*Reshape_1 \[\?\]"):
+            DividedTraining(find_training(file.graph), replication)

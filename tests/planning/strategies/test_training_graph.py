@@ -1,0 +1,106 @@
+"""The parts of training graphs, and graphs that cannot be rewritten: each is refused with the node and the reason."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from placesim.core.errors import UsageError
+from placesim.formats.sources.loading import load
+from placesim.graph.graph import TensorRef
+from placesim.machine.options import make_options
+from placesim.planning.strategies.rewriting import Strategy, rewrite_training
+from placesim.planning.strategies.training_graph import find_training
+from tests.planning.strategies.models import OPTIMIZERS, Document, dense, loaded, node, placeholder, variable
+from tests.processes import ROOT
+
+TRAIN: Document = {"train": {"minimize": "loss", "optimizer": OPTIMIZERS["gradient descent"]}}
+X, W, Y = placeholder("x", 4, 3), variable("w", 3, 1, seed=1), node("MatMul", "y", "x", "w")
+LOSS = node("Mean", "loss", "y", [0, 1])
+MEANS = node("Mean", "a", "y", [0, 1]), node("Mean", "b", "z", [0])
+SUMS = node("Sum", "s", "kept", [0, 1]), node("Sum", "count", "x", [0, 1])
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+@pytest.mark.parametrize("kind", ["ref", "resource"])
+def test_the_parts_of_a_training_graph(optimizer: str, kind: str) -> None:
+    graph = loaded(dense(optimizer, kind=kind)).file.graph  # type: ignore[union-attr]
+    training = find_training(graph)
+    assert [graph.tensor_name(ref) for ref in training.batch] == ["x", "y"]
+    assert training.loss == TensorRef(graph.ids["loss"], 0)
+    assert [graph.nodes[number].name for number in training.variables] == ["w", "b", "v"]
+    assert {len(update.gradients) for update in training.updates} == {1}
+    forward, backward = ({graph.nodes[number].name for number in part} for part in (training.forward, training.backward))
+    assert {"xw", "h", "errors", "mean", "decay", "loss"} <= forward
+    assert {name for name in graph.ids if name.startswith("gradients/")} == backward
+    assert not any("read" in name.lower() or "Adam" in name for name in forward)
+    assert {training.forward_node(graph.node(name)) for name in backward if name.startswith("gradients/xw_grad/")} == {
+        graph.node("xw")
+    }
+
+
+def refused(nodes: list[Document], **settings: Any) -> str:
+    file = load({"nodes": nodes}, None, make_options({})).file
+    assert file is not None
+    with pytest.raises(UsageError) as caught:
+        rewrite_training(file, Strategy(**({"replicas": 2} | settings)))
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "expected"),
+    [
+        ([Y, placeholder("z", 8), *MEANS, node("Add", "loss", "a", "b")], "different first dimensions: got 4 of x, 8 of z"),
+        ([node("L2Loss", "loss", "w")], "no batch: got a loss that reads no placeholder"),
+        ([Y, node("Max", "loss", "y", [0, 1])], "in which loss (Max) is not linear"),
+        ([Y, node("Mean", "m", "y", [0, 1]), node("Sqrt", "loss", "m")], "in which loss (Sqrt) is not linear"),
+        (
+            [Y, node("Sum", "s", "y", [0, 1]), node("L2Loss", "decay", "w"), node("Add", "loss", "s", "decay")],
+            "in which loss (Add) adds a term without the batch to a sum over the batch",
+        ),
+        (
+            [Y, node("Mul", "kept", "y", "x"), *SUMS, node("RealDiv", "loss", "s", "count")],
+            "in which loss (RealDiv) divides by a number that depends on the examples",
+        ),
+        (
+            [Y, node("MatMul", "pairs", "y", "y", transpose_b=True), node("Mean", "loss", "pairs", [0, 1])],
+            "examples depend on each other: got pairs (MatMul) [4,4]",
+        ),
+        (
+            [variable("rows", 4, 1, seed=2), Y, node("Add", "z", "y", "rows"), node("Mean", "loss", "z", [0, 1])],
+            "got rows/read (Identity) [4,1] as an input of z with the batch in dimension 0",
+        ),
+    ],
+)
+def test_a_graph_without_equal_parts_is_refused(nodes: list[Document], expected: str) -> None:
+    assert expected in refused([X, W, *nodes, TRAIN])
+
+
+def test_a_graph_with_other_than_one_training_is_refused() -> None:
+    assert "no op updates a variable with a gradient" in refused([X, W, Y, LOSS])
+    second = {"train": TRAIN["train"] | {"minimize": "other"}, "name": "second"}
+    assert "several losses: got" in refused([X, W, Y, LOSS, node("Mean", "other", "y", [0, 1]), TRAIN, second])
+    towers = load(ROOT / "graphs/cifar10-towers.yaml").file
+    assert towers is not None
+    with pytest.raises(UsageError, match="several losses: got tower_1/loss, tower/loss"):
+        rewrite_training(towers, Strategy(replicas=2))
+    assert "got a batch of 3, expected a multiple of 2" in refused([placeholder("x", 3, 3), W, Y, LOSS, TRAIN])
+    assert "name its tensors with --split" in refused([{"op": "Const", "name": "x", "value": [[1.0] * 3]}, W, Y, LOSS, TRAIN])
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({"replicas": 1}, "no strategy"),
+        ({"replicas": 0}, "wrong replicas: got 0"),
+        ({"accumulate": True}, "wrong accumulate: got True"),
+        ({"reduce": "star"}, "wrong reduce: got 'star', expected one of cpu, ring, tree, nccl"),
+        ({"variables": "gpu"}, "wrong variables: got 'gpu', expected one of cpu, mirrored"),
+        ({"replicas": 1, "accumulate": 2, "reduce": "ring"}, "no replicas"),
+        ({"replicas": 4096, "accumulate": 2}, "too many parts: got 8192"),
+        ({"split": ("q",)}, "no such tensor: got 'q' in --split"),
+    ],
+)
+def test_wrong_settings_are_refused(settings: dict[str, Any], expected: str) -> None:
+    assert expected in refused([X, W, Y, LOSS, TRAIN], **settings)
