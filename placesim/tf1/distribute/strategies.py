@@ -226,13 +226,13 @@ class Strategy:
 
     # --- input ---
 
-    def experimental_distribute_dataset(self, dataset: Dataset, options: object = None) -> Any:
+    def experimental_distribute_dataset(self, dataset: Any, options: object = None) -> Any:
         """The dataset, with its batches split among the replicas."""
         from placesim.tf1.distribute.inputs import DistributedDataset
 
         return DistributedDataset(dataset, self._host, self.worker_devices, self._splits_batches)
 
-    def make_dataset_iterator(self, dataset: Dataset) -> Any:
+    def make_dataset_iterator(self, dataset: Any) -> Any:
         """Iterator over the dataset, with its batches split among the replicas."""
         return self.experimental_distribute_dataset(dataset).make_initializable_iterator()
 
@@ -287,7 +287,7 @@ class DefaultStrategy(Strategy):
     def non_slot_devices(self, var_list: Any) -> Any:
         return min(var_list, key=lambda variable: str(variable.name))
 
-    def experimental_distribute_dataset(self, dataset: Dataset, options: object = None) -> Any:
+    def experimental_distribute_dataset(self, dataset: Any, options: object = None) -> Any:
         return dataset
 
     def make_input_fn_iterator(self, input_fn: Callable[[Any], Any], replication_mode: object = None) -> Any:
