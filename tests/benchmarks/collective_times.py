@@ -16,7 +16,7 @@ from tests.benchmarks.timing_rows import read_table
 GPUS_OF_HOST = 8
 _PCIE = 16 * PCIE_BYTES_PER_LANE[3] * PCIE_SHARE
 _NETWORK_SHARE = 0.6
-"""Share of a network's line rate that hops between hosts reach through MPI: 0.58 on M40 and Titan X, 0.55 to 0.8 on Xeon Phi."""
+"""Share of the line rate that a hop between hosts reaches through MPI: 0.58 on M40 and Titan X, 0.55 to 0.8 on Xeon Phi."""
 _FDR, _EDR, _OMNI_PATH = (line * 64 / 66 / 8 * _NETWORK_SHARE for line in (56e9, 100e9, 100e9))
 _NETWORK_SECONDS = 2e-6
 """Of InfiniBand and Omni-Path, one message: the makers' 1 to 2 us."""

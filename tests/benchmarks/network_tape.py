@@ -330,15 +330,16 @@ class Tape:
         return self._record(made, lambda dy: self._give(x, lambda: self._add("Reshape", "reshaped_back", [dy, back])))
 
     def linear(self, x: Tensor, units: int, *, has_bias: bool = True) -> Tensor:
-        """A product with weights: `[rows, features]` to `[rows, units]`."""
+        """A product with weights: `[rows, features]` to `[rows, units]`; a unit's weights are adjacent, as PyTorch keeps them."""
         rows, features = x.dims
-        weights, update = self._weights((features, units), "weights")
-        made = Tensor(self._add("MatMul", "product", [x.name, weights]), (rows, units), x.dtype)
+        weights, update = self._weights((units, features), "weights")
+        product = self._add("MatMul", "product", [x.name, weights], {"transpose_b": True})
+        made = Tensor(product, (rows, units), x.dtype)
         self.multiply_adds += rows * features * units
 
         def backward(dy: str) -> None:
-            update(self._add("MatMul", "weights_gradient", [x.name, dy], {"transpose_a": True}))
-            self._give(x, lambda: self._add("MatMul", "product_gradient", [dy, weights], {"transpose_b": True}))
+            update(self._add("MatMul", "weights_gradient", [dy, x.name], {"transpose_a": True}))
+            self._give(x, lambda: self._add("MatMul", "product_gradient", [dy, weights]))
 
         made = self._record(made, backward)
         return self.bias(made) if has_bias else made
