@@ -330,7 +330,7 @@ class Tape:
         return self._record(made, lambda dy: self._give(x, lambda: self._add("Reshape", "reshaped_back", [dy, back])))
 
     def linear(self, x: Tensor, units: int, *, has_bias: bool = True) -> Tensor:
-        """A product with weights: `[rows, features]` to `[rows, units]`; a unit's weights are adjacent, as PyTorch keeps them."""
+        """A product with weights: `[rows, features]` to `[rows, units]`; weights of a unit are adjacent, as in PyTorch."""
         rows, features = x.dims
         weights, update = self._weights((units, features), "weights")
         product = self._add("MatMul", "product", [x.name, weights], {"transpose_b": True})
