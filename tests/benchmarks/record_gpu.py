@@ -222,7 +222,7 @@ def products() -> Iterator[Row]:
     for m, n, k in MAIN_PRODUCTS:
         if m % 16 == n % 16 == k % 16 == 0:
             for fast in (True, False) if (m, n, k) in TALL or m == n == k else (True,):
-                yield float8_product(*varied(m, n, k, multiple=16), fast)
+                yield float8_product(varied(m, n, k, multiple=16), fast)
     for n in SQUARES[:-1]:
         if n >= 512:
             yield product((1, *varied(n, n, n)), "int8")
@@ -237,9 +237,9 @@ def products() -> Iterator[Row]:
                 if m >= 64:
                     yield product((1, *varied(m, n, k)), "int8")
         for _ in range(30):
-            sizes = tuple(8 * round(2 ** DRAWN.uniform(2, 7)) for _ in range(3))
+            short = tuple(8 * round(2 ** DRAWN.uniform(2, 7)) for _ in range(3))
             for arithmetic in ("tf32", "float32", "float64", "bfloat16"):
-                yield product((1, *sizes), arithmetic)
+                yield product((1, *short), arithmetic)
 
 
 def product(sizes: tuple[int, ...], arithmetic: str, layout: str = "NN") -> Row:
@@ -258,7 +258,9 @@ def product(sizes: tuple[int, ...], arithmetic: str, layout: str = "NN") -> Row:
     return Row(labels, operands, torch._int_mm if arithmetic == "int8" else torch.matmul)
 
 
-def float8_product(m: int, n: int, k: int, fast: bool) -> Row:
+def float8_product(sizes: tuple[int, ...], fast: bool) -> Row:
+    m, n, k = sizes
+
     def operands() -> tuple[torch.Tensor, ...]:
         one = torch.ones((), device=DEVICE)
         return normal(m, k, dtype="float8"), normal(k, n, dtype="float8", transposed=True), one, one
@@ -559,11 +561,12 @@ def recurrent_layers() -> Iterator[Row]:
         for batch, steps in ((16, 35), (64, 50), (128, 25)):
             for dtype in ("float32", "tf32", "bfloat16"):
                 for direction in ("forward", "both gradients"):
-                    yield recurrent_layer(*varied(hidden, batch, steps), dtype, direction)
+                    yield recurrent_layer(varied(hidden, batch, steps), dtype, direction)
 
 
-def recurrent_layer(hidden: int, batch: int, steps: int, dtype: str, direction: str) -> Row:
+def recurrent_layer(sizes: tuple[int, ...], dtype: str, direction: str) -> Row:
     """An LSTM of cuDNN whose inputs are as wide as it is."""
+    hidden, batch, steps = sizes
 
     def operands() -> tuple[Any, ...]:
         layer = nn.LSTM(hidden, hidden, device=DEVICE, dtype=DTYPES[dtype])
@@ -654,7 +657,7 @@ def measure_launches() -> Iterator[dict[str, Any]]:
 
 def queued_seconds(function: Callable[[], Any], count: int = 300) -> float:
     """Seconds of one of many launches that wait in the stream behind a long kernel, so that none waits for the host."""
-    found = []
+    found: list[float] = []
     for _ in range(5):
         start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
         torch.cuda._sleep(40_000_000)  # clocks: about 20 ms
