@@ -182,8 +182,9 @@ def predicted(formula: Callable[..., Any], constants: Any, columns: Columns, sha
 def device_weights(devices: Sequence[str] | NDArray[Any], power: float) -> Column:
     """The weight of each row, of mean 1; with a power of 1, all devices of at least `FULL_ROWS` rows weigh the same."""
     _, number, counts = np.unique(devices, return_inverse=True, return_counts=True)
-    weights: Column = 1.0 / np.maximum(counts[number], FULL_ROWS) ** power
-    return weights / weights.mean()
+    weights = 1.0 / np.maximum(counts[number], FULL_ROWS) ** power
+    found: Column = weights / weights.mean()
+    return found
 
 
 def fitted(shape: Shape, columns: Columns, shared: SharedConstants, free: Sequence[str] = ()) -> tuple[Any, SharedConstants]:

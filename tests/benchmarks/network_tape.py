@@ -34,13 +34,16 @@ class Numerics(NamedTuple):
 
 
 class Tape:
-    """A network as it is written down; `parameters` and `multiply_adds` count, `finish` gives the graph file's mapping."""
+    """A network as it is written down; `parameters` and `multiply_adds` count, `finish` gives the graph file's mapping.
+
+    A transformer is trained with Adam, and its products add their bias themselves, as PyTorch's do.
+    """
 
     def __init__(
-        self, images: tuple[int, ...], layout: Layout, numerics: Numerics, *, is_training: bool, has_adam: bool = False
+        self, images: tuple[int, ...], layout: Layout, numerics: Numerics, *, is_training: bool, is_transformer: bool = False
     ) -> None:
         self.layout = layout
-        self._has_adam = has_adam
+        self._is_transformer = is_transformer
         self.numerics = numerics
         self.is_training = is_training
         self.parameters = 0
@@ -91,7 +94,7 @@ class Tape:
             name = self._constant(stem, dims, kept)
             return (self._add("Cast", f"{stem}_cast", [name], {"DstT": used}) if used != kept else name), lambda gradient: None
         variable = self._name(stem)
-        slots = [f"{variable}/{slot}" for slot in (("m", "v") if self._has_adam else ("momentum",))]
+        slots = [f"{variable}/{slot}" for slot in (("m", "v") if self._is_transformer else ("momentum",))]
         value = self._variable(variable, dims, kept)
         for slot in slots:
             self._handle(slot, dims, kept)
@@ -103,8 +106,10 @@ class Tape:
                 gradient = self._add("Cast", f"{variable}/gradient", [gradient], {"DstT": kept})
             self._weight_gradients.append(gradient)
             rate = self._scalar(kept)
-            inputs = [variable, *slots, *[rate] * 6, gradient] if self._has_adam else [variable, *slots, rate, gradient, rate]
-            op = "ResourceApplyAdam" if self._has_adam else "ResourceApplyMomentum"
+            inputs = (
+                [variable, *slots, *[rate] * 6, gradient] if self._is_transformer else [variable, *slots, rate, gradient, rate]
+            )
+            op = "ResourceApplyAdam" if self._is_transformer else "ResourceApplyMomentum"
             self._updates.append(self._add(op, f"{variable}/update", inputs))
 
         return value, update
@@ -195,11 +200,11 @@ class Tape:
         pairs = self._along([height, height], [width, width], [0, 0])
         return attrs | {"padding": "EXPLICIT", "explicit_paddings": [pixels for pair in pairs for pixels in pair]}
 
-    def bias(self, x: Tensor) -> Tensor:
-        """A number for each channel added."""
+    def bias(self, x: Tensor, *, is_fused: bool = False) -> Tensor:
+        """A number for each channel added; `is_fused`: by the kernel that makes `x`."""
         weights, update = self._weights(x.dims[-1:], "bias")
         layout = self.layout if len(x.dims) == _IMAGE_RANK else "NHWC"
-        made = self._add("BiasAdd", "biased", [x.name, weights], {"data_format": layout})
+        made = x.name if is_fused else self._add("BiasAdd", "biased", [x.name, weights], {"data_format": layout})
 
         def backward(dy: str) -> None:
             update(self._add("BiasAddGrad", "bias_gradient", [dy], {"data_format": layout}))
@@ -342,7 +347,7 @@ class Tape:
             self._give(x, lambda: self._add("MatMul", "product_gradient", [dy, weights]))
 
         made = self._record(made, backward)
-        return self.bias(made) if has_bias else made
+        return self.bias(made, is_fused=self._is_transformer) if has_bias else made
 
     # --- layers of transformers
 
@@ -409,7 +414,8 @@ class Tape:
         return self.cast(self.cast(self._record(made, back), self.numerics.parameters), x.dtype)
 
     def layer_normalization(self, x: Tensor) -> Tensor:
-        """Of the last axis, in the type of parameters."""
+        """Of the last axis, computed in the type of parameters."""
+        used = x.dtype
         x = self.cast(x, self.numerics.parameters)
         rows = (prod(x.dims[:-1]), x.dims[-1])
         _, scale_update = self._weights(x.dims[-1:], "layer_scale", x.dtype)
@@ -420,7 +426,7 @@ class Tape:
             flat = self._add("Reshape", "layer_gradients", [dy, list(rows)])
             scale_update(self._add("BiasAddGrad", "layer_scale_gradient", [flat]))
 
-        return self._record(made, backward)
+        return self.cast(self._record(made, backward), used)
 
     def masked(self, x: Tensor) -> Tensor:
         """The sum with a mask `[length, length]` of the last two axes."""

@@ -55,8 +55,8 @@ def build(
         return None
     side = pixels or found.pixels
     dims = (batch, side, found.width) if found.width else (batch, side, side, 3)
-    has_adam = found.family == "Transformer"
-    tape = Tape(dims, layout, numerics or Numerics(), is_training=is_training, has_adam=has_adam)
+    is_transformer = found.family == "Transformer"
+    tape = Tape(dims, layout, numerics or Numerics(), is_training=is_training, is_transformer=is_transformer)
     features = found.body(tape)
     logits = tape.linear(features, found.classes) if len(features.dims) == 2 else tape.flat(features)
     return BuiltNetwork(tape.finish(logits, has_update=has_update), tape.parameters, tape.multiply_adds)
@@ -551,21 +551,17 @@ class Layers(NamedTuple):
         """From and to `[batch, length, width]`."""
         for _ in range(self.layers):
             if self.is_first:
-                x = self._sum(tape, x, self._attended(tape, tape.layer_normalization(x)))
-                x = self._sum(tape, x, self._dense(tape, tape.layer_normalization(x)))
+                x = tape.add(x, self._attended(tape, tape.layer_normalization(x)))
+                x = tape.add(x, self._dense(tape, tape.layer_normalization(x)))
             else:
-                x = tape.layer_normalization(self._sum(tape, x, self._attended(tape, x)))
-                x = tape.layer_normalization(self._sum(tape, x, self._dense(tape, x)))
+                x = tape.layer_normalization(tape.add(x, self._attended(tape, x)))
+                x = tape.layer_normalization(tape.add(x, self._dense(tape, x)))
         return x
-
-    def _sum(self, tape: Tape, x: Tensor, y: Tensor) -> Tensor:
-        kept = tape.numerics.parameters
-        return tape.add(tape.cast(x, kept), tape.cast(y, kept))
 
     def _attended(self, tape: Tape, x: Tensor) -> Tensor:
         batch, length, width = x.dims
         depth = width // self.heads
-        x = tape.cast(tape.reshaped(x, (batch * length, width)), tape.numerics.compute)
+        x = tape.reshaped(x, (batch * length, width))
         queries, keys, values = (
             tape.transposed(
                 tape.reshaped(tape.linear(x, width), (batch, length, self.heads, depth)),
@@ -580,7 +576,7 @@ class Layers(NamedTuple):
 
     def _dense(self, tape: Tape, x: Tensor) -> Tensor:
         batch, length, width = x.dims
-        x = tape.cast(tape.reshaped(x, (batch * length, width)), tape.numerics.compute)
+        x = tape.reshaped(x, (batch * length, width))
         wide = tape.unary(tape.linear(x, 4 * width), "Tanh")  # like GELU, one op of elements
         return tape.reshaped(tape.linear(wide, width), (batch, length, width))
 
@@ -593,7 +589,7 @@ def text_transformer(layers: Layers, words: int, length: int) -> Architecture:
         x = tape.add(tape.embedded(words, (batch, length, width)), tape.cast(tape.input, tape.numerics.compute))
         x = layers.body(tape, x)
         x = tape.layer_normalization(x) if layers.is_first else x
-        return tape.cast(tape.reshaped(x, (batch * length, width)), tape.numerics.compute)
+        return tape.reshaped(x, (batch * length, width))
 
     return Architecture("Transformer", body, length, words, layers.width)
 
@@ -604,7 +600,7 @@ def vision_transformer(layers: Layers, patch: int, pixels: int = 224) -> Archite
     def body(tape: Tape) -> Tensor:
         x = tape.convolution(tape.input, layers.width, patch, patch, "VALID", has_bias=True)
         x = layers.body(tape, tape.with_class_token(x))
-        return tape.cast(tape.first_token(tape.layer_normalization(x)), tape.numerics.compute)
+        return tape.first_token(tape.layer_normalization(x))
 
     return Architecture("Transformer", body, pixels)
 
