@@ -39,6 +39,11 @@ an RTX 3090 (timm's inference, PyTorch 1.13 and 2.4).
 """
 TF32_REARRANGED_PASSES = 2.0
 """`REARRANGED_PASSES` for tf32 on wide tensor cores, where libraries save nothing (recorded on an H100 and an H200)."""
+TF32_CROSSWISE_SLOWDOWN = 1.2
+"""Factor for tf32 on wide tensor cores for each operand whose depth is not contiguous (recorded on an H100).
+
+The tensor cores read 4-byte elements along the depth only, so such an operand is rearranged on its way.
+"""
 _FED_BYTES_PER_CLOCK = 2048
 """Bytes of operands per clock for a multiprocessor whose tensor cores do 1,024 float16 operations per clock, like V100's."""
 _RAGGED_GAIN = 2.5
@@ -94,8 +99,13 @@ def work_family(work: Work, processor: Processor) -> str:
 
 
 def uses_tensor_cores(work: Product, processor: Processor) -> bool:
-    """Return whether tensor cores do the work: they need a supported arithmetic, and dimensions that are multiples of eight."""
-    return work.arithmetic in processor.tensor and work.has_whole_octets
+    """Return whether tensor cores do the work: they need a supported arithmetic, and dimensions that are multiples of eight.
+
+    Products of float64 have no such dimensions, and convolutions of float64 no kernels on tensor cores.
+    """
+    if work.arithmetic not in processor.tensor:
+        return False
+    return work.family == "product" if work.arithmetic == "float64" else work.has_whole_octets
 
 
 def kernel_seconds(work: Work, processor: Processor, family: str) -> float:
@@ -154,7 +164,7 @@ def loading_hz(work: Work, processor: Processor) -> float:
     bypass registers.
     """
     if isinstance(work, Product) and uses_tensor_cores(work, processor) and processor.has_wide_tensor_cores:
-        return processor.rate(work.arithmetic) / processor.units * work.element_bytes / _FED_BYTES_PER_CLOCK
+        return peak_rate(work, processor) / processor.units * work.element_bytes / _FED_BYTES_PER_CLOCK
     return processor.clock_hz
 
 
@@ -165,6 +175,8 @@ def peak_rate(work: Work, processor: Processor) -> float:
     if isinstance(work, Product) and work.arithmetic in processor.tensor and not uses_tensor_cores(work, processor):
         is_ragged_product = processor.has_wide_tensor_cores and work.family == "product"
         return processor.rate("float32") * (_RAGGED_GAIN if is_ragged_product else 1.0)
+    if isinstance(work, Product) and work.arithmetic == "tf32" and processor.has_wide_tensor_cores:
+        return processor.rate("tf32") / TF32_CROSSWISE_SLOWDOWN**work.crosswise
     return processor.rate(work.arithmetic)
 
 

@@ -110,7 +110,8 @@ def _product(first: str, second: str) -> Callable[[NodeShapes, Processor], Work]
         depth, rows = (left[-2], left[-1]) if node.attrs.get(first) else (left[-1], left[-2])
         columns = right[-2] if node.attrs.get(second) else right[-1]
         batch = prod(node.outputs[0][:-2])
-        return matrix_product(batch, rows, columns, depth, arithmetic_of(node.dtype, processor), node.dtype.size)
+        product = matrix_product(batch, rows, columns, depth, arithmetic_of(node.dtype, processor), node.dtype.size)
+        return product._replace(crosswise=bool(node.attrs.get(first)) + (not node.attrs.get(second)))
 
     return work
 
@@ -196,11 +197,13 @@ _RULES: Mapping[CostKind, Callable[[NodeShapes, Processor], Work]] = {
     "pooling": _streamed("pooling"),
     "max pooling gradient": _streamed("pooling gradient"),
     "average pooling gradient": _streamed("pooling gradient"),
+    "reduction": _streamed("reduction"),
+    "bias gradient": _streamed("reduction"),
     "softmax": _rows("softmax"),
     "recurrent": _sequence("forward"),
     "recurrent gradient": _sequence("input gradient"),
 }
 """Rules by kind of cost; all other ops stream their bytes.
 
-No published data separates reductions, transposes and slices from elementwise ops.
+No data on TensorFlow's kernels separates transposes, slices and gathers from elementwise ops.
 """

@@ -28,6 +28,8 @@ _USUAL_CLOCK_HZ = 1.5e9
 _USUAL_CACHE_BYTES = 64 << 10
 _FLOAT8_SINCE = 8.9
 """Compute capability of Ada; the data sheets have one rate for float8 and int8."""
+_FLOAT64_TENSOR_CORES, _FLOAT64_TENSOR_GAIN = ("8.0", "9.0"), 2.0
+"""Compute capabilities of A100 and H100, whose tensor cores double the rate of float64 products."""
 _WIDE_OPERATIONS_PER_CLOCK = 1500
 _TENSOR_CORES_GAIN = 3
 """Least ratio of the float16 rate to the float32 rate that shows tensor cores; without them, the ratio is at most 2."""
@@ -110,7 +112,7 @@ def gpu_processor(model: GpuModel) -> Processor:
     reached = _REACHED_SHARES.get(int(generation), 1.0)
     float32 = model.flops * reached
     rates: dict[Arithmetic, float] = {
-        "float64": own.float64,
+        "float64": own.float64 * (_FLOAT64_TENSOR_GAIN if _has_float64_cores(model) else 1.0),
         "float32": float32,
         "tf32": own.tf32,
         "float16": own.float16 or float32,
@@ -137,13 +139,19 @@ def gpu_processor(model: GpuModel) -> Processor:
 def _tensor_arithmetics(model: GpuModel) -> frozenset[Arithmetic]:
     """Return the arithmetic with tensor cores; none if float16 is about as fast as float32.
 
-    Tensor cores compute float16 since Volta, tf32 and bfloat16 since Ampere, and float8 since Ada.
+    Tensor cores compute float16 since Volta, tf32 and bfloat16 since Ampere, and float8 since Ada; float64 on A100 and H100.
     """
     own = model.figures
     if own.tf32:
-        return frozenset(("tf32", "float16", "bfloat16", *(("float8",) if _has_float8(model) else ())))
+        more: list[Arithmetic] = ["float8"] if _has_float8(model) else []
+        more += ["float64"] if _has_float64_cores(model) else []
+        return frozenset(("tf32", "float16", "bfloat16", *more))
     return frozenset(("float16",) if own.float16 > _TENSOR_CORES_GAIN * model.flops else ())
 
 
 def _has_float8(model: GpuModel) -> bool:
     return model.figures.tf32 > 0 and float(model.compute_capability) >= _FLOAT8_SINCE
+
+
+def _has_float64_cores(model: GpuModel) -> bool:
+    return model.figures.tf32 > 0 and model.compute_capability in _FLOAT64_TENSOR_CORES

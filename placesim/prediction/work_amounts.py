@@ -18,6 +18,7 @@ class Product(NamedTuple):
     - `is_winograd`: whether Winograd's method may apply the filter with fewer multiplications.
     - `has_whole_octets`: whether the dimensions that are contiguous in memory are multiples of eight.
     - `rearranged_bytes`: bytes of images and results in channels-first layout; tensor cores need them converted.
+    - `crosswise`: number of operands of a matrix product whose depth is not contiguous in memory.
     """
 
     family: str
@@ -31,6 +32,7 @@ class Product(NamedTuple):
     is_winograd: bool = False
     has_whole_octets: bool = True
     rearranged_bytes: float = 0.0
+    crosswise: int = 0
 
     @property
     def operations(self) -> float:

@@ -1,10 +1,14 @@
 """Predicted times beside those of our recording of an H100 and an H200, and of published products of tensor cores.
 
-Prints the errors by family of kernels, products by type, and whole networks; nothing is fitted here.  `python -m
-tests.benchmarks.gpu_times_bench`.
+Prints the errors by family of kernels and by op, products by type, and whole networks; nothing is fitted here.  `python -m
+tests.benchmarks.gpu_times_bench [--recording FILE]`: a file that `record_gpu` wrote, which no constant is fitted to.
 """
 
 from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
 
 from placesim.machine.gpu_models import GPU_MODELS
 from placesim.prediction.work_amounts import Product
@@ -12,7 +16,7 @@ from tests.benchmarks.network_rows import NetworkRow, NetworkRun
 from tests.benchmarks.network_tape import Layout, Numerics
 from tests.benchmarks.network_times import predict_networks
 from tests.benchmarks.networks import architecture
-from tests.benchmarks.recorded_rows import read_lines, read_published, read_recording
+from tests.benchmarks.recorded_rows import RECORDING, read_lines, read_published, read_recording
 from tests.benchmarks.timing_bench import compare, grouped, write_errors, write_table
 from tests.benchmarks.timing_rows import Measurement
 
@@ -20,7 +24,7 @@ _NUMERICS = {"tf32": Numerics(), "bfloat16": Numerics("half", "float32")}
 """Float32 without tf32 is not TensorFlow's default, and no graph says it; bfloat16 takes the time of float16."""
 
 
-_NETWORKS = {"alexnet": "alexnet_owt"}
+_NETWORKS = {"alexnet": "alexnet_owt", "mobilenet_v2": "mobilenetv2_100"}
 """PyTorch's AlexNet is that of "one weird trick"."""
 
 
@@ -31,32 +35,47 @@ def product_label(row: Measurement) -> str:
     return f"{row.device}, {work.arithmetic}, {'up to 30 us' if row.seconds <= 3e-5 else 'longer'}"
 
 
-def recorded_networks() -> list[NetworkRow]:
-    """The steps of networks that `networks` builds."""
+def op_label(row: Measurement) -> str:
+    """The op as the recording names it."""
+    return str(json.loads(row.sizes)["op"])
+
+
+def recorded_networks(path: Path = RECORDING) -> list[NetworkRow]:
+    """The steps of networks that `networks` builds, without PyTorch's launches where a step was captured.
+
+    Attention in one kernel is left out, since TensorFlow has no such op.
+    """
     found = []
-    for card, line in read_lines():
+    for card, line in read_lines(path):
         if line["op"] != "network" or line["mode"] not in _NUMERICS:
             continue
         network: str = _NETWORKS.get(line["network"], line["network"])
-        if architecture(network) is not None:
+        known = architecture(network)
+        if known is not None and not (known.family == "Transformer" and line["is_fused"]):
             layout: Layout = "NHWC" if line["last"] else "NCHW"
             trains, numerics = line["is_training"], _NUMERICS[line["mode"]]
             run = NetworkRun(network, line["batch"], trains, trains, layout, numerics, line["length"])
-            found.append(NetworkRow(run, card, GPU_MODELS[card], "recorded", line["mode"], layout, line["seconds"]))
+            seconds = line.get("captured", line["seconds"])
+            found.append(NetworkRow(run, card, GPU_MODELS[card], "recorded", line["mode"], layout, seconds))
     return found
 
 
 def main() -> None:
     """Prints the tables."""
-    rows = list(read_recording())
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--recording", type=Path, default=RECORDING)
+    args = parser.parse_args()
+    rows = list(read_recording(args.recording))
     for card in dict.fromkeys(row.device for row in rows):
         compared = [compare(row) for row in rows if row.device == card]
         write_table(f"{card}, by family", {"all": compared, **grouped(compared, 0)})
+    ops = dict.fromkeys(map(op_label, rows))
+    write_table("by op", {op: [compare(row) for row in rows if op_label(row) == op] for op in ops})
     products = [row for row in rows if '"op": "matmul"' in row.sizes]
     labels = dict.fromkeys(map(product_label, products))
     write_table("products", {label: [compare(row) for row in products if product_label(row) == label] for label in labels})
     write_table("published products", grouped([compare(row) for row in read_published()], 1))
-    found = predict_networks(recorded_networks())
+    found = predict_networks(recorded_networks(args.recording))
     write_errors("networks", found, lambda time: "all")
     write_errors("by network", found, lambda time: f"{time.row.device}, {time.row.run.network}, {time.row.framework}")
 

@@ -77,8 +77,11 @@ def _read(row: Mapping[str, str], boards: Mapping[str, GpuModel | None]) -> Netw
     found = _run(row)
     if isinstance(found, str):
         return OmittedRow(suite, found)
-    if architecture(found.network) is None:
+    known = architecture(found.network)
+    if known is None:
         return OmittedRow(suite, "a network that is not built here")
+    if known.family == "Transformer" and re.search(r"pt2\d\d", row["framework"]):
+        return OmittedRow(suite, "attention in one kernel")
     seconds = float(row["ms"]) * 1e-3
     if row["n_devices"] not in {"", "1"}:
         if suite != _PAGE:
@@ -87,10 +90,12 @@ def _read(row: Mapping[str, str], boards: Mapping[str, GpuModel | None]) -> Netw
     model = boards.get(row["device"])
     if model is None:
         return OmittedRow(suite, "no GPU of the table of devices")
+    if suite == _LABELS and model.figures.tf32:
+        return OmittedRow(suite, "float32 without tf32, which no graph says")
     return NetworkRow(found, row["device"], model, suite, row["framework"], row["variant"], seconds)
 
 
-_PAGE = "TF benchmarks page"
+_PAGE, _LABELS = "TF benchmarks page", "NeuSight label"
 _PAGE_NETWORKS = {"alexnet": "alexnet_tf", "resnet50": "resnet50_v1", "resnet152": "resnet152_v1"}
 _CONVNET_KERNELS = re.compile(r"cudnn|tensorflow|chainer", re.IGNORECASE)
 
@@ -123,7 +128,9 @@ def _run(row: Mapping[str, str]) -> NetworkRun | str:
         return NetworkRun(name, batch, True, False, "NCHW", _F16 if row["dtype"] == "f16" else _F32, pixels)
     if suite == _PAGE:
         return NetworkRun(_PAGE_NETWORKS.get(name, name), batch, True, True, "NCHW", _F32, pixels)
-    return "a suite of transformers, of CPUs, or unknown"
+    if suite == _LABELS:
+        return NetworkRun(name.replace("_", "-"), batch, trains, False, "NCHW", _F32, int(row["seq"]))
+    return "transformers of unpublished sizes, CPUs, or unknown"
 
 
 def _board(row: Mapping[str, str]) -> GpuModel | None:

@@ -1,7 +1,9 @@
 """Layers -> a graph file's nodes: the forward pass as it is written, its gradients and updates from a tape of it.
 
 Images are `[images, height, width, channels]` here, whatever the graph's layout; padding is a number of pixels on each side, or
-TensorFlow's word.  Ops are TensorFlow's, one for each kernel that a framework launches which runs a network op by op.
+TensorFlow's word.  Ops are TensorFlow's, one for each kernel that a framework launches which runs a network op by op.  Kernels
+of PyTorch that TensorFlow composes of several have an op in their place that moves the same bytes: a softmax stands for a layer
+normalization, a product of elements for the gradient of a layer normalization or a softmax.
 """
 
 from __future__ import annotations
@@ -32,10 +34,16 @@ class Numerics(NamedTuple):
 
 
 class Tape:
-    """A network as it is written down; `parameters` and `multiply_adds` count, `finish` gives the graph file's mapping."""
+    """A network as it is written down; `parameters` and `multiply_adds` count, `finish` gives the graph file's mapping.
 
-    def __init__(self, images: tuple[int, ...], layout: Layout, numerics: Numerics, *, is_training: bool) -> None:
+    A transformer is trained with Adam, and its products add their bias themselves, as PyTorch's do.
+    """
+
+    def __init__(
+        self, images: tuple[int, ...], layout: Layout, numerics: Numerics, *, is_training: bool, is_transformer: bool = False
+    ) -> None:
         self.layout = layout
+        self._is_transformer = is_transformer
         self.numerics = numerics
         self.is_training = is_training
         self.parameters = 0
@@ -46,6 +54,7 @@ class Tape:
         self._gradients: dict[str, list[str]] = {}
         self._variables: list[str] = []
         self._updates: list[str] = []
+        self._weight_gradients: list[str] = []
         self._made: set[str] = set()
         dims = self._physical(images) if len(images) == _IMAGE_RANK else images
         # they lie on the device: as a variable, since no constant may have more than 2 GiB
@@ -85,17 +94,23 @@ class Tape:
             name = self._constant(stem, dims, kept)
             return (self._add("Cast", f"{stem}_cast", [name], {"DstT": used}) if used != kept else name), lambda gradient: None
         variable = self._name(stem)
-        slot = f"{variable}/momentum"
+        slots = [f"{variable}/{slot}" for slot in (("m", "v") if self._is_transformer else ("momentum",))]
         value = self._variable(variable, dims, kept)
-        self._handle(slot, dims, kept)
+        for slot in slots:
+            self._handle(slot, dims, kept)
         if used != kept:
             value = self._add("Cast", f"{variable}/cast", [value], {"DstT": used})
 
         def update(gradient: str) -> None:
             if used != kept:
                 gradient = self._add("Cast", f"{variable}/gradient", [gradient], {"DstT": kept})
-            momentum = [variable, slot, self._scalar(kept), gradient, self._scalar(kept)]
-            self._updates.append(self._add("ResourceApplyMomentum", f"{variable}/update", momentum))
+            self._weight_gradients.append(gradient)
+            rate = self._scalar(kept)
+            inputs = (
+                [variable, *slots, *[rate] * 6, gradient] if self._is_transformer else [variable, *slots, rate, gradient, rate]
+            )
+            op = "ResourceApplyAdam" if self._is_transformer else "ResourceApplyMomentum"
+            self._updates.append(self._add(op, f"{variable}/update", inputs))
 
         return value, update
 
@@ -185,11 +200,11 @@ class Tape:
         pairs = self._along([height, height], [width, width], [0, 0])
         return attrs | {"padding": "EXPLICIT", "explicit_paddings": [pixels for pair in pairs for pixels in pair]}
 
-    def bias(self, x: Tensor) -> Tensor:
-        """A number for each channel added."""
+    def bias(self, x: Tensor, *, is_fused: bool = False) -> Tensor:
+        """A number for each channel added; `is_fused`: by the kernel that makes `x`."""
         weights, update = self._weights(x.dims[-1:], "bias")
         layout = self.layout if len(x.dims) == _IMAGE_RANK else "NHWC"
-        made = self._add("BiasAdd", "biased", [x.name, weights], {"data_format": layout})
+        made = x.name if is_fused else self._add("BiasAdd", "biased", [x.name, weights], {"data_format": layout})
 
         def backward(dy: str) -> None:
             update(self._add("BiasAddGrad", "bias_gradient", [dy], {"data_format": layout}))
@@ -311,27 +326,119 @@ class Tape:
 
     def flat(self, x: Tensor) -> Tensor:
         """Each image as one row."""
-        return self.reshaped(x, (x.dims[0], prod(x.dims[1:])))
+        return self.reshaped(x, (x.dims[0], prod(x.dims[1:])), are_images=len(x.dims) == _IMAGE_RANK)
 
-    def reshaped(self, x: Tensor, dims: tuple[int, ...]) -> Tensor:
-        """The same numbers in other dims, of a tensor that is no images."""
+    def reshaped(self, x: Tensor, dims: tuple[int, ...], *, are_images: bool = False) -> Tensor:
+        """The same numbers in other dims; `are_images`: `x` has the graph's layout."""
         made = Tensor(self._add("Reshape", "reshaped", [x.name, list(dims)]), dims, x.dtype)
-        back = self._physical(x.dims) if len(x.dims) == _IMAGE_RANK else list(x.dims)
+        back = self._physical(x.dims) if are_images else list(x.dims)
         return self._record(made, lambda dy: self._give(x, lambda: self._add("Reshape", "reshaped_back", [dy, back])))
 
     def linear(self, x: Tensor, units: int, *, has_bias: bool = True) -> Tensor:
-        """A product with weights: `[rows, features]` to `[rows, units]`."""
+        """A product with weights: `[rows, features]` to `[rows, units]`; weights of a unit are adjacent, as in PyTorch."""
         rows, features = x.dims
-        weights, update = self._weights((features, units), "weights")
-        made = Tensor(self._add("MatMul", "product", [x.name, weights]), (rows, units), x.dtype)
+        weights, update = self._weights((units, features), "weights")
+        product = self._add("MatMul", "product", [x.name, weights], {"transpose_b": True})
+        made = Tensor(product, (rows, units), x.dtype)
         self.multiply_adds += rows * features * units
 
         def backward(dy: str) -> None:
-            update(self._add("MatMul", "weights_gradient", [x.name, dy], {"transpose_a": True}))
-            self._give(x, lambda: self._add("MatMul", "product_gradient", [dy, weights], {"transpose_b": True}))
+            update(self._add("MatMul", "weights_gradient", [dy, x.name], {"transpose_a": True}))
+            self._give(x, lambda: self._add("MatMul", "product_gradient", [dy, weights]))
 
         made = self._record(made, backward)
-        return self.bias(made) if has_bias else made
+        return self.bias(made, is_fused=self._is_transformer) if has_bias else made
+
+    # --- layers of transformers
+
+    def embedded(self, words: int, dims: tuple[int, int, int]) -> Tensor:
+        """A row of a table of `words` for each position: `[batch, length, width]`."""
+        batch, length, width = dims
+        table, update = self._weights((words, width), "embedding")
+        ids = self._name("words")
+        self._nodes.append({"op": "Const", "name": ids, "value": 0, "dtype": "int64", "shape": [batch, length]})
+        made = self._add("GatherV2", "embedded", [table, ids, 0])
+
+        def backward(dy: str) -> None:
+            update(self._add("UnsortedSegmentSum", "embedding_gradient", [dy, ids, words]))
+
+        return self._record(Tensor(made, dims, self.numerics.compute), backward)
+
+    def with_class_token(self, x: Tensor) -> Tensor:
+        """Tokens `[images, pixels + 1, channels]` of images, one more than pixels."""
+        images, height, width, channels = x.dims
+        dims = images, height * width, channels
+        if self.layout == "NCHW":
+            planes = self.reshaped(x, (images, channels, height * width), are_images=True)
+            tokens = self.transposed(planes, (0, 2, 1))
+        else:
+            tokens = self.reshaped(x, dims, are_images=True)
+        token = self._constant("class_token", (images, 1, channels), x.dtype)
+        made = self._add("ConcatV2", "tokens", [token, tokens.name, 1])
+        back = lambda dy: self._give(tokens, lambda: self._add("Slice", "tokens_gradient", [dy, [0, 1, 0], list(dims)]))  # noqa: E731
+        return self._record(Tensor(made, (images, height * width + 1, channels), x.dtype), back)
+
+    def first_token(self, x: Tensor) -> Tensor:
+        """The first of the tokens: `[images, channels]`."""
+        images, length, channels = x.dims
+        made = Tensor(self._add("Slice", "token", [x.name, [0, 0, 0], [images, 1, channels]]), (images, 1, channels), x.dtype)
+        paddings = [[0, 0], [0, length - 1], [0, 0]]
+        made = self._record(made, lambda dy: self._give(x, lambda: self._add("Pad", "token_gradient", [dy, paddings])))
+        return self.reshaped(made, (images, channels))
+
+    def transposed(self, x: Tensor, axes: tuple[int, ...]) -> Tensor:
+        """The axes in another order."""
+        made = self._add("Transpose", "transposed", [x.name, list(axes)])
+        back = [axes.index(axis) for axis in range(len(axes))]
+        dims = tuple(x.dims[axis] for axis in axes)
+        gradient = lambda dy: self._give(x, lambda: self._add("Transpose", "transposed_back", [dy, back]))  # noqa: E731
+        return self._record(Tensor(made, dims, x.dtype), gradient)
+
+    def batch_product(self, x: Tensor, y: Tensor, *, transposes: bool = False) -> Tensor:
+        """Products of the last two axes; `transposes`: those of `y` change places first."""
+        made = self._add("BatchMatMulV2", "batch_product", [x.name, y.name], {"adj_y": transposes})
+        self.multiply_adds += prod(x.dims) * y.dims[-2 if transposes else -1]
+
+        def backward(dy: str) -> None:
+            other = {"adj_y": not transposes}
+            self._give(x, lambda: self._add("BatchMatMulV2", "left_gradient", [dy, y.name], other))
+            pair = [dy, x.name] if transposes else [x.name, dy]
+            self._give(y, lambda: self._add("BatchMatMulV2", "right_gradient", pair, {"adj_x": True}))
+
+        return self._record(Tensor(made, (*x.dims[:-1], y.dims[-2 if transposes else -1]), x.dtype), backward)
+
+    def softmax(self, x: Tensor) -> Tensor:
+        """Of the last axis; it has float32 results where parameters are float32."""
+        made = Tensor(self._add("Softmax", "softmax", [x.name]), x.dims, x.dtype)
+        back = lambda dy: self._give(x, lambda: self._add("Mul", "softmax_gradient", [dy, made.name]))  # noqa: E731
+        return self.cast(self.cast(self._record(made, back), self.numerics.parameters), x.dtype)
+
+    def layer_normalization(self, x: Tensor) -> Tensor:
+        """Of the last axis, computed in the type of parameters."""
+        used = x.dtype
+        x = self.cast(x, self.numerics.parameters)
+        rows = (prod(x.dims[:-1]), x.dims[-1])
+        _, scale_update = self._weights(x.dims[-1:], "layer_scale", x.dtype)
+        made = Tensor(self._add("Softmax", "layer_normalized", [x.name]), x.dims, x.dtype)
+
+        def backward(dy: str) -> None:
+            self._give(x, lambda: self._add("Mul", "layer_normalization_gradient", [dy, made.name]))
+            flat = self._add("Reshape", "layer_gradients", [dy, list(rows)])
+            scale_update(self._add("BiasAddGrad", "layer_scale_gradient", [flat]))
+
+        return self.cast(self._record(made, backward), used)
+
+    def masked(self, x: Tensor) -> Tensor:
+        """The sum with a mask `[length, length]` of the last two axes."""
+        mask = self._constant("mask", x.dims[-2:], x.dtype)
+        made = Tensor(self._add("AddV2", "masked", [x.name, mask]), x.dims, x.dtype)
+        return self._record(made, lambda dy: self._give(x, lambda: dy))
+
+    def times_number(self, x: Tensor) -> Tensor:
+        """The product with a number."""
+        made = Tensor(self._add("Mul", "times", [x.name, self._scalar(x.dtype)]), x.dims, x.dtype)
+        back = lambda dy: self._give(x, lambda: self._add("Mul", "times_gradient", [dy, self._scalar(x.dtype)]))  # noqa: E731
+        return self._record(made, back)
 
     # --- the whole
 
@@ -349,8 +456,9 @@ class Tape:
             backward()
         ends = self._updates
         if not has_update:
-            ends = [node["inputs"][3] for node in self._nodes if node["op"] == "ResourceApplyMomentum"]
-            self._nodes = [node for node in self._nodes if node["op"] != "ResourceApplyMomentum"]
+            ends = self._weight_gradients
+            updates = set(self._updates)
+            self._nodes = [node for node in self._nodes if node["name"] not in updates]
         return self._file([*ends, loss])
 
     def _file(self, ends: Sequence[str]) -> dict[str, Any]:

@@ -18,12 +18,17 @@ CLASSES = 1000
 
 
 class Architecture(NamedTuple):
-    """What makes a network: its family, what leads from images to logits, and the pixels that it is given by default."""
+    """What makes a network: its family, what leads from images to logits, and the pixels that it is given by default.
+
+    A transformer is trained with Adam.  One of texts, with `width` numbers a word, knows `classes` words; `pixels` is then the
+    length of a text.
+    """
 
     family: str
     body: Body
     pixels: int = 224
     classes: int = CLASSES
+    width: int = 0
 
 
 class BuiltNetwork(NamedTuple):
@@ -49,7 +54,9 @@ def build(
     if found is None:
         return None
     side = pixels or found.pixels
-    tape = Tape((batch, side, side, 3), layout, numerics or Numerics(), is_training=is_training)
+    dims = (batch, side, found.width) if found.width else (batch, side, side, 3)
+    is_transformer = found.family == "Transformer"
+    tape = Tape(dims, layout, numerics or Numerics(), is_training=is_training, is_transformer=is_transformer)
     features = found.body(tape)
     logits = tape.linear(features, found.classes) if len(features.dims) == 2 else tape.flat(features)
     return BuiltNetwork(tape.finish(logits, has_update=has_update), tape.parameters, tape.multiply_adds)
@@ -528,7 +535,98 @@ def _fixed(family: str, body: Body, pixels: int = 224, classes: int = CLASSES) -
     return lambda match: Architecture(family, body, pixels, classes)
 
 
+# --- transformers -------------------------------------------------------------------------------------------------------
+
+
+class Layers(NamedTuple):
+    """Transformer layers: attention and two products; `is_first`: each is normalized before (GPT-2, ViT), else after (BERT)."""
+
+    layers: int
+    width: int
+    heads: int
+    is_first: bool = True
+    is_masked: bool = False
+
+    def body(self, tape: Tape, x: Tensor) -> Tensor:
+        """From and to `[batch, length, width]`."""
+        for _ in range(self.layers):
+            if self.is_first:
+                x = tape.add(x, self._attended(tape, tape.layer_normalization(x)))
+                x = tape.add(x, self._dense(tape, tape.layer_normalization(x)))
+            else:
+                x = tape.layer_normalization(tape.add(x, self._attended(tape, x)))
+                x = tape.layer_normalization(tape.add(x, self._dense(tape, x)))
+        return x
+
+    def _attended(self, tape: Tape, x: Tensor) -> Tensor:
+        batch, length, width = x.dims
+        depth = width // self.heads
+        x = tape.reshaped(x, (batch * length, width))
+        queries, keys, values = (
+            tape.transposed(
+                tape.reshaped(tape.linear(x, width), (batch, length, self.heads, depth)),
+                (0, 2, 1, 3),
+            )
+            for _ in range(3)
+        )
+        scores = tape.times_number(tape.batch_product(queries, keys, transposes=True))
+        weights = tape.softmax(tape.masked(scores) if self.is_masked else scores)
+        mixed = tape.transposed(tape.batch_product(weights, values), (0, 2, 1, 3))
+        return tape.reshaped(tape.linear(tape.reshaped(mixed, (batch * length, width)), width), (batch, length, width))
+
+    def _dense(self, tape: Tape, x: Tensor) -> Tensor:
+        batch, length, width = x.dims
+        x = tape.reshaped(x, (batch * length, width))
+        wide = tape.unary(tape.linear(x, 4 * width), "Tanh")  # like GELU, one op of elements
+        return tape.reshaped(tape.linear(wide, width), (batch, length, width))
+
+
+def text_transformer(layers: Layers, words: int, length: int) -> Architecture:
+    """Words to words, a product with the vocabulary at each position."""
+
+    def body(tape: Tape) -> Tensor:
+        batch, length, width = tape.input.dims
+        x = tape.add(tape.embedded(words, (batch, length, width)), tape.cast(tape.input, tape.numerics.compute))
+        x = layers.body(tape, x)
+        x = tape.layer_normalization(x) if layers.is_first else x
+        return tape.reshaped(x, (batch * length, width))
+
+    return Architecture("Transformer", body, length, words, layers.width)
+
+
+def vision_transformer(layers: Layers, patch: int, pixels: int = 224) -> Architecture:
+    """Patches of images and a token for the class."""
+
+    def body(tape: Tape) -> Tensor:
+        x = tape.convolution(tape.input, layers.width, patch, patch, "VALID", has_bias=True)
+        x = layers.body(tape, tape.with_class_token(x))
+        return tape.first_token(tape.layer_normalization(x))
+
+    return Architecture("Transformer", body, pixels)
+
+
+_VIT_SIZES = {
+    "tiny": (12, 192, 3),
+    "small": (12, 384, 6),
+    "base": (12, 768, 12),
+    "large": (24, 1024, 16),
+    "huge": (32, 1280, 16),
+}
+_TEXTS = {
+    "bert-base": text_transformer(Layers(12, 768, 12, is_first=False), 30522, 512),
+    "bert-large": text_transformer(Layers(24, 1024, 16, is_first=False), 30522, 512),
+    "gpt2": text_transformer(Layers(12, 768, 12, is_masked=True), 50257, 1024),
+}
+"""Sizes of the papers."""
+
+
+def _vit(match: re.Match[str]) -> Architecture | None:
+    return vision_transformer(Layers(*_VIT_SIZES[match[1]]), int(match[2]), int(match[3] or 224))
+
+
 _RULES: Sequence[tuple[str, Callable[[re.Match[str]], Architecture | None]]] = (
+    *((name, lambda match, made=made: made) for name, made in _TEXTS.items()),
+    (r"(?:vit|deit)_(tiny|small|base|large|huge)_patch(\d+)_(\d+)", _vit),
     (r"alexnet_owt", _fixed("AlexNet", one_tower_alexnet)),
     (r"alexnet_tf", _fixed("AlexNet", benchmark_alexnet, 227, 1001)),
     (r"alexnet", _fixed("AlexNet", grouped_alexnet, 227)),

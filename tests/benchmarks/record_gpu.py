@@ -3,8 +3,10 @@
 Needs PyTorch with torchvision and nothing of placesim.  The first line names card, driver, versions, date and method; each
 other line is a measurement.  A kernel's time is that of a CUDA graph with many launches of it, divided by their number: random
 operands, several sets of them in turn where one would stay in the cache, the median of many replays after a warm-up.  Steps of
-networks are launched by PyTorch one after another, and timed by events.  Each section has a share of the seconds; its rows are
-in a shuffled order, so what a late section leaves out is a sample.  The clock and power are read while the last replays run.
+networks are launched by PyTorch one after another, and timed by events; `captured` is the time of a step whose launches are one
+CUDA graph, so that nothing waits for the host.  Each section has a share of the seconds; its rows are in a shuffled order, so
+what a late section leaves out is a sample.  With a seed other than 0 most sizes are drawn near the usual ones, so that rows can
+be kept apart from those that constants are fitted to.  The clock and power are read while the last replays run.
 """
 
 from __future__ import annotations
@@ -90,6 +92,21 @@ class Board:
 
 BOARD = Board()
 STREAM = torch.cuda.Stream()
+DRAWN = random.Random(0)
+IS_VARIED = False
+"""Whether sizes are drawn; `main` seeds `DRAWN`."""
+
+
+def varied(*sizes: int, multiple: int = 8) -> tuple[int, ...]:
+    """Sizes within half an octave of these; a multiple of `multiple` stays one, and an odd size needs not be odd."""
+    if not IS_VARIED:
+        return sizes
+    found = []
+    for size in sizes:
+        drawn = size * 2 ** DRAWN.uniform(-0.5, 0.5)
+        whole = multiple if size % multiple == 0 else 1
+        found.append(max(1, round(drawn / whole)) * whole if size > 1 else 1)
+    return tuple(found)
 
 
 def set_tf32(is_on: bool) -> None:
@@ -195,27 +212,37 @@ BATCHED = ((96, 128, 128, 64), (96, 128, 64, 128), (96, 512, 512, 64), (96, 512,
 def products() -> Iterator[Row]:
     for arithmetic in ("bfloat16", "tf32", "float16", "float32"):
         for m, n, k in MAIN_PRODUCTS:
-            yield product((1, m, n, k), arithmetic)
+            yield product((1, *varied(m, n, k)), arithmetic)
         for sizes in BATCHED:
-            yield product(sizes, arithmetic)
+            yield product(varied(*sizes), arithmetic)
     for size in [(n, n, n) for n in (2048, 4096, 8192)] + [(8192, 4096, 1024), (1024, 4096, 8192), (64, 4096, 4096)]:
         for arithmetic in ("bfloat16", "float32", "tf32"):
             for layout in ("NT", "TN"):
-                yield product((1, *size), arithmetic, layout)
+                yield product((1, *varied(*size)), arithmetic, layout)
     for m, n, k in MAIN_PRODUCTS:
         if m % 16 == n % 16 == k % 16 == 0:
             for fast in (True, False) if (m, n, k) in TALL or m == n == k else (True,):
-                yield float8_product(m, n, k, fast)
+                yield float8_product(varied(m, n, k, multiple=16), fast)
     for n in SQUARES[:-1]:
         if n >= 512:
-            yield product((1, n, n, n), "int8")
+            yield product((1, *varied(n, n, n)), "int8")
         if n <= 8192:
-            yield product((1, n, n, n), "float64")
+            yield product((1, *varied(n, n, n)), "float64")
     for n in (1000, 1023, 1536):
-        yield product((1, n, 2 * n, n), "float64")
+        yield product((1, *varied(n, 2 * n, n)), "float64")
+    if IS_VARIED:
+        for m, n, k in (*TALL, *THIN, *DEPTHS):
+            if max(m, n, k) <= 16384:
+                yield product((1, *varied(m, n, k)), "float64")
+                if m >= 64:
+                    yield product((1, *varied(m, n, k)), "int8")
+        for _ in range(30):
+            short = tuple(8 * round(2 ** DRAWN.uniform(2, 7)) for _ in range(3))
+            for arithmetic in ("tf32", "float32", "float64", "bfloat16"):
+                yield product((1, *short), arithmetic)
 
 
-def product(sizes: tuple[int, int, int, int], arithmetic: str, layout: str = "NN") -> Row:
+def product(sizes: tuple[int, ...], arithmetic: str, layout: str = "NN") -> Row:
     """`[m, k] @ [k, n]`, as often as the first size says; a `T` of the layout is an operand that lies transposed in memory."""
 
     batch, m, n, k = sizes
@@ -231,7 +258,9 @@ def product(sizes: tuple[int, int, int, int], arithmetic: str, layout: str = "NN
     return Row(labels, operands, torch._int_mm if arithmetic == "int8" else torch.matmul)
 
 
-def float8_product(m: int, n: int, k: int, fast: bool) -> Row:
+def float8_product(sizes: tuple[int, ...], fast: bool) -> Row:
+    m, n, k = sizes
+
     def operands() -> tuple[torch.Tensor, ...]:
         one = torch.ones((), device=DEVICE)
         return normal(m, k, dtype="float8"), normal(k, n, dtype="float8", transposed=True), one, one
@@ -270,7 +299,8 @@ def convolutions() -> Iterator[Row]:
                 if (batch != 32 and (arithmetic, last) in forms[-2:]) or (batch == 256 and layer[:4] == LAYERS[19][:4]):
                     continue
                 for direction in ("forward", "input gradient", "filter gradient"):
-                    yield convolution(layer, batch, arithmetic, last, direction)
+                    images, side = varied(batch, layer[2])
+                    yield convolution((*layer[:2], side, *layer[3:]), images, arithmetic, last, direction)
 
 
 def convolution(
@@ -313,7 +343,7 @@ def streams() -> Iterator[Row]:
              "copy": torch.clone, "scale": lambda x: x * 2.5}  # fmt: skip
     binary = {"add": torch.add, "mul": torch.mul, "greater": torch.greater}
     for exponent in EXPONENTS:
-        count = 1 << exponent
+        (count,) = varied(1 << exponent)
         for dtype in ("float32", "bfloat16"):
             for name, function in unary.items():
                 if dtype == "float32" or name in ("relu", "gelu", "copy"):
@@ -331,7 +361,8 @@ def streams() -> Iterator[Row]:
         yield stream(
             "dropout", "float32", {"elements": count}, 2.25 * count, [(count,)], lambda x: torch.native_dropout(x, 0.5, True)
         )
-    for rows, columns in GRIDS:
+    for usual in GRIDS:
+        rows, columns = varied(*usual)
         whole, shape = rows * columns, {"rows": rows, "columns": columns}
         for dtype in ("float32", "bfloat16"):
             yield stream("sum of rows", dtype, shape, whole + rows, [(rows, columns)], lambda x: x.sum(1))
@@ -344,6 +375,8 @@ def streams() -> Iterator[Row]:
             yield layer_norm_gradient(rows, columns, dtype)
             yield stream("transpose", dtype, shape, 2 * whole, [(rows, columns)], lambda x: x.mT.contiguous())
             yield stream("bias", dtype, shape, 2 * whole + columns, [(rows, columns), (columns,)], torch.add)
+        yield stream("product with a column", "float32", shape, 2 * whole + rows, [(rows, columns), (rows, 1)], torch.mul)
+        yield stream("sum of a row and a column", "float32", shape, whole, [(rows, 1), (1, columns)], torch.add)
         yield stream("max of rows", "float32", shape, whole + rows, [(rows, columns)], lambda x: x.amax(1))
         yield stream("argmax of rows", "float32", shape, whole + 2 * rows, [(rows, columns)], lambda x: x.argmax(1))
         yield stream("cumulative sum", "float32", shape, 2 * whole, [(rows, columns)], lambda x: x.cumsum(1))
@@ -351,6 +384,7 @@ def streams() -> Iterator[Row]:
         yield stream("slice", "float32", shape, whole, [(rows, columns)], lambda x: x[:, : x.shape[1] // 2].contiguous())
     for table, width, count in ((50000, 768, 512), (50000, 768, 8192), (50000, 768, 65536), (1000000, 128, 4096),
                                 (1000000, 128, 262144), (10000000, 32, 65536), (10000000, 32, 1048576)):  # fmt: skip
+        (count,) = varied(count)
         yield gather(table, width, count, is_sum=False)
         yield gather(table, width, count, is_sum=True)
 
@@ -399,7 +433,8 @@ IMAGES = ((32, 64, 112), (32, 256, 56), (32, 512, 28), (32, 1024, 14), (32, 2048
 
 
 def image_layers() -> Iterator[Row]:
-    for batch, channels, side in IMAGES:
+    for usual in IMAGES:
+        batch, channels, side = varied(*usual)
         for dtype, last in (("float32", False), ("float32", True), ("bfloat16", True), ("float16", False)):
             yield image_layer("batch normalization", batch, channels, side, dtype, last)
             yield image_layer("batch normalization gradient", batch, channels, side, dtype, last)
@@ -518,6 +553,39 @@ def attention(sizes: tuple[int, int, int, int], dtype: str, is_causal: bool, for
     return Row(labels, operands, forms[form])
 
 
+# recurrent layers -----------------------------------------------------------------------------------------------------------
+
+
+def recurrent_layers() -> Iterator[Row]:
+    for hidden in (256, 512, 1024, 1536, 2048):
+        for batch, steps in ((16, 35), (64, 50), (128, 25)):
+            for dtype in ("float32", "tf32", "bfloat16"):
+                for direction in ("forward", "both gradients"):
+                    yield recurrent_layer(varied(hidden, batch, steps), dtype, direction)
+
+
+def recurrent_layer(sizes: tuple[int, ...], dtype: str, direction: str) -> Row:
+    """An LSTM of cuDNN whose inputs are as wide as it is."""
+    hidden, batch, steps = sizes
+
+    def operands() -> tuple[Any, ...]:
+        layer = nn.LSTM(hidden, hidden, device=DEVICE, dtype=DTYPES[dtype])
+        x, g = (normal(steps, batch, hidden, dtype=dtype) for _ in range(2))
+        if direction == "forward":
+            return layer, x
+        x.requires_grad_()
+        return layer(x)[0], [x, *layer.parameters()], g
+
+    def gradient(made: torch.Tensor, of: list[torch.Tensor], g: torch.Tensor) -> Any:
+        return torch.autograd.grad(made, of, g, retain_graph=True)
+
+    def forward(layer: nn.LSTM, x: torch.Tensor) -> Any:
+        return layer(x)[0]  # with what its gradient needs
+
+    labels = {"op": "lstm", "direction": direction, "arithmetic": dtype, "hidden": hidden, "batch": batch, "steps": steps}
+    return Row(labels, operands, forward if direction == "forward" else gradient)
+
+
 # transfers between host and device ------------------------------------------------------------------------------------------
 
 
@@ -573,6 +641,11 @@ def measure_launches() -> Iterator[dict[str, Any]]:
         seconds, on_host = (statistics.median(part) for part in zip(*found, strict=True))
         yield {"op": "launch", "of": name, "how": "one by one", "seconds": seconds, "host_seconds": on_host}
         yield {"op": "launch", "of": name, "how": "graph", **time_kernel(Row({}, tuple, function))}
+        yield {"op": "launch", "of": name, "how": "queued", "seconds": queued_seconds(function)}
+    for exponent in range(10, 25, 2):
+        x, made = torch.randn(1 << exponent, device=DEVICE), torch.empty(1 << exponent, device=DEVICE)
+        seconds = queued_seconds(lambda x=x, made=made: torch.add(x, x, out=made))  # type: ignore[misc]
+        yield {"op": "launch", "of": "add", "elements": 1 << exponent, "how": "queued", "seconds": seconds}
     times = []
     for _ in range(50):
         start = time.perf_counter()
@@ -580,6 +653,21 @@ def measure_launches() -> Iterator[dict[str, Any]]:
         torch.cuda.synchronize()
         times.append(time.perf_counter() - start)
     yield {"op": "launch", "of": "add", "how": "and wait for its end", "seconds": statistics.median(times)}
+
+
+def queued_seconds(function: Callable[[], Any], count: int = 300) -> float:
+    """Seconds of one of many launches that wait in the stream behind a long kernel, so that none waits for the host."""
+    found: list[float] = []
+    for _ in range(5):
+        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        torch.cuda._sleep(40_000_000)  # clocks: about 20 ms
+        start.record()
+        for _ in range(count):
+            function()
+        end.record()
+        torch.cuda.synchronize()
+        found.append(start.elapsed_time(end) * 1e-3 / count)
+    return statistics.median(found)
 
 
 # networks -------------------------------------------------------------------------------------------------------------------
@@ -630,6 +718,24 @@ class Transformer(nn.Module):
         return self.head(self.norm(self.blocks(x)))
 
 
+class LanguageModel(nn.Module):
+    """Embeddings, two recurrent layers and a product with the vocabulary at every position."""
+
+    def __init__(self, vocabulary: int, width: int) -> None:
+        super().__init__()
+        self.words, self.head = nn.Embedding(vocabulary, width), nn.Linear(width, vocabulary)
+        self.layers = nn.LSTM(width, width, num_layers=2, batch_first=True)
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        return self.head(self.layers(self.words(tokens))[0])
+
+
+TRANSFORMERS = {"bert-base": (30522, 768, 12), "bert-large": (30522, 1024, 24), "gpt2": (50257, 768, 12)}
+"""Words, width and layers."""
+LANGUAGE_MODELS = {"lstm-650": 650, "lstm-1500": 1500}
+LANGUAGE_WORDS = 10000
+
+
 class NetworkCase(NamedTuple):
     network: str
     batch: int
@@ -656,37 +762,55 @@ def network_cases() -> Iterator[NetworkCase]:
                     ("gpt2", batch // 8, 1024),
                 ):
                     if mode != "float32" or batch == 64:
-                        yield NetworkCase(name, images, length, mode, is_training, is_fused=True)
+                        if not IS_VARIED:
+                            yield NetworkCase(name, images, length, mode, is_training, is_fused=True)
                         if batch == 64 and mode != "float32":
                             yield NetworkCase(name, images, length, mode, is_training, is_fused=False)
         if batch == 64:
-            for name in ("mobilenet_v2", "vgg16", "densenet121", "resnet18"):
+            for mode, last in (("tf32", False), ("bfloat16", False)):
+                for is_training in (True, False):
+                    yield NetworkCase("vit_b_16", 64, 224, mode, is_training, last)
+                    yield NetworkCase("bert-large", 16, 384, mode, is_training, is_fused=False)
+            for name in ("mobilenet_v2", "vgg16", "densenet121", "resnet18", "inception_v3"):
                 for mode, last in (("tf32", False), ("bfloat16", True)):
                     for is_training in (True, False):
                         yield NetworkCase(name, 64, 224, mode, is_training, last)
+            for mode in ("tf32", "bfloat16"):
+                for is_training in (True, False):
+                    yield NetworkCase("lstm-650", 20, 35, mode, is_training)
+                    yield NetworkCase("lstm-1500", 64, 35, mode, is_training)
+
+
+def made_network(case: NetworkCase) -> tuple[nn.Module, torch.Tensor, torch.Tensor]:
+    """The network on the device, inputs and labels."""
+    batch, length = case.batch, case.length
+    with torch.device(DEVICE):
+        if case.network in TRANSFORMERS:
+            words, width, layers = TRANSFORMERS[case.network]
+            is_causal = case.network == "gpt2"
+            model: nn.Module = Transformer(words, length, width, layers, is_causal=is_causal, is_fused=case.is_fused)
+        elif case.network in LANGUAGE_MODELS:
+            words = LANGUAGE_WORDS
+            model = LanguageModel(words, LANGUAGE_MODELS[case.network])
+        else:
+            more = {"aux_logits": False, "init_weights": False} if case.network == "inception_v3" else {}
+            model = getattr(torchvision.models, case.network)(**more)
+            return model, torch.randn(batch, 3, length, length), torch.randint(0, 1000, (batch,))
+        return model, torch.randint(0, words, (batch, length)), torch.randint(0, words, (batch * length,))
 
 
 def measure_network(case: NetworkCase) -> dict[str, Any]:
     """A step: forward, and in training the loss, gradients and an update (momentum; Adam for transformers)."""
-    is_text = case.network in ("bert-base", "gpt2")
-    batch, length = case.batch, case.length
-    if is_text:
-        words = 30522 if case.network == "bert-base" else 50257
-        sizes = (words, length, 768, 12)
-        model: nn.Module = Transformer(*sizes, is_causal=case.network == "gpt2", is_fused=case.is_fused)
-        inputs = torch.randint(0, sizes[0], (batch, length), device=DEVICE)
-        labels = torch.randint(0, sizes[0], (batch * length,), device=DEVICE)
-    else:
-        model = getattr(torchvision.models, case.network)()
-        inputs = torch.randn(batch, 3, case.length, case.length, device=DEVICE)
-        labels = torch.randint(0, 1000, (batch,), device=DEVICE)
-    model = model.to(DEVICE).train(case.is_training)
+    model, inputs, labels = made_network(case)
+    model = model.train(case.is_training)
     if case.last:
         model, inputs = (part.to(memory_format=torch.channels_last) for part in (model, inputs))
-    optimizer: Any = torch.optim.Adam(model.parameters(), 1e-4) if is_text else torch.optim.SGD(model.parameters(), 1e-3, 0.9)
+    optimizer: Any = torch.optim.SGD(model.parameters(), 1e-3, 0.9)
+    if case.network in TRANSFORMERS:
+        optimizer = torch.optim.Adam(model.parameters(), 1e-4, capturable=True)
 
     def cast() -> Any:
-        return torch.autocast(DEVICE, torch.bfloat16, enabled=case.mode == "bfloat16")
+        return torch.autocast(DEVICE, torch.bfloat16, enabled=case.mode == "bfloat16", cache_enabled=False)
 
     def train() -> None:
         optimizer.zero_grad(set_to_none=True)
@@ -702,23 +826,41 @@ def measure_network(case: NetworkCase) -> dict[str, Any]:
 
     run = train if case.is_training else infer
     found = {**case._asdict(), "op": "network", "parameters": sum(part.numel() for part in model.parameters())}
-    for _ in range(4):
-        run()
-    torch.cuda.synchronize()
-    once = between_events(run, 2)[1]
-    for _ in range(math.ceil(0.1 / once)):
-        run()
-    steps = max(6, min(40, math.ceil(0.5 / once)))
-    torch.cuda.synchronize()
-    start = time.perf_counter()
-    times = between_events(run, steps, look=True)
-    state, whole = times.pop(), time.perf_counter() - start
+    with torch.cuda.stream(STREAM):
+        for _ in range(4):
+            run()
+        torch.cuda.synchronize()
+        once = between_events(run, 2)[1]
+        for _ in range(math.ceil(0.1 / once)):
+            run()
+        steps = max(6, min(40, math.ceil(0.4 / once)))
+        torch.cuda.synchronize()
+        start = time.perf_counter()
+        times = between_events(run, steps, look=True)
+        state, whole = times.pop(), time.perf_counter() - start
     memory = torch.cuda.max_memory_allocated()
     torch.cuda.reset_peak_memory_stats()
     low, *_, high = statistics.quantiles(times, n=10, method="inclusive")
     # with a mean over all steps, what waits for the host counts where it falls
     return {**found, "seconds": whole / steps, "median": statistics.median(times), "low": low, "high": high,
-            "steps": steps, "peak_bytes": memory, **state}  # fmt: skip
+            "steps": steps, "peak_bytes": memory, **state, **captured_step(run)}  # fmt: skip
+
+
+def captured_step(run: Callable[[], None]) -> dict[str, Any]:
+    """Seconds of a step as one CUDA graph, or the error of capturing it."""
+    graph = torch.cuda.CUDAGraph()
+    try:
+        with torch.cuda.graph(graph, stream=STREAM):
+            run()
+    except Exception as error:
+        torch.cuda.synchronize()
+        return {"capture_error": f"{type(error).__name__}: {str(error)[:200]}"}
+    with torch.cuda.stream(STREAM):
+        once = between_events(graph.replay, 3)[2]
+        times = between_events(graph.replay, max(5, min(60, math.ceil(0.3 / once))), look=True)
+        state = times.pop()
+    graph.reset()
+    return {"captured": statistics.median(times), **{f"captured_{name}": value for name, value in state.items()}}
 
 
 # all ------------------------------------------------------------------------------------------------------------------------
@@ -759,6 +901,18 @@ class Recording:
         left = end - time.monotonic()
         print(f"{name}: {done} done, {failed} failed, {len(waiting)} not reached, {left:.0f} s left", flush=True)
 
+    def lines(self, name: str, measure: Callable[[], Iterator[dict[str, Any]]]) -> None:
+        """Measurements that take a few seconds and are all made."""
+        if name in self.without:
+            return
+        start = time.monotonic()
+        try:
+            for line in measure():
+                self.write(line)
+        except Exception as error:
+            self.write({"op": name, "error": f"{type(error).__name__}: {str(error)[:300]}"})
+        print(f"{name}: {time.monotonic() - start:.0f} s", flush=True)
+
     def close(self) -> None:
         self._file.close()
 
@@ -766,7 +920,7 @@ class Recording:
 def measure_kernel(row: Row) -> dict[str, Any]:
     arithmetic = row.labels.get("arithmetic", row.labels.get("type", ""))
     set_tf32(arithmetic == "tf32")
-    as_graph = not str(row.labels.get("form", "")).endswith("gradient")
+    as_graph = row.labels["op"] != "lstm" and not str(row.labels.get("form", "")).endswith("gradient")
     return {**row.labels, **time_kernel(row, as_graph=as_graph)}
 
 
@@ -780,7 +934,7 @@ def measure_step(case: NetworkCase) -> dict[str, Any]:
 
 def shuffled(rows: Iterator[Row]) -> list[Row]:
     found = list(rows)
-    random.Random(0).shuffle(found)
+    DRAWN.shuffle(found)
     return found
 
 
@@ -799,23 +953,29 @@ def main() -> None:
     parser.add_argument("--output", type=Path, required=True)
     parser.add_argument("--seconds", type=float, default=330.0, help="of all sections together, beside PyTorch's start")
     parser.add_argument("--every", type=int, default=1, help="only each such row, to try the script")
+    parser.add_argument("--seed", type=int, default=0, help="of the sizes; 0: the usual ones")
     parser.add_argument("--without", action="append", default=[], help="a section to leave out")
     args = parser.parse_args()
+    global IS_VARIED
+    IS_VARIED = args.seed != 0
+    DRAWN.seed(args.seed)
+    torch.backends.mha.set_fastpath_enabled(False)
     torch.backends.cudnn.benchmark = True
     gc.collect()
     gc.freeze()
     gc.disable()
     recording = Recording(args.output, args.seconds, args.every, args.without)
-    recording.write(facts())
+    recording.write({**facts(), "seed": args.seed})
     kernels = measure_kernel
     with torch.no_grad():
-        recording.section("products", 0.22, shuffled(products()), kernels)
+        recording.section("products", 0.21, shuffled(products()), kernels)
         recording.section("streams", 0.13, shuffled(streams()), kernels)
-        recording.section("convolutions", 0.25, shuffled(convolutions()), kernels)
+        recording.section("convolutions", 0.21, shuffled(convolutions()), kernels)
         recording.section("layers of images", 0.05, shuffled(image_layers()), kernels)
-    recording.section("attention", 0.05, shuffled(attentions()), kernels)
-    for line in (*measure_launches(), *measure_transfers()):
-        recording.write(line)
+    recording.section("attention", 0.03, shuffled(attentions()), kernels)
+    recording.section("recurrent layers", 0.04, shuffled(recurrent_layers()), kernels)
+    recording.lines("launches", measure_launches)
+    recording.lines("transfers", measure_transfers)
     recording.section("networks", 0.30, list(network_cases()), measure_step)
     recording.write({"recorded": "end", **BOARD.facts(), **BOARD.state()})
     recording.close()

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from placesim.machine.gpu_models import GPU_MODELS
-from placesim.prediction.cost_formulas import work_family
+from placesim.prediction.cost_formulas import rearranged_passes, work_family
 from placesim.prediction.processors import Arithmetic, Processor, gpu_processor
 from placesim.prediction.work_amounts import Convolution, Direction, Product, Rows, StreamedBytes, Work, matrix_product
 from tests.benchmarks.timing_rows import Measurement, read_table
@@ -29,8 +29,13 @@ _STREAMED = (
     "average pooling",
     "average pooling gradient",
 )
+_REDUCTIONS = ("sum of all", "sum of rows", "sum of columns", "max of rows", "argmax of rows", "mean of images")
+_ELEMENTWISE = ("relu", "gelu", "exp", "tanh", "sigmoid", "copy", "scale", "add", "mul", "greater", "cast to bfloat16",
+                "add of a number")  # fmt: skip
+"""Of the streams those whose kernels TensorFlow shares in kind: PyTorch's transposes, slices, sums of broadcast operands and
+dropout are slower kernels of its own, which count as elementwise ops where errors are told and are no part of the fit."""
 _LONG_SECONDS = 1e-4
-_NOT_KERNELS = ("launch", "transfer", "network", "attention")
+_NOT_KERNELS = ("launch", "transfer", "network", "attention", "lstm")
 
 
 def read_lines(path: Path = RECORDING) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -50,19 +55,26 @@ def read_recording(path: Path = RECORDING) -> Iterator[Measurement]:
 
 
 def read_fit_rows(path: Path = RECORDING) -> Iterator[Measurement]:
-    """Products and, with adjacent channels, convolutions of wide tensor cores: the tenth percentile of their replays.
+    """Products, convolutions on tensor cores with adjacent channels, streams and rows: the tenth percentile of their replays.
 
-    Left out are those of more than `_LONG_SECONDS` at the peak rate: repeated without a pause they kept the boards at their
+    Left out are products of more than `_LONG_SECONDS` at the peak rate: repeated without a pause they kept the boards at their
     limit of 700 W and at 1.4 to 1.7 GHz, while in networks these drew 300 to 600 W at 1.98 GHz.
     """
     for card, line in _kernels(path):
         row = _measurement(card, line, "low")
-        if _is_fit(row.work[0], row.processor):
+        work = row.work[0]
+        is_fit = _is_fit(work, row.processor) if isinstance(work, Product) else line["op"] in _ELEMENTWISE or _is_family(work)
+        if is_fit:
             yield row
 
 
-def _is_fit(work: Work, processor: Processor) -> bool:
-    if not (isinstance(work, Product) and work_family(work, processor).startswith("wide")) or work.rearranged_bytes:
+def _is_family(work: Work) -> bool:
+    return not isinstance(work, StreamedBytes) or work.family != "elementwise"
+
+
+def _is_fit(work: Product, processor: Processor) -> bool:
+    is_kind = work.family == "product" or work_family(work, processor).startswith("wide")
+    if not is_kind or rearranged_passes(work, processor) * work.rearranged_bytes:
         return False
     return work.operations / processor.rate(work.arithmetic) < _LONG_SECONDS
 
@@ -109,7 +121,8 @@ def _product(batch: int, m: int, n: int, k: int, arithmetic: Arithmetic) -> Prod
 def _work(line: Mapping[str, Any]) -> Work:
     op = line["op"]
     if op == "matmul":
-        return _product(line["batch"], line["m"], line["n"], line["k"], _ARITHMETICS[line["arithmetic"]])
+        product = _product(line["batch"], line["m"], line["n"], line["k"], _ARITHMETICS[line["arithmetic"]])
+        return product._replace(crosswise=(line["layout"][0] == "T") + (line["layout"][1] == "N"))
     if op == "conv":
         names = ("n", "c", "h", "w", "k", "fh", "fw", "stride", "stride", "oh", "ow", "groups")
         convolution = Convolution._make([line[name] for name in names])
@@ -118,5 +131,7 @@ def _work(line: Mapping[str, Any]) -> Work:
         return convolution.work(direction, arithmetic, _BYTES[arithmetic], has_channels_apart=apart)
     if op in _ROWS:
         return Rows(op, line["rows"], line["columns"], _BYTES[line["type"]])
+    if op in _REDUCTIONS:
+        return StreamedBytes("reduction", float(line["bytes"]))
     family = op.replace("max ", "").replace("average ", "") if op in _STREAMED else "elementwise"
     return StreamedBytes(family, float(line["bytes"]))

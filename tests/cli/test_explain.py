@@ -59,7 +59,7 @@ def cost_lines(output: str) -> list[str]:
 def test_what_a_node_takes_here_and_elsewhere(shell: Shell) -> None:
     graph = shell.write("g.yaml", COSTED)
     here, work, inputs, cpu, others = cost_lines(shell("explain", graph, "y", "--batch", "4096", "--edits", "0").output)
-    assert re.fullmatch(r"  cost            [\d.]+ us \([\d.]+ us to [\d.]+ m?us?\) on GPU:0 in step 0, bound by compute", here)
+    assert re.fullmatch(r"  cost            [\d.]+ us \([\d.]+ us to [\d.]+ [mu]s\) on GPU:0 in step 0, bound by compute", here)
     operations, moved = 2 * 4096 * 1024 * 1024, 4 * (2 * 4096 * 1024 + 1024 * 1024)
     assert re.search(
         rf"product kernel on Tesla V100-SXM2-16GB: .* us for {operations:,} operations, .* for {moved:,} bytes",

@@ -109,7 +109,9 @@ def test_of_each_kind_what_holds_most_of_the_path_is_tried_first(monkeypatch: py
     """Of four links two hold as much of the path, which takes the longest kernel of the host."""
     step = simulated(GRAPH, **ONE_THREAD)
     monkeypatch.setattr(bottlenecks, "OF_EACH_KIND", 1)
-    assert {one.kind: one.what for one in find_speedups(step)} == {"link": "GPU:0 PCIe in", "resource": "host", "node": "m"}
+    tried = {one.kind: one.what for one in find_speedups(step)}
+    assert tried.pop("link") in {"GPU:0 PCIe in", "GPU:1 PCIe out"}
+    assert tried == {"resource": "host", "node": "m"}
     monkeypatch.setattr(bottlenecks, "OF_EACH_KIND", 2)
     found = {(one.kind, one.what) for one in find_speedups(step)}
     assert found >= {("link", "GPU:0 PCIe in"), ("link", "GPU:1 PCIe out"), ("node", "m"), ("node", "f")}

@@ -198,6 +198,26 @@ def test_work_has_the_constants_and_the_rate_of_its_units(work: Work, processor:
     assert machine[2:] == (processor.units, processor.clock_hz, processor.cache_bytes, processor.has_short_reach)
 
 
+def test_tf32_operands_across_the_depth_slow_wide_tensor_cores_down() -> None:
+    wide, narrow = (gpu_processor(GPU_MODELS[name]) for name in ("H100-SXM5-80GB", "GeForce RTX 3090"))
+    product = matrix_product(1, 4096, 4096, 4096, "tf32", 4)
+    figures = [machine_of(product._replace(crosswise=count), wide) for count in range(3)]
+    for count, found in enumerate(figures):
+        assert found.rate == pytest.approx(figures[0].rate / 1.2**count)
+        assert found.clock_hz == pytest.approx(figures[0].clock_hz / 1.2**count)
+    assert machine_of(product, narrow) == machine_of(product._replace(crosswise=2), narrow)
+    half = matrix_product(1, 4096, 4096, 4096, "float16", 2)
+    assert machine_of(half, wide) == machine_of(half._replace(crosswise=2), wide)
+
+
+def test_float64_products_of_any_sizes_and_no_convolutions_have_tensor_cores_on_an_h100() -> None:
+    h100, b200 = (gpu_processor(GPU_MODELS[name]) for name in ("H100-SXM5-80GB", "B200-SXM6-180GB"))
+    product, convolution = matrix_product(1, 33, 33, 33, "float64", 8), IMAGES.work("forward", "float64", 8)
+    families = [work_family(work, gpu) for gpu in (h100, b200) for work in (product, convolution)]
+    assert families == ["wide tensor product", "convolution forward", "product", "convolution forward"]
+    assert [gpu.rate("float64") / gpu.rate("float32") for gpu in (h100, b200)] == pytest.approx([1.0, 37 / 75])
+
+
 def test_what_is_short_of_power_has_a_slower_clock_and_the_same_bandwidth() -> None:
     slow = machine_of(StreamedBytes("elementwise", 1.0), gpu_processor(GPU_MODELS["NVIDIA L4"]))
     card = gpu_processor(GPU_MODELS["NVIDIA L4"])

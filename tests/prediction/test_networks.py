@@ -61,7 +61,28 @@ def test_a_network_is_as_large_as_published(name: str, parameters: float, multip
     assert ops["Conv2D"] + ops["DepthwiseConv2dNative"] == convolutions
 
 
-@pytest.mark.parametrize("name", ["resnet51q", "resnext50", "regnetz_c16", "vit_base_patch16_224", "vgg12", "densenet122"])
+@pytest.mark.parametrize(
+    ("name", "length", "parameters", "multiply_adds", "products"),
+    [
+        # with 0.15 million numbers of positions and biases, which are none of the layers
+        ("vit_base_patch16_224", None, 86.57, 17.58, 24),
+        # 124.4 million, and the vocabulary's products with a table of their own
+        ("gpt2", 1024, 124.4 + 50257 * 768 / 1e6, None, 24),
+        ("bert-large", 512, 335.1 + 30522 * 1024 / 1e6, None, 48),
+    ],
+)
+def test_a_transformer_is_as_large_as_published(
+    name: str, length: int | None, parameters: float, multiply_adds: float | None, products: int
+) -> None:
+    built = build(name, 1, pixels=length)
+    assert built is not None
+    assert built.parameters / 1e6 == pytest.approx(parameters, rel=0.01)
+    if multiply_adds is not None:
+        assert built.multiply_adds / 1e9 == pytest.approx(multiply_adds, rel=0.002)
+    assert sum(node["op"] == "BatchMatMulV2" for node in built.graph["nodes"]) == products
+
+
+@pytest.mark.parametrize("name", ["resnet51q", "resnext50", "regnetz_c16", "t5_small", "vgg12", "densenet122"])
 def test_a_network_that_no_rule_makes_is_none(name: str) -> None:
     assert architecture(name) is None
     assert build(name, 1) is None

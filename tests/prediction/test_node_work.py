@@ -40,17 +40,17 @@ def test_a_node_without_elements_is_no_work() -> None:
 
 
 @pytest.mark.parametrize(
-    ("left", "right", "attrs"),
+    ("left", "right", "attrs", "crosswise"),
     [
-        ((3, 5), (5, 7), {"transpose_a": False, "transpose_b": False}),
-        ((5, 3), (5, 7), {"transpose_a": True, "transpose_b": False}),
-        ((3, 5), (7, 5), {"transpose_a": False, "transpose_b": True}),
+        ((3, 5), (5, 7), {"transpose_a": False, "transpose_b": False}, 1),
+        ((5, 3), (5, 7), {"transpose_a": True, "transpose_b": False}, 2),
+        ((3, 5), (7, 5), {"transpose_a": False, "transpose_b": True}, 0),
     ],
 )
-def test_a_product_knows_its_transposed_sides(left: Dims, right: Dims, attrs: dict[str, bool]) -> None:
+def test_a_product_knows_its_transposed_sides(left: Dims, right: Dims, attrs: dict[str, bool], crosswise: int) -> None:
     found = work_of("MatMul", [left, right], [(3, 7)], attrs)
     assert isinstance(found, Product)
-    assert (found.batch, found.rows, found.columns, found.depth) == (1, 3, 7, 5)
+    assert (found.batch, found.rows, found.columns, found.depth, found.crosswise) == (1, 3, 7, 5, crosswise)
 
 
 def test_a_batch_of_products_is_broadcast() -> None:
@@ -151,7 +151,7 @@ def test_types_have_their_arithmetic() -> None:
         ("AvgPoolGrad", [(4,), (2, 4, 4, 4)], [(2, 8, 8, 4)], "pooling gradient"),
         ("FusedBatchNormGradV3", [(8, 4)] * 2 + [(4,)] * 4, [(8, 4), (4,), (4,)], "batch normalization gradient"),
         ("AddV2", [(8, 4), (8, 4)], [(8, 4)], "elementwise"),
-        ("Sum", [(8, 4), (1,)], [(8,)], "elementwise"),
+        ("Sum", [(8, 4), (1,)], [(8,)], "reduction"),
     ],
 )
 def test_what_streams_has_its_family_and_all_its_bytes(op: str, inputs: list[Dims], outputs: list[Dims], family: str) -> None:

@@ -30,17 +30,18 @@ POOLED = {"n": 1, "c": 64, "h": 112, "w": 112, "bytes": 4014080}
     ("line", "work"),
     [
         (
-            {"op": "matmul", "arithmetic": "bfloat16", "batch": 2, "m": 3, "n": 8, "k": 16},
-            matrix_product(2, 3, 8, 16, "bfloat16", 2),
+            {"op": "matmul", "arithmetic": "bfloat16", "batch": 2, "m": 3, "n": 8, "k": 16, "layout": "TN"},
+            matrix_product(2, 3, 8, 16, "bfloat16", 2)._replace(crosswise=2),
         ),
         (  # operands of 3 * 16 + 16 * 8 bytes, and 3 * 8 sums of two
-            {"op": "matmul", "arithmetic": "float8", "batch": 1, "m": 3, "n": 8, "k": 16},
+            {"op": "matmul", "arithmetic": "float8", "batch": 1, "m": 3, "n": 8, "k": 16, "layout": "NT"},
             matrix_product(1, 3, 8, 16, "float8", 1)._replace(moved_bytes=48.0 + 128 + 48),
         ),
         (
             {"op": "conv", "direction": "input gradient", "arithmetic": "tf32", "channels_last": False, **CONVOLUTION},
             Convolution(32, 256, 14, 14, 1024, 1, 1, 2, 2, 7, 7).work("input gradient", "tf32", 4, has_channels_apart=True),
         ),
+        ({"op": "sum of rows", "type": "float32", "rows": 8, "columns": 4, "bytes": 160}, StreamedBytes("reduction", 160.0)),
         ({"op": "softmax", "type": "bfloat16", "rows": 128, "columns": 1000, "bytes": 512000}, Rows("softmax", 128, 1000, 2)),
         ({"op": "max pooling gradient", "type": "float32", **POOLED}, StreamedBytes("pooling gradient", 4014080.0)),
         ({"op": "add", "type": "float32", "elements": 1024, "bytes": 12288}, StreamedBytes("elementwise", 12288.0)),
@@ -87,4 +88,9 @@ def test_published_products_lie_in_their_intervals() -> None:
 
 
 def test_networks_that_are_built_are_compared() -> None:
-    assert Counter(row.run.network for row in recorded_networks()) == {"resnet50": 6, "alexnet_owt": 8}
+    assert Counter(row.run.network for row in recorded_networks()) == {
+        "resnet50": 6,
+        "alexnet_owt": 8,
+        "bert-base": 12,
+        "gpt2": 6,
+    }

@@ -210,7 +210,7 @@ def test_what_waits_for_a_queue_comes_after_what_fills_it() -> None:
 
 
 def test_launching_takes_the_host_and_the_stream_goes_on_by_itself() -> None:
-    chain = layers([[number] for number in range(4)], ["/gpu:0"] * 4)
+    chain = layers([[number] * 16 for number in range(4)], ["/gpu:0"] * 4)
     found = study(chain, **ONE_THREAD)
     kernels = [node for node in found.nodes if node.op == "AddN"]
     assert all(node.seconds > LAUNCH_SECONDS for node in kernels)

@@ -12,7 +12,7 @@ from tests.benchmarks import timing_bench
 from tests.benchmarks.collective_times import Fabric, all_reduce_seconds
 from tests.benchmarks.network_rows import NetworkRow, read_networks
 from tests.benchmarks.network_times import network_seconds, recorded_step
-from tests.benchmarks.timing_rows import Measurement, UnmodelledRow, read_measurements, read_processors
+from tests.benchmarks.timing_rows import LAUNCHES, Measurement, UnmodelledRow, read_measurements, read_processors
 
 DEVICES = """device,kind,fp32_tflops,tensor_f16_tflops,mem_GBps,units,clock_MHz
 Tesla T4,gpu,8,64,320,40 SM,1590
@@ -80,7 +80,8 @@ def test_the_bench_prints_errors(tables: Path, monkeypatch: pytest.MonkeyPatch, 
     printed = capsys.readouterr().out
     added = next(line for line in printed.splitlines() if line.startswith("elementwise"))
     processor = read_processors(tables / "devices.csv")["Tesla T4"]
-    error = 100 * (1 - predict(StreamedBytes("elementwise", 1200.0), processor).seconds / 1e-3)
+    launch = LAUNCHES["NeuSight"]
+    error = 100 * (1 - predict(StreamedBytes("elementwise", 1200.0), processor, launch).seconds / 1e-3)
     assert added.split()[1:3] == ["1", f"{error:.1f}"]
     assert "rows that no formula stands for: 2: add on Nothing known (1), sparse_gemm on Tesla T4 (1)" in printed
     lines = [line.split() for line in printed.splitlines()]

@@ -189,7 +189,10 @@ def test_the_head_and_the_tables_tell_what_the_study_does(page: Page) -> None:
     assert study.before.study is not None
     head = page.inner_text("#headline")
     less = round(100 * (1 - study.value / study.before.seconds))
-    assert re.match(rf"A step takes [0-9.]+ ms instead of [0-9.]+ ms, {less} % less\. (Lower bound|Optimal)", head)
+    assert re.match(
+        rf"A step takes [0-9.]+ ms instead of [0-9.]+ ms, {less} % less \(the intervals overlap, .*\)\. (Lower bound|Optimal)",
+        head,
+    )
     assert study.bound.why in head
     rows = page.evaluate("[...document.querySelectorAll('#placements tbody tr')].map(r => r.cells[0].firstChild.textContent)")
     assert rows == [placed.label for placed in study.placements]
