@@ -195,7 +195,7 @@ class Strategy:
         """Copies of a tensor on the devices of `destinations`."""
         return tensor
 
-    def read_var(self, v: Variable) -> Any:
+    def read_var(self, v: Any) -> Any:
         """The value of a variable, combined if its components differ."""
         return tf.identity(v)
 
@@ -428,7 +428,7 @@ class MirroredStrategy(Strategy):
             return tensor
         return broadcast(tensor, self._devices_of(destinations) if destinations else self.worker_devices)
 
-    def read_var(self, v: Variable) -> Any:
+    def read_var(self, v: Any) -> Any:
         return tf.identity(v._get()) if isinstance(v, Mirrored) else v._between_replicas()
 
     def _update(self, places: Any, fn: Callable[..., Any], args: Any, kwargs: Any, group: bool) -> Any:
