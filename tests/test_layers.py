@@ -15,6 +15,8 @@ import pytest
 
 PACKAGE = Path(__file__).parent.parent / "placesim"
 PAGE = PACKAGE / "manual" / "architecture.md"
+TOP_LEVEL = {"pyproject.toml", "placesim", "graphs", "tests", "Makefile", "README.md", "LICENSE"}
+BUILT = {"build", "dist", "placesim.egg-info"}
 THIRD_PARTY = {
     "yaml": (
         "formats/graph_file/parsing/yaml_tree",
@@ -181,3 +183,8 @@ def test_modules_are_loaded_by_name_only_from_tables() -> None:
 def test_no_module_is_named_after_nothing() -> None:
     nothing = {"utils", "util", "helpers", "common", "base", "manager", "misc"}
     assert not [name for name in MODULES if nothing & set(name.split("/"))]
+
+
+def test_nothing_else_lies_beside_the_package() -> None:
+    visible = {path.name for path in PACKAGE.parent.iterdir() if not path.name.startswith(".")}
+    assert visible - BUILT == TOP_LEVEL
