@@ -64,7 +64,8 @@ class MeasuredComparison:
     @property
     def matched_share(self) -> float:
         """The share of `node_seconds` that a prediction matches."""
-        return sum(node.measured for node in self.nodes) / self.node_seconds if self.node_seconds else 1.0
+        matched = sum(node.measured for node in self.nodes)
+        return matched / self.node_seconds if matched < self.node_seconds else 1.0  # sums in another order round otherwise
 
     @property
     def ops(self) -> list[ComparedOp]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -122,24 +123,32 @@ def test_a_measurement_of_another_graph_is_refused(shell: Shell) -> None:
 
 
 def test_a_host_is_fitted_to_a_measured_step(shell: Shell) -> None:
-    recorded = str(TRACES / "cifar10-towers.run-metadata.pb.gz")
-    ended = shell("calibrate", "--from", recorded, *CIFAR, "--output", "there.yaml")
+    ended = shell("calibrate", "--from", RECORDED, *ALEXNET, "--output", "there.yaml")
     assert ended.code == 0
-    words = ended.complaint.split()
-    assert ended.complaint.startswith(
-        "Fitted to 66 nodes of a RunMetadata. On 66 other nodes, the median error is a factor of "
+    found = re.fullmatch(
+        r"Fitted to 24 nodes of a trace of the profiler\. On 23 other nodes, the median error is a factor of (\S+); "
+        r"before, it was (\S+)\.\n",
+        ended.complaint,
     )
-    after, before = float(words[-5].rstrip(";")), float(words[-1].rstrip("."))
-    assert 1 <= after < before
+    assert found
+    assert 1 <= float(found[1]) < float(found[2])
     ((task,), _) = read_inventory((shell.directory / "there.yaml").read_bytes())
     assert task.host is not None
     assert task.host.ops["LRN"] > 1
     assert min(task.host.flops, task.host.bandwidth, task.host.dispatch) > 0
     ratios = [
-        compared(shell, *CIFAR, "--compare", recorded, *options)["comparison"]["ratio"]
+        compared(shell, *ALEXNET, "--compare", RECORDED, *options)["comparison"]["ratio"]
         for options in ([], ["--profile", "there.yaml"])
     ]
     assert abs(1 - ratios[1]) < abs(1 - ratios[0])
+
+
+def test_a_fit_that_does_not_predict_better_is_told(shell: Shell) -> None:
+    disturbed = str(TRACES / "cifar10-towers.run-metadata.pb.gz")  # other programs ran beside TensorFlow
+    ended = shell("calibrate", "--from", disturbed, *CIFAR, "--output", "there.yaml")
+    assert ended.code == 0
+    assert ended.complaint.startswith("Fitted to 66 nodes of a RunMetadata. On 66 other nodes, the median error is")
+    assert "Warning: these figures predict no better than the given ones." in ended.complaint
 
 
 def test_a_gpu_is_fitted_to_a_measured_step(shell: Shell) -> None:

@@ -274,7 +274,7 @@ def test_a_worker_without_placesim_is_left_out(tmp_path: Path, shell: Shell) -> 
         for command in (run, ("sweep", graph, "--gpu", "0,1", "--scheduler", commands.address)):
             ended = shell(*command)
             assert ended.code == 0, ended.complaint
-            assert re.fullmatch(r"worker tcp://\S+ is left out: it has no placesim\n", ended.complaint)
+            assert re.fullmatch(r"worker tcp://\S+ is left out: it has no placesim\n(Best: gpu 0 .*\n)?", ended.complaint)
         foreign.kill()
 
         def workers() -> int:

@@ -85,7 +85,7 @@ def test_a_worker_is_lost(dask: DaskCommands, shell: Shell, graph: str) -> None:
         Connection(dask.address, seconds=60), [f"/job:a/replica:0/task:{task}/device:CPU:0" for task in range(3)]
     ):
         pass
-    arguments = ("sweep", graph, "--batch", "1..30")
+    arguments = ("sweep", graph, "--batch", "1..30", "--quiet")
     with start(*arguments, "--scheduler", dask.address, cwd=".") as process:
         assert until(lambda: bool(processes_of(extra)))
         extra.kill()
