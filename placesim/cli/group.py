@@ -6,7 +6,7 @@ import click
 
 from placesim.cli.command import EXITS, Command
 from placesim.cli.commands import COMMANDS, command_named
-from placesim.core.suggestions import SIMILAR_AMONG_FEW, did_you_mean
+from placesim.core.suggestions import SIMILAR_AMONG_FEW, did_you_mean, near_words
 
 
 class LazyGroup(Command, click.Group):
@@ -21,7 +21,7 @@ class LazyGroup(Command, click.Group):
     def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
         name = args[0]
         if not name.startswith("-") and name not in COMMANDS:
-            hint = did_you_mean(name, COMMANDS, SIMILAR_AMONG_FEW)
+            hint = did_you_mean(name, COMMANDS, SIMILAR_AMONG_FEW) or _page_hint(name)
             raise click.UsageError(f"no such command: got '{name}', expected one of {', '.join(COMMANDS)}{hint}", ctx)
         return super().resolve_command(ctx, args)
 
@@ -34,6 +34,13 @@ class LazyGroup(Command, click.Group):
         """Write the commands from the table, so that `--help` imports no command."""
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
+
+
+def _page_hint(name: str) -> str:
+    """Return a question after a page of the manual with a similar name, as the end of a sentence; an empty text if none has."""
+    from placesim.cli.manual_pages import topics
+
+    return "".join(f"; did you mean `placesim manual {page}`?" for page in near_words(name, topics(), 1, SIMILAR_AMONG_FEW))
 
 
 def _print_version(ctx: click.Context, param: click.Parameter, value: bool) -> None:

@@ -66,6 +66,7 @@ def test_help_of_what_is_no_command(shell: Shell) -> None:
     assert "did you mean 'run'?" in ended.complaint
     assert "`placesim manual placement` is a page" in shell("help", "placement").complaint
     assert "`placesim manual tensorflow-files` is a page" in shell("help", "tensor-flow-file").complaint
+    assert "; did you mean `placesim manual tutorial`?" in shell("tutorial").complaint
 
 
 def test_the_short_version(shell: Shell) -> None:

@@ -98,7 +98,7 @@ def _curve(study: PlanStudy, width: int) -> Table:
         for point in study.curve
     ]
     title = "step" if study.sought is PlanMeasure.LATENCY else study.sought.value
-    columns = [Column("edits", True), Column(title, True), Column("less than 0 edits", True), Column("devices", is_name=True)]
+    columns = [Column("edits", True), Column(title, True), Column("saved", True), Column("devices", is_name=True)]
     return fit_table(columns, rows, width)
 
 
