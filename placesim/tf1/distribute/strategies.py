@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeAlias
 
 import placesim.tf1 as tf
 from placesim.tf1.distribute.contexts import Mode, ReplicaContext, current_mode, entered, updating
@@ -22,9 +22,15 @@ from placesim.tf1.distribute.replicas import run_replicas
 from placesim.tf1.distribute.values import DistributedValues, Mirrored, local_results, regroup, select_replica
 from placesim.tf1.distribute.variables import DistributedVariable, MirroredVariable, SyncOnReadVariable
 from placesim.tf1.graphs.tensor import Tensor
+from placesim.tf1.graphs.tensor_likes import PerDimension
 from placesim.tf1.importing.missing_names import not_there
 from placesim.tf1.types.device_spec import DeviceSpec
 from placesim.tf1.variables.variable import Variable, VariableAggregation, VariableSynchronization
+
+Destinations: TypeAlias = str | DistributedValues | Tensor | Variable
+"""A device, or a value that is on the devices."""
+_Place: TypeAlias = tuple[str, tuple[Any, ...]]
+"""A device, and the component of a variable there, if there is a variable."""
 
 
 class _NewOp:
@@ -102,17 +108,17 @@ class Strategy:
         if mode.replica is not None:
             raise RuntimeError("Method requires being in cross-replica context, use get_replica_context().merge_call()")
 
-    def _create(self, next_creator: Callable[..., Any], **arguments: Any) -> Any:
+    def _create(self, next_creator: Callable[..., Any], **arguments: object) -> Any:
         arguments.update(use_resource=True, distribute_strategy=self)
         return self._create_variable(next_creator, arguments.pop("colocate_with", None), arguments)
 
-    def _create_variable(self, next_creator: Callable[..., Any], beside: Any, arguments: dict[str, Any]) -> Any:
+    def _create_variable(self, next_creator: Callable[..., Any], beside: object, arguments: dict[str, Any]) -> Any:
         return next_creator(**arguments)
 
     def colocate_vars_with(self, colocate_with_variable: Variable) -> AbstractContextManager[None]:
         """Context whose variables are made on the devices of a variable of this strategy."""
 
-        def create(next_creator: Callable[..., Any], **arguments: Any) -> Any:
+        def create(next_creator: Callable[..., Any], **arguments: object) -> Any:
             return next_creator(colocate_with=colocate_with_variable, **arguments)
 
         found: AbstractContextManager[None] = tf.variable_creator_scope(create)
@@ -146,7 +152,7 @@ class Strategy:
         with entered(Mode(self, ReplicaContext(self, 0))):
             return fn(*args, **kwargs)
 
-    def experimental_local_results(self, value: Any) -> tuple[Any, ...]:
+    def experimental_local_results(self, value: object) -> tuple[Any, ...]:
         """The values of all replicas."""
         return (value,)
 
@@ -154,19 +160,19 @@ class Strategy:
     def unwrap(self) -> Callable[[Any], tuple[Any, ...]]:
         return self.experimental_local_results
 
-    def group(self, value: Any, name: str | None = None) -> Any:
+    def group(self, value: object, name: str | None = None) -> Any:
         """Op that waits for the values of all replicas."""
         found = tf.nest.flatten(self.experimental_local_results(value))
         if len(found) != 1 or name is not None:
             return tf.group(*found, name=name)
         return getattr(found[0], "op", found[0])
 
-    def value_container(self, value: Any) -> Any:
+    def value_container(self, value: object) -> Any:
         return value
 
     # --- between replicas ---
 
-    def reduce(self, reduce_op: ReduceOp | str, value: Any, axis: Any = None) -> Any:
+    def reduce(self, reduce_op: ReduceOp | str, value: object, axis: PerDimension | None = None) -> Any:
         """Sum or mean of the replicas' values, and of their elements along `axis`."""
         self._check()
         reduce_op = as_reduce_op(reduce_op)
@@ -179,46 +185,62 @@ class Strategy:
         denominator = self._reduce(ReduceOp.SUM, denominator)
         return tf.truediv(numerator, tf.cast(denominator, numerator.dtype))
 
-    def _reduce(self, reduce_op: ReduceOp, value: Any) -> Any:
+    def _reduce(self, reduce_op: ReduceOp, value: object) -> Any:
         where = self.current_device() or self._default_device or "/device:CPU:0"
         return self.experimental_local_results(self.reduce_to(reduce_op, value, where))[0]
 
-    def reduce_to(self, reduce_op: ReduceOp | str, value: Any, destinations: Any, options: object = None) -> Any:
+    def reduce_to(self, reduce_op: ReduceOp | str, value: object, destinations: Destinations, options: object = None) -> Any:
         """Sum or mean of the replicas' values on the devices of `destinations`: a device, a tensor or a variable."""
         return value
 
-    def batch_reduce_to(self, reduce_op: ReduceOp | str, value_destination_pairs: Any, options: object = None) -> list[Any]:
+    def batch_reduce_to(
+        self, reduce_op: ReduceOp | str, value_destination_pairs: Iterable[tuple[object, Destinations]], options: object = None
+    ) -> list[Any]:
         """`reduce_to` of each pair of value and destinations."""
         return [self.reduce_to(reduce_op, value, destinations) for value, destinations in value_destination_pairs]
 
-    def broadcast_to(self, tensor: Any, destinations: Any = None) -> Any:
+    def broadcast_to(self, tensor: object, destinations: Destinations | None = None) -> Any:
         """Copies of a tensor on the devices of `destinations`."""
         return tensor
 
-    def read_var(self, v: Any) -> Any:
+    def read_var(self, v: Variable) -> Any:
         """The value of a variable, combined if its components differ."""
         return tf.identity(v)
 
-    def update(self, var: Any, fn: Callable[..., Any], args: Sequence[Any] = (), kwargs: Any = None, group: bool = True) -> Any:
+    def update(
+        self,
+        var: Variable,
+        fn: Callable[..., Any],
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+        group: bool = True,
+    ) -> Any:
         """Call `fn(component, ...)` for each component of a variable; `group` makes one op of the results."""
         with self.scope():
             return self._update(self._components(var), fn, args, kwargs or {}, group)
 
     def update_non_slot(
-        self, colocate_with: Any, fn: Callable[..., Any], args: Sequence[Any] = (), kwargs: Any = None, group: bool = True
+        self,
+        colocate_with: Iterable[str],
+        fn: Callable[..., Any],
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+        group: bool = True,
     ) -> Any:
         """Call `fn(...)` for each of the devices."""
         with self.scope():
             return self._update([(device, ()) for device in colocate_with], fn, args, kwargs or {}, group)
 
-    def non_slot_devices(self, var_list: Any) -> Any:
+    def non_slot_devices(self, var_list: Iterable[Variable]) -> Any:
         return self.worker_devices
 
-    def _components(self, var: Any) -> list[tuple[str, tuple[Any, ...]]]:
+    def _components(self, var: Variable) -> list[_Place]:
         """Device and component, for each component of a variable."""
         return [(self.worker_devices[0], (var,))]
 
-    def _update(self, places: Any, fn: Callable[..., Any], args: Any, kwargs: Any, group: bool) -> Any:
+    def _update(
+        self, places: Sequence[_Place], fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], group: bool
+    ) -> Any:
         ((device, component),) = places
         with tf.device(device) if device else nullcontext(), updating(0):
             found = fn(*component, *args, **kwargs)
@@ -281,10 +303,10 @@ class DefaultStrategy(Strategy):
     def _run(self, fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         return fn(*args, **kwargs)
 
-    def _components(self, var: Any) -> list[tuple[str, tuple[Any, ...]]]:
+    def _components(self, var: Variable) -> list[_Place]:
         return [("", (var,))]
 
-    def non_slot_devices(self, var_list: Any) -> Any:
+    def non_slot_devices(self, var_list: Iterable[Variable]) -> Any:
         return min(var_list, key=lambda variable: str(variable.name))
 
     def experimental_distribute_dataset(self, dataset: Any, options: object = None) -> Any:
@@ -305,7 +327,7 @@ class OneDeviceStrategy(Strategy):
     def __init__(self, device: str) -> None:
         self.worker_devices = (full_device(device),)
 
-    def _create_variable(self, next_creator: Callable[..., Any], beside: Any, arguments: dict[str, Any]) -> Any:
+    def _create_variable(self, next_creator: Callable[..., Any], beside: object, arguments: dict[str, Any]) -> Any:
         with tf.device(self.worker_devices[0]) if beside is None else tf.colocate_with(beside):
             made = next_creator(**arguments)
         made.distribute_strategy = self
@@ -341,7 +363,7 @@ class MirroredStrategy(Strategy):
     def _run(self, fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         return run_replicas(self, fn, args, kwargs)
 
-    def experimental_local_results(self, value: Any) -> tuple[Any, ...]:
+    def experimental_local_results(self, value: object) -> tuple[Any, ...]:
         return local_results(value, len(self.worker_devices))
 
     # --- variables ---
@@ -373,13 +395,13 @@ class MirroredStrategy(Strategy):
         tf.add_to_collections(collections, made)
         return made
 
-    def _components(self, var: Any) -> list[tuple[str, tuple[Any, ...]]]:
+    def _components(self, var: Variable) -> list[_Place]:
         assert isinstance(var, DistributedVariable)
         return [(component.device, (component,)) for component in var.values]
 
     # --- between replicas ---
 
-    def _devices_of(self, destinations: Any) -> tuple[str, ...]:
+    def _devices_of(self, destinations: Destinations) -> tuple[str, ...]:
         if isinstance(destinations, DistributedValues):
             return destinations.devices
         return (full_device(destinations if isinstance(destinations, str) else destinations.device),)
@@ -389,12 +411,12 @@ class MirroredStrategy(Strategy):
         is_on_host = any(tf.as_dtype(part.dtype).base_dtype == tf.int32 for part in values)
         return ReductionToOneDevice() if is_on_host else self._cross_device_ops
 
-    def reduce_to(self, reduce_op: ReduceOp | str, value: Any, destinations: Any, options: object = None) -> Any:
+    def reduce_to(self, reduce_op: ReduceOp | str, value: object, destinations: Destinations, options: object = None) -> Any:
         reduce_op = as_reduce_op(reduce_op)
         if isinstance(value, Mirrored) and reduce_op is ReduceOp.MEAN:
             return value
 
-        def reduce(item: Any) -> Any:
+        def reduce(item: object) -> Any:
             if not isinstance(item, DistributedValues):
                 return self._reduce_single(reduce_op, item, destinations)
             devices = self._devices_of(destinations)
@@ -404,7 +426,7 @@ class MirroredStrategy(Strategy):
 
         return tf.nest.map_structure(reduce, value)
 
-    def _reduce_single(self, reduce_op: ReduceOp, value: Any, destinations: Any) -> Any:
+    def _reduce_single(self, reduce_op: ReduceOp, value: object, destinations: Destinations) -> Any:
         """Reduce a value that is one for all replicas.  Raises ValueError for a sum of several."""
         if not isinstance(value, Tensor | tf.IndexedSlices | Variable) and value == 0:
             return 0
@@ -415,14 +437,16 @@ class MirroredStrategy(Strategy):
             raise ValueError(f"A non-DistributedValues value {value} {wrong}")
         return broadcast(value, self._devices_of(destinations))
 
-    def batch_reduce_to(self, reduce_op: ReduceOp | str, value_destination_pairs: Any, options: object = None) -> list[Any]:
+    def batch_reduce_to(
+        self, reduce_op: ReduceOp | str, value_destination_pairs: Iterable[tuple[object, Destinations]], options: object = None
+    ) -> list[Any]:
         pairs = [(_as_values(value), self._devices_of(where)) for value, where in value_destination_pairs]
         ops = self._ops_for(pairs[0][0])
         if any(type(self._ops_for(value)) is not type(ops) for value, _ in pairs):
             raise ValueError("Inputs to batch_reduce_to must be either all on the host or all on the compute devices.")
         return ops.batch_reduce(as_reduce_op(reduce_op), pairs)
 
-    def broadcast_to(self, tensor: Any, destinations: Any = None) -> Any:
+    def broadcast_to(self, tensor: object, destinations: Destinations | None = None) -> Any:
         # a number gets the type of the variable that it is assigned to
         if isinstance(tensor, int | float):
             return tensor
@@ -431,7 +455,9 @@ class MirroredStrategy(Strategy):
     def read_var(self, v: Any) -> Any:
         return tf.identity(v._get()) if isinstance(v, Mirrored) else v._between_replicas()
 
-    def _update(self, places: Any, fn: Callable[..., Any], args: Any, kwargs: Any, group: bool) -> Any:
+    def _update(
+        self, places: Sequence[_Place], fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], group: bool
+    ) -> Any:
         updates = []
         for number, (device, component) in enumerate(places):
             with tf.device(device), updating(number), tf.name_scope(f"update_{number}"):
@@ -475,7 +501,7 @@ def _grouped(values: Sequence[Any]) -> Any:
         return Mirrored([copy_to(value.device, value) for value in values])
 
 
-def _as_values(value: Any) -> Any:
+def _as_values(value: object) -> Any:
     return value if isinstance(value, DistributedValues) else Mirrored((tf.convert_to_tensor(value),))
 
 
@@ -494,13 +520,13 @@ def _synchronization(arguments: Mapping[str, Any]) -> VariableSynchronization:
     return VariableSynchronization.ON_WRITE if found is VariableSynchronization.AUTO else found
 
 
-def _without_partitioner(getter: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+def _without_partitioner(getter: Callable[..., Any], *args: object, **kwargs: object) -> Any:
     """Custom getter of a strategy's scope, whose variables have no parts."""
     kwargs.pop("partitioner", None)
     return getter(*args, **kwargs)
 
 
-def _sum_and_size(value: Any, axis: Any) -> tuple[Any, Any]:
+def _sum_and_size(value: Tensor, axis: PerDimension) -> tuple[Any, Any]:
     """Sum of a replica's elements along axes, and their number."""
     total = tf.reduce_sum(value, axis=axis)
     if isinstance(axis, int):
@@ -508,7 +534,7 @@ def _sum_and_size(value: Any, axis: Any) -> tuple[Any, Any]:
     return total, tf.reduce_prod([_size(value, one) for one in axis])
 
 
-def _size(value: Any, axis: int) -> Any:
+def _size(value: Tensor, axis: int) -> Any:
     rank = value.shape.ndims
     if rank is None:
         axis = axis if axis >= 0 else axis + tf.rank(value)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import placesim.tf1 as tf
 from placesim.tf1.example_parsing import FixedLenFeature, VarLenFeature
 from placesim.tf1.feature_columns.features import FeatureCache, to_sparse
+from placesim.tf1.graphs.tensor import Tensor
 from placesim.tf1.ops.generated_functions import gen
 from placesim.tf1.sparse.values import SparseTensor
+from placesim.tf1.types.dtypes import DType
 from placesim.tf1.types.shapes import TensorShape
 
 
@@ -91,7 +93,7 @@ class _KeyedColumn(CategoricalColumn):
             raise ValueError(f"Column dtype and SparseTensors dtype must be compatible. key: {self.key}, {types}")
 
 
-def check_string_or_int(dtype: Any, prefix: str) -> None:
+def check_string_or_int(dtype: DType, prefix: str) -> None:
     """Raise ValueError for a type that is neither string nor integer."""
     if dtype != tf.string and not dtype.is_integer:
         raise ValueError(f"{prefix} dtype must be string or integer. dtype: {dtype}.")
@@ -103,9 +105,9 @@ def check_string_or_int(dtype: Any, prefix: str) -> None:
 class _Numeric(NamedTuple):
     key: str
     shape: tuple[int, ...]
-    default_value: Any
-    dtype: Any
-    normalizer_fn: Any
+    default_value: object
+    dtype: DType
+    normalizer_fn: Callable[[Any], Any] | None
 
 
 class NumericColumn(DenseColumn, _Numeric):
@@ -178,7 +180,7 @@ class BucketizedColumn(DenseColumn, CategoricalColumn, _Bucketized):
 class _Hashed(NamedTuple):
     key: str
     hash_bucket_size: int
-    dtype: Any
+    dtype: DType
 
 
 class HashedCategoricalColumn(_KeyedColumn, _Hashed):
@@ -200,7 +202,7 @@ class _VocabularyFile(NamedTuple):
     vocabulary_file: str
     vocabulary_size: int
     num_oov_buckets: int
-    dtype: Any
+    dtype: DType
     default_value: int
     file_format: str | None = None
 
@@ -224,14 +226,14 @@ class _VocabularyColumn(_KeyedColumn):
             table = self._table(dtype, f"{self.key}_lookup")
         return table.lookup(tensor)
 
-    def _table(self, dtype: Any, name: str) -> Any:
+    def _table(self, dtype: DType, name: str) -> Any:
         raise NotImplementedError
 
 
 class VocabularyFileCategoricalColumn(_VocabularyColumn, _VocabularyFile):
     """Line numbers of a feature's values in a file."""
 
-    def _table(self, dtype: Any, name: str) -> Any:
+    def _table(self, dtype: DType, name: str) -> Any:
         return tf.contrib.lookup.index_table_from_file(
             self.vocabulary_file, self.num_oov_buckets, self.vocabulary_size, self.default_value, key_dtype=dtype, name=name
         )
@@ -240,7 +242,7 @@ class VocabularyFileCategoricalColumn(_VocabularyColumn, _VocabularyFile):
 class _VocabularyList(NamedTuple):
     key: str
     vocabulary_list: tuple[Any, ...]
-    dtype: Any
+    dtype: DType
     default_value: int
     num_oov_buckets: int
 
@@ -252,7 +254,7 @@ class VocabularyListCategoricalColumn(_VocabularyColumn, _VocabularyList):
     def vocabulary_size(self) -> int:  # type: ignore[override]
         return len(self.vocabulary_list)
 
-    def _table(self, dtype: Any, name: str) -> Any:
+    def _table(self, dtype: DType, name: str) -> Any:
         return tf.contrib.lookup.index_table_from_tensor(
             self.vocabulary_list, self.num_oov_buckets, self.default_value, dtype=dtype, name=name
         )
@@ -283,7 +285,7 @@ class IdentityCategoricalColumn(_KeyedColumn, _Identity):
             values = self._with_default(tf.cast(tensor.values, tf.int64, name="values"))
         return SparseTensor(tensor.indices, values, tensor.dense_shape)
 
-    def _with_default(self, values: Any) -> Any:
+    def _with_default(self, values: Tensor) -> Any:
         """The values, with the default in place of those that are no class."""
         size = tf.cast(self.num_buckets, tf.int64, name="num_buckets")
         zero = tf.cast(0, tf.int64, name="zero")
@@ -295,7 +297,7 @@ class IdentityCategoricalColumn(_KeyedColumn, _Identity):
 class _Weighted(NamedTuple):
     categorical_column: CategoricalColumn
     weight_feature_key: str
-    dtype: Any
+    dtype: DType
 
 
 class WeightedCategoricalColumn(CategoricalColumn, _Weighted):
@@ -419,7 +421,7 @@ class _TableColumn(_DenseColumnOfClasses):
 
     dimension: int
     combiner: str
-    initializer: Any
+    initializer: Callable[..., Any]
     ckpt_to_load_from: str | None
     tensor_name_in_ckpt: str | None
     max_norm: float | None
@@ -461,7 +463,7 @@ class _Embedding(NamedTuple):
     categorical_column: CategoricalColumn
     dimension: int
     combiner: str
-    initializer: Any
+    initializer: Callable[..., Any]
     ckpt_to_load_from: str | None
     tensor_name_in_ckpt: str | None
     max_norm: float | None
@@ -479,7 +481,7 @@ class _SharedEmbedding(NamedTuple):
     categorical_column: CategoricalColumn
     dimension: int
     combiner: str
-    initializer: Any
+    initializer: Callable[..., Any]
     shared_embedding_collection_name: str
     ckpt_to_load_from: str | None
     tensor_name_in_ckpt: str | None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -32,8 +32,8 @@ from placesim.tf1.types import dtypes, nest
 def numeric_column(
     key: str,
     shape: Any = (1,),
-    default_value: Any = None,
-    dtype: Any = dtypes.float32,
+    default_value: object = None,
+    dtype: dtypes.DType = dtypes.float32,
     normalizer_fn: Callable[[Any], Any] | None = None,
 ) -> NumericColumn:
     """Column of numbers.  Raises ValueError or TypeError for wrong arguments."""
@@ -57,7 +57,7 @@ def _check_key(key: object) -> None:
         raise ValueError(f"key must be a string. Got: type {type(key)}. Given key: {key}.")
 
 
-def _default(shape: tuple[int, ...], value: Any, dtype: Any, key: str) -> Any:
+def _default(shape: tuple[int, ...], value: Any, dtype: dtypes.DType, key: str) -> Any:
     """Default of a feature as nested tuples of its shape."""
     if value is None:
         return None
@@ -76,7 +76,7 @@ def _default(shape: tuple[int, ...], value: Any, dtype: Any, key: str) -> Any:
     raise TypeError(f"default_value must be compatible with dtype. default_value: {value}, dtype: {dtype}, key: {key}")
 
 
-def _tuples(value: Any) -> Any:
+def _tuples(value: object) -> Any:
     return tuple(map(_tuples, value)) if isinstance(value, list | tuple) else value
 
 
@@ -94,7 +94,9 @@ def bucketized_column(source_column: NumericColumn, boundaries: Sequence[float])
     return BucketizedColumn(source_column, tuple(boundaries))
 
 
-def categorical_column_with_hash_bucket(key: str, hash_bucket_size: int, dtype: Any = dtypes.string) -> HashedCategoricalColumn:
+def categorical_column_with_hash_bucket(
+    key: str, hash_bucket_size: int, dtype: dtypes.DType = dtypes.string
+) -> HashedCategoricalColumn:
     """Column of hashes.  Raises ValueError for wrong arguments."""
     if hash_bucket_size is None:
         raise ValueError(f"hash_bucket_size must be set. key: {key}")
@@ -111,7 +113,7 @@ def categorical_column_with_vocabulary_file(
     vocabulary_size: int | None = None,
     num_oov_buckets: int = 0,
     default_value: int | None = None,
-    dtype: Any = dtypes.string,
+    dtype: dtypes.DType = dtypes.string,
 ) -> VocabularyFileCategoricalColumn:
     """Column of lines of a file, which are counted if the size is not given.  Raises ValueError for wrong arguments."""
     if not vocabulary_file:
@@ -167,7 +169,7 @@ def categorical_column_with_identity(key: str, num_buckets: int, default_value: 
 
 
 def weighted_categorical_column(
-    categorical_column: CategoricalColumn, weight_feature_key: str, dtype: Any = dtypes.float32
+    categorical_column: CategoricalColumn, weight_feature_key: str, dtype: dtypes.DType = dtypes.float32
 ) -> WeightedCategoricalColumn:
     """Column of classes with weights.  Raises ValueError for weights that are no numbers."""
     if dtype is None or not (dtype.is_integer or dtype.is_floating):
@@ -175,7 +177,9 @@ def weighted_categorical_column(
     return WeightedCategoricalColumn(categorical_column, weight_feature_key, dtype)
 
 
-def crossed_column(keys: Any, hash_bucket_size: int, hash_key: int | None = None) -> CrossedColumn:
+def crossed_column(
+    keys: Sequence[str | CategoricalColumn], hash_bucket_size: int, hash_key: int | None = None
+) -> CrossedColumn:
     """Column of combinations.  Raises ValueError for wrong arguments."""
     if not hash_bucket_size or hash_bucket_size < 1:
         raise ValueError(f"hash_bucket_size must be > 1. hash_bucket_size: {hash_bucket_size}")
@@ -204,7 +208,7 @@ def embedding_column(
     categorical_column: CategoricalColumn,
     dimension: int,
     combiner: str = "mean",
-    initializer: Any = None,
+    initializer: Callable[..., Any] | None = None,
     ckpt_to_load_from: str | None = None,
     tensor_name_in_ckpt: str | None = None,
     max_norm: float | None = None,
@@ -231,7 +235,7 @@ def shared_embedding_columns(
     categorical_columns: Sequence[CategoricalColumn],
     dimension: int,
     combiner: str = "mean",
-    initializer: Any = None,
+    initializer: Callable[..., Any] | None = None,
     shared_embedding_collection_name: str | None = None,
     ckpt_to_load_from: str | None = None,
     tensor_name_in_ckpt: str | None = None,
@@ -260,13 +264,15 @@ def shared_embedding_columns(
     return [SharedEmbeddingColumn(column, dimension, combiner, chosen, collection, *rest) for column in categorical_columns]
 
 
-def _unweighted(column: Any) -> Any:
+def _unweighted(column: CategoricalColumn) -> Any:
     while isinstance(column, WeightedCategoricalColumn):
         column = column.categorical_column
     return column
 
 
-def _embedding_initializer(dimension: Any, initializer: Any, checkpoint: tuple[Any, Any], where: str) -> Any:
+def _embedding_initializer(
+    dimension: int | None, initializer: Callable[..., Any] | None, checkpoint: tuple[str | None, str | None], where: str
+) -> Any:
     """The initializer, by default truncated normal values.  Raises ValueError for wrong arguments of an embedding."""
     if dimension is None or dimension < 1:
         raise ValueError(f"Invalid dimension {dimension}.")
@@ -277,7 +283,7 @@ def _embedding_initializer(dimension: Any, initializer: Any, checkpoint: tuple[A
     return initializer or tf.truncated_normal_initializer(mean=0.0, stddev=1 / math.sqrt(dimension))
 
 
-def make_parse_example_spec(feature_columns: Any) -> dict[str, Any]:
+def make_parse_example_spec(feature_columns: Iterable[FeatureColumn]) -> dict[str, Any]:
     """Features of serialized examples that columns read, for `tf.parse_example`.  Raises ValueError for a conflict."""
     found: dict[str, Any] = {}
     for column in feature_columns:

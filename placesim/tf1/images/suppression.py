@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from placesim.tf1.functions.traced import Function
+from placesim.tf1.graphs.tensor import Tensor
 from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.importing.namespaces import namespace
 
@@ -14,9 +15,9 @@ _NAME = "non_max_suppression_padded_v2"
 
 
 def non_max_suppression_padded(
-    boxes: Any,
+    boxes: Tensor,
     scores: TensorLike,
-    max_output_size: Any,
+    max_output_size: TensorLike,
     iou_threshold: TensorLike = 0.5,
     score_threshold: TensorLike = float("-inf"),
     pad_to_max_output_size: bool = False,
@@ -38,14 +39,14 @@ def non_max_suppression_padded(
 
 
 def _suppress(
-    boxes: Any,
-    scores: Any,
-    max_output_size: Any,
-    iou_threshold: Any,
-    score_threshold: Any,
-    sorted_input: Any,
-    canonicalized_coordinates: Any,
-    tile_size: Any,
+    boxes: Tensor,
+    scores: Tensor,
+    max_output_size: Tensor,
+    iou_threshold: Tensor,
+    score_threshold: Tensor,
+    sorted_input: Tensor,
+    canonicalized_coordinates: Tensor,
+    tile_size: Tensor,
 ) -> tuple[Any, Any]:
     """Indices of the selected boxes `[batch, max_output_size]`, and the numbers of valid ones in the shape of the batch."""
     batch_dims, count = tf.shape(boxes)[:-2], tf.shape(boxes)[-2]
@@ -69,10 +70,10 @@ def _suppress(
     padded = count + padding
     iterations = padded // tile_size
 
-    def unfinished(_boxes: Any, _threshold: Any, found: Any, tile: Any) -> Any:
+    def unfinished(_boxes: Tensor, _threshold: Tensor, found: Tensor, tile: Tensor) -> Any:
         return tf.logical_and(tf.reduce_min(found) < max_output_size, tile < iterations)
 
-    def body(boxes: Any, threshold: Any, found: Any, tile: Any) -> tuple[Any, ...]:
+    def body(boxes: Tensor, threshold: Tensor, found: Tensor, tile: Tensor) -> tuple[Any, ...]:
         return _suppress_tile(boxes, threshold, found, tile, tile_size)
 
     boxes, _, found, _ = tf.while_loop(
@@ -96,12 +97,12 @@ def _suppress(
 _SUPPRESS = Function(_suppress, name=_NAME, implements=_NAME)
 
 
-def _canonicalize(boxes: Any) -> Any:
+def _canonicalize(boxes: Tensor) -> Any:
     """Boxes with the lesser coordinates first; the first box tells which coordinates these are."""
     with tf.name_scope("canonicalize_coordinates"):
         y_1, x_1, y_2, x_2 = tf.split(value=boxes, num_or_size_splits=4, axis=2)
 
-        def lesser_first(one: Any, other: Any) -> Any:
+        def lesser_first(one: Tensor, other: Tensor) -> Any:
             is_less = tf.reduce_all(tf.less_equal(one[0, 0, 0], other[0, 0, 0]))
             return tf.cond(is_less, lambda: (one, other), lambda: (other, one))
 
@@ -109,7 +110,7 @@ def _canonicalize(boxes: Any) -> Any:
         return tf.concat([y_min, x_min, y_max, x_max], axis=2)
 
 
-def _sort_by_score(boxes: Any, scores: Any) -> tuple[Any, Any, Any]:
+def _sort_by_score(boxes: Tensor, scores: Tensor) -> tuple[Any, Any, Any]:
     """Boxes and scores from the highest score to the lowest, and their indices before."""
     with tf.name_scope("sort_scores_and_boxes"):
         order = tf.argsort(scores, axis=1, direction="DESCENDING")
@@ -117,19 +118,19 @@ def _sort_by_score(boxes: Any, scores: Any) -> tuple[Any, Any, Any]:
     return boxes, scores, order
 
 
-def _original_indices(chosen: Any, order: Any, batch: Any, count: Any) -> Any:
+def _original_indices(chosen: Tensor, order: Tensor, batch: Tensor, count: Tensor) -> Any:
     """Indices that the chosen boxes had before they were sorted."""
     places = tf.reshape(chosen + tf.expand_dims(tf.range(batch) * count, 1), [-1])
     return tf.reshape(tf.gather(tf.reshape(order, [-1]), places), [batch, -1])
 
 
-def _overlap(one: Any, other: Any) -> Any:
+def _overlap(one: Tensor, other: Tensor) -> Any:
     """Intersection over union of boxes `[batch, n, 4]` and `[batch, m, 4]`: `[batch, n, m]`."""
     with tf.name_scope("bbox_overlap"):
         (top, left, bottom, right), ends = (tf.split(value=boxes, num_or_size_splits=4, axis=2) for boxes in (one, other))
         top_2, left_2, bottom_2, right_2 = ends
 
-        def across(value: Any) -> Any:
+        def across(value: Tensor) -> Any:
             return tf.transpose(value, [0, 2, 1])
 
         low_x = tf.maximum(left, across(left_2))
@@ -142,7 +143,7 @@ def _overlap(one: Any, other: Any) -> Any:
         return shared / (area + across(area_2) - shared + 1e-8)
 
 
-def _suppress_tile(boxes: Any, threshold: Any, found: Any, tile: Any, tile_size: int) -> tuple[Any, ...]:
+def _suppress_tile(boxes: Tensor, threshold: Tensor, found: Tensor, tile: Tensor, tile_size: Tensor) -> tuple[Any, ...]:
     """The next state of the loop over tiles: boxes of this tile that others suppress become points."""
     with tf.name_scope("suppression_loop_body"):
         tiles, batch = tf.shape(boxes)[1] // tile_size, tf.shape(boxes)[0]
@@ -171,7 +172,7 @@ def _suppress_tile(boxes: Any, threshold: Any, found: Any, tile: Any, tile_size:
     return boxes, threshold, found, tile + 1
 
 
-def _suppress_across(boxes: Any, own: Any, threshold: Any, before: Any, tile_size: int) -> tuple[Any, ...]:
+def _suppress_across(boxes: Tensor, own: Tensor, threshold: Tensor, before: Tensor, tile_size: Tensor) -> tuple[Any, ...]:
     """The next state of the loop over the tiles before, which suppress boxes of the tile `own`."""
     batch = tf.shape(boxes)[0]
     other = tf.slice(boxes, [0, before * tile_size, 0], [batch, tile_size, 4])
@@ -180,7 +181,7 @@ def _suppress_across(boxes: Any, own: Any, threshold: Any, before: Any, tile_siz
     return boxes, own, threshold, before + 1
 
 
-def _suppress_within(overlap: Any, _: Any, total: Any, threshold: Any) -> list[Any]:
+def _suppress_within(overlap: Tensor, _: Tensor, total: Tensor, threshold: Tensor) -> list[Any]:
     """The next state of the loop that suppresses boxes of one tile, until nothing changes."""
     batch = tf.shape(overlap)[0]
     suppresses = tf.reshape(tf.reduce_max(overlap, 1) < threshold, [batch, -1, 1])

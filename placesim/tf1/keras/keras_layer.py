@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 import placesim.tf1 as tf
-from placesim.tf1.graphs.tensor import Operation
+from placesim.tf1.graphs.tensor import Operation, Tensor
 from placesim.tf1.graphs.tensor_likes import DTypeLike, ShapeLike, TensorLike
 from placesim.tf1.keras import activations, backend, regularizers
 from placesim.tf1.layers import layer
@@ -34,7 +34,7 @@ class Layer(layer.Layer):
         made._constructor = partial(cls, *args, **kwargs)
         return made
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value: object) -> None:
         for nested in _layers_in(value):
             nested.uses_resources = True
         super().__setattr__(name, value)
@@ -45,7 +45,7 @@ class Layer(layer.Layer):
         self._regularized: list[tuple[Any, Callable[[Any], Any]]] = []
         self._mask: Any = None
 
-    def clone(self, **changes: Any) -> Any:
+    def clone(self, **changes: object) -> Any:
         """Make a layer with the arguments and the name of this one, except for changed arguments."""
         given = (self._constructor.args, self._constructor.keywords)
         args, kwargs = nest.map_structure(lambda arg: arg.clone() if isinstance(arg, Layer) else arg, given)
@@ -75,7 +75,7 @@ class Layer(layer.Layer):
         record_call(self, (inputs, *args), given, outputs)
         return outputs
 
-    def _finish_call(self, inputs: Any, outputs: Any) -> Any:
+    def _finish_call(self, inputs: object, outputs: object) -> Any:
         """The outputs with their masks; outputs that are inputs of a model are copied, as they have another layer's history."""
         if all_of_models(inputs):
             own = {id(value) for value in nest.flatten(inputs)}
@@ -88,11 +88,11 @@ class Layer(layer.Layer):
                     value._keras_mask = mask
         return outputs
 
-    def _copied(self, value: Any) -> Any:
+    def _copied(self, value: TensorLike) -> Any:
         with tf.name_scope(self.name):
             return tf.identity(value)
 
-    def compute_mask(self, inputs: Any, mask: Any = None) -> Any:
+    def compute_mask(self, inputs: object, mask: object = None) -> Any:
         """The mask of the outputs."""
         return mask if self.supports_masking else None
 
@@ -109,8 +109,8 @@ class Layer(layer.Layer):
         name: str | None = None,
         shape: ShapeLike | None = None,
         dtype: Any = None,
-        initializer: Any = None,
-        regularizer: Any = None,
+        initializer: object = None,
+        regularizer: object = None,
         trainable: bool | None = None,
         constraint: object = None,
         **_: object,
@@ -188,7 +188,7 @@ class Layer(layer.Layer):
         return self._with_nested(super().updates, "updates")
 
 
-def _layers_in(value: Any) -> list[layer.Layer]:
+def _layers_in(value: object) -> list[layer.Layer]:
     return [leaf for leaf in nest.flatten(value) if isinstance(leaf, layer.Layer)]
 
 
@@ -217,7 +217,7 @@ def _batch_shape(given: Mapping[str, Any]) -> tuple[int | None, ...] | None:
     return None if shape is None else (given.get("batch_size"), *shape)
 
 
-def _mask_of(inputs: Any) -> Any:
+def _mask_of(inputs: object) -> Any:
     """The masks of tensors, in their structure; None if no tensor has one."""
     masks = [getattr(value, "_keras_mask", None) for value in nest.flatten(inputs)]
     return None if all(mask is None for mask in masks) else nest.pack_sequence_as(inputs, masks)
@@ -230,7 +230,7 @@ class LayerCall:
     layer: Any
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
-    outputs: Any
+    outputs: object
 
     @property
     def inputs(self) -> list[Any]:
@@ -238,13 +238,13 @@ class LayerCall:
         return [value for value in nest.flatten((self.args, self.kwargs)) if hasattr(value, "keras_call")]
 
 
-def all_of_models(inputs: Any) -> bool:
+def all_of_models(inputs: object) -> bool:
     """Whether all tensors come from `keras.Input` through layers alone."""
     flat = nest.flatten(inputs)
     return bool(flat) and all(hasattr(value, "keras_call") for value in flat)
 
 
-def record_call(called: Any, args: tuple[Any, ...], kwargs: dict[str, Any], outputs: Any) -> None:
+def record_call(called: Layer, args: tuple[Any, ...], kwargs: dict[str, Any], outputs: object) -> None:
     """Note the call at its outputs, if its inputs are tensors of a model."""
     if all_of_models(args[0]) or isinstance(called, InputLayer):
         call = LayerCall(called, args, kwargs, outputs)
@@ -262,7 +262,7 @@ def _unique_name(kind: str) -> str:
 _READ = {"activation": activations.get, "regularizer": regularizers.get, "initializer": keras_get}
 
 
-def read_argument(name: str, value: Any) -> Any:
+def read_argument(name: str, value: object) -> Any:
     """The value of a layer's argument: activations, regularizers and initializers may be given by their names."""
     read = _READ.get(name.rpartition("_")[2])
     if read is None or name == "activity_regularizer" or (value is None and read is not activations.get):
@@ -313,7 +313,7 @@ class TensorFlowOpLayer(Layer):
         self._operation, self._constants = operation, constants
         self.built = True
 
-    def call(self, inputs: Any, *args: object, **kwargs: object) -> Any:
+    def call(self, inputs: object, *args: object, **kwargs: object) -> Any:
         graph, given, own = tf.get_default_graph(), nest.flatten(inputs), self._operation
         name = graph.unique_name(own.name)
         for position, value in sorted(self._constants.items()):
@@ -323,7 +323,7 @@ class TensorFlowOpLayer(Layer):
         return outputs[0] if len(outputs) == 1 else outputs
 
 
-def add_op_layers(values: Any) -> None:
+def add_op_layers(values: object) -> None:
     """Make layers of the ops between these tensors and tensors of a model, unless a layer's call is running."""
     # the walk over a tensor's history is long, and in vain in a graph without models' inputs
     if is_in_call() or not hasattr(tf.get_default_graph(), "keras_inputs"):
@@ -333,7 +333,7 @@ def add_op_layers(values: Any) -> None:
             _add_op_layer(value)
 
 
-def _is_of_model(value: Any) -> bool:
+def _is_of_model(value: object) -> bool:
     """Whether a tensor is one of a model, or was computed from one."""
     waiting, seen = [value], set()
     while waiting:
@@ -346,7 +346,7 @@ def _is_of_model(value: Any) -> bool:
     return False
 
 
-def _add_op_layer(value: Any) -> None:
+def _add_op_layer(value: Tensor) -> None:
     if hasattr(value, "keras_call"):
         return
     inputs, constants = [], {}
@@ -360,7 +360,7 @@ def _add_op_layer(value: Any) -> None:
     record_call(TensorFlowOpLayer(value.op, constants), (inputs,), {}, value.op.outputs)
 
 
-def _evaluate(tensor: Any) -> Any:
+def _evaluate(tensor: Tensor) -> Any:
     """The value of a tensor that needs no input of a model, with the nodes that Keras makes to compute it."""
     with tf.init_scope(), tf.control_dependencies([tensor]):
         tf.group()

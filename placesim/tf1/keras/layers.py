@@ -24,7 +24,7 @@ def _of(kind: Any, **defaults: object) -> Any:
         name for name in inspect.signature(kind.__init__).parameters if name not in ("self", "kwargs", "name", "trainable")
     ]
 
-    def __init__(self: Any, *args: object, **kwargs: object) -> None:  # noqa: N807
+    def __init__(self: object, *args: object, **kwargs: object) -> None:  # noqa: N807
         given = defaults | named_arguments(arguments, args, kwargs)
         if given.pop("groups", 1) != 1:
             raise not_there(f"keras.layers.{kind.__name__} with groups", "without them it is there")
@@ -48,7 +48,7 @@ class _DropoutCall(core.Dropout):
 
 
 class _BatchNormalizationCall(normalization.BatchNormalization):
-    def call(self, inputs: TensorLike, training: object = None, mask: Any = None, *args: object, **kwargs: object) -> Any:
+    def call(self, inputs: TensorLike, training: object = None, mask: object = None, *args: object, **kwargs: object) -> Any:
         return super().call(inputs, _phase(training) if self.trainable else False, mask)
 
 
@@ -154,7 +154,7 @@ def _global_average(data_format: str | None = None, keepdims: bool = False) -> C
     plain = _global(tf.reduce_mean, 1)(data_format, keepdims)
     steps = 2 if data_format == "channels_first" else 1
 
-    def averaged(inputs: Any, mask: Any = None) -> Any:
+    def averaged(inputs: Tensor, mask: TensorLike | None = None) -> Any:
         if mask is None:
             return plain(inputs)
         weights = tf.expand_dims(tf.cast(mask, inputs[0].dtype), 3 - steps)
@@ -165,8 +165,8 @@ def _global_average(data_format: str | None = None, keepdims: bool = False) -> C
     return averaged
 
 
-def _softmax(axis: Any = -1) -> Callable[..., Any]:
-    def softmax(inputs: Any, mask: Any = None) -> Any:
+def _softmax(axis: int = -1) -> Callable[..., Any]:
+    def softmax(inputs: Tensor, mask: TensorLike | None = None) -> Any:
         if mask is not None:
             inputs += (1.0 - tf.cast(mask, inputs.dtype)) * (tf.float16.min if inputs.dtype == tf.float16 else -1e9)
         return activations.softmax(inputs, axis)
@@ -174,7 +174,7 @@ def _softmax(axis: Any = -1) -> Callable[..., Any]:
     return softmax
 
 
-def _all_masks(layer: Any, inputs: Any, mask: Any) -> Any:
+def _all_masks(layer: object, inputs: object, mask: object) -> Any:
     """The mask of elements that no mask of the inputs leaves out."""
     masks = [tf.expand_dims(one, axis=0) for one in nest.flatten(mask) if one is not None]
     return tf.reduce_all(backend.concatenate(masks, axis=0), axis=0, keepdims=False) if masks else None
@@ -272,10 +272,10 @@ class Embedding(Layer):
         self,
         input_dim: int,
         output_dim: int,
-        embeddings_initializer: Any = "uniform",
-        embeddings_regularizer: Any = None,
-        activity_regularizer: Any = None,
-        embeddings_constraint: Any = None,
+        embeddings_initializer: object = "uniform",
+        embeddings_regularizer: object = None,
+        activity_regularizer: object = None,
+        embeddings_constraint: object = None,
         mask_zero: bool = False,
         input_length: int | Sequence[int | None] | None = None,
         **kwargs: Any,
@@ -299,7 +299,7 @@ class Embedding(Layer):
             inputs = tf.cast(inputs, tf.int32)
         return tf.nn.embedding_lookup(self.embeddings, inputs)
 
-    def compute_mask(self, inputs: Any, mask: Any = None) -> Any:
+    def compute_mask(self, inputs: object, mask: object = None) -> Any:
         """With `mask_zero`, the numbers other than 0."""
         return tf.not_equal(inputs, 0) if self.mask_zero else None
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
 
 import placesim.tf1 as tf
+from placesim.tf1.graphs.tensor import Tensor
 from placesim.tf1.graphs.tensor_likes import DTypeLike, ShapeLike, TensorLike
 from placesim.tf1.keras import backend
 from placesim.tf1.keras.keras_layer import Layer, named_arguments, read_argument
@@ -16,6 +17,10 @@ from placesim.tf1.rnn.cells import RNNCell
 from placesim.tf1.types import nest
 from placesim.tf1.types.shapes import TensorShape
 from placesim.tf1.variables.initializers import keras_get
+from placesim.tf1.variables.variable import Variable
+
+_Value: TypeAlias = Tensor | Variable
+"""A tensor, or a variable: weights, or the state that a layer keeps."""
 
 # --- cells ---
 
@@ -49,18 +54,18 @@ class _Cell(Layer):
     """Arguments of other cells that this cell does not take."""
     other_defaults: Mapping[str, Any] = {}
     """Default values that differ from those of other cells."""
-    activation: Any
-    recurrent_activation: Any
+    activation: Callable[[Any], Any]
+    recurrent_activation: Callable[[Any], Any]
     use_bias: bool
     unit_forget_bias: bool
-    bias_initializer: Any
+    bias_initializer: object
     dropout: float
     recurrent_dropout: float
     implementation: int
     reset_after: bool
-    bias: Any = None
+    bias: Variable | None = None
 
-    def __init__(self, units: int, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, units: int, *args: object, **kwargs: object) -> None:
         if units <= 0:
             raise ValueError(f"Received an invalid value for argument `units`, expected a positive integer, got {units}.")
         names = self.argument_names()
@@ -103,7 +108,7 @@ class _Cell(Layer):
         return (columns,)
 
     def get_initial_state(
-        self, inputs: Any = None, batch_size: TensorLike | None = None, dtype: DTypeLike | None = None
+        self, inputs: Tensor | None = None, batch_size: TensorLike | None = None, dtype: DTypeLike | None = None
     ) -> Any:
         """Zeros for a batch."""
         if inputs is not None:
@@ -116,12 +121,12 @@ class _Cell(Layer):
         """Make new dropout masks for the next steps."""
         self._masks: dict[tuple[str, Any], list[Any]] = {}
 
-    def _masks_of(self, inputs: Any, state: Any, training: object) -> tuple[list[Any], list[Any]]:
+    def _masks_of(self, inputs: Tensor, state: _Value, training: object) -> tuple[list[Any], list[Any]]:
         """Masks of the gates for inputs and state; empty without dropout of that kind."""
         given = self._masks_like("dropout", inputs, training)
         return given, self._masks_like("recurrent_dropout", state, training)
 
-    def _masks_like(self, kind: str, value: Any, training: object) -> list[Any]:
+    def _masks_like(self, kind: str, value: _Value, training: object) -> list[Any]:
         rate, key = getattr(self, kind), (kind, tf.get_default_graph())
         if rate and key not in self._masks:
             ones = tf.compat.v2.ones_like(value)
@@ -132,11 +137,11 @@ class _Cell(Layer):
             self._masks[key] = [backend.in_train_phase(dropped, ones, training) for _ in range(self.gates)]
         return self._masks[key] if 0 < rate < 1 else []
 
-    def _masked(self, value: Any, masks: Sequence[Any]) -> list[Any]:
+    def _masked(self, value: _Value, masks: Sequence[Any]) -> list[Any]:
         """The value for each gate."""
         return [value * mask for mask in masks] or [value] * self.gates
 
-    def _part(self, weights: Any, gate: int, count: int = 1) -> Any:
+    def _part(self, weights: _Value | None, gate: int, count: int = 1) -> Any:
         """The weights of a gate, or of `count` gates from it on; None without weights."""
         if weights is None:
             return None
@@ -145,7 +150,7 @@ class _Cell(Layer):
         return weights[start:stop] if weights.shape.rank == 1 else weights[:, start:stop]
 
 
-def _add_bias(value: Any, bias: TensorLike) -> Any:
+def _add_bias(value: Tensor, bias: _Value | None) -> Any:
     return value if bias is None else tf.nn.bias_add(value, bias)
 
 
@@ -182,7 +187,13 @@ class GRUCell(_Cell):
         return new, [new] if nest.is_nested(states) else new
 
     def _split_gates(
-        self, inputs: Any, before: Any, masks: Sequence[Any], state_masks: Sequence[Any], bias: TensorLike, state_bias: Any
+        self,
+        inputs: Tensor,
+        before: _Value,
+        masks: Sequence[Any],
+        state_masks: Sequence[Any],
+        bias: _Value | None,
+        state_bias: _Value | None,
     ) -> tuple[Any, Any]:
         given = self._masked(inputs, masks)
         parts = [tf.matmul(value, self._part(self.kernel, gate)) for gate, value in enumerate(given)]
@@ -197,7 +208,13 @@ class GRUCell(_Cell):
         return update, parts[2] + reset * product
 
     def _joined_gates(
-        self, inputs: Any, before: Any, masks: Sequence[Any], state_masks: Sequence[Any], bias: TensorLike, state_bias: Any
+        self,
+        inputs: Tensor,
+        before: _Value,
+        masks: Sequence[Any],
+        state_masks: Sequence[Any],
+        bias: _Value | None,
+        state_bias: _Value | None,
     ) -> tuple[Any, Any]:
         products = _add_bias(tf.matmul(self._masked(inputs, masks[:1])[0], self.kernel), bias)
         parts = tf.split(products, 3, axis=-1)
@@ -227,14 +244,16 @@ class LSTMCell(_Cell):
         if kind != "bias" or not self.unit_forget_bias:
             return inner
 
-        def initializer(_: object, **kwargs: Any) -> Any:
+        def initializer(_: object, **kwargs: object) -> Any:
             # ones for the forget gate keep the state of early steps
             sizes = ((inner, units), (keras_get("ones"), units), (inner, 2 * units))
             return backend.concatenate([make((size,), **kwargs) for make, size in sizes])
 
         return initializer
 
-    def call(self, inputs: Any, states: Any, training: object = None) -> tuple[Any, Any]:  # type: ignore[override]
+    def call(  # type: ignore[override]
+        self, inputs: Tensor, states: Sequence[_Value], training: object = None
+    ) -> tuple[Any, Any]:
         output, cell = states
         masks, state_masks = self._masks_of(inputs, output, training)
         make = self._split_gates if self.implementation == 1 else self._joined_gates
@@ -245,7 +264,7 @@ class LSTMCell(_Cell):
         output = self.recurrent_activation(next(gates)) * self.activation(cell)
         return output, [output, cell]
 
-    def _split_gates(self, inputs: Any, before: Any, masks: Sequence[Any], state_masks: Sequence[Any]) -> Iterator[Any]:
+    def _split_gates(self, inputs: Tensor, before: _Value, masks: Sequence[Any], state_masks: Sequence[Any]) -> Iterator[Any]:
         """Each gate before its activation, made when it is asked for."""
         given = self._masked(inputs, masks)
         kernels = tf.split(self.kernel, num_or_size_splits=4, axis=1)
@@ -256,7 +275,7 @@ class LSTMCell(_Cell):
         for gate, (part, state) in enumerate(zip(parts, self._masked(before, state_masks), strict=True)):
             yield part + tf.matmul(state, self._part(self.recurrent_kernel, gate))
 
-    def _joined_gates(self, inputs: Any, before: Any, masks: Sequence[Any], state_masks: Sequence[Any]) -> Iterator[Any]:
+    def _joined_gates(self, inputs: Tensor, before: _Value, masks: Sequence[Any], state_masks: Sequence[Any]) -> Iterator[Any]:
         """The same, with one product for all gates."""
         products = tf.matmul(self._masked(inputs, masks[:1])[0], self.kernel) + tf.matmul(before, self.recurrent_kernel)
         yield from tf.split(_add_bias(products, self.bias), num_or_size_splits=4, axis=1)
@@ -290,7 +309,7 @@ class StackedRNNCells(Layer):
         return output_size(self.cells[-1])
 
     def get_initial_state(
-        self, inputs: Any = None, batch_size: TensorLike | None = None, dtype: DTypeLike | None = None
+        self, inputs: Tensor | None = None, batch_size: TensorLike | None = None, dtype: DTypeLike | None = None
     ) -> Any:
         """Zeros for a batch, for each cell."""
         return tuple(cell.get_initial_state(inputs=inputs, batch_size=batch_size, dtype=dtype) for cell in self.cells)
@@ -302,7 +321,7 @@ class StackedRNNCells(Layer):
             sizes = [sizes[0], output_size(cell)]
         self.built = True
 
-    def call(self, inputs: Any, states: Any, training: object = None) -> tuple[Any, Any]:  # type: ignore[override]
+    def call(self, inputs: object, states: object, training: object = None) -> tuple[Any, Any]:  # type: ignore[override]
         flat, new = nest.flatten(states), []
         for cell, own in zip(self.cells, nest.pack_sequence_as(self.state_size, flat), strict=True):
             inputs, after = call_cell(cell, inputs, own if nest.is_nested(own) else [own], training)
@@ -316,7 +335,7 @@ def output_size(cell: Any) -> Any:
     return nest.flatten(cell.state_size)[0] if told is None else told
 
 
-def build_cell(cell: Any, input_shape: ShapeLike) -> None:
+def build_cell(cell: object, input_shape: ShapeLike) -> None:
     """Make a cell's variables, in a scope of its name."""
     if isinstance(cell, layer.Layer) and not cell.built:
         with tf.name_scope(cell.name):
@@ -324,13 +343,13 @@ def build_cell(cell: Any, input_shape: ShapeLike) -> None:
             cell.built = True
 
 
-def call_cell(cell: Any, inputs: Any, states: Any, training: object) -> tuple[Any, Any]:
+def call_cell(cell: Any, inputs: object, states: Sequence[Any], training: object) -> tuple[Any, Any]:
     """Call a cell with a list of states; a cell of `tf.nn.rnn_cell` gets a single state as it is."""
     kwargs = {"training": training} if "training" in inspect.signature(cell.call).parameters else {}
     return cell(inputs, states[0] if len(states) == 1 and isinstance(cell, RNNCell) else states, **kwargs)  # type: ignore[no-any-return]
 
 
-def zero_state(sizes: Any, batch_size: Any, dtype: Any) -> Any:
+def zero_state(sizes: object, batch_size: TensorLike | None, dtype: DTypeLike | None) -> Any:
     """Zeros for a batch, in the structure of `sizes`."""
     return nest.map_structure(lambda size: tf.zeros([batch_size, *TensorShape(size).as_list()], dtype), sizes)
 
@@ -369,11 +388,11 @@ class RNN(Layer):
         self.cell, self.return_sequences, self.return_state = cell, return_sequences, return_state
         self.go_backwards, self.stateful, self.unroll, self.time_major = go_backwards, stateful, unroll, time_major
         none = nest.map_structure(lambda _: None, cell.state_size)
-        self.states: Any = none if nest.is_nested(none) else [none]
+        self.states: Sequence[Any] = none if nest.is_nested(none) else [none]
         self.supports_masking = True
-        self._state_spec: Any = None
+        self._state_spec: object = None
 
-    def clone(self, **changes: Any) -> Any:
+    def clone(self, **changes: object) -> Any:
         """As for other layers; the cell has the same name too."""
         layer = super().clone(**changes)
         layer.cell._name = self.cell.name
@@ -416,12 +435,12 @@ class RNN(Layer):
                 f"`state_spec`=ListWrapper([{specs}]); however `cell.state_size` is {wanted}"
             )
 
-    def compute_mask(self, inputs: Any, mask: Any = None) -> Any:
+    def compute_mask(self, inputs: object, mask: object = None) -> Any:
         """The mask of the outputs: that of the inputs for sequences, else none."""
         kept = nest.flatten(mask)[0] if self.return_sequences else None
         return [kept, *(None for _ in self.states)] if self.return_state else kept
 
-    def get_initial_state(self, inputs: Any) -> list[Any]:
+    def get_initial_state(self, inputs: object) -> list[Any]:
         """The cell's state before the first step."""
         first = nest.flatten(inputs)[0]
         batch = tf.shape(first)[1 if self.time_major else 0]
@@ -432,7 +451,7 @@ class RNN(Layer):
             state = make(inputs=None, batch_size=batch, dtype=first.dtype)
         return list(state) if nest.is_nested(state) else [state]
 
-    def __call__(self, inputs: Any, initial_state: Any = None, **kwargs: Any) -> Any:
+    def __call__(self, inputs: object, initial_state: object = None, **kwargs: object) -> Any:
         """Apply the layer; an initial state may also follow the inputs in a list."""
         inputs, states = with_states(inputs, initial_state)
         if states:
@@ -441,7 +460,7 @@ class RNN(Layer):
         return super().__call__(inputs, **states, **kwargs)
 
     def call(  # type: ignore[override]
-        self, inputs: Any, mask: Any = None, training: object = None, initial_state: Any = None
+        self, inputs: object, mask: object = None, training: object = None, initial_state: Sequence[Any] | None = None
     ) -> Any:
         if initial_state is None:
             initial_state = self.states if self.stateful else self.get_initial_state(inputs)
@@ -456,7 +475,7 @@ class RNN(Layer):
         if self.unroll and nest.flatten(inputs)[0].shape.as_list()[0 if self.time_major else 1] is None:
             raise ValueError(_UNKNOWN_STEPS)
 
-        def step(values: Any, states: Any) -> tuple[Any, Any]:
+        def step(values: object, states: Sequence[Any]) -> tuple[Any, Any]:
             output, new = call_cell(self.cell, values, states, training)
             return output, new if nest.is_nested(new) else [new]
 
@@ -480,7 +499,7 @@ class RNN(Layer):
         return [output, *states] if self.return_state else output
 
 
-def with_states(inputs: Any, states: Any) -> tuple[Any, dict[str, Any]]:
+def with_states(inputs: object, states: object) -> tuple[Any, dict[str, Any]]:
     """Inputs without the states that follow them in a list, and the argument that holds the states, if there are any."""
     if isinstance(inputs, list):
         inputs, *following = inputs
@@ -490,7 +509,7 @@ def with_states(inputs: Any, states: Any) -> tuple[Any, dict[str, Any]]:
     return inputs, {"initial_state": list(states) if isinstance(states, (list, tuple)) else [states]}
 
 
-def _check_kinds(states: Any) -> None:
+def _check_kinds(states: object) -> None:
     """Raise ValueError if only some of the initial states are tensors of a model."""
     if len({hasattr(state, "keras_call") for state in nest.flatten(states)}) > 1:
         raise ValueError(
@@ -517,7 +536,7 @@ def _layer(kind: type[_Cell], name: str, described: str) -> Any:
     after = [name for name in names[place:] if name not in ("implementation", "reset_after")]
     order = [*names[:place], own[0], *after, *own[1:]]
 
-    def __init__(self: Any, units: int, *args: Any, **kwargs: Any) -> None:  # noqa: N807
+    def __init__(self: RNN, units: int, *args: object, **kwargs: object) -> None:  # noqa: N807
         given = named_arguments(order, args, kwargs)
         shared = {key: given[key] for key in ("dtype", "trainable") if key in given}
         cell = kind(

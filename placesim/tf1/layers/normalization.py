@@ -6,7 +6,7 @@ from typing import Any
 
 import placesim.tf1 as tf
 from placesim.tf1.graphs.tensor import Tensor
-from placesim.tf1.graphs.tensor_likes import ShapeLike, TensorLike
+from placesim.tf1.graphs.tensor_likes import PerDimension, ShapeLike, TensorLike, TypedTensor
 from placesim.tf1.layers.layer import InputSpec, Layer, smart_cond, smart_constant
 from placesim.tf1.types import dtypes
 from placesim.tf1.types.shapes import TensorShape
@@ -17,7 +17,7 @@ class BatchNormalization(Layer):
 
     def __init__(
         self,
-        axis: Any = -1,
+        axis: PerDimension = -1,
         momentum: float = 0.99,
         epsilon: float = 1e-3,
         center: bool = True,
@@ -143,7 +143,7 @@ class BatchNormalization(Layer):
         reduced = [axis for axis in range(rank) if axis not in self.axis]
         shape = [inputs.shape.as_list()[axis] if axis in self.axis else 1 for axis in range(rank)]
 
-        def broadcast(value: Any) -> Any:
+        def broadcast(value: TypedTensor | None) -> Any:
             wide = value is not None and value.get_shape().ndims != rank and reduced != list(range(rank - 1))
             return tf.reshape(value, shape) if wide else value
 
@@ -167,7 +167,7 @@ class BatchNormalization(Layer):
         return smart_cond(training, lambda: _moved(average, value, self.momentum), lambda: tf.convert_to_tensor(average))
 
 
-def _moments(inputs: Any, axes: list[int], keep: bool, mask: Any) -> tuple[Any, Any]:
+def _moments(inputs: Tensor, axes: list[int], keep: bool, mask: TensorLike | None) -> tuple[Any, Any]:
     """Mean and variance over these axes, of the elements that a mask leaves."""
     if mask is None:
         return tuple(tf.nn.moments(inputs, axes, keep_dims=keep))
@@ -179,7 +179,7 @@ def _chosen(training: TensorLike, now: Tensor, average: Tensor) -> Any:
     return smart_cond(training, lambda: now, lambda: tf.convert_to_tensor(average))
 
 
-def _moved(average: Tensor, value: Tensor, momentum: Any) -> Any:
+def _moved(average: Tensor, value: Tensor, momentum: Tensor | float) -> Any:
     """Update a moving average with a value."""
     with tf.name_scope("AssignMovingAvg", values=[average, value, momentum]) as scope, tf.colocate_with(average):
         share = tf.convert_to_tensor(1.0 - momentum, name="decay")

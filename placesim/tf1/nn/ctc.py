@@ -80,8 +80,8 @@ def ctc_beam_search_decoder_v2(
 def ctc_loss_v2(
     labels: TensorLike,
     logits: TensorLike,
-    label_length: object,
-    logit_length: object,
+    label_length: TensorLike,
+    logit_length: TensorLike,
     logits_time_major: bool = True,
     unique: object = None,
     blank_index: int | None = None,

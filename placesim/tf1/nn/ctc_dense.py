@@ -14,6 +14,8 @@ from placesim.tf1.functions.calls import call
 from placesim.tf1.functions.defun import Defun
 from placesim.tf1.gradients.custom import custom_gradient
 from placesim.tf1.graphs.graph import get_default_graph
+from placesim.tf1.graphs.tensor import Tensor
+from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.importing.namespaces import namespace
 from placesim.tf1.ops.conversion import convert_to_tensor
 from placesim.tf1.ops.generated_functions import gen
@@ -23,10 +25,10 @@ tf = namespace("")
 
 
 def ctc_loss_dense(
-    labels: Any,
+    labels: TensorLike,
     logits: Any,
-    label_length: Any,
-    logit_length: Any,
+    label_length: TensorLike,
+    logit_length: TensorLike,
     logits_time_major: bool = True,
     blank_index: int = 0,
     name: str | None = None,
@@ -51,10 +53,10 @@ def ctc_loss_dense(
             labels = tf.where(labels < blank_index, labels + 1, labels)
 
         @custom_gradient
-        def loss_of(logits: Any, labels: Any, label_length: Any, logit_length: Any) -> tuple[Any, Any]:
+        def loss_of(logits: Tensor, labels: Tensor, label_length: Tensor, logit_length: Tensor) -> tuple[Any, Any]:
             loss, gradient = _loss_and_gradient(logits, labels, label_length, logit_length)
 
-            def grad(of_loss: Any) -> list[Any]:
+            def grad(of_loss: Tensor) -> list[Any]:
                 return [tf.reshape(of_loss, [1, -1, 1]) * gradient, None, None, None]
 
             return loss, grad
@@ -63,7 +65,7 @@ def ctc_loss_dense(
         return tf.cast(loss, dtype) if is_half else loss
 
 
-def _loss_and_gradient(logits: Any, labels: Any, label_length: Any, logit_length: Any) -> tuple[Any, Any]:
+def _loss_and_gradient(logits: Tensor, labels: Tensor, label_length: Tensor, logit_length: Tensor) -> tuple[Any, Any]:
     classes, most_labels = size_along(logits, 2), size_along(labels, 1)
     of_labels = tf.nn.log_softmax(logits)
     observed = _states_of_labels(labels, classes, of_labels)
@@ -77,7 +79,7 @@ def _loss_and_gradient(logits: Any, labels: Any, label_length: Any, logit_length
     return -likelihood, gradient
 
 
-def _states_of_labels(labels: Any, classes: Any, of_labels: Any) -> Any:
+def _states_of_labels(labels: Tensor, classes: Tensor | int, of_labels: Tensor) -> Any:
     """Log probabilities of states `[frames, batch, states]` from those of labels `[frames, batch, classes]`."""
     count = size_along(labels, 1)
     blanks = tf.tile(of_labels[:, :, :1], [1, 1, count + 1])
@@ -87,7 +89,7 @@ def _states_of_labels(labels: Any, classes: Any, of_labels: Any) -> Any:
     return tf.pad(of_states, [[0, 0], [0, 0], [1, 0]], constant_values=tf.log(0.0))
 
 
-def _labels_of_states(labels: Any, classes: Any, of_states: Any) -> Any:
+def _labels_of_states(labels: Tensor, classes: Tensor | int, of_states: Tensor) -> Any:
     """Log probabilities of labels from those of states."""
     count = size_along(labels, 1) + 1
     label_states, blank_states = of_states[:, :, 1:count], of_states[:, :, count:]
@@ -99,7 +101,7 @@ def _labels_of_states(labels: Any, classes: Any, of_states: Any) -> Any:
     return tf.concat([of_blank, of_labels], axis=-1)
 
 
-def _transitions(labels: Any) -> Any:
+def _transitions(labels: Tensor) -> Any:
     """Matrices `[batch, states, states]` with ones for possible transitions."""
     with tf.name_scope("ctc_state_trans"):
         labels = convert_to_tensor(labels, name="label_seq")
@@ -124,7 +126,7 @@ def _transitions(labels: Any) -> Any:
         return tf.expand_dims(found, 0) + between
 
 
-def _first_and_last(lengths: Any, most_labels: Any) -> tuple[Any, Any]:
+def _first_and_last(lengths: Tensor, most_labels: Tensor | int) -> tuple[Any, Any]:
     """Log probabilities of the states before the first frame and after the last frame."""
     batch, count = size_along(lengths, 0), most_labels + 1
     states = 2 * count
@@ -136,12 +138,14 @@ def _first_and_last(lengths: Any, most_labels: Any) -> tuple[Any, Any]:
     return first, tf.transpose(tf.reshape(last, [states, batch]))
 
 
-def _forwards_and_backwards(transitions: Any, first: Any, last: Any, observed: Any, lengths: Any) -> tuple[Any, Any]:
+def _forwards_and_backwards(
+    transitions: Tensor, first: Tensor, last: Tensor, observed: Tensor, lengths: Tensor
+) -> tuple[Any, Any]:
     """Log probabilities of states `[frames, batch, states]`, and log likelihoods `[batch]`."""
     back = tf.transpose(transitions, [0, 2, 1])
     batch = size_along(observed, 1)
 
-    def step(state: Any, matrices: Any, seen: Any = None) -> tuple[Any, Any]:
+    def step(state: Tensor, matrices: Tensor, seen: Tensor | None = None) -> tuple[Any, Any]:
         state = tf.expand_dims(state, axis=1)
         state += matrices
         state = tf.reduce_logsumexp(state, axis=-1)
@@ -176,10 +180,10 @@ def _scan(fn: Callable[..., Any], elements: list[Any], initial: list[Any], rever
     """States before the first step and after each step of `fn(states, elements of the step)`, stacked."""
     count, number = tf.shape(elements[0])[0], len(initial)
 
-    def cond(i: Any, num_elems: Any, *args: Any) -> Any:
+    def cond(i: Tensor, num_elems: Tensor, *args: object) -> Any:
         return i >= 0 if reverse else i < num_elems
 
-    def body(i: Any, num_elems: Any, *args: Any) -> list[Any]:
+    def body(i: Tensor, num_elems: Tensor, *args: Tensor) -> list[Any]:
         i.set_shape([])
         new = fn(args[number:], [tf.gather(element, i) for element in elements])
         place = i if reverse else i + 1
@@ -205,10 +209,10 @@ def _while(cond: Callable[..., Any], body: Callable[..., Any], values: list[Any]
     captured = steps.captured_inputs
     all_types = [*types, *(tensor.dtype for tensor in captured)]
 
-    def test(*args: Any) -> Any:
+    def test(*args: Tensor) -> Any:
         return tests(*args[: len(types)])
 
-    def run(*args: Any) -> list[Any]:
+    def run(*args: Tensor) -> list[Any]:
         result = steps(*args)
         inner: Any = get_default_graph()
         return [*result, *inner.internal_captures]

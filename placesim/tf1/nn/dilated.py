@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from placesim.tf1.graphs.default_graph_scopes import name_scope
-from placesim.tf1.graphs.tensor_likes import PerDimension, TensorLike
+from placesim.tf1.graphs.tensor import Tensor
+from placesim.tf1.graphs.tensor_likes import Padding, PerDimension, ShapeLike, TensorLike
 from placesim.tf1.importing.namespaces import namespace
 from placesim.tf1.nn.convolutions import channels_of, conv2d, explicit_padding, is_channels_first, sequence_of
 from placesim.tf1.ops.arguments import renamed
@@ -21,11 +22,11 @@ tf = namespace("")
 
 
 def with_space_to_batch(
-    input: Any,
-    dilation_rate: Any,
-    padding: Any,
+    input: TensorLike,
+    dilation_rate: TensorLike,
+    padding: Padding,
     op: Callable[[Any, int, Any], Any],
-    filter_shape: Any = None,
+    filter_shape: ShapeLike | None = None,
     spatial_dims: Sequence[int] | None = None,
     data_format: str | None = None,
 ) -> Any:
@@ -34,7 +35,7 @@ def with_space_to_batch(
     If all rates are 1, only `op` is applied.
     """
     input = convert_to_tensor(input, name="input")
-    rates: Any = convert_to_tensor(dilation_rate, dtype="int32", name="dilation_rate")
+    rates = convert_to_tensor(dilation_rate, dtype="int32", name="dilation_rate")
     known = _known_rates(rates)
     count = rates.shape[0].value
     dims = _checked_dims(input, count, spatial_dims, data_format)
@@ -45,7 +46,7 @@ def with_space_to_batch(
     else:
         margins = np.array(padding).reshape([count + 2, 2])
         base = margins[2:] if is_channels_first(data_format) else margins[1:-1]
-    sizes: Any = None if input.shape.rank is None else [input.shape.as_list()[dim] for dim in dims]
+    sizes: Tensor | list[int | None] | None = None if input.shape.rank is None else [input.shape.as_list()[dim] for dim in dims]
     if sizes is None or None in sizes:
         shape = tf.shape(input)
         sizes = tf.stack([shape[dim] for dim in dims])
@@ -73,7 +74,7 @@ def steps_and_rates(count: int, strides: Any, dilation_rate: Any) -> tuple[Any, 
     return steps, rates
 
 
-def _known_rates(rates: Any) -> Any:
+def _known_rates(rates: Tensor) -> Any:
     """The rates if they are constants, else None.  Raises ValueError for invalid rates."""
     if rates.shape.rank not in (None, 1):
         received = f"Received: dilation_rate={rates} of rank {rates.shape.rank}"
@@ -87,7 +88,7 @@ def _known_rates(rates: Any) -> Any:
     return known
 
 
-def _checked_dims(input: Any, count: int, spatial_dims: Sequence[int] | None, data_format: str | None) -> list[int]:
+def _checked_dims(input: Tensor, count: int, spatial_dims: Sequence[int] | None, data_format: str | None) -> list[int]:
     first = 2 if is_channels_first(data_format) else 1
     dims = list(range(first, first + count) if spatial_dims is None else spatial_dims)
     if dims != sorted(set(dims)) or min(dims) < 1:
@@ -100,7 +101,7 @@ def _checked_dims(input: Any, count: int, spatial_dims: Sequence[int] | None, da
     return dims
 
 
-def _base_paddings(padding: str, filter_shape: Any, count: int, rates: TensorLike) -> Any:
+def _base_paddings(padding: str, filter_shape: ShapeLike | None, count: int, rates: TensorLike) -> Any:
     """Paddings `[count, 2]` with which a dilated window gives the output size of `padding`."""
     if padding == "VALID":
         return np.zeros([count, 2], np.int32)
@@ -146,7 +147,7 @@ def atrous_conv2d(value: TensorLike, filters: TensorLike, rate: int, padding: st
 def convolution(
     input: TensorLike,
     filter: TensorLike,
-    padding: Any,
+    padding: Padding,
     strides: PerDimension | None = None,
     dilation_rate: PerDimension | None = None,
     name: str | None = None,
@@ -170,7 +171,7 @@ def convolution(
         sizes = sequence_of(steps.tolist(), count, channels_of(data_format, count + 1), "strides")
         layout = "NCHW" if first else "NHWC"
 
-        def apply(given: object, _: int, padding: Any) -> Any:
+        def apply(given: object, _: int, padding: object) -> Any:
             if count == 1:
                 axis = -2 if first else -3
                 wide = tf.expand_dims(given, axis)
@@ -208,9 +209,15 @@ def depthwise_conv2d(
 
 
 def _depthwise(
-    images: TensorLike, kernel: Any, strides: object, padding: Any, rate: TensorLike | None, data_format: str | None, name: str
+    images: TensorLike,
+    kernel: Tensor,
+    strides: object,
+    padding: Padding,
+    rate: TensorLike | None,
+    data_format: str | None,
+    name: str,
 ) -> Any:
-    def apply(given: Any, _: int, mode: Any) -> Any:
+    def apply(given: Tensor, _: int, mode: object) -> Any:
         return depthwise_conv2d_native(given, kernel, strides, mode, data_format or "NHWC", name=name)
 
     rates = [1, 1] if rate is None else rate
@@ -223,7 +230,7 @@ def depthwise_conv2d_native(
     strides: object,
     padding: object,
     data_format: str = "NHWC",
-    dilations: Any = (1, 1, 1, 1),
+    dilations: Sequence[int] = (1, 1, 1, 1),
     name: str | None = None,
 ) -> Any:
     """The op DepthwiseConv2dNative."""
@@ -245,7 +252,7 @@ def separable_conv2d(
     depthwise_filter: TensorLike,
     pointwise_filter: TensorLike,
     strides: PerDimension,
-    padding: Any,
+    padding: Padding,
     rate: TensorLike | None = None,
     name: str | None = None,
     data_format: str | None = None,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from placesim.tf1.graphs.tensor import Tensor
 from placesim.tf1.importing.missing_names import not_there
 from placesim.tf1.importing.namespaces import namespace
 from placesim.tf1.ops.generated_functions import gen
@@ -15,7 +16,7 @@ from placesim.tf1.types import nest
 tf = namespace("")
 
 
-def map_flat_values(op: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+def map_flat_values(op: Callable[..., Any], *args: object, **kwargs: object) -> Any:
     """`tf.ragged.map_flat_values`: call `op` on the innermost values, whose rows must be the same."""
     found = [value for value in nest.flatten((args, kwargs)) if isinstance(value, RaggedTensor)]
     if not found:
@@ -42,7 +43,7 @@ def gather(params: Any, indices: Any, axis: Any = None, batch_dims: int = 0, nam
         return _rows(params, tf.convert_to_tensor(indices, name="indices"))
 
 
-def _rows(params: RaggedTensor, indices: Any) -> Any:
+def _rows(params: RaggedTensor, indices: Tensor) -> Any:
     if indices.shape.rank != 1:
         raise not_there("tf.gather of a ragged tensor by numbers that are no vector", "by a vector it is")
     rank = params.ragged_rank
@@ -55,7 +56,7 @@ def _rows(params: RaggedTensor, indices: Any) -> Any:
         )
     )
     with tf.name_scope("RaggedFromNestedRowSplits"):
-        found: Any = values
+        found: Tensor | RaggedTensor = values
         for one in reversed(splits):
             found = RaggedTensor.from_row_splits(found, one, validate=False)
         return found

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
+from placesim.tf1.graphs.tensor import Tensor
 from placesim.tf1.graphs.tensor_likes import DTypeLike, ShapeLike, TensorLike
 from placesim.tf1.importing.namespaces import namespace
 from placesim.tf1.ops.generated_functions import gen
-from placesim.tf1.ragged.ragged_tensor import RaggedTensor, RaggedTensorValue
+from placesim.tf1.ragged.ragged_tensor import RaggedLike, RaggedTensor, RaggedTensorValue
 from placesim.tf1.types import dtypes
 from placesim.tf1.types.shapes import TensorShape
 
@@ -17,16 +19,16 @@ tf = namespace("")
 
 
 def constant(
-    pylist: Any,
+    pylist: object,
     dtype: DTypeLike | None = None,
     ragged_rank: int | None = None,
-    inner_shape: Any = None,
+    inner_shape: Sequence[int] | None = None,
     name: str | None = None,
     row_splits_dtype: DTypeLike = dtypes.int64,
 ) -> Any:
     """`tf.ragged.constant`: a ragged tensor of nested lists, or a constant of a list without lists."""
 
-    def ragged(values: Any, splits: list[int]) -> Any:
+    def ragged(values: RaggedLike, splits: list[int]) -> Any:
         return RaggedTensor.from_row_splits(values, tf.constant(splits, dtype=row_splits_dtype), validate=False)
 
     with tf.name_scope(name, "RaggedConstant"):
@@ -34,10 +36,10 @@ def constant(
 
 
 def constant_value(
-    pylist: Any,
-    dtype: Any = None,
+    pylist: object,
+    dtype: object = None,
     ragged_rank: int | None = None,
-    inner_shape: Any = None,
+    inner_shape: Sequence[int] | None = None,
     row_splits_dtype: str = "int64",
 ) -> Any:
     """`tf.ragged.constant_value`: as `constant`, but as arrays."""
@@ -45,7 +47,7 @@ def constant_value(
     def array(values: Any, dtype: Any, shape: Any, name: str | None = None) -> Any:
         return np.reshape(np.array(values, dtype), np.shape(values) if shape is None else shape)
 
-    def ragged(values: Any, splits: list[int]) -> Any:
+    def ragged(values: RaggedTensorValue | np.ndarray[Any, Any], splits: list[int]) -> Any:
         return RaggedTensorValue(values, np.array(splits, tf.as_dtype(row_splits_dtype).as_numpy_dtype))
 
     return _nested(pylist, dtype, ragged_rank, inner_shape, array, ragged)
@@ -90,7 +92,7 @@ def _depths(value: Any) -> tuple[int | None, int]:
     return next(iter(scalars), None), max([1, *(depth + 1 for _, depth in found)])
 
 
-def _inner_shape(pylist: Any, ragged_rank: int) -> tuple[int, ...]:
+def _inner_shape(pylist: Iterable[Any], ragged_rank: int) -> tuple[int, ...]:
     """Shape of the values inside of the ragged dimensions.  Raises ValueError if they differ in shape."""
     values = list(pylist)
     for dim in range(ragged_rank):
@@ -111,7 +113,9 @@ def placeholder(dtype: DTypeLike, ragged_rank: int, value_shape: ShapeLike | Non
     if ragged_rank == 0:
         return tf.placeholder(dtype, value_shape, name)
     with tf.name_scope(name, "RaggedPlaceholder"):
-        found: Any = tf.placeholder(dtype, TensorShape([None]).concatenate(TensorShape(value_shape)), "flat_values")
+        found: Tensor | RaggedTensor = tf.placeholder(
+            dtype, TensorShape([None]).concatenate(TensorShape(value_shape)), "flat_values"
+        )
         for dim in reversed(range(ragged_rank)):
             splits = tf.placeholder(tf.int64, [None], f"row_splits_{dim}")
             found = RaggedTensor.from_row_splits(found, splits, validate=False)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from placesim.tf1.graphs.grouping import with_dependencies
-from placesim.tf1.graphs.tensor_likes import DTypeLike, ShapeLike
+from placesim.tf1.graphs.tensor import Tensor
+from placesim.tf1.graphs.tensor_likes import DTypeLike, ShapeLike, TensorLike
 from placesim.tf1.importing.missing_names import not_there
 from placesim.tf1.importing.namespaces import namespace
 from placesim.tf1.ops.generated_functions import gen
@@ -18,15 +19,18 @@ from placesim.tf1.types.shapes import TensorShape
 
 tf = namespace("")
 
+RaggedLike: TypeAlias = "RaggedTensor | TensorLike"
+"""Values of rows: a ragged tensor, or an argument of `convert_to_tensor`."""
+
 # --- row partitions ---
 
 
 class RowPartition(NamedTuple):
     """Limits of rows, and other descriptions of the rows, as far as they are tensors already."""
 
-    row_splits: Any
-    lengths: Any = None
-    rowids: Any = None
+    row_splits: Tensor
+    lengths: Tensor | None = None
+    rowids: Tensor | None = None
     count: Any = None
     uniform_length: int | None = None
 
@@ -49,7 +53,7 @@ class RowPartition(NamedTuple):
         return tf.constant(splits - 1, dtype=self.row_splits.dtype)
 
 
-def _converted(partition: Any, name: str) -> Any:
+def _converted(partition: TensorLike, name: str) -> Any:
     preferred = None if isinstance(partition, np.ndarray) and partition.dtype == np.int32 else tf.int64
     found = tf.convert_to_tensor(partition, preferred_dtype=preferred, name=name)
     if found.dtype not in (tf.int32, tf.int64):
@@ -59,15 +63,15 @@ def _converted(partition: Any, name: str) -> Any:
     return found
 
 
-def _rise(tensor: Any, message: str) -> Any:
+def _rise(tensor: Tensor, message: str) -> Any:
     return tf.debugging.assert_non_negative(tensor[1:] - tensor[:-1], message=message)
 
 
-def _zero(tensor: Any, message: str) -> Any:
+def _zero(tensor: Tensor, message: str) -> Any:
     return tf.debugging.assert_equal(tensor, tf.constant(0, dtype=tensor.dtype), message=message)
 
 
-def _of_splits(given: Any, validate: bool) -> RowPartition:
+def _of_splits(given: TensorLike, validate: bool) -> RowPartition:
     splits = _converted(given, "row_splits")
     if validate:
         message = "Arguments to from_row_splits do not form a valid RaggedTensor:"
@@ -80,7 +84,7 @@ def _of_splits(given: Any, validate: bool) -> RowPartition:
     return RowPartition(splits)
 
 
-def _of_lengths(given: Any, validate: bool) -> RowPartition:
+def _of_lengths(given: TensorLike, validate: bool) -> RowPartition:
     lengths = _converted(given, "row_lengths")
     if validate:
         message = "Arguments to from_row_lengths do not form a valid RowPartition"
@@ -92,7 +96,7 @@ def _of_lengths(given: Any, validate: bool) -> RowPartition:
     return RowPartition(tf.concat([[0], tf.cumsum(lengths)], axis=0), lengths)
 
 
-def _of_rowids(given: Any, validate: bool, nrows: Any) -> RowPartition:
+def _of_rowids(given: TensorLike, validate: bool, nrows: TensorLike | None) -> RowPartition:
     rowids = _converted(given, "value_rowids")
     known = tf.get_static_value(rowids)
     if nrows is not None:
@@ -126,7 +130,7 @@ def _of_rowids(given: Any, validate: bool, nrows: Any) -> RowPartition:
     return RowPartition(splits, lengths, rowids, count)
 
 
-def _of_starts(given: Any, validate: bool, count: Any) -> RowPartition:
+def _of_starts(given: TensorLike, validate: bool, count: TensorLike) -> RowPartition:
     starts = _converted(given, "row_starts")
     count = tf.cast(count, starts.dtype)
     if validate:
@@ -141,7 +145,7 @@ def _of_starts(given: Any, validate: bool, count: Any) -> RowPartition:
     return RowPartition(tf.concat([starts, [count]], axis=0))
 
 
-def _of_limits(given: Any, validate: bool) -> RowPartition:
+def _of_limits(given: TensorLike, validate: bool) -> RowPartition:
     limits = _converted(given, "row_limits")
     if validate:
         message = "Arguments to from_row_limits do not form a valid RaggedTensor"
@@ -154,7 +158,7 @@ def _of_limits(given: Any, validate: bool) -> RowPartition:
     return RowPartition(tf.concat([tf.zeros([1], limits.dtype), limits], axis=0))
 
 
-def _of_uniform_length(length: Any, count: Any) -> RowPartition:
+def _of_uniform_length(length: Tensor, count: Tensor) -> RowPartition:
     with tf.name_scope("RowPartitionFromUniformRowLength"):
         wide, rows = tf.get_static_value(length), tf.get_static_value(count)
         if wide is None or rows is None:
@@ -163,7 +167,7 @@ def _of_uniform_length(length: Any, count: Any) -> RowPartition:
         return RowPartition(splits, None, None, count, int(wide))
 
 
-def segment_ids_of(splits: Any) -> Any:
+def segment_ids_of(splits: Tensor) -> Any:
     """`tf.ragged.row_splits_to_segment_ids`: the number of its row for each value."""
     with tf.name_scope("RaggedSplitsToSegmentIds"):
         lengths = splits[1:] - splits[:-1]
@@ -171,7 +175,7 @@ def segment_ids_of(splits: Any) -> Any:
         return tf.repeat(tf.range(count), repeats=lengths, axis=0)
 
 
-def _count(values: Any, dtype: Any) -> Any:
+def _count(values: Tensor | RaggedTensor, dtype: DTypeLike) -> Any:
     """Number of values, or of rows of ragged values."""
     return values.nrows(out_type=dtype) if isinstance(values, RaggedTensor) else tf.shape(values, out_type=dtype)[0]
 
@@ -211,31 +215,44 @@ class RaggedTensor:
             return cls(values, found)
 
     @classmethod
-    def from_row_splits(cls, values: Any, row_splits: Any, name: str | None = None, validate: bool = True) -> RaggedTensor:
+    def from_row_splits(
+        cls, values: RaggedLike, row_splits: TensorLike, name: str | None = None, validate: bool = True
+    ) -> RaggedTensor:
         """Rows between successive limits."""
         if isinstance(row_splits, (list, tuple)) and not row_splits:
             raise ValueError("row_splits tensor may not be empty.")
         return cls._made(values, "RowSplits", name, validate, lambda _: _of_splits(row_splits, validate))
 
     @classmethod
-    def from_row_lengths(cls, values: Any, row_lengths: Any, name: str | None = None, validate: bool = True) -> RaggedTensor:
+    def from_row_lengths(
+        cls, values: RaggedLike, row_lengths: TensorLike, name: str | None = None, validate: bool = True
+    ) -> RaggedTensor:
         """Rows of these lengths."""
         return cls._made(values, "RowLengths", name, validate, lambda _: _of_lengths(row_lengths, validate))
 
     @classmethod
     def from_value_rowids(
-        cls, values: Any, value_rowids: Any, nrows: Any = None, name: str | None = None, validate: bool = True
+        cls,
+        values: RaggedLike,
+        value_rowids: TensorLike,
+        nrows: TensorLike | None = None,
+        name: str | None = None,
+        validate: bool = True,
     ) -> RaggedTensor:
         """Rows by the number of its row for each value."""
         return cls._made(values, "ValueRowIds", name, validate, lambda _: _of_rowids(value_rowids, validate, nrows))
 
     @classmethod
-    def from_row_starts(cls, values: Any, row_starts: Any, name: str | None = None, validate: bool = True) -> RaggedTensor:
+    def from_row_starts(
+        cls, values: RaggedLike, row_starts: TensorLike, name: str | None = None, validate: bool = True
+    ) -> RaggedTensor:
         """Rows by their first values."""
         return cls._made(values, "RowStarts", name, validate, lambda count: _of_starts(row_starts, validate, count))
 
     @classmethod
-    def from_row_limits(cls, values: Any, row_limits: Any, name: str | None = None, validate: bool = True) -> RaggedTensor:
+    def from_row_limits(
+        cls, values: RaggedLike, row_limits: TensorLike, name: str | None = None, validate: bool = True
+    ) -> RaggedTensor:
         """Rows by their ends."""
         return cls._made(values, "RowLimits", name, validate, lambda _: _of_limits(row_limits, validate))
 
@@ -254,8 +271,8 @@ class RaggedTensor:
     def from_tensor(
         cls,
         tensor: Any,
-        lengths: Any = None,
-        padding: Any = None,
+        lengths: TensorLike | None = None,
+        padding: TensorLike | None = None,
         ragged_rank: int = 1,
         name: str | None = None,
         row_splits_dtype: DTypeLike = dtypes.int64,
@@ -290,7 +307,7 @@ class RaggedTensor:
                 return cls(values, _of_uniform_length(wide, rows))
 
     @classmethod
-    def _cut(cls, tensor: Any, lengths: Any, columns: Any, dtype: Any) -> RaggedTensor:
+    def _cut(cls, tensor: Tensor, lengths: TensorLike, columns: Tensor, dtype: DTypeLike) -> RaggedTensor:
         lengths = gen("Cast")(tf.convert_to_tensor(lengths, preferred_dtype=dtype, name="lengths"), dtype)
         lengths = tf.maximum(tf.minimum(lengths, columns), 0)
         limits = tf.cumsum(lengths)
@@ -330,11 +347,11 @@ class RaggedTensor:
         """Operations that read a part."""
         return [one for part in (self.flat_values, *self.nested_row_splits) for one in part.consumers()]
 
-    def with_values(self, new_values: Any) -> RaggedTensor:
+    def with_values(self, new_values: RaggedLike) -> RaggedTensor:
         """Other values in the same rows."""
         return RaggedTensor(_tensor_of(new_values), self._partition)
 
-    def with_flat_values(self, new_values: Any) -> RaggedTensor:
+    def with_flat_values(self, new_values: RaggedLike) -> RaggedTensor:
         """Other innermost values in the same rows."""
         inner = self.values.with_flat_values(new_values) if isinstance(self.values, RaggedTensor) else new_values
         return self.with_values(inner)
@@ -369,7 +386,7 @@ class RaggedTensor:
         with tf.name_scope(name, "RaggedRowLengths"):
             return self.with_values(self.values.row_lengths(axis - 1))
 
-    def bounding_shape(self, axis: Any = None, name: str | None = None, out_type: DTypeLike | None = None) -> Any:
+    def bounding_shape(self, axis: TensorLike | None = None, name: str | None = None, out_type: DTypeLike | None = None) -> Any:
         """The smallest shape that has room for all rows."""
         dtype = self.row_splits.dtype if out_type is None else tf.as_dtype(out_type)
         with tf.name_scope(name, "RaggedBoundingBox"):
@@ -410,7 +427,9 @@ class RaggedTensor:
 
     # --- conversions
 
-    def to_tensor(self, default_value: Any = None, name: str | None = None, shape: ShapeLike | None = None) -> Any:
+    def to_tensor(
+        self, default_value: TensorLike | None = None, name: str | None = None, shape: ShapeLike | None = None
+    ) -> Any:
         """A tensor whose rows are filled up with `default_value`."""
         with tf.name_scope(name, "RaggedToTensor"):
             if default_value is not None:
@@ -453,11 +472,11 @@ class RaggedTensor:
     __str__ = __repr__
 
 
-def _tensor_of(values: Any) -> Any:
+def _tensor_of(values: RaggedLike) -> Any:
     return values if isinstance(values, RaggedTensor) else tf.convert_to_tensor(values, name="values")
 
 
-def _lengths_without(tensor: Any, padding: Any, columns: Any, dtype: Any) -> Any:
+def _lengths_without(tensor: Tensor, padding: TensorLike, columns: Tensor, dtype: DTypeLike) -> Any:
     """Lengths of rows up to their last value other than `padding`."""
     padding = tf.convert_to_tensor(padding, tensor.dtype, "padding")
     is_padding = tf.equal(padding, tensor)
@@ -473,8 +492,8 @@ def _lengths_without(tensor: Any, padding: Any, columns: Any, dtype: Any) -> Any
 class RaggedTensorValue:
     """A fetched ragged tensor: `values` is an array or again such a value."""
 
-    values: Any
-    row_splits: Any
+    values: RaggedTensorValue | np.ndarray[Any, Any]
+    row_splits: np.ndarray[Any, Any]
 
     def __iter__(self) -> Iterator[Any]:
         """The arrays of the tensor's parts, in the order in which a session feeds them."""
@@ -513,7 +532,7 @@ class RaggedTensorValue:
         return f"<tf.RaggedTensorValue {self.to_list()}>"
 
 
-def value_of_parts(parts: Any) -> RaggedTensorValue:
+def value_of_parts(parts: Sequence[Any]) -> RaggedTensorValue:
     """The value of a ragged tensor from its fetched parts: the innermost values, and all row splits."""
     flat, *splits = parts
     for one in reversed(splits):

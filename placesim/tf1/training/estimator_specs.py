@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
+from placesim.tf1.graphs.tensor import Operation, Tensor
 from placesim.tf1.graphs.tensor_likes import TensorLike
 
 
@@ -17,14 +19,14 @@ class ModeKeys:
 
 class _Fields(NamedTuple):
     mode: str
-    predictions: Any
-    loss: Any
-    train_op: Any
+    predictions: TensorLike | Mapping[str, TensorLike]
+    loss: TensorLike | None
+    train_op: Operation | Tensor | None
     eval_metric_ops: dict[str, Any]
-    export_outputs: Any
+    export_outputs: Mapping[str, Any] | None
     training_chief_hooks: tuple[Any, ...]
     training_hooks: tuple[Any, ...]
-    scaffold: Any
+    scaffold: object
     evaluation_hooks: tuple[Any, ...]
     prediction_hooks: tuple[Any, ...]
 
@@ -35,16 +37,16 @@ class EstimatorSpec(_Fields):
     def __new__(
         cls,
         mode: str,
-        predictions: TensorLike | None = None,
-        loss: Any = None,
-        train_op: Any = None,
+        predictions: TensorLike | Mapping[str, TensorLike] | None = None,
+        loss: TensorLike | None = None,
+        train_op: Operation | Tensor | None = None,
         eval_metric_ops: dict[str, Any] | None = None,
-        export_outputs: Any = None,
-        training_chief_hooks: Any = None,
-        training_hooks: Any = None,
-        scaffold: Any = None,
-        evaluation_hooks: Any = None,
-        prediction_hooks: Any = None,
+        export_outputs: Mapping[str, Any] | None = None,
+        training_chief_hooks: Iterable[Any] | None = None,
+        training_hooks: Iterable[Any] | None = None,
+        scaffold: object = None,
+        evaluation_hooks: Iterable[Any] | None = None,
+        prediction_hooks: Iterable[Any] | None = None,
     ) -> EstimatorSpec:
         """Raise ValueError if the purpose needs a node that is missing."""
         needed = {"train": (("train_op", train_op), ("loss", loss)), "eval": (("loss", loss),)}
