@@ -33,7 +33,7 @@ COLUMNS = {
         *("transfers", "transfer_bytes", "memory_share", "fits"),
     ),
     "move": ("nodes", "first_node", "source", "target", "loss"),
-    "edit": ("path", "device", "nodes"),
+    "edit": ("path", "device", "nodes", "gradients"),
     "curve": ("changes", "value", "seconds"),
     "ask": ("node", "device"),
     "stay": ("nodes", "first_node", "device", "reason"),
@@ -44,7 +44,8 @@ COLUMNS = {
 - `value` of `plan` and `curve` is in seconds, or in bytes of memory, as the objective is.
 - `placement` has the busiest device's load, the highest peak, the highest share of a device's memory, and `fits` or the error.
 - `loss` of `move` is the loss if only these nodes stay (with `--explain`).
-- `edit` is the plan by scope, or with a limit of edits, and the number of nodes that follow each edit.
+- `edit` is the plan by scope, or with a limit of edits, with the number of nodes that follow each edit, and the scopes of
+  gradients that it includes.
 - `curve` is the best plan for each number of edits.
 - `ask` is a device request that produces the plan by node.
 - `stay` has the nodes that could not be kept off a device.
@@ -83,7 +84,7 @@ def _rows(study: PlanStudy, top: int) -> Iterator[Sequence[object]]:
             NOTHING if move.loss is None else f"{move.loss:.6g}",
         )
     for edit in study.edits:
-        yield ("edit", edit.path, edit.device, edit.nodes, *edit.gradients)
+        yield ("edit", edit.path, edit.device, edit.nodes, ", ".join(edit.gradients) or "-")
     for point in study.curve:
         yield ("curve", point.changes, f"{point.value:.6g}", f"{point.seconds:.6g}")
     names = short_names(list(study.asked.values()))
