@@ -53,22 +53,26 @@ def parallelize(
     reduce: str = "cpu",
     variables: str = "cpu",
     split: str | Sequence[str] = (),
+    recompute: str | Sequence[str] = (),
     **options: Unpack[OptionValues],
 ) -> ParallelGraph:
-    """Rewrite a training graph for several GPUs, or for micro-batches. The result is a source for all other functions.
+    """Rewrite a training graph for several GPUs, for micro-batches, or with recomputation.
+
+    The result is a source for all other functions.
 
     Each of `replicas` copies computes the gradients of its part of the batch on its GPU, in `accumulate` micro-batches one
     after another. `reduce` adds the gradients (`cpu`, `ring`, `tree` or `nccl`). With
     `variables="mirrored"`, each GPU has its own variables. `split` names the tensors that hold the batch; by default, these are
-    all placeholders, datasets and queues that the loss reads.
+    all placeholders, datasets and queues that the loss reads. `recompute` is `"sqrt"` or names scopes whose forward nodes are
+    computed again for the gradients.
 
     Raises UsageError if the graph cannot be rewritten, with the node and the reason.
     """
     from placesim.formats.graph_file.writing.raw_writer import with_feeds_from
     from placesim.planning.strategies.rewriting import Strategy, rewrite_training
 
-    names = (split,) if isinstance(split, str) else tuple(split)
-    strategy, chosen = Strategy(replicas, accumulate, reduce, variables, names), make_options(options)
+    names, again = ((given,) if isinstance(given, str) else tuple(given) for given in (split, recompute))
+    strategy, chosen = Strategy(replicas, accumulate, reduce, variables, names, again), make_options(options)
     loaded = load(source, None, chosen)
     if loaded.error is not None or loaded.file is None:
         raise loaded.error or UsageError("no graph")

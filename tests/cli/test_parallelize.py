@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ import yaml
 
 import placesim
 from tests.cli.shell import ROOT, Shell
+from tests.planning.strategies.models import dense
 
 DATASET = str(ROOT / "graphs" / "dataset.yaml")
 MODEL = str(ROOT / "graphs" / "model-parallel.yaml")
@@ -57,10 +59,27 @@ def test_python_gets_a_graph_for_all_functions(losses: list[float], tmp_path: Pa
         placesim.parallelize(ROOT / "graphs" / "towers.yaml", accumulate=2)
 
 
+def test_recomputation_is_reported_alone_and_with_replicas(shell: Shell) -> None:
+    (shell.directory / "dense.json").write_text(json.dumps(dense("adam"), default=np.ndarray.tolist), encoding="utf-8")
+    recomputed = ["recomputed: 2 forward nodes, in 1 segment", "kept for gradients: outputs of 2 forward nodes"]
+    alone = shell("parallelize", "dense.json", "--recompute", "sqrt", "--output", "again.yaml")
+    assert (alone.code, alone.output) == (0, "")
+    assert alone.complaint.splitlines() == ["loss: loss", *recomputed, "nodes: 127 before, 129 after"]
+    assert "name: recompute/logits" in (shell.directory / "again.yaml").read_text("utf-8")
+    both = placesim.parallelize(shell.directory / "dense.json", replicas=2, recompute=("sqrt",)).text().splitlines()
+    assert both[:3] == [*recomputed, "loss: loss, a mean over the batch of 8 (x, y)"]
+    assert both[-1].startswith("nodes: 127 before")
+
+
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        ((DATASET,), "no strategy: got 1 replica and no accumulation, expected --replicas N or --accumulate N"),
+        (
+            (DATASET,),
+            "no strategy: got 1 replica, no accumulation and no recomputation, "
+            "expected --replicas N, --accumulate N or --recompute sqrt",
+        ),
+        ((DATASET, "--recompute", "inputs"), "no such scope: got 'inputs' in --recompute, expected sqrt or a scope of forward"),
         ((DATASET, "--replicas", "3"), "no equal parts: got a batch of 2, expected a multiple of 3"),
         ((MODEL, "--replicas", "2"), "name its tensors with --split"),
         ((MODEL, "--replicas", "2", "--split", "w"), "no such tensor: got 'w' in --split"),

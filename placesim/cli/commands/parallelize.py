@@ -48,6 +48,13 @@ _FORMS = tuple(Form(name, convert_graph, ENDINGS[name]) for name in WRITERS)
     help="cpu: replicas share the variables on the CPU; mirrored: each GPU has its own copies, with the same updates.",
 )
 @own_option(
+    "--recompute",
+    multiple=True,
+    metavar="sqrt|SCOPE",
+    help="Compute forward nodes again for the gradients, to need less memory: in sqrt(n) segments, or in a scope (repeatable).",
+    completes="nodes",
+)
+@own_option(
     "--split",
     multiple=True,
     metavar="NAME",
@@ -58,7 +65,7 @@ _FORMS = tuple(Form(name, convert_graph, ENDINGS[name]) for name in WRITERS)
 @form_option(_FORMS, "Output format (default: from the extension of --output, else yaml).")
 @output_option("Write the rewritten graph (.yaml, .json, .pb, .pbtxt) instead of printing it.")
 def parallelize_command(graph: str, form: str | None, output: str | None, **values: Any) -> int:
-    """Rewrite a training graph for several GPUs, or for micro-batches.
+    """Rewrite a training graph for several GPUs, for micro-batches, or with recomputation.
 
     GRAPH is any graph that `run` reads, with the ops of an optimizer and gradients made by tf.gradients.  The rewritten graph
     computes the same losses and variables, up to rounding; random ops and batch statistics, which differ in each part of the
@@ -69,6 +76,7 @@ def parallelize_command(graph: str, form: str | None, output: str | None, **valu
       placesim parallelize model.yaml --replicas 4 --output towers.yaml
       placesim parallelize script.py --replicas 2 --variables mirrored --reduce nccl --output mirrored.pb
       placesim parallelize model.yaml --accumulate 8 | placesim memory -
+      placesim parallelize model.yaml --recompute sqrt | placesim memory -
     """
     from placesim.cli.graph_arguments import load_graph
     from placesim.cli.output import tell, write_files

@@ -62,8 +62,10 @@ class TrainingGraph:
         return find_forward_node(self.graph, node)
 
 
-def find_training(graph: Graph, batch: Sequence[str] = ()) -> TrainingGraph:
+def find_training(graph: Graph, batch: Sequence[str] = (), *, needs_batch: bool = True) -> TrainingGraph:
     """Return the training parts of a graph. `batch` names the tensors that hold the batch, if they are no placeholders.
+
+    Without `needs_batch`, only named tensors are the batch.
 
     Raises UsageError for a part that cannot be recognized, with the node and the reason.
     """
@@ -80,7 +82,7 @@ def find_training(graph: Graph, batch: Sequence[str] = ()) -> TrainingGraph:
     given = tuple(_named_tensor(graph, name) for name in batch)
     sources = frozenset(ref.node for ref in given)
     region = [node for node in _ancestors(graph, [*gradients, loss.node], sources) if not _is_shared(graph, node, sources)]
-    found = given or _find_batch(graph, region)
+    found = given or (_find_batch(graph, region) if needs_batch else ())
     is_backward = {node.id: is_gradient_name(node.name) for node in region}
     return TrainingGraph(
         graph,

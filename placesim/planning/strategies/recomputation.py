@@ -1,0 +1,212 @@
+"""Recomputation: gradients read copies of forward nodes, so that the forward pass frees its tensors (Chen et al. 2016).
+
+The forward pass is cut into segments. Tensors that leave a segment are kept. The copies of a segment's nodes wait for the
+gradients that enter the segment, and read only kept tensors and each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from math import sqrt
+
+from placesim.core.errors import UsageError
+from placesim.graph.graph import Node, NodeDef
+from placesim.graph.node_patterns import did_you_mean_node
+from placesim.graph.session_steps import GraphFile
+from placesim.inspection.memory_categories import find_origin
+from placesim.ops.categories import CONSTANTS, CONTROL_FLOW, SHAPE_OPS
+from placesim.planning.strategies.node_writer import NodeWriter
+from placesim.planning.strategies.training_graph import TrainingGraph, find_written_variable
+
+SQRT = "sqrt"
+"""Word for as many segments as the square root of the number of forward nodes."""
+COPIES = "recompute"
+"""Scope of the copies."""
+_VIEWS = ("Reshape", "ExpandDims")
+"""Ops with several inputs whose output has the buffer of the first."""
+Edges = Sequence[Sequence[int]]
+
+
+class Recomputation:
+    """The copies of forward nodes that gradients read. Raises UsageError for an unknown scope, and if there are no copies.
+
+    - `copies`: for each copied node, the backward nodes that its copy waits for.
+    - `readers`: the backward nodes that read copies.
+    - `kept`: forward nodes whose outputs gradients or copies read as before.
+    - `segments`: the number of segments with copies.
+    - `notes`: sentences about scopes without copies.
+    - `waits`: for each node that writes a variable, the copies that must read the variable before.
+    """
+
+    def __init__(self, training: TrainingGraph, chosen: Sequence[str]) -> None:
+        self.graph = training.graph
+        self.copies: dict[int, tuple[int, ...]] = {}
+        self.readers: set[int] = set()
+        self.waits: dict[int, list[int]] = {}
+        self.segments = 0
+        self._backward = {number: training.forward_node(self.graph.nodes[number]) for number in training.backward}
+        self._later = self.graph.consumers()
+        self._writers = _find_writers(training, self._later)
+        sources = [(*node.input_nodes, *node.control_inputs) for node in self.graph.nodes]
+        self._before = _reachable(sources, self._backward)
+        members = frozenset(training.forward)
+        order = [self.graph.nodes[number] for number in self.graph.runtime_order() if number in members]
+        forward = [node for node in order if node.op not in CONSTANTS]
+        self._forward = frozenset(node.id for node in forward)
+        self._data_readers: dict[int, set[int]] = {}
+        for node in self.graph.nodes:
+            for number in node.input_nodes:
+                self._data_readers.setdefault(number, set()).add(node.id)
+        is_sqrt = tuple(chosen) == (SQRT,)
+        segments = self._square_root_segments(forward) if is_sqrt else _named_segments(forward, chosen)
+        empty = [name for name, segment in segments.items() if not self._add(segment)]
+        if not self.copies:
+            raise UsageError(
+                f"nothing to recompute: got {len(forward)} forward nodes, expected some whose outputs only gradients read "
+                "after their segment, and which are neither random nor stateful"
+            )
+        self.notes = () if is_sqrt else tuple(f"nothing to recompute in {name}/" for name in empty)
+        self.kept = self._find_kept()
+
+    def _square_root_segments(self, nodes: Sequence[Node]) -> dict[str, Sequence[Node]]:
+        """Return equal parts of the nodes, but for the last: its gradients come first, when its tensors are still there.
+
+        A part may be longer or shorter, so that fewer tensors leave it.
+        """
+        places = {node.id: place for place, node in enumerate(nodes)}
+        crossing = [0] * (len(nodes) + 1)
+        for place, node in enumerate(nodes):
+            for cut in range(place + 1, max((places.get(i, 0) for i in self._data_readers.get(node.id, ())), default=0) + 1):
+                crossing[cut] += 1
+        count = round(sqrt(len(nodes)))
+        length = len(nodes) / max(count, 1)
+        cuts = [0]
+        for i in range(1, count):
+            near = range(round((i - 0.5) * length) + 1, round((i + 0.5) * length) + 1)
+            _, _, cut = min((crossing[cut], abs(cut - i * length), cut) for cut in near)
+            cuts.append(cut)
+        return {str(start): nodes[start:end] for start, end in pairwise(cuts)}
+
+    def _add(self, nodes: Sequence[Node]) -> bool:
+        """Add the copies of a segment, and return whether there are any."""
+        segment = frozenset(node.id for node in nodes)
+        ids = {node.id for node in nodes if self._can_be_copied(node, segment)}
+        read = {number: [i for i in self._data_readers.get(number, ()) if self._reads_values(i)] for number in ids}
+        readers = {i for numbers in read.values() for i in numbers}
+        starts = self._entering_gradients(segment, readers)
+        if not readers or not starts:
+            return False
+        waiting = [number for number, numbers in read.items() if numbers]
+        copied = set(waiting)
+        while waiting:
+            new = ids.intersection(self.graph.nodes[waiting.pop()].input_nodes) - copied
+            copied |= new
+            waiting += new
+        for number in sorted(copied):
+            node = self.graph.nodes[number]
+            self.copies[number] = () if copied.intersection(node.input_nodes) else starts
+            for writer in self._later_writers(node):
+                self.waits.setdefault(writer, []).append(number)
+        for start in starts:
+            self._later[start] += readers
+        self.readers |= readers
+        self.segments += 1
+        return True
+
+    def _can_be_copied(self, node: Node, segment: frozenset[int]) -> bool:
+        """Whether a node gives the same values again, and only gradients and its segment read them."""
+        signature = node.signature
+        if signature.definition is None or signature.is_stateful or node.op in CONTROL_FLOW or any(signature.output_is_ref):
+            return False
+        if not self._before.isdisjoint(self._later_writers(node)):
+            return False  # the gradients wait for a writer, so a copy would read the new value
+        return not any(i in self._forward and i not in segment for i in self._data_readers.get(node.id, ()))
+
+    def _reads_values(self, number: int) -> bool:
+        return number in self._backward and self.graph.nodes[number].op not in SHAPE_OPS
+
+    def _later_writers(self, node: Node) -> Sequence[int]:
+        """Return the nodes of a step that write a variable whose value a node reads."""
+        found: list[int] = []
+        for number in node.input_nodes:
+            origin = find_origin(self.graph, number)
+            while origin.op in _VIEWS:
+                origin = find_origin(self.graph, origin.input_nodes[0])
+            found += self._writers.get(origin.id, ())
+        return found
+
+    def _entering_gradients(self, segment: frozenset[int], readers: set[int]) -> tuple[int, ...]:
+        """Return the gradients that a segment's gradients read from other segments, and that need none of the copies."""
+        own = readers | {i for i, source in self._backward.items() if source is not None and source.id in segment}
+        read = {i for number in own for i in self.graph.nodes[number].input_nodes if i in self._backward and i not in own}
+        after = _reachable(self._later, readers)
+        return tuple(sorted(i for i in read if i not in after and self.graph.nodes[i].op not in CONSTANTS))
+
+    def _find_kept(self) -> tuple[int, ...]:
+        readers = [i for i in self._backward if self._reads_values(i)]
+        read = {i for number in (*readers, *self.copies) for i in self.graph.nodes[number].input_nodes}
+        return tuple(sorted((read & self._forward) - self.copies.keys()))
+
+
+def _named_segments(nodes: Sequence[Node], scopes: Sequence[str]) -> dict[str, Sequence[Node]]:
+    """Return the nodes of each scope; a node of several scopes belongs to the first."""
+    found: dict[str, list[Node]] = {scope.rstrip("/"): [] for scope in scopes}
+    for node in nodes:
+        scope = next((scope for scope in found if node.name.startswith(f"{scope}/")), None)
+        if scope is not None:
+            found[scope].append(node)
+    for scope, members in found.items():
+        if not members:
+            hint = did_you_mean_node(f"{scope}/", (node.name for node in nodes))
+            raise UsageError(f"no such scope: got '{scope}' in --recompute, expected {SQRT} or a scope of forward nodes{hint}")
+    return dict(found)
+
+
+def _find_writers(training: TrainingGraph, later: Edges) -> dict[int, list[int]]:
+    """Return for each variable the nodes that write it in the same step as the training."""
+    found: dict[int, list[int]] = {}
+    for number in sorted(_reachable(later, (*training.forward, *training.backward))):
+        variable = find_written_variable(training.graph, training.graph.nodes[number])
+        if variable is not None:
+            found.setdefault(variable, []).append(number)
+    return found
+
+
+def _reachable(edges: Edges, numbers: Iterable[int]) -> set[int]:
+    """Return nodes with all nodes to which edges lead from them."""
+    found = set(numbers)
+    waiting = [*found]
+    while waiting:
+        new = set(edges[waiting.pop()]) - found
+        found |= new
+        waiting += new
+    return found
+
+
+def recompute(file: GraphFile, recomputation: Recomputation) -> GraphFile:
+    """Return the file with the copies."""
+    if any(step.nodes for step in file.steps or ()):
+        raise UsageError("no copies in a growing graph: got steps that add nodes, expected one graph for all steps")
+    graph, copies = recomputation.graph, recomputation.copies
+    writer = NodeWriter(graph.ids)
+    names = {number: writer.unique(f"{COPIES}/{graph.nodes[number].name}") for number in sorted(copies)}
+
+    def written(name: str, node: Node, reads_copies: bool, after: Iterable[str]) -> NodeDef:
+        inputs = graph.input_texts(node)
+        for place, (number, slot) in enumerate(node.inputs if reads_copies else ()):
+            if number in names:
+                inputs[place] = f"{names[number]}:{slot}" if slot else names[number]
+        inputs += [f"^{other}" for other in after]
+        return NodeDef(name, node.op, tuple(inputs), node.device, node.attrs, node.location)
+
+    for node in graph.nodes:
+        after = [names[number] for number in recomputation.waits.get(node.id, ())]
+        writer.nodes.append(written(node.name, node, node.id in recomputation.readers, after))
+    for number, starts in copies.items():
+        node = graph.nodes[number]
+        writer.nodes.append(written(names[number], node, True, [graph.nodes[start].name for start in starts]))
+    new = graph.emptied()
+    new.extend(writer.nodes)
+    return replace(file, graph=new.in_order(new.runtime_order()), as_read=None)
