@@ -175,6 +175,7 @@ LAYER = """
   - {op: Relu, name: r%d, inputs: [h%d], device: /gpu:0}"""
 
 
+@pytest.mark.slow
 def test_edits_that_would_make_it_fit_are_measured(shell: Shell) -> None:
     layers = "".join(LAYER % (i, i, f"r{i - 1}" if i else "x", i, i, i) for i in range(10))
     graph = shell.write("deep.yaml", DEEP.replace("LAYERS", layers))

@@ -113,6 +113,7 @@ def test_where_nothing_can_move_that_is_said_with_the_way_out(shell: Shell) -> N
     assert float(rows(freed.output, "plan")[0][1]) < float(rows(held.output, "plan")[0][1])
 
 
+@pytest.mark.slow
 def test_where_nothing_fits_it_is_said_what_would(shell: Shell) -> None:
     large = HELD.replace("4096", "30000").replace("Tesla V100-SXM2-16GB", "Tesla K20m")
     ended = shell("plan", shell.write("g.yaml", large), *FEW, "--output", "planned.yaml")

@@ -8,6 +8,8 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from placesim.formats.sources.loading import load
 from placesim.studies.plan_files import patch_note
 from placesim.studies.plan_patches import patch_script
@@ -66,6 +68,7 @@ def _step_seconds(folder: Path, script: str) -> float:
     return seconds
 
 
+@pytest.mark.slow
 def test_a_device_function_places_a_script_as_planned(tmp_path: Path) -> None:
     calls = MODEL.replace(
         "x, train = build()", "import planned\nwith tf.device(planned.planned_device):\n    x, train = build()"
@@ -78,6 +81,7 @@ def test_a_device_function_places_a_script_as_planned(tmp_path: Path) -> None:
     assert "placesim" not in (tmp_path / "planned.py").read_text().partition('"""\n\n')[2]  # it needs nothing but Python
 
 
+@pytest.mark.slow
 def test_a_patched_script_takes_the_planned_time(tmp_path: Path) -> None:
     told, complaint = _plan(tmp_path, "--changes", "1", "--output", "plan.patch")
     assert complaint == ""
@@ -87,6 +91,7 @@ def test_a_patched_script_takes_the_planned_time(tmp_path: Path) -> None:
     assert _step_seconds(tmp_path, "model.py") == told["seconds"] < told["curve"][0]["seconds"]
 
 
+@pytest.mark.slow
 def test_a_patch_says_which_edits_no_line_can_express(tmp_path: Path) -> None:
     told, complaint = _plan(tmp_path, "--output", "plan.diff")
     # a layer's gradients belong to its edit, and no line of the script makes them alone

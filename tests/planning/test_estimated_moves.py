@@ -57,6 +57,7 @@ def test_critical_tasks_are_those_that_the_end_waits_for() -> None:
     assert (plan.value, critical) == (0.5 + 4 + 2, [0, 2])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_moves_lead_to_the_best_of_all_placements_within_memory_and_apart(seed: int) -> None:
     problem = replace(drawn(seed, 6), apart=((0, 1),))

@@ -214,6 +214,7 @@ def test_products_in_parts(left: tuple[int, ...], right: tuple[int, ...], dtype:
             assert np.array_equal(found, expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("left", "right"), SHAPES)
 def test_rounding_does_not_depend_on_the_threads(left: tuple[int, ...], right: tuple[int, ...]) -> None:
     a, b = (np.sin(matrix) for matrix in random_matrices(left, right, np.float32))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from placesim.formats.sources.loading import load
 from placesim.machine.options import make_options
 from placesim.planning.graphs.plan_comparison import BY_NODE, BY_SCOPE, Aim, PlanEdit, PlanMeasure
@@ -50,6 +52,7 @@ def test_a_plan_of_scopes_has_few_edits_and_a_curve_over_their_number() -> None:
     assert moved == {f"{edit.path}{name}" for edit in study.edits for name in ("first", "second")}
 
 
+@pytest.mark.slow
 def test_a_limit_of_changes_is_kept_by_scope_and_by_node() -> None:
     by_scope = plan(_branches(4), effort=QUICK, aim=BY_SCOPES._replace(changes=1))
     by_node = plan(_branches(4), effort=QUICK, aim=Aim(by=BY_NODE, changes=1))
@@ -86,6 +89,7 @@ def test_edits_of_other_objectives_and_separated_groups_fit_the_graph() -> None:
     assert edit == PlanEdit(edit.path, "GPU:1", edit.nodes)
 
 
+@pytest.mark.slow
 def test_counted_work_gives_the_same_edits_again() -> None:
     options = make_options({"soft_placement": True, "gpu": 2, "gpu_model": "Tesla V100-SXM2-16GB"})
     loaded = load(GRAPHS / "model-parallel.yaml", None, options)

@@ -293,6 +293,7 @@ def test_layers_are_split_among_gpus_before_any_search_if_one_has_too_little_mem
     assert not any(placed.label.startswith("split") for placed in small.placements)
 
 
+@pytest.mark.slow
 def test_placements_with_the_least_peak_are_sought_if_no_split_fits() -> None:
     nodes: list[dict[str, Any]] = []
     sizes = [1500, 1100, 900, 600]

@@ -33,12 +33,14 @@ def check(graph: LoadedGraph, *replications: Replication) -> None:
             np.testing.assert_allclose(other, array, rtol=1e-5, atol=1e-7, err_msg=f"{name} with {replication}")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 def test_parts_of_the_batch_give_the_losses_and_variables_of_the_whole(model: str, optimizer: str) -> None:
     check(loaded(MODELS[model](optimizer)), Replication(2, 1), Replication(1, 2), Replication(2, 2))
 
 
+@pytest.mark.slow
 def test_all_reductions_with_shared_and_mirrored_variables_give_the_same_results() -> None:
     ways = [*product(REDUCTIONS, (False, True))]
     check(loaded(dense("adam", declared=-1, examples=9)), *(Replication(3, 1, *way) for way in ways))
@@ -98,6 +100,7 @@ def script(path: Path, text: str) -> LoadedGraph:
     return replace(graph, file=replace(graph.file, steps=steps, each_step=None))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("batch", ["4", "None"])
 def test_scripts_give_the_same_results_in_parts(tmp_path: Path, batch: str) -> None:
     graph = script(tmp_path / "words.py", WORDS.replace("BATCH", batch))
