@@ -50,10 +50,8 @@ def search_plans(
     tell: Callable[[PlanResult], None],
 ) -> tuple[list[Candidate], PlanResult]:
     """Return new plans that were not simulated yet, and the result of the search."""
-    search, measured = (
-        Search(deadline=time.monotonic() + effort.seconds, evaluations=effort.evaluations),
-        measure(drawn.problem),
-    )
+    search = Search(deadline=time.monotonic() + effort.seconds, evaluations=effort.evaluations)
+    measured = measure(drawn.problem)
     if len(drawn.problem.tasks) > MANY_TASKS:
         known = ()
     allowed = (devices for devices in known if not find_overfull_devices(drawn.problem, devices))

@@ -10,7 +10,7 @@ from placesim.tf1.array.creation import ones, zeros
 from placesim.tf1.array.shaping import concat, expand_dims, rank, reshape, shape, squeeze, stack
 from placesim.tf1.graphs.default_graph_scopes import name_scope
 from placesim.tf1.graphs.tensor import Tensor
-from placesim.tf1.graphs.tensor_likes import DTypeLike, TensorLike
+from placesim.tf1.graphs.tensor_likes import DTypeLike, TensorLike, is_ragged
 from placesim.tf1.math.reductions import reduce_sum, reduction_axes
 from placesim.tf1.ops.arguments import renamed
 from placesim.tf1.ops.constant_values import constant_value
@@ -34,7 +34,7 @@ def gather(
     batch_dims: int = 0,
 ) -> Any:
     """`tf.gather`; of a resource variable, only the needed rows are read."""
-    if hasattr(params, "nested_row_splits") or hasattr(indices, "nested_row_splits"):
+    if is_ragged(params) or is_ragged(indices):
         from placesim.tf1.ragged.computing import gather as gather_rows  # few scripts have ragged tensors
 
         return gather_rows(params, indices, axis, batch_dims, name)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, TypeGuard
 
 import numpy as np
 
@@ -51,3 +51,8 @@ Padding: TypeAlias = str | Sequence[Sequence[int]]
 """A window's padding: `SAME`, `VALID`, or the sizes before and after each dimension."""
 InitializerLike: TypeAlias = "Callable[..., Any] | TensorLike"
 """Initial value of a variable: an initializer, its class or Keras name, a function without arguments, or a value."""
+
+
+def is_ragged(value: object) -> TypeGuard[Any]:
+    """Whether a value is a RaggedTensor, whose module only scripts with such tensors import."""
+    return hasattr(value, "nested_row_splits")

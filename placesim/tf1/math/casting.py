@@ -6,7 +6,7 @@ from typing import Any
 
 from placesim.tf1.graphs.default_graph_scopes import name_scope
 from placesim.tf1.graphs.tensor import Tensor
-from placesim.tf1.graphs.tensor_likes import DTypeLike, TensorLike
+from placesim.tf1.graphs.tensor_likes import DTypeLike, TensorLike, is_ragged
 from placesim.tf1.importing.namespaces import namespace
 from placesim.tf1.ops.conversion import constant, convert_to_tensor
 from placesim.tf1.ops.generated_functions import gen
@@ -22,7 +22,7 @@ def cast(x: Any, dtype: DTypeLike, name: str | None = None) -> Any:
     is_single = not isinstance(x, SparseTensor | IndexedSlices) and not getattr(x, "is_distributed_variable", False)
     if getattr(x, "dtype", None) is base and is_single:
         return x  # also a resource variable, which is then read at its use
-    if hasattr(x, "nested_row_splits"):
+    if is_ragged(x):
         return x.with_flat_values(cast(x.flat_values, base, name))
     with name_scope(name, "Cast", [x]) as scope:
         if isinstance(x, SparseTensor):

@@ -10,7 +10,7 @@ from placesim.tf1.array.creation import range as make_range
 from placesim.tf1.array.creation import zeros
 from placesim.tf1.array.shaping import rank
 from placesim.tf1.graphs.default_graph_scopes import name_scope
-from placesim.tf1.graphs.tensor_likes import DTypeLike, TensorLike
+from placesim.tf1.graphs.tensor_likes import DTypeLike, TensorLike, is_ragged
 from placesim.tf1.math.casting import cast, conj, real
 from placesim.tf1.ops.arguments import renamed
 from placesim.tf1.ops.conversion import constant, convert_to_tensor
@@ -51,7 +51,7 @@ def _reduction(op: str) -> Any:
 
 def reduce(op: str, x: Any, axis: Any, keepdims: bool, name: str | None) -> Any:
     """A reduction over axes.  A reduction over all axes has a scalar's shape, even if the input's rank is unknown."""
-    if hasattr(x, "nested_row_splits"):
+    if is_ragged(x):
         from placesim.tf1.ragged.computing import reduce as reduce_rows  # few scripts have ragged tensors
 
         return reduce_rows(op, x, axis, keepdims, name)

@@ -6,7 +6,7 @@ from typing import Any
 
 from placesim.tf1.graphs.default_graph_scopes import colocate_with, name_scope
 from placesim.tf1.graphs.tensor import Tensor
-from placesim.tf1.graphs.tensor_likes import TensorLike
+from placesim.tf1.graphs.tensor_likes import TensorLike, is_ragged
 from placesim.tf1.importing.namespaces import namespace
 from placesim.tf1.ops.conversion import constant, convert_to_tensor
 
@@ -24,7 +24,7 @@ def embedding_lookup(
     """Rows `ids` of a table, or of a table that consists of several shards."""
     if params is None:
         raise ValueError("params must be specified")
-    if hasattr(ids, "nested_row_splits"):
+    if is_ragged(ids):
         with name_scope(name, "embedding_lookup_ragged"):
             rows = embedding_lookup(params, ids.flat_values, partition_strategy, None, validate_indices, max_norm)
             return ids.with_flat_values(rows)
