@@ -71,6 +71,31 @@ def test_recomputation_is_reported_alone_and_with_replicas(shell: Shell) -> None
     assert both[-1].startswith("nodes: 127 before")
 
 
+SCRIPT = """
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+tf.disable_v2_behavior()
+with tf.device("/gpu:0"):
+    x = tf.placeholder(tf.float32, [4, 3], name="x")
+    loss = tf.reduce_mean(tf.square(tf.layers.dense(x, 2)))
+    train = tf.train.GradientDescentOptimizer(0.1).minimize(loss)
+with tf.Session() as session:
+    session.run(tf.global_variables_initializer())
+    session.run([loss, train], {x: np.ones([4, 3])})
+    session.run(loss, {x: np.zeros([4, 3])})
+"""
+
+
+def test_a_script_with_gpus_runs_to_its_end_on_a_machine_with_gpus(shell: Shell) -> None:
+    (shell.directory / "train.py").write_text(SCRIPT, encoding="utf-8")
+    arguments = ("parallelize", "train.py", "--replicas", "2", "--until", "end")
+    assert "All available devices [/job:localhost/replica:0/task:0/device:CPU:0]" in shell(*arguments).complaint
+    found = shell(*arguments, "--gpu", "1", "--output", "towers.yaml")
+    assert (found.code, found.output) == (0, "")
+    assert len(yaml.safe_load((shell.directory / "towers.yaml").read_text("utf-8"))["run"]) == 3
+
+
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [

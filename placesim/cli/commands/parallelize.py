@@ -10,7 +10,7 @@ import click
 
 from placesim.cli.command import command
 from placesim.cli.option_types import Word, own_option
-from placesim.cli.options import given, in_shell, output_option, source_options, take_record
+from placesim.cli.options import given, graph_options, in_shell, output_option, take_record
 from placesim.cli.output_forms import Form, form_option
 from placesim.studies.conversions import ENDINGS, WRITERS, convert_graph, find_file_form
 
@@ -61,7 +61,7 @@ _FORMS = tuple(Form(name, convert_graph, ENDINGS[name]) for name in WRITERS)
     help="Tensor that holds the batch (repeatable; default: all placeholders, datasets and queues that the loss reads).",
     completes="nodes",
 )
-@source_options
+@graph_options
 @form_option(_FORMS, "Output format (default: from the extension of --output, else yaml).")
 @output_option("Write the rewritten graph (.yaml, .json, .pb, .pbtxt) instead of printing it.")
 def parallelize_command(graph: str, form: str | None, output: str | None, **values: Any) -> int:

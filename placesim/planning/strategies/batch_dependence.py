@@ -45,6 +45,10 @@ _SUMMING = frozenset(("Sum", "L2Loss", "BiasAddGrad", "MatMul", "BatchMatMul", "
 _ADDITIONS = ("Add", "AddV2", "AddN", "Sub")
 _DIVISIONS = ("RealDiv", "Div", "DivNoNan")
 _FILLS = ("ZerosLike", "OnesLike")
+_DIMENSION_OPERANDS = {"Cumsum": 1, "Cumprod": 1, "CumulativeLogsumexp": 1, "ReverseV2": 1, "Roll": 2, "GatherV2": 2}
+"""Ops that combine or move the elements along some dimensions, and the position of the input that names these."""
+_COMBINED_DIMENSION = {"Gather": 0, "GatherNd": 0} | dict.fromkeys(("TopK", "TopKV2", "Softmax", "LogSoftmax"), -1)
+"""Ops that do so along the same dimension always."""
 
 _DATALESS = frozenset((Dependence.NONE, Dependence.SIZE, Dependence.FILLED))
 
@@ -99,6 +103,7 @@ class BatchDependence:
 
     def _enter(self, node: Node) -> None:
         inputs = [*node.inputs]
+        self._refuse_mixed_examples(node)
         if self._constants.issuperset(node.input_nodes) and not node.signature.is_stateful:
             self._constants.add(node.id)
         kinds = [self.of(ref) for ref in inputs]
@@ -115,6 +120,32 @@ class BatchDependence:
         rows = self.of(TensorRef(node.id, 0)) in (Dependence.ROWS, Dependence.FILLED)
         if rows and (any(kind in mixed for kind in kinds) or self._graph.full_attrs(node).get("is_training") is True):
             self.local_statistics.append(node)
+
+    def _refuse_mixed_examples(self, node: Node) -> None:
+        """Raise UsageError for a node that combines or moves elements along the dimension of the batch.
+
+        The shapes of its tensors fit a part, but the values would be those of other examples.
+        """
+        inputs = [*node.inputs]
+        axis = self._shapes.axis(inputs[0]) if inputs else None
+        if axis is None:
+            return
+        rank = len(self._shapes.full.shape(inputs[0]) or ())
+        if node.op in _DIMENSION_OPERANDS:
+            found = self._shapes.full.value(inputs[_DIMENSION_OPERANDS[node.op]])
+            dims = None if found is None else [int(dim) for dim in found.reshape(-1)]
+        elif node.op == "Reverse":
+            found = self._shapes.full.value(inputs[1])
+            dims = None if found is None else [*map(int, found.nonzero()[0])]
+        elif node.op == "ReverseSequence":
+            dims = [self._graph.full_attrs(node)["seq_dim"]]
+        else:
+            dims = [_COMBINED_DIMENSION[node.op]] if node.op in _COMBINED_DIMENSION else []
+        if dims is None or axis in [dim % rank for dim in dims]:
+            raise UsageError(
+                f"examples depend on each other: got {node.name} ({node.op}) along the dimension of the batch, "
+                "expected the same result for each example with or without the others"
+            )
 
     def _dependence(self, node: Node, ref: TensorRef, kinds: Sequence[Dependence]) -> Dependence:
         dependent = [kind for kind in kinds if kind is not Dependence.NONE]

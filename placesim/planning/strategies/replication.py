@@ -322,9 +322,21 @@ class _Replicator:
                 yield fetch._replace(name=text) if is_same else fetch._replace(name=found, label=fetch.label or text)
 
     def _writes_of_other_replicas(self, node: Node, fetch: Fetch) -> Iterator[Fetch]:
-        if find_written_variable(self._graph, node) is not None:
+        if self._needs_write(node):
             for replica in range(1, self._replicas):
                 yield Fetch(f"^{self._divided.mirrored.name(node, replica)}", fetch.location)
+
+    def _needs_write(self, node: Node) -> bool:
+        """Whether a mirrored node writes a variable, or reads one after a write."""
+        waiting, seen = [node.id], {node.id}
+        while waiting:
+            current = self._graph.nodes[waiting.pop()]
+            if find_written_variable(self._graph, current) is not None:
+                return True
+            new = {i for i in (*current.input_nodes, *current.control_inputs) if i in self._divided.mirrored} - seen
+            seen |= new
+            waiting += new
+        return False
 
     def _initial_values(self) -> dict[str, Any]:
         """Return the values of restored variables, also for the copies of mirrored ones."""

@@ -177,7 +177,9 @@ OPTIONS: dict[str, dict[str, tuple[str, ...]]] = {
     | SOURCE
     | PLACEMENT
     | {"--placed": (), "--partitioned": ("parts", ""), "--format": ("json", "yaml", "pbtxt")},
-    "parallelize": SOURCE
+    "parallelize": MACHINE
+    | SOURCE
+    | PLACEMENT
     | {
         "--replicas": ("2", "1", "0", "3"),
         "--accumulate": ("2", "1", "x"),

@@ -121,6 +121,32 @@ def test_statistics_of_a_batch_are_those_of_its_parts(tmp_path: Path) -> None:
             np.testing.assert_allclose(own, array, rtol=1e-5, atol=1e-7, err_msg=name)
 
 
+BY_HAND = """
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+tf.disable_v2_behavior()
+x = tf.placeholder(tf.float32, [4, 3], name="x")
+w, v = (tf.get_variable(name, [3], initializer=tf.ones_initializer(), use_resource=name == "v") for name in "wv")
+loss = tf.reduce_mean(tf.square(tf.tanh(x * w) * v))
+gradients = tf.gradients(loss, [w, v])
+train = [tf.assign_sub(w, 0.5 * gradients[0]), UPDATE]
+with tf.Session() as session:
+    session.run(tf.global_variables_initializer())
+    session.run([loss, train], {x: np.random.RandomState(1).randn(4, 3)})
+"""
+"""Gradient descent without an optimizer."""
+
+
+@pytest.mark.parametrize("update", ["v.assign_sub(0.5 * gradients[1])", "v.assign(v - 0.5 * gradients[1])"])
+def test_updates_written_by_hand_are_updates(tmp_path: Path, update: str) -> None:
+    graph = script(tmp_path / "by_hand.py", BY_HAND.replace("UPDATE", update))
+    assert graph.file is not None
+    training = find_training(graph.file.graph)
+    assert [graph.file.graph.nodes[number].name for number in training.variables] == ["w", "v"]
+    check(graph, Replication(2), Replication(1, 4), Replication(2, 1, "ring", is_mirrored=True))
+
+
 LOOP = """
 import tensorflow.compat.v1 as tf
 

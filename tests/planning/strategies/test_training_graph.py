@@ -77,6 +77,28 @@ def test_a_graph_without_equal_parts_is_refused(nodes: list[Document], expected:
     assert expected in refused([X, W, *nodes, TRAIN])
 
 
+MIXED = [
+    (node("Cumsum", "z", "y", 0), node("Cumsum", "z", "y", 1)),
+    (node("ReverseV2", "z", "y", [0]), node("ReverseV2", "z", "y", [-1])),
+    (node("Reverse", "z", "y", [True, False]), node("Reverse", "z", "y", [False, True])),
+    (node("Roll", "z", "y", [1], [0]), node("Roll", "z", "y", [1], [1])),
+    (node("GatherV2", "z", "y", [3, 2, 1, 0], 0), node("GatherV2", "z", "y", [0], 1)),
+    (node("ReverseSequence", "z", "yt", [2], seq_dim=1, batch_dim=0), node("ReverseSequence", "z", "y", [1] * 4, seq_dim=1)),
+    (node("Softmax", "z", "yt"), node("Softmax", "z", "y")),
+]
+"""Nodes along the dimension of the batch, each with one along the other dimension."""
+
+
+@pytest.mark.parametrize(("along_batch", "along_units"), MIXED)
+def test_a_node_that_mixes_the_examples_of_the_batch_is_refused(along_batch: Document, along_units: Document) -> None:
+    nodes = [X, W, Y, node("Transpose", "yt", "y", [1, 0])]
+    expected = f"examples depend on each other: got z ({along_batch['op']}) along the dimension of the batch"
+    assert expected in refused([*nodes, along_batch, node("Mean", "loss", "z", [0, 1]), TRAIN])
+    file = load({"nodes": [*nodes, along_units, node("Mean", "loss", "z", [0, 1]), TRAIN]}, None, make_options({})).file
+    assert file is not None
+    assert rewrite_training(file, Strategy(accumulate=2)).is_mean
+
+
 def test_a_graph_with_other_than_one_training_is_refused() -> None:
     assert "no op updates a variable with a gradient" in refused([X, W, Y, LOSS])
     second = {"train": TRAIN["train"] | {"minimize": "other"}, "name": "second"}
