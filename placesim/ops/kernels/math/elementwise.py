@@ -102,9 +102,9 @@ _OVER_EITHER = forwards(0, 1)
 def gradient(function: Callable[[Tensor, Tensor], Any], passes: Passes = ONE_PASS) -> Kernel:
     """Return the table row of a gradient, a function of `y` and `dy`; the result has the shape of `y`.
 
-    Its kernel raises InvalidArgumentError for unequal numbers of elements; the shapes may differ, as in TensorFlow.
+    Its kernel raises InvalidArgumentError for unequal numbers of elements; the shapes may differ, as in TensorFlow. It rounds
+    half precision after each operation.
     """
-    function = widened(function)
 
     def compute(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
         y, dy = inputs

@@ -1,4 +1,6 @@
-"""Activation functions and their gradients, elementwise; half precision is computed in float32 and rounded once.
+"""Activation functions and their gradients, elementwise.
+
+In half precision, an activation is computed in float32 and rounded once, and a gradient is rounded after each operation.
 
 An activation keeps its tensor's shape. A gradient function takes two tensors of the same shape.
 """
@@ -132,7 +134,7 @@ def apply_back(
             f"Inputs to operation {context.node} of type {op} must have the same size and shape.  "
             f"Input 0: {format_dims(grads.shape)} != input 1: {format_dims(features.shape)}"
         )
-    return (widened(_with_alpha(function, attrs))(grads, features),)
+    return (_with_alpha(function, attrs)(grads, features),)
 
 
 def _with_alpha(function: Callable[..., Any], attrs: Attrs) -> Callable[..., Any]:
