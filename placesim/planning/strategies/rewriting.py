@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import inf
 
 from placesim.core.errors import UsageError
 from placesim.graph.session_steps import GraphFile
 from placesim.planning.strategies.divided_training import DividedTraining, Replication
 from placesim.planning.strategies.gradient_reduction import REDUCTIONS
+from placesim.planning.strategies.loss_scaling import DYNAMIC
+from placesim.planning.strategies.mixed_precision import PRECISIONS, MixedPrecision, mix_precision
 from placesim.planning.strategies.recomputation import SQRT, Recomputation, recompute
 from placesim.planning.strategies.replication import replicate
 from placesim.planning.strategies.training_graph import TrainingGraph, find_training
@@ -28,6 +31,8 @@ class Strategy:
     - `variables`: one of `VARIABLES`.
     - `split`: names of the tensors that hold the batch, if not all placeholders, datasets and queues do.
     - `recompute`: `("sqrt",)` or names of scopes, whose forward nodes are computed again for the gradients.
+    - `precision`: one of `PRECISIONS`, for the ops that TensorFlow computes in half precision; None leaves all types.
+    - `loss_scale`: factor of the loss's gradient in half precision, or `DYNAMIC`; None for the default of the precision.
 
     Raises UsageError for a value or combination that has no meaning.
     """
@@ -38,6 +43,8 @@ class Strategy:
     variables: str = VARIABLES[0]
     split: tuple[str, ...] = ()
     recompute: tuple[str, ...] = ()
+    precision: str | None = None
+    loss_scale: float | str | None = None
 
     def __post_init__(self) -> None:
         for name in ("replicas", "accumulate"):
@@ -49,10 +56,10 @@ class Strategy:
             if value not in known:
                 raise UsageError(f"wrong {name}: got {value!r}, expected one of {', '.join(known)}")
         parts = self.replicas * self.accumulate
-        if parts == 1 and not self.recompute:
+        if parts == 1 and not self.recompute and self.precision is None:
             raise UsageError(
-                "no strategy: got 1 replica, no accumulation and no recomputation, "
-                f"expected --replicas N, --accumulate N or --recompute {SQRT}"
+                "no strategy: got 1 replica, no accumulation, no recomputation and no precision, "
+                f"expected --replicas N, --accumulate N, --recompute {SQRT} or --precision float16"
             )
         if SQRT in self.recompute and len(self.recompute) > 1:
             raise UsageError(f"wrong recompute: got {', '.join(self.recompute)}, expected {SQRT} alone, or scopes")
@@ -60,6 +67,20 @@ class Strategy:
             raise UsageError(f"too many parts: got {parts}, expected at most {MAX_PARTS}")
         if self.replicas == 1 and (self.reduce, self.variables) != ("cpu", VARIABLES[0]):
             raise UsageError("no replicas: got --reduce or --variables for one replica, expected --replicas N as well")
+        self._check_precision()
+
+    def _check_precision(self) -> None:
+        scale = self.loss_scale
+        if self.precision is not None and self.precision not in PRECISIONS:
+            raise UsageError(f"wrong precision: got {self.precision!r}, expected one of {', '.join(PRECISIONS)}")
+        if scale is None or scale == DYNAMIC:
+            is_valid = True
+        else:
+            is_valid = isinstance(scale, int | float) and not isinstance(scale, bool) and 0 < scale < inf
+        if not is_valid:
+            raise UsageError(f"wrong loss_scale: got {scale!r}, expected a number above 0, or {DYNAMIC}")
+        if scale is not None and self.precision is None:
+            raise UsageError("no half precision: got --loss-scale, expected --precision as well")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,22 +101,36 @@ class TrainingRewrite:
     notes: tuple[str, ...]
     nodes_before: int
     recomputation: Recomputation | None = None
+    mixed: MixedPrecision | None = None
 
 
-def rewrite_training(file: GraphFile, strategy: Strategy) -> TrainingRewrite:
-    """Return the graph with copies of its nodes. Raises UsageError for a graph that cannot be rewritten so."""
+def rewrite_training(file: GraphFile, strategy: Strategy, *, has_gpus: bool | None = None) -> TrainingRewrite:
+    """Return the graph with copies of its nodes. Raises UsageError for a graph that cannot be rewritten so.
+
+    `has_gpus` says whether nodes without a request are on a GPU; by default, whether the file's machine has one.
+    """
     settings = Replication(strategy.replicas, strategy.accumulate, strategy.reduce, strategy.variables == "mirrored")
     has_parts = len(settings.parts()) > 1
     training = find_training(file.graph, strategy.split, needs_batch=has_parts)
     before = len(file.graph)
-    recomputation = Recomputation(training, strategy.recompute) if strategy.recompute else None
-    notes = recomputation.notes if recomputation else ()
-    if recomputation:
+    notes: tuple[str, ...] = ()
+    mixed = recomputation = None
+    if strategy.precision is not None:
+        if has_gpus is None:
+            has_gpus = strategy.replicas > 1 or any(task.gpu for task in file.inventory or ())
+        mixed = mix_precision(file, training, strategy.precision, strategy.loss_scale, has_gpus=has_gpus)
+        file = mixed.file
+        training = find_training(file.graph, strategy.split, needs_batch=has_parts)
+    if strategy.recompute:
+        recomputation = Recomputation(training, strategy.recompute)
+        notes = recomputation.notes
         file = recompute(file, recomputation)
-        if not has_parts:
-            return TrainingRewrite(file, strategy, training, {}, False, notes, before, recomputation)
+    batch: dict[str, int | None] = {}
+    is_mean = False
+    if has_parts:
         training = find_training(file.graph, strategy.split)
-    divided = DividedTraining(training, settings)
-    sizes = {file.graph.tensor_name(ref): divided.shapes.batch_size for ref in training.batch}
-    new = replicate(file, divided)
-    return TrainingRewrite(new, strategy, training, sizes, divided.is_mean, (*notes, *divided.notes), before, recomputation)
+        divided = DividedTraining(training, settings)
+        batch = {file.graph.tensor_name(ref): divided.shapes.batch_size for ref in training.batch}
+        notes, is_mean = (*notes, *divided.notes), divided.is_mean
+        file = replicate(file, divided)
+    return TrainingRewrite(file, strategy, training, batch, is_mean, notes, before, recomputation, mixed)

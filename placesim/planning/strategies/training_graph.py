@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from placesim.core.dtypes import RESOURCE
+from placesim.core.dtypes import BOOL, RESOURCE
 from placesim.core.errors import UsageError
 from placesim.core.suggestions import did_you_mean
 from placesim.graph.graph import Graph, Node, TensorRef, split_tensor_name
@@ -132,7 +132,7 @@ def _find_updates(graph: Graph) -> tuple[VariableUpdate, ...]:
         for ref in node.inputs:
             if is_gradient_name(graph.nodes[ref.node].name):
                 gradients[ref] = None
-            else:
+            elif graph.nodes[ref.node].signature.output_dtypes[ref.slot] is not BOOL:  # a decision is no value
                 gradients |= reached.get(ref.node, {})
         if not gradients:
             continue
