@@ -6,26 +6,34 @@ gradients that enter the segment, and read only kept tensors and each other.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from itertools import pairwise
-from math import sqrt
+from itertools import accumulate, pairwise
+from math import prod
+from types import MappingProxyType
+
+import numpy as np
 
 from placesim.core.errors import UsageError
-from placesim.graph.graph import Node, NodeDef
+from placesim.graph.graph import Node, NodeDef, TensorRef
 from placesim.graph.node_patterns import did_you_mean_node
 from placesim.graph.session_steps import GraphFile
 from placesim.inspection.memory_categories import find_origin
 from placesim.ops.categories import CONSTANTS, CONTROL_FLOW, SHAPE_OPS
+from placesim.ops.kernels.shapes import Dims, is_fully_defined
 from placesim.planning.strategies.node_writer import NodeWriter
-from placesim.planning.strategies.training_graph import TrainingGraph, find_written_variable
+from placesim.planning.strategies.training_graph import MAX_NAMED, TrainingGraph, find_written_variable
+from placesim.runtime.shapes.graph_shapes import GraphShapes
 
-SQRT = "sqrt"
-"""Word for as many segments as the square root of the number of forward nodes."""
+SQRT, AUTO = "sqrt", "auto"
+"""Words for the number of segments: the square root of that of tensors, and the number with the least predicted peak."""
 COPIES = "recompute"
 """Scope of the copies."""
 _VIEWS = ("Reshape", "ExpandDims")
 """Ops with several inputs whose output has the buffer of the first."""
+MAX_DIGITS = 7
+EVENNESS = 1e-3
+_NOTHING: Mapping[TensorRef, Dims] = MappingProxyType({})
 Edges = Sequence[Sequence[int]]
 
 
@@ -36,12 +44,19 @@ class Recomputation:
     - `readers`: the backward nodes that read copies.
     - `kept`: forward nodes whose outputs gradients or copies read as before.
     - `segments`: the number of segments with copies.
-    - `notes`: sentences about scopes without copies.
+    - `notes`: sentences about scopes without copies, and about unknown sizes.
     - `waits`: for each node that writes a variable, the copies that must read the variable before.
+
+    `chosen` has scopes, or one word: a number of segments, or `SQRT`. `fed` are the shapes of fed tensors, as far as they are
+    known.
     """
 
-    def __init__(self, training: TrainingGraph, chosen: Sequence[str]) -> None:
+    def __init__(self, training: TrainingGraph, chosen: Sequence[str], fed: Mapping[TensorRef, Dims] = _NOTHING) -> None:
         self.graph = training.graph
+        self._shapes = GraphShapes(self.graph)
+        for ref, dims in fed.items():
+            self._shapes.settle(ref.node, dims, ref.slot)
+        self._unknown: list[Node] = []
         self.copies: dict[int, tuple[int, ...]] = {}
         self.readers: set[int] = set()
         self.waits: dict[int, list[int]] = {}
@@ -59,35 +74,82 @@ class Recomputation:
         for node in self.graph.nodes:
             for number in node.input_nodes:
                 self._data_readers.setdefault(number, set()).add(node.id)
-        is_sqrt = tuple(chosen) == (SQRT,)
-        segments = self._square_root_segments(forward) if is_sqrt else _named_segments(forward, chosen)
+        has_cuts = tuple(chosen) == (SQRT,) or (len(chosen) == 1 and is_segment_count(chosen[0]))
+        if has_cuts:
+            segments = self._cut(forward, None if chosen[0] == SQRT else int(chosen[0]))
+        else:
+            segments = _named_segments(forward, chosen)
         empty = [name for name, segment in segments.items() if not self._add(segment)]
         if not self.copies:
             raise UsageError(
                 f"nothing to recompute: got {len(forward)} forward nodes, expected some whose outputs only gradients read "
                 "after their segment, and which are neither random nor stateful"
             )
-        self.notes = () if is_sqrt else tuple(f"nothing to recompute in {name}/" for name in empty)
+        self.notes = () if has_cuts else tuple(f"nothing to recompute in {name}/" for name in empty)
+        if self._unknown:
+            named = ", ".join(node.name for node in self._unknown[:MAX_NAMED])
+            self.notes = (f"unknown dimensions count as 1 for the bytes of segments: {named}, ...",)
         self.kept = self._find_kept()
 
-    def _square_root_segments(self, nodes: Sequence[Node]) -> dict[str, Sequence[Node]]:
-        """Return equal parts of the nodes, but for the last: its gradients come first, when its tensors are still there.
+    def _cut(self, nodes: Sequence[Node], count: int | None) -> dict[str, Sequence[Node]]:
+        """Return parts, but for the last: its gradients come first, when its tensors are still there.
 
-        A part may be longer or shorter, so that fewer tensors leave it.
+        No part has more than 1 / `count` of the bytes that gradients read, or than the largest tensor. Among such parts, these
+        leave the fewest bytes to later ones, and have similar sizes. Without a count, it is the square root of the number of
+        tensors, where a large one counts more.
         """
         places = {node.id: place for place, node in enumerate(nodes)}
-        crossing = [0] * (len(nodes) + 1)
-        for place, node in enumerate(nodes):
-            for cut in range(place + 1, max((places.get(i, 0) for i in self._data_readers.get(node.id, ())), default=0) + 1):
-                crossing[cut] += 1
-        count = round(sqrt(len(nodes)))
-        length = len(nodes) / max(count, 1)
-        cuts = [0]
-        for i in range(1, count):
-            near = range(round((i - 0.5) * length) + 1, round((i + 0.5) * length) + 1)
-            _, _, cut = min((crossing[cut], abs(cut - i * length), cut) for cut in near)
-            cuts.append(cut)
-        return {str(start): nodes[start:end] for start, end in pairwise(cuts)}
+        sizes = {node.id: self._size(node) for node in nodes if self._buffer(node.id) is node}
+        read = {self._buffer(i).id for number in self._backward if self._reads_values(number) for i in self._inputs(number)}
+        held = np.array([sizes.get(node.id, 0) if node.id in read else 0 for node in nodes], np.float64)
+        total = max(float(held.sum()), 1.0)
+        if count is None:
+            count = max(2, round(total / max(float(np.linalg.norm(held)), 1.0)))
+        shares = np.cumsum([0, *(held / total + EVENNESS / len(nodes))])
+        limit = max(1 / max(count, 1), float(held.max(initial=0)) / total) + EVENNESS
+        leaving = np.array(self._leaving_bytes(places, sizes)) / total
+        costs, starts = np.zeros(len(nodes) + 1), [0] * (len(nodes) + 1)
+        for end in range(1, len(nodes) + 1):
+            first = min(int(np.searchsorted(shares, shares[end] - limit)), end - 1)
+            found = costs[first:end] + leaving[first:end] + EVENNESS * (shares[end] - shares[first:end]) ** 2
+            starts[end] = first + int(np.argmin(found))
+            costs[end] = found[starts[end] - first]
+        cuts = [len(nodes), starts[len(nodes)]]
+        while cuts[-1]:
+            cuts.append(starts[cuts[-1]])
+        return {str(start): nodes[start:end] for end, start in pairwise(cuts[1:])}
+
+    def _inputs(self, number: int) -> Sequence[int]:
+        return self.graph.nodes[number].input_nodes
+
+    def _leaving_bytes(self, places: Mapping[int, int], sizes: Mapping[int, int]) -> list[int]:
+        """Return for each place in the order of nodes the bytes of buffers made before it, and read from it on."""
+        last: dict[int, int] = {}
+        for number in places:
+            buffer, readers = self._buffer(number).id, self._data_readers.get(number, ())
+            last[buffer] = max(last.get(buffer, 0), max((places.get(i, 0) for i in readers), default=0))
+        changes = [0] * (len(places) + 1)
+        for number, size in sizes.items():
+            if last[number] > places[number]:
+                changes[places[number] + 1] += size
+                changes[last[number] + 1] -= size
+        return [*accumulate(changes)]
+
+    def _size(self, node: Node) -> int:
+        """Return the bytes of a node's outputs, where an unknown dimension counts as 1."""
+        total = 0
+        for dims, dtype in zip(self._shapes.outputs(node.id), node.signature.output_dtypes, strict=True):
+            total += prod(max(dim, 1) for dim in dims or ()) * dtype.size
+            if not is_fully_defined(dims):
+                self._unknown.append(node)
+        return total
+
+    def _buffer(self, number: int) -> Node:
+        """Return the node that makes the buffer of a node's output."""
+        origin = find_origin(self.graph, number)
+        while origin.op in _VIEWS:
+            origin = find_origin(self.graph, origin.input_nodes[0])
+        return origin
 
     def _add(self, nodes: Sequence[Node]) -> bool:
         """Add the copies of a segment, and return whether there are any."""
@@ -131,10 +193,7 @@ class Recomputation:
         """Return the nodes of a step that write a variable whose value a node reads."""
         found: list[int] = []
         for number in node.input_nodes:
-            origin = find_origin(self.graph, number)
-            while origin.op in _VIEWS:
-                origin = find_origin(self.graph, origin.input_nodes[0])
-            found += self._writers.get(origin.id, ())
+            found += self._writers.get(self._buffer(number).id, ())
         return found
 
     def _entering_gradients(self, segment: frozenset[int], readers: set[int]) -> tuple[int, ...]:
@@ -148,6 +207,11 @@ class Recomputation:
         readers = [i for i in self._backward if self._reads_values(i)]
         read = {i for number in (*readers, *self.copies) for i in self.graph.nodes[number].input_nodes}
         return tuple(sorted((read & self._forward) - self.copies.keys()))
+
+
+def is_segment_count(text: str) -> bool:
+    """Whether a text is a number of segments."""
+    return text.isascii() and text.isdecimal() and len(text) < MAX_DIGITS
 
 
 def _named_segments(nodes: Sequence[Node], scopes: Sequence[str]) -> dict[str, Sequence[Node]]:

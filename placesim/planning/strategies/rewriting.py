@@ -6,13 +6,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from math import inf
 
+import numpy as np
+
 from placesim.core.errors import UsageError
-from placesim.graph.session_steps import GraphFile
+from placesim.graph.graph import TensorRef, split_tensor_name
+from placesim.graph.session_steps import FileFeed, GeneratedFeed, GraphFile
+from placesim.ops.kernels.shapes import Dims
 from placesim.planning.strategies.divided_training import DividedTraining, Replication
 from placesim.planning.strategies.gradient_reduction import REDUCTIONS
 from placesim.planning.strategies.loss_scaling import DYNAMIC
 from placesim.planning.strategies.mixed_precision import PRECISIONS, MixedPrecision, mix_precision
-from placesim.planning.strategies.recomputation import SQRT, Recomputation, recompute
+from placesim.planning.strategies.recomputation import AUTO, SQRT, Recomputation, is_segment_count, recompute
 from placesim.planning.strategies.replication import replicate
 from placesim.planning.strategies.training_graph import TrainingGraph, find_training
 
@@ -30,7 +34,8 @@ class Strategy:
     - `reduce`: how the gradients of replicas are added, one of `REDUCTIONS`.
     - `variables`: one of `VARIABLES`.
     - `split`: names of the tensors that hold the batch, if not all placeholders, datasets and queues do.
-    - `recompute`: `("sqrt",)` or names of scopes, whose forward nodes are computed again for the gradients.
+    - `recompute`: names of scopes, whose forward nodes are computed again for the gradients, or one word: a number of segments,
+      `SQRT`, or `AUTO`, for which a study must choose a number first.
     - `precision`: one of `PRECISIONS`, for the ops that TensorFlow computes in half precision; None leaves all types.
     - `loss_scale`: factor of the loss's gradient in half precision, or `DYNAMIC`; None for the default of the precision.
 
@@ -61,8 +66,9 @@ class Strategy:
                 "no strategy: got 1 replica, no accumulation, no recomputation and no precision, "
                 f"expected --replicas N, --accumulate N, --recompute {SQRT} or --precision float16"
             )
-        if SQRT in self.recompute and len(self.recompute) > 1:
-            raise UsageError(f"wrong recompute: got {', '.join(self.recompute)}, expected {SQRT} alone, or scopes")
+        words = [word for word in self.recompute if word in (SQRT, AUTO) or is_segment_count(word)]
+        if words and len(self.recompute) > 1:
+            raise UsageError(f"wrong recompute: got {', '.join(self.recompute)}, expected {words[0]} alone, or scopes")
         if parts > MAX_PARTS:
             raise UsageError(f"too many parts: got {parts}, expected at most {MAX_PARTS}")
         if self.replicas == 1 and (self.reduce, self.variables) != ("cpu", VARIABLES[0]):
@@ -122,7 +128,7 @@ def rewrite_training(file: GraphFile, strategy: Strategy, *, has_gpus: bool | No
         file = mixed.file
         training = find_training(file.graph, strategy.split, needs_batch=has_parts)
     if strategy.recompute:
-        recomputation = Recomputation(training, strategy.recompute)
+        recomputation = Recomputation(training, strategy.recompute, _fed_shapes(file))
         notes = recomputation.notes
         file = recompute(file, recomputation)
     batch: dict[str, int | None] = {}
@@ -134,3 +140,16 @@ def rewrite_training(file: GraphFile, strategy: Strategy, *, has_gpus: bool | No
         notes, is_mean = (*notes, *divided.notes), divided.is_mean
         file = replicate(file, divided)
     return TrainingRewrite(file, strategy, training, batch, is_mean, notes, before, recomputation, mixed)
+
+
+def _fed_shapes(file: GraphFile) -> dict[TensorRef, Dims]:
+    """Return the shapes of the tensors that the steps feed, each as in the first step that feeds it."""
+    found: dict[TensorRef, Dims] = {}
+    for step in file.steps or ():
+        for feed in step.feeds:
+            name, slot = split_tensor_name(next(iter(file.graph.spelled_out(feed.tensor)), feed.tensor))
+            number = file.graph.ids.get(name)
+            if number is not None and not isinstance(feed.value, FileFeed | Mapping):
+                dims = feed.value.shape if isinstance(feed.value, GeneratedFeed) else np.shape(feed.value)
+                found.setdefault(TensorRef(number, slot), tuple(dims))
+    return found
