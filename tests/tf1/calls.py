@@ -171,8 +171,8 @@ def _empty_folder() -> TemporaryDirectory[str]:
 
 
 def outline(tf: Any, call: str) -> dict[str, Any]:
-    """The result of a call in a new graph, and what the graph's collections have then: what releases have in common."""
-    with tf.Graph().as_default() as graph:
+    """What releases have in common: the result of a call in a new graph and an empty folder, and what collections have then."""
+    with contextlib.chdir(_empty_folder().name), tf.Graph().as_default() as graph:
         result, _ = _result(tf, call, _scope(tf, call))
         keys = sorted(key for key in graph.get_all_collection_keys() if isinstance(key, str) and tf.get_collection(key))
         return {"result": result, "collections": {key: [_item(tf, one) for one in tf.get_collection(key)] for key in keys}}
