@@ -89,6 +89,7 @@ class HParams:
 
     def parse(self, values: str) -> HParams:
         """Set values from a text `name=value,list=[1,2]`."""
+        found: dict[str, Any] = {}
         at = 0
         while at < len(values):
             clause = _CLAUSE.match(values, at)
@@ -98,14 +99,15 @@ class HParams:
             name, index, text = clause[1], clause[2], clause[3].strip()
             if name not in self._types:
                 raise ValueError(f"Unknown hyperparameter type for {name}")
+            if name in found:
+                raise ValueError(f"Multiple assignments to variable '{name}' in {values}")
             if index is not None:
-                self.set_hparam(name, {int(index): text})  # TensorFlow reads an element, and then refuses it
+                found[name] = {int(index): text}  # TensorFlow reads an element, and then refuses it
             elif text.startswith("["):
-                items = [item.strip() for item in text[1:-1].split(",") if item.strip()]
-                self.set_hparam(name, items)
+                found[name] = [item.strip() for item in text[1:-1].split(",") if item.strip()]
             else:
-                self.set_hparam(name, [text] if self._types[name][1] else text)
-        return self
+                found[name] = [text] if self._types[name][1] else text
+        return self.override_from_dict(found)
 
     def override_from_dict(self, values_dict: Mapping[str, Any]) -> HParams:
         """Set values by name."""
