@@ -16,10 +16,13 @@ _LEVELS = ("info", "warning", "error")
 
 
 class _Hole:
-    """Placeholder for a tensor in the text of a structure."""
+    """Placeholder for one tensor or several in the text of a structure."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
 
     def __repr__(self) -> str:
-        return "{}"
+        return self._text
 
 
 def print(*inputs: object, **kwargs: Any) -> Operation:
@@ -34,33 +37,29 @@ def print(*inputs: object, **kwargs: Any) -> Operation:
         text = inputs[0]
     else:
         tensors: list[Any] = []
-        parts = [item if isinstance(item, str) else _template(item, tensors) for item in inputs]
-        text = gen("StringFormat")(tensors, template=separator.join(parts), placeholder="{}", summarize=summarize, name=name)
+        hole = "{}"
+        while any(hole in item for item in nest.flatten(inputs) if isinstance(item, str)):
+            hole = f"{{{hole}}}"
+        parts = [item if isinstance(item, str) else _template(item, hole, tensors) for item in inputs]
+        text = format(separator.join(parts), tensors, hole, summarize, name and f"{name}_format")
     found: Operation = gen("PrintV2")(text, output_stream=stream, end=end, name=name)
     return found
 
 
-def _template(item: object, tensors: list[Any]) -> str:
-    """The text of a structure, with `{}` for each tensor.  The tensors are appended to `tensors`."""
+def _template(item: object, hole: str, tensors: list[Any]) -> str:
+    """The text of a structure, with the placeholder `hole` for each tensor.  The tensors are appended to `tensors`."""
     flat: list[Any] = []
     for leaf in nest.flatten(item):
         if isinstance(leaf, SparseTensor):
             tensors += [leaf.indices, leaf.values, leaf.dense_shape]
-            flat.append(SparseTensorText())
+            flat.append(_Hole(f"'SparseTensor(indices={hole}, values={hole}, shape={hole})'"))
         elif isinstance(leaf, Tensor) or hasattr(leaf, "_as_graph_element"):
             tensors.append(leaf)
-            flat.append(_Hole())
+            flat.append(_Hole(hole))
         else:
             flat.append(leaf)
     found = nest.pack_sequence_as(item, flat) if nest.is_nested(item) else flat[0]
     return pprint.pformat(found) if not isinstance(found, str) else found
-
-
-class SparseTensorText:
-    """Placeholder for the three tensors of a sparse tensor."""
-
-    def __repr__(self) -> str:
-        return "'SparseTensor(indices={}, values={}, shape={})'"
 
 
 def _stream_name(stream: object) -> str:

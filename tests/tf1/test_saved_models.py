@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +60,111 @@ def test_devices_and_settings() -> None:
             assert [device.name for device in tf.config.list_logical_devices("GPU")] == ["/device:GPU:0"]
             with pytest.raises(RuntimeError, match=r"Inter op parallelism cannot be modified after initialization."):
                 tf.config.threading.set_inter_op_parallelism_threads(4)
+    finally:
+        configuration.reset()
+
+
+def test_settings_are_kept_and_refused_as_tensorflow_does() -> None:
+    """Results and texts are TensorFlow 2.21's, from a machine without a GPU; those about a GPU are of its source."""
+    config, parts = tf.config, tf.config.LogicalDeviceConfiguration
+    configuration.reset()
+    try:
+        tf.Session().run(tf.constant(1.0))
+        (cpu,) = config.list_physical_devices("CPU")
+        config.threading.set_intra_op_parallelism_threads(3)
+        config.experimental.set_synchronous_execution(False)
+        config.run_functions_eagerly(True)
+        config.experimental.enable_tensor_float_32_execution(False)
+        config.optimizer.set_experimental_options({"constant_folding": True})
+        assert config.threading.get_intra_op_parallelism_threads() == 3
+        assert not config.experimental.get_synchronous_execution()
+        assert not config.experimental.tensor_float_32_execution_enabled()
+        assert config.functions_run_eagerly()
+        assert config.optimizer.get_experimental_options() == {
+            "constant_folding": True,
+            "disable_model_pruning": False,
+            "disable_meta_optimizer": False,
+        }
+        for value, found in ((True, "autoclustering"), (False, ""), ("autoclustering", "autoclustering")):
+            config.optimizer.set_jit(value)
+            assert config.optimizer.get_jit() == found
+        for policy, found in (("warn", "warn"), (None, "silent")):
+            config.experimental.set_device_policy(policy)
+            assert config.experimental.get_device_policy() == found
+        tf.debugging.disable_traceback_filtering()
+        assert not tf.debugging.is_traceback_filtering_enabled()
+        tf.debugging.enable_traceback_filtering()
+        assert tf.debugging.is_traceback_filtering_enabled()
+        assert config.experimental.get_device_details(cpu) == {}
+        assert config.experimental.get_memory_info("CPU:0") == {"current": 0, "peak": 0}
+        config.set_visible_devices([], "GPU")
+        assert config.get_visible_devices() == [cpu]
+        refused = (
+            (
+                config.experimental.set_memory_growth,
+                (cpu, True),
+                "Cannot set memory growth on non-GPU and non-Pluggable devices",
+            ),
+            (config.set_visible_devices, ([cpu], "GPU"), f"Unrecognized device: {cpu!r}"),
+            (config.set_visible_devices, (3,), "Unrecognized device: 3"),
+            (config.experimental.get_memory_info, ("GPU:0",), "No matching devices found for 'GPU:0'"),
+            (config.experimental.get_device_details, (3,), "device must be a tf.config.PhysicalDevice, but got: 3"),
+            (config.experimental.set_device_policy, ("odd",), "Invalid argument `device_policy`: 'odd'. Please refer to"),
+            (
+                *(config.set_logical_device_configuration, (cpu, [parts(memory_limit=3)])),
+                "Setting memory limit on CPU virtual devices is currently not supported",
+            ),
+        )
+        for function, arguments, text in refused:
+            with pytest.raises(ValueError, match=re.escape(text)):
+                function(*arguments)
+        with pytest.raises(KeyError):
+            config.experimental.get_memory_growth(cpu)
+        config.set_logical_device_configuration(cpu, [parts(), parts()])
+        assert config.get_logical_device_configuration(cpu) == [parts(), parts()]
+        with pytest.raises(ValueError, match=r"^Cannot set memory growth on device when virtual devices configured$"):
+            config.experimental.set_memory_growth(cpu, True)
+        assert [device.name for device in config.list_logical_devices()] == ["/device:CPU:0", "/device:CPU:1"]
+        late = (
+            (config.threading.set_inter_op_parallelism_threads, (4,), "Inter op parallelism cannot be modified after"),
+            (config.set_logical_device_configuration, (cpu, [parts()]), "Virtual devices cannot be modified after being"),
+            (config.set_visible_devices, ([], "CPU"), "Visible devices cannot be modified after being initialized"),
+        )
+        for function, arguments, text in late:
+            with pytest.raises(RuntimeError, match=f"^{text}"):
+                function(*arguments)
+        config.threading.set_intra_op_parallelism_threads(3)
+    finally:
+        configuration.reset()
+
+
+def test_settings_of_gpus_become_a_sessions_config() -> None:
+    config, parts = tf.config, tf.config.LogicalDeviceConfiguration
+    configuration.reset()
+    try:
+        with placesim.machine(gpu=3):
+            gpus = config.list_physical_devices("GPU")
+            config.set_visible_devices(gpus[1:], "GPU")
+            config.experimental.set_memory_growth(gpus[1], True)
+            with pytest.raises(ValueError, match=r"^Memory growth cannot differ between GPU devices$"):
+                tf.Session()
+            config.experimental.set_memory_growth(gpus[2], True)
+            assert config.experimental.get_memory_growth(gpus[1])
+            made = configuration.default_config()
+            assert (made.gpu_options.visible_device_list, made.gpu_options.allow_growth) == ("1,2", True)
+            with pytest.raises(ValueError, match=r"^memory limit must be set for GPU virtual devices$"):
+                config.set_logical_device_configuration(gpus[2], [parts()])
+            config.set_logical_device_configuration(gpus[2], [parts(memory_limit=100), parts(memory_limit=200)])
+            shares = configuration.default_config().gpu_options.experimental.virtual_devices
+            assert [list(share.memory_limit_mb) for share in shares] == [[], [100, 200]]
+            details = config.experimental.get_device_details(gpus[0])
+            assert details.keys() == {"device_name", "compute_capability"}
+            config.set_visible_devices([], "GPU")
+            made = configuration.default_config()
+            assert (made.gpu_options.visible_device_list, made.device_count["GPU"]) == ("-1", 0)
+            assert config.list_logical_devices("GPU") == []
+            with pytest.raises(RuntimeError, match=r"^Physical devices cannot be modified after being initialized$"):
+                config.experimental.set_memory_growth(gpus[0], True)
     finally:
         configuration.reset()
 

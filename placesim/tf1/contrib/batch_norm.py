@@ -163,10 +163,9 @@ class _Norm(NamedTuple):
     @property
     def channels(self) -> int:
         """Number of channels. Raises ValueError if it is unknown."""
-        shape = self.inputs.get_shape()
-        found = shape.as_list()[1 if self.data_format == "NCHW" else -1]
-        if found is None:
-            raise ValueError(f"Inputs {self.inputs.name} has undefined channels dimension {found}.")
+        found = self.inputs.get_shape()[1 if self.data_format == "NCHW" else -1]
+        if found.value is None:
+            raise ValueError(f"Inputs {self.inputs.name} has undefined channels dimension ({found},).")
         return int(found)
 
     def _moved(self, averages: _Averages, mean: TensorLike, variance: TensorLike) -> tuple[Any, Any]:

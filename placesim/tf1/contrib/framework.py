@@ -9,13 +9,14 @@ import placesim.tf1 as tf
 from placesim.tf1.graphs.graph import Graph
 from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.layers.layer import smart_constant
+from placesim.tf1.ops.constant_values import constant_value
 from placesim.tf1.saving.readers import load_checkpoint
 from placesim.tf1.session.stacks import RunningSession
 from placesim.tf1.variables.partitioned import PartitionedVariable
 
 
 def assign_from_values(var_names_to_values: Mapping[str, Any]) -> tuple[Any, dict[Any, Any]]:
-    """Op that assigns values to variables, and its feeds.  Raises ValueError for a wrong shape."""
+    """Op that assigns values to variables, and its feeds.  Raises ValueError for a wrong size."""
     from placesim.tf1.contrib.variables import get_unique_variable
 
     return _assigned({get_unique_variable(name): value for name, value in var_names_to_values.items()})
@@ -25,10 +26,6 @@ def _assigned(values: Mapping[Any, Any]) -> tuple[Any, dict[Any, Any]]:
     assigns, feeds = [], {}
     for variable, value in values.items():
         shape = variable.get_shape()
-        if not shape.is_compatible_with(value.shape):
-            raise ValueError(
-                f"Shapes are not compatible: {variable.op.name} has {shape}, the given value has {tuple(value.shape)}"
-            )
         fed = tf.placeholder(variable.dtype.base_dtype, shape=shape, name="placeholder/" + variable.op.name)
         assigns.append(variable.assign(fed))
         feeds[fed] = value.reshape(shape.as_list())
@@ -53,7 +50,7 @@ def _named(var_list: Any) -> dict[str, Any]:
 
 
 def assign_from_checkpoint(model_path: str, var_list: object, ignore_missing_vars: bool = False) -> tuple[Any, dict[Any, Any]]:
-    """Op that assigns a checkpoint's values to variables, and its feeds.  Raises ValueError for a missing variable."""
+    """Op that assigns a checkpoint's values to variables, and its feeds.  Raises ValueError for a missing or wrong variable."""
     reader = load_checkpoint(model_path)
     values = {}
     for name, variable in _named(var_list).items():
@@ -71,6 +68,11 @@ def assign_from_checkpoint(model_path: str, var_list: object, ignore_missing_var
                 ]
         else:
             values[variable] = whole
+            if variable.shape.num_elements() != whole.size:
+                raise ValueError(
+                    f"Total size of new array must be unchanged for {name} lh_shape: [{whole.shape}], "
+                    f"rh_shape: [{variable.shape}]"
+                )
     return _assigned(values)
 
 
@@ -109,10 +111,10 @@ def smart_cond(pred: TensorLike, true_fn: Any = None, false_fn: Any = None, name
 
 
 def smart_constant_value(pred: Any) -> Any:
-    """Static value of a condition, None if it is unknown.  Raises TypeError for other types."""
+    """Static value of a condition; None if it is unknown.  Raises TypeError for other types."""
     if not isinstance(pred, bool | tf.Tensor) and pred not in (0, 1):
         raise TypeError(f"`pred` must be a Tensor, or a Python bool, or 1 or 0. Found instead: {type(pred)}")
-    return smart_constant(pred)
+    return constant_value(pred) if isinstance(pred, tf.Tensor) else bool(pred)
 
 
 def assert_scalar(tensor: Any, name: str | None = None, message: str | None = None) -> Any:

@@ -11,19 +11,27 @@ _CLAUSE = re.compile(r"\s*([a-zA-Z_][\w.]*)(?:\[(\d+)\])?\s*=\s*(\[[^\]]*\]|[^,\
 _TRUE, _FALSE = ("true", "True", "1"), ("false", "False", "0")
 
 
-def _boolean(text: object) -> bool:
-    if str(text) in (*_TRUE, *_FALSE):
-        return str(text) in _TRUE
-    raise ValueError(f"Could not parse hparam of type 'bool' in {text}")
+def _boolean(value: object) -> bool:
+    if isinstance(value, bool):
+        return value
+    if value in (*_TRUE, *_FALSE):
+        return value in _TRUE
+    raise ValueError(value)
 
 
 def _whole(value: Any) -> int:
-    if isinstance(value, bool) or (isinstance(value, float) and not value.is_integer()):
+    if isinstance(value, bool | float):
         raise ValueError(value)
     return int(value)
 
 
-_CASTS: dict[type, Callable[[Any], Any]] = {bool: _boolean, int: _whole, float: float, str: str}
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(value)
+    return value
+
+
+_CASTS: dict[type, Callable[[Any], Any]] = {bool: _boolean, int: _whole, float: float, str: _text}
 
 
 class HParams:
@@ -53,7 +61,7 @@ class HParams:
 
     def set_hparam(self, name: str, value: Any) -> None:
         """Set a value, cast to the type of the hyperparameter."""
-        kind, is_list = self._types[name]
+        is_list = self._types[name][1]
         if isinstance(value, list) != is_list:
             wanted = (
                 f"Must pass a list for multi-valued parameter: {name}."
@@ -61,10 +69,16 @@ class HParams:
                 else f"Must not pass a list for single-valued parameter: {name}"
             )
             raise ValueError(wanted)
-        cast = _CASTS.get(kind, lambda one: one)
+        setattr(self, name, [self._cast(name, one) for one in value] if is_list else self._cast(name, value))
+
+    def _cast(self, name: str, value: Any) -> Any:
+        """A value as the type of a hyperparameter; None stays None.  Raises ValueError for another type."""
+        kind = self._types[name][0]
+        if value is None:
+            return None
         try:
-            setattr(self, name, [cast(one) for one in value] if is_list else value if value is None else cast(value))
-        except ValueError:
+            return _CASTS.get(kind, lambda one: one)(value)
+        except (TypeError, ValueError):
             raise ValueError(f"Could not cast hparam '{name}' of type '{kind}' from value {value!r}") from None
 
     def del_hparam(self, name: str) -> None:
@@ -74,7 +88,8 @@ class HParams:
             del self._types[name]
 
     def parse(self, values: str) -> HParams:
-        """Set values from a text `name=value,list=[1,2],list[1]=3`."""
+        """Set values from a text `name=value,list=[1,2]`."""
+        found: dict[str, Any] = {}
         at = 0
         while at < len(values):
             clause = _CLAUSE.match(values, at)
@@ -84,16 +99,15 @@ class HParams:
             name, index, text = clause[1], clause[2], clause[3].strip()
             if name not in self._types:
                 raise ValueError(f"Unknown hyperparameter type for {name}")
+            if name in found:
+                raise ValueError(f"Multiple assignments to variable '{name}' in {values}")
             if index is not None:
-                whole = list(getattr(self, name))
-                whole[int(index)] = _CASTS.get(self._types[name][0], str)(text)
-                setattr(self, name, whole)
+                found[name] = {int(index): text}  # TensorFlow reads an element, and then refuses it
             elif text.startswith("["):
-                items = [item.strip() for item in text[1:-1].split(",") if item.strip()]
-                self.set_hparam(name, items)
+                found[name] = [item.strip() for item in text[1:-1].split(",") if item.strip()]
             else:
-                self.set_hparam(name, [text] if self._types[name][1] else text)
-        return self
+                found[name] = [text] if self._types[name][1] else text
+        return self.override_from_dict(found)
 
     def override_from_dict(self, values_dict: Mapping[str, Any]) -> HParams:
         """Set values by name."""

@@ -23,7 +23,7 @@ def variance_scaling_initializer(
     if not tf.as_dtype(dtype).is_floating:
         raise TypeError("Cannot create initializer for non-floating point type.")
     if mode not in _FANS:
-        raise TypeError(f"Unknown mode {mode} [FAN_IN, FAN_OUT, FAN_AVG]")
+        raise TypeError("Unknown mode %s [FAN_IN, FAN_OUT, FAN_AVG]", mode)
 
     def _initializer(shape: ShapeLike, dtype: DTypeLike = dtype, partition_info: object = None) -> Any:
         if not tf.as_dtype(dtype).is_floating:

@@ -47,7 +47,10 @@ def accuracy(predictions: Any, labels: Any, weights: TensorLike | None = None, n
     if not (labels.dtype.is_integer or labels.dtype in (tf.bool, tf.string)):
         raise ValueError(f"Labels should have bool, integer, or string dtype, not {labels.dtype!r}")
     if not labels.dtype.is_compatible_with(predictions.dtype):
-        raise ValueError(f"Dtypes of predictions and labels should match. Given: predictions ({predictions.dtype!r})")
+        raise ValueError(
+            f"Dtypes of predictions and labels should match. Given: predictions ({predictions.dtype!r}) "
+            f"and labels ({labels.dtype!r})"
+        )
     with tf.name_scope(name, "accuracy", values=[predictions, labels]):
         hits = tf.cast(tf.equal(predictions, labels), tf.float32)
         if weights is None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import placesim.tf1 as tf
+from placesim.tf1.contrib.framework import assert_scalar
 from placesim.tf1.contrib.training import times, with_values
 from placesim.tf1.graphs.graph_keys import GraphKeys
 from placesim.tf1.graphs.tensor_likes import TensorLike
@@ -48,8 +49,7 @@ def optimize_loss(
     Raises ValueError, and NotImplementedError for noise on gradients.
     """
     loss = tf.convert_to_tensor(loss)
-    if loss.get_shape().ndims not in (0, None):
-        raise ValueError("loss must be scalar tensor")
+    assert_scalar(loss)
     if gradient_noise_scale is not None:
         raise not_there("contrib.layers.optimize_loss with gradient_noise_scale", "without it, it is there")
     if global_step is None:
@@ -61,10 +61,10 @@ def optimize_loss(
         if updates:
             with tf.control_dependencies(list(updates)):
                 loss = tf.identity(loss, name="control_dependency")
+        rate = _learning_rate(learning_rate)
         wanted = _wanted_summaries(summaries)
         if global_step is None and learning_rate_decay_fn is not None:
             raise ValueError("global_step is required for learning_rate_decay_fn.")
-        rate = _learning_rate(learning_rate)
         if rate is not None and learning_rate_decay_fn is not None:
             rate = learning_rate_decay_fn(rate, global_step)
             if "learning_rate" in wanted:
@@ -100,13 +100,11 @@ def _learning_rate(given: object) -> Any:
         return None
     if isinstance(given, tf.Tensor) and given.get_shape().ndims == 0:
         return given
-    if not isinstance(given, (int, float)):
+    if not isinstance(given, float):
         raise ValueError(f"Learning rate should be 0d Tensor or float. Got {given} of type {type(given)}")
     if given < 0.0:
-        raise ValueError(f"Invalid learning_rate {given}.")
-    return tf.get_variable(
-        "learning_rate", [], trainable=False, initializer=tf.constant_initializer(float(given)), dtype=tf.float32
-    )
+        raise ValueError("Invalid learning_rate %s.", given)
+    return tf.get_variable("learning_rate", [], trainable=False, initializer=tf.constant_initializer(given), dtype=tf.float32)
 
 
 def _optimizer(given: object, rate: TensorLike) -> Any:

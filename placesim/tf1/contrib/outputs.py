@@ -48,11 +48,10 @@ def gather_tensors_aliases(tensors: Sequence[TypedTensor]) -> list[str]:
     return [alias for tensor in tensors for alias in get_tensor_aliases(tensor)]
 
 
-def collect_named_outputs(collections: object, alias: str | None, outputs: Any) -> Any:
+def collect_named_outputs(collections: object, alias: str, outputs: Any) -> Any:
     """Add a layer's output, with its scope as alias, to collections."""
     if collections:
-        if alias:
-            append_tensor_alias(outputs, alias)
+        append_tensor_alias(outputs, alias)
         tf.add_to_collections([collections] if isinstance(collections, str) else collections, outputs)
     return outputs
 
@@ -90,7 +89,7 @@ def smart_cond(pred: TensorLike, fn1: Callable[[], Any], fn2: Callable[[], Any],
     return tf.cond(pred, fn1, fn2, name=name) if known is None else layer_cond(known, fn1, fn2)
 
 
-def two_element_tuple(int_or_tuple: object) -> tuple[int, int]:
+def two_element_tuple(int_or_tuple: object) -> tuple[Any, Any]:
     """One integer twice, or the two given integers.  Raises ValueError."""
     if isinstance(int_or_tuple, (list, tuple)):
         if len(int_or_tuple) != 2:
@@ -99,8 +98,7 @@ def two_element_tuple(int_or_tuple: object) -> tuple[int, int]:
     if isinstance(int_or_tuple, int):
         return int_or_tuple, int_or_tuple
     if isinstance(int_or_tuple, tf.TensorShape) and len(int_or_tuple) == 2:
-        first, second = int_or_tuple.as_list()
-        return int(first), int(second)
+        return int_or_tuple[0], int_or_tuple[1]
     raise ValueError("Must be an int, a list with 2 elements or a TensorShape of length 2")
 
 
@@ -125,7 +123,7 @@ def _size(shape: ShapeLike, at: int, min_rank: int) -> int:
         raise ValueError(f"rank of shape must be at least {min_rank} not: {dims.ndims}")
     found = dims.as_list()[at]
     if found is None:
-        raise ValueError("Dimension of the inputs should be defined.")
+        raise ValueError(f"dimension {at} of shape must be known but is None: {dims}")
     return int(found)
 
 

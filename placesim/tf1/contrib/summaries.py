@@ -14,31 +14,21 @@ from placesim.tf1.graphs.tensor import Tensor
 _ACTIVATIONS = ("Relu", "Softplus", "Relu6")
 
 
-def _is_new(name: str) -> bool:
-    """Whether there is no summary of this name yet: only the first is made."""
-    return not any(summary.op.name == name for summary in tf.get_collection(GraphKeys.SUMMARIES))
-
-
 def summarize_tensor(tensor: Tensor, tag: str | None = None) -> Any:
-    """Scalar summary of a number, or histogram of a tensor; None if a summary of this name exists."""
-    name = tag or f"{tensor.op.name}_summary"
-    if not _is_new(name):
-        return None
+    """Scalar summary of a number, or histogram of a tensor."""
     make = tf.summary.scalar if tensor.get_shape().ndims == 0 else tf.summary.histogram
-    return make(name, tensor)
+    return make(tag or f"{tensor.op.name}_summary", tensor)
 
 
 def summarize_activation(op: Tensor) -> Any:
     """Histogram of a layer's output, with summaries of its fractions of zeros and, for Relu6, of sixes."""
     if op.op.type in _ACTIVATIONS:
-        name = f"{op.op.name}/zeros"
-        if _is_new(name):
-            share = tf.reduce_mean(tf.to_float(tf.less(op.op.inputs[0], tf.cast(0.0, op.op.inputs[0].dtype))))
-            tf.summary.scalar(name, share)
-    if op.op.type == "Relu6" and _is_new(f"{op.op.name}/sixes"):
+        share = tf.reduce_mean(tf.to_float(tf.less(op.op.inputs[0], tf.cast(0.0, op.op.inputs[0].dtype))))
+        tf.summary.scalar(f"{op.op.name}/zeros", share)
+    if op.op.type == "Relu6":
         share = tf.reduce_mean(tf.to_float(tf.greater(op.op.inputs[0], tf.cast(6.0, op.op.inputs[0].dtype))))
         tf.summary.scalar(f"{op.op.name}/sixes", share)
-    return tf.summary.histogram(f"{op.op.name}/activation", op) if _is_new(f"{op.op.name}/activation") else None
+    return tf.summary.histogram(f"{op.op.name}/activation", op)
 
 
 def summarize_tensors(tensors: Iterable[Any], summarizer: Callable[[Any], Any] = summarize_tensor) -> list[Any]:

@@ -53,7 +53,7 @@ class FileWriter:
             self.add_meta_graph(export_meta_graph(**of, collection_list=[]))
 
     def _open(self) -> None:
-        os.makedirs(self._logdir, exist_ok=True)
+        os.makedirs(self._logdir or ".", exist_ok=True)
         now = time.time()
         name = f"events.out.tfevents.{int(now):010d}.{socket.gethostname()}{self._suffix}"
         self._file = open(os.path.join(self._logdir, name), "wb")  # noqa: SIM115 (open till `close`)

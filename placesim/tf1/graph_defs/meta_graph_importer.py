@@ -8,13 +8,11 @@ from typing import Any
 import placesim.tf1 as tf
 from placesim.core.protobuf_wire import WireError
 from placesim.formats.tensorflow.messages import message_class, parse, parse_text
-from placesim.tf1.graph_defs.meta_graphs import PROTO_FUNCTIONS, VARIABLE_FIELDS
+from placesim.tf1.graph_defs.meta_graphs import CONTEXT_KEYS, PROTO_FUNCTIONS, VARIABLE_FIELDS, VARIABLE_KEYS
 from placesim.tf1.graphs.graph import Graph, get_default_graph
 from placesim.tf1.graphs.graph_keys import GraphKeys
 from placesim.tf1.saving.saver import Saver
 from placesim.tf1.variables.variable import SaveSliceInfo, Variable, VariableDef
-
-_VARIABLES = frozenset(GraphKeys._VARIABLE_COLLECTIONS) | {GraphKeys.MOVING_AVERAGE_VARIABLES}
 
 
 def read_meta_graph(meta_graph_or_file: Any) -> Any:
@@ -75,7 +73,7 @@ def _read_collection(graph: Graph, key: str, given: Any, scope: str | None, vari
         item: Any = value
         if kind == "node_list":
             item = graph.as_graph_element(f"{scope}/{value}" if scope else value)
-        elif kind == "bytes_list" and key in _VARIABLES:
+        elif kind == "bytes_list" and key in VARIABLE_KEYS:
             item = variables.get(value)
             if item is None:
                 item = variables[value] = _read_variable(value, scope)
@@ -87,7 +85,7 @@ def _read_collection(graph: Graph, key: str, given: Any, scope: str | None, vari
             item = Saver.from_proto(parse("SaverDef", value), scope)
         elif kind == "bytes_list" and key in PROTO_FUNCTIONS and (from_proto := PROTO_FUNCTIONS[key].from_proto):
             item = from_proto(PROTO_FUNCTIONS[key].proto_type.FromString(value), import_scope=scope)
-        elif kind == "bytes_list" and scope:
+        elif kind == "bytes_list" and scope and key not in CONTEXT_KEYS:
             item = f"{scope}/{value.decode()}"
         graph.add_to_collection(key, item)
 

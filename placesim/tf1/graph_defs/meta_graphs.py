@@ -12,14 +12,16 @@ from placesim.tf1 import release
 from placesim.tf1.files.gfile import StrPath
 from placesim.tf1.graphs.graph import Graph, get_default_graph
 from placesim.tf1.graphs.graph_keys import GraphKeys
-from placesim.tf1.graphs.tensor import Operation, Tensor
-from placesim.tf1.variables.variable import Variable, VariableDef
+from placesim.tf1.variables.variable import VariableDef
 
 VARIABLE_FIELDS = (
     *("variable_name", "initializer_name", "snapshot_name", "initial_value_name"),
     *("is_resource", "trainable", "synchronization", "aggregation"),
 )
 """Fields that a VariableDef and its message share, beside the slice of a partitioned variable."""
+VARIABLE_KEYS = frozenset((*GraphKeys._VARIABLE_COLLECTIONS, GraphKeys.MOVING_AVERAGE_VARIABLES, GraphKeys.GLOBAL_STEP))
+"""Collections whose variables are written as messages; other collections have their names."""
+CONTEXT_KEYS = (GraphKeys.COND_CONTEXT, GraphKeys.WHILE_CONTEXT)
 _UNWRITTEN = (
     "WARNING:tensorflow:Issue encountered when serializing {}.\nType is unsupported, or the types of the items don't match "
     "field type in CollectionDef. Note this is a warning and probably safe to ignore.\n{}\n"
@@ -85,12 +87,11 @@ def export_meta_graph(
     _write_ops(graph, found.meta_info_def.stripped_op_list)
     keys = graph.get_all_collection_keys() if collection_list is None else collection_list
     for key in keys:
-        items = graph.get_collection(key)
-        if clear_extraneous_savers and key == GraphKeys.SAVERS:
-            items = [saver for saver in items if saver.saver_def == saver_def]
-        _write_collection(key, items, found)
+        _write_collection(key, graph.get_collection(key), found)
     if saver_def is not None:
         found.saver_def.CopyFrom(saver_def)
+        if clear_extraneous_savers and GraphKeys.SAVERS in found.collection_def:
+            found.collection_def[GraphKeys.SAVERS].bytes_list.value[:] = [saver_def.SerializeToString()]
     if filename:
         write_graph(found, os.path.dirname(filename), os.path.basename(filename), as_text)
     return found
@@ -105,43 +106,47 @@ def _write_ops(graph: Graph, ops: Any) -> None:
 
 
 def _write_collection(key: str, items: list[Any], meta_graph: Any) -> None:
+    if key in CONTEXT_KEYS:
+        # no messages are made of contexts; those of an imported MetaGraph are still bytes
+        items = [item for item in items if isinstance(item, bytes)]
     if not items:
         return
     written = message_class("CollectionDef")()
-    kinds = set()
+    to_proto = _to_proto(key)
     try:
-        to_proto = PROTO_FUNCTIONS[key].to_proto if key in PROTO_FUNCTIONS else None
-        for item in items:
-            if to_proto is None:
-                _write_item(written, item)
-            elif (message := to_proto(item)) is not None:
-                written.bytes_list.value.append(message.SerializeToString())
-            kinds |= {field.name for field, _ in written.ListFields()}
-        if len(kinds) != 1:
-            raise TypeError("the items are of several types")
+        if to_proto is not None:
+            messages = [message for message in map(to_proto, items) if message is not None]
+            written.bytes_list.value.extend(message.SerializeToString() for message in messages)
+        else:
+            _write_values(written, items)
     except (TypeError, AttributeError, ValueError) as error:
         sys.stderr.write(_UNWRITTEN.format(key, error))
         return
     meta_graph.collection_def[key].CopyFrom(written)
 
 
-def _write_item(written: Any, item: Any) -> None:
-    if isinstance(item, int):
-        written.int64_list.value.append(int(item))
-    elif isinstance(item, float):
-        written.float_list.value.append(item)
-    elif isinstance(item, str | bytes):
-        written.bytes_list.value.append(item.encode() if isinstance(item, str) else item)
-    elif isinstance(item, Tensor | Operation):
-        written.node_list.value.append(item.name)
-    elif isinstance(item, Variable):
-        definition = item.to_proto()
-        if definition is not None:
-            written.bytes_list.value.append(variable_message(definition).SerializeToString())
-    elif hasattr(item, "to_proto") and (message := item.to_proto()) is not None:
-        written.bytes_list.value.append(message.SerializeToString())
+def _to_proto(key: str) -> Callable[[Any], Any] | None:
+    """Function that makes the message of an item of a collection; None if its items are written as names or values."""
+    if key in PROTO_FUNCTIONS:
+        return PROTO_FUNCTIONS[key].to_proto
+    if key in VARIABLE_KEYS:
+        return lambda variable: None if (definition := variable.to_proto()) is None else variable_message(definition)
+    if key in (GraphKeys.QUEUE_RUNNERS, GraphKeys.SAVERS):
+        return lambda item: item.to_proto()
+    return None
+
+
+def _write_values(written: Any, items: list[Any]) -> None:
+    """Write items in the field for the type of the first.  Raises TypeError or AttributeError for others."""
+    first = items[0]
+    if isinstance(first, str | bytes):
+        written.bytes_list.value.extend(item.encode() if isinstance(item, str) else item for item in items)
+    elif isinstance(first, int):
+        written.int64_list.value.extend(items)
+    elif isinstance(first, float):
+        written.float_list.value.extend(items)
     else:
-        written.node_list.value.append(item.name)
+        written.node_list.value.extend(item.name for item in items)
 
 
 def variable_message(definition: VariableDef) -> Any:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import partial, reduce
 from typing import Any
 
 import placesim.tf1 as tf
 from placesim.tf1.graphs.tensor import Tensor
 from placesim.tf1.graphs.tensor_likes import ShapeLike, TensorLike
 from placesim.tf1.importing.missing_names import not_there
+from placesim.tf1.layers.layer import smart_cond
 from placesim.tf1.queues.queue_runners import QueueRunner, add_queue_runner
 from placesim.tf1.queues.queues import FIFOQueue, PaddingFIFOQueue, QueueBase, RandomShuffleQueue
 from placesim.tf1.sparse.values import SparseTensor
@@ -43,36 +44,30 @@ def _shapes(tensor_lists: Sequence[Sequence[Tensor]], given: Any, enqueue_many: 
         for part in parts:
             if part.shape.rank is None:
                 raise ValueError(f"Cannot infer Tensor's rank: {part}")
-        shape: TensorShape = parts[0].shape
-        for part in parts[1:]:
-            shape = shape.most_specific_compatible_shape(part.shape)
-        found.append(shape[1:] if enqueue_many else shape)
+        given = [part.shape.with_rank_at_least(1)[1:] if enqueue_many else part.shape for part in parts]
+        shape: TensorShape = reduce(TensorShape.merge_with, given)
+        found.append(shape)
     return found
 
 
-def _enter(queue: QueueBase, tensors: Sequence[Tensor], enqueue_many: bool, keep: Tensor | None) -> Any:
-    """Make the op that enqueues the tensors; with `keep`, only the elements that it selects."""
+def _enter(queue: QueueBase, tensors: Sequence[Tensor], enqueue_many: bool, keep: Tensor) -> Any:
+    """Make the op that enqueues the tensors that `keep` selects."""
     enter = queue.enqueue_many if enqueue_many else queue.enqueue
-    if keep is None:
-        return enter(tensors)
     if keep.shape.rank == 1:
         chosen = tf.cast(keep, tf.int32)
         return enter([tf.dynamic_partition(tensor, chosen, num_partitions=2)[1] for tensor in tensors])
-    return tf.cond(keep, lambda: enter(tensors), tf.no_op)
+    return smart_cond(keep, lambda: enter(tensors), tf.no_op)
 
 
 def _kept(keep_input: object, enqueue_many: bool) -> Any:
-    """Tensor that selects the kept elements; None to keep all.  Raises ValueError for an invalid shape."""
-    if isinstance(keep_input, bool):
-        found = tf.constant(keep_input, dtype=tf.bool)
-        return None if keep_input else found
+    """Tensor that selects the kept elements.  Raises ValueError for an invalid shape."""
     found = tf.convert_to_tensor(keep_input)
     if found.shape.rank is None:
         raise ValueError("`keep_input` dimensions must be known at graph construction.")
     if found.shape.rank == 1 and not enqueue_many:
         raise ValueError("`keep_input` cannot be a vector when `enqueue_many=False`.")
     if found.shape.rank > 1:
-        raise ValueError("`keep_input` must be 0 or 1 dimensional.")
+        raise ValueError("`keep_input` must be 0 or 1 dimensions.")
     return found
 
 
@@ -85,11 +80,24 @@ def _filled(
         raise ValueError(f"Expected at least one tensor in {function}().")
     found = [_converted(tensors, function) for tensors in listed]
     keep = _kept(keep_input, enqueue_many)
+    _check_equal(found)
     sizes = _shapes(found, shapes, enqueue_many)
     queue = make([tensor.dtype.base_dtype for tensor in found[0]], sizes)
     entering = [_enter(queue, tensors, enqueue_many, keep) for tensors in found]
     add_queue_runner(QueueRunner(queue, [op for op in entering for _ in range(threads)]))
     return queue, rebuild[0]
+
+
+def _check_equal(tensor_lists: Sequence[Sequence[Tensor]]) -> None:
+    """Raise ValueError if producers have different numbers of tensors, TypeError for different types."""
+    first = tensor_lists[0]
+    types = [tensor.dtype.base_dtype.name for tensor in first]
+    for tensors in tensor_lists[1:]:
+        if len(tensors) != len(first):
+            raise ValueError(f"Inconsistent SparseTensors list: {first} vs. {tensors}")
+        others = [tensor.dtype.base_dtype.name for tensor in tensors]
+        if others != types:
+            raise TypeError(f"Expected types to be consistent: {', '.join(types)} vs. {', '.join(others)}.")
 
 
 def _taken(queue: QueueBase, batch_size: TensorLike, scope: str, allow_smaller: bool) -> list[Any]:

@@ -40,15 +40,15 @@ def input_producer(
     cancel_op: object = None,
 ) -> FIFOQueue:
     """A queue of the rows of a tensor."""
-    with tf.name_scope(name, "input_producer", [input_tensor]) as scope:
+    with tf.name_scope(name, "input_producer", [input_tensor]):
         rows = tf.convert_to_tensor(input_tensor, name="input_tensor")
-        element = rows.shape.with_rank_at_least(1)[1:].merge_with(element_shape)
+        element = rows.shape[1:].merge_with(element_shape)
         if not element.is_fully_defined():
             raise ValueError("Either `input_tensor` must have a fully defined shape or `element_shape` must be specified")
         if shuffle:
             rows = tf.random_shuffle(rows, seed=seed)
         rows = limit_epochs(rows, num_epochs)
-        queue = FIFOQueue(capacity, [rows.dtype.base_dtype], [element], shared_name=shared_name, name=scope)
+        queue = FIFOQueue(capacity, [rows.dtype.base_dtype], [element], shared_name=shared_name, name=name)
         add_queue_runner(QueueRunner(queue, [queue.enqueue_many([rows])], cancel_op=cancel_op))
         if summary_name is not None:
             tf.summary.scalar(summary_name, tf.cast(queue.size(), tf.float32) * (1.0 / capacity))

@@ -20,6 +20,16 @@ class QueueBase:
     """A queue of tuples of tensors; with `names`, of dicts."""
 
     def __init__(self, dtypes: list[DType], shapes: list[TensorShape], names: list[str] | None, queue_ref: Tensor) -> None:
+        if shapes and len(shapes) != len(dtypes):
+            raise ValueError(
+                "Queue shapes must have the same length as dtypes, "
+                f"received len(shapes)={len(shapes)}, len(dtypes)={len(dtypes)}"
+            )
+        if names and len(names) != len(dtypes):
+            # always so for a PriorityQueue with names: these do not count its priority
+            raise ValueError(
+                f"Queue names must have the same length as dtypes,received len(names)={len(names)},len {len(dtypes)}"
+            )
         self._dtypes, self._shapes, self._names, self._queue_ref = dtypes, shapes, names, queue_ref
         self._name = queue_ref.op.name.rpartition("/")[2]
 
@@ -76,14 +86,14 @@ class QueueBase:
         return as_list(values)
 
     def _tensors(self, values: Any, batched: bool) -> list[Tensor]:
-        found = []
         # like TensorFlow, ignore values beyond the queue's components
-        for i, (value, dtype) in enumerate(zip(self._listed(values), self._dtypes, strict=False)):
-            tensor = tf.convert_to_tensor(value, dtype=dtype, name=f"component_{i}")
-            if self._shapes:
-                entered = tensor.shape[1:] if batched and tensor.shape.ndims is not None else tensor.shape
-                entered.assert_is_compatible_with(self._shapes[i])
-            found.append(tensor)
+        given = zip(self._listed(values), self._dtypes, strict=False)
+        found = [tf.convert_to_tensor(value, dtype, name=f"component_{i}") for i, (value, dtype) in enumerate(given)]
+        count = tf.Dimension(None)
+        for tensor, shape in zip(found, self._shapes, strict=False):
+            if batched:
+                count = count.merge_with(tensor.shape.with_rank_at_least(1)[0])
+            (tensor.shape[1:] if batched else tensor.shape).assert_is_compatible_with(shape)
         return found
 
     def _values_of(self, values: TensorLike) -> list[Any]:
@@ -145,29 +155,45 @@ def _as_types(dtypes: object) -> list[Any]:
     return [tf.as_dtype(dtype) for dtype in (dtypes if isinstance(dtypes, list | tuple) else [dtypes])]
 
 
-def _as_shapes(shapes: Any, dtypes: list[Any]) -> list[TensorShape]:
+def _as_shapes(shapes: Any) -> list[TensorShape]:
+    """The shapes of a queue's components.  Raises ValueError for a partial shape, TypeError for other values."""
     if shapes is None:
         return []
-    is_one = isinstance(shapes, TensorShape) or not isinstance(shapes, list | tuple)
-    if not is_one:
-        is_one = len(dtypes) == 1 and not any(isinstance(shape, list | tuple | TensorShape) for shape in shapes)
-    if is_one:
-        shapes = [shapes]
+    if not isinstance(shapes, list | tuple | TensorShape):
+        raise TypeError(f"Shapes must be a TensorShape or a list or tuple of TensorShapes, got {type(shapes)} instead.")
+    listed = [shapes] if isinstance(shapes, TensorShape) else shapes
+    if all(size is None or isinstance(size, int) for size in listed):
+        listed = [listed]
+    found = [TensorShape(shape) for shape in listed]
+    if not all(shape.is_fully_defined() for shape in found):
+        raise ValueError(f"All shapes must be fully defined: {found}")
+    return found
+
+
+def _as_partial_shapes(shapes: Any, types: list[Any]) -> list[TensorShape]:
+    """The shapes of a queue that pads.  Raises ValueError for one that is missing, or whose rank is unknown."""
+    if not isinstance(shapes, list | tuple) or not shapes or any(size is None or isinstance(size, int) for size in shapes):
+        raise ValueError("When providing partial shapes, a list of shapes must be provided.")
     found = [TensorShape(shape) for shape in shapes]
-    if len(found) != len(dtypes):
+    if any(shape.rank is None for shape in found):
+        raise ValueError(f"All shapes must have a defined rank: {found}")
+    if len(found) != len(types):
         raise ValueError(
-            f"Queue shapes must have the same length as dtypes, received len(shapes)={len(found)}, len(dtypes)={len(dtypes)}"
+            f"Shapes must be provided for all components, but received {len(types)} dtypes and {len(found)} shapes."
         )
     return found
 
 
-def _as_names(names: str | Sequence[str] | None, dtypes: list[Any]) -> Any:
+def _as_names(names: Any, dtypes: list[Any]) -> Any:
     if names is None:
         return None
-    names = [names] if isinstance(names, str) else names
-    if len(names) != len(dtypes):
-        raise ValueError("List of names must be of same length as list of dtypes.")
-    return list(names)
+    found = list(names) if isinstance(names, list | tuple) else [names]
+    if len(found) != len(dtypes):
+        raise ValueError(
+            "List of names must have the same length as the list of dtypes, "
+            f"received len(names)={len(found)},len(dtypes)={len(dtypes)}"
+        )
+    return found
 
 
 class FIFOQueue(QueueBase):
@@ -182,12 +208,12 @@ class FIFOQueue(QueueBase):
         shared_name: str | None = None,
         name: str = "fifo_queue",
     ) -> None:
-        types = _as_types(dtypes)
-        sizes = _as_shapes(shapes, types)
+        types, sizes = _as_types(dtypes), _as_shapes(shapes)
+        names = _as_names(names, types)
         # the one queue that TensorFlow lifts out of functions and keeps on the CPU
         with tf.init_scope(), tf.device("CPU"):
             made = gen("FIFOQueueV2")(types, sizes, capacity, shared_name=shared_name or "", name=name)
-        super().__init__(types, sizes, _as_names(names, types), made)
+        super().__init__(types, sizes, names, made)
 
 
 class RandomShuffleQueue(QueueBase):
@@ -204,8 +230,8 @@ class RandomShuffleQueue(QueueBase):
         shared_name: str | None = None,
         name: str = "random_shuffle_queue",
     ) -> None:
-        types = _as_types(dtypes)
-        sizes = _as_shapes(shapes, types)
+        types, sizes = _as_types(dtypes), _as_shapes(shapes)
+        names = _as_names(names, types)
         first, second = get_seed(seed)
         if first is None and second is None:
             first, second = 0, 0  # the kernel draws a seed itself
@@ -219,7 +245,7 @@ class RandomShuffleQueue(QueueBase):
             shared_name=shared_name or "",
             name=name,
         )
-        super().__init__(types, sizes, _as_names(names, types), made)
+        super().__init__(types, sizes, names, made)
 
 
 class PaddingFIFOQueue(QueueBase):
@@ -235,9 +261,10 @@ class PaddingFIFOQueue(QueueBase):
         name: str = "padding_fifo_queue",
     ) -> None:
         types = _as_types(dtypes)
-        sizes = _as_shapes(shapes, types)
+        names = _as_names(names, types)
+        sizes = _as_partial_shapes(shapes, types)
         made = gen("PaddingFIFOQueueV2")(types, sizes, capacity, shared_name=shared_name or "", name=name)
-        super().__init__(types, sizes, _as_names(names, types), made)
+        super().__init__(types, sizes, names, made)
 
 
 class PriorityQueue(QueueBase):
@@ -252,12 +279,12 @@ class PriorityQueue(QueueBase):
         shared_name: str | None = None,
         name: str = "priority_queue",
     ) -> None:
-        kinds = _as_types(types)
-        sizes = _as_shapes(shapes, kinds)
+        kinds, sizes = _as_types(types), _as_shapes(shapes)
+        names = _as_names(names, kinds)
         made = gen("PriorityQueueV2")(
             component_types=kinds, shapes=sizes, capacity=capacity, shared_name=shared_name or "", name=name
         )
         # the op's attrs omit the priority
         kinds = [tf.int64, *kinds]
         sizes = [TensorShape([]), *sizes] if sizes else sizes
-        super().__init__(kinds, sizes, _as_names(names, kinds), made)
+        super().__init__(kinds, sizes, names, made)

@@ -42,7 +42,7 @@ def _named(target: Any) -> Any:
         return target
     if isinstance(target, PartitionedVariable):  # TensorFlow only accepts the list of its parts
         raise TypeError("unsupported operand type(s) for +: 'PartitionedVariable' and 'str'")
-    if isinstance(target, list):
+    if isinstance(target, list) and all(isinstance(part, Variable) for part in target):
         return target
     store = current_store()
     if target in store.partitioned:
@@ -75,9 +75,6 @@ def _initialise(found: Any, tensor_name: str, file: Any, reader: CheckpointReade
     if tensor_name not in shapes:
         raise ValueError(f"Tensor {tensor_name} is not found in {path} checkpoint {shapes}")
     parts = found if isinstance(found, list) else [found]
-    for part in parts:
-        if not isinstance(part, Variable):
-            raise TypeError(f"Variable {part} is not a Variable")
     if isinstance(found, list):
         whole = TensorShape(found[0]._get_save_slice_info().full_shape)
         name = found[0]._get_save_slice_info().full_name

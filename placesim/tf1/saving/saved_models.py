@@ -51,6 +51,7 @@ class SavedModelBuilder:
             raise AssertionError(
                 "Graph state including variables and assets has already been saved. Please invoke `add_meta_graph()` instead."
             )
+        _check_signatures(signature_def_map)
         assets = self._prepared(assets_collection, legacy_init_op, main_op)
         folder = os.path.join(self._export_dir, names.VARIABLES_DIRECTORY)
         os.makedirs(folder, exist_ok=True)
@@ -76,6 +77,7 @@ class SavedModelBuilder:
                 "Graph state including variables and assets has not been saved yet. Please invoke "
                 "`add_meta_graph_and_variables()` first."
             )
+        _check_signatures(signature_def_map)
         assets = self._prepared(assets_collection, legacy_init_op, main_op)
         self._add(self._saver_of(saver), tags, signature_def_map, assets, clear_devices)
 
@@ -109,7 +111,7 @@ class SavedModelBuilder:
             raise TypeError(f"Asset path tensor {tensor} must be of type constant.Has type {tensor.op.type} instead.")
         path = constant_value(tensor).item().decode()
         if not path:
-            raise ValueError(f"Invalid asset filepath tensor {tensor}.")
+            raise ValueError(f"Asset filepath tensor {tensor} in is invalid.")
         folder = os.path.join(self._export_dir, names.ASSETS_DIRECTORY)
         os.makedirs(folder, exist_ok=True)
         shutil.copyfile(path, os.path.join(folder, os.path.basename(path)))
@@ -121,12 +123,15 @@ class SavedModelBuilder:
         meta_graph = saver.export_meta_graph(clear_devices=clear_devices)
         meta_graph.meta_info_def.tags.extend(tags)
         for key, signature in (signatures or {}).items():
-            for field in (signature.inputs, signature.outputs):
-                for name in field:
-                    _check_info(field[name])
             meta_graph.signature_def[key].CopyFrom(signature)
         meta_graph.asset_file_def.extend(assets)
         self._model.meta_graphs.add().CopyFrom(meta_graph)
+
+
+def _check_signatures(signatures: Any) -> None:
+    for signature in (signatures or {}).values():
+        for info in (*signature.inputs.values(), *signature.outputs.values()):
+            _check_info(info)
 
 
 def _check_info(info: Any) -> None:

@@ -37,7 +37,7 @@ VirtualDeviceConfiguration = LogicalDeviceConfiguration
 
 @dataclass
 class _Settings:
-    """Settings of a script.  `is_made`: logical devices were listed, or a session was made."""
+    """Settings of a script.  `is_made`: logical devices were listed."""
 
     values: dict[str, Any] = field(default_factory=dict)
     growth: dict[PhysicalDevice, bool] = field(default_factory=dict)
@@ -64,9 +64,8 @@ _CONFIG_FIELDS = (
 
 
 def default_config() -> Any:
-    """Default ConfigProto of sessions; None if nothing was set."""
+    """Default ConfigProto of sessions; None if nothing was set.  Raises ValueError if memory is to grow on some GPUs only."""
     settings = _settings
-    settings.is_made = True
     if not (settings.values or settings.growth or settings.parts or settings.visible is not None):
         return None
     config = message_class("ConfigProto")()
@@ -74,19 +73,20 @@ def default_config() -> Any:
         if name in settings.values:
             setattr(config, name, settings.values[name])
     gpus = list_physical_devices("GPU")
+    seen = [gpu for gpu in gpus if settings.visible is None or gpu in settings.visible]
     if settings.visible is not None:
-        seen = [index for index, gpu in enumerate(gpus) if gpu in settings.visible]
-        config.gpu_options.visible_device_list = ",".join(map(str, seen)) or "-1"
+        config.gpu_options.visible_device_list = ",".join(str(gpus.index(gpu)) for gpu in seen) or "-1"
         if not seen:
             config.device_count["GPU"] = 0
-    growing = {settings.growth.get(gpu) for gpu in gpus if settings.visible is None or gpu in settings.visible}
-    if growing == {True}:
-        config.gpu_options.allow_growth = True
-    for gpu in gpus:
-        if gpu in settings.parts:
-            limits = [part.memory_limit for part in settings.parts[gpu]]
+    growing = {settings.growth.get(gpu, False) for gpu in seen}
+    if len(growing) > 1:
+        raise ValueError("Memory growth cannot differ between GPU devices")
+    config.gpu_options.allow_growth = growing == {True}
+    if any(gpu in settings.parts for gpu in seen):
+        # one entry for each visible GPU, an empty one if it is not divided
+        for gpu in seen:
             entry = config.gpu_options.experimental.virtual_devices.add()
-            entry.memory_limit_mb.extend(limit for limit in limits if limit is not None)
+            entry.memory_limit_mb.extend(part.memory_limit for part in settings.parts.get(gpu, ()))
     cpus = settings.parts.get(PhysicalDevice("/physical_device:CPU:0", "CPU"))
     if cpus:
         config.device_count["CPU"] = len(cpus)
@@ -205,8 +205,11 @@ def get_device_details(device: PhysicalDevice) -> dict[str, Any]:
 
 
 def get_memory_info(device: str) -> dict[str, int]:
-    """Raise ValueError: memory use is unknown outside a session."""
-    raise ValueError(f"Allocator stats not available for device '{device}'")
+    """Memory in use outside sessions: none.  Raises ValueError for a device that is not there."""
+    wanted = device.rpartition("/")[2].removeprefix("device:").upper()
+    if all(one.name != f"/physical_device:{wanted}" for one in list_physical_devices()):
+        raise ValueError(f"No matching devices found for '{device}'")
+    return {"current": 0, "peak": 0}
 
 
 def _check_known(device: object) -> None:

@@ -100,8 +100,7 @@ class LoggingTensorHook(SessionRunHook):
         if self._timer is not None:
             self._timer.reset()
         self._count = 0
-        graph = tf.get_default_graph()
-        self._fetched = {tag: graph.as_graph_element(tensor) for tag, tensor in self._tensors.items()}
+        self._fetched = {tag: _named_tensor(tensor) for tag, tensor in self._tensors.items()}
 
     def before_run(self, run_context: SessionRunContext) -> SessionRunArgs | None:
         """Request the tensors if they will be logged."""
@@ -131,6 +130,21 @@ class LoggingTensorHook(SessionRunHook):
             tf.logging.info("%s", shown)
         else:
             tf.logging.info("%s (%.3f sec)", shown, seconds)
+
+
+def _named_tensor(given: object) -> Any:
+    """The tensor of a name, which may be that of an op with one output; others are returned.  Raises KeyError, ValueError."""
+    graph = tf.get_default_graph()
+    if not isinstance(given, str):
+        if getattr(given, "graph", None) is not graph:
+            raise ValueError(f"Passed {given} should have graph attribute that is equal to current graph {graph}.")
+        return given
+    if ":" in given:
+        return graph.as_graph_element(given)
+    found = graph.as_graph_element(f"{given}:0")
+    if len(found.op.outputs) > 1:
+        raise ValueError(f"Name {given} is ambiguous, as this `Operation` has multiple outputs (at least 2).")
+    return found
 
 
 class StopAtStepHook(SessionRunHook):
