@@ -1,7 +1,7 @@
 """Loads `tf.contrib` of TensorFlow 1.15 on the ops of a later release, to record what its calls make there.
 
-Only Python sources are taken, from the folder `tensorflow_core` of TensorFlow 1.15's wheel: `contrib.distributions`, and of
-`contrib.factorization` the clustering ops.
+Only Python sources are taken, from the folder `tensorflow_core` of TensorFlow 1.15's wheel: `contrib.distributions`,
+`contrib.feature_column`, and of `contrib.factorization` the clustering ops.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ def load_contrib(tf: Any, core: Path) -> None:
         if module and not module.endswith((".estimator", ".wishart")):
             exec(line.strip(), vars(tf.contrib.distributions))
     tf.contrib.factorization = _package("tensorflow.contrib.factorization", core / "contrib/factorization")
+    tf.contrib.feature_column = importlib.import_module("tensorflow.contrib.feature_column")
     exec("from tensorflow.contrib.factorization.python.ops.clustering_ops import *", vars(tf.contrib.factorization))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import placesim.tf1 as tf
@@ -70,7 +71,7 @@ class KMeans:
         init_op = _Initialization(inputs, count, initial, centers, moved, is_initialized, self).op()
         assigned_by = centers
         if self._is_cosine:
-            inputs = [_beside(one, lambda one=one: tf.nn.l2_normalize(one, dim=1)) for one in inputs]
+            inputs = [_beside(one, partial(tf.nn.l2_normalize, one, dim=1)) for one in inputs]
             if not self._keeps_unit_centers:
                 assigned_by = tf.nn.l2_normalize(assigned_by, dim=1)
         all_scores, scores, indices = self._assignments(inputs, assigned_by)
@@ -95,11 +96,10 @@ class KMeans:
         return centers, is_initialized, counts, centers, None
 
     def _assignments(self, inputs: list[Any], centers: Any) -> Any:
-        scores = [_beside(one, lambda one=one: self._distances(one, centers)) for one in inputs]
+        scores = [_beside(one, partial(self._distances, one, centers)) for one in inputs]
         if self._is_cosine and not self._keeps_unit_centers:
             # of unit vectors, the squared distance is twice the cosine distance
-            unit = centers
-            centers = _beside(unit, lambda: tf.nn.l2_normalize(unit, dim=1))
+            centers = _beside(centers, partial(tf.nn.l2_normalize, centers, dim=1))
         found = []
         for one, score in zip(inputs, scores, strict=True):
             with tf.colocate_with(one, ignore_existing=True):
@@ -142,8 +142,8 @@ class KMeans:
             with tf.colocate_with(one, ignore_existing=True):
                 clusters, places = tf.unique(tf.reshape(own, [-1]))
                 size = tf.size(clusters)
-                old_counts = _beside(counts, lambda clusters=clusters: tf.gather(counts, clusters))
-                old_centers = _beside(centers, lambda clusters=clusters: tf.gather(centers, clusters))
+                old_counts = _beside(counts, partial(tf.gather, counts, clusters))
+                old_centers = _beside(centers, partial(tf.gather, centers, clusters))
                 more = tf.unsorted_segment_sum(tf.ones_like(places, dtype=counts.dtype), places, size)
                 change = tf.unsorted_segment_sum(one, places, size)
                 first = tf.reshape(size, [1])

@@ -141,7 +141,7 @@ class Bijector:
         if value.shape.ndims is not None and determinant.shape.ndims is not None:
             event = value.shape[value.shape.ndims - event_ndims : value.shape.ndims - self._event_ndims]
             known = broadcast_static_shape(determinant.shape, event)
-            found.set_shape(known[: known.ndims - extra])
+            found.set_shape(known[: len(known.as_list()) - extra])
         return found
 
     @contextmanager

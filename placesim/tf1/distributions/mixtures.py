@@ -44,7 +44,8 @@ class Mixture(Distribution):
         if any(component.dtype != dtype for component in components):
             found = [(component.name, component.dtype) for component in components]
             raise TypeError(f"All components must have the same dtype, but saw dtypes: {found}")
-        self._event_shape, self._batch_shape = components[0].event_shape, cat.batch_shape
+        self._event_shape: TensorShape = components[0].event_shape
+        self._batch_shape: TensorShape = cat.batch_shape
         for component in components:
             self._event_shape = self._event_shape.merge_with(component.event_shape)
             self._batch_shape = self._batch_shape.merge_with(component.batch_shape)
@@ -176,7 +177,8 @@ class Independent(Distribution):
 
     @property
     def batch_shape(self) -> TensorShape:
-        return self._split(self.distribution.batch_shape)[0]
+        found: TensorShape = self._split(self.distribution.batch_shape)[0]
+        return found
 
     @property
     def event_shape(self) -> TensorShape:
