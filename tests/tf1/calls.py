@@ -13,7 +13,8 @@ graph's collections have then.  The nodes between differ from release to release
 cells and Keras' models and recurrent layers.
 
 `model-calls.json.gz` holds, in the same form, calls of strategies, feature columns and distributions.  A call that ends in
-`session.run` compares values.
+`session.run` compares values.  Calls of `tf.contrib` there are recorded from TensorFlow 1.15's Python on TensorFlow 2.21's ops
+(`contrib_sources.py`).
 
 `option-calls.json.gz` holds, in the same form, calls with options and mistakes: of saving, training, sessions, queues, data,
 gradients, layers, cells; and outlines of such calls of `tf.contrib`.
@@ -22,7 +23,8 @@ A call runs in an empty folder, so files have relative paths.
 
 `TF_USE_LEGACY_KERAS=1 TENSORFLOW_PYTHON -m tests.tf1.calls FILE RECORDINGS` adds the calls of a file, with blank lines between
 them, as a Python with tensorflow-cpu and tf_keras makes them, to `calls`, `library-calls`,
-`mixed-calls`, `model-calls` or `option-calls`.
+`mixed-calls`, `model-calls` or `option-calls`.  The folder `tensorflow_core` of TensorFlow 1.15 as a third argument sets
+`tf.contrib`.
 """
 
 from __future__ import annotations
@@ -40,6 +42,8 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
+
+from tests.tf1.contrib_sources import load_contrib
 
 _DATA = Path(__file__).parent.parent / "data" / "tf1"
 _LONGEST = 400
@@ -298,14 +302,16 @@ def _flat(tf: Any, value: Any) -> list[Any]:
     return []
 
 
-def _add(path: Path, recordings: Path) -> None:
+def _add(path: Path, recordings: Path, contrib: Path | None = None) -> None:
     """Record the calls of a file, and keep those that are there."""
     import tensorflow.compat.v1 as tf
 
     tf.disable_v2_behavior()
+    if contrib is not None:
+        load_contrib(tf, contrib)
     recorded = _read(recordings) | {call: record(tf, call) for call in path.read_text().strip().split("\n\n")}
     recordings.write_bytes(gzip.compress(json.dumps(recorded).encode(), mtime=0))
 
 
 if __name__ == "__main__":
-    _add(Path(sys.argv[1]), _DATA / f"{sys.argv[2]}.json.gz")
+    _add(Path(sys.argv[1]), _DATA / f"{sys.argv[2]}.json.gz", *map(Path, sys.argv[3:]))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -34,6 +36,11 @@ def test_rows_are_made_filled_and_reduced() -> None:
     assert tensor.tolist() == [[1, 2], [-1, -1], [3, -1]]
     assert (total.tolist(), mean.tolist()[::2], most.tolist()) == ([3, 0, 3], [1.5, 3], [3, 2])
     assert (doubled.to_list(), part.to_list()) == ([[4, 16], [], [36]], [[], [3]])
+
+
+def test_operators_are_there_without_another_module() -> None:
+    program = "import placesim.tf1 as tf; tf.ragged.constant([[1.0], []]) + 1.0"
+    subprocess.run([sys.executable, "-c", program], check=True)
 
 
 def test_rows_are_chosen_and_fed() -> None:

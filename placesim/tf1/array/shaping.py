@@ -9,7 +9,7 @@ import numpy as np
 
 from placesim.tf1.graphs.default_graph_scopes import name_scope
 from placesim.tf1.graphs.tensor import Tensor
-from placesim.tf1.graphs.tensor_likes import DTypeLike, ShapeLike, TensorLike
+from placesim.tf1.graphs.tensor_likes import DTypeLike, ShapeLike, TensorLike, is_ragged
 from placesim.tf1.math.casting import cast
 from placesim.tf1.ops.arguments import renamed
 from placesim.tf1.ops.constant_values import constant_value, set_static_shape
@@ -153,6 +153,10 @@ def matrix_transpose(a: TensorLike, name: str = "matrix_transpose", conjugate: b
 
 def concat(values: Any, axis: TensorLike, name: str = "concat") -> Any:
     """`tf.concat`; for one tensor, an Identity."""
+    if any(map(is_ragged, values if isinstance(values, list | tuple) else [values])):
+        from placesim.tf1.ragged.joining import concat as join_rows  # few scripts have ragged tensors
+
+        return join_rows(values, axis, None if name == "concat" else name)  # type: ignore[arg-type]
     if not isinstance(values, list | tuple):
         values = [values]
     if len(values) == 1:
@@ -164,6 +168,10 @@ def concat(values: Any, axis: TensorLike, name: str = "concat") -> Any:
 
 def stack(values: Any, axis: int = 0, name: str = "stack") -> Any:
     """`tf.stack`; along the first axis, constants become one Const."""
+    if any(map(is_ragged, values if isinstance(values, list | tuple) else [values])):
+        from placesim.tf1.ragged.joining import stack as stack_rows
+
+        return stack_rows(values, axis, None if name == "stack" else name)
     if axis == 0:
         try:
             return convert_to_tensor(values, name=name)

@@ -234,3 +234,105 @@ class Multinomial(Distribution):
     def _variance(self) -> Any:
         probs = self.probs * tf.ones_like(self.total_count)[..., tf.newaxis]
         return self._mean_value - self._mean_value * probs
+
+
+class Poisson(Distribution):
+    """Poisson distributions of counts; `rate`, or `exp(log_rate)`, is the mean.  Raises ValueError for both."""
+
+    _shaping = ("rate",)
+    _is_reparameterized = False
+
+    def __init__(
+        self,
+        rate: Any = None,
+        log_rate: Any = None,
+        validate_args: bool = False,
+        allow_nan_stats: bool = True,
+        name: str = "Poisson",
+    ) -> None:
+        parameters = dict(locals())
+        if validate_args:
+            raise refuse_checks("Poisson")
+        if (rate is None) == (log_rate is None):
+            raise ValueError("Must specify exactly one of `rate` and `log_rate`.")
+        with tf.name_scope(name, values=[rate]) as scope:
+            known = "rate" if log_rate is None else "log_rate"
+            given = tf.convert_to_tensor(parameters[known], name=known)
+            if not given.dtype.is_floating:
+                raise TypeError(f"{known}.dtype ({given.dtype.name}) is a not a float-type.")
+            self.rate = tf.identity(given, name="rate") if log_rate is None else tf.exp(given, name="rate")
+            self.log_rate = tf.log(given, name="log_rate") if log_rate is None else given
+        super().__init__(self.rate.dtype, None, validate_args, allow_nan_stats, parameters, name=scope)
+
+    def _sample_n(self, count: Any, seed: int | None) -> Any:
+        return tf.random_poisson(self.rate, [count], dtype=self.dtype, seed=seed)
+
+    def _log_prob(self, value: Any) -> Any:
+        return value * self.log_rate - tf.lgamma(1.0 + value) - self.rate
+
+    def _log_cdf(self, value: Any) -> Any:
+        return tf.log(self.cdf(value))
+
+    def _cdf(self, value: Any) -> Any:
+        return tf.igammac(1.0 + value, self.rate)
+
+    def _mean(self) -> Any:
+        return tf.identity(self.rate)
+
+    _variance = _mean
+
+    def _mode(self) -> Any:
+        return tf.floor(self.rate)
+
+
+class Deterministic(Distribution):
+    """Random variables of the one value `loc`; `atol + rtol * abs(loc)` is the distance within which others equal it."""
+
+    _shaping = ("loc",)
+    _is_reparameterized = False
+
+    def __init__(
+        self,
+        loc: TensorLike,
+        atol: Any = None,
+        rtol: Any = None,
+        validate_args: bool = False,
+        allow_nan_stats: bool = True,
+        name: str = "Deterministic",
+    ) -> None:
+        parameters = dict(locals())
+        if validate_args:
+            raise refuse_checks("Deterministic")
+        with tf.name_scope(name, values=[loc, atol, rtol]) as scope:
+            self.loc = tf.convert_to_tensor(loc, name="loc")
+            super().__init__(self.loc.dtype, None, validate_args, allow_nan_stats, parameters, name=scope)
+            self.atol = tf.convert_to_tensor(0 if atol is None else atol, dtype=self.dtype)
+            self.rtol = tf.convert_to_tensor(0 if rtol is None else rtol, dtype=self.dtype)
+            self._slack = self.atol if rtol is None else self.atol + self.rtol * tf.abs(self.loc)
+
+    def _sample_n(self, count: Any, seed: int | None) -> Any:
+        known = tf.get_static_value(tf.convert_to_tensor(count))
+        rank = self.loc.shape.ndims
+        if known is not None and rank is not None:
+            multiples: Any = [known] + [1] * rank
+        else:
+            multiples = tf.concat(([count], tf.ones_like(tf.shape(self.loc))), axis=0)
+        return tf.tile(self.loc[tf.newaxis, ...], multiples=multiples)
+
+    def _prob(self, value: Any) -> Any:
+        return tf.cast(tf.abs(value - self.loc) <= self._slack, dtype=self.dtype)
+
+    def _cdf(self, value: Any) -> Any:
+        return tf.cast(value >= self.loc - self._slack, dtype=self.dtype)
+
+    def _entropy(self) -> Any:
+        return tf.zeros(self.batch_shape_tensor(), dtype=self.dtype)
+
+    def _mean(self) -> Any:
+        return tf.identity(self.loc)
+
+    def _variance(self) -> Any:
+        return tf.zeros_like(self.loc)
+
+    def _mode(self) -> Any:
+        return self.mean()

@@ -59,10 +59,14 @@ class Distribution:
                 pass
         self.dtype, self.name = dtype, name
         self.validate_args, self.allow_nan_stats = validate_args, allow_nan_stats
-        known = {key: value for key, value in (parameters or {}).items() if key != "self" and not key.startswith("__")}
-        self.parameters = known
+        self._take_parameters(parameters or {})
         default = FULLY_REPARAMETERIZED if self._is_reparameterized else NOT_REPARAMETERIZED
         self.reparameterization_type = reparameterization_type or default
+
+    def _take_parameters(self, parameters: dict[str, Any]) -> None:
+        """Keep the arguments of `__init__`, for `copy`."""
+        known = {key: value for key, value in parameters.items() if key != "self" and not key.startswith("__")}
+        self.parameters = known
 
     def copy(self, **override_parameters_kwargs: Any) -> Any:
         """A distribution of the same class with some parameters replaced."""
@@ -123,11 +127,15 @@ class Distribution:
             wanted = tf.convert_to_tensor(sample_shape, dtype=tf.int32, name="sample_shape")
             wanted, count = _as_vector(wanted)
             drawn = self._sample_n(count, seed)
-            drawn = tf.reshape(drawn, tf.concat([wanted, tf.shape(drawn)[1:]], 0))
+            drawn = self._finish_sample(tf.reshape(drawn, tf.concat([wanted, tf.shape(drawn)[1:]], 0)))
             sizes = tf.get_static_value(wanted)
             if sizes is not None:
                 drawn.set_shape(TensorShape(sizes.tolist()).concatenate(self.batch_shape).concatenate(self.event_shape))
             return drawn
+
+    def _finish_sample(self, drawn: Any) -> Any:
+        """Samples in their last shape, for subclasses that compute with it."""
+        return drawn
 
     # --- densities ---
 

@@ -76,6 +76,23 @@ class Normal(Distribution):
             return (value - self.loc) / self.scale
 
 
+class NormalWithSoftplusScale(Normal):
+    """Normal distributions of standard deviation `softplus(scale)`."""
+
+    def __init__(
+        self,
+        loc: TensorLike,
+        scale: TensorLike,
+        validate_args: bool = False,
+        allow_nan_stats: bool = True,
+        name: str = "NormalWithSoftplusScale",
+    ) -> None:
+        parameters = dict(locals())
+        with tf.name_scope(name, values=[scale]) as scope:
+            super().__init__(loc, tf.nn.softplus(scale, name="softplus_scale"), validate_args, allow_nan_stats, scope)
+        self._take_parameters(parameters)
+
+
 def _normal_cdf(value: Any) -> Any:
     """The standard normal distribution function, by the error function near 0 and its complement elsewhere."""
     with tf.name_scope("ndtr"):
@@ -287,3 +304,61 @@ class StudentT(Distribution):
 
     def _mode(self) -> Any:
         return tf.identity(self.loc)
+
+
+class Logistic(Distribution):
+    """Logistic distributions of mean `loc` and scale `scale`, tensors that broadcast to the batch's shape."""
+
+    _shaping = ("loc", "scale")
+
+    def __init__(
+        self,
+        loc: TensorLike,
+        scale: TensorLike,
+        validate_args: bool = False,
+        allow_nan_stats: bool = True,
+        name: str = "Logistic",
+    ) -> None:
+        parameters = dict(locals())
+        with tf.name_scope(name, values=[loc, scale]) as scope, positive(validate_args, scale):
+            self.loc = tf.identity(loc, name="loc")
+            self.scale = tf.identity(scale, name="scale")
+            tf.assert_same_float_dtype([self.loc, self.scale])
+        super().__init__(self.scale.dtype, None, validate_args, allow_nan_stats, parameters, name=scope)
+
+    def _sample_n(self, count: Any, seed: int | None) -> Any:
+        least = np.finfo(self.dtype.as_numpy_dtype).tiny
+        shape = self._drawn_shape(count)
+        drawn = tf.random_uniform(shape=shape, minval=least, maxval=1.0, dtype=self.dtype, seed=seed)
+        return (tf.log(drawn) - tf.log1p(-1.0 * drawn)) * self.scale + self.loc
+
+    def _log_prob(self, value: TensorLike) -> Any:
+        z = self._standard(value)
+        return -z - 2.0 * tf.nn.softplus(-z) - tf.log(self.scale)
+
+    def _log_cdf(self, value: TensorLike) -> Any:
+        return -tf.nn.softplus(-self._standard(value))
+
+    def _cdf(self, value: TensorLike) -> Any:
+        return tf.sigmoid(self._standard(value))
+
+    def _log_survival_function(self, value: TensorLike) -> Any:
+        return -tf.nn.softplus(self._standard(value))
+
+    def _survival_function(self, value: TensorLike) -> Any:
+        return tf.sigmoid(-self._standard(value))
+
+    def _entropy(self) -> Any:
+        return 2 + tf.log(self.scale * tf.ones_like(self.loc))
+
+    def _mean(self) -> Any:
+        return self.loc * tf.ones_like(self.scale)
+
+    _mode = _mean
+
+    def _stddev(self) -> Any:
+        return self.scale * tf.ones_like(self.loc) * math.pi / math.sqrt(3)
+
+    def _standard(self, value: TensorLike) -> Any:
+        with tf.name_scope("standardize"):
+            return (value - self.loc) / self.scale

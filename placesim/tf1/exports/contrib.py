@@ -45,6 +45,10 @@ ROWS = {
     "contrib.graph_editor": _under("graph_editor", "get_backward_walk_ops get_forward_walk_ops"),
     "training.evaluation": _under("training", "evaluate_once StopAfterNEvalsHook get_or_create_eval_step"),
     "contrib.learning": _under("slim.learning", _GRADIENTS + " train train_step"),
+    "contrib.clustering": _under(
+        "factorization",
+        "KMeans CLUSTERS_VAR_NAME COSINE_DISTANCE KMC2_INIT KMEANS_PLUS_PLUS_INIT RANDOM_INIT SQUARED_EUCLIDEAN_DISTANCE",
+    ),
     "contrib.hparams": _under("training", "HParams"),
     "contrib.framework": " ".join(
         [

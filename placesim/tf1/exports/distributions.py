@@ -5,11 +5,27 @@ def _both(names: str) -> str:
     return " ".join(f"{prefix}distributions.{name}" for prefix in ("", "contrib.") for name in names.split())
 
 
+def _contrib(names: str) -> str:
+    return " ".join(f"contrib.distributions.{name}" for name in names.split())
+
+
 ROWS = {
     "distributions.distribution": _both("Distribution ReparameterizationType FULLY_REPARAMETERIZED NOT_REPARAMETERIZED"),
     "distributions.divergences": _both("kl_divergence RegisterKL"),
-    "distributions.location_scale": _both("Normal Uniform Laplace StudentT"),
+    "distributions.location_scale": " ".join(
+        [_both("Normal Uniform Laplace StudentT"), _contrib("NormalWithSoftplusScale Logistic")]
+    ),
     "distributions.positive": _both("Gamma Exponential Beta Dirichlet"),
-    "distributions.discrete": _both("Bernoulli Categorical Multinomial"),
-    "distributions.multivariate": "contrib.distributions.MultivariateNormalDiag",
+    "distributions.discrete": " ".join([_both("Bernoulli Categorical Multinomial"), _contrib("Poisson Deterministic")]),
+    "distributions.multivariate": _contrib(
+        "MultivariateNormalDiag MultivariateNormalDiagWithSoftplusScale MultivariateNormalTriL MultivariateNormalFullCovariance"
+    ),
+    "distributions.relaxed": _contrib(
+        "OneHotCategorical ExpRelaxedOneHotCategorical RelaxedOneHotCategorical RelaxedBernoulli"
+    ),
+    "distributions.mixtures": _contrib("Mixture Independent"),
+    "distributions.transformed": _contrib("TransformedDistribution"),
+    "distributions.bijectors": _contrib(
+        "bijectors.Bijector bijectors.Identity bijectors.Exp bijectors.Sigmoid bijectors.AffineLinearOperator"
+    ),
 }

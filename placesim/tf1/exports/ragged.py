@@ -7,5 +7,6 @@ ROWS = {
         "RaggedTensor ragged.RaggedTensorValue=RaggedTensorValue ragged.row_splits_to_segment_ids=segment_ids_of"
     ),
     "ragged.making": "ragged.constant ragged.constant_value ragged.placeholder ragged.range=ragged_range",
+    "ragged.joining": "ragged.stack ragged.boolean_mask",
     "ragged.computing": "ragged.map_flat_values",
 }

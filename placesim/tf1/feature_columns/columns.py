@@ -436,7 +436,10 @@ class _TableColumn(_DenseColumnOfClasses):
         return features.get(self.categorical_column)
 
     def dense_tensor(self, features: FeatureCache, settings: WeightSettings) -> Any:
-        numbers, weights = self.categorical_column.sparse_tensors(features)
+        return self.rows_of(*self.categorical_column.sparse_tensors(features), settings)
+
+    def rows_of(self, numbers: Any, weights: Any, settings: WeightSettings) -> Any:
+        """Combined rows for numbers of classes."""
         table = self._table(settings)
         if self.ckpt_to_load_from is not None:
             tf.train.init_from_checkpoint(self.ckpt_to_load_from, {self.tensor_name_in_ckpt: table})

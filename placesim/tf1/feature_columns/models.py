@@ -39,7 +39,7 @@ def input_layer(
                     cols_to_vars[column] = tf.get_collection("variables", scope=scope.name)
                 if cols_to_output_tensors is not None:
                     cols_to_output_tensors[column] = tensors[-1]
-        _check_batch(tensors, ordered)
+        check_batch(tensors, ordered)
         return tf.concat(tensors, 1)
 
 
@@ -73,7 +73,7 @@ def linear_model(
             with tf.variable_scope(None, default_name=own_name) as scope:
                 sums.append(_weighted_sum(column, cache, settings, units, sparse_combiner))
                 variables[column] = tf.get_collection("variables", scope=scope.name)
-        _check_batch(sums, [column for _, column in scoped])
+        check_batch(sums, [column for _, column in scoped])
         total = tf.add_n(sums, name="weighted_sum_no_bias")
         bias = _weights("bias_weights", [units], settings)
         variables["bias"] = list(bias) if isinstance(bias, PartitionedVariable) else [bias]
@@ -143,7 +143,7 @@ def check_columns(columns: Any) -> Any:
     return columns
 
 
-def _check_batch(tensors: Sequence[Any], columns: Sequence[FeatureColumn]) -> None:
+def check_batch(tensors: Sequence[Any], columns: Sequence[FeatureColumn]) -> None:
     """Raise ValueError for tensors with different numbers of rows."""
     first: tuple[str, int] | None = None
     for tensor, column in zip(tensors, columns, strict=True):

@@ -307,6 +307,19 @@ class RaggedTensor:
                 return cls(values, _of_uniform_length(wide, rows))
 
     @classmethod
+    def from_sparse(cls, st_input: Any, name: str | None = None, row_splits_dtype: DTypeLike = dtypes.int64) -> RaggedTensor:
+        """The rows of a sparse matrix without gaps.  Raises TypeError for other values, ValueError for another rank."""
+        if not isinstance(st_input, tf.SparseTensor):
+            raise TypeError(f"Argument `st_input` must be of type SparseTensor, but is of type {type(st_input).__name__}.")
+        with tf.name_scope(name, "RaggedFromSparse"):
+            if 2 not in (st_input.dense_shape.shape.as_list()[0], st_input.indices.shape.as_list()[1]):
+                raise ValueError("rank(st_input) must be 2.")
+            with tf.control_dependencies([_check_no_gaps(st_input.indices)]):
+                rows = tf.cast(st_input.indices[:, 0], row_splits_dtype)
+                count = tf.cast(st_input.dense_shape[0], row_splits_dtype)
+                return cls.from_value_rowids(st_input.values, rows, count, validate=False)
+
+    @classmethod
     def _cut(cls, tensor: Tensor, lengths: TensorLike, columns: Tensor, dtype: DTypeLike) -> RaggedTensor:
         lengths = gen("Cast")(tf.convert_to_tensor(lengths, preferred_dtype=dtype, name="lengths"), dtype)
         lengths = tf.maximum(tf.minimum(lengths, columns), 0)
@@ -474,6 +487,16 @@ class RaggedTensor:
 
 def _tensor_of(values: RaggedLike) -> Any:
     return values if isinstance(values, RaggedTensor) else tf.convert_to_tensor(values, name="values")
+
+
+def _check_no_gaps(indices: Tensor) -> Any:
+    """Op that fails if a row does not begin at 0, or has gaps."""
+    rows, places = indices[:, :-1], indices[:, -1]
+    begins = tf.reduce_any(tf.not_equal(rows[1:], rows[:-1]), axis=1)
+    goes_on = tf.equal(places[1:], 0), tf.equal(places[1:], places[:-1] + 1)
+    is_right = tf.where(begins, *goes_on)
+    is_right = tf.logical_and(tf.reduce_all(tf.equal(places[:1], 0)), tf.reduce_all(is_right))
+    return tf.Assert(is_right, ["SparseTensor is not right-ragged", "SparseTensor.indices =", indices])
 
 
 def _lengths_without(tensor: Tensor, padding: TensorLike, columns: Tensor, dtype: DTypeLike) -> Any:

@@ -165,7 +165,7 @@ class SparseTensor:
         from placesim.tf1.ops.generated_functions import gen
 
         with name_scope(None, name, [self._indices, self._values, self._dense_shape, other]) as scope:
-            other = convert_to_tensor(other, self.dtype.base_dtype)
+            other = convert_to_tensor(other, self.dtype.base_dtype, name="y")
             return self.with_values(gen(op)(self._indices, self._values, self._dense_shape, other, name=scope))
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""TopK, NthElement, and LowerBound and UpperBound, which search sorted rows."""
+"""TopK, NthElement, LowerBound and UpperBound, which search sorted rows, and the rows that are nearest to others."""
 
 from __future__ import annotations
 
@@ -171,6 +171,29 @@ def find_bound(inputs: Sequence[Tensor], attrs: Attrs, side: str) -> Sequence[Te
     return (result,)
 
 
+def find_nearest(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
+    """NearestNeighbors: (points `[n, size]`, centers `[m, size]`, a scalar k) -> (the k nearest centers, squared distances).
+
+    Both are `[n, min(k, m)]`. Raises InvalidArgumentError for other ranks, different sizes, no points and a negative k.
+    """
+    points, centers, k = inputs
+    for rank, name, tensor in ((2, "points", points), (2, "centers", centers), (0, "k", k)):
+        if tensor.ndim != rank:
+            raise InvalidArgumentError(f"Input {name} should be a {'matrix' if rank else 'scalar'}.")
+    if points.shape[1] != centers.shape[1]:
+        sizes = f"{points.shape[1]} vs {centers.shape[1]}"
+        raise InvalidArgumentError(f"Expected point_dimensions == center_dimensions: {sizes}.")
+    if not len(points):
+        raise InvalidArgumentError("Expected points.rows() > 0.")
+    if k < 0:  # TensorFlow crashes
+        raise InvalidArgumentError(f"Need k >= 0, got {int(k)}")
+    half = [np.square(rows).sum(axis=1) / np.float32(2) for rows in (points, centers)]
+    found = half[1] - points @ centers.T
+    nearest = np.argsort(found, axis=1, kind="stable")[:, : int(k)]
+    distances = 2 * (np.take_along_axis(found, nearest, axis=1) + half[0][:, None])
+    return nearest, distances
+
+
 # --- shape functions ------------------------------------------------------------------------------------------------
 
 
@@ -203,6 +226,10 @@ def _infer_nth(context: ShapeContext) -> Sequence[Dims]:
     return (subshape(dims, 0, -1),)
 
 
+def _infer_nearest(_: ShapeContext) -> Sequence[Dims]:
+    return None, None
+
+
 def _infer_bound(context: ShapeContext) -> Sequence[Dims]:
     for dims in context.shapes:
         with_rank(dims, 2)
@@ -213,6 +240,7 @@ TABLE: Table = {
     "TopKV2": Kernel(top_k, _infer_top_k),
     "ApproxTopK": Kernel(approximate_top_k, _infer_approximate_top_k),
     "NthElement": Kernel(find_nth, _infer_nth),
+    "NearestNeighbors": Kernel(find_nearest, _infer_nearest),
     "LowerBound": Kernel(partial(find_bound, side="left"), _infer_bound),
     "UpperBound": Kernel(partial(find_bound, side="right"), _infer_bound),
 }
