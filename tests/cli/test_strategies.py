@@ -17,7 +17,7 @@ from tests.cli.shell import ROOT, Shell, rows
 from tests.planning.strategies.models import dense
 from tests.report.test_comparison_page import unpacked
 
-FEW = {"evaluations": 20, "jobs": 1}
+FEW: dict[str, Any] = {"evaluations": 20, "jobs": 1}
 COMMAND = ("--strategies", "--evaluations", "20", "--jobs", "1")
 
 
