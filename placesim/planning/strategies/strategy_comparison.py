@@ -14,26 +14,27 @@ from placesim.planning.strategies.rewriting import Strategy
 
 ONE_DEVICE, MODEL_PARALLEL = "one device", "model parallel"
 """Names of the strategies without a rewrite: all nodes on one GPU, and the devices of a plan."""
-RECOMPUTATION = "recomputation"
 
 
 class StrategyKind(NamedTuple):
-    """A strategy for any number of devices: its name, the setting with the number of devices, and the other settings.
+    """A strategy for any number of devices: its name, and settings, which are fields of `Strategy`.
 
-    Settings are fields of `Strategy`.
+    `counts` has the settings that grow with the number of devices, each with its value for one device.
     """
 
     name: str
-    counts: str
+    counts: Mapping[str, int]
     settings: Mapping[str, Any]
 
 
 KINDS = (
-    StrategyKind("data parallel, cpu", "replicas", {}),
-    StrategyKind("data parallel, ring", "replicas", {"variables": "mirrored", "reduce": "ring"}),
-    StrategyKind("data parallel, nccl", "replicas", {"variables": "mirrored", "reduce": "nccl"}),
+    StrategyKind("data parallel, cpu", {"replicas": 1}, {}),
+    StrategyKind("data parallel, ring", {"replicas": 1}, {"variables": "mirrored", "reduce": "ring"}),
+    StrategyKind("data parallel, nccl", {"replicas": 1}, {"variables": "mirrored", "reduce": "nccl"}),
 )
-"""The compared rewrites. Each is tried with and without recomputation."""
+"""The compared rewrites for several devices."""
+VARIANTS: Mapping[str, Mapping[str, Any]] = {"recomputation": {"recompute": (SQRT,)}}
+"""Further settings, by name, with which one device and each of `KINDS` are compared as well."""
 
 
 class StrategyCase(NamedTuple):
@@ -71,13 +72,16 @@ def strategy_cases(counts: Sequence[int], split: tuple[str, ...] = ()) -> Iterat
     for devices in counts:
         if devices == 1:
             yield StrategyCase(ONE_DEVICE, 1)
-            yield StrategyCase(f"{ONE_DEVICE}, {RECOMPUTATION}", 1, Strategy(recompute=(SQRT,)))
+            for name, variant in VARIANTS.items():
+                yield StrategyCase(f"{ONE_DEVICE}, {name}", 1, Strategy(**variant))
             continue
         yield StrategyCase(MODEL_PARALLEL, devices)
         for kind in KINDS:
-            settings = {kind.counts: devices, "split": split, **kind.settings}
+            counts = {name: number * devices for name, number in kind.counts.items()}
+            settings = {**counts, **kind.settings, "split": split}
             yield StrategyCase(kind.name, devices, Strategy(**settings))
-            yield StrategyCase(f"{kind.name}, {RECOMPUTATION}", devices, Strategy(**settings, recompute=(SQRT,)))
+            for name, variant in VARIANTS.items():
+                yield StrategyCase(f"{kind.name}, {name}", devices, Strategy(**settings, **variant))
 
 
 class StrategyResult(NamedTuple):
