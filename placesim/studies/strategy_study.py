@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -28,15 +28,17 @@ from placesim.planning.strategies.strategy_comparison import (
 )
 from placesim.planning.strategies.training_graph import batch_dims, find_training
 from placesim.report.text.planning import suggest_remedy
+from placesim.runtime.partitioning.step_requests import resolve_feed
 from placesim.runtime.shapes.graph_shapes import GraphShapes
 from placesim.studies.conversions import WRITERS, convert_graph, find_file_form
 from placesim.studies.plan_files import planned_for
 from placesim.studies.plan_study import study_plan
-from placesim.studies.simulation.settings import build_steps
+from placesim.studies.simulation.settings import build_steps, file_access
 from placesim.studies.time_study import study_time
 
 if TYPE_CHECKING:
     from placesim.formats.sources.loading import LoadedGraph
+    from placesim.graph.graph import TensorRef
     from placesim.graph.session_steps import GraphFile
     from placesim.machine.options import SimulationOptions
 
@@ -123,14 +125,26 @@ class _Comparison:
 
     def _find_batch(self) -> int | None:
         """Return the number of examples in the batch, if it is known. Raises UsageError for a graph that is no training."""
-        training = find_training(self._file.graph, self._request.split)
-        shapes = GraphShapes(self._file.graph)
-        sizes = [(batch_dims(self._file.graph, shapes, ref) or (-1,))[0] for ref in training.batch]
-        return next((size for size in sizes if size > 0), None)
+        graph, given = self._file.graph, self._options.shapes
+        batch = find_training(graph, self._request.split).batch
+        shapes = GraphShapes(graph)
+        sizes = [(batch_dims(graph, shapes, ref) or (-1,))[0] for ref in batch]
+        sizes += [] if self._options.batch is None else [self._options.batch]
+        sizes += [given[graph.nodes[ref.node].name][0] for ref in batch if graph.nodes[ref.node].name in given]
+        return next((size for size in sizes if size > 0), None) or self._fed_examples(batch)
+
+    def _fed_examples(self, batch: Sequence[TensorRef]) -> int | None:
+        """Return the number of examples that the last step feeds; None if it feeds no tensor of the batch."""
+        graph, access = self._file.graph, file_access(self._loaded, self._options)
+        for feed in (feed for step in (self._file.steps or ())[-1:] for feed in step.feeds):
+            ref, value = resolve_feed(graph, feed, self._loaded.directory, access)
+            if ref in batch and value.ndim:
+                return int(value.shape[0])
+        return None
 
     def result(self, case: StrategyCase) -> StrategyResult:
         """Return a simulated strategy."""
-        options, examples = self._options, self._request.examples or self._batch or self._options.batch
+        options, examples = self._options, self._request.examples or self._batch
         if self._request.scales_batch and options.batch is not None and examples is not None:
             options, examples = replace(options, batch=options.batch * case.devices), examples * case.devices
         try:

@@ -80,8 +80,12 @@ def test_a_batch_that_grows_with_the_devices(shell: Shell) -> None:
         assert row["examples_per_second"] * row["seconds"] == pytest.approx(6 * row["devices"])
     with pytest.raises(placesim.UsageError, match="no batch to scale"):
         placesim.compare_strategies(graph, scale_batch=True, **FEW)
-    known = placesim.compare_strategies(graph, batch=6, examples=12, **FEW)
-    assert known[0]["examples_per_second"] * known[0]["seconds"] == pytest.approx(12)
+    cases: list[tuple[dict[str, Any], int]] = [({"batch": 6, "examples": 12}, 12), ({"shape": {"x": [6, 6], "y": [6]}}, 6)]
+    for given, examples in cases:
+        known = placesim.compare_strategies(graph, gpu=1, **given, **FEW)
+        assert known[0]["examples_per_second"] * known[0]["seconds"] == pytest.approx(examples)
+    fed = placesim.compare_strategies(model(1, -1), **FEW)
+    assert fed[0]["examples_per_second"] * fed[0]["seconds"] == pytest.approx(8)
 
 
 def test_gpus_of_several_hosts_and_refused_strategies(shell: Shell) -> None:
