@@ -48,7 +48,7 @@ if _typing.TYPE_CHECKING:
     from placesim.api.forecasts import plan, simulate, sweep
     from placesim.api.inspections import check, convert, diff, explain, show
     from placesim.api.runs import devices, load, memory, place, run
-    from placesim.api.strategies import parallelize
+    from placesim.api.strategies import compare_strategies, parallelize
 else:
 
     def __getattr__(name: str) -> object:
@@ -109,6 +109,7 @@ __all__ = [
     "UnknownError",
     "UsageError",
     "check",
+    "compare_strategies",
     "convert",
     "devices",
     "diff",

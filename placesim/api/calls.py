@@ -1,4 +1,4 @@
-"""Decorator of the functions for Python callers: errors have a `report`, and a notebook shows progress."""
+"""Common parts of the functions for Python callers: their decorator, and the check of a number."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ from collections.abc import Callable
 from functools import wraps
 from typing import ParamSpec, TypeVar
 
-from placesim.core.errors import PlacesimError
+from placesim.core.errors import PlacesimError, UsageError
 from placesim.report.notebook_progress import show_in_notebook
 
 Parameters = ParamSpec("Parameters")
 Found = TypeVar("Found")
+Number = TypeVar("Number", int, float)
 
 
 def api_call(function: Callable[Parameters, Found]) -> Callable[Parameters, Found]:
@@ -30,3 +31,10 @@ def api_call(function: Callable[Parameters, Found]) -> Callable[Parameters, Foun
             raise
 
     return called
+
+
+def above_zero(name: str, given: Number) -> Number:
+    """Return a number above 0. Raises UsageError for anything else."""
+    if isinstance(given, bool) or not isinstance(given, int | float) or not 0 < given < float("inf"):
+        raise UsageError(f"wrong {name}: got {given!r}, expected a number above 0")
+    return given

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
-from placesim.api.calls import api_call
+from placesim.api.calls import above_zero, api_call
 from placesim.core.errors import UsageError
 from placesim.core.process.progress import current_watcher
 from placesim.formats.sources.loading import kept_source, load, source_name
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from placesim.report.time_report import TimeReport
 
 Kind = TypeVar("Kind", bound=Enum)
-Number = TypeVar("Number", int, float)
 
 
 @with_options
@@ -151,9 +150,9 @@ def plan(
     avoided = (without,) if isinstance(without, str) else tuple(without)
     sought = _one_of("objective", objective, PlanMeasure)
     aim = Aim(sought, contiguous, explain, page, by=by, changes=changes, without=avoided)
-    effort = Effort(_above_zero("seconds", seconds), evaluations, seed, _above_zero("jobs", jobs), method)
+    effort = Effort(above_zero("seconds", seconds), evaluations, seed, above_zero("jobs", jobs), method)
     if evaluations is not None:
-        _above_zero("evaluations", evaluations)
+        above_zero("evaluations", evaluations)
     patterns = (free,) if isinstance(free, str) else tuple(free)
 
     loaded = load(source, None, chosen)
@@ -186,9 +185,3 @@ def _one_of(name: str, given: str, kinds: type[Kind]) -> Kind:
     if given not in known:
         raise UsageError(f"wrong {name}: got {given!r}, expected one of {', '.join(known)}")
     return known[given]
-
-
-def _above_zero(name: str, given: Number) -> Number:
-    if isinstance(given, bool) or not isinstance(given, int | float) or not 0 < given < float("inf"):
-        raise UsageError(f"wrong {name}: got {given!r}, expected a number above 0")
-    return given

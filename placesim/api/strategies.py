@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
-from placesim.api.calls import api_call
+from placesim.api.calls import above_zero, api_call
 from placesim.core.errors import UsageError
 from placesim.formats.sources.loading import LoadedGraph, SourceGraph, load, source_name
 from placesim.machine.options import OptionValues, SimulationOptions, make_options, with_options
@@ -15,6 +15,7 @@ from placesim.machine.options import OptionValues, SimulationOptions, make_optio
 if TYPE_CHECKING:
     from placesim.formats.sources.loading import Source
     from placesim.planning.strategies.rewriting import TrainingRewrite
+    from placesim.report.strategy_report import StrategyReport
 
 
 class ParallelGraph(SourceGraph):
@@ -78,3 +79,53 @@ def parallelize(
         raise loaded.error or UsageError("no graph")
     rewrite = rewrite_training(with_feeds_from(loaded.file, loaded.directory, Path()), strategy)
     return ParallelGraph(rewrite, source_name(source), chosen)
+
+
+@with_options
+@api_call
+def compare_strategies(
+    source: Source,
+    *,
+    split: str | Sequence[str] = (),
+    free: str | Sequence[str] = (),
+    examples: int | None = None,
+    price: float | None = None,
+    scale_batch: bool = False,
+    seconds: float = 30.0,
+    evaluations: int | None = None,
+    seed: int = 0,
+    jobs: int = 2,
+    page: bool = False,
+    **options: Unpack[OptionValues],
+) -> StrategyReport:
+    """Simulate the strategies for a training graph on 1, 2, 4, ... GPUs of the machine, and sort them by speed.
+
+    The strategies are one device, a model-parallel plan, and data parallelism with each reduction, with and without
+    recomputation. A row that cannot be applied has the reason in `error`.
+
+    `split` names the tensors that hold the batch, as for `parallelize`. All strategies compute the same batch, but with
+    `scale_batch`, the option `batch` is for one device and grows with their number. `examples` is the number of examples in a
+    step (default: the batch). `price`, in dollars for an hour of one device, gives the price of a million examples. The
+    model-parallel plans are searched as by `plan`, with `seconds` for all of them, and may move all nodes or those of `free`.
+
+    Raises UsageError for a graph that is no training, and for a machine without GPUs.
+    """
+    from placesim.planning.graphs.plan_comparison import Aim
+    from placesim.planning.portfolio import Effort
+    from placesim.planning.search_processes import spread
+    from placesim.report.strategy_report import StrategyReport
+    from placesim.runtime.cluster.connection_settings import Connection
+    from placesim.studies.strategy_study import StrategyRequest, write_strategy
+    from placesim.studies.strategy_study import compare_strategies as compare
+
+    chosen = make_options(options)
+    names, patterns = ((given,) if isinstance(given, str) else tuple(given) for given in (split, free))
+    for name, number in (("examples", examples), ("price", price), ("seconds", seconds), ("evaluations", evaluations)):
+        if number is not None:
+            above_zero(name, number)
+    effort = Effort(seconds, evaluations, seed, above_zero("jobs", jobs))
+    request = StrategyRequest(effort, Aim(by=None, is_traced=page), names, patterns, examples, price, scale_batch)
+    loaded = load(source, None, chosen)
+    with spread(effort, Connection()) as shared:
+        found = compare(loaded, chosen, source_name(source), request._replace(effort=shared))
+    return StrategyReport(found, lambda result, path: write_strategy(result, loaded, path), has_page=page)

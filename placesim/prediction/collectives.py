@@ -1,16 +1,20 @@
-"""Collectives of a step: the members of each group, and the seconds of its ring of transfers over the machine's links.
+"""Collectives of a step: the members of each group, and their transfers over the machine's links, in rings or along trees.
 
-Source: the ring algorithms of NCCL. An all-reduce passes the parts of a tensor around twice, a reduce-scatter once; a reduction
-or a broadcast is pipelined, so that each hop passes each byte once. An all-to-all sends each part to its member directly.
+Source: the algorithms of NCCL. Around a ring, an all-reduce passes the parts of a tensor twice, a reduce-scatter once; a
+reduction or a broadcast is pipelined, so that each hop passes each byte once. An all-to-all sends each part to its member
+directly. An all-reduce of a small tensor between hosts goes along trees, which have fewer hops one after another (Jeaugey,
+"Massively Scale Your Deep Learning Training with NCCL 2.4", 2019).
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from placesim.graph.graph import Graph, Node
+from placesim.machine.device_names import DeviceName
+from placesim.machine.timelines.bandwidth_sharing import byte_seconds, route_latency
 from placesim.ops.categories import CONSTANTS
 from placesim.ops.kernels.resources.collectives import GROUP_ARGUMENTS
 from placesim.prediction.machine_resources import DevicePlace, SimulatedMachine
@@ -34,24 +38,100 @@ RINGS: Mapping[str, Ring] = {
     "all-to-all": Ring(lambda n: n - 1, lambda n: (n - 1) / n),
 }
 """Rings by the kind of a kernel's cost."""
+TREE = "all-reduce"
+"""The kind that NCCL also computes along trees."""
+MAX_ORDERED = 8
+"""Number of members up to which the order of a ring is searched, as NCCL does; a larger ring has the order of its devices."""
 
 
-def ring_seconds(kind: str, members: Sequence[DevicePlace], machine: SimulatedMachine, num_bytes: int) -> float:
-    """Return the seconds of the slowest hop of a ring; hops that use the same link share its bandwidth."""
+class Hops(NamedTuple):
+    """Routes of a ring's members to the next ones, in order of the members, each named once for each message.
+
+    Each message has `num_bytes`, so that a transfer of these bytes over such a route stands for all messages of a hop.
+    """
+
+    routes: Sequence[tuple[int, ...]]
+    num_bytes: float
+
+
+def ring_hops(
+    kind: str, members: Sequence[DevicePlace], order: Sequence[int], machine: SimulatedMachine, num_bytes: int
+) -> Hops:
+    """Return the hops of a ring through at least two members in an order of `ring_order`."""
     count, ring = len(members), RINGS[kind]
-    if count < 2:
-        return 0.0
-    hops = zip(members, (*members[1:], members[0]), strict=True)
-    routes = [machine.route(*hop, from_host=hop[0].gpu is None, to_host=hop[1].gpu is None).links for hop in hops]
-    uses = Counter(link for links in routes for link in links)
-    moved = num_bytes * ring.passes(count)
+    messages = ring.messages(count)
+    routes: dict[int, tuple[int, ...]] = {}
+    for member, after in zip(order, (*order[1:], order[0]), strict=True):
+        routes[member] = _route(members[member], members[after], machine) * messages
+    return Hops([routes[member] for member in range(count)], num_bytes * ring.passes(count) / messages)
 
-    def seconds(links: Sequence[int]) -> float:
-        latency = sum(machine.links[link].latency for link in links)
-        slowest = max((uses[link] / machine.links[link].bandwidth for link in links), default=0.0)
-        return ring.messages(count) * latency + moved * slowest
 
-    return max(map(seconds, routes))
+def hops_seconds(hops: Hops, machine: SimulatedMachine) -> float:
+    """Return the seconds of the slowest hop of a ring; hops that use the same link share its bandwidth."""
+    uses = Counter(link for route in hops.routes for link in route)
+
+    def seconds(route: tuple[int, ...]) -> float:
+        slowest = max((uses[link] / machine.links[link].bandwidth for link in route), default=0.0)
+        return route_latency(route, machine.links) + hops.num_bytes * slowest
+
+    return max(map(seconds, hops.routes))
+
+
+def tree_seconds(members: Sequence[DevicePlace], machine: SimulatedMachine, num_bytes: int) -> float:
+    """Return the seconds of an all-reduce along a tree: a chain in each host, and two binary trees of the hosts.
+
+    Each tree has half of the bytes, and the leaves of one are inner nodes of the other. So each link passes about twice the
+    bytes, as in a ring, but the number of hops only grows with the logarithm of the number of hosts.
+    """
+    hosts: dict[DeviceName, list[DevicePlace]] = {}
+    for member in members:
+        hosts.setdefault(member.task, []).append(member)
+    chains = [_hop(chain[i : i + 2], machine) for chain in hosts.values() for i in range(len(chain) - 1)]
+    heads = [chain[0] for chain in hosts.values()]
+    between = [_hop((head, heads[number - 1]), machine) for number, head in enumerate(heads)] if len(heads) > 1 else []
+    inner = (max(map(len, hosts.values())) - 1) * max((latency for latency, _ in chains), default=0.0)
+    outer = (len(heads) - 1).bit_length() * max((latency for latency, _ in between), default=0.0)
+    return 2 * (inner + outer + num_bytes * max(for_a_byte for _, for_a_byte in (*chains, *between)))
+
+
+def _hop(ends: Sequence[DevicePlace], machine: SimulatedMachine) -> tuple[float, float]:
+    """Return the latency, and the seconds for a byte, between two members."""
+    route = _route(*ends, machine)
+    return route_latency(route, machine.links), byte_seconds(route, machine.links)
+
+
+def _route(sender: DevicePlace, receiver: DevicePlace, machine: SimulatedMachine) -> tuple[int, ...]:
+    return machine.route(sender, receiver, from_host=sender.gpu is None, to_host=receiver.gpu is None).links
+
+
+def ring_order(members: Sequence[DevicePlace], machine: SimulatedMachine) -> Sequence[int]:
+    """Return the order of the members in a ring whose slowest hop is as fast as possible; that of the devices if it is."""
+    count = len(members)
+    if count < 4 or count > MAX_ORDERED:
+        return range(count)  # two or three have only one ring
+    times = {
+        (first, second): byte_seconds(_route(members[first], members[second], machine), machine.links)
+        for first in range(count)
+        for second in range(count)
+        if first != second
+    }
+    for limit in sorted(set(times.values())):
+        order = _closed_path([0], count, lambda first, second, limit=limit: times[first, second] <= limit)
+        if order:
+            return order
+    return range(count)
+
+
+def _closed_path(path: list[int], count: int, is_near: Callable[[int, int], bool]) -> list[int]:
+    """Return the first closed path through all numbers that continues `path` over near pairs; empty if there is none."""
+    if len(path) == count:
+        return path if is_near(path[-1], path[0]) else []
+    for number in range(count):
+        if number not in path and is_near(path[-1], number):
+            found = _closed_path([*path, number], count, is_near)
+            if found:
+                return found
+    return []
 
 
 def group_members(step: Sequence[Execution]) -> list[list[int]]:
@@ -77,11 +157,24 @@ def group_members(step: Sequence[Execution]) -> list[list[int]]:
 
 
 def join_members(step: list[Execution]) -> list[Execution]:
-    """Return the step, in which each member of a collective also waits for the inputs of the other members."""
+    """Return the step, in which members of a collective begin and end together.
+
+    Each member also waits for the inputs of the other members, and a node that reads a result waits for all members.
+    """
     groups = group_members(step)
-    found = list(step) if groups else step
+    if not groups:
+        return step
+    of_member = {member: members for members in groups for member in members}
+
+    def all_members(sources: Iterable[int]) -> tuple[int, ...]:
+        return tuple(sorted({number for source in sources for number in of_member.get(source, (source,))}))
+
+    found = list(step)
+    for number, execution in enumerate(step):
+        if execution.site is not None and not of_member.keys().isdisjoint(execution.sources):
+            found[number] = execution._replace(sources=all_members(execution.sources))
     for members in groups:
-        sources = tuple(sorted({source for member in members for source in step[member].sources}))
+        sources = all_members(source for member in members for source in step[member].sources)
         for member in members:
             found[member] = step[member]._replace(sources=sources)
     return found

@@ -13,7 +13,7 @@ from placesim.machine.timelines.workload import NOWHERE, LinkTransfer, Task
 from placesim.ops.categories import RECEIVES, SENDS
 from placesim.ops.kernels.cost_model import DISPATCH
 from placesim.ops.kernels.kernel import is_expensive
-from placesim.prediction.collectives import group_members, ring_seconds
+from placesim.prediction.collectives import TREE, group_members, hops_seconds, ring_hops, ring_order, tree_seconds
 from placesim.prediction.cost_formulas import Prediction, predict
 from placesim.prediction.host_costs import kernel_prediction
 from placesim.prediction.host_loads.rules import host_load
@@ -35,8 +35,8 @@ class ExecutionCost(NamedTuple):
     """Cost and place of an execution on `resource`.
 
     If the resource is a GPU's stream, the host first takes `launch` seconds to launch the execution.  `is_assumed` is set for a
-    host with assumed figures.  Only transfers have a `route` and `num_bytes`.  `operations` are those that the device itself
-    computes, and `peak_seconds` is their time at its peak rate.
+    host with assumed figures.  Only transfers have a `route` and `num_bytes`.  A member of a ring has a `hop` instead, without
+    inputs.  `operations` are those that the device itself computes, and `peak_seconds` is their time at its peak rate.
     """
 
     predicted: Prediction
@@ -48,6 +48,7 @@ class ExecutionCost(NamedTuple):
     num_bytes: int = 0
     operations: int = 0
     peak_seconds: float = 0.0
+    hop: LinkTransfer | None = None
 
 
 class PlacedKernel(NamedTuple):
@@ -67,6 +68,7 @@ class StepCosts:
     def __init__(self, machine: SimulatedMachine) -> None:
         self._machine = machine
         self._known: dict[tuple[object, ...], ExecutionCost] = {}
+        self._orders: dict[tuple[str, ...], Sequence[int]] = {}
         self._compute_streams = {place.gpu.compute for place in machine.places.values() if place.gpu is not None}
 
     def placed(self, step: Sequence[Execution]) -> list[ExecutionCost]:
@@ -75,22 +77,40 @@ class StepCosts:
         for execution in step:
             found.append(self._end_of_call(execution, found) if execution.site is None else self._placed(execution, step))
         for members in group_members(step):
-            for member, cost in zip(members, self._ring([step[member] for member in members]), strict=True):
+            for member, cost in zip(members, self._collective([step[member] for member in members]), strict=True):
                 found[member] = cost
         return found
 
-    def _ring(self, members: Sequence[Execution]) -> list[ExecutionCost]:
-        """Return the cost of each member of a collective, which occupies a GPU's stream for copies to other GPUs."""
+    def _collective(self, members: Sequence[Execution]) -> list[ExecutionCost]:
+        """Return the cost of each member of a collective, which occupies a GPU's stream for copies to other GPUs.
+
+        NCCL's estimates of rings and trees decide between them. A ring is a transfer for each member, which shares the links
+        of its hop. A tree is only faster for small tensors, and is a task of fixed duration.
+        """
         sites = [member.site for member in members if member.site is not None]
         places = [self._machine.places[site.program.state.device.name] for site in sites]
         size = max(num_bytes((*member.inputs[:1], *member.outputs)[:1]) for member in members)
-        seconds = _exactly(ring_seconds(sites[0].instruction.kernel.cost.kind, places, self._machine, size))
+        kind = sites[0].instruction.kernel.cost.kind
+        if len(places) < 2:
+            return [self._member(place, 0.0) for place in places]
+        names = tuple(place.device.name for place in places)
+        if names not in self._orders:
+            self._orders[names] = ring_order(places, self._machine)
+        hops = ring_hops(kind, places, self._orders[names], self._machine, size)
+        seconds = hops_seconds(hops, self._machine)
+        if kind == TREE and (along_tree := tree_seconds(places, self._machine, size)) < seconds:
+            return [self._member(place, along_tree) for place in places]
+        costs = [self._member(place, seconds) for place in places]
+        streams = [() if place.gpu is None else (place.gpu.to_others,) for place in places]
         return [
-            ExecutionCost(seconds, place.cores, is_assumed=place.host.is_assumed)
-            if place.gpu is None
-            else ExecutionCost(seconds, place.gpu.to_others, place.gpu.launch or place.host.launch)
-            for place in places
+            cost._replace(hop=LinkTransfer(hops.num_bytes, route, (), own))
+            for cost, route, own in zip(costs, hops.routes, streams, strict=True)
         ]
+
+    def _member(self, place: DevicePlace, seconds: float) -> ExecutionCost:
+        if place.gpu is None:
+            return ExecutionCost(_exactly(seconds), place.cores, is_assumed=place.host.is_assumed)
+        return ExecutionCost(_exactly(seconds), place.gpu.to_others, place.gpu.launch or place.host.launch)
 
     def _end_of_call(self, execution: Execution, before: Sequence[ExecutionCost]) -> ExecutionCost:
         """Return the cost of the end of a function call, which takes no time.
@@ -274,9 +294,12 @@ def _predicted(name: str, work: Work, processor: Processor) -> Prediction:
 
 def workload(step: Sequence[Execution], placed: Sequence[ExecutionCost]) -> list[Task | LinkTransfer]:
     """Return the tasks of a step, with their predicted seconds."""
-    return [
-        Task(cost.predicted.seconds, cost.resource, execution.sources, cost.launch, cost.cores)
-        if cost.route is None
-        else LinkTransfer(float(cost.num_bytes), cost.route.links, execution.sources, cost.route.streams)
-        for execution, cost in zip(step, placed, strict=True)
-    ]
+    return [_task(execution, cost) for execution, cost in zip(step, placed, strict=True)]
+
+
+def _task(execution: Execution, cost: ExecutionCost) -> Task | LinkTransfer:
+    if cost.hop is not None:
+        return cost.hop._replace(inputs=execution.sources)
+    if cost.route is not None:
+        return LinkTransfer(float(cost.num_bytes), cost.route.links, execution.sources, cost.route.streams)
+    return Task(cost.predicted.seconds, cost.resource, execution.sources, cost.launch, cost.cores)

@@ -160,6 +160,17 @@ class TimeStudy:
         """The largest lower bound of the step time."""
         return max(self.bounds, key=lambda bound: bound.seconds)
 
+    @property
+    def fullest_device(self) -> DeviceTime:
+        """The device with the highest used share of its memory limit; of those without a limit, the one with most bytes."""
+        return max(self.devices, key=_fullness)
+
+
+def _fullness(device: DeviceTime) -> tuple[float, int]:
+    """Return the used share of a device's memory limit (-1 without a limit), and its peak in bytes."""
+    peak = device.peak or 0
+    return (-1.0 if device.limit is None else peak / device.limit if device.limit else 0.0), peak
+
 
 class Memory(NamedTuple):
     """Memory of a device: peak in bytes (None if unknown), limit (None if there is none), and the last step's buffers."""

@@ -74,7 +74,7 @@ def write_planned_content(
     assert loaded.file is not None
     if loaded.onnx is not None and ending != ".onnx":
         loaded.onnx.check_weights()
-    file = _planned_for(loaded.file, options)
+    file = planned_for(loaded.file, options)
     base = with_feeds_from(clear_requests(file, free), loaded.directory, path.parent)
     full = assign_devices(base, study.asked)
     placed = _placed(loaded, options, full)
@@ -120,9 +120,9 @@ def _patch_text(
     where = {name: device for name, device in devices_by_name(planned).items() if name in graph.ids}
     if patch.texts:
         recorded = record_script(graph.file, options, sources=absolute_texts(patch))
-        again = _planned_for(read_script_graph(recorded, graph.registry), options)
+        again = planned_for(read_script_graph(recorded, graph.registry), options)
     else:
-        again = _planned_for(loaded.file, options)
+        again = planned_for(loaded.file, options)
     wrong = find_misplaced_nodes(_placed(loaded, options, again), where)
     if wrong and not patch.texts:
         edits = f"got {_named('edit', patch.left)}, expected scopes that a `with` opens"
@@ -158,14 +158,14 @@ def planned_snapshot(loaded: LoadedGraph, options: SimulationOptions, study: Pla
     from placesim.inspection.snapshot import snapshot_of
 
     assert loaded.file is not None
-    file = assign_devices(clear_requests(_planned_for(loaded.file, options), free), study.asked)
+    file = assign_devices(clear_requests(planned_for(loaded.file, options), free), study.asked)
     outcome = simulate(replace(loaded, file=file), options, SimulationStage.PARTITIONED)
     if outcome.error is not None:
         raise outcome.error
     return snapshot_of(study.name, outcome)
 
 
-def _planned_for(file: GraphFile, options: SimulationOptions) -> GraphFile:
+def planned_for(file: GraphFile, options: SimulationOptions) -> GraphFile:
     """Return the file with the machine and soft placement that the options give."""
     config = session_config(file, options)
     own = replace(file.config, allow_soft_placement=config.allow_soft_placement, device_count=config.device_count)

@@ -57,9 +57,13 @@ def build(
     dims = (batch, side, found.width) if found.width else (batch, side, side, 3)
     is_transformer = found.family == "Transformer"
     tape = Tape(dims, layout, numerics or Numerics(), is_training=is_training, is_transformer=is_transformer)
-    features = found.body(tape)
-    logits = tape.linear(features, found.classes) if len(features.dims) == 2 else tape.flat(features)
-    return BuiltNetwork(tape.finish(logits, has_update=has_update), tape.parameters, tape.multiply_adds)
+    return BuiltNetwork(tape.finish(logits_of(found, tape), has_update=has_update), tape.parameters, tape.multiply_adds)
+
+
+def logits_of(network: Architecture, tape: Tape) -> Tensor:
+    """The network's results for each class."""
+    features = network.body(tape)
+    return tape.linear(features, network.classes) if len(features.dims) == 2 else tape.flat(features)
 
 
 def architecture(name: str) -> Architecture | None:

@@ -4,7 +4,8 @@ Predictions with the constants that placesim ships, nothing is fitted here.  Err
 median, their 90th percentile and their number; `bias` is the median of predicted / measured - 1, and `within` how many of the
 measurements lay in the interval that is given with each prediction (80 % if it says what it means).  Ops by family and device;
 whole networks, as graphs that are simulated, by suite, family, network, device and framework; steps on several GPUs from the
-same step on one, beside what would be if nothing were lost; all-reduces as rings.
+same step on one, beside what would be if nothing were lost; all-reduces as rings; and speed-ups of graphs that `parallelize`
+rewrites, which several GPUs of a host reach.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from placesim.prediction.processors import Processor
 from tests.benchmarks.collective_times import predict_collectives
 from tests.benchmarks.network_rows import NetworkRow, OmittedRow, read_networks
 from tests.benchmarks.network_times import NetworkTime, predict_networks, predict_scaled, sharing_of
+from tests.benchmarks.strategy_times import predict_strategies
 from tests.benchmarks.timing_rows import DATA, WHERE, Measurement, UnmodelledRow, read_measurements, read_processors
 
 
@@ -128,6 +130,20 @@ def bench_models(models: Path, devices: Path) -> None:
         write_errors("by network", scaled, lambda time: time.row.run.network)
 
 
+def bench_strategies(models: Path, devices: Path) -> None:
+    """Predicted and published speed-ups of rewritten graphs, and their errors."""
+    rows = [row for row in read_networks(models, devices) if not isinstance(row, OmittedRow)]
+    found = predict_strategies(rows, sharing_of)
+    print(f"\n{'speed-ups of rewritten graphs':<66}   GPUs  published  predicted")
+    for time in found:
+        name = f"{time.row.device}, {time.row.run.network}, batch {time.row.run.batch}, {time.row.variant}"
+        print(f"{name[:66]:<66} {time.row.gpus:6} {time.measured:10.2f} {time.predicted:10.2f}")
+    write_errors("errors of speed-ups", found, lambda time: "all")
+    write_errors("by sharing", found, lambda time: f"{time.sharing}, {time.row.device}")
+    write_errors("by number of GPUs", found, lambda time: f"{time.row.gpus:2} GPUs")
+    write_errors("by input", found, lambda time: "real" if "real" in time.row.variant else "synthetic")
+
+
 def _phase(row: NetworkRow) -> str:
     return "training" if row.run.is_training else "inference"
 
@@ -146,15 +162,21 @@ def main() -> int:
     for name, default in (("--ops", "ops.csv.gz"), ("--models", "models.csv.gz"), ("--devices", "devices.csv")):
         parser.add_argument(name, type=Path, default=DATA / default)
     parser.add_argument("--collectives", type=Path, default=DATA / "collectives.csv")
+    parser.add_argument("--only", choices=("ops", "models", "collectives", "strategies"), help="one of the parts")
     args = parser.parse_args()
     missing = [path for path in (args.ops, args.devices, args.models) if not path.is_file()]
     if missing:
         print(WHERE.format(", ".join(map(str, missing))), file=sys.stderr)
         return int(any(path.parent != DATA for path in missing))
-    bench_ops(args.ops, read_processors(args.devices))
-    bench_models(args.models, args.devices)
+    benches: dict[str, Callable[[], None]] = {
+        "ops": lambda: bench_ops(args.ops, read_processors(args.devices)),
+        "models": lambda: bench_models(args.models, args.devices),
+        "strategies": lambda: bench_strategies(args.models, args.devices),
+    }
     if args.collectives.is_file():
-        bench_collectives(args.collectives)
+        benches["collectives"] = lambda: bench_collectives(args.collectives)
+    for name in benches if args.only is None else (args.only,):
+        benches[name]()
     return 0
 
 

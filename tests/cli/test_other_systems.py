@@ -55,6 +55,7 @@ CALLS = [
     Call(["memory", "cifar10-towers.yaml"]),
     Call(["parallelize", "model-parallel.yaml", "--replicas", "2", "--split", "x", "--split", "y", "--output", "towers.pb"]),
     Call(["plan", "device-count.yaml", "--gpu", "2", "--free-all", "--soft-placement", "--output", "plan.yaml"]),
+    Call(["plan", "model-parallel.yaml", "--strategies", "--split", "x", "--split", "y", "--evaluations", "20", "--jobs", "1"]),
     Call(["diff", "device-count.yaml", "plan.yaml"]),
     Call(["explain", "missing-gpu.yaml", "MatMul", "--soft-placement"]),
     Call(["check", *TOWERS, "--policy", "policy.yaml", "--format", "sarif"]),

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from placesim.machine.options import make_options
+from placesim.planning.strategies.rewriting import Strategy, rewrite_training
 from placesim.prediction.cost_formulas import predict
 from placesim.prediction.work_amounts import Product, Rows, StreamedBytes
+from placesim.studies.time_study import study_time
 from tests.benchmarks import timing_bench
 from tests.benchmarks.collective_times import Fabric, all_reduce_seconds
-from tests.benchmarks.network_rows import NetworkRow, read_networks
+from tests.benchmarks.network_rows import NetworkRow, NetworkRun, ScaledRow, read_networks
+from tests.benchmarks.network_tape import Numerics
 from tests.benchmarks.network_times import network_seconds, recorded_step
+from tests.benchmarks.strategy_times import spread_over_gpus, strategy_seconds, written_network
 from tests.benchmarks.timing_rows import LAUNCHES, Measurement, UnmodelledRow, read_measurements, read_processors
 
 DEVICES = """device,kind,fp32_tflops,tensor_f16_tflops,mem_GBps,units,clock_MHz
@@ -94,9 +100,28 @@ def test_the_bench_prints_errors(tables: Path, monkeypatch: pytest.MonkeyPatch, 
     # of the eight GPUs' row only the one GPU's tells how long it would be without losses
     assert next(line for line in lines if line[:2] == ["if", "nothing"])[4:] == ["1", "33.3", "33.3"]
     assert next(line for line in lines if line[:2] == ["8", "GPUs"])[2] == "1"
-    seconds = all_reduce_seconds(2, 1e8, Fabric(7e9, is_staged=True))
+    scaled = next(row for row in read_networks(tables / "models.csv", tables / "devices.csv") if isinstance(row, ScaledRow))
+    alone, together = (strategy_seconds(scaled.run, "ps on cpu", "GCE", "Tesla K80", gpus) for gpus in (1, 8))
+    speedup = next(line for line in lines if line[2:4] == ["alexnet_tf,", "batch"])
+    assert speedup[-3] == "8"
+    assert speedup[-2:] == [f"{8 * 40 / 60:.2f}", f"{8 * alone / together:.2f}"]
+    seconds = all_reduce_seconds(2, 1e8, Fabric(7e9, is_staged=True)) + 10e-6 + 8.4e-6
     error = 100 * abs(seconds / 16e-3 - 1)
     assert next(line for line in lines if line[:2] == ["2", "ranks"])[2:4] == ["1", f"{error:.1f}"]
+
+
+def test_variables_are_spread_over_gpus() -> None:
+    run = NetworkRun("alexnet_tf", 2, True, True, "NCHW", Numerics(), 67)
+    loaded = written_network(run, "ps on gpu", "EC2", "Tesla K80", 2)
+    assert loaded.file is not None
+    file = spread_over_gpus(rewrite_training(loaded.file, Strategy(replicas=2)).file, 2)
+    variables = {node.name: node.device for node in file.graph.nodes if node.op == "VariableV2"}
+    assert set(variables.values()) == {"/device:GPU:0", "/device:GPU:1"}
+    for name, device in variables.items():
+        update = f"train/update_{name}/ApplyGradientDescent"
+        assert {file.graph.node(other).device for other in (f"average/{name}", f"average/{name}/sum", update)} == {device}
+    devices = {run.device for run in study_time(replace(loaded, file=file, text=None), make_options({}), "net").nodes}
+    assert {device[-5:] for device in devices} == {"CPU:0", "GPU:0", "GPU:1"}
 
 
 def test_a_file_that_is_not_there_is_named(

@@ -40,6 +40,7 @@ from placesim.cli.output_forms import (
     write_target,
 )
 from placesim.cli.progress import close_bar, show_stages
+from placesim.core.errors import UsageError
 from placesim.core.process.interrupts import InterruptGrace
 
 if TYPE_CHECKING:
@@ -179,6 +180,34 @@ EXITS = {
     help="Number of search processes.",
     folder_values="none",
 )
+@own_option(
+    "--strategies",
+    "compares",
+    is_flag=True,
+    help="Compare training strategies on 1, 2, 4, ... GPUs.",
+)
+@own_option(
+    "--split",
+    multiple=True,
+    metavar="NAME",
+    help="For --strategies: tensor that holds the batch (repeatable).",
+    completes="nodes",
+)
+@own_option(
+    "--examples", type=click.IntRange(1), metavar="N", help="For --strategies: examples per step (default: the batch size)."
+)
+@own_option(
+    "--scale-batch",
+    "scales_batch",
+    is_flag=True,
+    help="For --strategies: multiply --batch by the number of devices.",
+)
+@own_option(
+    "--price",
+    type=click.FloatRange(0, min_open=True),
+    metavar="DOLLARS",
+    help="For --strategies: price of a device for an hour.",
+)
 @top_option(TOP, "moved groups to list")
 @graph_options
 @scheduler_options
@@ -198,6 +227,7 @@ def plan_command(
     top: int,
     output: str | None,
     html: str | None,
+    compares: bool,
     **values: Any,
 ) -> int:
     """Search for the best placement of a graph, and compute a bound that no placement can beat.
@@ -209,6 +239,9 @@ def plan_command(
     device requests, all nodes on one device, and round robin.  The output graph has only the device requests that
     TensorFlow needs to reproduce the plan.
 
+    With --strategies, a training graph is simulated on one device, with a plan, and rewritten as by `parallelize` (data
+    parallelism, recomputation).  The output is the graph of the fastest strategy that fits.
+
     \b
     Examples:
       placesim plan graphs/cifar10-towers.yaml --free-all --soft-placement
@@ -216,6 +249,7 @@ def plan_command(
       placesim plan model.yaml --seconds 5 --format json | jq .gap
       placesim plan model.yaml --html plan.html
       placesim plan model.yaml --scheduler tcp://10.0.0.1:8786
+      placesim plan model.yaml --strategies --gpu 8 --output fastest.yaml
     """
     from placesim.cli.graph_arguments import graph_name, load_graph
     from placesim.cli.output import tell
@@ -226,6 +260,8 @@ def plan_command(
     from placesim.studies.plan_study import study_plan
 
     connection = take_connection(values)
+    settings = {name: values.pop(name) for name in ("split", "examples", "scales_batch", "price")}
+    _check_comparison(settings, compares, output)
     if output is not None:
         check_ending(Path(output))
     target = take_target(FORMS, values)
@@ -236,6 +272,12 @@ def plan_command(
     check_page_file(html)
     patterns = ("*",) if free_all else free
     loaded = load_graph(graph, options)
+    if compares:
+        from placesim.cli.strategy_comparison import compare
+        from placesim.studies.strategy_study import StrategyRequest
+
+        request = StrategyRequest(effort, aim, free=patterns, **settings)
+        return compare(loaded, options, graph_name(graph), request, connection, target, output, html)
     if output is not None:
         check_source(loaded, Path(output))
     # after Ctrl-C, the best plan so far is reported and written
@@ -255,6 +297,16 @@ def plan_command(
         if output is not None:
             _write_graph(study, loaded, options, patterns, Path(output))
         return 130 if study.is_interrupted else 0
+
+
+def _check_comparison(settings: dict[str, Any], compares: bool, output: str | None) -> None:
+    """Raise UsageError for settings of --strategies without this option, or with a file that it cannot write."""
+    if not compares and any(settings.values()):
+        raise UsageError("no comparison: got --split, --examples, --scale-batch or --price, expected --strategies as well")
+    if compares and output is not None:
+        from placesim.studies.strategy_study import check_ending
+
+        check_ending(Path(output))
 
 
 def _tell(study: PlanStudy, target: Target, top: int, output: str | None) -> None:

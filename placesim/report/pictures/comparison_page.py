@@ -1,7 +1,7 @@
 """A page that shows any two of several simulated placements, one above the other on one time axis.
 
-It compares a plan with other placements, or two graphs. Each step is compressed separately and decompressed when selected, so a
-page with ten placements opens as fast as one with two. Texts are shared.
+It compares a plan with other placements, strategies for a graph, or two graphs. Each step is compressed separately and
+decompressed when selected, so a page with ten placements opens as fast as one with two. Texts are shared.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from placesim.core.escaping import escape_line
 from placesim.inspection.short_device_names import short_names
 from placesim.planning.graphs.plan_comparison import ANNOTATED, DEFAULT, PlanMeasure, PlanStudy, SimulatedPlacement
+from placesim.planning.strategies.strategy_comparison import StrategyComparison
 from placesim.prediction.time_breakdown import TimeStudy
 from placesim.report.pictures.shell import Shell, compress_json
 from placesim.report.pictures.timing_data import MAX_SPANS, Texts, lanes_document, span_count
@@ -68,6 +69,13 @@ def difference_page(names: Sequence[str], labels: Sequence[str], studies: Sequen
         labels = [label.removeprefix(f"{names[0]} (").removesuffix(")") for label in labels]
     placed = [SimulatedPlacement(label, study, study.error) for label, study in zip(labels, studies, strict=True)]
     return comparison_page(Comparison(" · ".join(dict.fromkeys(names)), placed, 0, 1))
+
+
+def strategies_page(compared: StrategyComparison) -> str:
+    """Return a page that compares the best strategy with one device, and lists all others."""
+    placements = [result.placed for result in compared.results]
+    before = compared.results.index(compared.one_device)
+    return comparison_page(Comparison(compared.name, placements, before, before if compared.best is None else 0))
 
 
 def comparison_page(comparison: Comparison) -> str:

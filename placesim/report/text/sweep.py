@@ -14,7 +14,7 @@ from typing import Any
 
 from placesim.inspection.short_device_names import short_names
 from placesim.prediction.sweep_rows import RESULTS, Sweep, SweepIdentity, SweepRow
-from placesim.report.text.tables import NOTHING, TabLines, markdown_table
+from placesim.report.text.tables import TabLines, line_cell, markdown_table
 
 IDENTITY = tuple(f"{name}_id" if name != "version" else name for name in SweepIdentity._fields)
 """CSV columns that have the same value in all rows."""
@@ -37,15 +37,7 @@ def short_peak_device(row: SweepRow) -> str | None:
 
 def _cells(row: SweepRow, columns: Sequence[str]) -> list[str]:
     shown = row._replace(peak_device=short_peak_device(row))
-    return [_cell(value) for value in (*shown.settings, *(getattr(shown, column) for column in columns))]
-
-
-def _cell(value: object) -> str:
-    if value is None:
-        return NOTHING
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
+    return [line_cell(value) for value in (*shown.settings, *(getattr(shown, column) for column in columns))]
 
 
 def sweep_csv(sweep: Sweep) -> str:

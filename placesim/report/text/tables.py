@@ -133,6 +133,15 @@ class TabLines(NamedTuple):
             yield _tab_line(row)
 
 
+def line_cell(value: object) -> str:
+    """Return a value as a cell of a line: six digits of a number, and `-` for None."""
+    if value is None:
+        return NOTHING
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
 def _tab_line(cells: Iterable[object]) -> str:
     return (
         "\t".join(escape(cell) if isinstance(cell, VerbatimCell) else escape_line(str(cell)) or NOTHING for cell in cells)

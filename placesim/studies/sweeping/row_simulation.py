@@ -15,7 +15,7 @@ from placesim.studies.sweeping.axes import settings_of
 if TYPE_CHECKING:
     from placesim.formats.sources.loading import LoadedGraph
     from placesim.machine.options import SimulationOptions
-    from placesim.prediction.time_breakdown import DeviceTime, TimeStudy
+    from placesim.prediction.time_breakdown import TimeStudy
 
 
 @dataclass(frozen=True)
@@ -84,8 +84,7 @@ def _load(job: SweepJob, options: SimulationOptions, config: Mapping[str, Any]) 
 
 
 def _row(values: tuple[Value, ...], study: TimeStudy, examples: int | None) -> SweepRow:
-    step, bound = study.step, study.bound
-    device = max(study.devices, key=_fullness)
+    step, bound, device = study.step, study.bound, study.fullest_device
     return SweepRow(
         settings=values,
         seconds=step.seconds,
@@ -102,12 +101,6 @@ def _row(values: tuple[Value, ...], study: TimeStudy, examples: int | None) -> S
         bound_share=bound.seconds / step.seconds if step.seconds else None,
         error=None if study.error is None else _sentence(study.error),
     )
-
-
-def _fullness(device: DeviceTime) -> tuple[float, int]:
-    """Return the used share of a device's memory limit (-1 without a limit), and its peak in bytes."""
-    peak = device.peak or 0
-    return (-1.0 if device.limit is None else peak / device.limit if device.limit else 0.0), peak
 
 
 def _sentence(error: PlacesimError) -> str:

@@ -10,6 +10,7 @@ import pytest
 
 import placesim
 from placesim.core.errors import PlacesimError
+from tests.planning.strategies.models import dense
 
 Nodes = list[dict[str, Any]]
 NVLINK, LATENCY = 150e9, 2e-6
@@ -184,3 +185,50 @@ def test_an_all_reduce_takes_the_time_of_its_ring(gpus: int) -> None:
         assert run.seconds == pytest.approx(moved / NVLINK + 2 * (gpus - 1) * LATENCY)
         # all begin when the last input is there
         assert run.start >= max(other.end for other in step.nodes if other.op == "Fill")
+
+
+def test_a_ring_takes_the_fastest_links_and_shares_them() -> None:
+    source = nccl(4)
+    for node in source["nodes"][:4]:
+        node["inputs"][0] = [4096, 1024]
+    near = {"bandwidth": "20GB/s", "latency": "2us"}
+    pairs = ((0, 2), (2, 1), (1, 3), (3, 0))
+    links = [{"between": [f"GPU:{first}", f"GPU:{second}"], **near} for first, second in pairs]
+    gpu = {"count": 4, "model": "Tesla V100-PCIE-32GB"}
+    meshed = source | {"devices": {"cpu": 1, "gpu": gpu}, "links": links}
+    moved = 4096 * 1024 * 4 * 1.5
+    for run in placesim.simulate(meshed).nodes:
+        if run.op == "NcclAllReduce":
+            assert run.seconds == pytest.approx(run.end - run.start) == pytest.approx(moved / 20e9 + 6 * 2e-6)
+    over_host = meshed | {"links": []}
+    alone = next(run for run in placesim.simulate(over_host).nodes if run.op == "NcclAllReduce")
+    fed = [on(0, "Placeholder", "fed", dtype="float32", shape=[4096, 1024]), on(0, "Abs", "read", "fed")]
+    beside = over_host | {"nodes": [*source["nodes"], *fed], "fetch": [*source["fetch"], "read"]}
+    shared = next(run for run in placesim.simulate(beside).nodes if run.op == "NcclAllReduce")
+    assert shared.end - shared.start > 1.1 * (alone.end - alone.start)
+
+
+def test_small_all_reduces_between_hosts_go_along_trees() -> None:
+    nodes = []
+    for n in range(8):
+        keys = {"group_size": 8, "group_key": 1, "instance_key": 3, "merge_op": "Add", "final_op": "Id", "subdiv_offsets": [0]}
+        value = {"op": "Fill", "name": f"x{n}", "inputs": [[2], 1.0], "device": f"/job:worker/task:{n}"}
+        member = {"op": "CollectiveReduce", "name": f"r{n}", "inputs": [f"x{n}"], "attrs": keys, "device": value["device"]}
+        nodes += [value, member]
+    source = {"devices": [{"job": "worker", "tasks": 8, "cpu": 1}], "nodes": nodes, "fetch": [f"r{n}" for n in range(8)]}
+    small = [run.seconds for run in placesim.simulate(source).nodes if run.op == "CollectiveReduce"]
+    assert small == [pytest.approx(2 * (3 * 50e-6 + 8 / 1.25e9))] * 8
+    for node in nodes[::2]:
+        node["inputs"][0] = [1 << 22]
+    large = [run.seconds for run in placesim.simulate(source).nodes if run.op == "CollectiveReduce"]
+    assert large == [pytest.approx(14 * 50e-6 + (1 << 24) * 14 / 8 / 1.25e9)] * 8
+
+
+def test_gradients_are_reduced_during_the_backward_pass() -> None:
+    graph = dense("momentum") | {"devices": {"cpu": 1, "gpu": {"count": 2, "model": "Tesla V100-SXM2-16GB"}}}
+    graph["run"] = graph["run"][:2]
+    towers = placesim.parallelize(graph, replicas=2, variables="mirrored", reduce="nccl")
+    runs = {run.node: run for run in placesim.simulate(towers).nodes}
+    last, first = runs["average/v/all_reduce_0"], runs["average/w/all_reduce_0"]
+    gradient = next(run for name, run in runs.items() if name.startswith("tower_0/gradients/xw_grad/MatMul"))
+    assert last.start < gradient.end <= first.start

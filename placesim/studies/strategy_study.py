@@ -1,0 +1,198 @@
+"""Simulations of a training graph under each strategy, on increasing numbers of the machine's GPUs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from placesim.core.errors import PlacesimError, ResourceExhaustedError, UsageError
+from placesim.core.process.progress import report_stage
+from placesim.formats.device_annotations import assign_devices
+from placesim.formats.graph_file.writing.raw_writer import with_feeds_from
+from placesim.machine.device_names import DeviceName, format_spec, parse_runtime_name
+from placesim.planning.graphs.multilevel_search import share_effort
+from placesim.planning.graphs.plan_annotations import clear_requests
+from placesim.planning.graphs.plan_comparison import Aim, SimulatedPlacement, is_gpu
+from placesim.planning.portfolio import Effort
+from placesim.planning.strategies.rewriting import rewrite_training
+from placesim.planning.strategies.strategy_comparison import (
+    MODEL_PARALLEL,
+    StrategyCase,
+    StrategyComparison,
+    StrategyResult,
+    device_counts,
+    sort_results,
+    strategy_cases,
+)
+from placesim.planning.strategies.training_graph import batch_dims, find_training
+from placesim.report.text.planning import suggest_remedy
+from placesim.runtime.partitioning.step_requests import resolve_feed
+from placesim.runtime.shapes.graph_shapes import GraphShapes
+from placesim.studies.conversions import WRITERS, convert_graph, find_file_form
+from placesim.studies.plan_files import planned_for
+from placesim.studies.plan_study import study_plan
+from placesim.studies.simulation.settings import build_steps, file_access
+from placesim.studies.time_study import study_time
+
+if TYPE_CHECKING:
+    from placesim.formats.sources.loading import LoadedGraph
+    from placesim.graph.graph import TensorRef
+    from placesim.graph.session_steps import GraphFile
+    from placesim.machine.options import SimulationOptions
+
+_NCCL = "nccl"
+
+
+class StrategyRequest(NamedTuple):
+    """Settings of a comparison.
+
+    - `split`: names of the tensors that hold the batch, if not all placeholders, datasets and queues do.
+    - `free`: patterns of nodes that may leave their requested devices in the model-parallel plan; all if it is empty.
+    - `examples`: number of examples in a step; None for the size of the batch.
+    - `price`: dollars for an hour of one device.
+    - `scales_batch`: whether the batch grows with the number of devices.
+    - `effort` and `aim` are those of the searches for model-parallel plans, which share the effort's seconds.
+    """
+
+    effort: Effort
+    aim: Aim
+    split: tuple[str, ...] = ()
+    free: tuple[str, ...] = ()
+    examples: int | None = None
+    price: float | None = None
+    scales_batch: bool = False
+
+
+def compare_strategies(
+    loaded: LoadedGraph, options: SimulationOptions, name: str, request: StrategyRequest
+) -> StrategyComparison:
+    """Return the simulated strategies of a training graph. Those that cannot be applied have the reason as their error.
+
+    Raises UsageError for a graph that is no training, and the errors of the graph and the options.
+    """
+    if request.scales_batch and options.batch is None:
+        raise UsageError("no batch to scale: got --scale-batch alone, expected --batch N for one device as well")
+    compared = _Comparison(loaded, options, name, request)
+    results = [compared.first]
+    cases = [case for case in strategy_cases(compared.counts, request.split) if case != compared.first.case]
+    with report_stage("strategies", lambda: (len(results), len(cases) + 1)):
+        results.extend(map(compared.result, cases))
+    return StrategyComparison(name, sort_results(results), request.price)
+
+
+def check_ending(path: Path) -> str:
+    """Return the format of a strategy's file. Raises UsageError for an extension of no format, or that of ONNX."""
+    form = find_file_form(path)
+    if form not in WRITERS:
+        raise UsageError(f"wrong format: got '{path}', expected an extension of {', '.join(WRITERS)}")
+    return form
+
+
+def write_strategy(result: StrategyResult, loaded: LoadedGraph, path: Path) -> Iterator[bytes]:
+    """Return the bytes of a strategy's graph. Raises UsageError for an unknown extension, and for a refused strategy."""
+    form = check_ending(path)
+    if result.file is None:
+        why = "nothing fits" if result.placed.error is None else result.placed.error.message
+        raise UsageError(f"no graph: got {result.case.label}, which was refused: {why}")
+    return convert_graph(with_feeds_from(result.file, loaded.directory, path.parent), form).pieces
+
+
+class _Comparison:
+    """The graph on one device, and its other strategies."""
+
+    def __init__(self, loaded: LoadedGraph, options: SimulationOptions, name: str, request: StrategyRequest) -> None:
+        if loaded.error is not None:
+            raise loaded.error
+        assert loaded.file is not None
+        self._loaded, self._name, self._request = loaded, name, request
+        file = replace(loaded.file, steps=build_steps(loaded, loaded.file, options))
+        self._options = replace(options, fetch=None)
+        self._file = _on_one_device(planned_for(file, options))
+        self._batch = self._find_batch()
+        (one,) = [case for case in strategy_cases((1,)) if case.strategy is None]
+        self.first = self.result(one)
+        if self.first.placed.study is None:
+            assert self.first.placed.error is not None
+            raise self.first.placed.error
+        # a session lists the devices of its own task last
+        names = [device.device for device in self.first.placed.study.devices if is_gpu(device.device)]
+        self._gpus = sorted(names, key=lambda name: tuple(_parsed(name)))
+        if not self._gpus:
+            raise UsageError("no devices to compare: got a machine without GPUs, expected --gpu N, or `devices` in the graph")
+        self.counts = device_counts(len(self._gpus))
+
+    def _find_batch(self) -> int | None:
+        """Return the number of examples in the batch, if it is known. Raises UsageError for a graph that is no training."""
+        graph, given = self._file.graph, self._options.shapes
+        batch = find_training(graph, self._request.split).batch
+        shapes = GraphShapes(graph)
+        sizes = [(batch_dims(graph, shapes, ref) or (-1,))[0] for ref in batch]
+        sizes += [] if self._options.batch is None else [self._options.batch]
+        sizes += [given[graph.nodes[ref.node].name][0] for ref in batch if graph.nodes[ref.node].name in given]
+        return next((size for size in sizes if size > 0), None) or self._fed_examples(batch)
+
+    def _fed_examples(self, batch: Sequence[TensorRef]) -> int | None:
+        """Return the number of examples that the last step feeds; None if it feeds no tensor of the batch."""
+        graph, access = self._file.graph, file_access(self._loaded, self._options)
+        for feed in (feed for step in (self._file.steps or ())[-1:] for feed in step.feeds):
+            ref, value = resolve_feed(graph, feed, self._loaded.directory, access)
+            if ref in batch and value.ndim:
+                return int(value.shape[0])
+        return None
+
+    def result(self, case: StrategyCase) -> StrategyResult:
+        """Return a simulated strategy."""
+        options, examples = self._options, self._request.examples or self._batch
+        if self._request.scales_batch and options.batch is not None and examples is not None:
+            options, examples = replace(options, batch=options.batch * case.devices), examples * case.devices
+        try:
+            placed, file = self._planned(case, options) if case.name == MODEL_PARALLEL else self._rewritten(case, options)
+        except PlacesimError as error:
+            placed, file = SimulatedPlacement(case.label, None, error), None
+        return StrategyResult(case, placed._replace(label=case.label), file, examples)
+
+    def _rewritten(self, case: StrategyCase, options: SimulationOptions) -> tuple[SimulatedPlacement, GraphFile]:
+        file = self._file
+        if case.strategy is not None:
+            file = rewrite_training(file, case.strategy).file
+            if case.devices > 1:
+                file = self._over_tasks(file, case)
+        loaded = replace(self._loaded, file=file, text=None)
+        study = study_time(loaded, options, self._name, is_traced=self._request.aim.is_traced)
+        return SimulatedPlacement(case.label, study, study.error), file
+
+    def _planned(self, case: StrategyCase, options: SimulationOptions) -> tuple[SimulatedPlacement, GraphFile | None]:
+        searched = replace(self._loaded, file=self._file, text=None)
+        effort = share_effort(self._request.effort, 1 / (len(self.counts) - 1))
+        free = self._request.free or ("*",)
+        aim = self._request.aim
+        aim = aim._replace(without=(*aim.without, *self._gpus[case.devices :]))
+        study = study_plan(searched, options, self._name, effort, free, aim=aim)
+        if study.plan is None:
+            raise ResourceExhaustedError(f"no plan fits: {suggest_remedy(study)}")
+        return study.plan, assign_devices(clear_requests(self._file, free), study.asked)
+
+    def _over_tasks(self, file: GraphFile, case: StrategyCase) -> GraphFile:
+        """Return the file with `/gpu:i` as the GPU number i of all tasks together, if the machine has several tasks."""
+        specs = [_parsed(name) for name in self._gpus]
+        tasks = list(dict.fromkeys(spec.address_space for spec in specs[: case.devices]))
+        if len({spec.address_space for spec in specs}) == 1:
+            return file
+        if len(tasks) > 1 and case.strategy is not None and case.strategy.reduce == _NCCL:
+            raise UsageError(f"no NcclAllReduce between hosts: got GPUs of {len(tasks)} tasks, expected those of one task")
+        numbered = {f"/device:GPU:{number}": name for number, name in enumerate(self._gpus)}
+        devices = {node.name: numbered[node.device] for node in file.graph.nodes if node.device in numbered}
+        return replace(assign_devices(file, devices), inventory=self._file.inventory)
+
+
+def _on_one_device(file: GraphFile) -> GraphFile:
+    """Return the file with GPU 0 in place of each other GPU that a node requests."""
+    asked = {node.name: _parsed(node.device) for node in file.graph.nodes if node.device}
+    moved = {name: format_spec(spec._replace(id=0)) for name, spec in asked.items() if spec.type == "GPU" and spec.id}
+    return assign_devices(file, moved) if moved else file
+
+
+def _parsed(device: str) -> DeviceName:
+    return parse_runtime_name(device) or DeviceName()

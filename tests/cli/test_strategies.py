@@ -1,0 +1,137 @@
+"""`placesim plan --strategies` and `placesim.compare_strategies`: rows, files, the page, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import placesim
+from placesim.report.terminal.strategy_comparison import styled_comparison
+from tests.cli.shell import ROOT, Shell, rows
+from tests.planning.strategies.models import dense
+from tests.report.test_comparison_page import unpacked
+
+FEW: dict[str, Any] = {"evaluations": 20, "jobs": 1}
+COMMAND = ("--strategies", "--evaluations", "20", "--jobs", "1")
+
+
+def model(gpus: Any = 2, declared: int = 8) -> dict[str, Any]:
+    found = dense("momentum", declared)
+    found["run"] = found["run"][:2]
+    return found | {"devices": {"cpu": 1, "gpu": gpus} if isinstance(gpus, int) else gpus}
+
+
+def write(shell: Shell, document: dict[str, Any]) -> str:
+    return shell.write("model.json", json.dumps(document, default=np.ndarray.tolist))
+
+
+def test_strategies_are_sorted_and_the_best_is_written(shell: Shell) -> None:
+    graph = write(shell, model())
+    ended = shell("plan", graph, *COMMAND, "--price", "3.6", "--output", "best.yaml", "--html", "page.html")
+    assert (ended.code, ended.complaint) == (0, "")
+    head, *lines = [line.split("\t") for line in ended.output.splitlines()]
+    found = [dict(zip(head, line, strict=True)) for line in lines]
+    assert len(found) == 9
+    seconds = [float(row["seconds"]) for row in found]
+    assert seconds == sorted(seconds)
+    one = next(row for row in found if row["strategy"] == "one device")
+    assert (one["devices"], one["efficiency"], one["options"]) == ("1", "1", "-")
+    for row in found:
+        speed = 8 / float(row["seconds"])
+        assert float(row["examples_per_second"]) == pytest.approx(speed, 1e-5)
+        share = float(one["seconds"]) / float(row["seconds"]) / int(row["devices"])
+        assert float(row["efficiency"]) == pytest.approx(share, 1e-5)
+        assert float(row["dollars_per_million"]) == pytest.approx(0.001 * int(row["devices"]) * 1e6 / speed, 1e-5)
+        if "--reduce" in row["options"] and "--recompute" not in row["options"]:
+            assert shell("parallelize", graph, *row["options"].split(), "--output", "again.json").code == 0
+            assert rows(shell("simulate", "again.json").output, "time")[0][0] == row["seconds"]
+    assert rows(shell("simulate", "best.yaml").output, "time")[0][0] == found[0]["seconds"]
+    page = unpacked((shell.directory / "page.html").read_text("utf-8"))
+    assert [placed["has_lanes"] for placed in page["placements"]] == [True] * 9
+    assert page["placements"][page["before"]]["label"] == "one device"
+    assert page["after"] == 0
+
+
+def test_python_gets_rows_and_graphs(tmp_path: Path) -> None:
+    report = placesim.compare_strategies(model(), **FEW)
+    assert repr(report) == f"<placesim.StrategyReport of {report.name}: {report.comparison.results[0].case.label}>"
+    assert report.best == report[0]
+    assert report.document()["strategies"] == list(report)
+    assert report.page() is None
+    assert "times as fast as one device" in report._repr_html_()
+    row = next(i for i, row in enumerate(report) if row["options"] == "--replicas 2")
+    report.write(tmp_path / "towers.json", row)
+    assert placesim.simulate(tmp_path / "towers.json").seconds == report[row]["seconds"]
+    with pytest.raises(placesim.UsageError, match="wrong format"):
+        report.write(tmp_path / "towers.onnx")
+
+
+def test_a_batch_that_grows_with_the_devices(shell: Shell) -> None:
+    graph = model(declared=-1)
+    graph["run"] = [{"fetch": ["init"]}, {"fetch": ["loss", "train"]}]
+    report = placesim.compare_strategies(graph, batch=6, scale_batch=True, **FEW)
+    for row in report:
+        assert row["examples_per_second"] * row["seconds"] == pytest.approx(6 * row["devices"])
+    with pytest.raises(placesim.UsageError, match="no batch to scale"):
+        placesim.compare_strategies(graph, scale_batch=True, **FEW)
+    cases: list[tuple[dict[str, Any], int]] = [({"batch": 6, "examples": 12}, 12), ({"shape": {"x": [6, 6], "y": [6]}}, 6)]
+    for given, examples in cases:
+        known = placesim.compare_strategies(graph, gpu=1, **given, **FEW)
+        assert known[0]["examples_per_second"] * known[0]["seconds"] == pytest.approx(examples)
+    fed = placesim.compare_strategies(model(1, -1), **FEW)
+    assert fed[0]["examples_per_second"] * fed[0]["seconds"] == pytest.approx(8)
+
+
+def test_gpus_of_several_hosts_and_refused_strategies(shell: Shell) -> None:
+    tasks = [{"job": "worker", "tasks": 2, "cpu": 1, "gpu": 1}]
+    report = placesim.compare_strategies(model(tasks), **FEW)
+    named = {(row["strategy"], row["devices"]): row for row in report}
+    assert named["data parallel, nccl", 2]["error"] == (
+        "UsageError: no NcclAllReduce between hosts: got GPUs of 2 tasks, expected those of one task"
+    )
+    ring = next(row for row in report.comparison.results if row.case.name == "data parallel, ring")
+    assert ring.placed.study is not None
+    assert {run.device for run in ring.placed.study.nodes if "GPU" in run.device} == {
+        f"/job:worker/replica:0/task:{task}/device:GPU:0" for task in range(2)
+    }
+    assert [row["error"] is None for row in report] == [True] * 7 + [False] * 2
+    last = report.comparison.results[-1]
+    with pytest.raises(placesim.UsageError, match="which was refused: no NcclAllReduce"):
+        report.write(shell.directory / "none.pb", len(report) - 1)
+    assert "refused" in styled_comparison(report.comparison, StringIO())
+    nothing = replace(report.comparison, results=(last, *report.comparison.results[:-1]))
+    assert "no strategy fits" in styled_comparison(nothing, StringIO())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "expected"),
+    [
+        (("--price", "2"), 2, "got --split, --examples, --scale-batch or --price, expected --strategies as well"),
+        ((*COMMAND, "--gpu", "0"), 2, "no devices to compare: got a machine without GPUs, expected --gpu N"),
+        ((*COMMAND, "--output", "best.onnx"), 2, "wrong format: got 'best.onnx'"),
+        ((*COMMAND, "--split", "nosuch"), 2, "no such tensor: got 'nosuch' in --split"),
+    ],
+)
+def test_what_cannot_be_compared(arguments: tuple[str, ...], code: int, expected: str, shell: Shell) -> None:
+    ended = shell("plan", write(shell, model()), *arguments)
+    assert (ended.code, expected in ended.complaint) == (code, True)
+
+
+def test_a_machine_without_enough_memory(shell: Shell) -> None:
+    graph = model({"cpu": 1, "gpu": {"count": 1, "memory": "16MiB"}}, -1)
+    graph["run"] = [{"fetch": ["init"]}, {"fetch": ["loss", "train"]}]
+    ended = shell("plan", write(shell, graph), *COMMAND, "--batch", "1000000", "--output", "best.pb")
+    assert (ended.code, ended.complaint) == (1, "no strategy fits, and best.pb is not written\n")
+    assert [line.split("\t")[2] for line in ended.output.splitlines()] == ["fits", "false", "false"]
+    assert not (shell.directory / "best.pb").exists()
+
+
+def test_a_graph_without_training_is_refused(shell: Shell) -> None:
+    ended = shell("plan", str(ROOT / "graphs" / "towers.yaml"), *COMMAND)
+    assert (ended.code, "no training" in ended.complaint) == (2, True)
