@@ -71,6 +71,10 @@ def sample_from_datasets(
 
         selector = mapping.mapped(zipped(logits, seeds), select_dataset_varying_logits)
         return _directed(selector, datasets, stop_on_empty_dataset)
+    if isinstance(weights, list | tuple) and len(weights) == len(datasets):
+        # the others are never drawn: they would not end the loop for an element
+        pairs = [pair for pair in zip(datasets, weights, strict=True) if pair[1] > 0]
+        datasets, weights = map(list, zip(*pairs or [(datasets[0].take(0), 1.0)], strict=True))
     logits = _logits(datasets, weights)
     if len(datasets) == 1:
         return datasets[0]

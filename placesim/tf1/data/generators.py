@@ -18,7 +18,7 @@ from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.ops.conversion import convert_n_to_tensor
 from placesim.tf1.ops.generated_functions import gen
 from placesim.tf1.types import dtypes
-from placesim.tf1.types.type_specs import TensorSpec
+from placesim.tf1.types.type_specs import TensorSpec, TypeSpec
 
 _CALLER = "Dataset_from_generator"
 
@@ -88,6 +88,12 @@ def _spec(types: object, shapes: object, signature: object) -> Any:
             raise TypeError("The `output_types` argument can not be used together with the `output_signature` argument.")
         if shapes is not None:
             raise TypeError("The `output_shapes` argument can not be used together with the `output_signature` argument.")
+        for leaf in structures.flatten(signature):
+            if not isinstance(leaf, TypeSpec):
+                raise TypeError(
+                    "`output_signature` must contain objects that are subclass of `tf.TypeSpec` but found "
+                    f"{type(leaf)} which is not."
+                )
         return signature
     if types is None:
         raise TypeError(

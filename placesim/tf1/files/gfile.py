@@ -156,8 +156,10 @@ def Glob(filename: StrPath | Sequence[StrPath]) -> list[str]:  # noqa: N802
     """The paths that match a pattern, or one of several patterns."""
     import glob
 
+    from placesim.ops.kernels.resources.file_access import anchored
+
     patterns = [filename] if isinstance(filename, str | os.PathLike) else filename
-    return [path for pattern in patterns for path in sorted(glob.glob(os.fspath(pattern)))]
+    return [path for pattern in patterns for path in sorted(glob.glob(anchored(os.fspath(pattern)), include_hidden=True))]
 
 
 def ListDirectory(dirname: StrPath) -> list[str]:  # noqa: N802

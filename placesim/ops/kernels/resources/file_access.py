@@ -84,7 +84,7 @@ def matching_paths(files: FileAccess, pattern: str) -> list[str]:
     found: list[str] = []
     growing = GrowingText()
     try:
-        for name in glob.iglob(pattern, include_hidden=True):  # links to a parent folder make any number of paths
+        for name in glob.iglob(anchored(pattern), include_hidden=True):  # links to a parent folder make any number of paths
             growing.add(len(name) + ELEMENT_BYTES)
             found.append(name)
     except (OSError, ValueError):
@@ -93,6 +93,11 @@ def matching_paths(files: FileAccess, pattern: str) -> list[str]:
     for folder in {os.path.dirname(name) for name in found}:
         files.readable(folder)
     return found
+
+
+def anchored(pattern: str) -> str:
+    """Return a pattern that begins with `./` if already its first folder has wildcards, as TensorFlow's matching paths do."""
+    return f"./{pattern}" if glob.has_magic(pattern.partition("/")[0]) else pattern
 
 
 def decompress(data: bytes, kind: str) -> bytes:
