@@ -9,7 +9,8 @@ directly. An all-reduce of a small tensor between hosts goes along trees, which 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence, Set
+from itertools import pairwise
 from typing import NamedTuple
 
 from placesim.graph.graph import Graph, Node
@@ -86,17 +87,17 @@ def tree_seconds(members: Sequence[DevicePlace], machine: SimulatedMachine, num_
     hosts: dict[DeviceName, list[DevicePlace]] = {}
     for member in members:
         hosts.setdefault(member.task, []).append(member)
-    chains = [_hop(chain[i : i + 2], machine) for chain in hosts.values() for i in range(len(chain) - 1)]
+    chains = [_hop(*pair, machine) for chain in hosts.values() for pair in pairwise(chain)]
     heads = [chain[0] for chain in hosts.values()]
-    between = [_hop((head, heads[number - 1]), machine) for number, head in enumerate(heads)] if len(heads) > 1 else []
+    between = [_hop(head, heads[number - 1], machine) for number, head in enumerate(heads)] if len(heads) > 1 else []
     inner = (max(map(len, hosts.values())) - 1) * max((latency for latency, _ in chains), default=0.0)
     outer = (len(heads) - 1).bit_length() * max((latency for latency, _ in between), default=0.0)
     return 2 * (inner + outer + num_bytes * max(for_a_byte for _, for_a_byte in (*chains, *between)))
 
 
-def _hop(ends: Sequence[DevicePlace], machine: SimulatedMachine) -> tuple[float, float]:
+def _hop(sender: DevicePlace, receiver: DevicePlace, machine: SimulatedMachine) -> tuple[float, float]:
     """Return the latency, and the seconds for a byte, between two members."""
-    route = _route(*ends, machine)
+    route = _route(sender, receiver, machine)
     return route_latency(route, machine.links), byte_seconds(route, machine.links)
 
 
@@ -115,23 +116,18 @@ def ring_order(members: Sequence[DevicePlace], machine: SimulatedMachine) -> Seq
         for second in range(count)
         if first != second
     }
-    for limit in sorted(set(times.values())):
-        order = _closed_path([0], count, lambda first, second, limit=limit: times[first, second] <= limit)
-        if order:
-            return order
-    return range(count)
+    orders = (
+        _closed_path([0], count, {pair for pair in times if times[pair] <= limit}) for limit in sorted(set(times.values()))
+    )
+    return next(order for order in orders if order)  # over all pairs there is one
 
 
-def _closed_path(path: list[int], count: int, is_near: Callable[[int, int], bool]) -> list[int]:
-    """Return the first closed path through all numbers that continues `path` over near pairs; empty if there is none."""
+def _closed_path(path: list[int], count: int, pairs: Set[tuple[int, int]]) -> list[int]:
+    """Return the first closed path through all numbers that continues `path` over some of the pairs; empty if there is none."""
     if len(path) == count:
-        return path if is_near(path[-1], path[0]) else []
-    for number in range(count):
-        if number not in path and is_near(path[-1], number):
-            found = _closed_path([*path, number], count, is_near)
-            if found:
-                return found
-    return []
+        return path if (path[-1], path[0]) in pairs else []
+    others = (number for number in range(count) if number not in path and (path[-1], number) in pairs)
+    return next(filter(None, (_closed_path([*path, number], count, pairs) for number in others)), [])
 
 
 def group_members(step: Sequence[Execution]) -> list[list[int]]:

@@ -29,7 +29,7 @@ from tests.benchmarks.scaling import EXPECTED_SLOWEST, MACHINES, NVLINK_SHARE, P
 
 LARGEST = 8
 """GPUs of one host; steps over several hosts have no rewrite here."""
-STRATEGIES: Mapping[Sharing, Mapping[str, str]] = {
+STRATEGIES: Mapping[Sharing, Mapping[str, Any]] = {
     "ps on cpu": {},
     "ps on gpu": {},
     "replicated": {"variables": "mirrored"},

@@ -77,8 +77,8 @@ def strategy_cases(counts: Sequence[int], split: tuple[str, ...] = ()) -> Iterat
             continue
         yield StrategyCase(MODEL_PARALLEL, devices)
         for kind in KINDS:
-            counts = {name: number * devices for name, number in kind.counts.items()}
-            settings = {**counts, **kind.settings, "split": split}
+            grown = {setting: number * devices for setting, number in kind.counts.items()}
+            settings: dict[str, Any] = {**grown, **kind.settings, "split": split}
             yield StrategyCase(kind.name, devices, Strategy(**settings))
             for name, variant in VARIANTS.items():
                 yield StrategyCase(f"{kind.name}, {name}", devices, Strategy(**settings, **variant))

@@ -209,7 +209,7 @@ def test_a_ring_takes_the_fastest_links_and_shares_them() -> None:
 
 
 def test_small_all_reduces_between_hosts_go_along_trees() -> None:
-    nodes = []
+    nodes: Nodes = []
     for n in range(8):
         keys = {"group_size": 8, "group_key": 1, "instance_key": 3, "merge_op": "Add", "final_op": "Id", "subdiv_offsets": [0]}
         value = {"op": "Fill", "name": f"x{n}", "inputs": [[2], 1.0], "device": f"/job:worker/task:{n}"}
