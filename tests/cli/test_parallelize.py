@@ -76,8 +76,8 @@ def test_recomputation_is_reported_alone_and_with_replicas(shell: Shell) -> None
     [
         (
             (DATASET,),
-            "no strategy: got 1 replica, no accumulation and no recomputation, "
-            "expected --replicas N, --accumulate N or --recompute sqrt",
+            "no strategy: got 1 replica, no accumulation, no stages and no recomputation, "
+            "expected --replicas N, --accumulate N, --stages N or --recompute sqrt",
         ),
         ((DATASET, "--recompute", "inputs"), "no such scope: got 'inputs' in --recompute, expected sqrt or a scope of forward"),
         ((DATASET, "--replicas", "3"), "no equal parts: got a batch of 2, expected a multiple of 3"),

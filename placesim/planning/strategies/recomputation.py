@@ -6,10 +6,11 @@ gradients that enter the segment, and read only kept tensors and each other.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from math import sqrt
+from types import MappingProxyType
 
 from placesim.core.errors import UsageError
 from placesim.graph.graph import Node, NodeDef
@@ -38,9 +39,13 @@ class Recomputation:
     - `segments`: the number of segments with copies.
     - `notes`: sentences about scopes without copies.
     - `waits`: for each node that writes a variable, the copies that must read the variable before.
+
+    `stage_of` has the nodes' stages in a pipeline: segments are cut at stages, so that a stage needs no copies of another.
     """
 
-    def __init__(self, training: TrainingGraph, chosen: Sequence[str]) -> None:
+    def __init__(
+        self, training: TrainingGraph, chosen: Sequence[str], stage_of: Mapping[int, int] = MappingProxyType({})
+    ) -> None:
         self.graph = training.graph
         self.copies: dict[int, tuple[int, ...]] = {}
         self.readers: set[int] = set()
@@ -61,6 +66,7 @@ class Recomputation:
                 self._data_readers.setdefault(number, set()).add(node.id)
         is_sqrt = tuple(chosen) == (SQRT,)
         segments = self._square_root_segments(forward) if is_sqrt else _named_segments(forward, chosen)
+        segments = _cut_at_stages(segments, stage_of)
         empty = [name for name, segment in segments.items() if not self._add(segment)]
         if not self.copies:
             raise UsageError(
@@ -161,6 +167,16 @@ def _named_segments(nodes: Sequence[Node], scopes: Sequence[str]) -> dict[str, S
         if not members:
             hint = did_you_mean_node(f"{scope}/", (node.name for node in nodes))
             raise UsageError(f"no such scope: got '{scope}' in --recompute, expected {SQRT} or a scope of forward nodes{hint}")
+    return dict(found)
+
+
+def _cut_at_stages(segments: Mapping[str, Sequence[Node]], stage_of: Mapping[int, int]) -> dict[str, Sequence[Node]]:
+    """Return the parts of segments in each stage of a pipeline."""
+    found: dict[str, list[Node]] = {}
+    for name, nodes in segments.items():
+        several = len({stage_of.get(node.id) for node in nodes}) > 1
+        for node in nodes:
+            found.setdefault(f"{name} in stage {stage_of[node.id]}" if several else name, []).append(node)
     return dict(found)
 
 
