@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from placesim.ops.categories import CONSTANTS
+from placesim.ops.categories import CONSTANTS, MERGES, SWITCHES
 from placesim.planning.strategies.pipeline_schedules import Pass, Schedule
 from placesim.planning.strategies.training_graph import TrainingGraph
 
@@ -32,12 +32,15 @@ class PassOrder:
         graph, copied = training.graph, {*training.forward, *training.backward}
         backward = set(training.backward)
         kind: dict[int, tuple[int, bool]] = {}
+        depth: dict[int, int] = {}  # of conditionals around a node
         read: set[int] = set()
         for number in graph.runtime_order():
             node = graph.nodes[number]
-            if number not in copied or node.op in CONSTANTS:
-                continue
             sources = (*node.input_nodes, *node.control_inputs)
+            if number not in copied or (node.op in CONSTANTS and not sources):
+                continue
+            depth[number] = max((depth.get(source, 0) for source in sources), default=0)
+            depth[number] += (node.op in SWITCHES) - (node.op in MERGES)
             if not backward.isdisjoint(sources):
                 backward.add(number)
             own = kind[number] = self.stage_of[number], number in backward
@@ -46,7 +49,7 @@ class PassOrder:
             if not same:
                 self._begins[number] = own
         for number, own in kind.items():
-            if number not in read:
+            if number not in read and depth[number] <= 0:  # a branch that is not taken would never end
                 self._ends.setdefault(own, []).append(number)
 
     def passes(self) -> Iterator[Pass]:

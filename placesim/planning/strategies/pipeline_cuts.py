@@ -77,11 +77,11 @@ class CutCosts:
         return found
 
     def _find_crossing(self, count: int) -> Array:
-        of = self._places.of
+        of, forward = self._places.of, {node.id for node in self._places.forward}
         last: dict[TensorRef, int] = {}
         for node in self._places.forward:
             for ref in node.inputs:
-                if ref.node in of:
+                if ref.node in forward:  # a variable's value goes to another stage only once a step
                     last[ref] = max(last.get(ref, 0), of[node.id])
         changes = np.zeros(count + 1)
         for ref, end in last.items():

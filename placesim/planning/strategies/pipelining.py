@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from placesim.core.errors import UsageError
-from placesim.graph.graph import Node, NodeDef
+from placesim.graph.graph import Node, NodeDef, TensorRef
 from placesim.graph.session_steps import GraphFile
 from placesim.machine.inventory import with_gpus
 from placesim.planning.strategies.batch_shapes import BatchShapes
@@ -42,8 +42,8 @@ class Pipeline:
     """The stage of each node that has one (`stage_of`, by id), and predictions of the pipeline.
 
     - `stages`: facts about each stage.
-    - `memory`: the predicted bytes of each device: variables, gradients, the batch, activations that the schedule keeps, and
-      what the largest gradient node reads and writes.
+    - `memory`: the predicted bytes of each device: variables, gradients, the batch, copies of other
+      stages' variables, activations that the schedule keeps, and what the largest gradient node reads and writes.
     - `times`: predicted times of a step.
     - `notes`: sentences about variables of several stages, and about stages that do not fit.
 
@@ -95,7 +95,7 @@ class Pipeline:
             lambda own: self.stages[own.stage].backward if own.is_backward else self.stages[own.stage].forward,
             transfers.__getitem__,
         )
-        self.memory = self._find_memory(costs, predicted, bounds)
+        self.memory = self._find_memory(places, costs, predicted, bounds)
         self.notes = tuple(self._find_notes(places, predicted))
 
     def _check_references(self, places: ForwardPlaces) -> None:
@@ -109,7 +109,9 @@ class Pipeline:
                         f"{variable.name} of stage {stage} on its own device; choose other stages with --stage"
                     )
 
-    def _find_memory(self, costs: CutCosts, predicted: PipelineCosts, bounds: Sequence[int]) -> tuple[int, ...]:
+    def _find_memory(
+        self, places: ForwardPlaces, costs: CutCosts, predicted: PipelineCosts, bounds: Sequence[int]
+    ) -> tuple[int, ...]:
         schedule = self.schedule
         activations, inputs = [0] * schedule.stages, [0] * schedule.devices
         for ref, readers in costs.kept.items():
@@ -118,6 +120,10 @@ class Pipeline:
         for ref, readers in costs.batch_readers.items():
             for device in {(bisect_right(bounds, place) - 1) % schedule.devices for place in readers}:
                 inputs[device] += predicted.size(ref) * schedule.micro_batches
+        for variable, readers in places.readers.items():
+            own = {self.variables[variable] % schedule.devices}
+            for device in {self.stage_of[reader] % schedule.devices for reader in readers} - own:
+                inputs[device] += predicted.size(TensorRef(variable, 0))
         weights = [int(costs.weights[first:end].sum()) for first, end in pairwise(bounds)]
         working = [int(costs.working[first:end].max()) for first, end in pairwise(bounds)]
         found = []
