@@ -177,12 +177,19 @@ OPTIONS: dict[str, dict[str, tuple[str, ...]]] = {
     | SOURCE
     | PLACEMENT
     | {"--placed": (), "--partitioned": ("parts", ""), "--format": ("json", "yaml", "pbtxt")},
-    "parallelize": SOURCE
+    "parallelize": MACHINE
+    | SOURCE
+    | PLACEMENT
     | {
         "--replicas": ("2", "1", "0", "3"),
         "--accumulate": ("2", "1", "x"),
         "--reduce": ("ring", "tree", "nccl", "cpu", "odd"),
         "--variables": ("mirrored", "cpu"),
+        "--stages": ("2", "3", "1", "0"),
+        "--micro-batches": ("2", "1", "x"),
+        "--schedule": ("gpipe", "1f1b", "interleaved", "odd"),
+        "--chunks": ("2", "1"),
+        "--stage": ("x", "op", "layer1/", ""),
         "--split": ("x", "op", "a:1", ""),
         "--format": ("json", "yaml", "pbtxt"),
     },
