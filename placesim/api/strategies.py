@@ -55,9 +55,14 @@ def parallelize(
     variables: str = "cpu",
     split: str | Sequence[str] = (),
     recompute: str | Sequence[str] = (),
+    stages: int = 1,
+    micro_batches: int = 1,
+    schedule: str = "1f1b",
+    chunks: int | None = None,
+    stage: str | Sequence[str] = (),
     **options: Unpack[OptionValues],
 ) -> ParallelGraph:
-    """Rewrite a training graph for several GPUs, for micro-batches, or with recomputation.
+    """Rewrite a training graph for several GPUs, as a pipeline, for micro-batches, or with recomputation.
 
     The result is a source for all other functions.
 
@@ -67,17 +72,37 @@ def parallelize(
     all placeholders, datasets and queues that the loss reads. `recompute` is `"sqrt"` or names scopes whose forward nodes are
     computed again for the gradients.
 
+    A pipeline has `stages` GPUs, through which `micro_batches` parts of the batch go in the order of `schedule`: `gpipe`,
+    `1f1b`, or `interleaved` with `chunks` stages on each GPU. `stage` names the scopes that begin stages; by default, the cuts
+    make the slowest stage as fast as possible.
+
     Raises UsageError if the graph cannot be rewritten, with the node and the reason.
     """
     from placesim.formats.graph_file.writing.raw_writer import with_feeds_from
     from placesim.planning.strategies.rewriting import Strategy, rewrite_training
+    from placesim.studies.simulation.settings import with_machine
 
-    names, again = ((given,) if isinstance(given, str) else tuple(given) for given in (split, recompute))
-    strategy, chosen = Strategy(replicas, accumulate, reduce, variables, names, again), make_options(options)
+    lists = ((given,) if isinstance(given, str) else tuple(given) for given in (split, recompute, stage))
+    names, again, scopes = lists
+    strategy = Strategy(
+        replicas,
+        accumulate,
+        reduce,
+        variables,
+        split=names,
+        recompute=again,
+        stages=stages,
+        micro_batches=micro_batches,
+        schedule=schedule,
+        chunks=chunks,
+        stage=scopes,
+    )
+    chosen = make_options(options)
     loaded = load(source, None, chosen)
     if loaded.error is not None or loaded.file is None:
         raise loaded.error or UsageError("no graph")
-    rewrite = rewrite_training(with_feeds_from(loaded.file, loaded.directory, Path()), strategy)
+    file = with_machine(with_feeds_from(loaded.file, loaded.directory, Path()), chosen)
+    rewrite = rewrite_training(file, strategy)
     return ParallelGraph(rewrite, source_name(source), chosen)
 
 

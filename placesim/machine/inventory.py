@@ -188,6 +188,12 @@ def count_devices(inventory: Sequence[TaskInventory]) -> int:
     return sum(entry.tasks * (entry.cpu + entry.gpu + (entry.xla_cpu or 0) + entry.xla_gpu) for entry in inventory)
 
 
+def with_gpus(inventory: Sequence[TaskInventory] | None, count: int) -> tuple[TaskInventory, ...]:
+    """Return the inventory, whose first task gets GPUs up to this count; without an inventory, that of a single machine."""
+    first, *others = inventory or (TaskInventory(),)
+    return (first._replace(gpu=max(first.gpu, count)), *others)
+
+
 def _task_devices(
     prefix: str, entry: TaskInventory, options: DeviceOptions, process: GpuProcess, log: Callable[[GpuLogLine], None]
 ) -> list[Device]:

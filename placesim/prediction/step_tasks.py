@@ -10,9 +10,10 @@ from placesim.core.dtypes import FLOAT
 from placesim.core.errors import InvalidArgumentError
 from placesim.machine.host_models import HostProfile
 from placesim.machine.timelines.workload import NOWHERE, LinkTransfer, Task
+from placesim.ops.attributes import Attrs
 from placesim.ops.categories import RECEIVES, SENDS
 from placesim.ops.kernels.cost_model import DISPATCH
-from placesim.ops.kernels.kernel import is_expensive
+from placesim.ops.kernels.kernel import Kernel, is_expensive
 from placesim.prediction.collectives import TREE, group_members, hops_seconds, ring_hops, ring_order, tree_seconds
 from placesim.prediction.cost_formulas import Prediction, predict
 from placesim.prediction.host_costs import kernel_prediction
@@ -245,19 +246,23 @@ def runs_in_pool(site: Site, shapes: NodeShapes) -> bool:
 def node_shapes(site: Site, execution: Execution) -> NodeShapes:
     """Return the shapes of a node in one of its executions."""
     instruction = site.instruction
-    inputs = tuple(dims for dims, _ in execution.inputs)
-    outputs = tuple(dims for dims, _ in execution.outputs)
-    op, flops = instruction.node.op, instruction.kernel.flops
-    made = (*execution.outputs, *execution.inputs)
-    operations = int(flops(inputs, outputs, instruction.attrs)) if flops is not None and made else 0
+    return kernel_shapes(instruction.node.op, instruction.kernel, instruction.attrs, execution.inputs, execution.outputs)
+
+
+def kernel_shapes(
+    op: str, kernel: Kernel, attrs: Attrs, taken: tuple[TypedShape, ...], given: tuple[TypedShape, ...]
+) -> NodeShapes:
+    """Return the shapes of a kernel that takes and gives tensors of these shapes."""
+    inputs, outputs = tuple(dims for dims, _ in taken), tuple(dims for dims, _ in given)
+    made = (*given, *taken)
+    operations = int(kernel.flops(inputs, outputs, attrs)) if kernel.flops is not None and made else 0
     dtype = made[0][1] if made else FLOAT
-    read_bytes = num_bytes(execution.inputs)
-    shapes = NodeShapes(op, instruction.attrs, inputs, outputs, dtype, operations, num_bytes(made), read_bytes)
+    shapes = NodeShapes(op, attrs, inputs, outputs, dtype, operations, num_bytes(made), num_bytes(taken))
     access = shapes.cost.access
     if access is None or not inputs:
         return shapes
-    rest = execution.inputs[access.tensors :] + (() if access.updates else execution.outputs)
-    touched = shapes.touched_elements * sum(dtype.size for _, dtype in execution.inputs[: access.tensors])
+    rest = taken[access.tensors :] + (() if access.updates else given)
+    touched = shapes.touched_elements * sum(dtype.size for _, dtype in taken[: access.tensors])
     return shapes._replace(moved_bytes=num_bytes(rest) + touched * (1 + access.updates))
 
 

@@ -96,13 +96,35 @@ def test_a_script_with_gpus_runs_to_its_end_on_a_machine_with_gpus(shell: Shell)
     assert len(yaml.safe_load((shell.directory / "towers.yaml").read_text("utf-8"))["run"]) == 3
 
 
+def test_a_pipeline_is_reported_with_its_stages_and_bubble(shell: Shell) -> None:
+    (shell.directory / "dense.json").write_text(json.dumps(dense("adam"), default=np.ndarray.tolist), encoding="utf-8")
+    one = shell("parallelize", "dense.json", "--stages", "2", "--stage", "logits", "--output", "one.yaml")
+    assert (one.code, one.output) == (0, "")
+    first, *stages, memory, bubble, nodes = one.complaint.splitlines()
+    assert (first, nodes) == ("loss: loss", "nodes: 127 before, 127 after")
+    assert [line.partition(", forward ")[0] for line in stages] == [
+        "stage 0 on GPU 0: xw to h (6 nodes)",
+        "stage 1 on GPU 1: logits to loss (5 nodes)",
+    ]
+    assert memory.startswith("memory of the GPUs: about ")
+    assert bubble.startswith("bubble (1f1b, 1 micro-batch): GPUs are idle for ")
+    assert bubble.endswith(", with equal stages and free transfers 50.0%")
+    several = placesim.parallelize(
+        shell.directory / "dense.json", stages=2, micro_batches=4, stage=["logits"], gpu_model="Tesla V100-SXM2-16GB"
+    )
+    assert several.text().splitlines()[3].endswith(", with equal stages and free transfers 20.0%")
+    assert "variables: 3, on the GPUs of their stages" in several.text()
+    (task,) = several.rewrite.file.inventory or ()
+    assert (task.gpu, task.gpu_model.name) == (4, "Tesla V100-SXM2-16GB")
+
+
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
         (
             (DATASET,),
-            "no strategy: got 1 replica, no accumulation and no recomputation, "
-            "expected --replicas N, --accumulate N or --recompute sqrt",
+            "no strategy: got 1 replica, no accumulation, no stages and no recomputation, "
+            "expected --replicas N, --accumulate N, --stages N or --recompute sqrt",
         ),
         ((DATASET, "--recompute", "inputs"), "no such scope: got 'inputs' in --recompute, expected sqrt or a scope of forward"),
         ((DATASET, "--replicas", "3"), "no equal parts: got a batch of 2, expected a multiple of 3"),

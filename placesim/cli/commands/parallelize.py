@@ -55,6 +55,40 @@ _FORMS = tuple(Form(name, convert_graph, ENDINGS[name]) for name in WRITERS)
     completes="nodes",
 )
 @own_option(
+    "--stages",
+    type=click.IntRange(1),
+    default=1,
+    metavar="N",
+    help="Make a pipeline of N GPUs, each with a stage.",
+)
+@own_option(
+    "--micro-batches",
+    type=click.IntRange(1),
+    default=1,
+    metavar="M",
+    help="Send M equal parts of the batch through the pipeline.",
+)
+@own_option(
+    "--schedule",
+    type=Word(("gpipe", "1f1b", "interleaved")),
+    default="1f1b",
+    show_default=True,
+    help="Order of forward and backward passes on a GPU.",
+)
+@own_option(
+    "--chunks",
+    type=click.IntRange(1),
+    metavar="V",
+    help="Stages of each GPU of an interleaved pipeline (default: 2).",
+)
+@own_option(
+    "--stage",
+    multiple=True,
+    metavar="SCOPE",
+    help="Begin a stage at this scope (repeatable; default: balanced stages).",
+    completes="nodes",
+)
+@own_option(
     "--split",
     multiple=True,
     metavar="NAME",
@@ -65,7 +99,7 @@ _FORMS = tuple(Form(name, convert_graph, ENDINGS[name]) for name in WRITERS)
 @form_option(_FORMS, "Output format (default: from the extension of --output, else yaml).")
 @output_option("Write the rewritten graph (.yaml, .json, .pb, .pbtxt) instead of printing it.")
 def parallelize_command(graph: str, form: str | None, output: str | None, **values: Any) -> int:
-    """Rewrite a training graph for several GPUs, for micro-batches, or with recomputation.
+    """Rewrite a training graph for several GPUs, as a pipeline, for micro-batches, or with recomputation.
 
     GRAPH is any graph that `run` reads, with the ops of an optimizer and gradients made by tf.gradients.  The rewritten graph
     computes the same losses and variables, up to rounding; random ops and batch statistics, which differ in each part of the
@@ -77,6 +111,7 @@ def parallelize_command(graph: str, form: str | None, output: str | None, **valu
       placesim parallelize script.py --replicas 2 --variables mirrored --reduce nccl --output mirrored.pb
       placesim parallelize model.yaml --accumulate 8 | placesim memory -
       placesim parallelize model.yaml --recompute sqrt | placesim memory -
+      placesim parallelize model.yaml --stages 4 --micro-batches 16 --output pipeline.yaml
     """
     from placesim.cli.graph_arguments import load_graph
     from placesim.cli.output import tell, write_files
@@ -86,6 +121,7 @@ def parallelize_command(graph: str, form: str | None, output: str | None, **valu
     from placesim.formats.graph_file.writing.raw_writer import with_feeds_from
     from placesim.planning.strategies.rewriting import Strategy, rewrite_training
     from placesim.report.text.strategies import rewrite_lines
+    from placesim.studies.simulation.settings import with_machine
 
     strategy = take_record(values, Strategy)
     chosen = form or ("yaml" if output is None else find_file_form(output))
@@ -93,11 +129,12 @@ def parallelize_command(graph: str, form: str | None, output: str | None, **valu
         raise UsageError(f"wrong format: got {chosen}, expected one of {', '.join(WRITERS)}")
     if output is None and chosen == "pb" and sys.stdout.isatty():
         raise UsageError("cannot print a binary GraphDef to a terminal: got no --output, expected it, or another --format")
-    loaded = load_graph(graph, in_shell(given(values)))
+    options = in_shell(given(values))
+    loaded = load_graph(graph, options)
     if loaded.error is not None or loaded.file is None:
         raise loaded.error or UsageError(f"no graph in {graph}")
     with show_stages("rewriting"):
-        rewrite = rewrite_training(loaded.file, strategy)
+        rewrite = rewrite_training(with_machine(loaded.file, options), strategy)
         file = with_feeds_from(rewrite.file, loaded.directory, Path() if output is None else Path(output).parent)
         content = convert_graph(file, chosen)
     if output is None:

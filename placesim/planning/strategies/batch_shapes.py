@@ -48,6 +48,7 @@ class BatchShapes:
     """Shapes for the whole batch (`full`), and for a part of it (`part`) with an assumed number of examples.
 
     `split` has constants that hold data of examples, with the dimension of the batch: each part has its own elements.
+    `examples` is the number of examples for which `full` has shapes: an assumed one if the graph leaves it unknown.
 
     Raises UsageError for a batch that has no equal parts, and for a tensor that has none.
     """
@@ -65,13 +66,13 @@ class BatchShapes:
         self._outer: dict[TensorRef, int] = {}
         self._readers = self._graph.consumers()
         self.batch_size = self._find_batch_size()
-        self._part_size, self._examples = ASSUMED[:2]
+        self._part_size, self.examples = ASSUMED[:2]
         if self.batch_size is not None:
             self._part_size = next(size for size in ASSUMED if self.batch_size % size)
-            self._examples = self.batch_size
+            self.examples = self.batch_size
         for ref in training.batch:
             _, *others = batch_dims(self._graph, self.full, ref) or ()
-            self.full.settle(ref.node, (self._examples, *others), ref.slot)
+            self.full.settle(ref.node, (self.examples, *others), ref.slot)
             self.part.settle(ref.node, (self._part_size, *others), ref.slot)
         self._forward = frozenset(training.forward)
         self._region = frozenset((*training.forward, *training.backward))
@@ -163,7 +164,7 @@ class BatchShapes:
         if len(differing) > 1 or len(full) != len(part):
             raise UsageError(f"examples depend on each other: got {name}, expected the batch in one dimension")
         for i in differing:
-            if full[i] * self._part_size != part[i] * self._examples:
+            if full[i] * self._part_size != part[i] * self.examples:
                 raise UsageError(f"no equal parts: got {name} with a number of rows that the batch's examples do not divide")
             if ref not in self._outer:
                 self._outer[ref] = self._repetition(node, full[i])
@@ -190,7 +191,7 @@ class BatchShapes:
         before = math.prod(full_in[:axis]) * self.outer(data)
         for i, size in enumerate(full_out):
             first = math.prod(full_out[:i])
-            if before % first == 0 and size % (before // first * self._examples) == 0:
+            if before % first == 0 and size % (before // first * self.examples) == 0:
                 self._outer[TensorRef(node.id, 0)] = before // first
                 self._fit_element(dims, i, size)
                 return
@@ -264,7 +265,7 @@ class BatchShapes:
         if value is None or value.dtype.kind not in "iu":
             return False
         for i, size in enumerate(value.tolist()):
-            if size and size % self._examples == 0:
+            if size and size % self.examples == 0:
                 before = dict(self._fitted)
                 self._fit_element(ref, i, size)
                 if not self._is_refused(node):
@@ -288,7 +289,7 @@ class BatchShapes:
             rows = value.shape[axis]
             if not (value == value.take([0], axis)).all():
                 self.split[node.id] = axis
-            assumed = value.take([0] * (rows // self._examples * self._part_size), axis)
+            assumed = value.take([0] * (rows // self.examples * self._part_size), axis)
             self._set(node, assumed, value.take(range(rows // self.parts), axis))
         elif node.op == "Tile" and (multiples := self.full.value([*node.inputs][1])) is not None:
             if multiples[axis] % self.parts == 0:
@@ -316,7 +317,7 @@ class BatchShapes:
             original: Array = node.attrs["value"].array
             assumed, own = (array.copy() for array in self._fitted.get(node.id, (original, original)))
             if assumed.size > index and assumed.reshape(-1)[index] == size:
-                assumed.reshape(-1)[index] = size // self._examples * self._part_size
+                assumed.reshape(-1)[index] = size // self.examples * self._part_size
                 own.reshape(-1)[index] = size // self.parts
                 self._set(node, assumed, own)
         elif node.op == "Pack":

@@ -15,6 +15,7 @@ from placesim.ops.kernels.shapes import format_dims, is_fully_defined
 from placesim.planning.strategies.batch_dependence import BatchDependence, Dependence
 from placesim.planning.strategies.batch_shapes import BatchShapes
 from placesim.planning.strategies.mirrored_variables import MirroredVariables
+from placesim.planning.strategies.pass_order import PassOrder
 from placesim.planning.strategies.training_graph import MAX_NAMED, TrainingGraph, find_written_variable
 
 
@@ -29,16 +30,18 @@ class Part(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Replication:
-    """Number of replicas, each on its GPU, and of micro-batches that each replica computes one after another.
+    """Number of replicas, each on its GPUs, and of micro-batches that each replica computes one after another.
 
     `reduction` is a name of `REDUCTIONS`. With `is_mirrored`, each replica has its own variables, which the same gradients
-    update; otherwise the replicas share the variables on the CPU.
+    update; otherwise the replicas share the variables on the CPU. `gpus` is the number of GPUs of a replica: for several, the
+    nodes request those of the first replica.
     """
 
     replicas: int = 1
     micro_batches: int = 1
     reduction: str = "cpu"
     is_mirrored: bool = False
+    gpus: int = 1
 
     def parts(self) -> tuple[Part, ...]:
         """Return the copies, with the micro-batches of a replica together."""
@@ -60,13 +63,15 @@ class DividedTraining:
       copies, so the updates wait instead.
     - `on_cpu`: variables that replicas share, and the nodes between gradients and updates.
     - `is_mean`: whether the loss is a mean over the batch; else it is a sum.
+    - `order`: the order of the passes of a pipeline. Without one, a micro-batch waits for the one before.
     """
 
-    def __init__(self, training: TrainingGraph, settings: Replication) -> None:
+    def __init__(self, training: TrainingGraph, settings: Replication, order: PassOrder | None = None) -> None:
         self.training = training
         self.settings = settings
+        self.order = order
         self.graph = training.graph
-        self._check()
+        refuse_loops(training, "copies")
         self.parts = settings.parts()
         self.shapes = BatchShapes(training, len(self.parts))
         self.dependence = BatchDependence(self.shapes)
@@ -113,12 +118,6 @@ class DividedTraining:
             return f"{'average' if self.is_mean else 'total'}/{self._variable_names[ref]}"
         return self.gradient_name(ref)
 
-    def _check(self) -> None:
-        for number in self.training.forward:
-            node = self.graph.nodes[number]
-            if node.op in (*ENTERS, *LOOPS):
-                raise UsageError(f"no copies of loops: got {node.name} ({node.op}), expected a loss without a dynamic loop")
-
     def _find_after(self) -> frozenset[int]:
         found: set[int] = set()
         reached = set(self.copied)
@@ -150,6 +149,14 @@ class DividedTraining:
             found |= new
             waiting += new
         return frozenset(found)
+
+
+def refuse_loops(training: TrainingGraph, what: str) -> None:
+    """Raise UsageError for a loop in the forward pass, of which there are no copies or stages."""
+    for number in training.forward:
+        node = training.graph.nodes[number]
+        if node.op in (*ENTERS, *LOOPS):
+            raise UsageError(f"no {what} of loops: got {node.name} ({node.op}), expected a loss without a dynamic loop")
 
 
 def _listed(nodes: Sequence[Node]) -> str:

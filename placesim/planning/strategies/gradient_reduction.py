@@ -7,14 +7,15 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from placesim.core.dtypes import INT32, DataType
-from placesim.planning.strategies.node_writer import CPU, NodeWriter, gpu
+from placesim.planning.strategies.node_writer import CPU, NodeWriter
 
 
 class Gradients(NamedTuple):
-    """A gradient of each replica, on the replica's GPU. The result is their sum times `factor`, and is called `name`."""
+    """A gradient of each replica, on the replica's device. The result is their sum times `factor`, and is called `name`."""
 
     name: str
     tensors: Sequence[str]
+    devices: Sequence[str]
     dtype: DataType
     shape: tuple[int, ...]
     factor: float
@@ -29,7 +30,7 @@ class Reduction:
 
     def on_cpu(self, gradients: Gradients) -> list[str]:
         """Add and scale all gradients on the CPU."""
-        name, tensors, dtype, _, factor = gradients
+        name, tensors, _, dtype, _, factor = gradients
         return [self.writer.total(name, tensors, dtype, CPU, factor)] * len(tensors)
 
     def by_nccl(self, gradients: Gradients) -> list[str]:
@@ -37,58 +38,58 @@ class Reduction:
 
         All of them have to run, so if only one result is read, it waits for the others.
         """
-        name, tensors, dtype, *_ = gradients
+        name, tensors, devices, dtype, *_ = gradients
         attrs = {"reduction": "sum", "T": dtype, "num_devices": len(tensors), "shared_name": name}
         totals = [
-            self.writer.add(f"{name}/all_reduce_{i}", "NcclAllReduce", (tensor,), gpu(i), attrs)
+            self.writer.add(f"{name}/all_reduce_{i}", "NcclAllReduce", (tensor,), devices[i], attrs)
             for i, tensor in enumerate(tensors)
         ]
         if self.is_mirrored:
             return [self._finished(gradients, total, i) for i, total in enumerate(totals)]
-        first = self.writer.identity(f"{name}/all_reduced", totals[0], dtype, gpu(0), totals[1:])
+        first = self.writer.identity(f"{name}/all_reduced", totals[0], dtype, devices[0], totals[1:])
         return [self._finished(gradients, first, 0)] * len(tensors)
 
     def along_tree(self, gradients: Gradients) -> list[str]:
         """Add in pairs, then pairs of pairs, and pass the result on in the opposite order."""
-        name, tensors, dtype, *_ = gradients
+        name, tensors, devices, dtype, *_ = gradients
         sums, width = [*tensors], 1
         passes: list[tuple[int, int]] = []
         while width < len(sums):
             for i in range(0, len(sums) - width, 2 * width):
                 attrs = {"T": dtype}
-                sums[i] = self.writer.add(f"{name}/tree_{width}_{i}", "AddV2", (sums[i], sums[i + width]), gpu(i), attrs)
+                sums[i] = self.writer.add(f"{name}/tree_{width}_{i}", "AddV2", (sums[i], sums[i + width]), devices[i], attrs)
                 passes.append((i, i + width))
             width *= 2
         found = [self._finished(gradients, sums[0], 0)] * len(tensors)
         if self.is_mirrored:
             for source, target in reversed(passes):
-                found[target] = self.writer.identity(f"{name}/from_{source}_to_{target}", found[source], dtype, gpu(target))
+                found[target] = self.writer.identity(f"{name}/from_{source}_to_{target}", found[source], dtype, devices[target])
         return found
 
     def around_ring(self, gradients: Gradients) -> list[str]:
         """Add each of as many chunks as there are GPUs on its way around the ring, and pass the sums on in a second round."""
-        name, tensors, dtype, shape, factor = gradients
+        name, tensors, devices, dtype, shape, factor = gradients
         count, size = len(tensors), 1
         for dim in shape:
             size *= dim
         sizes = [size * (i + 1) // count - size * i // count for i in range(count)]
-        chunks = [self._chunks(f"{name}/chunks_{i}", tensor, sizes, dtype, gpu(i)) for i, tensor in enumerate(tensors)]
+        chunks = [self._chunks(f"{name}/chunks_{i}", tensor, sizes, dtype, devices[i]) for i, tensor in enumerate(tensors)]
         held: list[list[str]] = [[""] * count for _ in range(count)]
         for chunk in range(count):
             total = chunks[(chunk + 1) % count][chunk]
             for step in range(2, count + 1):
                 i = (chunk + step) % count
                 total = self.writer.add(
-                    f"{name}/chunk_{chunk}_at_{i}", "AddV2", (total, chunks[i][chunk]), gpu(i), {"T": dtype}
+                    f"{name}/chunk_{chunk}_at_{i}", "AddV2", (total, chunks[i][chunk]), devices[i], {"T": dtype}
                 )
-            held[chunk][chunk] = self.writer.scaled(f"{name}/chunk_{chunk}", total, dtype, factor, gpu(chunk))
+            held[chunk][chunk] = self.writer.scaled(f"{name}/chunk_{chunk}", total, dtype, factor, devices[chunk])
             for step in range(1, count if self.is_mirrored else 1):
                 i = (chunk + step) % count
                 before = held[(i - 1) % count][chunk]
-                held[i][chunk] = self.writer.identity(f"{name}/chunk_{chunk}_to_{i}", before, dtype, gpu(i))
+                held[i][chunk] = self.writer.identity(f"{name}/chunk_{chunk}_to_{i}", before, dtype, devices[i])
         if not self.is_mirrored:
             return [self._joined(name, [held[i][i] for i in range(count)], dtype, shape, CPU)] * count
-        return [self._joined(self._numbered(name, i), held[i], dtype, shape, gpu(i)) for i in range(count)]
+        return [self._joined(self._numbered(name, i), held[i], dtype, shape, devices[i]) for i in range(count)]
 
     def _chunks(self, name: str, tensor: str, sizes: Sequence[int], dtype: DataType, device: str) -> list[str]:
         flat = self.writer.reshape(f"{name}/flat", tensor, [-1], dtype, device)
@@ -103,7 +104,7 @@ class Reduction:
         return self.writer.reshape(name, joined, shape, dtype, device)
 
     def _finished(self, gradients: Gradients, total: str, replica: int) -> str:
-        name, device = self._numbered(gradients.name, replica), gpu(replica)
+        name, device = self._numbered(gradients.name, replica), gradients.devices[replica]
         return self.writer.scaled(name, total, gradients.dtype, gradients.factor, device)
 
     @staticmethod

@@ -48,10 +48,16 @@ class Recomputation:
     - `waits`: for each node that writes a variable, the copies that must read the variable before.
 
     `chosen` has scopes, or one word: a number of segments, or `SQRT`. `fed` are the shapes of fed tensors, as far as they are
-    known.
+    known. `stage_of` has the nodes' stages in a pipeline: segments are cut at stages, so no stage needs copies of another.
     """
 
-    def __init__(self, training: TrainingGraph, chosen: Sequence[str], fed: Mapping[TensorRef, Dims] = _NOTHING) -> None:
+    def __init__(
+        self,
+        training: TrainingGraph,
+        chosen: Sequence[str],
+        fed: Mapping[TensorRef, Dims] = _NOTHING,
+        stage_of: Mapping[int, int] = MappingProxyType({}),
+    ) -> None:
         self.graph = training.graph
         self._shapes = GraphShapes(self.graph)
         for ref, dims in fed.items():
@@ -79,6 +85,7 @@ class Recomputation:
             segments = self._cut(forward, None if chosen[0] == SQRT else int(chosen[0]))
         else:
             segments = _named_segments(forward, chosen)
+        segments = _cut_at_stages(segments, stage_of)
         empty = [name for name, segment in segments.items() if not self._add(segment)]
         if not self.copies:
             raise UsageError(
@@ -225,6 +232,16 @@ def _named_segments(nodes: Sequence[Node], scopes: Sequence[str]) -> dict[str, S
         if not members:
             hint = did_you_mean_node(f"{scope}/", (node.name for node in nodes))
             raise UsageError(f"no such scope: got '{scope}' in --recompute, expected {SQRT} or a scope of forward nodes{hint}")
+    return dict(found)
+
+
+def _cut_at_stages(segments: Mapping[str, Sequence[Node]], stage_of: Mapping[int, int]) -> dict[str, Sequence[Node]]:
+    """Return the parts of segments in each stage of a pipeline."""
+    found: dict[str, list[Node]] = {}
+    for name, nodes in segments.items():
+        several = len({stage_of.get(node.id) for node in nodes}) > 1
+        for node in nodes:
+            found.setdefault(f"{name} in stage {stage_of[node.id]}" if several else name, []).append(node)
     return dict(found)
 
 

@@ -13,16 +13,16 @@ from placesim.core.dtypes import DataType
 from placesim.core.errors import UsageError
 from placesim.graph.graph import Graph, Node, NodeDef, TensorRef, split_tensor_name
 from placesim.graph.session_steps import Fetch, GraphFile, GraphStep
-from placesim.machine.device_names import DeviceName, format_spec, parse_runtime_name
-from placesim.machine.inventory import TaskInventory
+from placesim.machine.device_names import DeviceName, parse_runtime_name
+from placesim.machine.inventory import TaskInventory, with_gpus
 from placesim.ops.attributes import Attrs, TensorValue
 from placesim.ops.categories import CONSTANTS
-from placesim.ops.kernel_lookup import find_kernel
 from placesim.planning.strategies.batch_dependence import Dependence
 from placesim.planning.strategies.divided_training import DividedTraining, Part
 from placesim.planning.strategies.gradient_reduction import REDUCTIONS, Gradients, Reduction
-from placesim.planning.strategies.node_writer import CPU, NodeWriter, gpu, with_labels
-from placesim.planning.strategies.training_graph import find_written_variable
+from placesim.planning.strategies.node_writer import CPU, NodeWriter, gpu, on_gpu, with_labels
+from placesim.planning.strategies.pass_order import PassOrder
+from placesim.planning.strategies.training_graph import find_held_variables, find_written_variable
 
 DONE = "done"
 """Name of the node that a micro-batch runs last."""
@@ -68,8 +68,12 @@ class _Replicator:
             for node in nodes:
                 if node.id in self._divided.copied:
                     self._copy(node, part)
-            if self._divided.settings.micro_batches > 1:
-                self._accumulate(part)
+            if self._divided.settings.micro_batches > 1 and self._divided.order is None:
+                self._end(
+                    part, DONE, self._accumulate(part, self._divided.gradients), gpu(part.replica) if self._replicas > 1 else ""
+                )
+        if self._divided.order is not None:
+            self._end_passes(self._divided.order)
         for node in nodes:
             for replica in range(self._replicas if node.id in self._divided.mirrored else 1):
                 if node.id in self._divided.after:
@@ -150,9 +154,7 @@ class _Replicator:
         if node.id in self._divided.shapes.split:
             return  # its parts are shards of the constant
         inputs = [self._input(ref, part) for ref in node.inputs]
-        controls = [*self._controls(node, (part,), part.replica)]
-        if part.micro_batch and self._begins(node):
-            controls.append(f"^{self._divided.parts[part.number - 1].scope}/{DONE}")
+        controls = [*self._controls(node, (part,), part.replica), *self._turn(node, part)]
         name, device, attrs = f"{part.scope}/{node.name}", self._device(node, part.replica), self._attrs(node, part)
         self._writer.nodes.append(NodeDef(name, node.op, (*inputs, *controls), device, attrs, node.location))
         for slot in range(len(node.signature.output_dtypes)) if node.op not in CONSTANTS else ():
@@ -171,6 +173,18 @@ class _Replicator:
         if ref.node not in self._divided.copied:
             return self._kept_input(ref, part.replica)
         return f"{part.scope}/{self._graph.tensor_name(ref)}"
+
+    def _turn(self, node: Node, part: Part) -> Iterator[str]:
+        """Yield the control input by which a node that begins a part, or a pass of a pipeline, waits for the one before."""
+        if self._divided.order is not None:
+            before = self._divided.order.before(node.id, part.micro_batch)
+            if before is not None:
+                yield f"^{self._part(part.replica, before.micro_batch).scope}/{before.done}"
+        elif part.micro_batch and self._begins(node):
+            yield f"^{self._divided.parts[part.number - 1].scope}/{DONE}"
+
+    def _part(self, replica: int, micro_batch: int) -> Part:
+        return self._divided.parts[replica * self._divided.settings.micro_batches + micro_batch]
 
     def _begins(self, node: Node) -> bool:
         """Whether a node of the copies needs no other one except constants."""
@@ -199,29 +213,45 @@ class _Replicator:
 
     def _device(self, node: Node, replica: int) -> str:
         """Return a request for the replica's GPU, unless the node requests another kind of device or has no kernel there."""
-        asked = parse_runtime_name(node.device) or DeviceName()
-        if self._replicas == 1 or asked.type not in (None, "GPU"):
+        if self._replicas == 1:
             return node.device
-        if node.signature.definition is not None and not find_kernel(
-            self._graph.registry, node.op, "GPU", node.signature.attrs, node.name
-        ):
-            return format_spec(asked.address_space)
-        return format_spec(asked._replace(type="GPU", id=replica))
+        if any(variable.id in self._divided.on_cpu for variable in find_held_variables(self._graph, node)):
+            return CPU
+        gpus = self._divided.settings.gpus
+        own = (parse_runtime_name(node.device) or DeviceName()).id if gpus > 1 else 0
+        return on_gpu(self._graph, node, replica * gpus + (own or 0))
 
     # --- combined results -------------------------------------------------------------------------------------------
 
-    def _accumulate(self, part: Part) -> None:
-        """Add the gradients of a micro-batch to those of the earlier ones, which the next micro-batch waits for."""
-        device = gpu(part.replica) if self._replicas > 1 else ""
+    def _end_passes(self, order: PassOrder) -> None:
+        """Write the end of each pass of a pipeline: the gradients are added, and all other nodes of the pass have run."""
+        gradients: dict[int, list[TensorRef]] = {}
         for ref in self._divided.gradients:
-            own = self._input(ref, part)
-            if part.micro_batch:
-                earlier = self._sums[ref, part.replica]
+            gradients.setdefault(order.stage_of[ref.node], []).append(ref)
+        added = frozenset(ref.node for ref in self._divided.gradients)
+        for replica in range(self._replicas):
+            for own in order.passes():
+                part = self._part(replica, own.micro_batch)
+                sums = self._accumulate(part, gradients.get(own.stage, ()) if own.is_backward else ())
+                ends = [f"{part.scope}/{self._graph.nodes[i].name}" for i in order.ends(own) if i not in added]
+                device = gpu(replica * self._divided.settings.gpus + order.device(own))
+                self._end(part, own.done, [*ends, *sums], device)
+
+    def _accumulate(self, part: Part, gradients: Sequence[TensorRef]) -> list[str]:
+        """Add the gradients of a micro-batch to those of the earlier ones, and return the sums."""
+        for ref in gradients:
+            own, earlier = self._input(ref, part), self._sums.get((ref, part.replica))
+            if earlier is not None:
                 name = f"{part.scope}/accumulated/{self._divided.gradient_name(ref)}"
+                device = self._device(self._graph.nodes[ref.node], part.replica)
                 own = self._writer.add(name, "AddV2", (earlier, own), device, {"T": self._divided.dtype(ref)})
             self._sums[ref, part.replica] = own
-        waits = [f"^{split_tensor_name(self._sums[ref, part.replica])[0]}" for ref in self._divided.gradients]
-        self._writer.add(f"{part.scope}/{DONE}", "NoOp", waits, device)
+        return [self._sums[ref, part.replica] for ref in gradients]
+
+    def _end(self, part: Part, name: str, tensors: Sequence[str], device: str) -> None:
+        """Write the node for which the next micro-batch or pass waits."""
+        waits = [f"^{split_tensor_name(tensor)[0]}" for tensor in tensors]
+        self._writer.add(f"{part.scope}/{name}", "NoOp", waits, device)
 
     def _combine(self, ref: TensorRef) -> Sequence[str]:
         """Return the tensor for the whole batch, made from those of the parts, as each replica reads it."""
@@ -244,22 +274,23 @@ class _Replicator:
             tensors = [self._sums[ref, i] for i in range(self._replicas)]
         else:
             tensors = [self._input(ref, part) for part in self._divided.parts]
+        devices = [self._device(self._graph.nodes[ref.node], replica) for replica in range(self._replicas)]
         if self._replicas == 1:
-            return [self._writer.scaled(name, tensors[0], dtype, factor)]
+            return [self._writer.scaled(name, tensors[0], dtype, factor, devices[0])]
         shape = self._divided.shapes.full.shape(ref) or ()
         reduction = Reduction(self._writer, self._divided.mirrored.exist)
-        return REDUCTIONS[self._divided.settings.reduction](reduction, Gradients(name, tensors, dtype, shape, factor))
+        return REDUCTIONS[self._divided.settings.reduction](reduction, Gradients(name, tensors, devices, dtype, shape, factor))
 
     def _combined_rows_of_gradient(self, ref: TensorRef) -> str:
         """Return the rows of all parts, such as those of sparse gradients, and indices or a shape unchanged."""
         name, dtype, axis = self._result(ref)
         tensors = [self._input(ref, part) for part in self._divided.parts]
         if axis is None:
-            return self._writer.identity(name, tensors[0], dtype, self._shared_device)
+            return self._writer.identity(name, tensors[0], dtype, self._result_device(ref))
         if not (self._divided.is_mean and dtype.is_floating):
-            return self._writer.concatenation(name, tensors, axis, dtype, self._shared_device)
-        joined = self._writer.concatenation(f"{name}/concat", tensors, axis, dtype, self._shared_device)
-        return self._writer.scaled(name, joined, dtype, 1.0 / len(tensors), self._shared_device)
+            return self._writer.concatenation(name, tensors, axis, dtype, self._result_device(ref))
+        joined = self._writer.concatenation(f"{name}/concat", tensors, axis, dtype, self._result_device(ref))
+        return self._writer.scaled(name, joined, dtype, 1.0 / len(tensors), self._result_device(ref))
 
     def _combined_result(self, ref: TensorRef) -> str:
         """Return a tensor of the forward pass for the whole batch."""
@@ -269,14 +300,14 @@ class _Replicator:
         tensors = [self._input(ref, part) for part in self._divided.parts]
         dependence, is_in_order = self._divided.dependence.of(ref), self._divided.shapes.outer(ref) == 1
         if axis is not None and is_in_order:
-            return self._writer.concatenation(name, tensors, axis, dtype, self._shared_device)
+            return self._writer.concatenation(name, tensors, axis, dtype, self._result_device(ref))
         if dependence is Dependence.SIZE or self._graph.nodes[ref.node].op in CONSTANTS:
             return self._of_whole_batch(ref)
         if dependence is Dependence.NONE:
             return self._writer.identity(name, tensors[0], dtype)
         if dependence is Dependence.SUM or (dependence is Dependence.MEAN and dtype.is_floating):
             factor = 1.0 / len(tensors) if dependence is Dependence.MEAN else 1.0
-            return self._writer.total(name, tensors, dtype, self._shared_device, factor)
+            return self._writer.total(name, tensors, dtype, self._result_device(ref), factor)
         why = self._divided.dependence.reason(ref) if is_in_order else "whose rows are not in the order of the batch"
         raise UsageError(
             f"no combination of parts: got {self._graph.tensor_name(ref)} as a result or an input of another node, {why}, "
@@ -295,9 +326,8 @@ class _Replicator:
         name = self._writer.add(node.name, node.op, inputs, node.device, node.attrs)
         return f"{name}:{ref.slot}" if ref.slot else name
 
-    @property
-    def _shared_device(self) -> str:
-        return CPU if self._replicas > 1 else ""
+    def _result_device(self, ref: TensorRef) -> str:
+        return CPU if self._replicas > 1 else self._graph.nodes[ref.node].device
 
     # --- the file ---------------------------------------------------------------------------------------------------
 
@@ -347,15 +377,12 @@ class _Replicator:
         return values
 
     def _inventory(self) -> tuple[TaskInventory, ...] | None:
-        """Return the machine, with a GPU for each replica."""
-        count, given = self._replicas, self._file.inventory
-        if count == 1:
-            return given
-        first, *others = given or (TaskInventory(),)
-        return (first._replace(gpu=max(first.gpu, count)), *others)
+        """Return the machine, with the GPUs of all replicas."""
+        count = self._replicas * self._divided.settings.gpus
+        return self._file.inventory if count == 1 else with_gpus(self._file.inventory, count)
 
     def _new_graph(self) -> Graph:
         graph = Graph(self._graph.registry, self._graph.functions, self._graph.file)
         graph.versions, graph.files = self._graph.versions, self._graph.files
         graph.extend(self._writer.nodes)
-        return graph
+        return graph if self._divided.order is None else graph.in_order(graph.runtime_order())

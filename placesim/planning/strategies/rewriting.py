@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 
 import numpy as np
@@ -12,10 +12,14 @@ from placesim.core.errors import UsageError
 from placesim.graph.graph import TensorRef, split_tensor_name
 from placesim.graph.session_steps import FileFeed, GeneratedFeed, GraphFile
 from placesim.ops.kernels.shapes import Dims
-from placesim.planning.strategies.divided_training import DividedTraining, Replication
+from placesim.planning.strategies.batch_shapes import BatchShapes
+from placesim.planning.strategies.divided_training import DividedTraining, Replication, refuse_loops
 from placesim.planning.strategies.gradient_reduction import REDUCTIONS
 from placesim.planning.strategies.loss_scaling import DYNAMIC
 from placesim.planning.strategies.mixed_precision import PRECISIONS, MixedPrecision, mix_precision
+from placesim.planning.strategies.pass_order import PassOrder
+from placesim.planning.strategies.pipeline_schedules import INTERLEAVED, ONE_F_ONE_B, SCHEDULES, Schedule
+from placesim.planning.strategies.pipelining import Pipeline
 from placesim.planning.strategies.recomputation import AUTO, SQRT, Recomputation, is_segment_count, recompute
 from placesim.planning.strategies.replication import replicate
 from placesim.planning.strategies.training_graph import TrainingGraph, find_training
@@ -36,6 +40,11 @@ class Strategy:
     - `split`: names of the tensors that hold the batch, if not all placeholders, datasets and queues do.
     - `recompute`: names of scopes, whose forward nodes are computed again for the gradients, or one word: a number of segments,
       `SQRT`, or `AUTO`, for which a study must choose a number first.
+    - `stages`: GPUs of a pipeline, each with a part of the forward and backward pass.
+    - `micro_batches`: parts of the batch that go through the pipeline one after another.
+    - `schedule`: order of forward and backward passes on each GPU, one of `SCHEDULES`.
+    - `chunks`: stages of each GPU of an interleaved pipeline; None for 2.
+    - `stage`: names of scopes that begin stages; by default, stages take equal times.
     - `precision`: one of `PRECISIONS`, for the ops that TensorFlow computes in half precision; None leaves all types.
     - `loss_scale`: factor of the loss's gradient in half precision, or `DYNAMIC`; None for the default of the precision.
 
@@ -50,30 +59,50 @@ class Strategy:
     recompute: tuple[str, ...] = ()
     precision: str | None = None
     loss_scale: float | str | None = None
+    stages: int = 1
+    micro_batches: int = 1
+    schedule: str = ONE_F_ONE_B
+    chunks: int | None = None
+    stage: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        for name in ("replicas", "accumulate"):
-            value = getattr(self, name)
+        for name in ("replicas", "accumulate", "stages", "micro_batches", "chunks"):
+            value = 1 if getattr(self, name) is None else getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
                 raise UsageError(f"wrong {name}: got {value!r}, expected a number of 1 or more")
-        for name, known in (("reduce", REDUCTIONS), ("variables", VARIABLES)):
+        for name, known in (("reduce", REDUCTIONS), ("variables", VARIABLES), ("schedule", SCHEDULES)):
             value = getattr(self, name)
             if value not in known:
                 raise UsageError(f"wrong {name}: got {value!r}, expected one of {', '.join(known)}")
-        parts = self.replicas * self.accumulate
-        if parts == 1 and not self.recompute and self.precision is None:
+        if self.parts == self.stages == 1 and not self.recompute and self.precision is None:
             raise UsageError(
-                "no strategy: got 1 replica, no accumulation, no recomputation and no precision, "
-                f"expected --replicas N, --accumulate N, --recompute {SQRT} or --precision float16"
+                "no strategy: got 1 replica, no accumulation, no stages, no recomputation and no precision, "
+                f"expected --replicas N, --accumulate N, --stages N, --recompute {SQRT} or --precision float16"
             )
         words = [word for word in self.recompute if word in (SQRT, AUTO) or is_segment_count(word)]
         if words and len(self.recompute) > 1:
             raise UsageError(f"wrong recompute: got {', '.join(self.recompute)}, expected {words[0]} alone, or scopes")
-        if parts > MAX_PARTS:
-            raise UsageError(f"too many parts: got {parts}, expected at most {MAX_PARTS}")
+        if self.parts > MAX_PARTS:
+            raise UsageError(f"too many parts: got {self.parts}, expected at most {MAX_PARTS}")
         if self.replicas == 1 and (self.reduce, self.variables) != ("cpu", VARIABLES[0]):
             raise UsageError("no replicas: got --reduce or --variables for one replica, expected --replicas N as well")
+        self._check_pipeline()
         self._check_precision()
+
+    def _check_pipeline(self) -> None:
+        if self.stages == 1:
+            if (self.micro_batches, self.schedule, self.chunks, self.stage) != (1, ONE_F_ONE_B, None, ()):
+                options = "--micro-batches, --schedule, --chunks or --stage"
+                raise UsageError(f"no pipeline: got {options} for one stage, expected --stages N as well")
+            return
+        if self.accumulate > 1:
+            raise UsageError("two kinds of micro-batches: got --accumulate with --stages, expected --micro-batches")
+        if self.schedule == INTERLEAVED and self.micro_batches % self.stages:
+            raise UsageError(
+                f"no interleaved schedule: got {self.micro_batches} micro-batches, expected a multiple of {self.stages} stages"
+            )
+        if self.schedule != INTERLEAVED and self.chunks is not None:
+            raise UsageError(f"no chunks: got --chunks with --schedule {self.schedule}, expected --schedule {INTERLEAVED}")
 
     def _check_precision(self) -> None:
         scale = self.loss_scale
@@ -88,6 +117,17 @@ class Strategy:
         if scale is not None and self.precision is None:
             raise UsageError("no half precision: got --loss-scale, expected --precision as well")
 
+    @property
+    def parts(self) -> int:
+        """The number of parts of the batch."""
+        return self.replicas * self.accumulate * self.micro_batches
+
+    @property
+    def pipeline_schedule(self) -> Schedule:
+        """The schedule of the passes of a pipeline."""
+        chunks = (self.chunks or 2) if self.schedule == INTERLEAVED else 1
+        return Schedule(self.schedule, self.stages, self.micro_batches, chunks)
+
 
 @dataclass(frozen=True, slots=True)
 class TrainingRewrite:
@@ -96,7 +136,8 @@ class TrainingRewrite:
     `training` has the parts that are copied, after recomputation if there is one. `batch` has the number of examples in the
     batch for each input by name, None if the graph leaves it unknown; it is empty for recomputation alone. `is_mean` says
     whether the loss is a mean over the batch, so that gradients are averaged, or a sum. `notes` name results that depend on
-    the division of the batch, and scopes without recomputation. `nodes_before` is the number of nodes of the original.
+    the division of the batch, scopes without recomputation, and variables of several stages. `nodes_before` is the number of
+    nodes of the original.
     """
 
     file: GraphFile
@@ -107,6 +148,7 @@ class TrainingRewrite:
     notes: tuple[str, ...]
     nodes_before: int
     recomputation: Recomputation | None = None
+    pipeline: Pipeline | None = None
     mixed: MixedPrecision | None = None
 
 
@@ -115,31 +157,44 @@ def rewrite_training(file: GraphFile, strategy: Strategy, *, has_gpus: bool | No
 
     `has_gpus` says whether nodes without a request are on a GPU; by default, whether the file's machine has one.
     """
-    settings = Replication(strategy.replicas, strategy.accumulate, strategy.reduce, strategy.variables == "mirrored")
-    has_parts = len(settings.parts()) > 1
-    training = find_training(file.graph, strategy.split, needs_batch=has_parts)
+    settings = Replication(
+        strategy.replicas,
+        max(strategy.accumulate, strategy.micro_batches),
+        strategy.reduce,
+        strategy.variables == "mirrored",
+        strategy.stages,
+    )
+    has_parts, is_pipeline = strategy.parts > 1, strategy.stages > 1
+    needs_batch = has_parts or is_pipeline
+    training = find_training(file.graph, strategy.split, needs_batch=needs_batch)
     before = len(file.graph)
     notes: tuple[str, ...] = ()
-    mixed = recomputation = None
+    mixed = pipeline = recomputation = None
     if strategy.precision is not None:
         if has_gpus is None:
-            has_gpus = strategy.replicas > 1 or any(task.gpu for task in file.inventory or ())
+            has_gpus = strategy.replicas * strategy.stages > 1 or any(task.gpu for task in file.inventory or ())
         mixed = mix_precision(file, training, strategy.precision, strategy.loss_scale, has_gpus=has_gpus)
         file = mixed.file
-        training = find_training(file.graph, strategy.split, needs_batch=has_parts)
+        training = find_training(file.graph, strategy.split, needs_batch=needs_batch)
+    if is_pipeline:
+        refuse_loops(training, "stages")
+        shapes = BatchShapes(training, strategy.parts) if has_parts else None
+        pipeline = Pipeline(file, training, strategy.pipeline_schedule, shapes, strategy.parts, strategy.stage)
+        file = pipeline.file(file, moves_variables=strategy.replicas == 1 or settings.is_mirrored)
+        training = replace(training, graph=file.graph)
+        notes = pipeline.notes
     if strategy.recompute:
-        recomputation = Recomputation(training, strategy.recompute, _fed_shapes(file))
-        notes = recomputation.notes
-        file = recompute(file, recomputation)
-    batch: dict[str, int | None] = {}
-    is_mean = False
-    if has_parts:
-        training = find_training(file.graph, strategy.split)
-        divided = DividedTraining(training, settings)
-        batch = {file.graph.tensor_name(ref): divided.shapes.batch_size for ref in training.batch}
-        notes, is_mean = (*notes, *divided.notes), divided.is_mean
-        file = replicate(file, divided)
-    return TrainingRewrite(file, strategy, training, batch, is_mean, notes, before, recomputation, mixed)
+        stage_of = {} if pipeline is None else pipeline.stage_of
+        recomputation = Recomputation(training, strategy.recompute, _fed_shapes(file), stage_of)
+        file, notes = recompute(file, recomputation), (*notes, *recomputation.notes)
+        training = find_training(file.graph, strategy.split) if has_parts else training
+    found = TrainingRewrite(file, strategy, training, {}, False, notes, before, recomputation, pipeline, mixed)
+    if not has_parts:
+        return found
+    order = None if pipeline is None else PassOrder(training, pipeline.stages_in(training), pipeline.schedule)
+    divided = DividedTraining(training, settings, order)
+    sizes = {file.graph.tensor_name(ref): divided.shapes.batch_size for ref in training.batch}
+    return replace(found, file=replicate(file, divided), batch=sizes, is_mean=divided.is_mean, notes=(*notes, *divided.notes))
 
 
 def _fed_shapes(file: GraphFile) -> dict[TensorRef, Dims]:

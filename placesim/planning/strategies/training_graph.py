@@ -145,11 +145,24 @@ def _find_updates(graph: Graph) -> tuple[VariableUpdate, ...]:
 
 
 def find_written_variable(graph: Graph, node: Node) -> int | None:
-    """Return the variable whose reference or handle is a node's first input beside others; None if there is none."""
-    if len(node.input_nodes) < 2 or 0 not in node.signature.tied_inputs:
+    """Return the variable whose reference or handle is a node's first input beside others; None if there is none.
+
+    A node that gives a value, such as a ResourceGather, only reads the variable.
+    """
+    gives_value = bool(node.signature.output_is_ref) and not node.signature.output_is_ref[0]
+    if len(node.input_nodes) < 2 or 0 not in node.signature.tied_inputs or gives_value:
         return None
     origin = find_origin(graph, node.input_nodes[0])
     return origin.id if origin.op in VARIABLES else None
+
+
+def find_held_variables(graph: Graph, node: Node) -> Iterator[Node]:
+    """Yield the variables whose reference or handle a node takes, so that it must run on their devices."""
+    for position, ref in enumerate(node.inputs):
+        is_handle = graph.nodes[ref.node].signature.output_dtypes[ref.slot] is RESOURCE
+        origin = find_origin(graph, ref.node)
+        if (is_handle or position in node.signature.tied_inputs) and origin.op in VARIABLES:
+            yield origin
 
 
 # --- loss -----------------------------------------------------------------------------------------------------------

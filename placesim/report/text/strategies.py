@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from placesim.planning.strategies.pipelining import Pipeline
 from placesim.planning.strategies.rewriting import TrainingRewrite
+from placesim.report.text.amounts import readable_count, readable_seconds, readable_size
 
 _REDUCTIONS = {
     "cpu": "on the CPU",
@@ -20,9 +22,14 @@ def rewrite_lines(rewrite: TrainingRewrite) -> Iterator[str]:
     """Yield the lines of the report: the recognized parts, the copies, the reduction, and notes."""
     loss = f"loss: {rewrite.training.graph.tensor_name(rewrite.training.loss)}"
     found = rewrite.recomputation
+    is_told = bool(rewrite.batch)
+    if rewrite.pipeline is not None:
+        yield from () if is_told else (loss,)
+        is_told = True
+        yield from _pipeline_lines(rewrite.pipeline, " without recomputation" if rewrite.recomputation else "")
     if found is not None:
         segments = f"{found.segments} segment{'s' * (found.segments != 1)}"
-        yield from () if rewrite.batch else (loss,)
+        yield from () if is_told else (loss,)
         yield f"recomputed: {len(found.copies)} forward nodes, in {segments}"
         yield f"kept for gradients: outputs of {len(found.kept)} forward nodes"
     yield from _division_lines(rewrite, loss) if rewrite.batch else ()
@@ -41,9 +48,26 @@ def _division_lines(rewrite: TrainingRewrite, loss: str) -> Iterator[str]:
     yield f"{loss}, a {kind} over the batch {examples} ({listed})"
     copied = len(training.forward) + len(training.backward)
     parts = [f"{strategy.replicas} replicas"] * (strategy.replicas > 1)
-    parts += [f"{strategy.accumulate} micro-batches"] * (strategy.accumulate > 1)
+    micro_batches = max(strategy.accumulate, strategy.micro_batches)
+    parts += [f"{micro_batches} micro-batches"] * (micro_batches > 1)
     yield f"copies: {' of '.join(parts)}, each with {copied} nodes ({len(training.backward)} for gradients)"
     verb = "averaged" if rewrite.is_mean else "added"
     yield f"gradients: {verb}{f' {_REDUCTIONS[strategy.reduce]}' if strategy.replicas > 1 else ''}"
-    count, held = len(training.variables), f", {_PLACES[strategy.variables]}" if strategy.replicas > 1 else ""
-    yield f"variables: {count}{held}"
+    place = _PLACES[strategy.variables] if strategy.replicas > 1 else "on the GPUs of their stages"
+    held = f", {place}" if strategy.replicas > 1 or strategy.stages > 1 else ""
+    yield f"variables: {len(training.variables)}{held}"
+
+
+def _pipeline_lines(pipeline: Pipeline, condition: str) -> Iterator[str]:
+    """Yield the stages with their predicted times, the memory of each GPU, and the bubble."""
+    schedule = pipeline.schedule
+    for number, stage in enumerate(pipeline.stages):
+        nodes = f"{stage.first} to {stage.last}" if stage.first != stage.last else stage.first
+        sent = f", sends {readable_size(stage.sent)}" if stage.sent else ""
+        times = f"forward {readable_seconds(stage.forward)}, backward {readable_seconds(stage.backward)}"
+        yield f"stage {number} on GPU {stage.device}: {nodes} ({readable_count(stage.nodes, 'node')}), {times}{sent}"
+    sizes = ", ".join(map(readable_size, pipeline.memory))
+    yield f"memory of the GPUs{condition}: about {sizes}"
+    plural = "es" * (schedule.micro_batches > 1)
+    shares = f"{pipeline.times.idle_share:.1%}, with equal stages and free transfers {schedule.ideal_idle_share:.1%}"
+    yield f"bubble ({schedule.name}, {schedule.micro_batches} micro-batch{plural}): GPUs are idle for {shares}"

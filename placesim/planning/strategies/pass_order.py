@@ -1,0 +1,71 @@
+"""The order of the passes of a pipeline in the graph: the nodes that begin a pass, those that end it, and the pass before."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from placesim.ops.categories import CONSTANTS, MERGES, SWITCHES
+from placesim.planning.strategies.pipeline_schedules import Pass, Schedule
+from placesim.planning.strategies.training_graph import TrainingGraph
+
+
+class PassOrder:
+    """The nodes of each pass, and the order of a schedule. `stage_of` has the stage of each copied node, by id.
+
+    A node that gradients reach, such as a recomputed one, belongs to the backward pass. A pass without nodes is left out.
+    """
+
+    def __init__(self, training: TrainingGraph, stage_of: Mapping[int, int], schedule: Schedule) -> None:
+        self.stage_of = stage_of
+        self._schedule = schedule
+        self._begins: dict[int, tuple[int, bool]] = {}
+        self._ends: dict[tuple[int, bool], list[int]] = {}
+        self._find_nodes(training)
+        self._before: dict[Pass, Pass] = {}
+        self._orders: list[Sequence[Pass]] = []
+        for device in range(schedule.devices):
+            order = [own for own in schedule.order(device) if own[1:] in self._ends]
+            self._orders.append(order)
+            self._before |= dict(zip(order[1:], order, strict=False))
+
+    def _find_nodes(self, training: TrainingGraph) -> None:
+        graph, copied = training.graph, {*training.forward, *training.backward}
+        backward = set(training.backward)
+        kind: dict[int, tuple[int, bool]] = {}
+        depth: dict[int, int] = {}  # of conditionals around a node
+        read: set[int] = set()
+        for number in graph.runtime_order():
+            node = graph.nodes[number]
+            sources = (*node.input_nodes, *node.control_inputs)
+            if number not in copied or (node.op in CONSTANTS and not sources):
+                continue
+            depth[number] = max((depth.get(source, 0) for source in sources), default=0)
+            depth[number] += (node.op in SWITCHES) - (node.op in MERGES)
+            if not backward.isdisjoint(sources):
+                backward.add(number)
+            own = kind[number] = self.stage_of[number], number in backward
+            same = [source for source in sources if kind.get(source) == own]
+            read.update(same)
+            if not same:
+                self._begins[number] = own
+        for number, own in kind.items():
+            if number not in read and depth[number] <= 0:  # a branch that is not taken would never end
+                self._ends.setdefault(own, []).append(number)
+
+    def passes(self) -> Iterator[Pass]:
+        """Yield the passes of each device in the order of the schedule."""
+        for order in self._orders:
+            yield from order
+
+    def before(self, number: int, micro_batch: int) -> Pass | None:
+        """Return the pass for which a node waits; None if it does not begin a pass, or if its pass is the first."""
+        own = self._begins.get(number)
+        return None if own is None else self._before.get(Pass(micro_batch, *own))
+
+    def ends(self, own: Pass) -> Sequence[int]:
+        """Return the nodes of a pass that no other node of the pass reads or waits for."""
+        return self._ends[own.stage, own.is_backward]
+
+    def device(self, own: Pass) -> int:
+        """Return the number of the device of a pass."""
+        return own.stage % self._schedule.devices

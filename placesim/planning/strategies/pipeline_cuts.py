@@ -1,0 +1,205 @@
+"""The places at which a forward pass is cut into stages: given by scopes, or with the least time of the slowest stage."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from placesim.core.errors import UsageError
+from placesim.graph.graph import TensorRef
+from placesim.graph.node_patterns import did_you_mean_node
+from placesim.ops.categories import CONSTANTS, SHAPE_OPS
+from placesim.planning.strategies.pipeline_costs import PipelineCosts
+from placesim.planning.strategies.pipeline_places import ForwardPlaces
+from placesim.planning.strategies.pipeline_schedules import Schedule
+
+MAX_CUTS = 512
+"""Maximum number of places that the search considers; in a longer pass, it takes those that the fewest bytes cross."""
+_VIEWS = ("Identity", "Reshape", "Squeeze", "ExpandDims", "StopGradient")
+"""Ops whose output has the buffer of the first input."""
+_ROUNDING = 1 + 1e-9
+Array = np.ndarray[Any, Any]
+
+
+class CutCosts:
+    """The costs of the forward and backward pass of a micro-batch by place, and of a cut before each place.
+
+    - `forward`, `backward`: seconds of the nodes.
+    - `weights`: bytes of the variables and, for those that are updated, of their added gradients.
+    - `activations`: bytes of forward tensors that gradients read. A stage keeps them, and a tensor of another stage as a copy.
+    - `working`: bytes of the gradients that the largest gradient node reads and writes.
+    - `kept`: the tensors among them, each with the places of the gradients that read it.
+    - `batch_readers`: the tensors of the batch, each with the places of the nodes that read it.
+    - `crossing`: bytes of the forward tensors that are made before a place, and read there or after it.
+    """
+
+    def __init__(self, places: ForwardPlaces, costs: PipelineCosts) -> None:
+        self._places, self._costs = places, costs
+        count = len(places.main)
+        self.forward, self.backward = np.zeros(count), np.zeros(count)
+        for seconds, nodes in ((self.forward, places.forward), (self.backward, places.backward)):
+            for node in nodes:
+                seconds[places.of[node.id]] += costs.seconds(node)
+        self.weights = np.zeros(count)
+        updated = frozenset(places.training.variables)
+        for variable, place in places.variables.items():
+            self.weights[place] += costs.size(TensorRef(variable, 0)) * (1 + (variable in updated))
+        self.kept = self._find_kept()
+        self.batch_readers: dict[TensorRef, list[int]] = {ref: [] for ref in places.training.batch}
+        for node in (*places.forward, *places.backward):
+            for ref in self.batch_readers.keys() & {*node.inputs}:
+                self.batch_readers[ref].append(places.of[node.id])
+        self.activations = np.zeros(count)
+        for ref in self.kept:
+            self.activations[places.of[ref.node]] += costs.size(ref)
+        self.working = np.zeros(count)
+        backward = {node.id for node in places.backward}
+        for node in places.backward:
+            refs = [ref for ref in node.inputs if ref.node in backward]
+            refs += [TensorRef(node.id, slot) for slot in range(len(node.signature.output_dtypes))]
+            place = places.of[node.id]
+            self.working[place] = max(self.working[place], sum(map(costs.size, refs)))
+        self.crossing = self._find_crossing(count)
+        self.transfer = np.array([costs.transfer_seconds(int(size)) for size in self.crossing])
+
+    def _find_kept(self) -> dict[TensorRef, list[int]]:
+        graph, forward = self._places.training.graph, {node.id for node in self._places.forward}
+        found: dict[TensorRef, list[int]] = {}
+        for node in self._places.backward:
+            for ref in node.inputs if node.op not in SHAPE_OPS else ():
+                while ref.node in forward and graph.nodes[ref.node].op in _VIEWS:
+                    ref = next(iter(graph.nodes[ref.node].inputs))
+                if ref.node in forward and graph.nodes[ref.node].op not in CONSTANTS:
+                    found.setdefault(ref, []).append(self._places.of[node.id])
+        return found
+
+    def _find_crossing(self, count: int) -> Array:
+        of, forward = self._places.of, {node.id for node in self._places.forward}
+        last: dict[TensorRef, int] = {}
+        for node in self._places.forward:
+            for ref in node.inputs:
+                if ref.node in forward:  # a variable's value goes to another stage only once a step
+                    last[ref] = max(last.get(ref, 0), of[node.id])
+        changes = np.zeros(count + 1)
+        for ref, end in last.items():
+            size = self._costs.size(ref)
+            changes[of[ref.node] + 1] += size
+            changes[end + 1] -= size
+        crossing: Array = np.cumsum(changes)[:count]
+        return crossing
+
+
+def named_cuts(places: ForwardPlaces, count: int, scopes: Sequence[str]) -> tuple[int, ...]:
+    """Return the places at which stages 1, 2, ... of `count` begin: those of the first nodes of the scopes.
+
+    With as many scopes as stages, all that comes before the second scope belongs to the first stage.
+    """
+    found = sorted({_first_place(places, scope) for scope in scopes})
+    if len(scopes) == count:
+        found = found[1:]
+    elif found[0] == 0:
+        found = []
+    if len(found) != count - 1:
+        raise UsageError(
+            f"wrong stages: got {', '.join(scopes)} in --stage, expected {count} scopes that begin at different nodes, or "
+            f"{count - 1} after the first node"
+        )
+    return tuple(found)
+
+
+def _first_place(places: ForwardPlaces, scope: str) -> int:
+    name = scope.rstrip("/")
+    for place, node in enumerate(places.main):
+        if node.name == name or node.name.startswith(f"{name}/"):
+            return place
+    hint = did_you_mean_node(f"{name}/", (node.name for node in places.main))
+    raise UsageError(
+        f"no such scope: got '{scope}' in --stage, expected a scope of forward nodes between the batch and the loss{hint}"
+    )
+
+
+def balanced_cuts(costs: CutCosts, schedule: Schedule, room: int) -> tuple[int, ...] | None:
+    """Return the places at which stages 1, 2, ... begin, so that the slowest stage is as fast as possible.
+
+    A stage takes the seconds of its nodes, and those of the transfers from the stage before and back. Of the cuts with the same
+    slowest stage, the one that the fewest bytes cross is taken. Return None if no cut has stages that fit `room` bytes on each
+    device.
+    """
+    return _CutSearch(costs, schedule, room).cuts()
+
+
+class _CutSearch:
+    """Dynamic programs over the candidates for cuts: for the time of the slowest stage, then for the bytes."""
+
+    def __init__(self, costs: CutCosts, schedule: Schedule, room: float) -> None:
+        self._schedule = schedule
+        self._room = room / schedule.chunks
+        count = len(costs.forward)
+        self._starts = np.array([0, *_candidates(costs.crossing, schedule.stages)])
+        self._ends = np.array([*self._starts[1:], count])
+        self._seconds, self._weights, self._activations = (
+            np.concatenate(([0.0], np.cumsum(values)))
+            for values in (costs.forward + costs.backward, costs.weights, costs.activations)
+        )
+        self._transfer = 2 * costs.transfer[self._starts]
+        self._bytes = costs.crossing[self._starts]
+        self._alive = [
+            max(counts[stage] for counts in schedule.alive(stage % schedule.devices)) for stage in range(schedule.stages)
+        ]
+
+    def cuts(self) -> tuple[int, ...] | None:
+        """Return the best cut; None if none fits."""
+        slowest = self._search(np.maximum, np.inf)
+        if slowest is None:
+            return None
+        limit = slowest[0] * _ROUNDING
+        found = self._search(lambda before, seconds: before + self._bytes, limit)
+        assert found is not None
+        return found[1]
+
+    def _search(self, join: Callable[[Array, Array], Array], limit: float) -> tuple[float, tuple[int, ...]] | None:
+        """Return the least value, and the cut that has it.
+
+        `join` gives the value of stages up to an end from that of the stages before and the last stage's seconds, for each
+        start of the last stage. A stage may take `limit` seconds.
+        """
+        count = len(self._starts)
+        best = np.full(count, np.inf)  # the value of the stages up to the end of a candidate
+        chosen: list[Array] = []
+        for stage in range(self._schedule.stages):
+            before = np.concatenate(([np.inf], best[:-1])) if stage else np.where(np.arange(count) == 0, 0.0, np.inf)
+            found, places = np.full(count, np.inf), np.zeros(count, int)
+            for end in range(stage, count):
+                seconds, fits = self._stage(stage, end)
+                values = np.where(fits & (seconds <= limit), join(before, seconds), np.inf)[: end + 1]
+                places[end] = int(np.argmin(values))
+                found[end] = values[places[end]]
+            best = found
+            chosen.append(places)
+        if best[-1] == np.inf:
+            return None
+        cuts, end = [], count - 1
+        for places in reversed(chosen[1:]):
+            cuts.append(int(self._starts[places[end]]))
+            end = places[end] - 1
+        return float(best[-1]), tuple(reversed(cuts))
+
+    def _stage(self, stage: int, end: int) -> tuple[Array, Array]:
+        """Return the seconds of a stage with each start, and whether it fits the memory."""
+        stop = self._ends[end]
+        seconds, weights, activations = (
+            values[stop] - values[self._starts] for values in (self._seconds, self._weights, self._activations)
+        )
+        return seconds + self._transfer, weights + activations * self._alive[stage] <= self._room
+
+
+def _candidates(crossing: Array, stages: int) -> Iterator[int]:
+    """Yield the places at which a stage after the first may begin, in order."""
+    count = len(crossing)
+    windows = min(count - 1, max(MAX_CUTS, stages))
+    edges = np.linspace(1, count, windows + 1).astype(int)
+    for first, end in pairwise(edges):
+        yield int(first + np.argmin(crossing[first:end]))
