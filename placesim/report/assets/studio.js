@@ -1,31 +1,549 @@
-// The studio: the state goes to the server, and its answer is drawn.
+// The studio: a graph and a machine that are edited, and what happens then. The page keeps the states, the server answers for each.
 
-async function ask(route, question) {
-  const response = await fetch(route, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(question) });
-  const answer = await response.json();
-  if (!response.ok) throw new Error(answer.problem);
-  return answer;
+/** How long after the last key a text is sent, and how soon a next edit of the text joins the one before, in milliseconds. */
+const TYPING_MS = 250;
+const JOIN_MS = 2000;
+const MOST_KEPT = 40;
+const LANES_LEAST = 150;
+const ENDED = "The studio has ended: start it again in the terminal.";
+
+/** Asks the server; an answer to a question that another one of its kind has overtaken is dropped. */
+class Server {
+  constructor() {
+    this.last = 0;
+    this.running = new Map();
+  }
+
+  /** The answer to a question, or null where a later one of the same route came before it. */
+  async ask(route, question) {
+    const id = ++this.last;
+    this.running.get(route)?.abort();
+    const stopper = new AbortController();
+    this.running.set(route, stopper);
+    let response;
+    try {
+      response = await fetch(route, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ id, ...question }), signal: stopper.signal });
+    } catch (error) {
+      if (error.name === "AbortError") return null;
+      throw new Error(ENDED);
+    }
+    if (!response.ok) {
+      if (response.status === 409 && route === "measure") return null;
+      const { problem, help } = await response.json().catch(() => ({ problem: `The studio answered ${response.status}.`, help: [] }));
+      throw new Error([problem, ...(help ?? [])].join(" "));
+    }
+    const answer = await response.json();
+    return this.running.get(route) === stopper ? answer : null;
+  }
 }
 
-(async () => {
-  const start = JSON.parse(await unpack("packed-data"));
-  const { state } = start;
-  const text = document.getElementById("text");
-  const placement = document.getElementById("placement");
-  const draw = ({ problems, picture }) => {
-    placement.textContent = problems.length
-      ? problems.map(({ line, message }) => `${line}: ${message}`).join("\n")
-      : picture.nodes.name.map((name, node) => `${name}: ${picture.devices[picture.nodes.device[node]]?.short ?? "not placed"}`).join("\n");
-  };
-  text.value = state.text ?? "";
-  draw(start.answer);
-  document.getElementById("loading").hidden = true;
-  if (!start.is_live) return;
-  new EventSource("events");
-  let number = 0;
-  text.addEventListener("input", async () => {
-    const id = ++number;
-    const answer = await ask("answer", { id, state: { ...state, text: text.value }, baseline: start.baseline_state });
-    if (answer.id === number) draw(answer);
+class StudioPage {
+  constructor(start) {
+    this.start = start;
+    this.isLive = start.is_live;
+    document.body.classList.toggle("shared", !this.isLive);
+    this.fields = new Map(start.options.map((field) => [field.name, field]));
+    this.history = new History(start.state);
+    this.baseline = start.baseline_state;
+    this.shown = start.state;
+    this.server = new Server();
+    this.answers = new Map();
+    this.measures = new Map();
+    this.placements = new Map();
+    this.words = new GraphWords();
+    this.board = new Board({
+      choose: (paths) => this.choose(paths),
+      explain: (path) => this.explain(path),
+      move: (paths, device) => this.move(paths, this.requestOf(device)),
+      offer: (paths, near) => this.offerDevices(paths, near),
+    }, this.isLive);
+    this.changes = new ChangesView({ select: (path) => this.select(path) });
+    this.panel = new SelectionPanel({
+      select: (path) => this.select(path),
+      offer: (paths, near) => this.offerDevices(paths, near),
+      unset: (paths) => this.edit(paths.reduce((state, path) => withDevice(state, path, null), this.now), `${paths.join(", ")}: edit taken back`),
+      goTo: start.state.text === null ? null : (line) => this.goTo(line),
+      explain: (node) => this.server.ask("explain", { state: this.shown, node }).then((found) => found ?? new Promise(() => {})),
+      apply: ({ text, line, devices, options }) => !devices && !options ? this.goTo(line) : this.edit({ ...this.now, devices: [...this.now.devices, ...(devices ?? [])], options: { ...this.now.options, ...options } }, text),
+    }, this.isLive);
+    this.theme = new Theme(() => this.repaint());
+    offerPictures(() => new Drawn(byId("work")));
+    byId("source-name").textContent = start.name;
+    if (this.isLive) this.beginEditing();
+    else this.showText(start.state.text);
+    this.listen();
+    this.remember(this.answers, start.state, start.baseline_state, start.answer);
+    if (start.measure) this.remember(this.measures, start.state, start.baseline_state, start.measure);
+    this.refresh(start.state);
+  }
+
+  get now() {
+    return this.history.now;
+  }
+
+  // --- states and their answers
+
+  /** Goes on with another state; `joins` takes the place of the edit before it. */
+  edit(state, label, joins = false) {
+    if (sameState(state, this.now)) return;
+    if (!joins) this.baseline = this.shown;
+    this.history.push(state, label, joins);
+    this.said = label;
+    this.refresh(state);
+  }
+
+  step(by) {
+    const label = this.history.step(by);
+    if (label === null) return;
+    this.baseline = this.shown;
+    this.said = `${by < 0 ? "Undone" : "Made again"}: ${label}`;
+    this.refresh(this.now);
+  }
+
+  /** The state with which the shown one is compared. */
+  get compared() {
+    return this.isAgainstStart ? this.history.start : this.baseline;
+  }
+
+  remember(kept, state, baseline, answer) {
+    kept.set(JSON.stringify([state, baseline]), answer);
+    if (kept.size > MOST_KEPT) kept.delete(kept.keys().next().value);
+  }
+
+  async ask(route, kept, state, baseline) {
+    const found = kept.get(JSON.stringify([state, baseline]));
+    if (found) return found;
+    const answer = await this.server.ask(route, { state, baseline });
+    if (answer) this.remember(kept, state, baseline, answer);
+    return answer;
+  }
+
+  /** Shows a state as soon as it is answered for: the placement first, then the time and the memory of its step. */
+  async refresh(state) {
+    this.wanted = state;
+    this.showHistory();
+    if (this.editor && state.text !== null) this.editor.setText(state.text);
+    try {
+      const { compared } = this;
+      document.body.classList.add("busy");
+      const answer = await this.ask("answer", this.answers, state, compared);
+      if (!answer || this.wanted !== state) return;
+      this.showAnswer(state, answer, compared);
+      if (!answer.picture || !this.isLive) return this.isLive ? undefined : this.showMeasure(this.start.measure);
+      const measure = await this.ask("measure", this.measures, state, compared);
+      if (measure && this.wanted === state) this.showMeasure(measure);
+    } catch (error) {
+      showError(error.message);
+    } finally {
+      if (this.wanted === state) document.body.classList.remove("busy");
+    }
+    return undefined;
+  }
+
+  showAnswer(state, answer, compared) {
+    const { problems, error, warnings, picture, changes } = answer;
+    this.answer = answer;
+    this.showProblems(problems);
+    const sentences = [...(error ? [error.text || error.summary] : []), ...(problems.length && state.text === null ? problems.map(({ message }) => message) : []), ...warnings];
+    showError(sentences.join("\n"));
+    document.body.classList.toggle("stale", !picture);
+    if (!picture) {
+      this.tell(`${this.said ? `${this.said}. ` : ""}The graph can't be read: ${countText(problems.length, "error")}. The last placement stays.`);
+      return;
+    }
+    this.shown = state;
+    this.placement = new Placement(picture);
+    this.remember(this.placements, state, null, this.placement);
+    this.words.placement = this.placement;
+    this.board.show(this.placement, changes, state.devices, answer.devices);
+    this.changes.show(changes, this.placement, this.placements.get(JSON.stringify([compared, null])), this.isAgainstStart || !this.isLive ? "start" : "last edit");
+    this.showPanel();
+    this.machine?.show(state.options, answer.settings);
+    this.showHistory();
+    byId("facts").textContent = `${countText(this.placement.count, "node")} on ${countText(this.placement.devices.length, "device")}`;
+    this.tell([this.said, this.changesText(changes)].filter(Boolean).join(": "));
+  }
+
+  changesText(changes) {
+    if (!changes || !this.said) return "";
+    const moved = changes.moved.reduce((sum, { nodes }) => sum + nodes, 0);
+    const [before, after] = ["before", "after"].map((side) => changes.transfers.reduce((sum, change) => sum + change[side][0], 0));
+    const parts = [moved ? `${countText(moved, "node")} moved` : "no node moved"];
+    if (changes.added.length) parts.push(`${changes.added.length} added`);
+    if (changes.removed.length) parts.push(`${changes.removed.length} removed`);
+    if (before !== after) parts.push(`${Math.abs(after - before)} ${after > before ? "more" : "fewer"} copied between devices`);
+    return parts.join(", ");
+  }
+
+  showProblems(problems) {
+    this.editor?.setProblems(problems.filter(({ line }) => line > 0).map((problem) => ({ ...problem, message: [problem.message, ...problem.help].join("\n") })));
+    byId("problems").replaceChildren(...(this.start.state.text === null ? [] : problems).map(({ line, column, message }) => {
+      const go = line ? actionLink(`line ${line}`, () => this.goTo(line, column)) : "";
+      return element("li", {}, [go, `${line ? ": " : ""}${message}`]);
+    }));
+  }
+
+  // --- the step
+
+  showMeasure(measure) {
+    this.measure = measure;
+    this.board.measure(measure);
+    this.showHeadline();
+    if (!measure) return;
+    const { lanes, note, error, assumptions } = measure;
+    byId("step-note").textContent = [note, error?.summary].filter(Boolean).join(" ");
+    byId("assumptions").hidden = !assumptions.length;
+    byId("assumptions").lastElementChild.replaceChildren(...assumptions.map((line) => element("li", {}, [line])));
+    this.showLanes(lanes);
+    const { now, before } = measure;
+    if (now && this.said) {
+      const took = before && isOtherTime(before.step.seconds, now.step.seconds) ? ` instead of ${secondsText(before.step.seconds)}` : "";
+      this.tell(`${byId("said").textContent.replace(/\. A step takes .*$/, "")}. A step takes ${secondsText(now.step.seconds)}${took}`);
+    }
+  }
+
+  showHeadline() {
+    const { now, before, note } = this.measure ?? {};
+    if (!now) return byId("headline").replaceChildren(note || "");
+    const { seconds, low, high, bound, bound_reason: why } = now.step;
+    const was = before?.step.seconds;
+    const change = was && isOtherTime(was, seconds) ? [`, ${secondsText(was)} before: `, element("span", { className: seconds < was ? "better" : "worse" }, [`${shareText(Math.abs(seconds - was) / was)} ${seconds < was ? "less" : "more"}`])] : [];
+    byId("headline").replaceChildren("A step takes ", element("strong", {}, [secondsText(seconds)]), ...change, element("span", { className: "sub" }, [` (${secondsText(low)} to ${secondsText(high)}; at least ${secondsText(bound)}${why ? `: ${why}` : ""})`]));
+    return undefined;
+  }
+
+  showLanes(document) {
+    this.lanes = null;
+    // a fresh place each time, so that nothing listens for the picture before
+    const place = element("div", { className: "lanes" });
+    byId("lanes").replaceChildren(place);
+    byId("legend").replaceChildren();
+    byId("step").classList.toggle("empty", !document);
+    if (!document) return;
+    const model = new StepModel(document);
+    const was = this.measure.before?.step.seconds ?? 0;
+    const axis = new TimeAxis(Math.max(model.seconds, was), model.tick);
+    this.lanes = new LanesView(place, model, axis, {
+      select: (span) => this.selectSpan(span),
+      zoomTo: (span) => span !== NONE && this.lanes.zoomTo(span),
+      hover: (found, event) => tellOf(this.lanes, found, event),
+    });
+    this.fitLanes();
+    this.repaint();
+    this.chooseSpan();
+  }
+
+  fitLanes() {
+    if (this.lanes) this.lanes.container.style.height = `${Math.max(LANES_LEAST, Math.min(this.lanes.height, innerHeight * 0.5))}px`;
+  }
+
+  repaint() {
+    this.board.drawLinks();
+    if (!this.lanes) return;
+    const { colours, modes, legend } = boxLooks("op", [this.lanes.model]);
+    this.lanes.setLooks(modes[0], colours);
+    byId("legend").replaceChildren(...legend);
+  }
+
+  selectSpan(span) {
+    if (span === NONE) return this.lanes.choose(NONE);
+    const name = this.lanes.model.name(span).replace(/:\d+$/, "");
+    this.lanes.choose(span);
+    return this.placement.numbers.has(name) ? this.select(name, false) : undefined;
+  }
+
+  /** Marks the first run of what is chosen in the lanes. */
+  chooseSpan() {
+    if (!this.lanes) return;
+    const { model } = this.lanes;
+    const number = model.names.indexOf([...this.board.chosen][0] ?? "");
+    this.lanes.choose(number < 0 ? NONE : model.spans.name.indexOf(number));
+  }
+
+  // --- what is chosen
+
+  choose(paths, isFromLanes = false) {
+    this.showPanel();
+    if (!isFromLanes) this.chooseSpan();
+  }
+
+  select(path, isInLanes = true) {
+    if (!this.placement.nodesAt(path).length) return;
+    this.board.reveal(path);
+    this.board.choose([path], false);
+    this.choose([path], !isInLanes);
+    const device = this.placement.devicesAt(path).map(([name]) => name).join(", ");
+    this.tell(`${path} on ${device}`);
+  }
+
+  explain(path) {
+    this.board.choose([path]);
+    byId("panel").focus();
+  }
+
+  showPanel() {
+    if (this.placement) this.panel.show([...this.board.chosen], this.placement, this.shown.devices);
+  }
+
+  // --- edits of devices
+
+  /** A device as a request has it. */
+  requestOf(device) {
+    return this.answer.devices[device].request;
+  }
+
+  move(paths, request) {
+    const state = paths.reduce((before, path) => withDevice(before, path, request), this.now);
+    const what = paths.length > 2 ? `${paths.length} selected` : paths.join(" and ");
+    this.edit(state, `${what} to ${deviceText(request)}`);
+  }
+
+  /** A menu of the devices to move to, below `near`. */
+  offerDevices(paths, near) {
+    const { devices } = this.placement;
+    const edited = new Set(this.now.devices.map(([path]) => path));
+    const entries = devices.map(({ short }, device) => [short, () => this.move(paths, this.requestOf(device)), swatch(this.board.looks[device])]);
+    if (paths.some((path) => edited.has(path))) entries.push(["Take the edit back", () => this.edit(paths.reduce((state, path) => withDevice(state, path, null), this.now), `${paths.join(", ")}: edit taken back`)]);
+    openMenu(`Move ${paths.length > 1 ? `${paths.length} selected` : paths[0]} to`, entries, near);
+  }
+
+  // --- the left side
+
+  beginEditing() {
+    const { text } = this.start.state;
+    if (text === null) byId("source").classList.add("textless");
+    else {
+      this.editor = StudioEditor.create(byId("editor"), {
+        text,
+        label: `Graph file ${this.start.name}`,
+        complete: (shown, position, isExplicit) => this.words.complete(shown, position, isExplicit),
+        tell: (shown, position) => this.words.tell(shown, position),
+        changed: (changed) => this.typed(changed),
+        moved: () => {},
+      });
+      fetch("language").then((response) => response.json()).then((language) => this.words.learn(language), () => {});
+    }
+    this.machine = new MachineForm(this.start.options, this.start.gpu_models, (name, value) => this.setOption(name, value));
+    this.plan = new PlanPanel({
+      start: (search) => this.startPlan(search),
+      stop: () => this.server.ask("plan/stop", { state: this.now }).catch(() => {}),
+      preview: (state) => this.preview(state),
+      accept: (state, label) => this.edit(state, label),
+      chosen: () => [...this.board.chosen],
+      tell: (said) => this.tell(said),
+    });
+    // the server ends when no page reads this stream
+    this.events = new EventSource("events");
+    this.events.addEventListener("error", () => this.events.readyState === EventSource.CLOSED && showError(ENDED));
+    for (const [name, act] of Object.entries({ "plan-progress": "progress", "plan-best": "best", "plan-done": "done" })) {
+      this.events.addEventListener(name, (event) => this.plan[act](JSON.parse(event.data)));
+    }
+  }
+
+  showText(text) {
+    byId("editor").append(element("pre", { className: "text", tabIndex: 0 }, [text ?? "The source is no graph file."]));
+  }
+
+  typed(text) {
+    clearTimeout(this.typing);
+    this.typing = setTimeout(() => {
+      const isNear = performance.now() - (this.typedAt ?? -Infinity) < JOIN_MS;
+      const { label } = this.history.entries[this.history.at];
+      const joins = label === "text edited" && (isNear || this.answer?.problems.length > 0);
+      this.typedAt = performance.now();
+      this.edit({ ...this.now, text }, "text edited", joins);
+    }, TYPING_MS);
+  }
+
+  setOption(name, value) {
+    const { label } = this.fields.get(name);
+    this.edit(withOption(this.now, name, value), `${label}: ${optionText(value)}`);
+  }
+
+  goTo(line, column = 1) {
+    this.editor?.goTo(line, column);
+    this.editor?.focus();
+  }
+
+  showHistory() {
+    const { history } = this;
+    byId("undo").disabled = !history.at;
+    byId("redo").disabled = history.at === history.entries.length - 1;
+    const edits = editsBetween(this.isLive ? history.start : this.start.baseline_state, this.isLive ? history.now : this.start.state, this.fields);
+    const results = this.answer?.edits ?? [];
+    byId("edits").replaceChildren(...(edits.length ? edits.map((each) => this.editRow(each, results)) : [element("li", { className: "sub" }, ["none"])]));
+  }
+
+  editRow({ text, edit, without }, results) {
+    const parts = [element("span", { className: "edit-text" }, [text])];
+    if (edit >= 0 && results[edit]?.problem) parts.push(element("span", { className: "over" }, [results[edit].problem]));
+    if (this.isLive) {
+      const remove = element("button", { textContent: "×", title: "Remove this edit" });
+      remove.setAttribute("aria-label", `Remove: ${text}`);
+      remove.addEventListener("click", () => {
+        this.edit(without(this.now), `removed: ${text}`);
+        (byId("edits").querySelector("button") ?? byId("undo")).focus();
+      });
+      parts.push(remove);
+    }
+    return element("li", {}, parts);
+  }
+
+  // --- the plan
+
+  startPlan(search) {
+    this.server.ask("plan", { state: this.now, baseline: null, search }).catch((error) => this.plan.failed(error.message));
+  }
+
+  /** Draws another state without making it an edit; null for the present one again. */
+  preview(state) {
+    if (!state && this.wanted === this.now) return;
+    this.said = state ? "Plan" : "";
+    if (state) this.baseline = this.now;
+    document.body.classList.toggle("preview", state !== null);
+    this.refresh(state ?? this.now);
+  }
+
+  // --- saving
+
+  offerSaves() {
+    const entries = this.start.saves.flatMap(({ kind, label, can_write: canWrite }) => [
+      ...(canWrite ? [[`Save ${this.start.name}`, () => this.save(kind, true)]] : []),
+      [label, () => this.save(kind, false)],
+    ]);
+    openMenu("Save", entries, byId("save"));
+  }
+
+  async save(kind, isWritten, overwrites = false) {
+    try {
+      const saved = await this.server.ask("save", { state: this.now, baseline: this.history.start, kind, is_written: isWritten, overwrites });
+      if (!saved) return;
+      if (saved.conflict) this.showConflict(saved, kind);
+      else if (saved.written) this.tell(`Saved ${saved.written}. ${saved.notes.join(" ")}`);
+      else this.showSaved(saved);
+    } catch (error) {
+      showError(error.message);
+    }
+  }
+
+  showConflict({ notes }, kind) {
+    const again = element("button", { type: "button", id: "text-again", textContent: "Overwrite" });
+    again.addEventListener("click", () => {
+      byId("text").close();
+      this.save(kind, true, true);
+    });
+    this.openText("The file has changed", [`${this.start.name} has changed on the disk since it was read, and was not written.`, ...notes].join(" "), "", again);
+  }
+
+  showSaved({ name, content, is_binary: isBinary, notes }) {
+    const bytes = isBinary ? Uint8Array.from(atob(content), (c) => c.charCodeAt(0)) : content;
+    const download = element("a", { href: URL.createObjectURL(new Blob([bytes])), download: name, textContent: `Download ${name}`, className: "download" });
+    const isShown = !isBinary && !name.endsWith(".html");
+    if (!isShown) download.click();
+    this.openText(name, notes.join(" "), isShown ? content : "", download);
+    this.tell(`${name} is ready`);
+  }
+
+  openText(title, note, body, action) {
+    byId("text-name").textContent = title;
+    byId("text-note").textContent = note;
+    byId("text-body").textContent = body;
+    byId("text-body").hidden = byId("text-copy").hidden = !body;
+    const form = byId("text").querySelector("form");
+    form.querySelector(".download, #text-again")?.remove();
+    form.prepend(action, " ");
+    byId("text").showModal();
+  }
+
+  // --- what the user does
+
+  tell(text) {
+    byId("said").textContent = text;
+  }
+
+  toggleAgainst() {
+    this.isAgainstStart = !this.isAgainstStart;
+    byId("against").setAttribute("aria-pressed", this.isAgainstStart);
+    this.said = this.isAgainstStart ? "Compared with the start" : "Compared with the last edit";
+    this.refresh(this.wanted);
+  }
+
+  listen() {
+    addEventListener("resize", () => this.fitLanes());
+    listenToClicks({ help: () => byId("keys").showModal() });
+    if (!this.isLive) return;
+    listenToClicks({
+      undo: () => this.step(-1),
+      redo: () => this.step(1),
+      against: () => this.toggleAgainst(),
+      save: () => this.offerSaves(),
+      "text-copy": () => navigator.clipboard.writeText(byId("text-body").textContent).then(() => this.tell("Copied")),
+    });
+    listenToKeys({
+      "?": () => byId("keys").showModal(),
+      b: () => this.toggleAgainst(),
+      e: () => this.editor?.focus(),
+      g: () => this.board.focus(),
+      p: () => this.plan.toggle(),
+      s: () => this.offerSaves(),
+      Escape: () => this.board.choose([]),
+    });
+    addEventListener("keydown", (event) => {
+      if (!(event.ctrlKey || event.metaKey) || event.altKey || event.target.closest?.(".cm-editor, input[type=text], input[type=number]")) return;
+      const key = event.key.toLowerCase();
+      if (key !== "z" && key !== "y") return;
+      event.preventDefault();
+      this.step(key === "z" && !event.shiftKey ? -1 : 1);
+    });
+  }
+}
+
+/** Whether two times differ by more than is shown of them. */
+const isOtherTime = (one, other) => secondsText(one) !== secondsText(other);
+
+/** A menu below an element: `entries` are `[text, act, picture]`. Keys move in it, Escape closes it, and the focus goes back. */
+function openMenu(label, entries, near) {
+  const menu = byId("menu");
+  menu.setAttribute("aria-label", label);
+  const buttons = entries.map(([text, act, picture]) => {
+    const found = element("button", { type: "button", role: "menuitem", tabIndex: -1 }, [...(picture ? [picture] : []), text]);
+    found.addEventListener("click", () => {
+      close(true);
+      act();
+    });
+    return found;
   });
-})();
+  menu.replaceChildren(element("p", { role: "presentation" }, [label]), ...buttons);
+  menu.hidden = false;
+  if (near.hasAttribute("aria-expanded") && near.id === "save") near.setAttribute("aria-expanded", "true");
+  const box = near.getBoundingClientRect();
+  menu.style.left = `${Math.max(4, Math.min(box.left, innerWidth - menu.offsetWidth - 8))}px`;
+  menu.style.top = `${Math.max(4, Math.min(box.bottom + 2, innerHeight - menu.offsetHeight - 8))}px`;
+  const close = (isBack) => {
+    menu.hidden = true;
+    menu.onkeydown = menu.onfocusout = null;
+    if (near.id === "save") near.setAttribute("aria-expanded", "false");
+    if (isBack) near.focus();
+  };
+  menu.onkeydown = (event) => {
+    const at = buttons.indexOf(document.activeElement);
+    const go = { ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: -1 }[event.key];
+    if (event.key === "Escape" || event.key === "Tab") close(true);
+    else if (go !== undefined) buttons.at(go % buttons.length).focus();
+    else return;
+    event.preventDefault();
+    event.stopPropagation();
+  };
+  menu.onfocusout = (event) => {
+    if (!menu.contains(event.relatedTarget)) close(false);
+  };
+  buttons[0].focus();
+}
+
+let studio;
+async function main() {
+  const start = JSON.parse(await unpack("packed-data"));
+  studio = new StudioPage(start);
+}
+
+begin(main());
