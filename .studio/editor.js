@@ -35,7 +35,7 @@ export function create(parent, { text, label, complete, tell, changed, moved }) 
           return found && { pos: found.from, end: found.to, above: true, create: () => ({ dom: found.dom }) };
         }),
         keymap.of([...closeBracketsKeymap, ...defaultKeymap, ...searchKeymap, ...historyKeymap, ...foldKeymap, ...completionKeymap, ...lintKeymap]),
-        EditorView.contentAttributes.of({ "aria-label": label, spellcheck: "false" }),
+        EditorView.contentAttributes.of({ "aria-label": label, spellcheck: "false", tabindex: "0" }),
         EditorView.updateListener.of((update) => {
           if (update.docChanged && !update.transactions.some((each) => each.annotation(isGiven))) changed(update.state.doc.toString());
           const now = update.state.doc.lineAt(update.state.selection.main.head).number;
@@ -44,11 +44,9 @@ export function create(parent, { text, label, complete, tell, changed, moved }) 
       ],
     }),
   });
-  const { scrollDOM } = view;
-  scrollDOM.tabIndex = -1;
 
   /** The position of a line and a column, both from 1; the nearest one where the text has no such place. */
-  const positionOf = (row, column) => {
+  const placeOf = (row, column) => {
     const found = view.state.doc.line(Math.min(Math.max(1, row), view.state.doc.lines));
     return Math.min(found.to, found.from + Math.max(0, (column ?? 1) - 1));
   };
@@ -72,13 +70,13 @@ export function create(parent, { text, label, complete, tell, changed, moved }) 
     /** Shows `{line, column, message, severity}` in the gutter and the text. */
     setProblems(problems) {
       const found = problems.map(({ line: row, column, message, severity = "error" }) => {
-        const from = positionOf(row, column);
+        const from = placeOf(row, column);
         return { from, to: Math.max(from, view.state.doc.lineAt(from).to), severity, message };
       });
       view.dispatch(setDiagnostics(view.state, found.sort((a, b) => a.from - b.from)));
     },
     goTo(row, column) {
-      const anchor = positionOf(row, column);
+      const anchor = placeOf(row, column);
       view.dispatch({ selection: { anchor }, effects: EditorView.scrollIntoView(anchor, { y: "center" }) });
     },
     focus: () => view.focus(),

@@ -161,7 +161,8 @@ class StudioPage {
     this.machine?.show(state.options, answer.settings);
     this.showHistory();
     byId("facts").textContent = `${countText(this.placement.count, "node")} on ${countText(this.placement.devices.length, "device")}`;
-    this.tell([this.said, this.changesText(changes)].filter(Boolean).join(": "));
+    this.news = [this.said, this.changesText(changes)].filter(Boolean).join(": ");
+    this.tell(this.news);
   }
 
   changesText(changes) {
@@ -190,15 +191,15 @@ class StudioPage {
     this.board.measure(measure);
     this.showHeadline();
     if (!measure) return;
-    const { lanes, note, error, assumptions } = measure;
-    byId("step-note").textContent = [note, error?.summary].filter(Boolean).join(" ");
+    const { lanes, error, assumptions } = measure;
+    byId("step-note").textContent = error?.summary ?? "";
     byId("assumptions").hidden = !assumptions.length;
     byId("assumptions").lastElementChild.replaceChildren(...assumptions.map((line) => element("li", {}, [line])));
     this.showLanes(lanes);
     const { now, before } = measure;
     if (now && this.said) {
       const took = before && isOtherTime(before.step.seconds, now.step.seconds) ? ` instead of ${secondsText(before.step.seconds)}` : "";
-      this.tell(`${byId("said").textContent.replace(/\. A step takes .*$/, "")}. A step takes ${secondsText(now.step.seconds)}${took}`);
+      this.tell(`${this.news}. A step takes ${secondsText(now.step.seconds)}${took}.`);
     }
   }
 
@@ -228,6 +229,7 @@ class StudioPage {
       zoomTo: (span) => span !== NONE && this.lanes.zoomTo(span),
       hover: (found, event) => tellOf(this.lanes, found, event),
     });
+    this.lanes.canvas.setAttribute("aria-label", "Timeline of the step. Select a node above to find it here.");
     this.fitLanes();
     this.repaint();
     this.chooseSpan();

@@ -195,13 +195,14 @@ class Board {
     const texts = [];
     for (const { source, target, bytes, isNew, text } of ways) {
       const [from, to] = [middles[source] + (target > source ? 6 : -6), middles[target] + (target > source ? -6 : 6)];
-      const depth = 0.4 + (0.6 * Math.abs(target - source)) / farthest;
+      // the arc back lies below the arc forth
+      const depth = (0.4 + (0.6 * Math.abs(target - source)) / farthest) * (target > source ? 1 : 0.72);
       const top = LINKS_HEIGHT - 4 - depth * (LINKS_HEIGHT - 4);
       const wide = 1 + (4 * Math.log2(1 + bytes)) / Math.log2(1 + most);
       const path = draw("path", { d: `M${from} ${LINKS_HEIGHT - 4}C${from} ${top},${to} ${top},${to} ${LINKS_HEIGHT - 4}`, class: isNew ? "arc new" : "arc", "stroke-width": wide.toFixed(1) }, draw("title", {}, text));
       const end = draw("path", { d: `M${to} ${LINKS_HEIGHT}l-4 -7h8z`, class: isNew ? "arrow new" : "arrow" });
       svg.append(path, end);
-      if (ways.length <= MOST_ARC_TEXTS) texts.push(draw("text", { x: (from + to) / 2, y: LINKS_HEIGHT - 4 - (LINKS_HEIGHT - 4 - top) * 0.75 - wide / 2 - 3, "text-anchor": "middle" }, bytesText(bytes)));
+      if (ways.length <= MOST_ARC_TEXTS) texts.push(draw("text", { x: (from + to) / 2, y: LINKS_HEIGHT - 4 - (LINKS_HEIGHT - 4 - top) * 0.75 + (target > source ? -wide / 2 - 3 : wide / 2 + 10), "text-anchor": "middle" }, bytesText(bytes)));
     }
     svg.append(...texts);
     this.links.replaceChildren(svg);

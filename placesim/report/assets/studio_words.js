@@ -61,6 +61,7 @@ class GraphWords {
   kindOf(text, entry, at) {
     const top = [...text.slice(0, at).matchAll(/^(\w+):/gm)].at(-1)?.[1];
     if (top !== "nodes") return { run: "step", config: "config", devices: "devices", links: "link" }[top] ?? top;
+    if (/\bscope\s*:/.test(entry) && !/\bop\s*:/.test(entry)) return "nodes";
     return Object.keys(this.keys).find((kind) => kind !== "op" && new RegExp(`\\b${kind}\\s*:`).test(entry)) ?? "op";
   }
 
