@@ -5,6 +5,8 @@ const TYPING_MS = 250;
 const JOIN_MS = 2000;
 const MOST_KEPT = 40;
 const LANES_LEAST = 150;
+/** How long the server may be away before the page says that it has ended, in milliseconds. */
+const ENDED_MS = 3000;
 const ENDED = "The studio has ended: start it again in the terminal.";
 
 /** Asks the server; an answer to a question that another one of its kind has overtaken is dropped. */
@@ -86,7 +88,8 @@ class StudioPage {
   /** Goes on with another state; `joins` takes the place of the edit before it. */
   edit(state, label, joins = false) {
     if (sameState(state, this.now)) return;
-    if (!joins) this.baseline = this.shown;
+    if (!joins) this.baseline = this.isPreview ? this.now : this.shown;
+    this.markPreview(false);
     this.history.push(state, label, joins);
     this.said = label;
     this.refresh(state);
@@ -146,6 +149,7 @@ class StudioPage {
     this.showProblems(problems);
     const sentences = [...(error ? [error.text || error.summary] : []), ...(problems.length && state.text === null ? problems.map(({ message }) => message) : []), ...warnings];
     showError(sentences.join("\n"));
+    if (error?.node && picture) this.offerReason(error.node);
     document.body.classList.toggle("stale", !picture);
     if (!picture) {
       this.tell(`${this.said ? `${this.said}. ` : ""}The graph can't be read: ${countText(problems.length, "error")}. The last placement stays.`);
@@ -156,22 +160,37 @@ class StudioPage {
     this.remember(this.placements, state, null, this.placement);
     this.words.placement = this.placement;
     this.board.show(this.placement, changes, state.devices, answer.devices);
-    this.changes.show(changes, this.placement, this.placements.get(JSON.stringify([compared, null])), this.isAgainstStart || !this.isLive ? "start" : "last edit");
+    const before = this.placements.get(JSON.stringify([compared, null]));
+    this.changes.show(changes, this.placement, before, this.isAgainstStart || !this.isLive ? "start" : "last edit");
     this.showPanel();
     this.machine?.show(state.options, answer.settings);
     this.showHistory();
     byId("facts").textContent = `${countText(this.placement.count, "node")} on ${countText(this.placement.devices.length, "device")}`;
-    this.news = [this.said, this.changesText(changes)].filter(Boolean).join(": ");
+    this.news = [this.said, this.changesText(changes, before)].filter(Boolean).join(": ");
     this.tell(this.news);
   }
 
-  changesText(changes) {
+  /** A way from an error to the node that it names, and to what would help there. */
+  offerReason(node) {
+    const button = element("button", { textContent: `Why ${node}, and what would help` });
+    button.addEventListener("click", () => {
+      this.select(node);
+      byId("panel").focus();
+    });
+    byId("error").append("\n", button);
+  }
+
+  changesText(changes, placementBefore) {
     if (!changes || !this.said) return "";
     const moved = changes.moved.reduce((sum, { nodes }) => sum + nodes, 0);
     const [before, after] = ["before", "after"].map((side) => changes.transfers.reduce((sum, change) => sum + change[side][0], 0));
     const parts = [moved ? `${countText(moved, "node")} moved` : "no node moved"];
-    if (changes.added.length) parts.push(`${changes.added.length} added`);
-    if (changes.removed.length) parts.push(`${changes.removed.length} removed`);
+    const lost = changes.removed.filter((name) => this.placement.numbers.has(name)).length;
+    const again = changes.added.filter((name) => placementBefore?.numbers.has(name)).length;
+    if (again) parts.push(`${again} placed again`);
+    if (changes.added.length > again) parts.push(`${changes.added.length - again} added`);
+    if (lost) parts.push(`${lost} not placed any more`);
+    if (changes.removed.length > lost) parts.push(`${changes.removed.length - lost} removed`);
     if (before !== after) parts.push(`${Math.abs(after - before)} ${after > before ? "more" : "fewer"} copied between devices`);
     return parts.join(", ");
   }
@@ -205,7 +224,7 @@ class StudioPage {
 
   showHeadline() {
     const { now, before, note } = this.measure ?? {};
-    if (!now) return byId("headline").replaceChildren(note || "");
+    if (!now) return byId("headline").replaceChildren(this.answer?.error ? "There is no step: TensorFlow refuses the graph." : note ?? "");
     const { seconds, low, high, bound, bound_reason: why } = now.step;
     const was = before?.step.seconds;
     const change = was && isOtherTime(was, seconds) ? [`, ${secondsText(was)} before: `, element("span", { className: seconds < was ? "better" : "worse" }, [`${shareText(Math.abs(seconds - was) / was)} ${seconds < was ? "less" : "more"}`])] : [];
@@ -296,7 +315,7 @@ class StudioPage {
 
   move(paths, request) {
     const state = paths.reduce((before, path) => withDevice(before, path, request), this.now);
-    const what = paths.length > 2 ? `${paths.length} selected` : paths.join(" and ");
+    const what = paths.length > 2 ? `${paths[0]} and ${paths.length - 1} others` : paths.join(" and ");
     this.edit(state, `${what} to ${deviceText(request)}`);
   }
 
@@ -336,7 +355,7 @@ class StudioPage {
     });
     // the server ends when no page reads this stream
     this.events = new EventSource("events");
-    this.events.addEventListener("error", () => this.events.readyState === EventSource.CLOSED && showError(ENDED));
+    this.events.addEventListener("error", () => setTimeout(() => this.events.readyState !== EventSource.OPEN && showError(ENDED), ENDED_MS));
     for (const [name, act] of Object.entries({ "plan-progress": "progress", "plan-best": "best", "plan-done": "done" })) {
       this.events.addEventListener(name, (event) => this.plan[act](JSON.parse(event.data)));
     }
@@ -349,6 +368,7 @@ class StudioPage {
   typed(text) {
     clearTimeout(this.typing);
     this.typing = setTimeout(() => {
+      this.typing = 0;
       const isNear = performance.now() - (this.typedAt ?? -Infinity) < JOIN_MS;
       const { label } = this.history.entries[this.history.at];
       const joins = label === "text edited" && (isNear || this.answer?.problems.length > 0);
@@ -371,9 +391,13 @@ class StudioPage {
     const { history } = this;
     byId("undo").disabled = !history.at;
     byId("redo").disabled = history.at === history.entries.length - 1;
-    const edits = editsBetween(this.isLive ? history.start : this.start.baseline_state, this.isLive ? history.now : this.start.state, this.fields);
+    const edits = editsBetween(this.isLive ? history.start : this.start.baseline_state, this.isLive ? history.now : this.start.state, this.fields, this.start.answer.settings);
     const results = this.answer?.edits ?? [];
+    const focused = [...byId("edits").querySelectorAll("button")].indexOf(document.activeElement);
     byId("edits").replaceChildren(...(edits.length ? edits.map((each) => this.editRow(each, results)) : [element("li", { className: "sub" }, ["none"])]));
+    if (focused < 0) return;
+    const buttons = byId("edits").querySelectorAll("button");
+    (buttons[Math.min(focused, buttons.length - 1)] ?? byId("undo")).focus();
   }
 
   editRow({ text, edit, without }, results) {
@@ -382,10 +406,7 @@ class StudioPage {
     if (this.isLive) {
       const remove = element("button", { textContent: "×", title: "Remove this edit" });
       remove.setAttribute("aria-label", `Remove: ${text}`);
-      remove.addEventListener("click", () => {
-        this.edit(without(this.now), `removed: ${text}`);
-        (byId("edits").querySelector("button") ?? byId("undo")).focus();
-      });
+      remove.addEventListener("click", () => this.edit(without(this.now), `removed: ${text}`));
       parts.push(remove);
     }
     return element("li", {}, parts);
@@ -399,11 +420,16 @@ class StudioPage {
 
   /** Draws another state without making it an edit; null for the present one again. */
   preview(state) {
-    if (!state && this.wanted === this.now) return;
-    this.said = state ? "Plan" : "";
-    if (state) this.baseline = this.now;
-    document.body.classList.toggle("preview", state !== null);
+    if (!state && !this.isPreview) return;
+    this.markPreview(state !== null);
+    this.said = state ? "Plan" : "Without the plan";
+    this.baseline = state ? this.now : this.shown;
     this.refresh(state ?? this.now);
+  }
+
+  markPreview(isPreview) {
+    this.isPreview = isPreview;
+    document.body.classList.toggle("preview", isPreview);
   }
 
   // --- saving
@@ -411,9 +437,20 @@ class StudioPage {
   offerSaves() {
     const entries = this.start.saves.flatMap(({ kind, label, can_write: canWrite }) => [
       ...(canWrite ? [[`Save ${this.start.name}`, () => this.save(kind, true)]] : []),
-      [label, () => this.save(kind, false)],
+      [`${label} …`, () => this.save(kind, false)],
     ]);
+    if (this.editor && this.now.devices.length) entries.push(["Write the device edits into the text", () => this.writeEdits()]);
     openMenu("Save", entries, byId("save"));
+  }
+
+  /** Puts the device edits into the text of the graph file, without saving it. */
+  async writeEdits() {
+    try {
+      const saved = await this.server.ask("save", { state: this.now, baseline: this.history.start, kind: "yaml", is_written: false, overwrites: false });
+      if (saved) this.edit({ ...this.now, text: saved.content, devices: [] }, "device edits written into the text");
+    } catch (error) {
+      showError(error.message);
+    }
   }
 
   async save(kind, isWritten, overwrites = false) {

@@ -6,6 +6,8 @@ const ROWS_SHOWN = 120;
 const OPEN_NODES = 40;
 const LINKS_HEIGHT = 60;
 const MOST_ARC_TEXTS = 8;
+/** Heads the column of nodes that are on no device. */
+const NOT_PLACED = { name: "not placed", short: "not placed" };
 
 class Board {
   /** `actions`: `choose(paths)`, `explain(path)`, `move(paths, device)`, `offer(paths, near)`; all without effect in a shared page. */
@@ -38,7 +40,9 @@ class Board {
   /** Memory and use, which come later than the placement. */
   measure(measure) {
     this.measured = measure;
-    if (this.placement) this.placement.devices.forEach((_, device) => this.fillHead(device));
+    const focused = document.activeElement?.closest?.(".device-head")?.parentElement;
+    if (this.placement) this.placement.columns.forEach((device) => this.fillHead(device));
+    focused?.querySelector(".all")?.focus();
   }
 
   openSmall(placement) {
@@ -50,20 +54,20 @@ class Board {
 
   render() {
     const { placement, container } = this;
-    const focused = document.activeElement?.closest?.(".chip");
-    const at = focused && container.contains(focused) ? [Number(focused.closest(".device").dataset.device), focused.dataset.path] : null;
+    const focused = container.contains(document.activeElement) ? document.activeElement : null;
+    const at = focused && [Number(focused.closest(".device").dataset.device), focused.dataset.path];
     const tops = [...container.children].map((column) => column.querySelector(".rows").scrollTop);
     this.looks = deviceMode(placement).looks;
-    container.replaceChildren(...placement.devices.map((_, device) => this.column(device)));
+    container.replaceChildren(...placement.columns.map((device) => this.column(device)));
     [...container.children].forEach((column, device) => (column.querySelector(".rows").scrollTop = tops[device] ?? 0));
-    placement.devices.forEach((_, device) => this.fillHead(device));
+    placement.columns.forEach((device) => this.fillHead(device));
     this.mark();
     if (at) this.focusRow(...at);
     this.drawLinks();
   }
 
   column(device) {
-    const { name, short } = this.placement.devices[device];
+    const { name, short } = this.placement.devices[device] ?? NOT_PLACED;
     const rows = element("div", { className: "rows", role: "tree" }, this.rows(device));
     rows.setAttribute("aria-label", short);
     rows.setAttribute("aria-multiselectable", "true");
@@ -81,10 +85,22 @@ class Board {
 
   fillHead(device) {
     const column = this.container.children[device];
-    const { short, name } = this.placement.devices[device];
+    const { short, name } = this.placement.devices[device] ?? NOT_PLACED;
     const title = element("h3", { title: name }, [swatch(this.looks[device]), short]);
-    const count = element("small", {}, [countText(this.placement.root.counts[device], "node")]);
-    column.firstChild.replaceChildren(element("div", { className: "device-name" }, [title, count]), ...this.facts(device, short));
+    const nodes = this.placement.root.counts[device];
+    const count = element("small", {}, [countText(nodes, "node")]);
+    const isMovable = this.isLive && nodes > 0;
+    column.firstChild.draggable = isMovable;
+    column.firstChild.replaceChildren(element("div", { className: "device-name" }, [title, count, ...(isMovable ? [this.moveAll(device, short)] : [])]), ...(device < this.placement.devices.length ? this.facts(device, short) : []));
+  }
+
+  /** A button that moves all of a device, as dragging its head does. */
+  moveAll(device, short) {
+    const found = element("button", { className: "all", textContent: "⇄", title: `Move all of ${short} to another device, or drag this head there` });
+    found.setAttribute("aria-label", `Move all of ${short}`);
+    found.setAttribute("aria-haspopup", "menu");
+    found.addEventListener("click", () => this.actions.offer(this.placement.pathsOn(device), found));
+    return found;
   }
 
   /** What the step says of a device: its processor, how busy it is, and its memory. */
@@ -103,7 +119,7 @@ class Board {
   rows(device) {
     const found = [];
     const add = (scope, level) => {
-      const here = scope.children.filter((child) => (child instanceof NameScope ? child.counts[device] : this.placement.nodes.device[child] === device));
+      const here = scope.children.filter((child) => (child instanceof NameScope ? child.counts[device] : this.placement.columnOf(child) === device));
       const most = this.shownRows.get(`${device} ${scope.path}`) ?? ROWS_SHOWN;
       for (const child of here.slice(0, most)) {
         if (!(child instanceof NameScope)) {
@@ -130,7 +146,7 @@ class Board {
   scopeRow(scope, device, level) {
     const { path, label, nodes, counts } = scope;
     const isOpen = this.opened.has(path);
-    const moved = nodes.filter((node) => this.placement.nodes.device[node] === device && this.moved.has(node)).length;
+    const moved = nodes.filter((node) => this.placement.columnOf(node) === device && this.moved.has(node)).length;
     const count = counts[device] === nodes.length ? `${nodes.length}` : `${counts[device]} of ${nodes.length}`;
     const found = this.row(path, level, [
       element("span", { className: "twisty", ariaHidden: "true" }, [isOpen ? "▾" : "▸"]),
@@ -276,8 +292,10 @@ class Board {
     this.container.children[device].querySelectorAll(".chip")[at]?.focus();
   }
 
+  /** Puts the focus where it was before everything was drawn anew: on a row, wherever it is now, or on the button above the rows. */
   focusRow(device, path) {
-    const row = this.rowOf(device, path) ?? this.container.querySelector(`.chip[data-path="${CSS.escape(path)}"]`);
+    const named = path === undefined ? null : this.rowOf(device, path) ?? this.container.querySelector(`.chip[data-path="${CSS.escape(path)}"]`);
+    const row = named ?? this.container.children[device]?.querySelector(".all, .chip") ?? this.container.querySelector(".chip");
     if (!row) return;
     this.lastFocused = row;
     this.mark();
@@ -340,13 +358,13 @@ class Board {
     const columnAt = (event) => event.target.closest(".device");
     const mark = (column) => [...container.children].forEach((each) => each.classList.toggle("target", each === column));
     container.addEventListener("dragstart", (event) => {
-      const { path } = this.rowAt(event).dataset;
-      this.dragged = this.chosen.has(path) ? [...this.chosen] : [path];
+      const path = this.rowAt(event)?.dataset.path;
+      this.dragged = path === undefined ? this.placement.pathsOn(Number(columnAt(event).dataset.device)) : this.chosen.has(path) ? [...this.chosen] : [path];
       event.dataTransfer.setData("text/plain", this.dragged.join("\n"));
       event.dataTransfer.effectAllowed = "move";
     });
     container.addEventListener("dragover", (event) => {
-      if (!this.dragged || !columnAt(event)) return;
+      if (!this.dragged || !(columnAt(event)?.dataset.device < this.placement.devices.length)) return;
       event.preventDefault();
       event.dataTransfer.dropEffect = "move";
       mark(columnAt(event));
@@ -383,8 +401,9 @@ function memoryBar({ peak, limit, parts }, before) {
     mark.style.left = `${(100 * before.peak) / whole}%`;
     bar.append(mark);
   }
+  const kinds = parts.map(([kind, bytes]) => `${kind} ${bytesText(bytes)}`).join(", ");
   const [peakText, limitText] = distinctTexts(peak, limit ?? peak);
-  const share = limit === null ? "no limit" : `${peak > limit ? "over" : "of"} ${limitText}${isSmall ? "" : `, ${shareText(peak / limit)}`}`;
-  const text = element("p", { className: limit !== null && peak > limit ? "memory-text over" : "memory-text" }, [`${peakText} ${share}`]);
-  return [bar, text];
+  const share = limit === null ? "of memory" : `${peak > limit ? "over" : "of"} ${limitText}${isSmall ? "" : `, ${shareText(peak / limit)}`}`;
+  const text = element("p", { className: limit !== null && peak > limit ? "memory-text over" : "memory-text", title: kinds }, [`${peakText} ${share}`]);
+  return limit === null ? [text] : [bar, text];
 }

@@ -62,8 +62,8 @@ function linesChanged(before, after) {
 const deviceText = (request) => request.replace(/^\/(device:)?/, "").replace(/^[a-z]+(?=:)/, (type) => type.toUpperCase()) || "no device";
 const optionText = (value) => (value === null || value === undefined ? "not set" : value === true ? "on" : value === false ? "off" : Array.isArray(value) ? value.join(", ") || "none" : String(value));
 
-/** The edits that lead from one state to another: `{text, edit, without}`, where `edit` is the number of a device edit or -1, and `without` makes the state that lacks it. */
-function editsBetween(start, now, fields) {
+/** The edits that lead from one state to another: `{text, edit, without}`, where `edit` is the number of a device edit or -1, and `without` makes the state that lacks it; `settings` are the options' values at the start. */
+function editsBetween(start, now, fields, settings) {
   const found = [];
   if (start.text !== now.text) {
     const [added, removed] = linesChanged(start.text ?? "", now.text ?? "");
@@ -74,7 +74,7 @@ function editsBetween(start, now, fields) {
     if (JSON.stringify(was) === JSON.stringify(is)) continue;
     const field = fields.get(name);
     found.push({
-      text: `${field?.label ?? name}: ${optionText(was ?? field?.value)} → ${optionText(is ?? field?.value)}`,
+      text: `${field?.label ?? name}: ${optionText(was ?? settings[name])} → ${optionText(is ?? settings[name])}`,
       edit: -1,
       without: (state) => withOption(state, name, was ?? null),
     });

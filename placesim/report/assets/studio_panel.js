@@ -25,7 +25,14 @@ class ChangesView {
   }
 
   parts(changes, placement, before) {
-    const found = [this.moved(changes.moved), this.nodes("Added", changes.added, true), this.nodes("Removed", changes.removed, false), this.transfers(changes.transfers, placement, before), before && this.copies(placement, before)].filter(Boolean);
+    // a node that has lost its device is no longer placed, but still there
+    const isHere = (name) => placement.numbers.has(name);
+    const wasHere = (name) => before?.numbers.has(name);
+    const found = [
+      this.nodes("Not placed any more", changes.removed.filter(isHere), true), this.moved(changes.moved), this.nodes("Placed again", changes.added.filter(wasHere), true),
+      this.nodes("Added", changes.added.filter((name) => !wasHere(name)), true), this.nodes("Removed", changes.removed.filter((name) => !isHere(name)), false),
+      this.transfers(changes.transfers, placement, before), before && this.copies(placement, before),
+    ].filter(Boolean);
     return found.length ? found : [element("p", { className: "sub" }, ["No node is on another device."])];
   }
 
@@ -74,6 +81,12 @@ class SelectionPanel {
   }
 
   show(paths, placement, edits) {
+    const hadFocus = this.container.contains(document.activeElement);
+    this.fill(paths, placement, edits);
+    if (hadFocus) this.container.focus({ preventScroll: true });
+  }
+
+  fill(paths, placement, edits) {
     Object.assign(this, { paths, placement });
     if (!paths.length) return this.container.replaceChildren(element("h2", {}, ["Why there?"]), element("p", { className: "sub" }, ["Select a node to see why it is on its device, and what would move it."]));
     const [path] = paths;

@@ -1,9 +1,9 @@
 // The document of a picture -> the placement by device and name scope, and what of it differs from another placement.
 
-/** A name scope: `path` ends in a slash, `nodes` are all nodes inside, `counts` their number on each device. */
+/** A name scope: `path` ends in a slash, `nodes` are all nodes inside, `counts` their number in each column of devices. */
 class NameScope {
-  constructor(path, label, deviceCount) {
-    Object.assign(this, { path, label, children: [], nodes: [], counts: new Uint32Array(deviceCount) });
+  constructor(path, label, columns) {
+    Object.assign(this, { path, label, children: [], nodes: [], counts: new Uint32Array(columns) });
   }
 }
 
@@ -20,7 +20,7 @@ class Placement extends Model {
     const scopeAt = (path) => {
       let found = scopes.get(path);
       if (!found) {
-        found = new NameScope(path, path.split("/").at(-2) ?? "", this.devices.length);
+        found = new NameScope(path, path.split("/").at(-2) ?? "", this.devices.length + 1);
         scopes.set(path, found);
         if (path) scopeAt(path.slice(0, path.lastIndexOf("/", path.length - 2) + 1)).children.push(found);
       }
@@ -29,16 +29,27 @@ class Placement extends Model {
     scopeAt("");
     this.nodes.name.forEach((name, node) => {
       scopeAt(name.slice(0, name.lastIndexOf("/") + 1)).children.push(node);
-      const device = this.nodes.device[node];
+      const column = this.columnOf(node);
       for (let end = name.lastIndexOf("/") + 1; ; end = name.lastIndexOf("/", end - 2) + 1) {
         const scope = scopeAt(name.slice(0, end));
         scope.nodes.push(node);
-        if (device >= 0) scope.counts[device] += 1;
+        scope.counts[column] += 1;
         if (!end) break;
       }
     });
     this.scopeAt = scopes;
     return scopes.get("");
+  }
+
+  /** A node's device, or the column after all devices where it is not placed. */
+  columnOf(node) {
+    const device = this.nodes.device[node];
+    return device < 0 ? this.devices.length : device;
+  }
+
+  /** The devices, and one column more where some nodes are not placed. */
+  get columns() {
+    return [...this.devices.keys(), ...(this.root.counts[this.devices.length] ? [this.devices.length] : [])];
   }
 
   /** The nodes of a path: of a scope all inside, of a node's name itself. */
@@ -57,6 +68,19 @@ class Placement extends Model {
     const counts = new Map();
     for (const node of this.nodesAt(path)) counts.set(this.nodes.device[node], (counts.get(this.nodes.device[node]) ?? 0) + 1);
     return [...counts].sort((a, b) => a[0] - b[0]).map(([device, count]) => [this.deviceText(device), count]);
+  }
+
+  /** The fewest paths that hold all nodes of a device and no others. */
+  pathsOn(device) {
+    const found = [];
+    const waiting = [...this.root.children].reverse();
+    while (waiting.length) {
+      const child = waiting.pop();
+      if (!(child instanceof NameScope)) this.nodes.device[child] === device && found.push(this.nodes.name[child]);
+      else if (child.counts[device] === child.nodes.length) found.push(child.path);
+      else if (child.counts[device]) waiting.push(...[...child.children].reverse());
+    }
+    return found;
   }
 
   /** The line of the graph file that makes a node; 0 where none is known. */

@@ -76,7 +76,7 @@ class PlanPanel {
     const x = (seconds) => (width * Math.min(seconds, limit)) / limit;
     const y = (value) => 4 + (height - 8) * (most === least ? 0.5 : (most - value) / (most - least));
     const path = this.points.map(([seconds, value], i) => (i ? `H${x(seconds).toFixed(1)}V${y(value).toFixed(1)}` : `M${x(seconds).toFixed(1)} ${y(value).toFixed(1)}`)).join("");
-    this.curve.replaceChildren(draw("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `Best value over time: ${secondsText(values[0])} at first, ${secondsText(values.at(-1))} now` },
+    this.curve.replaceChildren(draw("svg", { viewBox: `0 0 ${width} ${height}`, preserveAspectRatio: "none", role: "img", "aria-label": `Best value over time: ${secondsText(values[0])} at first, ${secondsText(values.at(-1))} now` },
       draw("path", { class: "bound", d: `M0 ${y(least)}H${width}` }), draw("path", { class: "best", d: `${path}H${x(this.points.at(-1)[0]).toFixed(1)}` })));
   }
 

@@ -1,0 +1,106 @@
+"""The studio in a real headless Chromium, as a teacher uses it: with the pointer, and with the keyboard alone."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page
+
+from tests.cli.shell import Shell
+from tests.processes import PLACESIM, ROOT, start_process
+from tests.report.conftest import Browser, overflowing, wait
+from tests.report.test_accessibility import violations
+
+pytestmark = pytest.mark.slow(8)
+NARROW = 900
+
+
+@pytest.fixture(scope="module")
+def graph(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("studio") / "towers.yaml"
+    shutil.copy(ROOT / "graphs" / "towers.yaml", path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def address(graph: Path) -> Iterator[str]:
+    """The address of a studio that all tests here share: its server keeps no edits."""
+    with start_process((*PLACESIM, "studio", graph.name, "--no-browser"), cwd=graph.parent) as process:
+        assert process.stdout is not None
+        yield process.stdout.readline().decode().strip()
+
+
+def settled(page: Page) -> None:
+    """Until all that was asked for is shown."""
+    wait(page, "!studio.typing && !document.body.classList.contains('busy')")
+
+
+def said(page: Page) -> str:
+    settled(page)
+    return page.inner_text("#said")
+
+
+def rows(page: Page, device: int) -> list[str]:
+    """The names of the rows of a device."""
+    return page.locator(f".device[data-device='{device}'] .chip").evaluate_all("rows => rows.map(row => row.dataset.path)")
+
+
+def test_with_the_keyboard_alone(browser: Browser, address: str) -> None:
+    page = browser.visit(address)
+    settled(page)
+    page.keyboard.press("g")
+    page.keyboard.press("m")
+    assert page.locator("#menu [role=menuitem]").all_inner_texts() == ["CPU:0", "GPU:0", "GPU:1", "GPU:2", "GPU:3"]
+    assert violations(page) == []
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    assert said(page).startswith("AddN to GPU:0: 1 node moved")
+    assert page.evaluate("document.activeElement.dataset.path") == "AddN"
+    assert rows(page, 1) == ["AddN"]
+    page.keyboard.press("Enter")
+    assert page.evaluate("document.activeElement.id") == "panel"
+    wait(page, "document.querySelector('#panel .summary')")
+    assert "requested /device:GPU:0" in page.inner_text("#panel .summary")
+    page.keyboard.press("Control+z")
+    assert said(page).startswith("Undone: AddN to GPU:0: 1 node moved")
+    assert rows(page, 0) == ["AddN"]
+    page.keyboard.press("Control+Shift+z")
+    assert said(page).startswith("Made again: AddN to GPU:0")
+    page.keyboard.press("e")
+    page.keyboard.press("t")  # typed, not the switch of light and dark
+    wait(page, "document.querySelector('#problems li')")
+    assert "The last placement stays" in said(page)
+    assert rows(page, 1) == ["AddN"]
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("width", [1400, NARROW])
+def test_axe_finds_nothing_and_nothing_is_cut(browser: Browser, address: str, width: int, dark: bool) -> None:
+    page = browser.visit(address, width, 900, dark)
+    settled(page)
+    page.click(".chip[data-path='MatMul_1']")
+    page.press(".chip[data-path='MatMul_1']", "m")
+    page.keyboard.press("Enter")
+    assert said(page).startswith("MatMul_1 to CPU:0")
+    wait(page, "document.querySelector('#panel .summary')")
+    assert violations(page) == []
+    assert overflowing(page) == []
+
+
+def test_an_option_changes_the_machine(browser: Browser, address: str) -> None:
+    page = browser.visit(address)
+    settled(page)
+    page.click("text=−")
+    assert "2 fewer copied between devices" in said(page)
+    assert "available devices are" in page.inner_text("#error")
+    page.check("#option-soft_placement")
+    assert said(page).startswith("Soft placement: on")
+    assert page.inner_text("#error") == ""
+    assert page.locator("#edits .edit-text").all_inner_texts() == ["GPUs: 4 → 3", "Soft placement: off → on"]
+    page.click("[aria-label='Remove: GPUs: 4 → 3']")
+    assert said(page).startswith("removed: GPUs: 4 → 3")
+    assert page.input_value("#option-gpu") == "4"
+    assert page.locator("#edits .edit-text").all_inner_texts() == ["Soft placement: off → on"]
