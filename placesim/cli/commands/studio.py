@@ -26,8 +26,8 @@ def studio_command(graph: str, port: int, no_browser: bool, **values: Any) -> in
 
     GRAPH is a graph file, which the page edits, or any other graph that `run` reads, whose devices it edits.  The page shows
     where each node is, what an edit moves and why, transfers, the timeline of a step, and memory.  It also searches for a plan,
-    and saves the graph.  The page is served on this machine only, at an address with a secret.  The command ends when the page is
-    closed, or with Ctrl-C.  It needs the extra `placesim[studio]`.
+    and saves the graph.  The page is served on this machine only, at an address with a secret.  The command ends when the page
+    is closed, or with Ctrl-C.  It needs the extra `placesim[studio]`.
 
     \b
     Examples:

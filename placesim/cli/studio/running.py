@@ -36,7 +36,12 @@ def serve(graph: str, values: Mapping[str, Any], port: int, *, opens: bool) -> i
         logging.getLogger("uvicorn.error").disabled = True  # errors are answers
         server = uvicorn.Server(
             uvicorn.Config(
-                guard, lifespan="off", log_config=None, access_log=False, server_header=False, timeout_graceful_shutdown=1
+                guard.answer,
+                lifespan="off",
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                timeout_graceful_shutdown=1,
             )
         )
         write(f"{address}\n")

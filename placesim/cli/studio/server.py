@@ -21,6 +21,9 @@ from placesim.core.releases import CURRENT, RELEASES
 from placesim.report.pictures.studio_page import studio_page
 from placesim.studies.studio.language import language
 from placesim.studies.studio.messages import Refusal, State
+from placesim.studies.studio.plan_process import PlanSearch, read_search
+from placesim.studies.studio.plan_search import PlanEvent
+from placesim.studies.studio.saving import save_state
 from placesim.studies.studio.source import read_state
 from placesim.studies.studio.start import start_document
 from placesim.studies.studio.studio import Studio
@@ -44,6 +47,8 @@ class StudioServer:
         self._pages: list[asyncio.Queue[str]] = []
         self._closing: asyncio.TimerHandle | None = None
         self._measures = 0
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._search = PlanSearch(studio.source, self._tell_plan)
         self.application = Starlette(
             routes=[
                 Route("/", self._open, methods=["GET"]),
@@ -55,13 +60,17 @@ class StudioServer:
                         "answer": self._answer,
                         "measure": self._measure,
                         "explain": self._explain,
+                        "save": self._save,
+                        "plan": self._plan,
+                        "plan/stop": self._stop_plan,
                     }.items()
                 ),
             ]
         )
 
     def close(self) -> None:
-        """End all work."""
+        """End the search for a plan, if one is running."""
+        self._search.close()
 
     # --- questions
 
@@ -92,6 +101,31 @@ class StudioServer:
         number, state, _ = _asked(question)
         return self._studio.explain(number, state, str(question.get("node", "")))
 
+    def _save(self, question: dict[str, Any]) -> Mapping[str, Any]:
+        number, state, baseline = _asked(question)
+        return save_state(
+            self._studio,
+            number,
+            state,
+            str(question.get("kind")),
+            lambda: studio_page(start_document(self._studio, state, baseline, is_live=False)),
+            is_written=question.get("is_written") is True,
+            overwrites=question.get("overwrites") is True,
+        )
+
+    def _plan(self, question: dict[str, Any]) -> Mapping[str, Any]:
+        number, state, _ = _asked(question)
+        self._search.start(state, read_search(question.get("search")))
+        return {"id": number}
+
+    def _stop_plan(self, question: dict[str, Any]) -> Mapping[str, Any]:
+        self._search.stop()
+        return {"id": question.get("id")}
+
+    def _tell_plan(self, event: PlanEvent) -> None:
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self._send, event.name, event.data)
+
     # --- events
 
     async def _events(self, request: Request) -> Response:
@@ -100,6 +134,7 @@ class StudioServer:
     async def _stream(self) -> AsyncIterator[str]:
         """Yield events while a page is open. The last page that goes starts the end."""
         queue: asyncio.Queue[str] = asyncio.Queue()
+        self._loop = asyncio.get_running_loop()
         self._pages.append(queue)
         if self._closing is not None:
             self._closing.cancel()
@@ -113,10 +148,9 @@ class StudioServer:
         finally:
             self._pages.remove(queue)
             if not self._pages:
-                self._closing = asyncio.get_running_loop().call_later(GRACE_SECONDS, self._end)
+                self._closing = self._loop.call_later(GRACE_SECONDS, self._end)
 
-    def send(self, event: str, data: Mapping[str, Any]) -> None:
-        """Send an event to all open pages."""
+    def _send(self, event: str, data: Mapping[str, Any]) -> None:
         for queue in self._pages:
             queue.put_nowait(f"event: {event}\ndata: {json.dumps(data)}\n\n")
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Hashable, Mapping
 from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
+from threading import RLock
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from placesim.core.errors import PlacesimError, UsageError
@@ -30,17 +31,26 @@ MAX_CACHED = 6
 Value = TypeVar("Value")
 
 
-class RecentValues(OrderedDict[Hashable, Value], Generic[Value]):
-    """The most recently used values, by key."""
+class RecentValues(Generic[Value]):
+    """The most recently used values, by key. Threads wait for each other, so that a value is made only once."""
+
+    def __init__(self) -> None:
+        self._values: OrderedDict[Hashable, Value] = OrderedDict()
+        self._lock = RLock()
 
     def find(self, key: Hashable, make: Callable[[], Value]) -> Value:
         """Return the value of a key, which `make` returns if it is not known."""
-        if key not in self:
-            self[key] = make()
-            if len(self) > MAX_CACHED:
-                self.popitem(last=False)
-        self.move_to_end(key)
-        return self[key]
+        with self._lock:
+            if key not in self._values:
+                self._values[key] = make()
+                if len(self._values) > MAX_CACHED:
+                    self._values.popitem(last=False)
+            self._values.move_to_end(key)
+            return self._values[key]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # another process makes its own values
+        return type(self), ()
 
 
 class EditedGraph(NamedTuple):

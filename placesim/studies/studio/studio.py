@@ -237,7 +237,7 @@ class Studio:
         live = snapshot.live
         found = Explanation(id=number, node=node, summary="", line=0, proof=[], edits=[], text="")
         if live is None or live.placement is None:
-            return found | Explanation(**{**found, "summary": "" if snapshot.error is None else str(snapshot.error.summary)})
+            return Explanation(**{**found, "summary": "" if snapshot.error is None else str(snapshot.error.summary)})
         report = explain_snapshot(snapshot, [node], 0)
         inquiry = Inquiry(live, live.placement, budget=NODE_BUDGET)
         proof = inquiry.explain(node)
