@@ -37,6 +37,7 @@ def serve(graph: str, values: Mapping[str, Any], port: int, *, opens: bool) -> i
         server = uvicorn.Server(
             uvicorn.Config(
                 guard.answer,
+                interface="asgi3",  # a bound method is taken for ASGI 2
                 lifespan="off",
                 log_config=None,
                 access_log=False,
