@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page
 
-from tests.cli.shell import Shell
-from tests.processes import PLACESIM, ROOT, start_process
+from tests.processes import PLACESIM, ROOT, run_process, start_process
 from tests.report.conftest import Browser, overflowing, wait
 from tests.report.test_accessibility import violations
 
@@ -90,6 +89,14 @@ def test_axe_finds_nothing_and_nothing_is_cut(browser: Browser, address: str, wi
     assert overflowing(page) == []
 
 
+def test_all_of_a_device_is_dragged_at_once(browser: Browser, address: str) -> None:
+    page = browser.visit(address)
+    settled(page)
+    page.drag_and_drop(".device[data-device='4'] h3", ".device[data-device='1'] .rows")
+    assert said(page).startswith("Const_2 and 2 others to GPU:0: 3 nodes moved")
+    assert rows(page, 1) == ["Const_2", "Const_3", "MatMul_1"]
+
+
 def test_an_option_changes_the_machine(browser: Browser, address: str) -> None:
     page = browser.visit(address)
     settled(page)
@@ -104,3 +111,39 @@ def test_an_option_changes_the_machine(browser: Browser, address: str) -> None:
     assert said(page).startswith("removed: GPUs: 4 → 3")
     assert page.input_value("#option-gpu") == "4"
     assert page.locator("#edits .edit-text").all_inner_texts() == ["Soft placement: off → on"]
+
+
+def test_a_third_tower_is_typed_dragged_explained_planned_saved_and_run(browser: Browser, address: str, graph: Path) -> None:
+    page = browser.visit(address)
+    settled(page)
+    page.click(".cm-content")
+    for key in ("Control+Home", *("ArrowDown",) * 6, "End", "ArrowLeft"):
+        page.keyboard.press(key)
+    page.keyboard.type(", /device:GPU:0")
+    wait(page, "document.querySelector('#said').textContent.includes('3 added')")
+    settled(page)
+    assert rows(page, 1) == ["Const_4", "Const_5", "MatMul_2"]
+    page.drag_and_drop(".chip[data-path='MatMul_2']", ".device[data-device='2'] .rows")
+    assert said(page).startswith("MatMul_2 to GPU:1: 1 node moved, 2 more copied between devices")
+    assert rows(page, 2) == ["MatMul_2"]
+    assert page.locator("#headline .worse").count() == 1
+    page.click(".chip[data-path='MatMul_2']")
+    wait(page, "document.querySelector('#panel .summary')")
+    assert "requested /device:GPU:1" in page.inner_text("#panel .summary")
+    page.click("#plan-open")
+    page.fill("#plan-seconds", "2")
+    page.click("#plan-start")
+    wait(page, "document.querySelector('#plan-edits button')")
+    settled(page)
+    assert page.locator("#headline .better").count() == 1
+    assert violations(page) == []
+    page.click("#plan-accept")
+    assert said(page).startswith("plan accepted: ")
+    page.click("#save")
+    page.click(f"text=Save {graph.name}")
+    wait(page, "document.querySelector('#said').textContent.startsWith('Saved')")
+    assert "# Several GPUs in a multi-tower fashion" in graph.read_text("utf-8")
+    shown = page.evaluate("studio.placement.deviceOf('MatMul_2')")
+    output = run_process((*PLACESIM, "run", graph, "--quiet"), check=True).output
+    assert f"MatMul_2: (MatMul): /job:localhost/replica:0/task:0/device:{shown}\n" in output
+    assert output.endswith("[[ 66.  84.]\n [147. 192.]]\n")

@@ -166,7 +166,7 @@ class StudioPage {
     this.machine?.show(state.options, answer.settings);
     this.showHistory();
     byId("facts").textContent = `${countText(this.placement.count, "node")} on ${countText(this.placement.devices.length, "device")}`;
-    this.news = [this.said, this.changesText(changes, before)].filter(Boolean).join(": ");
+    this.news = !this.isLive ? "Shared from the studio, to look at: edits and plans need placesim studio." : [this.said, this.changesText(changes, before)].filter(Boolean).join(": ");
     this.tell(this.news);
   }
 
@@ -350,6 +350,7 @@ class StudioPage {
       stop: () => this.server.ask("plan/stop", { state: this.now }).catch(() => {}),
       preview: (state) => this.preview(state),
       accept: (state, label) => this.edit(state, label),
+      requested: () => this.now.devices.length,
       chosen: () => [...this.board.chosen],
       tell: (said) => this.tell(said),
     });

@@ -3,7 +3,7 @@
 const CURVE_SIZE = [300, 70];
 
 class PlanPanel {
-  /** `actions`: `start(search)`, `stop()`, `preview(state or null)`, `accept(state, label)`, `chosen()` (the paths that are selected), `tell(text)`. */
+  /** `actions`: `start(search)`, `stop()`, `preview(state or null)`, `accept(state, label)`, `requested()` (how many device edits there are), `chosen()` (the paths that are selected), `tell(text)`. */
   constructor(actions) {
     Object.assign(this, { actions, section: byId("plan"), body: byId("plan-body"), isRunning: false });
     byId("plan-open").addEventListener("click", () => this.toggle());
@@ -92,8 +92,10 @@ class PlanPanel {
     this.isRunning = false;
     this.found = found;
     const { base, edits, value, before, bound, note, is_interrupted: isStopped } = found;
-    const better = value !== null && before ? `, ${shareText(Math.abs(before - value) / before)} ${value <= before ? "less" : "more"} than ${secondsText(before)}` : "";
-    this.line.textContent = `${isStopped ? "Stopped. " : ""}${!base ? "No plan." : edits.length ? `A step takes ${secondsText(value)} with this plan${better}; at least ${secondsText(bound)}.` : "Nothing better was found."}${note ? ` ${note}` : ""}`;
+    const isBetter = before === null || (value < before && isOtherTime(value, before));
+    const change = before === null ? "" : `, ${shareText((before - value) / before)} less than ${secondsText(before)}`;
+    const result = !base ? "No plan." : !edits.length || !isBetter ? `Nothing faster was found than ${secondsText(value)}` : `A step takes ${secondsText(value)} with this plan${change}`;
+    this.line.textContent = [isStopped ? "Stopped." : "", base ? `${result}; no plan takes less than ${secondsText(bound)}.` : result, note].filter(Boolean).join(" ");
     this.actions.tell(`The search has ended. ${this.line.textContent}`);
     this.body.querySelector(".plan-running")?.remove();
     this.listEdits(true);
@@ -114,7 +116,8 @@ class PlanPanel {
       box.addEventListener("change", () => this.actions.preview(this.accepted()));
       return element("li", {}, [box, element("label", { htmlFor: id }, [`${edit.title} → ${edit.device}`]), element("span", { className: "size" }, [countText(edit.nodes, "node")])]);
     });
-    const parts = rows.length ? [element("ul", { className: "items" }, rows)] : [];
+    const dropped = base ? base.devices.slice(this.actions.requested()).map(([path]) => (path === "*" ? "all nodes" : path)) : [];
+    const parts = rows.length ? [element("p", { className: "sub" }, [dropped.length ? `The requests of ${dropped.join(", ")} are dropped, and then:` : "Beside the present requests:"]), element("ul", { className: "items" }, rows)] : [];
     if (isDone) {
       const accept = element("button", { type: "button", id: "plan-accept", className: "main", textContent: "Accept" });
       accept.addEventListener("click", () => {
