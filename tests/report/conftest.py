@@ -45,6 +45,11 @@ class Browser:
         self._seen = ()
         return self._visited(address, width, height, dark)
 
+    def leave(self) -> None:
+        """Leave a page whose server is about to end, which the page would complain about."""
+        self.check()
+        self._page.goto("about:blank")
+
     def _visited(self, address: str, width: int, height: int, dark: bool) -> Page:
         page = self._page
         page.mouse.move(-1, -1)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from playwright.sync_api import Page
@@ -32,6 +33,19 @@ def address(graph: Path) -> Iterator[str]:
         yield process.stdout.readline().decode().strip()
 
 
+@pytest.fixture
+def studio(browser: Browser, address: str) -> Iterator[Callable[..., Page]]:
+    """Opens the studio in a window of a width, height and colour scheme."""
+
+    def visit(*window: Any) -> Page:
+        page = browser.visit(address, *window)
+        settled(page)
+        return page
+
+    yield visit
+    browser.leave()
+
+
 def settled(page: Page) -> None:
     """Until all that was asked for is shown."""
     wait(page, "!studio.typing && !document.body.classList.contains('busy')")
@@ -47,9 +61,8 @@ def rows(page: Page, device: int) -> list[str]:
     return page.locator(f".device[data-device='{device}'] .chip").evaluate_all("rows => rows.map(row => row.dataset.path)")
 
 
-def test_with_the_keyboard_alone(browser: Browser, address: str) -> None:
-    page = browser.visit(address)
-    settled(page)
+def test_with_the_keyboard_alone(studio: Callable[..., Page]) -> None:
+    page = studio()
     page.keyboard.press("g")
     page.keyboard.press("m")
     assert page.locator("#menu [role=menuitem]").all_inner_texts() == ["CPU:0", "GPU:0", "GPU:1", "GPU:2", "GPU:3"]
@@ -75,11 +88,9 @@ def test_with_the_keyboard_alone(browser: Browser, address: str) -> None:
     assert rows(page, 1) == ["AddN"]
 
 
-@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-@pytest.mark.parametrize("width", [1400, NARROW])
-def test_axe_finds_nothing_and_nothing_is_cut(browser: Browser, address: str, width: int, dark: bool) -> None:
-    page = browser.visit(address, width, 900, dark)
-    settled(page)
+@pytest.mark.parametrize(("width", "dark"), [(1400, False), (NARROW, True)])
+def test_axe_finds_nothing_and_nothing_is_cut(studio: Callable[..., Page], width: int, dark: bool) -> None:
+    page = studio(width, 900, dark)
     page.click(".chip[data-path='MatMul_1']")
     page.press(".chip[data-path='MatMul_1']", "m")
     page.keyboard.press("Enter")
@@ -87,20 +98,20 @@ def test_axe_finds_nothing_and_nothing_is_cut(browser: Browser, address: str, wi
     wait(page, "document.querySelector('#panel .summary')")
     assert violations(page) == []
     assert overflowing(page) == []
+    page.click("#theme")
+    assert violations(page, "color-contrast") == []
 
 
-def test_all_of_a_device_is_dragged_at_once(browser: Browser, address: str) -> None:
-    page = browser.visit(address)
-    settled(page)
+def test_all_of_a_device_is_dragged_at_once(studio: Callable[..., Page]) -> None:
+    page = studio()
     page.drag_and_drop(".device[data-device='4'] h3", ".device[data-device='1'] .rows")
     assert said(page).startswith("Const_2 and 2 others to GPU:0: 3 nodes moved")
     assert rows(page, 1) == ["Const_2", "Const_3", "MatMul_1"]
 
 
-def test_an_option_changes_the_machine(browser: Browser, address: str) -> None:
-    page = browser.visit(address)
-    settled(page)
-    page.click("text=−")
+def test_an_option_changes_the_machine(studio: Callable[..., Page]) -> None:
+    page = studio()
+    page.click("[aria-label='Remove a GPU']")
     assert "2 fewer copied between devices" in said(page)
     assert "available devices are" in page.inner_text("#error")
     page.check("#option-soft_placement")
@@ -113,9 +124,8 @@ def test_an_option_changes_the_machine(browser: Browser, address: str) -> None:
     assert page.locator("#edits .edit-text").all_inner_texts() == ["Soft placement: off → on"]
 
 
-def test_a_third_tower_is_typed_dragged_explained_planned_saved_and_run(browser: Browser, address: str, graph: Path) -> None:
-    page = browser.visit(address)
-    settled(page)
+def test_a_third_tower_is_typed_dragged_explained_planned_saved_and_run(studio: Callable[..., Page], graph: Path) -> None:
+    page = studio()
     page.click(".cm-content")
     for key in ("Control+Home", *("ArrowDown",) * 6, "End", "ArrowLeft"):
         page.keyboard.press(key)

@@ -58,8 +58,8 @@ function linesChanged(before, after) {
   return [two.length - start - end, one.length - start - end];
 }
 
-/** A request in few letters; the empty one takes a node's own request away. */
-const deviceText = (request) => request.replace(/^\/(device:)?/, "").replace(/^[a-z]+(?=:)/, (type) => type.toUpperCase()) || "no device";
+/** A request in few letters, as `/gpu:1` in "GPU:1"; the empty one takes a node's own request away. */
+const deviceText = (request) => request.replace(/^\/(?:device:)?(\w+:\d+)$/, (_, device) => device.toUpperCase()) || "no device";
 const optionText = (value) => (value === null || value === undefined ? "not set" : value === true ? "on" : value === false ? "off" : Array.isArray(value) ? value.join(", ") || "none" : String(value));
 
 /** The edits that lead from one state to another: `{text, edit, without}`, where `edit` is the number of a device edit or -1, and `without` makes the state that lacks it; `settings` are the options' values at the start. */
