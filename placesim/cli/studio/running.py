@@ -34,17 +34,10 @@ def serve(graph: str, values: Mapping[str, Any], port: int, *, opens: bool) -> i
         studio = StudioServer(Studio(source), lambda: setattr(server, "should_exit", True))
         guard = Guard(studio.application, token, tuple(f"{name}:{port}" for name in (HOST, "localhost")))
         logging.getLogger("uvicorn.error").disabled = True  # errors are answers
-        server = uvicorn.Server(
-            uvicorn.Config(
-                guard.answer,
-                interface="asgi3",  # a bound method is taken for ASGI 2
-                lifespan="off",
-                log_config=None,
-                access_log=False,
-                server_header=False,
-                timeout_graceful_shutdown=1,
-            )
-        )
+        config = uvicorn.Config(guard.answer, interface="asgi3", lifespan="off", log_config=None, access_log=False)
+        config.server_header = False
+        config.timeout_graceful_shutdown = 1
+        server = uvicorn.Server(config)
         write(f"{address}\n")
         tell("the studio ends when its page is closed, or with Ctrl-C\n")
         if opens:
