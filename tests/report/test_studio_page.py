@@ -58,7 +58,10 @@ def said(page: Page) -> str:
 
 def rows(page: Page, device: int) -> list[str]:
     """The names of the rows of a device."""
-    return page.locator(f".device[data-device='{device}'] .chip").evaluate_all("rows => rows.map(row => row.dataset.path)")
+    names: list[str] = page.locator(f".device[data-device='{device}'] .chip").evaluate_all(
+        "rows => rows.map(row => row.dataset.path)"
+    )
+    return names
 
 
 def test_with_the_keyboard_alone(studio: Callable[..., Page]) -> None:

@@ -3,41 +3,7 @@
 /** How long after the last key a text is sent, and how soon a next edit of the text joins the one before, in milliseconds. */
 const TYPING_MS = 250;
 const JOIN_MS = 2000;
-const MOST_KEPT = 40;
 const LANES_LEAST = 150;
-/** How long the server may be away before the page says that it has ended, in milliseconds. */
-const ENDED_MS = 3000;
-const ENDED = "The studio has ended: start it again in the terminal.";
-
-/** Asks the server; an answer to a question that another one of its kind has overtaken is dropped. */
-class Server {
-  constructor() {
-    this.last = 0;
-    this.running = new Map();
-  }
-
-  /** The answer to a question, or null where a later one of the same route came before it. */
-  async ask(route, question) {
-    const id = ++this.last;
-    this.running.get(route)?.abort();
-    const stopper = new AbortController();
-    this.running.set(route, stopper);
-    let response;
-    try {
-      response = await fetch(route, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ id, ...question }), signal: stopper.signal });
-    } catch (error) {
-      if (error.name === "AbortError") return null;
-      throw new Error(ENDED);
-    }
-    if (!response.ok) {
-      if (response.status === 409 && route === "measure") return null;
-      const { problem, help } = await response.json().catch(() => ({ problem: `The studio answered ${response.status}.`, help: [] }));
-      throw new Error([problem, ...(help ?? [])].join(" "));
-    }
-    const answer = await response.json();
-    return this.running.get(route) === stopper ? answer : null;
-  }
-}
 
 class StudioPage {
   constructor(start) {
@@ -49,9 +15,9 @@ class StudioPage {
     this.baseline = start.baseline_state;
     this.shown = start.state;
     this.server = new Server();
-    this.answers = new Map();
-    this.measures = new Map();
-    this.placements = new Map();
+    this.answers = new Answers();
+    this.measures = new Answers();
+    this.placements = new WeakMap();
     this.words = new GraphWords();
     this.board = new Board({
       choose: (paths) => this.choose(paths),
@@ -65,7 +31,7 @@ class StudioPage {
       offer: (paths, near) => this.offerDevices(paths, near),
       unset: (paths) => this.edit(paths.reduce((state, path) => withDevice(state, path, null), this.now), `${paths.join(", ")}: edit taken back`),
       goTo: start.state.text === null ? null : (line) => this.goTo(line),
-      explain: (node) => this.server.ask("explain", { state: this.shown, node }).then((found) => found ?? new Promise(() => {})),
+      explain: (node) => this.server.ask("explain", { state: this.shown, node }),
       apply: ({ text, line, devices, options }) => !devices && !options ? this.goTo(line) : this.edit({ ...this.now, devices: [...this.now.devices, ...(devices ?? [])], options: { ...this.now.options, ...options } }, text),
     }, this.isLive);
     this.theme = new Theme(() => this.repaint());
@@ -74,8 +40,8 @@ class StudioPage {
     if (this.isLive) this.beginEditing();
     else this.showText(start.state.text);
     this.listen();
-    this.remember(this.answers, start.state, start.baseline_state, start.answer);
-    if (start.measure) this.remember(this.measures, start.state, start.baseline_state, start.measure);
+    this.answers.put(start.state, start.baseline_state, start.answer);
+    if (start.measure) this.measures.put(start.state, start.baseline_state, start.measure);
     this.refresh(start.state);
   }
 
@@ -108,16 +74,11 @@ class StudioPage {
     return this.isAgainstStart ? this.history.start : this.baseline;
   }
 
-  remember(kept, state, baseline, answer) {
-    kept.set(JSON.stringify([state, baseline]), answer);
-    if (kept.size > MOST_KEPT) kept.delete(kept.keys().next().value);
-  }
-
   async ask(route, kept, state, baseline) {
-    const found = kept.get(JSON.stringify([state, baseline]));
+    const found = kept.find(state, baseline);
     if (found) return found;
     const answer = await this.server.ask(route, { state, baseline });
-    if (answer) this.remember(kept, state, baseline, answer);
+    if (answer) kept.put(state, baseline, answer);
     return answer;
   }
 
@@ -157,10 +118,10 @@ class StudioPage {
     }
     this.shown = state;
     this.placement = new Placement(picture);
-    this.remember(this.placements, state, null, this.placement);
+    this.placements.set(state, this.placement);
     this.words.placement = this.placement;
     this.board.show(this.placement, changes, state.devices, answer.devices);
-    const before = this.placements.get(JSON.stringify([compared, null]));
+    const before = this.placements.get(compared);
     this.changes.show(changes, this.placement, before, this.isAgainstStart || !this.isLive ? "start" : "last edit");
     this.showPanel();
     this.machine?.show(state.options, answer.settings);
@@ -354,12 +315,12 @@ class StudioPage {
       chosen: () => [...this.board.chosen],
       tell: (said) => this.tell(said),
     });
-    // the server ends when no page reads this stream
-    this.events = new EventSource("events");
-    this.events.addEventListener("error", () => setTimeout(() => this.events.readyState !== EventSource.OPEN && showError(ENDED), ENDED_MS));
-    for (const [name, act] of Object.entries({ "plan-progress": "progress", "plan-best": "best", "plan-done": "done" })) {
-      this.events.addEventListener(name, (event) => this.plan[act](JSON.parse(event.data)));
-    }
+    this.saves = new SaveMenu(this);
+    this.server.listen({
+      "plan-progress": (progress) => this.plan.progress(progress),
+      "plan-best": (found) => this.plan.best(found),
+      "plan-done": (found) => this.plan.done(found),
+    });
   }
 
   showText(text) {
@@ -433,68 +394,6 @@ class StudioPage {
     document.body.classList.toggle("preview", isPreview);
   }
 
-  // --- saving
-
-  offerSaves() {
-    const entries = this.start.saves.flatMap(({ kind, label, can_write: canWrite }) => [
-      ...(canWrite ? [[`Save ${this.start.name}`, () => this.save(kind, true)]] : []),
-      [`${label} …`, () => this.save(kind, false)],
-    ]);
-    if (this.editor && this.now.devices.length) entries.push(["Write the device edits into the text", () => this.writeEdits()]);
-    openMenu("Save", entries, byId("save"));
-  }
-
-  /** Puts the device edits into the text of the graph file, without saving it. */
-  async writeEdits() {
-    try {
-      const saved = await this.server.ask("save", { state: this.now, baseline: this.history.start, kind: "yaml", is_written: false, overwrites: false });
-      if (saved) this.edit({ ...this.now, text: saved.content, devices: [] }, "device edits written into the text");
-    } catch (error) {
-      showError(error.message);
-    }
-  }
-
-  async save(kind, isWritten, overwrites = false) {
-    try {
-      const saved = await this.server.ask("save", { state: this.now, baseline: this.history.start, kind, is_written: isWritten, overwrites });
-      if (!saved) return;
-      if (saved.conflict) this.showConflict(saved, kind);
-      else if (saved.written) this.tell(`Saved ${saved.written}. ${saved.notes.join(" ")}`);
-      else this.showSaved(saved);
-    } catch (error) {
-      showError(error.message);
-    }
-  }
-
-  showConflict({ notes }, kind) {
-    const again = element("button", { type: "button", id: "text-again", textContent: "Overwrite" });
-    again.addEventListener("click", () => {
-      byId("text").close();
-      this.save(kind, true, true);
-    });
-    this.openText("The file has changed", [`${this.start.name} has changed on the disk since it was read, and was not written.`, ...notes].join(" "), "", again);
-  }
-
-  showSaved({ name, content, is_binary: isBinary, notes }) {
-    const bytes = isBinary ? Uint8Array.from(atob(content), (c) => c.charCodeAt(0)) : content;
-    const download = element("a", { href: URL.createObjectURL(new Blob([bytes])), download: name, textContent: `Download ${name}`, className: "download" });
-    const isShown = !isBinary && !name.endsWith(".html");
-    if (!isShown) download.click();
-    this.openText(name, notes.join(" "), isShown ? content : "", download);
-    this.tell(`${name} is ready`);
-  }
-
-  openText(title, note, body, action) {
-    byId("text-name").textContent = title;
-    byId("text-note").textContent = note;
-    byId("text-body").textContent = body;
-    byId("text-body").hidden = byId("text-copy").hidden = !body;
-    const form = byId("text").querySelector("form");
-    form.querySelector(".download, #text-again")?.remove();
-    form.prepend(action, " ");
-    byId("text").showModal();
-  }
-
   // --- what the user does
 
   tell(text) {
@@ -516,8 +415,6 @@ class StudioPage {
       undo: () => this.step(-1),
       redo: () => this.step(1),
       against: () => this.toggleAgainst(),
-      save: () => this.offerSaves(),
-      "text-copy": () => navigator.clipboard.writeText(byId("text-body").textContent).then(() => this.tell("Copied")),
     });
     listenToKeys({
       "?": () => byId("keys").showModal(),
@@ -525,7 +422,7 @@ class StudioPage {
       e: () => this.editor?.focus(),
       g: () => this.board.focus(),
       p: () => this.plan.toggle(),
-      s: () => this.offerSaves(),
+      s: () => this.saves.offer(),
       Escape: () => this.board.choose([]),
     });
     addEventListener("keydown", (event) => {
@@ -540,45 +437,6 @@ class StudioPage {
 
 /** Whether two times differ by more than is shown of them. */
 const isOtherTime = (one, other) => secondsText(one) !== secondsText(other);
-
-/** A menu below an element: `entries` are `[text, act, picture]`. Keys move in it, Escape closes it, and the focus goes back. */
-function openMenu(label, entries, near) {
-  const menu = byId("menu");
-  menu.setAttribute("aria-label", label);
-  const buttons = entries.map(([text, act, picture]) => {
-    const found = element("button", { type: "button", role: "menuitem", tabIndex: -1 }, [...(picture ? [picture] : []), text]);
-    found.addEventListener("click", () => {
-      close(true);
-      act();
-    });
-    return found;
-  });
-  menu.replaceChildren(element("p", { role: "presentation" }, [label]), ...buttons);
-  menu.hidden = false;
-  if (near.hasAttribute("aria-expanded") && near.id === "save") near.setAttribute("aria-expanded", "true");
-  const box = near.getBoundingClientRect();
-  menu.style.left = `${Math.max(4, Math.min(box.left, innerWidth - menu.offsetWidth - 8))}px`;
-  menu.style.top = `${Math.max(4, Math.min(box.bottom + 2, innerHeight - menu.offsetHeight - 8))}px`;
-  const close = (isBack) => {
-    menu.hidden = true;
-    menu.onkeydown = menu.onfocusout = null;
-    if (near.id === "save") near.setAttribute("aria-expanded", "false");
-    if (isBack) near.focus();
-  };
-  menu.onkeydown = (event) => {
-    const at = buttons.indexOf(document.activeElement);
-    const go = { ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: -1 }[event.key];
-    if (event.key === "Escape" || event.key === "Tab") close(true);
-    else if (go !== undefined) buttons.at(go % buttons.length).focus();
-    else return;
-    event.preventDefault();
-    event.stopPropagation();
-  };
-  menu.onfocusout = (event) => {
-    if (!menu.contains(event.relatedTarget)) close(false);
-  };
-  buttons[0].focus();
-}
 
 let studio;
 async function main() {

@@ -79,7 +79,7 @@ function editsBetween(start, now, fields, settings) {
       without: (state) => withOption(state, name, was ?? null),
     });
   }
-  const had = new Set(start.devices.map(JSON.stringify));
+  const had = new Set(start.devices.map((edit) => JSON.stringify(edit)));
   now.devices.forEach(([path, device], edit) => {
     if (had.has(JSON.stringify([path, device]))) return;
     found.push({ text: `${path} → ${deviceText(device)}`, edit, without: (state) => withDevice(state, path, null) });

@@ -154,7 +154,7 @@ class SelectionPanel {
     const { placement } = this;
     const why = element("div", { className: "why" }, [element("p", { className: "sub" }, ["…"])]);
     const name = placement.nodes.name[node];
-    this.explain(name, node).then((parts) => this.paths[0] === name && why.replaceChildren(...parts), (error) => why.replaceChildren(element("p", { className: "sub" }, [error.message])));
+    this.explain(name, node).then((parts) => why.replaceChildren(...parts), (error) => why.replaceChildren(element("p", { className: "sub" }, [error.message])));
     const sources = [...placement.inputs(node)].map(([source, slot, copy]) => this.neighbour(source, slot === CONTROL ? "control" : copy === null ? "" : `copied from ${placement.deviceText(placement.nodes.device[source])}`, copy !== null));
     const readers = [...new Set(placement.readers[node])].map((reader) => {
       const isCopied = placement.nodes.device[reader] !== placement.nodes.device[node];
@@ -173,7 +173,9 @@ class SelectionPanel {
 
   async explain(name, node) {
     if (!this.isLive) return this.proof(node);
-    const { summary, proof, edits, text } = await this.actions.explain(name);
+    const found = await this.actions.explain(name);
+    if (!found) return []; // another node was asked for
+    const { summary, proof, edits, text } = found;
     const tries = edits.map((suggestion) => {
       const row = element("li", {}, [element("span", {}, [suggestion.text])]);
       if (suggestion.devices || suggestion.options || suggestion.line) {
