@@ -55,7 +55,7 @@ def _bound(port: int) -> socket.socket:
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     try:
         listener.bind((HOST, port))
-        listener.listen()
+        listener.listen()  # a browser may ask before the server runs
     except OSError as error:
         listener.close()
         message = f"cannot listen on port {port}: got '{error.strerror or error}', expected a free --port"
