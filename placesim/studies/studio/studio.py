@@ -27,6 +27,7 @@ from placesim.inspection.picturing.edits import NODE_BUDGET
 from placesim.inspection.picturing.picture import picture_of
 from placesim.inspection.short_device_names import short_names
 from placesim.inspection.snapshot import Snapshot, snapshot_of
+from placesim.machine.device_names import parse_runtime_name
 from placesim.machine.inventory import Device, DeviceSet
 from placesim.planning.graphs.requests_by_name import request_words
 from placesim.prediction.time_breakdown import TimeStudy
@@ -71,12 +72,12 @@ class _Placed(NamedTuple):
     error: PlacementError | None
 
     def reason(self, proof: Proof) -> str:
-        """Return the reason for a node's device in one line; an edit of the page is named instead of the node's line."""
+        """Return the reason for a node's device in one line; an edit of the page comes before the group that follows it."""
         edit = self.graph.edit_of(proof.node)
-        is_edited = edit is not None and proof.rule in ("default", "none") and proof.overridden is None
-        return (
-            f"requested {proof.requested} by the edit of {edit}" if is_edited and proof.requested else str(brief_reason(proof))
-        )
+        wanted, device = parse_runtime_name(proof.requested), parse_runtime_name(proof.device or "")
+        if edit is not None and proof.requested and wanted is not None and device is not None and wanted.matches(device):
+            return f"requested {proof.requested} by the edit of {edit}"
+        return str(brief_reason(proof))
 
 
 class _Simulated(NamedTuple):
