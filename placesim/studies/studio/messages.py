@@ -249,7 +249,7 @@ class FoundPlan(TypedDict):
     - `value`, `before`, `bound`: the step time with the plan, that of the state of the search (None if it does not run), and
       the bound that no plan can beat, in seconds.
     - `is_interrupted`: whether the search was stopped.
-    - `note`: says why there is no plan (`base` is then None) or no better one.
+    - `note`: says why there is no plan; `base` is then None.
     """
 
     base: State | None

@@ -95,8 +95,7 @@ class StudioPlanner:
             return FoundPlan(**{**found, "note": f"no plan fits: {suggest_remedy(study)}"})
         _, state, search = self._task
         if study.value >= before:
-            note = "no plan is faster than the present placement"
-            return FoundPlan(**{**found, "base": state, "value": before, "note": note})
+            return FoundPlan(**{**found, "base": state, "value": before})
         kept = [] if "*" in search["free"] else state["devices"]
         base = State(**{**state, "devices": [*kept, *([pattern, ""] for pattern in search["free"])]})
         edits = next((way for way in self._ways(study) if self._leads(base, way, study)), None)
