@@ -96,8 +96,8 @@ class StudioPlanner:
         _, state, search = self._task
         if study.value >= before:
             return FoundPlan(**{**found, "base": state, "value": before})
-        kept = [] if "*" in search["free"] else state["devices"]
-        base = State(**{**state, "devices": [*kept, *([pattern, ""] for pattern in search["free"])]})
+        dropped = [[pattern, ""] for pattern in search["free"]]
+        base = State(**{**state, "devices": [*state["devices"], *dropped]})
         edits = next((way for way in self._ways(study) if self._leads(base, way, study)), None)
         if edits is None:
             note = "the plan needs devices that edits of this graph cannot express"
