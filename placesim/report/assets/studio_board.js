@@ -27,7 +27,7 @@ class Board {
   show(placement, changes, edits, facts) {
     if (!this.placement) this.openSmall(placement);
     this.placement = placement;
-    this.deviceFacts = facts;
+    this.facts = facts;
     this.changes = changes;
     this.edited = new Set(edits.map(([path]) => path));
     this.moved = new Map();
@@ -91,7 +91,7 @@ class Board {
     const count = element("small", {}, [countText(nodes, "node")]);
     const isMovable = this.isLive && nodes > 0;
     column.firstChild.draggable = isMovable;
-    column.firstChild.replaceChildren(element("div", { className: "device-name" }, [title, count, ...(isMovable ? [this.moveAll(device, short)] : [])]), ...(device < this.placement.devices.length ? this.facts(device, short) : []));
+    column.firstChild.replaceChildren(element("div", { className: "device-name" }, [title, count, ...(isMovable ? [this.moveAll(device, short)] : [])]), ...(device < this.placement.devices.length ? this.told(device, short) : []));
   }
 
   /** A button that moves all of a device, as dragging its head does. */
@@ -104,9 +104,9 @@ class Board {
   }
 
   /** What the step says of a device: its processor, how busy it is, and its memory. */
-  facts(device, short) {
+  told(device, short) {
     const { lanes, now, before } = this.measured ?? {};
-    const { model, limit } = this.deviceFacts[device];
+    const { model, limit } = this.facts[device];
     const number = lanes?.short.indexOf(short) ?? -1;
     const busy = number < 0 ? null : lanes.devices[number].busy;
     const found = [element("p", { className: "processor", title: model }, [[model, !busy ? "" : `busy ${shareText(busy)}`].filter(Boolean).join(" · ")])];
