@@ -15,7 +15,7 @@ from placesim.formats.device_annotations import set_devices
 from placesim.formats.graph_file.parsing.yaml_tree import decode_utf8
 from placesim.formats.recognition import Format, is_script, recognise
 from placesim.formats.sources.loading import LoadedGraph, load, read_bytes, requested_device, run_script
-from placesim.graph.node_patterns import did_you_mean_node, find_matching_names
+from placesim.graph.node_patterns import did_you_mean_node, find_matching_names, matcher
 from placesim.machine.options import SimulationOptions, make_options
 from placesim.studies.studio.messages import EditResult, State
 
@@ -54,11 +54,21 @@ class RecentValues(Generic[Value]):
 
 
 class EditedGraph(NamedTuple):
-    """The graph of a state, with the options of the state, and a result for each edit of a device."""
+    """The graph of a state, with the options of the state, and a result for each edit of a device.
+
+    `patterns` are those of the edits that were applied.
+    """
 
     loaded: LoadedGraph
     options: SimulationOptions
     edits: list[EditResult]
+    patterns: tuple[str, ...]
+
+    def edit_of(self, node: str) -> str | None:
+        """Return the pattern of the last edit of a node; None if no edit applies to it."""
+        assert self.loaded.file is not None
+        handles = self.loaded.file.graph.handles
+        return next((pattern for pattern in reversed(self.patterns) if matcher((pattern,), handles)(node)), None)
 
 
 class StudioSource:
@@ -133,7 +143,7 @@ class StudioSource:
                 problem = error.message
             edits.append(EditResult(nodes=len(names), problem=problem))
         file = set_devices(loaded.file, pairs) if pairs else loaded.file
-        return EditedGraph(replace(loaded, file=file), options, edits)
+        return EditedGraph(replace(loaded, file=file), options, edits, tuple(pattern for pattern, _ in pairs))
 
     def _load(self, text: str | None, options: SimulationOptions) -> LoadedGraph:
         if self.kind != GRAPH_FILE:

@@ -13,18 +13,21 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from placesim.core.errors import GraphFileError, Location, PlacesimError
+from placesim.core.process.gc_pause import collector_paused
 from placesim.core.styled_text import StyledText
 from placesim.inspection.difference import ScopeMove, compare
 from placesim.inspection.explaining.annotations import AnnotationKind
 from placesim.inspection.explaining.edits import AnnotationChange, DeviceAddition, HardwareAddition, SoftPlacementSwitch
 from placesim.inspection.explaining.inquiry import Inquiry
 from placesim.inspection.explaining.paragraphs import NODE, Paragraphs
+from placesim.inspection.explaining.proof import Proof
 from placesim.inspection.explaining.trials import Trial
 from placesim.inspection.memory_categories import MemoryCategories
 from placesim.inspection.picturing.edits import NODE_BUDGET
 from placesim.inspection.picturing.picture import picture_of
 from placesim.inspection.short_device_names import short_names
 from placesim.inspection.snapshot import Snapshot, snapshot_of
+from placesim.machine.device_names import parse_runtime_name
 from placesim.machine.inventory import Device, DeviceSet
 from placesim.planning.graphs.requests_by_name import request_words
 from placesim.prediction.time_breakdown import TimeStudy
@@ -68,6 +71,14 @@ class _Placed(NamedTuple):
     snapshot: Snapshot
     error: PlacementError | None
 
+    def reason(self, proof: Proof) -> str:
+        """Return the reason for a node's device in one line; an edit of the page comes before the group that follows it."""
+        edit = self.graph.edit_of(proof.node)
+        wanted, device = parse_runtime_name(proof.requested), parse_runtime_name(proof.device or "")
+        if edit is not None and proof.requested and wanted is not None and device is not None and wanted.matches(device):
+            return f"requested {proof.requested} by the edit of {edit}"
+        return str(brief_reason(proof))
+
 
 class _Simulated(NamedTuple):
     """The simulation of a state; `note` says why there is none."""
@@ -87,6 +98,7 @@ class Studio:
 
     # --- placements
 
+    @collector_paused()
     def answer(self, number: int, state: State, baseline: State | None = None, *, explains: bool = False) -> Answer:
         """Return the placement of a state, and what moved against the baseline. With `explains`, it has all proofs."""
         began = time.monotonic()
@@ -114,7 +126,7 @@ class Studio:
             answer["settings"] = _settings(placed.graph, state)
             answer["devices"] = list(_device_facts(snapshot))
             answer["edits"] = placed.graph.edits
-            answer["changes"] = self._changes(baseline, snapshot)
+            answer["changes"] = self._changes(baseline, placed)
         answer["seconds"] = time.monotonic() - began
         return answer
 
@@ -136,17 +148,18 @@ class Studio:
             raise error
         return _Placed(graph, snapshot, _error(error, format_outcome_error(outcome)))
 
-    def _changes(self, baseline: State | None, after: Snapshot) -> Changes | None:
+    def _changes(self, baseline: State | None, placed: _Placed) -> Changes | None:
         try:
             before = None if baseline is None else self.snapshot(baseline)
         except PlacesimError:
             before = None
         if before is None:
             return None
+        after = placed.snapshot
         found = compare(before, after)
         names = list(dict.fromkeys(device.name for side in (before, after) for device in side.devices))
         short = dict(zip(names, short_names(names), strict=True))
-        why = _Reasons(after)
+        why = _Reasons(placed)
         moved = [
             Move(
                 name=move.name,
@@ -170,6 +183,7 @@ class Studio:
 
     # --- steps
 
+    @collector_paused()
     def measure(self, number: int, state: State, baseline: State | None = None) -> Measure:
         """Return the simulated step of a state, with the time and memory of the baseline."""
         began = time.monotonic()
@@ -233,8 +247,8 @@ class Studio:
         """
         from placesim.report.explain_report import explain_snapshot
 
-        snapshot = self.snapshot(state)
-        live = snapshot.live
+        placed = self._place(state)
+        snapshot, live = placed.snapshot, placed.snapshot.live
         found = Explanation(id=number, node=node, summary="", line=0, proof=[], edits=[], text="")
         if live is None or live.placement is None:
             return Explanation(**{**found, "summary": "" if snapshot.error is None else str(snapshot.error.summary)})
@@ -244,9 +258,12 @@ class Studio:
         error = inquiry.placement_error()
         found["text"] = report.text()
         if proof is not None:
-            found["summary"] = str(brief_reason(proof))
+            found["summary"] = placed.reason(proof)
             found["line"] = 0 if proof.location is None else proof.location.line
             found["proof"] = list(_paragraphs(Paragraphs(live), snapshot, node))
+            edit = placed.graph.edit_of(node)
+            if edit is not None:
+                found["proof"].insert(0, ["Edited", f"The edit of {edit} requests {proof.requested or 'no device'}."])
         if error is not None:
             alternatives = error.remedies
         else:
@@ -321,8 +338,9 @@ def _model(device: Device) -> str:
 class _Reasons:
     """Reasons in one line for moves in a placement."""
 
-    def __init__(self, snapshot: Snapshot) -> None:
-        live = snapshot.live
+    def __init__(self, placed: _Placed) -> None:
+        self._placed = placed
+        live = placed.snapshot.live
         self._inquiry = None if live is None or live.placement is None else Inquiry(live, live.placement)
 
     def of(self, move: ScopeMove, moved: Sequence[str]) -> str:
@@ -335,7 +353,7 @@ class _Reasons:
             else [move.name]
         )
         proofs = (self._inquiry.explain(name) for name in names[:REASON_NODES])
-        counts = Counter(str(brief_reason(proof)) for proof in proofs if proof is not None)
+        counts = Counter(self._placed.reason(proof) for proof in proofs if proof is not None)
         return next((reason for reason, _ in counts.most_common(1)), "")
 
 
