@@ -116,7 +116,7 @@ class StudioPage {
     const { problems, error, warnings, picture, changes } = answer;
     this.answer = answer;
     this.showProblems(problems);
-    const sentences = [...(error ? [error.text || error.summary] : []), ...(problems.length && state.text === null ? problems.map(({ message }) => message) : []), ...warnings];
+    const sentences = [...(error ? [unmarked(error.text || error.summary)] : []), ...(problems.length && state.text === null ? problems.map(({ message }) => message) : []), ...warnings];
     showError(sentences.join("\n"));
     if (error?.node && picture) this.offerReason(error.node);
     document.body.classList.toggle("stale", !picture);
@@ -192,12 +192,12 @@ class StudioPage {
   }
 
   showHeadline() {
-    const { now, before, note } = this.measure ?? {};
+    const { now, before, note, error } = this.measure ?? {};
     if (!now) return byId("headline").replaceChildren(this.answer?.error ? "There is no step: TensorFlow refuses the graph." : note ?? "");
     const { seconds, low, high, bound, bound_reason: why } = now.step;
     const was = before?.step.seconds;
     const change = was && isOtherTime(was, seconds) ? [`, ${secondsText(was)} before: `, element("span", { className: seconds < was ? "better" : "worse" }, [`${shareText(Math.abs(seconds - was) / was)} ${seconds < was ? "less" : "more"}`])] : [];
-    byId("headline").replaceChildren("A step takes ", element("strong", {}, [secondsText(seconds)]), ...change, element("span", { className: "sub" }, [` (${secondsText(low)} to ${secondsText(high)}; at least ${secondsText(bound)}${why ? `: ${why}` : ""})`]));
+    byId("headline").replaceChildren("A step takes ", element("strong", {}, [secondsText(seconds)]), ...change, ...(error ? [element("span", { className: "over" }, [", but a device has too little memory (the time is without limits)"])] : []), element("span", { className: "sub" }, [` (${secondsText(low)} to ${secondsText(high)}; at least ${secondsText(bound)}${why ? `: ${why}` : ""})`]));
     return undefined;
   }
 
@@ -313,7 +313,7 @@ class StudioPage {
       });
       fetch("language").then((response) => response.json()).then((language) => this.words.learn(language), () => {});
     }
-    this.machine = new MachineForm(this.start.options, this.start.gpu_models, (name, value) => this.setOption(name, value));
+    this.machine = new MachineForm(this.start, (name, value) => this.setOption(name, value));
     this.plan = new PlanPanel({
       start: (search) => this.startPlan(search),
       stop: () => this.server.ask("plan/stop", { state: this.now }).catch(() => {}),
@@ -450,6 +450,9 @@ class StudioPage {
     });
   }
 }
+
+/** An error of TensorFlow's without its marks of nodes. */
+const unmarked = (text) => text.replaceAll(/\{\{\w+ ([^}]*)\}\}/g, "$1");
 
 /** Whether two times differ by more than is shown of them. */
 const isOtherTime = (one, other) => secondsText(one) !== secondsText(other);

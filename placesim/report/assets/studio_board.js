@@ -77,7 +77,7 @@ class Board {
       rows.removeAttribute("aria-multiselectable");
       rows.append(element("p", { className: "empty" }, ["no nodes"]));
     }
-    const column = element("section", { className: "device" }, [element("div", { className: "device-head" }), rows]);
+    const column = element("section", { className: device < this.placement.devices.length ? "device" : "device unplaced" }, [element("div", { className: "device-head" }), rows]);
     column.dataset.device = device;
     column.setAttribute("aria-label", name);
     return column;
@@ -400,6 +400,11 @@ function memoryBar({ peak, limit, parts }, before) {
     const mark = element("span", { className: "was", title: `before: ${bytesText(before.peak)}` });
     mark.style.left = `${(100 * before.peak) / whole}%`;
     bar.append(mark);
+  }
+  if (limit !== null && peak > limit) {
+    const end = element("span", { className: "end", title: `limit: ${bytesText(limit)}` });
+    end.style.left = `${(100 * limit) / whole}%`;
+    bar.append(end);
   }
   const kinds = parts.map(([kind, bytes]) => `${kind} ${bytesText(bytes)}`).join(", ");
   const [peakText, limitText] = distinctTexts(peak, limit ?? peak);
