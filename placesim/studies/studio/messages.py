@@ -243,9 +243,9 @@ class FoundEdit(TypedDict):
 class FoundPlan(TypedDict):
     """The data of the events `plan-best` and `plan-done`: a plan that was simulated.
 
-    - `base`: the state without the requests that were free. Its devices, followed by those of the accepted edits, make a
-      state; with all edits it is the plan.
-    - `edits`: the edits of the plan; empty if nothing is better than the base.
+    - `base`: the state of the search, or if that takes fewer edits, the same without the requests that were free. Its devices,
+      followed by those of the accepted edits, make a state; with all edits it is the plan.
+    - `edits`: the edits of the plan; empty if nothing is better than the state of the search.
     - `value`, `before`, `bound`: the step time with the plan, that of the state of the search (None if it does not run), and
       the bound that no plan can beat, in seconds.
     - `is_interrupted`: whether the search was stopped.

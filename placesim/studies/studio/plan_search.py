@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from placesim.graph.node_patterns import enclosing_scopes
+from placesim.inspection.difference import compare
 from placesim.inspection.short_device_names import short_names
 from placesim.machine.inventory import DeviceSet
 from placesim.planning.graphs.plan_annotations import devices_by_name
@@ -93,13 +94,29 @@ class StudioPlanner:
         if study.plan is None:
             return FoundPlan(**{**found, "note": f"no plan fits: {suggest_remedy(study)}"})
         _, state, search = self._task
-        kept = [] if "*" in search["free"] else state["devices"]
-        base = State(**{**state, "devices": [*kept, *([pattern, ""] for pattern in search["free"])]})
+        if study.value >= before:
+            return FoundPlan(**{**found, "base": state, "value": before})
+        dropped = [[pattern, ""] for pattern in search["free"]]
+        base = State(**{**state, "devices": [*state["devices"], *dropped]})
         edits = next((way for way in self._ways(study) if self._leads(base, way, study)), None)
         if edits is None:
             note = "the plan needs devices that edits of this graph cannot express"
             return FoundPlan(**{**found, "note": note})
+        moves = self._moves(_planned(base, edits))
+        if len(moves) <= len(edits) and self._leads(state, moves, study):
+            base, edits = state, moves
         return FoundPlan(**{**found, "base": base, "edits": edits, "value": study.value})
+
+    def _moves(self, planned: State) -> list[FoundEdit]:
+        """Return the nodes and scopes that a plan moves, as edits of the present state."""
+        short = {full: name for name, full in self._full.items()}
+        difference = compare(self._studio.snapshot(self._task.state), self._studio.snapshot(planned))
+        return [
+            FoundEdit(
+                title=move.name, nodes=move.nodes, device=short[move.after], devices=[[move.name, self._words[move.after]]]
+            )
+            for move in difference.folded
+        ]
 
     def _ways(self, study: PlanStudy) -> Iterator[list[FoundEdit]]:
         """Yield the plan as devices of scopes, as requests of nodes by scope, and as requests of nodes."""
@@ -142,13 +159,18 @@ class StudioPlanner:
 
     def _leads(self, base: State, edits: list[FoundEdit], study: PlanStudy) -> bool:
         """Whether the placer follows the plan if all of these edits are made."""
-        pairs = [pair for edit in edits for pair in edit["devices"]]
-        live = self._studio.snapshot(State(**{**base, "devices": [*base["devices"], *pairs]})).live
+        live = self._studio.snapshot(_planned(base, edits)).live
         if live is None or live.placement is None or live.placement.error is not None:
             return False
         where = devices_by_name(live.placement)
         places = plan_requests(study, ()).places
         return all(where[node] in devices for node, devices in places.items() if node in where)
+
+
+def _planned(base: State, edits: list[FoundEdit]) -> State:
+    """Return the base with all edits."""
+    pairs = [pair for edit in edits for pair in edit["devices"]]
+    return State(**{**base, "devices": [*base["devices"], *pairs]})
 
 
 def _value(found: FoundPlan) -> float:

@@ -13,7 +13,7 @@ from placesim.core.errors import PlacesimError, UsageError
 from placesim.core.files.writer import write_whole
 from placesim.formats.graph_file.writing.text_edits import EditableText, UneditableText
 from placesim.formats.sources.loading import LoadedGraph, read_bytes
-from placesim.graph.node_patterns import find_matching_names, is_pattern
+from placesim.graph.node_patterns import find_matching_names, is_pattern, matcher
 from placesim.planning.graphs.plan_annotations import devices_by_name
 from placesim.studies.plan_files import write_requests
 from placesim.studies.plan_functions import DeviceRequests
@@ -33,6 +33,8 @@ _LABELS = {
     "page": "One page, without a server",
 }
 _ENDINGS = {"options": ".txt", "script": "_devices.py", "page": ".html"}
+_ALL_DROPPED = ["*", ""]
+"""The edit that drops all requests, as a plan does."""
 _BINARY = ("pb", "onnx")
 _IN_FILE = ("cpu", "gpu", "gpu_model", "soft_placement", "tensorflow", "clear_devices")
 """Options that a graph file holds, the release only if it is the file's own."""
@@ -153,8 +155,9 @@ def _requests(studio: Studio, state: State, loaded: LoadedGraph) -> DeviceReques
         if not names:
             continue
         free[pattern] = None
+        covers = matcher((pattern,), graph.handles)
+        edits = {path: own for path, own in edits.items() if not covers(path)}
         for path in (pattern,) if pattern == "*" or not is_pattern(pattern) else names:
-            edits.pop(path, None)
             if device:
                 edits[path] = where[path] if path in where else Counter(where[name] for name in names).most_common(1)[0][0]
         for name in names:
@@ -184,12 +187,13 @@ def _with_rows(text: str, state: State, loaded: LoadedGraph) -> str:
 
 
 def _command(source: StudioSource, state: State, notes: list[str]) -> str:
-    """Return the state's options and devices as words of a command line; a plan's first edit may clear all requests."""
+    """Return the state's options and devices as words of a command line."""
     if state["text"] != source.start["text"]:
         notes.append("the text has changed: save the graph file too")
     options, pairs = state["options"], state["devices"]
-    if pairs[:1] == [["*", ""]]:
-        options, pairs = {**options, "clear_devices": True}, pairs[1:]
+    if _ALL_DROPPED in pairs:
+        last = len(pairs) - 1 - pairs[::-1].index(_ALL_DROPPED)
+        options, pairs = {**options, "clear_devices": True}, pairs[last + 1 :]
     devices = (word for pattern, device in pairs for word in ("--device", f"{pattern}={device}"))
     return f"{shlex.join([*_flags(options), *devices])}\n"
 

@@ -178,6 +178,7 @@ class Studio:
                 after=[change.after.number, change.after.bytes],
             )
             for change in found.transfers
+            if after.error is None
         ]
         return Changes(moved=moved, added=list(found.added), removed=list(found.removed), transfers=transfers)
 

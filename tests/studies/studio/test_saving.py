@@ -86,7 +86,7 @@ def test_line_ends_and_the_mark_of_byte_order_stay(tmp_path: Path) -> None:
 
 
 def test_every_form_gives_the_placement_of_the_state(studio: Studio, tmp_path: Path) -> None:
-    devices = [["*", ""], ["a/", "/gpu:1"], ["z", "/cpu:0"]]
+    devices = [["z", "/gpu:0"], ["*", ""], ["a/y", "/cpu:0"], ["a/", "/gpu:1"], ["[z]", "/cpu:0"]]
     places = {"x": "GPU:1", "a/y": "GPU:1", "z": "CPU:0"}  # x follows its reader
     for kind in ("yaml", "json", "pb", "pbtxt"):
         found = saved(studio, kind, devices=devices)
@@ -96,7 +96,8 @@ def test_every_form_gives_the_placement_of_the_state(studio: Studio, tmp_path: P
         assert {row["node"]: row["device"][-5:] for row in rows if row["node"] in places} == places, kind
     options = saved(studio, "options", devices=devices, options={"gpu": 2, "soft_placement": False, "link": ["a-b=1GB/s"]})
     assert options["content"] == (
-        "--gpu 2 --no-soft-placement --link a-b=1GB/s --clear-devices --device a/=/gpu:1 --device z=/cpu:0\n"
+        "--gpu 2 --no-soft-placement --link a-b=1GB/s --clear-devices "
+        "--device a/y=/cpu:0 --device a/=/gpu:1 --device '[z]=/cpu:0'\n"
     )
     script = saved(studio, "script", devices=devices)
     (tmp_path / script["name"]).write_text(script["content"], "utf-8")
@@ -105,6 +106,7 @@ def test_every_form_gives_the_placement_of_the_state(studio: Studio, tmp_path: P
     )
     ran = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
     assert ran.stdout == "/gpu:1\n"
+    assert '"z/": "/gpu:0"' not in script["content"]
 
 
 def test_the_forms_of_each_source() -> None:

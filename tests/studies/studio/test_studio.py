@@ -199,7 +199,7 @@ def test_a_plan_is_a_base_and_edits_with_the_told_step_time(tmp_path: Path) -> N
     assert {event.name for event in events} >= {"plan-best", "plan-done"}
     found = events[-1].data
     base = found["base"]
-    assert base["devices"][0] == ["*", ""]
+    assert base["devices"][: len(state["devices"])] == state["devices"]
     planned = changed(base, devices=[*base["devices"], *(pair for edit in found["edits"] for pair in edit["devices"])])
     measure = studio.measure(1, planned, state)
     assert measure["now"] is not None
