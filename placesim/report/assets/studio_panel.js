@@ -180,7 +180,7 @@ class SelectionPanel {
     const tries = edits.map((suggestion) => {
       const row = element("li", {}, [element("span", {}, [suggestion.text])]);
       if (suggestion.devices || suggestion.options || suggestion.line) {
-        const word = suggestion.devices || suggestion.options ? "Try" : `Line ${suggestion.line}`;
+        const word = suggestion.devices || suggestion.options ? "Apply" : `Line ${suggestion.line}`;
         const apply = element("button", { textContent: word });
         apply.setAttribute("aria-label", `${word}: ${suggestion.text}`);
         apply.addEventListener("click", () => this.actions.apply(suggestion));
