@@ -74,6 +74,14 @@ class Browser:
         assert {url.partition(":")[0] for url in asked} <= {"file", "blob", "data"}
 
 
+def chromium_program() -> str:
+    """The path of this machine's Chromium."""
+    program = next((path for name in PROGRAMS if (path := shutil.which(name)) is not None), None)
+    if program is None:
+        raise FileNotFoundError("no Chromium on this machine: `apt-get install chromium`, or put one on the PATH")
+    return program
+
+
 def wait(page: Page, expression: str) -> None:
     """Until an expression of JavaScript is true, else Playwright's Error.
 
@@ -118,10 +126,7 @@ def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
     It ends with them: a step that waits takes the thread in which asyncio looks after Playwright's process for one that may run
     steps.
     """
-    program = next((path for name in PROGRAMS if (path := shutil.which(name)) is not None), None)
-    if program is None:
-        raise FileNotFoundError("no Chromium on this machine: `apt-get install chromium`, or put one on the PATH")
-    with sync_playwright() as playwright, playwright.chromium.launch(executable_path=program, args=FLAGS) as found:
+    with sync_playwright() as playwright, playwright.chromium.launch(executable_path=chromium_program(), args=FLAGS) as found:
         page = found.new_page()
         page.set_default_timeout(WAIT_MILLISECONDS)
         yield Browser(page, tmp_path_factory.mktemp("pages"))

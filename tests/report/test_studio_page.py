@@ -112,6 +112,20 @@ def test_all_of_a_device_is_dragged_at_once(studio: Callable[..., Page]) -> None
     assert rows(page, 1) == ["Const_2", "Const_3", "MatMul_1"]
 
 
+def test_an_edit_right_after_a_key_keeps_what_was_typed(studio: Callable[..., Page]) -> None:
+    page = studio()
+    page.click(".cm-line >> nth=0")
+    page.keyboard.press("Home")
+    page.keyboard.type("#")
+    page.evaluate("studio.move(['AddN'], '/gpu:0')")
+    assert said(page).startswith("AddN to GPU:0: 1 node moved")
+    assert page.evaluate("studio.now.text === studio.editor.text && studio.editor.text.startsWith('##')")
+    page.click("#undo")
+    page.click("#undo")
+    settled(page)
+    assert page.evaluate("studio.editor.text === studio.start.state.text")
+
+
 def test_an_option_changes_the_machine(studio: Callable[..., Page]) -> None:
     page = studio()
     page.click("[aria-label='Remove a GPU']")

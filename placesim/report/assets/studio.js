@@ -3,6 +3,7 @@
 /** How long after the last key a text is sent, and how soon a next edit of the text joins the one before, in milliseconds. */
 const TYPING_MS = 250;
 const JOIN_MS = 2000;
+const TYPED = "text edited";
 const LANES_LEAST = 150;
 
 class StudioPage {
@@ -54,17 +55,22 @@ class StudioPage {
   /** Goes on with another state; `joins` takes the place of the edit before it. */
   edit(state, label, joins = false) {
     if (sameState(state, this.now)) return;
+    this.put(state, label, joins);
+    this.refresh(state);
+  }
+
+  put(state, label, joins) {
     if (!joins) this.baseline = this.isPreview ? this.now : this.shown;
     this.markPreview(false);
     this.history.push(state, label, joins);
     this.said = label;
-    this.refresh(state);
   }
 
   step(by) {
     const label = this.history.step(by);
     if (label === null) return;
     this.baseline = this.shown;
+    this.markPreview(false);
     this.said = `${by < 0 ? "Undone" : "Made again"}: ${label}`;
     this.refresh(this.now);
   }
@@ -84,6 +90,8 @@ class StudioPage {
 
   /** Shows a state as soon as it is answered for: the placement first, then the time and the memory of its step. */
   async refresh(state) {
+    clearTimeout(this.typing);
+    this.typing = 0;
     this.wanted = state;
     this.showHistory();
     if (this.editor && state.text !== null) this.editor.setText(state.text);
@@ -108,7 +116,7 @@ class StudioPage {
     const { problems, error, warnings, picture, changes } = answer;
     this.answer = answer;
     this.showProblems(problems);
-    const sentences = [...(error ? [error.text || error.summary] : []), ...(problems.length && state.text === null ? problems.map(({ message }) => message) : []), ...warnings];
+    const sentences = [...(error ? [unmarked(error.text || error.summary)] : []), ...(problems.length && state.text === null ? problems.map(({ message }) => message) : []), ...warnings];
     showError(sentences.join("\n"));
     if (error?.node && picture) this.offerReason(error.node);
     document.body.classList.toggle("stale", !picture);
@@ -184,12 +192,12 @@ class StudioPage {
   }
 
   showHeadline() {
-    const { now, before, note } = this.measure ?? {};
+    const { now, before, note, error } = this.measure ?? {};
     if (!now) return byId("headline").replaceChildren(this.answer?.error ? "There is no step: TensorFlow refuses the graph." : note ?? "");
     const { seconds, low, high, bound, bound_reason: why } = now.step;
     const was = before?.step.seconds;
     const change = was && isOtherTime(was, seconds) ? [`, ${secondsText(was)} before: `, element("span", { className: seconds < was ? "better" : "worse" }, [`${shareText(Math.abs(seconds - was) / was)} ${seconds < was ? "less" : "more"}`])] : [];
-    byId("headline").replaceChildren("A step takes ", element("strong", {}, [secondsText(seconds)]), ...change, element("span", { className: "sub" }, [` (${secondsText(low)} to ${secondsText(high)}; at least ${secondsText(bound)}${why ? `: ${why}` : ""})`]));
+    byId("headline").replaceChildren("A step takes ", element("strong", {}, [secondsText(seconds)]), ...change, ...(error ? [element("span", { className: "over" }, [", but a device has too little memory (the time is without limits)"])] : []), element("span", { className: "sub" }, [` (${secondsText(low)} to ${secondsText(high)}; at least ${secondsText(bound)}${why ? `: ${why}` : ""})`]));
     return undefined;
   }
 
@@ -271,7 +279,7 @@ class StudioPage {
 
   /** A device as a request has it. */
   requestOf(device) {
-    return this.answer.devices[device].request;
+    return this.board.facts[device].request;
   }
 
   move(paths, request) {
@@ -301,11 +309,11 @@ class StudioPage {
         complete: (shown, position, isExplicit) => this.words.complete(shown, position, isExplicit),
         tell: (shown, position) => this.words.tell(shown, position),
         changed: (changed) => this.typed(changed),
-        moved: () => {},
+        moved: (line) => this.lookAt(line),
       });
       fetch("language").then((response) => response.json()).then((language) => this.words.learn(language), () => {});
     }
-    this.machine = new MachineForm(this.start.options, this.start.gpu_models, (name, value) => this.setOption(name, value));
+    this.machine = new MachineForm(this.start, (name, value) => this.setOption(name, value));
     this.plan = new PlanPanel({
       start: (search) => this.startPlan(search),
       stop: () => this.server.ask("plan/stop", { state: this.now }).catch(() => {}),
@@ -327,15 +335,23 @@ class StudioPage {
     byId("editor").append(element("pre", { className: "text", tabIndex: 0 }, [text ?? "The source is no graph file."]));
   }
 
+  /** A text is a state at once, so that no other edit misses it, but it is asked about only after a pause. */
   typed(text) {
+    const isNear = performance.now() - (this.typedAt ?? -Infinity) < JOIN_MS;
+    const { label } = this.history.entries[this.history.at];
+    this.typedAt = performance.now();
+    this.put({ ...this.now, text }, TYPED, label === TYPED && (isNear || this.answer.problems.length > 0));
     clearTimeout(this.typing);
-    this.typing = setTimeout(() => {
-      this.typing = 0;
-      const isNear = performance.now() - (this.typedAt ?? -Infinity) < JOIN_MS;
-      const { label } = this.history.entries[this.history.at];
-      const joins = label === "text edited" && (isNear || this.answer?.problems.length > 0);
-      this.typedAt = performance.now();
-      this.edit({ ...this.now, text }, "text edited", joins);
+    this.typing = setTimeout(() => this.refresh(this.now), TYPING_MS);
+  }
+
+  /** Marks the nodes that a line of the text makes. */
+  lookAt(line) {
+    clearTimeout(this.looking);
+    this.looking = setTimeout(() => {
+      const { nodes } = this.placement;
+      const paths = nodes.name.filter((_, node) => this.placement.lineOf(node) === line);
+      if (paths.length) this.board.choose(paths.slice(0, ROWS_LISTED));
     }, TYPING_MS);
   }
 
@@ -354,7 +370,7 @@ class StudioPage {
     byId("undo").disabled = !history.at;
     byId("redo").disabled = history.at === history.entries.length - 1;
     const edits = editsBetween(this.isLive ? history.start : this.start.baseline_state, this.isLive ? history.now : this.start.state, this.fields, this.start.answer.settings);
-    const results = this.answer?.edits ?? [];
+    const results = this.shown === history.now ? this.answer?.edits ?? [] : [];
     const focused = [...byId("edits").querySelectorAll("button")].indexOf(document.activeElement);
     byId("edits").replaceChildren(...(edits.length ? edits.map((each) => this.editRow(each, results)) : [element("li", { className: "sub" }, ["none"])]));
     if (focused < 0) return;
@@ -434,6 +450,9 @@ class StudioPage {
     });
   }
 }
+
+/** An error of TensorFlow's without its marks of nodes. */
+const unmarked = (text) => text.replaceAll(/\{\{\w+ ([^}]*)\}\}/g, "$1");
 
 /** Whether two times differ by more than is shown of them. */
 const isOtherTime = (one, other) => secondsText(one) !== secondsText(other);

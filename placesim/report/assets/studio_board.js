@@ -27,7 +27,7 @@ class Board {
   show(placement, changes, edits, facts) {
     if (!this.placement) this.openSmall(placement);
     this.placement = placement;
-    this.deviceFacts = facts;
+    this.facts = facts;
     this.changes = changes;
     this.edited = new Set(edits.map(([path]) => path));
     this.moved = new Map();
@@ -77,7 +77,7 @@ class Board {
       rows.removeAttribute("aria-multiselectable");
       rows.append(element("p", { className: "empty" }, ["no nodes"]));
     }
-    const column = element("section", { className: "device" }, [element("div", { className: "device-head" }), rows]);
+    const column = element("section", { className: device < this.placement.devices.length ? "device" : "device unplaced" }, [element("div", { className: "device-head" }), rows]);
     column.dataset.device = device;
     column.setAttribute("aria-label", name);
     return column;
@@ -91,7 +91,7 @@ class Board {
     const count = element("small", {}, [countText(nodes, "node")]);
     const isMovable = this.isLive && nodes > 0;
     column.firstChild.draggable = isMovable;
-    column.firstChild.replaceChildren(element("div", { className: "device-name" }, [title, count, ...(isMovable ? [this.moveAll(device, short)] : [])]), ...(device < this.placement.devices.length ? this.facts(device, short) : []));
+    column.firstChild.replaceChildren(element("div", { className: "device-name" }, [title, count, ...(isMovable ? [this.moveAll(device, short)] : [])]), ...(device < this.placement.devices.length ? this.told(device, short) : []));
   }
 
   /** A button that moves all of a device, as dragging its head does. */
@@ -104,9 +104,9 @@ class Board {
   }
 
   /** What the step says of a device: its processor, how busy it is, and its memory. */
-  facts(device, short) {
+  told(device, short) {
     const { lanes, now, before } = this.measured ?? {};
-    const { model, limit } = this.deviceFacts[device];
+    const { model, limit } = this.facts[device];
     const number = lanes?.short.indexOf(short) ?? -1;
     const busy = number < 0 ? null : lanes.devices[number].busy;
     const found = [element("p", { className: "processor", title: model }, [[model, !busy ? "" : `busy ${shareText(busy)}`].filter(Boolean).join(" · ")])];
@@ -400,6 +400,11 @@ function memoryBar({ peak, limit, parts }, before) {
     const mark = element("span", { className: "was", title: `before: ${bytesText(before.peak)}` });
     mark.style.left = `${(100 * before.peak) / whole}%`;
     bar.append(mark);
+  }
+  if (limit !== null && peak > limit) {
+    const end = element("span", { className: "end", title: `limit: ${bytesText(limit)}` });
+    end.style.left = `${(100 * limit) / whole}%`;
+    bar.append(end);
   }
   const kinds = parts.map(([kind, bytes]) => `${kind} ${bytesText(bytes)}`).join(", ");
   const [peakText, limitText] = distinctTexts(peak, limit ?? peak);

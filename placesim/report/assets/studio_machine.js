@@ -4,9 +4,9 @@
 const FIRST_OPTIONS = ["gpu", "gpu_model", "link", "batch", "soft_placement"];
 
 class MachineForm {
-  /** `fields` are the options that the server offers; `change(name, value)` is called with null where a field is emptied. */
-  constructor(fields, gpuModels, change) {
-    Object.assign(this, { fields, gpuModels, change, container: byId("machine"), inputs: new Map() });
+  /** `start` has the options that the server offers, and their first values; `change(name, value)` is called with null where a field is emptied. */
+  constructor({ options: fields, gpu_models: gpuModels, state }, change) {
+    Object.assign(this, { fields, gpuModels, change, first: state.options, container: byId("machine"), inputs: new Map() });
     this.container.addEventListener("submit", (event) => event.preventDefault());
     const rank = ({ name }) => FIRST_OPTIONS.indexOf(name);
     const first = fields.filter((field) => rank(field) >= 0).sort((a, b) => rank(a) - rank(b));
@@ -74,7 +74,7 @@ class MachineForm {
       const shown = options[name] ?? settings[name] ?? null;
       if (kind === "flag") input.checked = shown === true;
       else input.value = Array.isArray(shown) ? shown.join("; ") : shown ?? "";
-      input.closest(".field").classList.toggle("changed", name in options);
+      input.closest(".field").classList.toggle("changed", optionText(options[name]) !== optionText(this.first[name]));
     }
   }
 }

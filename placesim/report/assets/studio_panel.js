@@ -1,11 +1,12 @@
 // What changed, and why something is where it is.
 
 const ROWS_LISTED = 60;
+const NAMES_LISTED = 12;
 
-/** At most `ROWS_LISTED` rows, and how many more there are. */
-function listed(items, row) {
-  const rows = items.slice(0, ROWS_LISTED).map(row);
-  if (items.length > ROWS_LISTED) rows.push(element("li", { className: "sub" }, [`and ${(items.length - ROWS_LISTED).toLocaleString("en")} more`]));
+/** At most `most` rows, and how many more there are. */
+function listed(items, row, most = ROWS_LISTED) {
+  const rows = items.slice(0, most).map(row);
+  if (items.length > most) rows.push(element("li", { className: "sub" }, [`and ${(items.length - most).toLocaleString("en")} more`]));
   return rows;
 }
 
@@ -48,7 +49,7 @@ class ChangesView {
 
   nodes(title, names, isHere) {
     if (!names.length) return null;
-    return section(`${title}: ${countText(names.length, "node")}`, listed(names, (name) => element("li", {}, [isHere ? pathLink(name, this.actions.select) : name])));
+    return section(`${title}: ${countText(names.length, "node")}`, listed(names, (name) => element("li", {}, [isHere ? pathLink(name, this.actions.select) : name]), NAMES_LISTED));
   }
 
   transfers(transfers, placement, placementBefore) {
@@ -179,7 +180,7 @@ class SelectionPanel {
     const tries = edits.map((suggestion) => {
       const row = element("li", {}, [element("span", {}, [suggestion.text])]);
       if (suggestion.devices || suggestion.options || suggestion.line) {
-        const word = suggestion.devices || suggestion.options ? "Try" : `Line ${suggestion.line}`;
+        const word = suggestion.devices || suggestion.options ? "Apply" : `Line ${suggestion.line}`;
         const apply = element("button", { textContent: word });
         apply.setAttribute("aria-label", `${word}: ${suggestion.text}`);
         apply.addEventListener("click", () => this.actions.apply(suggestion));

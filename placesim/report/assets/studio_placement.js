@@ -76,7 +76,7 @@ class Placement extends Model {
     const waiting = [...this.root.children].reverse();
     while (waiting.length) {
       const child = waiting.pop();
-      if (!(child instanceof NameScope)) this.nodes.device[child] === device && found.push(this.nodes.name[child]);
+      if (!(child instanceof NameScope)) this.columnOf(child) === device && found.push(this.nodes.name[child]);
       else if (child.counts[device] === child.nodes.length) found.push(child.path);
       else if (child.counts[device]) waiting.push(...[...child.children].reverse());
     }
