@@ -59,6 +59,10 @@ tables: .venv/dev ## write what is generated: tables of ops, kernel families
 	$(BIN)/python -m placesim.ops.compile_tables
 	$(BIN)/python -m placesim.ops.compile_families
 
+studio-editor: ## bundle the studio's code editor anew, with the exact versions of .studio/package-lock.json; needs npm
+	npm --prefix .studio ci --no-audit --no-fund --ignore-scripts
+	npm --prefix .studio run build
+
 bench: .venv/dev ## measure: start-up, reading, placing, executing, memory, simulating; predicted times
 	@for file in tests/benchmarks/*_bench.py; do echo "== $$file"; $(BIN)/python -m $$(echo $${file%.py} | tr / .) || exit 1; done
 
@@ -120,4 +124,4 @@ $(BIN)/python:
 	@$(BIN)/python -m compileall -q placesim
 	@touch $@ .venv/run
 
-.PHONY: help run test test-fast test-corpus recordings check format golden tables bench bench-tensorflow speed fuzz-tensorflow fuzz docs coverage mutants clean
+.PHONY: help run test test-fast test-corpus recordings check format golden tables studio-editor bench bench-tensorflow speed fuzz-tensorflow fuzz docs coverage mutants clean

@@ -57,6 +57,8 @@ THIRD_PARTY = {
     "distributed": ("runtime/cluster/", "runtime/dask/"),
     "google": ("formats/tensorflow/", "formats/onnx/messages"),
     "onnx": ("formats/onnx/",),
+    "starlette": ("cli/studio/",),
+    "uvicorn": ("cli/studio/",),
 }
 """Each third-party package and the modules, or rooms, that import it."""
 

@@ -1,4 +1,4 @@
-"""Conversion of a plan to a graph file: the original text if possible, else raw nodes or a GraphDef."""
+"""Conversion of device requests, of a plan or of other edits, to a file: the original text if possible, else raw nodes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from placesim.formats.device_annotations import assign_devices
 from placesim.graph.node_patterns import gradient_scope
 from placesim.machine.options import MACHINE
 from placesim.planning.graphs.plan_annotations import clear_requests, devices_by_name, find_misplaced_nodes
-from placesim.studies.plan_functions import edit_words, function_text
+from placesim.planning.graphs.requests_by_name import request_words
+from placesim.studies.plan_functions import DeviceRequests, function_text, plan_requests
 from placesim.studies.simulation.settings import build_machine_settings, session_config
 from placesim.studies.simulation.simulation import SimulationStage, simulate
 
@@ -54,13 +55,20 @@ def write_planned_content(
     path: Path,
     tell: Callable[[str], None],
 ) -> Iterator[bytes]:
-    """Yield the bytes of a plan's file, in the format of the path's extension.
+    """Yield the bytes of a plan's file, as `write_requests` does. The plan drops the requests of nodes that match `free`."""
+    return write_requests(loaded, options, plan_requests(study, free), path, tell)
 
-    `tell` receives a sentence about the part of the plan that the file cannot express, or about weights that it lacks.
 
-    The planned machine and soft placement are included. Raises InternalError if TensorFlow's placer would not reproduce the
-    plan. Raises UsageError for an unknown extension, for one that needs an ONNX model or a script, and for a patch if no line
-    of the script can express an edit.
+def write_requests(
+    loaded: LoadedGraph, options: SimulationOptions, requests: DeviceRequests, path: Path, tell: Callable[[str], None]
+) -> Iterator[bytes]:
+    """Yield the bytes of a file with the requests of a plan or of other edits, in the format of the path's extension.
+
+    `tell` receives a sentence about requests that the file cannot express, or about weights that it lacks.
+
+    The machine and soft placement are included. Raises InternalError if TensorFlow's placer would not reproduce the
+    placement. Raises UsageError for an unknown extension, for one that needs an ONNX model or a script, and for a patch if no
+    line of the script can express an edit.
     """
     from placesim.formats.graph_file.parsing.yaml_tree import read_tree
     from placesim.formats.graph_file.writing.raw_writer import graph_file_parts, with_feeds_from, yaml_lines
@@ -75,18 +83,18 @@ def write_planned_content(
     if loaded.onnx is not None and ending != ".onnx":
         loaded.onnx.check_weights()
     file = planned_for(loaded.file, options)
-    base = with_feeds_from(clear_requests(file, free), loaded.directory, path.parent)
-    full = assign_devices(base, study.asked)
+    base = with_feeds_from(clear_requests(file, requests.free), loaded.directory, path.parent)
+    full = assign_devices(base, requests.asked)
     placed = _placed(loaded, options, full)
-    _check(placed, study)
+    _check(placed, requests)
     if ending in _PATCHES:
-        return iter([_patch_text(loaded, options, study, placed, path, tell).encode()])
+        return iter([_patch_text(loaded, options, requests, placed, path, tell).encode()])
     if ending == ".py":
-        written, wrong = function_text(file, placed, study, free, path.stem)
+        written, wrong = function_text(file, placed, requests, path.stem)
         if wrong:
             tell(f"{path} cannot place {_named('node', wrong)} as planned, as scopes of the script hold them")
         return iter([written.encode()])
-    text = _own_text(loaded, options, base, study, placed) if ending in (".yaml", ".yml", ".json") else None
+    text = _own_text(loaded, options, base, requests, placed) if ending in (".yaml", ".yml", ".json") else None
     match ending:
         case ".onnx":
             if left := weights_left_behind(loaded, path):
@@ -104,7 +112,7 @@ def write_planned_content(
 def _patch_text(
     loaded: LoadedGraph,
     options: SimulationOptions,
-    study: PlanStudy,
+    requests: DeviceRequests,
     planned: Placement,
     path: Path,
     tell: Callable[[str], None],
@@ -115,8 +123,8 @@ def _patch_text(
     from placesim.studies.plan_patches import absolute_texts, patch_script
 
     assert loaded.file is not None
-    graph = loaded.file.graph
-    patch = patch_script(graph, edit_words(study, planned.device_set))
+    graph, words = loaded.file.graph, request_words(planned.device_set)
+    patch = patch_script(graph, {edit: words[device] for edit, device in requests.edits.items()})
     where = {name: device for name, device in devices_by_name(planned).items() if name in graph.ids}
     if patch.texts:
         recorded = record_script(graph.file, options, sources=absolute_texts(patch))
@@ -181,20 +189,15 @@ def _placed(loaded: LoadedGraph, options: SimulationOptions, file: GraphFile) ->
     return outcome.placed_graphs[-1]
 
 
-def _check(placed: Placement, study: PlanStudy) -> None:
-    assert study.plan is not None
-    assert study.plan.study is not None
+def _check(placed: Placement, requests: DeviceRequests) -> None:
     where = devices_by_name(placed)
-    ran: dict[str, set[str]] = {}
-    for run in study.plan.study.nodes:  # nodes in a function's body may have the same names
-        ran.setdefault(run.node, set()).add(run.device)
-    for node, devices in ran.items():
+    for node, devices in requests.places.items():
         if node in where and where[node] not in devices:
             raise InternalError(f"{node} would be placed on {where[node]}, not on its planned device {min(devices)}")
 
 
 def _own_text(
-    loaded: LoadedGraph, options: SimulationOptions, base: GraphFile, study: PlanStudy, placed: Placement
+    loaded: LoadedGraph, options: SimulationOptions, base: GraphFile, requests: DeviceRequests, placed: Placement
 ) -> str | None:
     """Return the text of a graph file with the plan's requests; None if the file has no text or can't express them."""
     from placesim.formats.graph_file.reader import read_graph_file
@@ -210,7 +213,7 @@ def _own_text(
         source = loaded.text.replace("\r\n", "\n")
         text = EditableText(source).with_machine(machine, _config_changes(own.config, base.config))
         text = EditableText(text).with_files(dict(zip(_files(own), _files(base), strict=True)))
-        written = annotated_text(text, base, study.asked, placed.device_set, soft=placed.groups.soft)
+        written = annotated_text(text, base, requests.asked, placed.device_set, soft=placed.groups.soft)
         if written is None:
             # if all requests are dropped, rows should not override those that the text still has
             is_free = not any(node.device for node in base.graph.nodes)
@@ -220,7 +223,7 @@ def _own_text(
         if written is None:
             return None
         again = read_graph_file(written, base.graph.file, base.graph.registry)
-        _check(_placed(loaded, options, again), study)
+        _check(_placed(loaded, options, again), requests)
     except (UneditableText, PlacesimError):
         return None
     is_same = again.config == base.config and _files(again) == _files(base)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
+from typing import NamedTuple
 
 from placesim.formats.device_annotations import assign_devices
 from placesim.graph.graph import Graph
@@ -12,7 +13,6 @@ from placesim.graph.node_patterns import enclosing_scopes, matcher
 from placesim.graph.session_steps import GraphFile
 from placesim.inspection.short_device_names import short_names
 from placesim.machine.device_names import format_spec, parse_python_spec
-from placesim.machine.inventory import DeviceSet
 from placesim.placement.placer import Placement
 from placesim.placement.session_placer import SessionPlacer
 from placesim.planning.graphs.plan_annotations import devices_by_name, find_misplaced_nodes
@@ -60,18 +60,53 @@ def _is_freed(op):
 """
 
 
-def function_text(
-    file: GraphFile, planned: Placement, study: PlanStudy, free: Sequence[str], module: str
-) -> tuple[str, list[str]]:
-    """Return the text of a file `module`.py with the plan's device function, and the nodes that it places otherwise.
+class DeviceRequests(NamedTuple):
+    """The devices that a file is to express, of a plan or of other edits of a graph; all are full names.
 
-    `file` is the graph as it was read, and `planned` its placement with the plan.
+    - `name`: the name of the graph.
+    - `asked`: the requests by node with which TensorFlow places the graph as wanted.
+    - `edits`: the same by path: of scopes with their slash, of nodes, and `*` for the whole graph.
+    - `free`: patterns of the nodes whose own requests do not count.
+    - `places`: the devices on which a node may be in the end; other nodes are not checked.
     """
-    words = request_words(planned.device_set)
+
+    name: str
+    asked: Mapping[str, str]
+    edits: Mapping[str, str]
+    free: Sequence[str]
+    places: Mapping[str, Set[str]]
+
+
+def plan_requests(study: PlanStudy, free: Sequence[str]) -> DeviceRequests:
+    """Return the requests of a plan, which drops the requests of nodes that match `free`."""
+    assert study.plan is not None
+    assert study.plan.study is not None
+    ran: dict[str, set[str]] = {}
+    for run in study.plan.study.nodes:  # nodes in a function's body may have the same names
+        ran.setdefault(run.node, set()).add(run.device)
+    names = [device.device for device in study.plan.study.devices]
+    return DeviceRequests(study.name, study.asked, _edited_paths(study, names), free, ran)
+
+
+def _edited_paths(study: PlanStudy, names: Sequence[str]) -> dict[str, str]:
+    """Return the devices of a plan's edits by path; without edits, those of its requests."""
+    if not study.curve:
+        return {f"{name}/": device for name, device in study.asked.items()}
+    full = dict(zip(short_names(names), names, strict=True))
+    own = {edit.path: full[edit.device] for edit in study.edits}
+    return {path: full[edit.device] for edit in study.edits for path in edit.gradients} | own
+
+
+def function_text(file: GraphFile, planned: Placement, requests: DeviceRequests, module: str) -> tuple[str, list[str]]:
+    """Return the text of a file `module.py` with a device function, and the nodes that it places otherwise.
+
+    `file` is the graph as it was read, and `planned` its placement with the requests.
+    """
+    words, free = request_words(planned.device_set), requests.free
     # the edits of scopes, if they suffice, else the requests of single nodes, else the devices of all nodes
     ways = (
-        {path.replace("*", "/"): word for path, word in edit_words(study, planned.device_set).items()},
-        {name: words[device] for name, device in study.asked.items()},
+        {path.replace("*", "/"): words[device] for path, device in requests.edits.items()},
+        {name: words[device] for name, device in requests.asked.items()},
         {
             name: words[device]
             for name, device in devices_by_name(planned).items()
@@ -81,7 +116,7 @@ def function_text(
     devices, wrong = min(((way, _misplaced(file, planned, way, free)) for way in ways), key=lambda row: len(row[1]))
     is_all = "*" in free
     text = _FILE.format(
-        name=re.sub(r'["\\]', "'", study.name),
+        name=re.sub(r'["\\]', "'", requests.name),
         module=module,
         soft=_SOFT if planned.groups.soft else "",
         imports="from fnmatch import fnmatchcase\n\n" if free and not is_all else "",
@@ -93,17 +128,6 @@ def function_text(
         otherwise='""' if free else "op.device",
     )
     return text, wrong
-
-
-def edit_words(study: PlanStudy, device_set: DeviceSet) -> dict[str, str]:
-    """Return the devices of a plan's edits by path, as `tf.device` takes them; without edits, those of its requests."""
-    words = request_words(device_set)
-    if not study.curve:
-        return {f"{name}/": words[device] for name, device in study.asked.items()}
-    names = [device.name for device in device_set.devices]
-    full = dict(zip(short_names(names), names, strict=True))
-    own = {edit.path: words[full[edit.device]] for edit in study.edits}
-    return {path: words[full[edit.device]] for edit in study.edits for path in edit.gradients} | own
 
 
 def _misplaced(file: GraphFile, planned: Placement, devices: Mapping[str, str], free: Sequence[str]) -> list[str]:

@@ -35,13 +35,28 @@ class Browser:
         self._count += 1
         path = self._directory / f"{self._count}.html"
         path.write_text(text, "utf-8")
+        page = self._visited(path.as_uri(), width, height, dark)
+        self._seen = (text, width, height, dark)
+        return page
+
+    def visit(self, address: str, width: int = WINDOW[0], height: int = WINDOW[1], dark: bool = WINDOW[2]) -> Page:
+        """The page at an address of this machine, once it says that it is ready."""
+        self.check()
+        self._seen = ()
+        return self._visited(address, width, height, dark)
+
+    def leave(self) -> None:
+        """Leave a page whose server is about to end, which the page would complain about."""
+        self.check()
+        self._page.goto("about:blank")
+
+    def _visited(self, address: str, width: int, height: int, dark: bool) -> Page:
         page = self._page
         page.mouse.move(-1, -1)
         page.set_viewport_size({"width": width, "height": height})
         page.emulate_media(media="null", color_scheme="dark" if dark else "light")
-        page.goto(path.as_uri())
+        page.goto(address)
         wait(page, "document.documentElement.dataset.ready === 'true'")
-        self._seen = (text, width, height, dark)
         return page
 
     def look(self, text: str) -> Page:
@@ -51,10 +66,20 @@ class Browser:
         return self._page
 
     def check(self) -> None:
-        """Assert that the page threw nothing, wrote nothing to the console and asked no network."""
+        """Assert that the page threw nothing, wrote nothing to the console and asked no network but where it comes from."""
         assert self._page.page_errors(filter="since-navigation") == []
         assert [message.text for message in self._page.console_messages(filter="since-navigation")] == []
-        assert {url.partition(":")[0] for url in requested_urls(self._page)} <= {"file", "blob", "data"}
+        own = self._page.url.partition("#")[0]
+        asked = [url for url in requested_urls(self._page) if not (own.startswith("http:") and url.startswith(own))]
+        assert {url.partition(":")[0] for url in asked} <= {"file", "blob", "data"}
+
+
+def chromium_program() -> str:
+    """The path of this machine's Chromium."""
+    program = next((path for name in PROGRAMS if (path := shutil.which(name)) is not None), None)
+    if program is None:
+        raise FileNotFoundError("no Chromium on this machine: `apt-get install chromium`, or put one on the PATH")
+    return program
 
 
 def wait(page: Page, expression: str) -> None:
@@ -101,10 +126,7 @@ def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
     It ends with them: a step that waits takes the thread in which asyncio looks after Playwright's process for one that may run
     steps.
     """
-    program = next((path for name in PROGRAMS if (path := shutil.which(name)) is not None), None)
-    if program is None:
-        raise FileNotFoundError("no Chromium on this machine: `apt-get install chromium`, or put one on the PATH")
-    with sync_playwright() as playwright, playwright.chromium.launch(executable_path=program, args=FLAGS) as found:
+    with sync_playwright() as playwright, playwright.chromium.launch(executable_path=chromium_program(), args=FLAGS) as found:
         page = found.new_page()
         page.set_default_timeout(WAIT_MILLISECONDS)
         yield Browser(page, tmp_path_factory.mktemp("pages"))

@@ -24,14 +24,14 @@ from placesim.inspection.picturing.picture import Picture, picture_of
 from placesim.inspection.picturing.scopes import Scope, page_tree
 from placesim.inspection.written_placement import baseline_snapshot
 from placesim.report.palette import PATTERNS, device_colour, device_pattern
-from placesim.report.pictures import comparison_page, memory_page, sweep_page, timing_page
+from placesim.report.pictures import comparison_page, memory_page, studio_page, sweep_page, timing_page
 from placesim.report.pictures.html_page import LIBRARIES, SHELL, html_page
 from placesim.report.pictures.page_data import page_document
 from placesim.studies.snapshots import DryRunNeed, DryRunNeeds
 from tests.inspection.pictures import picture, snapshot, towers_text
 from tests.report.conftest import Browser, overflowing, wait
 
-SHELLS = (SHELL, timing_page.SHELL, memory_page.SHELL, sweep_page.SHELL, comparison_page.SHELL)
+SHELLS = (SHELL, timing_page.SHELL, memory_page.SHELL, sweep_page.SHELL, comparison_page.SHELL, studio_page.SHELL)
 ASSETS = Path(__file__).parent.parent.parent / "placesim" / "report" / "assets"
 TOWERS = towers_text(2, 2)
 CY = "document.getElementById('graph')._cyreg.cy"
@@ -74,7 +74,7 @@ def test_the_same_picture_gives_the_same_bytes() -> None:
 
 
 def test_every_vendored_library_has_its_licence_and_every_asset_is_used() -> None:
-    licences = {"LICENSE.cytoscape", "LICENSE.elkjs.md"}
+    licences = {"LICENSE.cytoscape", "LICENSE.elkjs.md", "LICENSE.codemirror"}
     assert {path.name for path in ASSETS.iterdir()} == {
         *licences,
         *LIBRARIES.values(),

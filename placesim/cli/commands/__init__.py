@@ -19,6 +19,7 @@ COMMANDS = {
     "simulate": "Predict the time of a step, and show its bottlenecks.",
     "plan": "Search for a faster placement, and bound how fast any could be.",
     "parallelize": "Rewrite a training graph for several GPUs, or for micro-batches.",
+    "studio": "Change a graph or a machine on a page, and see at once what happens.",
     "sweep": "Simulate a graph under many combinations of options.",
     "calibrate": "Measure this machine's speed for time predictions.",
     "convert": "Convert a graph between YAML, JSON and TensorFlow's GraphDef.",

@@ -413,11 +413,11 @@ def _with_devices(loaded: LoadedGraph, options: SimulationOptions) -> LoadedGrap
     if options.clear_devices:
         file = clear_devices(file)
     if patterns:
-        file = set_devices(file, [(pattern, _device_text(pattern, device)) for pattern, device in patterns])
+        file = set_devices(file, [(pattern, requested_device(pattern, device)) for pattern, device in patterns])
     return replace(loaded, file=file)
 
 
-def _device_text(pattern: str, device: str) -> str:
+def requested_device(pattern: str, device: str) -> str:
     """Return a requested device in the notation of nodes. Raises UsageError for an invalid device."""
     from placesim.machine.device_names import format_spec, parse_python_spec
 

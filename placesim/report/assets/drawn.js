@@ -5,7 +5,7 @@ const TITLE_ROOM = 30;
 const PNG_SCALE = 2;
 const MOST_PIXELS = 16000;
 /** What of a drawing's looks may come from the page's styles. */
-const LOOKS = ["fill", "fill-opacity", "stroke", "stroke-width", "stroke-opacity", "stroke-dasharray", "stroke-linejoin", "opacity", "font-size", "font-weight", "text-anchor"];
+const LOOKS = ["fill", "fill-opacity", "stroke", "stroke-width", "stroke-opacity", "stroke-dasharray", "stroke-linejoin", "opacity", "font-size", "font-weight", "text-anchor", "paint-order"];
 
 let named = 0;
 
@@ -16,7 +16,7 @@ const newName = () => `n${named++}_`;
 class Drawn {
   constructor(root) {
     const frame = root.getBoundingClientRect();
-    Object.assign(this, { left: frame.left, top: frame.top, width: frame.width, height: frame.height, found: [], clips: [] });
+    Object.assign(this, { root, left: frame.left, top: frame.top, width: frame.width, height: frame.height, found: [], clips: [] });
     this.pen = document.createElement("canvas").getContext("2d");
     this.add(root, 0, this.clipped(this.place(frame)));
   }
@@ -39,7 +39,7 @@ class Drawn {
 
   add(element, layer, clip) {
     const style = getComputedStyle(element);
-    if (style.display === "none" || style.visibility === "hidden" || !element.getClientRects().length) return;
+    if (style.display === "none" || style.visibility === "hidden" || !element.getClientRects().length || !element.checkVisibility()) return;
     if (style.position !== "static" && style.zIndex !== "auto") layer = Number(style.zIndex);
     const box = this.place(element.getBoundingClientRect());
     const tag = element.tagName.toLowerCase();
@@ -47,6 +47,7 @@ class Drawn {
     this.ground(style, box, layer, clip);
     if (tag === "img") return this.put(this.image(element, box), layer, clip);
     if (tag === "canvas") return this.put(draw("image", { ...box, href: element.toDataURL() }), layer, clip);
+    if (tag === "input" && /text|number/.test(element.type)) return this.line(element.value, { ...box, x: box.x + 8 }, style, layer, clip);
     if (tag === "select") return this.line(element.selectedOptions[0]?.text ?? "", { ...box, x: box.x + 8 }, style, layer, clip);
     if (style.overflowX !== "visible" || style.overflowY !== "visible") clip = this.clipped(box);
     for (const child of element.childNodes) {
@@ -143,7 +144,7 @@ function imageAsDrawing(address, box) {
 /** The picture of a page: its title, what is seen, and what the colours stand for.  `seen` is a `Drawn`, or has what one has. */
 function pictureOf(seen) {
   const style = getComputedStyle(document.body);
-  const legend = byId("legend")?.getClientRects().length ? new Drawn(byId("legend")) : null;
+  const legend = byId("legend")?.getClientRects().length && !seen.root?.contains(byId("legend")) ? new Drawn(byId("legend")) : null;
   const [width, height] = [Math.ceil(Math.max(seen.width, legend?.width ?? 0)), Math.ceil(TITLE_ROOM + seen.height + (legend?.height ?? 0))];
   const title = byId("title").textContent;
   const found = draw("svg", { xmlns: SVG, width, height, viewBox: `0 0 ${width} ${height}`, "font-family": style.fontFamily },

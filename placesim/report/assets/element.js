@@ -21,6 +21,16 @@ function draw(tag, attributes = {}, ...children) {
   return withParts(document.createElementNS(SVG, tag), attributes, children);
 }
 
+/** A link that does something on this page. */
+function actionLink(text, act, href = "#") {
+  const link = element("a", { href, textContent: text });
+  link.addEventListener("click", (event) => {
+    event.preventDefault();
+    act();
+  });
+  return link;
+}
+
 /** A table that scrolls sideways where it has no room; only then Tab reaches it. */
 function scrolling(table) {
   const found = make("div", { class: "scroll" }, table);

@@ -26,7 +26,7 @@ class Theme {
 /** `keys` from a key to what it does, wherever on the page it is pressed but where text is written or a dialog is open. */
 function listenToKeys(keys) {
   addEventListener("keydown", (event) => {
-    if (event.target.matches?.("input, select") || event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;
+    if (event.target.matches?.("input, select, textarea, [contenteditable]") || event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;
     if (!keys[event.key]) return;
     event.preventDefault();
     keys[event.key]();

@@ -27,16 +27,6 @@ function cardOf(id, title, ...children) {
   return element("section", { className: "card", id }, [element("h2", {}, [title]), ...children]);
 }
 
-/** A link that does something on this page. */
-function actionLink(text, act, href = "#") {
-  const link = element("a", { href, textContent: text });
-  link.addEventListener("click", (event) => {
-    event.preventDefault();
-    act();
-  });
-  return link;
-}
-
 class TimingTables {
   /** `actions`: `select(span)`. */
   constructor(model, actions) {

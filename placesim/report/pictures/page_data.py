@@ -32,8 +32,11 @@ MAX_EDITS = 8
 """Maximum edits shown per node, as in `explain`."""
 
 
-def page_document(picture: Picture) -> dict[str, Any]:
-    """Return all data of the page."""
+_NO_PROOFS: dict[str, Any] = {"paragraphs": [], "proofs": [], "of_node": []}
+
+
+def page_document(picture: Picture, *, explains: bool = True) -> dict[str, Any]:
+    """Return all data of the page. Without `explains`, it has no proofs and no edits."""
     root, opened = page_tree(picture.nodes)
     ops, requests = ValueTable[str](), ValueTable[str]()
     values, lists = ValueTable[str](), ValueTable[tuple[int, ...]]()
@@ -65,8 +68,8 @@ def page_document(picture: Picture) -> dict[str, Any]:
         "copies": [list(copy) for copy in picture.copies],
         "edge_copies": [[*key, copy] for key, copy in copies_by_edge(picture).items()],
         "memory": _memory(picture),
-        "proofs": _proofs(picture),
-        "edits": _edits(picture),
+        "proofs": _proofs(picture) if explains else _NO_PROOFS,
+        "edits": _edits(picture) if explains else [],
         "explain": _explain_command(picture),
         "warnings": list(picture.warnings),
         "error": picture.error,
@@ -131,7 +134,7 @@ def _scopes(root: Scope, opened: Set[Scope]) -> dict[str, list[Any]]:
 def _proofs(picture: Picture) -> dict[str, Any]:
     """Return the distinct paragraphs, the distinct proofs as lists of paragraphs, and each node's proof."""
     if picture.live is None or picture.live.placement is None:
-        return {"paragraphs": [], "proofs": [], "of_node": []}
+        return _NO_PROOFS
     paragraphs, proofs = ValueTable[Paragraph](), ValueTable[tuple[int, ...]]()
     source = Paragraphs(picture.live, picture.costs)
     of_node = [

@@ -48,7 +48,8 @@ class Shell(NamedTuple):
 
     `kind` is the page's class for styles, `about` the comment at its beginning, and `finds` the label of its search field.
     `colours` and `arrangements` are the choices of colours and of layouts, as pairs of value and text. `main`, `styles` and
-    `scripts` are files in `assets/`, which are added to the files of all pages.
+    `scripts` are files in `assets/`, which are added to the files of all pages. With `is_served`, the page may ask the server
+    that it comes from.
     """
 
     kind: str
@@ -63,6 +64,7 @@ class Shell(NamedTuple):
     buttons: tuple[Button, ...] = ()
     has_keys: bool = False
     needs_blobs: bool = False
+    is_served: bool = False
 
     def assets(self) -> tuple[str, ...]:
         """Return the names of the files in `assets/` that make up the page."""
@@ -80,6 +82,7 @@ class Shell(NamedTuple):
             about=self.about,
             blob_scripts=blobs[0],
             blob_images=blobs[1],
+            connections="; connect-src 'self'" if self.is_served else "",
             title=html.escape(escape_line(name)),
             command=self.command,
             style=_colour_styles() + "".join(map(page_asset, ("page.css", *self.styles))),

@@ -1,0 +1,209 @@
+"""Forms in which a state is saved: a graph file, a model, options, a file for a script, or one page."""
+
+from __future__ import annotations
+
+import shlex
+from base64 import b64encode
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from placesim.core.errors import PlacesimError, UsageError
+from placesim.core.files.writer import write_whole
+from placesim.formats.graph_file.writing.text_edits import EditableText, UneditableText
+from placesim.formats.sources.loading import LoadedGraph, read_bytes
+from placesim.graph.node_patterns import find_matching_names, is_pattern, matcher
+from placesim.planning.graphs.plan_annotations import devices_by_name
+from placesim.studies.plan_files import write_requests
+from placesim.studies.plan_functions import DeviceRequests
+from placesim.studies.studio.messages import Saved, SaveKind, State
+from placesim.studies.studio.source import GRAPH_FILE, SCRIPT, StudioSource
+from placesim.studies.studio.studio import Studio
+
+_LABELS = {
+    "yaml": "Graph file",
+    "options": "Command-line options",
+    "script": "Device function for tf.device",
+    "patch": "Patch of the script",
+    "json": "Graph file in JSON",
+    "pb": "GraphDef",
+    "pbtxt": "GraphDef as text",
+    "onnx": "ONNX model",
+    "page": "One page, without a server",
+}
+_ENDINGS = {"options": ".txt", "script": "_devices.py", "page": ".html"}
+_ALL_DROPPED = ["*", ""]
+"""The edit that drops all requests, as a plan does."""
+_BINARY = ("pb", "onnx")
+_IN_FILE = ("cpu", "gpu", "gpu_model", "soft_placement", "tensorflow", "clear_devices")
+"""Options that a graph file holds, the release only if it is the file's own."""
+
+
+def save_kinds(source: StudioSource) -> list[SaveKind]:
+    """Return the forms in which the states of a source can be saved."""
+    only = {"patch": SCRIPT, "onnx": "ONNX model"}
+    kinds = [kind for kind in _LABELS if only.get(kind, source.kind) == source.kind]
+    return [SaveKind(kind=kind, label=_LABELS[kind], can_write=kind == "yaml" and source.kind == GRAPH_FILE) for kind in kinds]
+
+
+def save_state(
+    studio: Studio,
+    number: int,
+    state: State,
+    kind: str,
+    page: Callable[[], str],
+    *,
+    is_written: bool = False,
+    overwrites: bool = False,
+) -> Saved:
+    """Return a state in a form; `page` makes the form `page`. With `is_written`, the graph file on the disk is replaced.
+
+    Raises UsageError for an unknown form, for a file that can't be written, and for a state that the form can't express, and
+    the errors of the state.
+    """
+    source = studio.source
+    if kind not in {found["kind"] for found in save_kinds(source)} or (is_written and kind != "yaml"):
+        raise UsageError(f"cannot save as {kind}: expected a form of the menu")
+    notes = list[str]()
+    if kind == "page":
+        content = page().encode()
+    elif kind == "options":
+        content = _command(source, state, notes).encode()
+    else:
+        content = _graph(studio, state, kind, notes)
+    if kind == "yaml" and source.kind == GRAPH_FILE:
+        content = source.encoded(content.decode())
+    saved = Saved(
+        id=number,
+        name=_name(source, kind),
+        content=b64encode(content).decode() if kind in _BINARY else content.decode("utf-8-sig"),
+        is_binary=kind in _BINARY,
+        written=None,
+        notes=notes,
+        conflict=False,
+    )
+    if is_written:
+        if not overwrites and _is_changed(source):
+            return Saved(**{**saved, "conflict": True})
+        _write(source, content)
+        saved["written"] = source.path
+    return saved
+
+
+def _is_changed(source: StudioSource) -> bool:
+    try:
+        return read_bytes(source.path) != source.content
+    except PlacesimError:  # it has gone
+        return True
+
+
+def _write(source: StudioSource, content: bytes) -> None:
+    try:
+        write_whole(Path(source.path), content)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise UsageError(f"cannot write {source.path}: got '{reason}', expected a writable path") from error
+    source.content = content
+
+
+def _name(source: StudioSource, kind: str) -> str:
+    path = Path(source.path)
+    if kind == "yaml" and source.kind == GRAPH_FILE:
+        return path.name
+    return path.stem.replace("-", "_" if kind == "script" else "-") + _ENDINGS.get(kind, f".{kind}")
+
+
+# --- graphs
+
+
+def _graph(studio: Studio, state: State, kind: str, notes: list[str]) -> bytes:
+    """Return a graph with the state's edits in a form, and add to `notes` what the form can't express."""
+    source = studio.source
+    text, options = state["text"], {name: value for name, value in state["options"].items() if value is not None}
+    if kind == "yaml" and text is not None and not options and not state["devices"]:
+        return text.encode()  # even if it can't be read
+    left = [name for name in options if name not in _IN_FILE]
+    if left:
+        notes.append(f"not in the file: {', '.join(left)}; the form 'options' has them")
+    edited, plain = source.graph(state), source.graph({**state, "devices": []})
+    notes += (edit["problem"] for edit in edited.edits if edit["problem"])
+    snapshot = studio.snapshot(state)
+    if snapshot.error is not None:
+        if kind != "yaml" or text is None:
+            raise UsageError(f"cannot save as {kind}: {snapshot.error.summary}")
+        notes.append("the graph cannot be placed: the edits are rows of `placement`")
+        return _with_rows(text, state, plain.loaded).encode()
+    path = Path(source.path).with_name(_name(source, kind))
+    requests = _requests(studio, state, plain.loaded)
+    return b"".join(write_requests(plain.loaded, plain.options, requests, path, notes.append))
+
+
+def _requests(studio: Studio, state: State, loaded: LoadedGraph) -> DeviceRequests:
+    """Return the requests of the state's edits, with the devices to which they led."""
+    live = studio.snapshot(state).live
+    assert live is not None
+    assert live.placement is not None
+    assert loaded.file is not None
+    where = devices_by_name(live.placement)
+    graph = loaded.file.graph
+    asked: dict[str, str] = {}
+    edits: dict[str, str] = {}
+    free: dict[str, None] = {}
+    for pattern, device in state["devices"]:
+        names = [name for name in find_matching_names(pattern, graph) if name in where]
+        if not names:
+            continue
+        free[pattern] = None
+        covers = matcher((pattern,), graph.handles)
+        edits = {path: own for path, own in edits.items() if not covers(path)}
+        for path in (pattern,) if pattern == "*" or not is_pattern(pattern) else names:
+            if device:
+                edits[path] = where[path] if path in where else Counter(where[name] for name in names).most_common(1)[0][0]
+        for name in names:
+            asked.pop(name, None)
+            if device:
+                asked[name] = where[name]
+    places = {name: frozenset((device,)) for name, device in where.items()}
+    return DeviceRequests(studio.source.path, asked, edits, tuple(free), places)
+
+
+def _with_rows(text: str, state: State, loaded: LoadedGraph) -> str:
+    """Return the text with the edits as rows of `placement`. Raises UsageError for a text that can't be changed."""
+    assert loaded.file is not None
+    graph = loaded.file.graph
+    rows = {
+        path: device or None
+        for pattern, device in state["devices"]
+        for path in ((pattern,) if not is_pattern(pattern) else find_matching_names(pattern, graph))
+    }
+    try:
+        return EditableText(text).with_placement(rows) if rows else text
+    except UneditableText:
+        raise UsageError("cannot write the edits into this text: expected a graph file with a list of nodes") from None
+
+
+# --- options
+
+
+def _command(source: StudioSource, state: State, notes: list[str]) -> str:
+    """Return the state's options and devices as words of a command line."""
+    if state["text"] != source.start["text"]:
+        notes.append("the text has changed: save the graph file too")
+    options, pairs = state["options"], state["devices"]
+    if _ALL_DROPPED in pairs:
+        last = len(pairs) - 1 - pairs[::-1].index(_ALL_DROPPED)
+        options, pairs = {**options, "clear_devices": True}, pairs[last + 1 :]
+    devices = (word for pattern, device in pairs for word in ("--device", f"{pattern}={device}"))
+    return f"{shlex.join([*_flags(options), *devices])}\n"
+
+
+def _flags(options: dict[str, Any]) -> Iterator[str]:
+    for name, value in options.items():
+        flag = name.replace("_", "-")
+        if isinstance(value, bool):
+            if value or name != "clear_devices":
+                yield f"--{flag}" if value else f"--no-{flag}"
+        elif value is not None:
+            for one in value if isinstance(value, list) else (value,):
+                yield from (f"--{flag}", str(one))

@@ -1,0 +1,176 @@
+"""The studio in a real headless Chromium, as a teacher uses it: with the pointer, and with the keyboard alone."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page
+
+from tests.processes import PLACESIM, ROOT, run_process, start_process
+from tests.report.conftest import Browser, overflowing, wait
+from tests.report.test_accessibility import violations
+
+pytestmark = pytest.mark.slow(8)
+NARROW = 900
+
+
+@pytest.fixture(scope="module")
+def graph(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("studio") / "towers.yaml"
+    shutil.copy(ROOT / "graphs" / "towers.yaml", path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def address(graph: Path) -> Iterator[str]:
+    """The address of a studio that all tests here share: its server keeps no edits."""
+    with start_process((*PLACESIM, "studio", graph.name, "--no-browser"), cwd=graph.parent) as process:
+        assert process.stdout is not None
+        yield process.stdout.readline().decode().strip()
+
+
+@pytest.fixture
+def studio(browser: Browser, address: str) -> Iterator[Callable[..., Page]]:
+    """Opens the studio in a window of a width, height and colour scheme."""
+
+    def visit(*window: Any) -> Page:
+        page = browser.visit(address, *window)
+        settled(page)
+        return page
+
+    yield visit
+    browser.leave()
+
+
+def settled(page: Page) -> None:
+    """Until all that was asked for is shown."""
+    wait(page, "!studio.typing && !document.body.classList.contains('busy')")
+
+
+def said(page: Page) -> str:
+    settled(page)
+    return page.inner_text("#said")
+
+
+def rows(page: Page, device: int) -> list[str]:
+    """The names of the rows of a device."""
+    names: list[str] = page.locator(f".device[data-device='{device}'] .chip").evaluate_all(
+        "rows => rows.map(row => row.dataset.path)"
+    )
+    return names
+
+
+def test_with_the_keyboard_alone(studio: Callable[..., Page]) -> None:
+    page = studio()
+    page.keyboard.press("g")
+    page.keyboard.press("m")
+    assert page.locator("#menu [role=menuitem]").all_inner_texts() == ["CPU:0", "GPU:0", "GPU:1", "GPU:2", "GPU:3"]
+    assert violations(page) == []
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    assert said(page).startswith("AddN to GPU:0: 1 node moved")
+    assert page.evaluate("document.activeElement.dataset.path") == "AddN"
+    assert rows(page, 1) == ["AddN"]
+    page.keyboard.press("Enter")
+    assert page.evaluate("document.activeElement.id") == "panel"
+    wait(page, "document.querySelector('#panel .summary')")
+    assert "requested /device:GPU:0" in page.inner_text("#panel .summary")
+    page.keyboard.press("Control+z")
+    assert said(page).startswith("Undone: AddN to GPU:0: 1 node moved")
+    assert rows(page, 0) == ["AddN"]
+    page.keyboard.press("Control+Shift+z")
+    assert said(page).startswith("Made again: AddN to GPU:0")
+    page.keyboard.press("e")
+    page.keyboard.press("t")  # typed, not the switch of light and dark
+    wait(page, "document.querySelector('#problems li')")
+    assert "The last placement stays" in said(page)
+    assert rows(page, 1) == ["AddN"]
+
+
+@pytest.mark.parametrize(("width", "dark"), [(1400, False), (NARROW, True)])
+def test_axe_finds_nothing_and_nothing_is_cut(studio: Callable[..., Page], width: int, dark: bool) -> None:
+    page = studio(width, 900, dark)
+    page.click(".chip[data-path='MatMul_1']")
+    page.press(".chip[data-path='MatMul_1']", "m")
+    page.keyboard.press("Enter")
+    assert said(page).startswith("MatMul_1 to CPU:0")
+    wait(page, "document.querySelector('#panel .summary')")
+    assert violations(page) == []
+    assert overflowing(page) == []
+    page.click("#theme")
+    assert violations(page, "color-contrast") == []
+
+
+def test_all_of_a_device_is_dragged_at_once(studio: Callable[..., Page]) -> None:
+    page = studio()
+    page.drag_and_drop(".device[data-device='4'] h3", ".device[data-device='1'] .rows")
+    assert said(page).startswith("Const_2 and 2 others to GPU:0: 3 nodes moved")
+    assert rows(page, 1) == ["Const_2", "Const_3", "MatMul_1"]
+
+
+def test_an_edit_right_after_a_key_keeps_what_was_typed(studio: Callable[..., Page]) -> None:
+    page = studio()
+    page.click(".cm-line >> nth=0")
+    page.keyboard.press("Home")
+    page.keyboard.type("#")
+    page.evaluate("studio.move(['AddN'], '/gpu:0')")
+    assert said(page).startswith("AddN to GPU:0: 1 node moved")
+    assert page.evaluate("studio.now.text === studio.editor.text && studio.editor.text.startsWith('##')")
+    page.click("#undo")
+    page.click("#undo")
+    settled(page)
+    assert page.evaluate("studio.editor.text === studio.start.state.text")
+
+
+def test_an_option_changes_the_machine(studio: Callable[..., Page]) -> None:
+    page = studio()
+    page.click("[aria-label='Remove a GPU']")
+    assert "2 fewer copied between devices" in said(page)
+    assert "available devices are" in page.inner_text("#error")
+    page.check("#option-soft_placement")
+    assert said(page).startswith("Soft placement: on")
+    assert page.inner_text("#error") == ""
+    assert page.locator("#edits .edit-text").all_inner_texts() == ["GPUs: 4 → 3", "Soft placement: off → on"]
+    page.click("[aria-label='Remove: GPUs: 4 → 3']")
+    assert said(page).startswith("removed: GPUs: 4 → 3")
+    assert page.input_value("#option-gpu") == "4"
+    assert page.locator("#edits .edit-text").all_inner_texts() == ["Soft placement: off → on"]
+
+
+def test_a_third_tower_is_typed_dragged_explained_planned_saved_and_run(studio: Callable[..., Page], graph: Path) -> None:
+    page = studio()
+    page.click(".cm-content")
+    for key in ("Control+Home", *("ArrowDown",) * 6, "End", "ArrowLeft"):
+        page.keyboard.press(key)
+    page.keyboard.type(", /device:GPU:0")
+    wait(page, "document.querySelector('#said').textContent.includes('3 added')")
+    settled(page)
+    assert rows(page, 1) == ["Const_4", "Const_5", "MatMul_2"]
+    page.drag_and_drop(".chip[data-path='MatMul_2']", ".device[data-device='2'] .rows")
+    assert said(page).startswith("MatMul_2 to GPU:1: 1 node moved, 2 more copied between devices")
+    assert rows(page, 2) == ["MatMul_2"]
+    assert page.locator("#headline .worse").count() == 1
+    page.click(".chip[data-path='MatMul_2']")
+    wait(page, "document.querySelector('#panel .summary')")
+    assert "requested /device:GPU:1" in page.inner_text("#panel .summary")
+    page.click("#plan-open")
+    page.fill("#plan-seconds", "2")
+    page.click("#plan-start")
+    wait(page, "document.querySelector('#plan-edits button')")
+    settled(page)
+    assert page.locator("#headline .better").count() == 1
+    assert violations(page) == []
+    page.click("#plan-accept")
+    assert said(page).startswith("plan accepted: ")
+    page.click("#save")
+    page.click(f"text=Save {graph.name}")
+    wait(page, "document.querySelector('#said').textContent.startsWith('Saved')")
+    assert "# Several GPUs in a multi-tower fashion" in graph.read_text("utf-8")
+    shown = page.evaluate("studio.placement.deviceOf('MatMul_2')")
+    output = run_process((*PLACESIM, "run", graph, "--quiet"), check=True).output
+    assert f"MatMul_2: (MatMul): /job:localhost/replica:0/task:0/device:{shown}\n" in output
+    assert output.endswith("[[ 66.  84.]\n [147. 192.]]\n")
