@@ -60,6 +60,7 @@ CALLS = [
     Call(["check", *TOWERS, "--policy", "policy.yaml", "--format", "sarif"]),
     Call(["check", "C:\\graphs\\bad.yaml", "--format", "sarif"]),
     Call(["devices", "--inventory", "machine.yaml"]),
+    Call(["studio", "é→.yaml", "--gpu", "-1"]),
     Call(["convert", "towers.yaml", "towers.pb"]),
     Call(["sweep", "towers.pb", "--fetch", "AddN", "--set", "gpu=4..5", "--jobs", "2", "--output", "rows.csv"]),
     Call(["sweep", "towers.pb", "--fetch", "AddN", "--set", "gpu=4..6", "--jobs", "1", "--output", "rows.csv"]),

@@ -9,7 +9,7 @@ from typing import Any
 
 import uvicorn
 
-from placesim.cli.output import complain, tell, write
+from placesim.cli.output import complain, write
 from placesim.cli.studio.guard import Guard, new_token
 from placesim.cli.studio.server import StudioServer
 from placesim.core.errors import UsageError
@@ -34,12 +34,12 @@ def serve(graph: str, values: Mapping[str, Any], port: int, *, opens: bool) -> i
         studio = StudioServer(Studio(source), lambda: setattr(server, "should_exit", True))
         guard = Guard(studio.application, token, tuple(f"{name}:{port}" for name in (HOST, "localhost")))
         logging.getLogger("uvicorn.error").disabled = True  # errors are answers
-        config = uvicorn.Config(guard.answer, interface="asgi3", lifespan="off", log_config=None, access_log=False)
+        config = uvicorn.Config(guard.answer, interface="asgi3", ws="none", lifespan="off", log_config=None, access_log=False)
         config.server_header = False
         config.timeout_graceful_shutdown = 1
         server = uvicorn.Server(config)
         write(f"{address}\n")
-        tell("the studio ends when its page is closed, or with Ctrl-C\n")
+        complain("the studio ends when its page is closed, or with Ctrl-C\n")
         if opens:
             _open_browser(address)
         try:
