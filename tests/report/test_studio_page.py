@@ -129,7 +129,7 @@ def test_an_edit_right_after_a_key_keeps_what_was_typed(studio: Callable[..., Pa
 def test_an_option_changes_the_machine(studio: Callable[..., Page]) -> None:
     page = studio()
     page.click("[aria-label='Remove a GPU']")
-    assert "2 fewer copied between devices" in said(page)
+    assert "6 not placed any more" in said(page)
     assert "available devices are" in page.inner_text("#error")
     page.check("#option-soft_placement")
     assert said(page).startswith("Soft placement: on")
@@ -158,7 +158,7 @@ def test_a_third_tower_is_typed_dragged_explained_planned_saved_and_run(studio: 
     wait(page, "document.querySelector('#panel .summary')")
     assert "requested /device:GPU:1" in page.inner_text("#panel .summary")
     page.click("#plan-open")
-    page.fill("#plan-seconds", "2")
+    page.fill("#plan-seconds", "20")  # it ends as soon as nothing can be faster
     page.click("#plan-start")
     wait(page, "document.querySelector('#plan-edits button')")
     settled(page)

@@ -116,9 +116,7 @@ class StudioPage {
     const { problems, error, warnings, picture, changes } = answer;
     this.answer = answer;
     this.showProblems(problems);
-    const sentences = [...(error ? [unmarked(error.text || error.summary)] : []), ...(problems.length && state.text === null ? problems.map(({ message }) => message) : []), ...warnings];
-    showError(sentences.join("\n"));
-    if (error?.node && picture) this.offerReason(error.node);
+    this.showErrors(error, state.text === null ? problems : [], warnings);
     document.body.classList.toggle("stale", !picture);
     if (!picture) {
       this.tell(`${this.said ? `${this.said}. ` : ""}The graph can't be read: ${countText(problems.length, "error")}. The last placement stays.`);
@@ -137,6 +135,17 @@ class StudioPage {
     byId("facts").textContent = `${countText(this.placement.count, "node")} on ${countText(this.placement.devices.length, "device")}`;
     this.news = !this.isLive ? "Shared from the studio, to look at: edits and plans need placesim studio." : [this.said, this.changesText(changes, before)].filter(Boolean).join(": ");
     this.tell(this.news);
+  }
+
+  /** An error of TensorFlow's or of the options in full; warnings are folded away. */
+  showErrors(error, problems, warnings) {
+    showError([...(error ? [unmarked(error.text || error.summary)] : []), ...problems.map(({ message }) => message)].join("\n"));
+    if (error?.node) this.offerReason(error.node);
+    const box = byId("error");
+    box.tabIndex = box.scrollHeight > box.clientHeight ? 0 : -1; // keys scroll it where it does not fit
+    byId("warnings").hidden = !warnings.length;
+    byId("warnings").firstElementChild.textContent = countText(warnings.length, "warning");
+    byId("warnings").lastElementChild.replaceChildren(...warnings.map((line) => element("li", {}, [line])));
   }
 
   /** A way from an error to the node that it names, and to what would help there. */

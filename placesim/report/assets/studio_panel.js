@@ -111,7 +111,7 @@ class SelectionPanel {
     if (paths.length > 1 || path.endsWith("/")) return where;
     const node = this.placement.numbers.get(path);
     const request = this.placement.requests[this.placement.nodes.requested[node]][0];
-    return `${this.placement.ops[this.placement.nodes.op[node]]} on ${where}${request ? `, requested: ${request}` : ", no device requested"}`;
+    return `${this.placement.ops[this.placement.nodes.op[node]]}${where === "not placed" ? ", " : " on "}${where}${request ? `, requested: ${request}` : ", no device requested"}`;
   }
 
   buttons(paths, edited) {
