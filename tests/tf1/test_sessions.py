@@ -153,6 +153,17 @@ def test_the_default_session_is_that_of_the_innermost_block() -> None:
     assert not interactive._opened.config.do_constant_folding
     interactive.close()
     assert get_default_session() is None
+    refused: list[str] = []
+
+    def crossed() -> None:
+        with pytest.raises(AssertionError) as raised, sessions.Session() as first, sessions.Session():
+            first.__exit__(None, None, None)
+        refused.append(str(raised.value))
+
+    thread = threading.Thread(target=crossed)  # the default sessions are those of a thread
+    thread.start()
+    thread.join()
+    assert refused == [f"Nesting violated for default stack of {sessions.Session} objects"]
 
 
 def test_a_graph_that_grows_is_placed_and_logged_again(capsys: pytest.CaptureFixture[str]) -> None:

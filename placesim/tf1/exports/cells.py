@@ -28,7 +28,7 @@ ROWS = {
         "contrib.rnn",
         "InputProjectionWrapper OutputProjectionWrapper EmbeddingWrapper HighwayWrapper AttentionCellWrapper",
     ),
-    "rnn.block_cells": _under("contrib.rnn", "LSTMBlockCell GRUBlockCellV2 GRUBlockCell=GRUBlockCellV2 LSTMBlockFusedCell"),
+    "rnn.block_cells": _under("contrib.rnn", "LSTMBlockCell GRUBlockCellV2 GRUBlockCell LSTMBlockFusedCell"),
     "rnn.legacy_seq2seq": _under(
         "contrib.legacy_seq2seq",
         "rnn_decoder basic_rnn_seq2seq tied_rnn_seq2seq embedding_rnn_decoder embedding_rnn_seq2seq embedding_tied_rnn_seq2seq",

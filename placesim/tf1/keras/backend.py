@@ -95,7 +95,7 @@ def _reduction(name: str) -> Any:
 
 
 sum, mean, max, min, prod = (_reduction(name) for name in ("sum", "mean", "max", "min", "prod"))
-abs, exp, log, sqrt, square, sign, round = tf.abs, tf.exp, tf.log, tf.sqrt, tf.square, tf.sign, tf.round
+abs, exp, log, square, sign, round = tf.abs, tf.exp, tf.log, tf.square, tf.sign, tf.round
 sin, cos, tanh, sigmoid, softplus, softsign = tf.sin, tf.cos, tf.tanh, tf.sigmoid, tf.nn.softplus, tf.nn.softsign
 equal, not_equal, greater, greater_equal, less, less_equal = (
     *(tf.equal, tf.not_equal, tf.greater),
@@ -107,6 +107,11 @@ maximum, minimum, reshape, transpose, squeeze, stop_gradient = (
 )
 shape, cast, name_scope = tf.shape, tf.cast, tf.name_scope
 update, update_add, update_sub = tf.assign, tf.assign_add, tf.assign_sub
+
+
+def sqrt(x: TypedTensor) -> Any:
+    """The square root of each element; 0 for a negative one."""
+    return tf.sqrt(tf.maximum(x, tf.constant(0.0, x.dtype.base_dtype)))
 
 
 def pow(x: TensorLike, a: TensorLike) -> Any:

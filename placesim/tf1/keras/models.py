@@ -164,18 +164,17 @@ class Model(Layer):
                 return layer
         raise ValueError(f"No such layer: {name}. Existing layers are: {[layer.name for layer in self.layers]}.")
 
-    def _ends(self, name: str) -> Any:
-        if self._network is None:
-            raise AttributeError(f"Layer {self.name} has no inbound nodes.")
-        return getattr(self._network, name)
-
     @property
     def input(self) -> Any:
-        return self._ends("inputs")
+        if self._network is None:
+            raise AttributeError(f"Layer {self.name} is not connected, no input to return.")
+        return self._network.inputs
 
     @property
     def output(self) -> Any:
-        return self._ends("outputs")
+        if self._network is None:
+            raise AttributeError(f"Layer {self.name} has no inbound nodes.")
+        return self._network.outputs
 
     @property
     def inputs(self) -> list[Any]:
@@ -228,6 +227,15 @@ class Sequential(Model):
     @property
     def layers(self) -> list[AnyLayer]:
         return [one for one in self._stack if not isinstance(one, InputLayer)]
+
+    @property
+    def weights(self) -> list[Any]:  # type: ignore[override]
+        if not self.built:
+            raise ValueError(
+                f"Weights for model '{self.name}' have not yet been created. Weights are created when the model is first "
+                "called on inputs or `build()` is called with an `input_shape`."
+            )
+        return self.variables
 
     def add(self, layer: Any) -> None:
         """Append a layer; the first one may tell the shape of the inputs.

@@ -114,9 +114,10 @@ class TimeDistributed(Layer):
             _, outputs, _ = rnn(lambda values, _: (self.layer(values, **kwargs), []), inputs, [], mask=mask)
             return outputs
         steps = steps or tf.shape(inputs)[1]
+        joined = _joined(inputs)
         if mask is not None and "mask" in inspect.signature(self.layer.call).parameters:
             kwargs["mask"] = _joined(mask)
-        outputs = self.layer(_joined(inputs), **kwargs)
+        outputs = self.layer(joined, **kwargs)
         return tf.reshape(outputs, (batch or -1, steps, *_sizes_from(outputs, 1)))
 
     def compute_mask(self, inputs: Any, mask: Any = None) -> Any:
@@ -127,6 +128,8 @@ class TimeDistributed(Layer):
         inner = None if mask is None else _joined(mask)
         found = self.layer.compute_mask(_joined(inputs), inner)
         if found is None:
+            while mask is not None and mask.shape.rank > 2:
+                mask = tf.reduce_any(mask, axis=-1)
             return mask
         return tf.reshape(found, (batch or -1, steps or tf.shape(inputs)[1], *_sizes_from(found, 1)))
 

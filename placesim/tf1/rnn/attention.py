@@ -206,6 +206,8 @@ class AttentionWrapper(RNNCell):
                     else "contain only instances of AttentionMechanism"
                 )
                 raise TypeError(f"attention_mechanism must {wanted}, saw type: {type(mechanism).__name__}")
+        if cell_input_fn is not None and not callable(cell_input_fn):
+            raise TypeError(f"cell_input_fn must be callable, saw type: {type(cell_input_fn).__name__}")
         self._cell, self._keeps_history, self._output_attention = cell, alignment_history, output_attention
         self._cell_input_fn = cell_input_fn or (lambda inputs, attention: tf.concat([inputs, attention], -1))
         self._initial_cell_state = initial_cell_state

@@ -21,10 +21,11 @@ register("GRUBlockCell", gru_step)
 
 
 def _known_depth(shape: Any, axis: int) -> int:
-    sizes = (shape[0] if isinstance(shape, list) else shape).as_list()
-    if sizes[axis] is None:
-        raise ValueError(f"Expecting inputs.shape[{axis}] to be set: {sizes}")
-    return int(sizes[axis])
+    first = shape[0] if isinstance(shape, list) else shape
+    size = first.as_list()[axis]
+    if size is None:
+        raise ValueError(f"Expecting inputs_shape[{axis}] to be set: {first}")
+    return int(size)
 
 
 def _attrs(forget_bias: float, cell_clip: float | None, use_peephole: bool) -> dict[str, Any]:
@@ -81,6 +82,8 @@ class LSTMBlockCell(LSTMSizes, LayerRNNCell):
 class GRUBlockCellV2(UnitSizes, LayerRNNCell):
     """A gated recurrent unit whose step is one op, with the variables of `GRUCell`."""
 
+    _weight_names = (("gates/kernel", "gates/bias"), ("candidate/kernel", "candidate/bias"))
+
     def __init__(
         self,
         num_units: int | None = None,
@@ -99,18 +102,24 @@ class GRUBlockCellV2(UnitSizes, LayerRNNCell):
         units = self._num_units
         rows = _known_depth(input_shape, 1) + units
 
-        def add(name: str, columns: int, bias: float) -> tuple[Any, Any]:
-            kernel = self.add_weight(name + "/kernel", [rows, columns])
-            return kernel, self.add_weight(name + "/bias", [columns], initializer=tf.constant_initializer(bias))
+        def add(names: tuple[str, str], columns: int, bias: float) -> tuple[Any, Any]:
+            kernel = self.add_weight(names[0], [rows, columns])
+            return kernel, self.add_weight(names[1], [columns], initializer=tf.constant_initializer(bias))
 
-        self._gates = add("gates", 2 * units, 1.0)
-        self._candidate = add("candidate", units, 0.0)
+        self._gates = add(self._weight_names[0], 2 * units, 1.0)
+        self._candidate = add(self._weight_names[1], units, 0.0)
         self.built = True
 
     def call(self, inputs: TensorLike, state: object = None, *args: object, **kwargs: object) -> Any:
         (gates, gates_bias), (candidate, candidate_bias) = self._gates, self._candidate
         found = gen("GRUBlockCell")(inputs, state, gates, candidate, gates_bias, candidate_bias)
         return found.h, found.h
+
+
+class GRUBlockCell(GRUBlockCellV2):
+    """A `GRUBlockCellV2` whose variables have other names."""
+
+    _weight_names = (("w_ru", "b_ru"), ("w_c", "b_c"))
 
 
 class LSTMBlockFusedCell(Layer):

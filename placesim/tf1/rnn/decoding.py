@@ -155,7 +155,7 @@ def dynamic_decode(
     """Run a decoder until all sequences have ended.  Return outputs, last state, and the lengths of the sequences."""
     if not isinstance(decoder, Decoder):
         raise TypeError(f"Expected decoder to be type Decoder, but saw: {type(decoder)}")
-    with tf.variable_scope(scope or "decoder") as varscope:
+    with tf.variable_scope(scope, "decoder") as varscope:
         cache_variables(varscope)
         if maximum_iterations is not None:
             maximum_iterations = convert_to_tensor(maximum_iterations, dtype=tf.int32, name="maximum_iterations")

@@ -238,17 +238,23 @@ class Session(BaseSession):
 
     def __init__(self, target: str = "", graph: Graph | None = None, config: Any = None) -> None:
         super().__init__(target, graph, config=config)
-        self._entered: list[ExitStack] = []
+        self._entered: ExitStack | None = None
 
     def __enter__(self) -> Session:
-        stack = ExitStack()
-        stack.enter_context(self.graph.as_default())
-        stack.enter_context(default_session(self, enforces_nesting=False))
-        self._entered.append(stack)
+        if self._entered is not None:
+            raise RuntimeError(
+                "Session context managers are not re-entrant. Use `Session.as_default()` if you want to enter a session "
+                "multiple times."
+            )
+        self._entered = ExitStack()
+        self._entered.enter_context(self.graph.as_default())
+        self._entered.enter_context(self.as_default())
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self._entered.pop().close()
+        if self._entered is not None:
+            self._entered.close()
+        self._entered = None
         self.close()
 
     @staticmethod

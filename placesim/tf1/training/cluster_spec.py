@@ -33,17 +33,15 @@ class ClusterSpec:
                 if isinstance(tasks, list | tuple):
                     self._jobs[name] = dict(enumerate(tasks))
                 elif isinstance(tasks, dict):
-                    self._jobs[name] = dict(tasks)
+                    self._jobs[name] = {int(index): address for index, address in tasks.items()}
                 else:
                     raise TypeError(f"The tasks for job {name!r} must be a list or a dictionary from integers to strings.")
         else:
             raise TypeError(f"`cluster` must be a dictionary mapping one or more job names to {_ADDRESSES}")
         for name, job in self._jobs.items():
-            for index, address in job.items():
+            for address in job.values():
                 if not isinstance(name, str | bytes):
                     raise TypeError(f"Job name {name!r} must be bytes or unicode")
-                if not isinstance(index, int):
-                    raise TypeError(f"Task index must be an integer, got {index!r}")
                 if not isinstance(address, str | bytes):
                     raise TypeError(f"Task address {address!r} must be bytes or unicode")
         # sorted like TensorFlow's ClusterDef: equal clusters have equal text

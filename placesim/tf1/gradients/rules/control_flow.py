@@ -109,7 +109,7 @@ def _merge_gradient(op: Operation, grad: Tensor, _: object) -> list[Any]:
             pred = found
         return _switched(grad, pred, "cond_grad")
     conditions = [tf.equal(op.outputs[1], index) for index in range(len(op.inputs))]
-    return [gen("Switch")(grad, condition)[1] for condition in conditions]
+    return [_switched(grad, condition)[1] for condition in conditions]
 
 
 def _exit(op: Any, grad: Tensor) -> Any:
