@@ -44,3 +44,16 @@ def test_values_that_are_not_chance_are_tensorflows(subtests: pytest.Subtests) -
                             assert value is None
                         else:
                             np.testing.assert_allclose(value, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_a_rate_has_the_step_after_its_update_as_in_most_runs_of_berts_optimizer() -> None:
+    with tf.Graph().as_default(), tf.Session() as session:
+        step = _step()
+        rate = tf.train.polynomial_decay(tf.constant(0.1), step, 10, end_learning_rate=0.0)
+        done, limit = tf.cast(step, tf.int32), tf.constant(2, tf.int32)
+        begins = tf.cast(done < limit, tf.float32)
+        rate = (1.0 - begins) * rate + begins * 0.1 * (tf.cast(done, tf.float32) / tf.cast(limit, tf.float32))
+        weights = _variable([1.0, 2.0])
+        train = tf.group(weights.assign(weights - rate * weights), [step.assign(step + 1)])
+        session.run(tf.global_variables_initializer())
+        assert [session.run([rate, train])[0] for _ in range(4)] == pytest.approx([0.05, 0.08, 0.07, 0.06])

@@ -281,14 +281,14 @@ def build_program(
     """
     # a node without outputs has a position too, so that no two nodes share one
     starts = [0, *accumulate(max(1, len(node.signature.output_dtypes)) for node in graph.nodes)]
-    full: dict[tuple[int, int], tuple[Attrs, AllocationCheck | None, Kernel]] = {}
+    full: dict[tuple[int, int, str], tuple[Attrs, AllocationCheck | None, Kernel]] = {}
     instructions = []
     # a dry run has no values that an update could change
     late = find_late_reads(graph, state.device.name) if state.guesses is None else {}
     for node in graph.nodes:
         own = _kernel_of(graph, node, kernels, state)
         # graphs share mappings of attrs, so most nodes are prepared once for all of their kind
-        alike = (id(node.signature), id(node.attrs))
+        alike = (id(node.signature), id(node.attrs), _result_of(graph, node))
         if alike not in full:
             full[alike] = _prepared(graph, node, own, state)
         attrs, allocation, kernel = full[alike]
@@ -354,15 +354,27 @@ def _prepared(graph: Graph, node: Node, kernel: Kernel, state: DeviceState) -> t
 
 
 def _in_data_format(kernel: Kernel, graph: Graph, node: Node, attrs: Attrs, state: DeviceState) -> Kernel:
-    """Return the kernel for the node's data format, if a GPU, or the release's oneDNN on a CPU, has one for channels first."""
+    """Return the kernel of a GPU's cuDNN or a CPU's oneDNN for channels first, dilations and groups, if the device has it."""
     # few graphs need it
-    from placesim.ops.kernels.nn.channels_first import has_channels_first, onednn_accepts, with_channels_first
+    from placesim.ops.kernels.nn import channels_first
 
-    if not has_channels_first(attrs):
+    is_first = channels_first.has_channels_first(attrs)
+    is_gradient = node.op in channels_first.CONVOLUTION_GRADIENTS
+    if not is_first and not is_gradient:
         return kernel
-    result_of = graph.nodes[node.input_nodes[1]].op if len(node.input_nodes) > 1 else ""
-    has_kernel = state.device.type == "GPU" or (graph.registry.rules.has_onednn and onednn_accepts(node.op, attrs, result_of))
-    return with_channels_first(node.op, kernel) if has_kernel else kernel
+    has_onednn = graph.registry.rules.has_onednn and channels_first.onednn_accepts(node.op, attrs, _result_of(graph, node))
+    if state.device.type != "GPU" and not has_onednn:
+        return kernel
+    if is_gradient and (state.device.type == "GPU" or attrs["padding"] != "EXPLICIT"):
+        from placesim.ops.kernels.nn.convolution_gradients import in_library
+
+        kernel = in_library(kernel)
+    return channels_first.with_channels_first(node.op, kernel) if is_first else kernel
+
+
+def _result_of(graph: Graph, node: Node) -> str:
+    """Return the op of the second input of a node with a data format, on which the kernel of a pool's gradient depends."""
+    return graph.nodes[node.input_nodes[1]].op if "data_format" in node.attrs and len(node.input_nodes) > 1 else ""
 
 
 def _densified(graph: Graph, node: Node, attrs: dict[str, Any], state: DeviceState) -> Attrs:

@@ -9,6 +9,7 @@ from placesim.core.errors import InternalError
 from placesim.graph.graph import Graph
 from placesim.ops.categories import RECEIVES, SENDS
 from placesim.runtime.executors.program import Program, TransferKey, transfer_key
+from placesim.runtime.executors.reads_after_update import find_overtaking_updates
 
 
 class Schedule:
@@ -34,6 +35,11 @@ def schedule_nodes(graphs: Sequence[Graph]) -> list[tuple[int, int]]:
                 waiting[number][node.id] += 1
                 receives[transfer_key(node)] = (number, node.id)
     consumers = [graph.consumers() for graph in graphs]
+    for number, graph in enumerate(graphs):
+        for update, overtaken in find_overtaking_updates(graph).items():
+            for node in overtaken:
+                waiting[number][node.id] += 1
+                consumers[number][update].append(node.id)
     # first in, first out: the order of nodes decides which kernel fails first (`manual exactness`)
     ready = deque((p, i) for p, counts in enumerate(waiting) for i, count in enumerate(counts) if not count)
     order: list[tuple[int, int]] = []

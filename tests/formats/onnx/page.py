@@ -76,6 +76,10 @@ def _composition_lines() -> Iterator[str]:
     yield ""
     yield from _wrapped(without)
     yield ""
+    if not none:
+        yield "Every op of ONNX is in one of these two lists."
+        yield ""
+        return
     yield "## Ops that have neither"
     yield ""
     yield from _wrapped(none)

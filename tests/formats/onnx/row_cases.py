@@ -123,6 +123,25 @@ CASES = {
     ),
     "normal: volumes of one image": RowCase("InstanceNormalization", [_array(2, 3, 4, 2, 2), _array(3), _array(3)]),
     "normal: windows of even size": RowCase("LRN", [_array(6, 6, 2, 2)], {"size": 4, "alpha": 0.5}),
+    "max roi pool": RowCase(
+        "MaxRoiPool",
+        [
+            (np.arange(2 * 3 * 6 * 7) * 37 % 101 - 50).reshape(2, 3, 6, 7).astype(np.float32),
+            np.array(
+                [[0, 0, 0, 6, 5], [1, 1.4, 2.5, 4.5, 3], [1, 5, 4, 2, 1], [0, -3, -2, 2, 9], [1, 9, 9, 12, 12]], np.float32
+            ),
+        ],
+        {"pooled_shape": [2, 3]},
+    ),
+    "max roi pool of a scaled region": RowCase(
+        "MaxRoiPool",
+        [
+            np.cos(np.arange(1 * 2 * 5 * 5)).reshape(1, 2, 5, 5).astype(np.float32),
+            np.array([[0, 2, 3, 9, 8], [0, 0, 0, 0, 0]], np.float32),
+        ],
+        {"pooled_shape": [4, 2], "spatial_scale": 0.5},
+        open=(2, 3),
+    ),
 }
 _rows = np.sin(np.arange(40, dtype=np.float32).reshape(2, 20))
 CASES |= {

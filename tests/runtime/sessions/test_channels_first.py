@@ -1,4 +1,4 @@
-"""Images with channels first: on a CPU as TensorFlow's oneDNN kernels, on a GPU in every op."""
+"""Channels first, and gradients of dilated and grouped convolutions: on a CPU as in oneDNN, on a GPU in every op."""
 
 import pytest
 
@@ -6,7 +6,7 @@ import placesim
 from tests.runtime.sessions.graph_cases import FILE, differences
 from tests.runtime.sessions.list_cases import read_cases
 
-CASES = {case["id"]: case for case in read_cases(FILE) if case["id"].startswith("channels-first-")}
+CASES = {case["id"]: case for case in read_cases(FILE) if case["id"].startswith(("channels-first-", "library-"))}
 COMPUTED = {case_id: case for case_id, case in CASES.items() if case["steps"][0]["error"] is None}
 REFUSED = {case_id: case for case_id, case in CASES.items() if case_id not in COMPUTED}
 REFUSAL = "The Conv2D op currently only supports the NHWC tensor format on the CPU. The op was given the format: NCHW"
@@ -24,8 +24,8 @@ GRAPH = {
 
 
 def test_a_cpu_computes_what_onednn_computes() -> None:
-    assert len(COMPUTED) == 22
-    assert len(REFUSED) == 11
+    assert len(COMPUTED) == 28
+    assert len(REFUSED) == 13
     assert not {case_id: found for case_id, case in CASES.items() if (found := differences(case))}
 
 

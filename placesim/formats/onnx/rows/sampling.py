@@ -252,6 +252,46 @@ def roi_align(node: OnnxNode) -> Tensor:
     return node.emit("RealDiv", made, node.cast(node.emit("Reshape", total, int32([-1, 1, 1, 1])), node.dtype(made)))
 
 
+def max_roi_pool(node: OnnxNode) -> Tensor:
+    """SelectV2 of the elements in each bin of each region, and Max; 0 for a bin without elements."""
+    fold, bins = ConstantFolder(node), [int(count) for count in node.attr("pooled_shape", ())]
+    if len(bins) != 2 or not 0 < min(bins) <= max(bins) <= MOST_KNOWN:
+        raise UnsupportedNodeError(f"wrong pooled_shape: got {bins}, expected two numbers from 1 to {MOST_KNOWN}")
+    batch, left, top, right, bottom = node.emit_all("Unpack", node.cast(node[1], FLOAT), num=5, axis=1)
+    sizes, scale = fold.sizes(node[0]), np.float32(node.attr("spatial_scale", 1.0))
+    found = node.emit("GatherV2", node[0], node.cast(batch, INT32), np.int32(0))
+    least = np.array(-np.inf, node.dtype(found).numpy)
+    # the columns first, `[regions, channels, height, columns' bins]`, then the rows
+    for axis, (start, end) in ((3, (left, right)), (2, (top, bottom))):
+        edges = [_rounded_half_away(node, node.emit("Mul", edge, scale)) for edge in (start, end)]
+        inside = _elements_in_bins(node, *edges, bins[axis - 2], sizes[axis])
+        inside = node.emit("ExpandDims", node.emit("ExpandDims", inside, np.int32(1)), np.int32(1))
+        turned = node.emit("Transpose", found, int32([0, 1, 2, 3] if axis == 3 else [0, 1, 3, 2]))
+        kept = node.emit("SelectV2", inside, node.emit("ExpandDims", turned, np.int32(3)), least)
+        found = node.emit("Max", kept, int32(4))
+    found = node.emit("Transpose", found, int32([0, 1, 3, 2]))
+    return node.emit("SelectV2", node.emit("Equal", found, least), np.zeros((), least.dtype), found)
+
+
+def _rounded_half_away(node: OnnxNode, value: Tensor) -> Tensor:
+    return node.emit(
+        "Mul", node.emit("Sign", value), node.emit("Floor", node.emit("AddV2", node.emit("Abs", value), np.float32(0.5)))
+    )
+
+
+def _elements_in_bins(node: OnnxNode, start: Tensor, end: Tensor, bins: int, size: Value) -> Tensor:
+    """Return which elements of an axis are in each bin of a region: `[regions, bins, elements]`."""
+    fold = ConstantFolder(node)
+    length = node.emit("Maximum", node.emit("AddV2", node.emit("Sub", end, start), np.float32(1)), np.float32(1))
+    start, length = (node.emit("Reshape", part, int32([-1, 1])) for part in (start, length))
+    width, numbers = node.emit("RealDiv", length, np.float32(bins)), np.arange(bins, dtype=np.float32)
+    first = node.emit("AddV2", start, node.emit("Floor", node.emit("Mul", width, numbers)))
+    last = node.emit("AddV2", start, node.emit("Ceil", node.emit("Mul", width, numbers + np.float32(1))))
+    first, last = (node.emit("ExpandDims", part, np.int32(2)) for part in (first, last))
+    places = fold.cast(fold("Range", int32(0), size, int32(1)), FLOAT)
+    return node.emit("LogicalAnd", node.emit("GreaterEqual", places, first), node.emit("Less", places, last))
+
+
 def _region_taps(node: OnnxNode, start: Tensor, length: Tensor, bins: int, size: Value) -> tuple[Taps, Tensor]:
     """Return the neighbours of all samples along an axis, `[regions, bins, samples, 2]`, and the number of samples in a bin."""
     fold, ratio = ConstantFolder(node), node.attr("sampling_ratio", 0)
@@ -286,5 +326,6 @@ def _over_bins(node: OnnxNode, part: Value, number: int, bins: tuple[int, int]) 
 ROWS: Rows = {
     ("DeformConv", 19, 22): deform_conv,
     ("GridSample", 16, 20, 22): grid_sample,
+    ("MaxRoiPool", 1, 22): max_roi_pool,
     ("RoiAlign", 10, 16, 22): roi_align,
 }

@@ -72,6 +72,9 @@ _OPS = {
 }
 
 
+CONVOLUTION_GRADIENTS = frozenset(op for op in _OPS if op.startswith(("Conv2DBackprop", "Conv3DBackprop")))
+
+
 def has_channels_first(attrs: Attrs) -> bool:
     """Whether an op's attr `data_format` puts the channels first."""
     return attrs.get("data_format") in _CHANNELS_LAST

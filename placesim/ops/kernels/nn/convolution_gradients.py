@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from functools import partial
 from math import prod
 
+import numpy as np
+
 from placesim.core.errors import InvalidArgumentError, UnimplementedError
 from placesim.ops.attributes import Attrs
 from placesim.ops.kernels.cost_model import ELEMENTWISE, CostModel
@@ -30,17 +32,23 @@ from placesim.ops.kernels.shapes import Dims, ShapeContext, ShapeError, infer_as
 # --- gradients ------------------------------------------------------------------------------------------------------
 
 
-def convolve_back(inputs: Sequence[Tensor], attrs: Attrs, spatial: int, takes_sizes: bool = True) -> Sequence[Tensor]:
+def convolve_back(
+    inputs: Sequence[Tensor], attrs: Attrs, spatial: int, takes_sizes: bool = True, in_library: bool = False
+) -> Sequence[Tensor]:
     """(the input's shape or the input, filter, gradients of the output) -> gradient of the input.
 
     The input is `[batch, spatial..., channels]`, the output `[batch, windows..., outputs]`; `takes_sizes`: the first tensor is
-    a shape. Raises InvalidArgumentError if attrs or shapes do not fit, and for dilations and groups. With two spatial axes,
-    raises UnimplementedError for strides or dilations of batch or channels.
+    a shape. Raises InvalidArgumentError if attrs or shapes do not fit, and, unless `in_library`, for dilations and groups. With
+    two spatial axes, raises UnimplementedError for strides or dilations of batch or channels.
     """
     sizes, filters, grads = inputs
-    layout = _check_back_attrs(attrs, spatial, "Input")
+    layout = _check_back_attrs(attrs, spatial, "Input", in_library)
     shape = _input_shape(sizes, filters, grads, layout) if takes_sizes else sizes.shape
     windows = _back_windows("Input", shape, filters.shape, grads.shape, attrs, layout)
+    groups = shape[-1] // filters.shape[-2] if in_library else 1
+    if groups > 1:
+        parts = zip(np.split(grads, groups, axis=-1), np.split(filters, groups, axis=-1), strict=True)
+        return (np.concatenate([correlate_back(*part, windows) for part in parts], axis=-1),)
     if shape[-1] != filters.shape[-2]:
         raise InvalidArgumentError(
             "Gradients for grouped convolutions are not supported on CPU. Please file a feature request if you run into this "
@@ -49,16 +57,22 @@ def convolve_back(inputs: Sequence[Tensor], attrs: Attrs, spatial: int, takes_si
     return (correlate_back(grads, filters, windows),)
 
 
-def convolve_filter(inputs: Sequence[Tensor], attrs: Attrs, spatial: int, takes_sizes: bool = True) -> Sequence[Tensor]:
+def convolve_filter(
+    inputs: Sequence[Tensor], attrs: Attrs, spatial: int, takes_sizes: bool = True, in_library: bool = False
+) -> Sequence[Tensor]:
     """(input, the filter's shape or the filter, gradients of the output) -> gradient of the filter.
 
     The filter is `[taps..., channels, outputs]`, the output `[batch, windows..., outputs]`; `takes_sizes`: the second tensor is
-    a shape. Raises InvalidArgumentError if attrs or shapes do not fit, and for dilations and groups.
+    a shape. Raises InvalidArgumentError if attrs or shapes do not fit, and, unless `in_library`, for dilations and groups.
     """
     tensor, sizes, grads = inputs
-    layout = _check_back_attrs(attrs, spatial, "Filter")
+    layout = _check_back_attrs(attrs, spatial, "Filter", in_library)
     shape = _filter_shape(sizes, spatial) if takes_sizes else sizes.shape
     windows = _back_windows("Filter", tensor.shape, shape, grads.shape, attrs, layout)
+    groups = tensor.shape[-1] // shape[-2] if in_library else 1
+    if groups > 1:
+        parts = zip(np.split(tensor, groups, axis=-1), np.split(grads, groups, axis=-1), strict=True)
+        return (np.concatenate([correlate_filter(*part, windows) for part in parts], axis=-1),)
     # TensorFlow detects groups by the filter's number of elements
     requested, count = prod(shape[:-2]) * tensor.shape[-1] * grads.shape[-1], prod(shape)
     if requested != count:
@@ -66,9 +80,14 @@ def convolve_filter(inputs: Sequence[Tensor], attrs: Attrs, spatial: int, takes_
     return (correlate_filter(tensor, grads, windows),)
 
 
-def _check_back_attrs(attrs: Attrs, spatial: int, of: str) -> TensorLayout:
+def in_library(kernel: Kernel) -> Kernel:
+    """Return the kernel of a gradient as cuDNN and oneDNN have it: also for dilations and, in two dimensions, groups."""
+    return kernel._replace(compute=partial(kernel.compute, in_library=True))
+
+
+def _check_back_attrs(attrs: Attrs, spatial: int, of: str, in_library: bool) -> TensorLayout:
     if spatial == 3:
-        return _check_back_attrs_3d(attrs, of)
+        return _check_back_attrs_3d(attrs, of, in_library)
     layout = layout_of(attrs["data_format"])
     if layout.channel == 1:
         raise InvalidArgumentError(f"Conv2DCustomBackprop{of}Op only supports NHWC.")
@@ -85,13 +104,13 @@ def _check_back_attrs(attrs: Attrs, spatial: int, of: str) -> TensorLayout:
     # the gradient of the filter checks the padding before the dilations, the gradient of the input after them
     if of == "Filter":
         check_padding(attrs, layout)
-    if any(rate != 1 for rate in attrs["dilations"]):
+    if any(rate != 1 for rate in attrs["dilations"]) and not in_library:
         raise InvalidArgumentError("Current CPU implementations do not yet support dilation rates larger than 1.")
     check_padding(attrs, layout)
     return layout
 
 
-def _check_back_attrs_3d(attrs: Attrs, of: str) -> TensorLayout:
+def _check_back_attrs_3d(attrs: Attrs, of: str, in_library: bool) -> TensorLayout:
     # the ops' first versions have neither a data format nor dilations
     layout = layout_of(attrs.get("data_format", "NDHWC"), 3)
     if layout.channel == 1:
@@ -101,7 +120,7 @@ def _check_back_attrs_3d(attrs: Attrs, of: str) -> TensorLayout:
         raise InvalidArgumentError("Dilation rates field must specify 5 dimensions")
     if outer_entries(rates, layout) != (1, 1):
         raise InvalidArgumentError(UNDILATED_3D)
-    if any(rate != 1 for rate in rates):
+    if any(rate != 1 for rate in rates) and not in_library:
         raise InvalidArgumentError("Current CPU implementation does not yet support dilation rates larger than 1.")
     check_entries(attrs["strides"], "strides", 5)
     if outer_entries(attrs["strides"], layout) != (1, 1):
@@ -162,14 +181,16 @@ def _back_windows(
     if filters[-1] != grads[-1]:
         raise InvalidArgumentError(f"{label}: filter and out_backprop must have the same out_depth")
     strides, padding = layout.pick(attrs["strides"]), attrs["padding"]
+    rates = layout.pick(attrs.get("dilations", (1,) * layout.rank))
     pairs = ("explicit_paddings" in attrs and explicit_pairs(attrs, layout)) or [(0, 0)] * len(strides)
     windows = []
-    for axis, taps, stride, pair in zip(layout.spatial, filters, strides, pairs, strict=False):
-        window = window_of(inputs[axis], taps, stride, 1, padding, pair)
+    for axis, taps, stride, rate, pair in zip(layout.spatial, filters, strides, rates, pairs, strict=False):
+        window = window_of(inputs[axis], taps, stride, rate, padding, pair)
         if grads[axis] != window.outputs:
             raise InvalidArgumentError(
                 f"{label}: Size of out_backprop doesn't match computed: actual = {grads[axis]}, computed = {window.outputs} "
-                f"spatial_dim: {axis} input: {window.input} filter: {taps} output: {grads[axis]} stride: {stride} dilation: 1"
+                f"spatial_dim: {axis} input: {window.input} filter: {taps} output: {grads[axis]} stride: {stride} "
+                f"dilation: {rate}"
             )
         windows.append(window)
     return tuple(windows)
