@@ -23,6 +23,7 @@ from placesim.prediction.processors import Processor
 from tests.benchmarks.collective_times import predict_collectives
 from tests.benchmarks.network_rows import NetworkRow, OmittedRow, read_networks
 from tests.benchmarks.network_times import NetworkTime, predict_networks, predict_scaled, sharing_of
+from tests.benchmarks.scaling import EXPECTED_SLOWEST, SPREAD_OF_BOARDS
 from tests.benchmarks.strategy_times import predict_strategies
 from tests.benchmarks.timing_rows import DATA, WHERE, Measurement, UnmodelledRow, read_measurements, read_processors
 
@@ -139,6 +140,9 @@ def bench_strategies(models: Path, devices: Path) -> None:
         name = f"{time.row.device}, {time.row.run.network}, batch {time.row.run.batch}, {time.row.variant}"
         print(f"{name[:66]:<66} {time.row.gpus:6} {time.measured:10.2f} {time.predicted:10.2f}")
     write_errors("errors of speed-ups", found, lambda time: "all")
+    for what, pace in (("if nothing were lost", 0.0), ("if only the slowest board counted", SPREAD_OF_BOARDS)):
+        errors = [100 * abs(time.row.gpus / (1 + pace * EXPECTED_SLOWEST[time.row.gpus]) / time.measured - 1) for time in found]
+        print(f"{what:<66} {len(errors):6} {median(errors):7.1f} {percentile_90(errors):7.1f}")
     write_errors("by sharing", found, lambda time: f"{time.sharing}, {time.row.device}")
     write_errors("by number of GPUs", found, lambda time: f"{time.row.gpus:2} GPUs")
     write_errors("by input", found, lambda time: "real" if "real" in time.row.variant else "synthetic")
