@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import inf
+from typing import NamedTuple
 
 import numpy as np
 
@@ -89,6 +90,18 @@ class Strategy:
             raise UsageError("no half precision: got --loss-scale, expected --precision as well")
 
 
+class RewriteEffect(NamedTuple):
+    """The predicted peak of the fullest device in bytes, and the seconds of a step, without and with recomputation or half
+    precision.
+    """
+
+    device: str
+    peak_before: int
+    peak_after: int
+    seconds_before: float
+    seconds_after: float
+
+
 @dataclass(frozen=True, slots=True)
 class TrainingRewrite:
     """A rewritten graph file, with the original's training parts.
@@ -96,7 +109,8 @@ class TrainingRewrite:
     `training` has the parts that are copied, after recomputation if there is one. `batch` has the number of examples in the
     batch for each input by name, None if the graph leaves it unknown; it is empty for recomputation alone. `is_mean` says
     whether the loss is a mean over the batch, so that gradients are averaged, or a sum. `notes` name results that depend on
-    the division of the batch, and scopes without recomputation. `nodes_before` is the number of nodes of the original.
+    the division of the batch, and scopes without recomputation. `nodes_before` is the number of nodes of the original. `effect`
+    is None without a prediction.
     """
 
     file: GraphFile
@@ -108,13 +122,11 @@ class TrainingRewrite:
     nodes_before: int
     recomputation: Recomputation | None = None
     mixed: MixedPrecision | None = None
+    effect: RewriteEffect | None = None
 
 
-def rewrite_training(file: GraphFile, strategy: Strategy, *, has_gpus: bool | None = None) -> TrainingRewrite:
-    """Return the graph with copies of its nodes. Raises UsageError for a graph that cannot be rewritten so.
-
-    `has_gpus` says whether nodes without a request are on a GPU; by default, whether the file's machine has one.
-    """
+def rewrite_training(file: GraphFile, strategy: Strategy) -> TrainingRewrite:
+    """Return the graph with copies of its nodes. Raises UsageError for a graph that cannot be rewritten so."""
     settings = Replication(strategy.replicas, strategy.accumulate, strategy.reduce, strategy.variables == "mirrored")
     has_parts = len(settings.parts()) > 1
     training = find_training(file.graph, strategy.split, needs_batch=has_parts)
@@ -122,8 +134,7 @@ def rewrite_training(file: GraphFile, strategy: Strategy, *, has_gpus: bool | No
     notes: tuple[str, ...] = ()
     mixed = recomputation = None
     if strategy.precision is not None:
-        if has_gpus is None:
-            has_gpus = strategy.replicas > 1 or any(task.gpu for task in file.inventory or ())
+        has_gpus = strategy.replicas > 1 or any(task.gpu for task in file.inventory or ())
         mixed = mix_precision(file, training, strategy.precision, strategy.loss_scale, has_gpus=has_gpus)
         file = mixed.file
         training = find_training(file.graph, strategy.split, needs_batch=has_parts)

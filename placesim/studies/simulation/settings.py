@@ -13,7 +13,7 @@ from placesim.machine.gpu_memory import GpuLogLine, GpuProcess
 from placesim.machine.gpu_models import GPU_MODELS, GpuModel, near_models
 from placesim.machine.inventory import Device, TaskInventory
 from placesim.machine.links import NO_LINKS, MachineLinks
-from placesim.machine.options import SimulationOptions
+from placesim.machine.options import MACHINE, SimulationOptions
 
 if TYPE_CHECKING:
     from pathlib import PurePath
@@ -125,6 +125,14 @@ def build_machine_settings(file: GraphFile | None, options: SimulationOptions) -
 
         check_given(links.given, tasks)
     return MachineSettings(tasks, links)
+
+
+def with_machine(file: GraphFile, options: SimulationOptions) -> GraphFile:
+    """Return a graph's file with the machine of the options, if they describe one."""
+    if all(getattr(options, name) in (None, ()) for name in (*MACHINE, "link", "profile")):
+        return file
+    settings = build_machine_settings(file, options)
+    return replace(file, inventory=settings.tasks, links=settings.links)
 
 
 def _with_profile(task: TaskInventory, known: TaskInventory) -> TaskInventory:
