@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
 from placesim.api.calls import above_zero, api_call
-from placesim.core.errors import UsageError
 from placesim.formats.sources.loading import LoadedGraph, SourceGraph, load, source_name
 from placesim.machine.options import OptionValues, SimulationOptions, make_options, with_options
 
@@ -60,17 +59,20 @@ def parallelize(
     schedule: str = "1f1b",
     chunks: int | None = None,
     stage: str | Sequence[str] = (),
+    precision: str | None = None,
+    loss_scale: float | str | None = None,
     **options: Unpack[OptionValues],
 ) -> ParallelGraph:
-    """Rewrite a training graph for several GPUs, as a pipeline, for micro-batches, or with recomputation.
+    """Rewrite a training graph for several GPUs, as a pipeline, for micro-batches, with recomputation, or in half precision.
 
     The result is a source for all other functions.
 
     Each of `replicas` copies computes the gradients of its part of the batch on its GPU, in `accumulate` micro-batches one
     after another. `reduce` adds the gradients (`cpu`, `ring`, `tree` or `nccl`). With
     `variables="mirrored"`, each GPU has its own variables. `split` names the tensors that hold the batch; by default, these are
-    all placeholders, datasets and queues that the loss reads. `recompute` is `"sqrt"` or names scopes whose forward nodes are
-    computed again for the gradients.
+    all placeholders, datasets and queues that the loss reads. `recompute` names scopes whose forward nodes are
+    computed again for the gradients, or is a number of segments, `"sqrt"`, or `"auto"` for the number with the least predicted
+    peak. `precision` is `"float16"` or `"bfloat16"`; `loss_scale` is then a number or `"dynamic"`.
 
     A pipeline has `stages` GPUs, through which `micro_batches` parts of the batch go in the order of `schedule`: `gpipe`,
     `1f1b`, or `interleaved` with `chunks` stages on each GPU. `stage` names the scopes that begin stages; by default, the cuts
@@ -79,8 +81,8 @@ def parallelize(
     Raises UsageError if the graph cannot be rewritten, with the node and the reason.
     """
     from placesim.formats.graph_file.writing.raw_writer import with_feeds_from
-    from placesim.planning.strategies.rewriting import Strategy, rewrite_training
-    from placesim.studies.simulation.settings import with_machine
+    from placesim.planning.strategies.rewriting import Strategy
+    from placesim.studies.rewrite_study import study_rewrite
 
     lists = ((given,) if isinstance(given, str) else tuple(given) for given in (split, recompute, stage))
     names, again, scopes = lists
@@ -96,14 +98,13 @@ def parallelize(
         schedule=schedule,
         chunks=chunks,
         stage=scopes,
+        precision=precision,
+        loss_scale=loss_scale,
     )
-    chosen = make_options(options)
+    chosen, name = make_options(options), source_name(source)
     loaded = load(source, None, chosen)
-    if loaded.error is not None or loaded.file is None:
-        raise loaded.error or UsageError("no graph")
-    file = with_machine(with_feeds_from(loaded.file, loaded.directory, Path()), chosen)
-    rewrite = rewrite_training(file, strategy)
-    return ParallelGraph(rewrite, source_name(source), chosen)
+    rewrite = study_rewrite(loaded, chosen, name, strategy)
+    return ParallelGraph(replace(rewrite, file=with_feeds_from(rewrite.file, loaded.directory, Path())), name, chosen)
 
 
 @with_options

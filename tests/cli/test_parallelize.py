@@ -12,6 +12,7 @@ import yaml
 import placesim
 from tests.cli.shell import ROOT, Shell
 from tests.planning.strategies.models import dense
+from tests.planning.strategies.test_recomputation import deep
 
 DATASET = str(ROOT / "graphs" / "dataset.yaml")
 MODEL = str(ROOT / "graphs" / "model-parallel.yaml")
@@ -59,16 +60,41 @@ def test_python_gets_a_graph_for_all_functions(losses: list[float], tmp_path: Pa
         placesim.parallelize(ROOT / "graphs" / "towers.yaml", accumulate=2)
 
 
-def test_recomputation_is_reported_alone_and_with_replicas(shell: Shell) -> None:
-    (shell.directory / "dense.json").write_text(json.dumps(dense("adam"), default=np.ndarray.tolist), encoding="utf-8")
-    recomputed = ["recomputed: 2 forward nodes, in 1 segment", "kept for gradients: outputs of 2 forward nodes"]
-    alone = shell("parallelize", "dense.json", "--recompute", "sqrt", "--output", "again.yaml")
+@pytest.fixture
+def deep_network(shell: Shell) -> str:
+    (shell.directory / "deep.json").write_text(json.dumps(deep(12), default=np.ndarray.tolist), encoding="utf-8")
+    return "deep.json"
+
+
+def test_recomputation_is_reported_alone_and_with_replicas(shell: Shell, deep_network: str) -> None:
+    recomputed = ["recomputed: 12 forward nodes, in 2 segments", "kept for gradients: outputs of 7 forward nodes"]
+    alone = shell("parallelize", deep_network, "--recompute", "sqrt", "--output", "again.yaml")
     assert (alone.code, alone.output) == (0, "")
-    assert alone.complaint.splitlines() == ["loss: loss", *recomputed, "nodes: 127 before, 129 after"]
-    assert "name: recompute/logits" in (shell.directory / "again.yaml").read_text("utf-8")
-    both = placesim.parallelize(shell.directory / "dense.json", replicas=2, recompute=("sqrt",)).text().splitlines()
-    assert both[:3] == [*recomputed, "loss: loss, a mean over the batch of 8 (x, y)"]
-    assert both[-1].startswith("nodes: 127 before")
+    *lines, memory, time = alone.complaint.splitlines()
+    assert lines == ["loss: loss", *recomputed, "nodes: 232 before, 244 after"]
+    assert memory == "predicted memory of GPU:0: 124 KiB before, 76 KiB after"
+    assert time.startswith("predicted step: ")
+    assert "scope: recompute" in (shell.directory / "again.yaml").read_text("utf-8")
+    both = placesim.parallelize(shell.directory / deep_network, replicas=2, recompute=("sqrt",)).text().splitlines()
+    assert both[:3] == [*recomputed, "loss: loss, a mean over the batch of 256 (x)"]
+    assert [line.partition(": ")[0] for line in both[-3:]] == ["nodes", "predicted memory of GPU:0", "predicted step"]
+
+
+def test_half_precision_is_reported(shell: Shell, deep_network: str) -> None:
+    options = ("--precision", "float16", "--loss-scale", "dynamic", "--output", "mixed.yaml")
+    found = shell("parallelize", deep_network, *options)
+    assert (found.code, found.output) == (0, "")
+    assert found.complaint.splitlines()[:4] == [
+        "loss: loss",
+        "half precision: 85 of 108 nodes in float16, with 27 casts",
+        "loss scale: dynamic, 32768 first",
+        "nodes: 232 before, 376 after",
+    ]
+    losses = [row.array for row in placesim.run(shell.directory / "mixed.yaml").results if row.name == "loss"]
+    expected = [row.array for row in placesim.run(shell.directory / deep_network).results if row.name == "loss"]
+    np.testing.assert_allclose(losses, expected, rtol=1e-2, atol=1e-5)
+    same = placesim.parallelize(shell.directory / deep_network, precision="float16", loss_scale="dynamic")
+    assert same.text() == found.complaint
 
 
 SCRIPT = """
@@ -123,9 +149,11 @@ def test_a_pipeline_is_reported_with_its_stages_and_bubble(shell: Shell) -> None
     [
         (
             (DATASET,),
-            "no strategy: got 1 replica, no accumulation, no stages and no recomputation, "
-            "expected --replicas N, --accumulate N, --stages N or --recompute sqrt",
+            "no strategy: got 1 replica, no accumulation, no stages, no recomputation and no precision, "
+            "expected --replicas N, --accumulate N, --stages N, --recompute sqrt or --precision float16",
         ),
+        ((DATASET, "--precision", "float16", "--loss-scale", "much"), "got 'much', expected a number or dynamic"),
+        ((DATASET, "--loss-scale", "8", "--accumulate", "2"), "no half precision: got --loss-scale, expected --precision"),
         ((DATASET, "--recompute", "inputs"), "no such scope: got 'inputs' in --recompute, expected sqrt or a scope of forward"),
         ((DATASET, "--replicas", "3"), "no equal parts: got a batch of 2, expected a multiple of 3"),
         ((MODEL, "--replicas", "2"), "name its tensors with --split"),

@@ -10,11 +10,27 @@ import click
 
 from placesim.cli.command import command
 from placesim.cli.option_types import Word, own_option
-from placesim.cli.options import given, graph_options, in_shell, output_option, take_record
+from placesim.cli.options import given, graph_options, guess_options, in_shell, output_option, size_options, take_record
 from placesim.cli.output_forms import Form, form_option
 from placesim.studies.conversions import ENDINGS, WRITERS, convert_graph, find_file_form
 
+_DYNAMIC = "dynamic"
 _FORMS = tuple(Form(name, convert_graph, ENDINGS[name]) for name in WRITERS)
+
+
+class _LossScale(click.ParamType):  # type: ignore[type-arg]  # generic only from click 8.2 on
+    """A parameter type for a loss scale: a number, or `dynamic`."""
+
+    name = "scale"
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
+        return f"N|{_DYNAMIC}"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float | str:
+        try:
+            return _DYNAMIC if value == _DYNAMIC else float(value)
+        except ValueError:
+            self.fail(f"got '{value}', expected a number or {_DYNAMIC}", param, ctx)
 
 
 @command("parallelize")
@@ -50,8 +66,9 @@ _FORMS = tuple(Form(name, convert_graph, ENDINGS[name]) for name in WRITERS)
 @own_option(
     "--recompute",
     multiple=True,
-    metavar="sqrt|SCOPE",
-    help="Compute forward nodes again for the gradients, to need less memory: in sqrt(n) segments, or in a scope (repeatable).",
+    metavar="auto|sqrt|N|SCOPE",
+    help="Compute forward nodes again for the gradients, to need less memory: in the best number of segments, about sqrt(n), "
+    "N, or in a scope (repeatable).",
     completes="nodes",
 )
 @own_option(
@@ -89,17 +106,29 @@ _FORMS = tuple(Form(name, convert_graph, ENDINGS[name]) for name in WRITERS)
     completes="nodes",
 )
 @own_option(
+    "--precision",
+    type=Word(("float16", "bfloat16")),
+    help="Compute in half precision what TensorFlow computes in it.",
+)
+@own_option(
+    "--loss-scale",
+    type=_LossScale(),
+    help="Factor of half-precision gradients (default: 32768 for float16).",
+)
+@own_option(
     "--split",
     multiple=True,
     metavar="NAME",
     help="Tensor that holds the batch (repeatable; default: all placeholders, datasets and queues that the loss reads).",
     completes="nodes",
 )
+@size_options()
+@guess_options
 @graph_options
 @form_option(_FORMS, "Output format (default: from the extension of --output, else yaml).")
 @output_option("Write the rewritten graph (.yaml, .json, .pb, .pbtxt) instead of printing it.")
 def parallelize_command(graph: str, form: str | None, output: str | None, **values: Any) -> int:
-    """Rewrite a training graph for several GPUs, as a pipeline, for micro-batches, or with recomputation.
+    """Rewrite a training graph for several GPUs, as a pipeline, for micro-batches, with recomputation, or in half precision.
 
     GRAPH is any graph that `run` reads, with the ops of an optimizer and gradients made by tf.gradients.  The rewritten graph
     computes the same losses and variables, up to rounding; random ops and batch statistics, which differ in each part of the
@@ -110,18 +139,19 @@ def parallelize_command(graph: str, form: str | None, output: str | None, **valu
       placesim parallelize model.yaml --replicas 4 --output towers.yaml
       placesim parallelize script.py --replicas 2 --variables mirrored --reduce nccl --output mirrored.pb
       placesim parallelize model.yaml --accumulate 8 | placesim memory -
-      placesim parallelize model.yaml --recompute sqrt | placesim memory -
+      placesim parallelize model.yaml --recompute auto | placesim memory -
       placesim parallelize model.yaml --stages 4 --micro-batches 16 --output pipeline.yaml
+      placesim parallelize model.yaml --precision float16 --loss-scale dynamic --output mixed.yaml
     """
-    from placesim.cli.graph_arguments import load_graph
+    from placesim.cli.graph_arguments import graph_name, load_graph
     from placesim.cli.output import tell, write_files
     from placesim.cli.progress import show_stages
     from placesim.cli.standard_streams import write_result
     from placesim.core.errors import UsageError
     from placesim.formats.graph_file.writing.raw_writer import with_feeds_from
-    from placesim.planning.strategies.rewriting import Strategy, rewrite_training
+    from placesim.planning.strategies.rewriting import Strategy
     from placesim.report.text.strategies import rewrite_lines
-    from placesim.studies.simulation.settings import with_machine
+    from placesim.studies.rewrite_study import study_rewrite
 
     strategy = take_record(values, Strategy)
     chosen = form or ("yaml" if output is None else find_file_form(output))
@@ -131,10 +161,8 @@ def parallelize_command(graph: str, form: str | None, output: str | None, **valu
         raise UsageError("cannot print a binary GraphDef to a terminal: got no --output, expected it, or another --format")
     options = in_shell(given(values))
     loaded = load_graph(graph, options)
-    if loaded.error is not None or loaded.file is None:
-        raise loaded.error or UsageError(f"no graph in {graph}")
     with show_stages("rewriting"):
-        rewrite = rewrite_training(with_machine(loaded.file, options), strategy)
+        rewrite = study_rewrite(loaded, options, graph_name(graph), strategy)
         file = with_feeds_from(rewrite.file, loaded.directory, Path() if output is None else Path(output).parent)
         content = convert_graph(file, chosen)
     if output is None:

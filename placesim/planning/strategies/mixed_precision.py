@@ -36,6 +36,7 @@ class MixedPrecision:
     """
 
     file: GraphFile
+    precision: str
     loss_scale: float | str
     half: int
     nodes: int
@@ -53,7 +54,7 @@ def mix_precision(
         raise UsageError("no casts in a growing graph: got steps that add nodes, expected one graph for all steps")
     scale = DEFAULT_SCALES[precision] if loss_scale is None else loss_scale
     writer = _MixedWriter(file, training, PRECISIONS[precision], scale, has_gpus=has_gpus)
-    return MixedPrecision(writer.file(), scale, len(writer.changes), len(writer.region), writer.casts)
+    return MixedPrecision(writer.file(), precision, scale, len(writer.changes), len(writer.region), writer.casts)
 
 
 class _MixedWriter:

@@ -37,6 +37,14 @@ _NOTHING: Mapping[TensorRef, Dims] = MappingProxyType({})
 Edges = Sequence[Sequence[int]]
 
 
+class NothingToRecomputeError(UsageError):
+    """Raised when no forward node of the segments can be recomputed."""
+
+    @property
+    def type_name(self) -> str:
+        return UsageError.__name__
+
+
 class Recomputation:
     """The copies of forward nodes that gradients read. Raises UsageError for an unknown scope, and if there are no copies.
 
@@ -88,7 +96,7 @@ class Recomputation:
         segments = _cut_at_stages(segments, stage_of)
         empty = [name for name, segment in segments.items() if not self._add(segment)]
         if not self.copies:
-            raise UsageError(
+            raise NothingToRecomputeError(
                 f"nothing to recompute: got {len(forward)} forward nodes, expected some whose outputs only gradients read "
                 "after their segment, and which are neither random nor stateful"
             )
@@ -147,8 +155,8 @@ class Recomputation:
         total = 0
         for dims, dtype in zip(self._shapes.outputs(node.id), node.signature.output_dtypes, strict=True):
             total += prod(max(dim, 1) for dim in dims or ()) * dtype.size
-            if not is_fully_defined(dims):
-                self._unknown.append(node)
+        if self._shapes.outputs(node.id)[:1] and not is_fully_defined(self._shapes.outputs(node.id)[0]):
+            self._unknown.append(node)
         return total
 
     def _buffer(self, number: int) -> Node:

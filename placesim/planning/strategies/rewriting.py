@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import inf
+from typing import NamedTuple
 
 import numpy as np
 
@@ -129,6 +130,18 @@ class Strategy:
         return Schedule(self.schedule, self.stages, self.micro_batches, chunks)
 
 
+class RewriteEffect(NamedTuple):
+    """The predicted peak of the fullest device in bytes, and the seconds of a step, without and with recomputation or half
+    precision.
+    """
+
+    device: str
+    peak_before: int
+    peak_after: int
+    seconds_before: float
+    seconds_after: float
+
+
 @dataclass(frozen=True, slots=True)
 class TrainingRewrite:
     """A rewritten graph file, with the original's training parts.
@@ -137,7 +150,7 @@ class TrainingRewrite:
     batch for each input by name, None if the graph leaves it unknown; it is empty for recomputation alone. `is_mean` says
     whether the loss is a mean over the batch, so that gradients are averaged, or a sum. `notes` name results that depend on
     the division of the batch, scopes without recomputation, and variables of several stages. `nodes_before` is the number of
-    nodes of the original.
+    nodes of the original. `effect` is None without a prediction.
     """
 
     file: GraphFile
@@ -150,13 +163,11 @@ class TrainingRewrite:
     recomputation: Recomputation | None = None
     pipeline: Pipeline | None = None
     mixed: MixedPrecision | None = None
+    effect: RewriteEffect | None = None
 
 
-def rewrite_training(file: GraphFile, strategy: Strategy, *, has_gpus: bool | None = None) -> TrainingRewrite:
-    """Return the graph with copies of its nodes. Raises UsageError for a graph that cannot be rewritten so.
-
-    `has_gpus` says whether nodes without a request are on a GPU; by default, whether the file's machine has one.
-    """
+def rewrite_training(file: GraphFile, strategy: Strategy) -> TrainingRewrite:
+    """Return the graph with copies of its nodes. Raises UsageError for a graph that cannot be rewritten so."""
     settings = Replication(
         strategy.replicas,
         max(strategy.accumulate, strategy.micro_batches),
@@ -171,8 +182,7 @@ def rewrite_training(file: GraphFile, strategy: Strategy, *, has_gpus: bool | No
     notes: tuple[str, ...] = ()
     mixed = pipeline = recomputation = None
     if strategy.precision is not None:
-        if has_gpus is None:
-            has_gpus = strategy.replicas * strategy.stages > 1 or any(task.gpu for task in file.inventory or ())
+        has_gpus = strategy.replicas * strategy.stages > 1 or any(task.gpu for task in file.inventory or ())
         mixed = mix_precision(file, training, strategy.precision, strategy.loss_scale, has_gpus=has_gpus)
         file = mixed.file
         training = find_training(file.graph, strategy.split, needs_batch=needs_batch)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from placesim.planning.strategies.loss_scaling import DYNAMIC, FIRST_SCALE
+from placesim.planning.strategies.mixed_precision import MixedPrecision
 from placesim.planning.strategies.pipelining import Pipeline
-from placesim.planning.strategies.rewriting import TrainingRewrite
-from placesim.report.text.amounts import readable_count, readable_seconds, readable_size
+from placesim.planning.strategies.rewriting import RewriteEffect, TrainingRewrite
+from placesim.report.text.amounts import distinct_sizes, readable_count, readable_seconds, readable_size
 
 _REDUCTIONS = {
     "cpu": "on the CPU",
@@ -22,18 +24,20 @@ def rewrite_lines(rewrite: TrainingRewrite) -> Iterator[str]:
     """Yield the lines of the report: the recognized parts, the copies, the reduction, and notes."""
     loss = f"loss: {rewrite.training.graph.tensor_name(rewrite.training.loss)}"
     found = rewrite.recomputation
-    is_told = bool(rewrite.batch)
+    if not rewrite.batch:
+        yield loss
     if rewrite.pipeline is not None:
-        yield from () if is_told else (loss,)
-        is_told = True
         yield from _pipeline_lines(rewrite.pipeline, " without recomputation" if rewrite.recomputation else "")
     if found is not None:
         segments = f"{found.segments} segment{'s' * (found.segments != 1)}"
-        yield from () if is_told else (loss,)
         yield f"recomputed: {len(found.copies)} forward nodes, in {segments}"
         yield f"kept for gradients: outputs of {len(found.kept)} forward nodes"
+    if rewrite.mixed is not None:
+        yield from _precision_lines(rewrite.mixed)
     yield from _division_lines(rewrite, loss) if rewrite.batch else ()
     yield f"nodes: {rewrite.nodes_before} before, {len(rewrite.file.graph)} after"
+    if rewrite.effect is not None:
+        yield from _effect_lines(rewrite.effect)
     for note in rewrite.notes:
         yield f"note: {note}"
 
@@ -71,3 +75,17 @@ def _pipeline_lines(pipeline: Pipeline, condition: str) -> Iterator[str]:
     plural = "es" * (schedule.micro_batches > 1)
     shares = f"{pipeline.times.idle_share:.1%}, with equal stages and free transfers {schedule.ideal_idle_share:.1%}"
     yield f"bubble ({schedule.name}, {schedule.micro_batches} micro-batch{plural}): GPUs are idle for {shares}"
+
+
+def _precision_lines(mixed: MixedPrecision) -> Iterator[str]:
+    yield f"half precision: {mixed.half} of {mixed.nodes} nodes in {mixed.precision}, with {mixed.casts} casts"
+    if mixed.loss_scale == DYNAMIC:
+        yield f"loss scale: {DYNAMIC}, {FIRST_SCALE:g} first"
+    elif mixed.loss_scale != 1:
+        yield f"loss scale: {mixed.loss_scale:g}"
+
+
+def _effect_lines(effect: RewriteEffect) -> Iterator[str]:
+    before, after = distinct_sizes(effect.peak_before, effect.peak_after)
+    yield f"predicted memory of {effect.device}: {before} before, {after} after"
+    yield f"predicted step: {readable_seconds(effect.seconds_before)} before, {readable_seconds(effect.seconds_after)} after"

@@ -15,6 +15,7 @@ from placesim.core.errors import UsageError
 from placesim.formats.sources.loading import LoadedGraph
 from placesim.graph.graph import Graph
 from placesim.graph.session_steps import Fetch
+from placesim.machine.inventory import TaskInventory
 from placesim.planning.strategies import loss_scaling
 from placesim.planning.strategies.mixed_precision import PRECISIONS
 from placesim.planning.strategies.rewriting import Strategy, TrainingRewrite, rewrite_training
@@ -78,7 +79,7 @@ def model(name: str, directory: Path) -> LoadedGraph:
 def rewrite(graph: LoadedGraph, precision: str = "float16", loss_scale: Any = None, **settings: Any) -> TrainingRewrite:
     assert graph.file is not None
     strategy = Strategy(precision=precision, loss_scale=loss_scale, **settings)
-    return rewrite_training(graph.file, strategy, has_gpus=True)
+    return rewrite_training(replace(graph.file, inventory=(TaskInventory(gpu=2),)), strategy)
 
 
 def half_nodes(graph: Graph) -> set[str]:

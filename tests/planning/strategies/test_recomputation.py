@@ -106,7 +106,8 @@ def test_sizes_are_those_of_fed_tensors_or_their_unknown_dimensions_are_told() -
     assert graph.file is not None
     unfed = rewrite_training(replace(graph.file, steps=None), Strategy(recompute=("sqrt",)))
     assert unfed.notes == (
-        "unknown dimensions count as 1 for the bytes of segments: block0/layer0/z, block0/layer0/h, block0/layer1/z, block0/layer1/h, ...",
+        "unknown dimensions count as 1 for the bytes of segments: "
+        "block0/layer0/z, block0/layer0/h, block0/layer1/z, block0/layer1/h, ...",
     )
 
 

@@ -69,7 +69,8 @@ def _half_sums(x: Tensor) -> Tensor:
     rest = np.zeros((*x.shape[:-1], 1), x.dtype)
     for start in range(whole, classes):
         rest += x[..., start : start + 1]
-    return rest + np.sum(packet, axis=-1, keepdims=True, dtype=np.float32).astype(x.dtype)
+    rest += np.sum(packet, axis=-1, keepdims=True, dtype=np.float32).astype(x.dtype)
+    return rest
 
 
 def log_softmax(logits: Tensor) -> Tensor:

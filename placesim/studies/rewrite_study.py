@@ -1,0 +1,164 @@
+"""Rewrites of training graphs with a prediction: memory and time before and after, and the best number of segments."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Set
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from placesim.core.errors import PlacesimError, UsageError
+from placesim.graph.graph import Graph, split_tensor_name
+from placesim.graph.session_steps import GraphFile, GraphStep
+from placesim.inspection.memory_categories import ACTIVATIONS, MemoryCategories
+from placesim.inspection.short_device_names import short_names
+from placesim.planning.strategies.recomputation import AUTO, NothingToRecomputeError
+from placesim.planning.strategies.rewriting import RewriteEffect, Strategy, TrainingRewrite, rewrite_training
+from placesim.report.text.amounts import readable_size
+from placesim.studies.dry_run import DryRun, search_dry_run
+from placesim.studies.simulation.settings import build_steps, with_machine
+from placesim.studies.time_study import study_time
+
+if TYPE_CHECKING:
+    from placesim.formats.sources.loading import LoadedGraph
+    from placesim.machine.options import SimulationOptions
+    from placesim.runtime.accounting.usage import DeviceUsage
+
+FIRST_COUNTS = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
+"""Numbers of segments that are tried first, up to `PATIENCE` times the best one. The neighbours of the best one follow."""
+PATIENCE = 3
+
+
+def study_rewrite(loaded: LoadedGraph, options: SimulationOptions, name: str, strategy: Strategy) -> TrainingRewrite:
+    """Return a rewritten graph. For recomputation and half precision, it has predictions of memory and time.
+
+    The number of segments with the least predicted peak replaces `AUTO`. Raises UsageError for a graph that cannot be rewritten
+    so, and if no number of segments saves memory.
+    """
+    return _RewriteStudy(loaded, options, name, strategy).rewrite()
+
+
+class _Trial(NamedTuple):
+    """A rewrite with the usage of its fullest device."""
+
+    rewrite: TrainingRewrite
+    usage: DeviceUsage
+
+
+class _RewriteStudy:
+    def __init__(self, loaded: LoadedGraph, options: SimulationOptions, name: str, strategy: Strategy) -> None:
+        if loaded.error is not None or loaded.file is None:
+            raise loaded.error or UsageError(f"no graph in {name}")
+        self._loaded, self._name, self._strategy = loaded, name, strategy
+        self._file = with_machine(loaded.file, options)
+        if options.fetch is not None:
+            self._file = replace(self._file, steps=build_steps(loaded, self._file, options))
+        self._options = replace(options, fetch=None)
+
+    def rewrite(self) -> TrainingRewrite:
+        """Return the rewritten graph, with its effect if it is predicted."""
+        strategy = self._strategy
+        is_chosen = strategy.recompute != (AUTO,)
+        found = rewrite_training(self._file, strategy) if is_chosen else None
+        if found is not None and not strategy.recompute and strategy.precision is None:
+            return found
+        try:
+            before = self._without()
+            usage = self._fullest(before)
+            trial = self._choose(before, usage) if found is None else _Trial(found, self._fullest(found.file))
+            return self._with_effect(trial, before, usage)
+        except PlacesimError as error:
+            if found is None:
+                raise
+            return replace(found, notes=(*found.notes, f"no prediction of memory and time: {error.message}"))
+
+    def _without(self) -> GraphFile:
+        """Return the graph with neither recomputation nor half precision."""
+        if self._strategy.parts * self._strategy.stages == 1:
+            return self._file
+        return rewrite_training(self._file, replace(self._strategy, recompute=(), precision=None, loss_scale=None)).file
+
+    def _choose(self, before: GraphFile, usage: DeviceUsage) -> _Trial:
+        """Return the rewrite with the number of segments that has the least peak. Raises UsageError if none saves memory."""
+        tried: dict[int, _Trial] = {}
+        for count in FIRST_COUNTS:
+            best = _best(tried)
+            if count > PATIENCE * best > 0:
+                break
+            self._try(count, tried)
+        best = _best(tried)
+        for count in (best - 1, best + 1):
+            if best and count > 1 and count not in tried:
+                self._try(count, tried)
+        if not tried or tried[_best(tried)].usage.peak >= usage.peak:
+            reason = _reason(usage, before.graph)
+            raise UsageError(f"no memory saved: got {reason}, expected a peak of tensors that gradients read")
+        return tried[_best(tried)]
+
+    def _try(self, count: int, tried: dict[int, _Trial]) -> None:
+        """Rewrite the graph with a number of segments, if there is something to recompute."""
+        try:
+            rewrite = rewrite_training(self._file, replace(self._strategy, recompute=(str(count),)))
+        except NothingToRecomputeError:
+            return
+        tried[count] = _Trial(rewrite, self._fullest(rewrite.file))
+
+    def _with_effect(self, trial: _Trial, before: GraphFile, usage: DeviceUsage) -> TrainingRewrite:
+        rewrite, after = trial
+        names = short_names([after.device])
+        updates = {rewrite.training.graph.nodes[update.node].name for update in rewrite.training.updates}
+        seconds = (self._seconds(before, updates), self._seconds(rewrite.file, updates))
+        effect = RewriteEffect(names[0], usage.peak, after.peak, *seconds)
+        notes = rewrite.notes
+        if self._strategy.recompute and after.peak >= usage.peak:
+            notes = (*notes, f"recomputation saves no memory: {_reason(after, rewrite.file.graph)}")
+        return replace(rewrite, effect=effect, notes=notes)
+
+    def _fullest(self, file: GraphFile) -> DeviceUsage:
+        """Return the usage of the GPU with the highest peak, or without GPUs that of the CPU."""
+        steps = tuple(replace(step, repeat=min(step.repeat, 2)) for step in file.steps or ())
+        loaded = replace(self._loaded, file=replace(file, steps=steps or None), text=None)
+        outcome = search_dry_run(loaded, replace(self._options, no_memory_limit=True), _total_peak).outcome
+        if outcome.error is not None:
+            raise outcome.error
+        return max(outcome.memory, key=lambda usage: (usage.limit is not None and usage.peak > 0, usage.peak))
+
+    def _seconds(self, file: GraphFile, updates: Set[str]) -> float:
+        """Return the seconds of the last step that needs the updates of variables."""
+        study = study_time(replace(self._loaded, file=file, text=None), self._options, self._name)
+        steps = [step for step in file.steps or () if step.repeat]
+        training = [number for number, step in enumerate(steps) if not updates.isdisjoint(_needed(file.graph, step))]
+        return study.steps[training[-1] if training else -1].seconds
+
+
+def _total_peak(run: DryRun) -> float:
+    return float(sum(usage.peak for usage in run.outcome.memory))
+
+
+def _best(tried: Mapping[int, _Trial]) -> int:
+    """Return the number of segments with the least peak; 0 if none was tried."""
+    return min(tried, key=lambda count: (tried[count].usage.peak, count), default=0)
+
+
+def _needed(graph: Graph, step: GraphStep) -> Iterator[str]:
+    """Yield the names of the nodes that a step needs."""
+    spelled = (name for fetch in step.fetches for name in graph.spelled_out(fetch.name))
+    waiting = [
+        graph.ids[name] for name in (split_tensor_name(text.removeprefix("^"))[0] for text in spelled) if name in graph.ids
+    ]
+    seen = set(waiting)
+    while waiting:
+        node = graph.nodes[waiting.pop()]
+        yield node.name
+        new = {*node.input_nodes, *node.control_inputs} - seen
+        seen |= new
+        waiting += new
+
+
+def _reason(usage: DeviceUsage, graph: Graph) -> str:
+    """Return why recomputation does not lower a peak."""
+    held = MemoryCategories(graph).sizes(usage.holders)[ACTIVATIONS]
+    (name,) = short_names([usage.device])
+    return (
+        f"a peak of {readable_size(usage.peak)} on {name} at {usage.peak_node}, "
+        f"with {readable_size(held)} of tensors of the forward pass"
+    )

@@ -1,0 +1,94 @@
+"""Predictions for rewritten training graphs, and the number of segments with the least peak."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from placesim.core.errors import UsageError
+from placesim.machine.options import make_options
+from placesim.planning.strategies.rewriting import Strategy, TrainingRewrite
+from placesim.studies.rewrite_study import study_rewrite
+from tests.planning.strategies.models import Document, dense, loaded, node, placeholder, training, variable
+from tests.planning.strategies.test_recomputation import deep
+
+
+def study(document: Document, **settings: object) -> TrainingRewrite:
+    options = make_options({"soft_placement": True})
+    return study_rewrite(loaded(document), options, "model", Strategy(**settings))  # type: ignore[arg-type]
+
+
+def segments(found: TrainingRewrite) -> int:
+    assert found.recomputation is not None
+    return found.recomputation.segments
+
+
+def test_the_number_of_segments_with_the_least_peak_is_chosen() -> None:
+    best = study(deep(12), recompute=("auto",))
+    assert best.effect is not None
+    assert best.strategy.recompute[0].isdecimal()
+    for count in ("2", "5", "sqrt"):
+        other = study(deep(12), recompute=(count,))
+        assert other.effect is not None
+        assert other.effect.peak_before == best.effect.peak_before
+        assert other.effect.peak_after >= best.effect.peak_after
+    assert best.effect.device == "GPU:0"
+    assert best.effect.peak_after < 0.7 * best.effect.peak_before
+    assert best.effect.seconds_after > best.effect.seconds_before
+
+
+def test_the_prediction_compares_with_the_other_strategies_alone() -> None:
+    alone, divided = (study(deep(12), recompute=("auto",), **more) for more in ({}, {"replicas": 2}))
+    assert alone.effect is not None
+    assert divided.effect is not None
+    assert divided.effect.peak_before < 0.6 * alone.effect.peak_before
+    assert study(deep(12), replicas=2).effect is None
+
+
+def test_a_rewrite_that_saves_no_memory_is_told_with_the_reason() -> None:
+    large = deep(4)
+    large["nodes"].insert(0, variable("table", 512, 512, seed=1))  # its initialization needs the most memory
+    found = study(large, recompute=("sqrt",))
+    (note,) = found.notes
+    assert note.startswith("recomputation saves no memory: a peak of ")
+    assert " on GPU:0 at " in note
+    assert note.endswith(" of tensors of the forward pass")
+    with pytest.raises(UsageError, match=r"no memory saved: got a peak of .* MiB on GPU:0 at "):
+        study(large, recompute=("auto",))
+
+
+def test_without_sizes_there_is_no_prediction() -> None:
+    graph = loaded(dense("adam", declared=-1))
+    assert graph.file is not None
+    unfed = tuple(replace(step, feeds=()) for step in graph.file.steps or ())
+    graph = replace(graph, file=replace(graph.file, steps=unfed), text=None)
+    options = make_options({"soft_placement": True})
+    found = study_rewrite(graph, options, "model", Strategy(precision="float16"))
+    assert found.effect is None
+    assert found.notes == ("no prediction of memory and time: placeholders have unknown shapes: x [?,6], y [?]",)
+    with pytest.raises(UsageError, match="placeholders have unknown shapes"):
+        study_rewrite(graph, options, "model", Strategy(recompute=("auto",)))
+    sized = make_options({"soft_placement": True, "batch": 8})
+    assert study_rewrite(graph, sized, "model", Strategy(precision="float16")).effect is not None
+
+
+def test_half_precision_needs_less_memory_and_time_where_a_gpu_has_units_for_it() -> None:
+    def effect(model: str) -> tuple[float, float]:
+        nodes = [placeholder("x", 4096, 1024), *(variable(f"w{i}", 1024, 1024, seed=i) for i in range(3))]
+        for i in range(3):
+            nodes += [node("MatMul", f"z{i}", f"h{i - 1}" if i else "x", f"w{i}"), node("Relu", f"h{i}", f"z{i}")]
+        document = training(
+            [*nodes, node("Mean", "loss", "h2", [0, 1])], "momentum", lambda random: {"x": {"zeros": [4096, 1024]}}
+        )
+        options = make_options({"soft_placement": True, "gpu": 1, "gpu_model": model})
+        found = study_rewrite(loaded(document), options, "model", Strategy(precision="float16")).effect
+        assert found is not None
+        return found.peak_after / found.peak_before, found.seconds_after / found.seconds_before
+
+    memory, time = effect("Tesla V100-SXM2-16GB")
+    assert memory < 0.85
+    assert time < 0.5
+    memory, time = effect("Tesla K80")
+    assert memory < 0.85
+    assert time > 0.9
