@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import pairwise
 
 from placesim.core.errors import UsageError
@@ -22,7 +23,7 @@ from placesim.planning.strategies.training_graph import MAX_NAMED, TrainingGraph
 
 
 @dataclass(frozen=True, slots=True)
-class StageFacts:
+class PipelineStage:
     """A stage: its GPU, the names of its first and last forward node, and the number of its forward nodes.
 
     `forward` and `backward` are predicted seconds of a micro-batch. `sent` are the bytes of a micro-batch's tensors that go to
@@ -39,13 +40,10 @@ class StageFacts:
 
 
 class Pipeline:
-    """The stage of each node that has one (`stage_of`, by id), and predictions of the pipeline.
+    """A cut of a training graph into stages, and predictions of the pipeline.
 
-    - `stages`: facts about each stage.
-    - `memory`: the predicted bytes of each device: variables, gradients, the batch, copies of other
-      stages' variables, activations that the schedule keeps, and what the largest gradient node reads and writes.
-    - `times`: predicted times of a step.
-    - `notes`: sentences about variables of several stages, and about stages that do not fit.
+    - `stage_of`: the stage of each node that has one, by id.
+    - `variables`: the stage of each variable of the forward pass and of the optimizer.
 
     Raises UsageError for a graph that has no such stages.
     """
@@ -61,46 +59,30 @@ class Pipeline:
     ) -> None:
         self.schedule = schedule
         self._graph = training.graph
-        self._copied = frozenset((*training.forward, *training.backward))
-        places = ForwardPlaces(training)
+        self._places = places = ForwardPlaces(training)
         count = schedule.stages
         if len(places.main) < count:
             raise UsageError(
                 f"too many stages: got {count}, expected at most {len(places.main)}, the number of forward nodes that depend "
                 "on the batch and on variables"
             )
-        predicted = PipelineCosts(file, training, shapes, parts)
-        costs = CutCosts(places, predicted)
-        fitting = named_cuts(places, count, scopes) if scopes else balanced_cuts(costs, schedule, predicted.room)
-        cuts = fitting or balanced_cuts(costs, schedule, _NO_LIMIT) or ()
-        self.stage_of = {number: bisect_right(cuts, place) for number, place in places.of.items()}
-        self.variables = {number: bisect_right(cuts, place) for number, place in places.variables.items()}
-        self._check_references(places)
-        bounds = (0, *cuts, len(places.main))
-        crossing = (*(int(costs.crossing[cut]) for cut in cuts), 0)
-        self.stages = tuple(
-            StageFacts(
-                stage % schedule.devices,
-                places.main[first].name,
-                places.main[end - 1].name,
-                sum(self.stage_of[node.id] == stage for node in places.forward),
-                float(costs.forward[first:end].sum()),
-                float(costs.backward[first:end].sum()),
-                crossing[stage],
-            )
-            for stage, (first, end) in enumerate(pairwise(bounds))
-        )
-        transfers = [predicted.transfer_seconds(size) for size in crossing]
-        self.times: PipelineTimes = schedule.simulate(
-            lambda own: self.stages[own.stage].backward if own.is_backward else self.stages[own.stage].forward,
-            transfers.__getitem__,
-        )
-        self.memory = self._find_memory(places, costs, predicted, bounds)
-        self.notes = tuple(self._find_notes(places, predicted))
+        self._predicted = PipelineCosts(file, training, shapes, parts)
+        self._costs = costs = CutCosts(places, self._predicted)
+        fitting = named_cuts(places, count, scopes) if scopes else balanced_cuts(costs, schedule, self._predicted.room)
+        self._cuts = fitting or balanced_cuts(costs, schedule, _NO_LIMIT) or ()
+        self.stage_of = {number: self._stage(place) for number, place in places.of.items()}
+        self.variables = {number: self._stage(place) for number, place in places.variables.items()}
+        self._check_references()
 
-    def _check_references(self, places: ForwardPlaces) -> None:
+    def _stage(self, place: int) -> int:
+        return bisect_right(self._cuts, place)
+
+    def _device(self, place: int) -> int:
+        return self._stage(place) % self.schedule.devices
+
+    def _check_references(self) -> None:
         """Raise UsageError for a node that needs a variable's handle or reference, but is in another stage."""
-        for node in (*places.forward, *places.backward):
+        for node in (*self._places.forward, *self._places.backward):
             for variable in find_held_variables(self._graph, node):
                 stage = self.variables.get(variable.id)
                 if stage not in (None, self.stage_of[node.id]):
@@ -109,43 +91,83 @@ class Pipeline:
                         f"{variable.name} of stage {stage} on its own device; choose other stages with --stage"
                     )
 
-    def _find_memory(
-        self, places: ForwardPlaces, costs: CutCosts, predicted: PipelineCosts, bounds: Sequence[int]
-    ) -> tuple[int, ...]:
-        schedule = self.schedule
-        activations, inputs = [0] * schedule.stages, [0] * schedule.devices
+    @cached_property
+    def stages(self) -> tuple[PipelineStage, ...]:
+        """The stages, with their predicted times."""
+        return tuple(self._make_stage(stage, *bounds) for stage, bounds in enumerate(self._bounds()))
+
+    def _bounds(self) -> Iterator[tuple[int, int]]:
+        """Yield the first place of each stage, and the place after its last."""
+        yield from pairwise((0, *self._cuts, len(self._places.main)))
+
+    def _make_stage(self, stage: int, first: int, end: int) -> PipelineStage:
+        places, costs = self._places, self._costs
+        return PipelineStage(
+            stage % self.schedule.devices,
+            places.main[first].name,
+            places.main[end - 1].name,
+            sum(self.stage_of[node.id] == stage for node in places.forward),
+            float(costs.forward[first:end].sum()),
+            float(costs.backward[first:end].sum()),
+            int(costs.crossing[end]) if end < len(places.main) else 0,
+        )
+
+    @cached_property
+    def times(self) -> PipelineTimes:
+        """The predicted times of a step."""
+        transfers = [self._predicted.transfer_seconds(stage.sent) for stage in self.stages]
+        return self.schedule.simulate(
+            lambda own: self.stages[own.stage].backward if own.is_backward else self.stages[own.stage].forward,
+            transfers.__getitem__,
+        )
+
+    @cached_property
+    def memory(self) -> tuple[int, ...]:
+        """The predicted bytes of each device.
+
+        These are its variables, their gradients, the batch, copies of other stages' variables, activations as long as the
+        schedule keeps them, and the tensors of the largest gradient node.
+        """
+        schedule, costs = self.schedule, self._costs
+        activations, found = [0] * schedule.stages, [0] * schedule.devices
         for ref, readers in costs.kept.items():
-            for stage in {bisect_right(bounds, place) - 1 for place in readers}:
-                activations[stage] += predicted.size(ref)
+            for stage in {self._stage(place) for place in readers}:
+                activations[stage] += self._predicted.size(ref)
         for ref, readers in costs.batch_readers.items():
-            for device in {(bisect_right(bounds, place) - 1) % schedule.devices for place in readers}:
-                inputs[device] += predicted.size(ref) * schedule.micro_batches
-        for variable, readers in places.readers.items():
-            own = {self.variables[variable] % schedule.devices}
-            for device in {self.stage_of[reader] % schedule.devices for reader in readers} - own:
-                inputs[device] += predicted.size(TensorRef(variable, 0))
-        weights = [int(costs.weights[first:end].sum()) for first, end in pairwise(bounds)]
-        working = [int(costs.working[first:end].max()) for first, end in pairwise(bounds)]
-        found = []
-        for device, size in enumerate(inputs):
-            alive = max(sum(map(int.__mul__, counts, activations)) for counts in schedule.alive(device))
-            found.append(size + alive + sum(weights[device :: schedule.devices]) + max(working[device :: schedule.devices]))
+            for device in {self._device(place) for place in readers}:
+                found[device] += self._predicted.size(ref) * schedule.micro_batches
+        for variable, readers in self._places.readers.items():
+            for device in {self._device(self._places.of[reader]) for reader in readers}:
+                if device != self.variables[variable] % schedule.devices:
+                    found[device] += self._predicted.size(TensorRef(variable, 0))
+        working = [0] * schedule.devices
+        for stage, (first, end) in enumerate(self._bounds()):
+            device = stage % schedule.devices
+            found[device] += int(costs.weights[first:end].sum())
+            working[device] = max(working[device], int(costs.working[first:end].max()))
+        for device in range(schedule.devices):
+            alive = (sum(map(int.__mul__, counts, activations)) for counts in schedule.alive(device))
+            found[device] += working[device] + max(alive)
         return tuple(found)
 
-    def _find_notes(self, places: ForwardPlaces, predicted: PipelineCosts) -> Iterator[str]:
-        nodes = self._graph.nodes
-        for variable, readers in sorted(places.readers.items()):
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Sentences about variables of several stages, devices without enough memory, and an assumed batch."""
+        return tuple(self._find_notes())
+
+    def _find_notes(self) -> Iterator[str]:
+        for variable, readers in sorted(self._places.readers.items()):
             stages = sorted({self.stage_of[reader] for reader in readers})
             if len(stages) > 1:
                 read = ", ".join(map(str, stages[:MAX_NAMED])) + (", ..." if len(stages) > MAX_NAMED else "")
                 yield (
-                    f"{nodes[variable].name} is read in stages {read}: it is on the GPU of stage {self.variables[variable]}, "
-                    "where its gradients are added"
+                    f"{self._graph.nodes[variable].name} is read in stages {read}: it belongs to stage "
+                    f"{self.variables[variable]}, where its gradients are added"
                 )
-        largest = max(self.memory)
-        if largest > predicted.room:
-            yield f"a GPU needs about {largest:,} bytes, and has {predicted.room:,}"
-        if predicted.is_assumed:
+        largest, room = max(self.memory), self._predicted.room
+        if largest > room:
+            yield f"a GPU needs about {largest:,} bytes, and has {room:,}"
+        if self._predicted.is_assumed:
             yield f"times and memory are those of an assumed batch of {ASSUMED_BATCH}, since no step feeds one"
 
     def stages_in(self, training: TrainingGraph) -> dict[int, int]:
@@ -160,7 +182,8 @@ class Pipeline:
         Without `moves_variables`, only the forward and backward pass gets requests.
         """
         graph = self._graph
-        numbers = self.stage_of if moves_variables else self._copied
+        passes = (*self._places.forward, *self._places.backward)
+        numbers = self.stage_of if moves_variables else [node.id for node in passes]
         devices = {
             number: on_gpu(graph, graph.nodes[number], self.stage_of[number] % self.schedule.devices) for number in numbers
         }

@@ -136,7 +136,7 @@ def tied(examples: int = 4) -> Document:
 
 def test_a_variable_of_two_stages_is_in_the_first_and_its_gradients_are_added_there() -> None:
     (found,) = check(loaded(tied()), {"micro_batches": 2, "stage": ("c",)})
-    assert found.notes == ("w is read in stages 0, 1: it is on the GPU of stage 0, where its gradients are added",)
+    assert found.notes == ("w is read in stages 0, 1: it belongs to stage 0, where its gradients are added",)
     graph = found.file.graph
     assert graph.node("w").device == graph.node("w/Momentum").device == "/device:GPU:0"
     assert graph.node("micro_batch_1/c").device == "/device:GPU:1"
