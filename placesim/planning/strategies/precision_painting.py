@@ -17,7 +17,7 @@ from placesim.graph.graph import Graph, Node, TensorRef
 from placesim.machine.device_names import parse_runtime_name
 from placesim.ops.definitions import ArgDef
 from placesim.ops.kernel_lookup import find_kernel
-from placesim.planning.strategies.precision_lists import ALLOW, CLEAR, DENY, INFER
+from placesim.ops.precision_classes import ALLOW, CLEAR, DENY, INFER
 
 
 class TypedNode(NamedTuple):
