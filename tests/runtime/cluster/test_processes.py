@@ -21,7 +21,7 @@ pytest.importorskip("distributed", reason="of the extra `dask`")
 import dask
 from distributed import KilledWorker
 
-from placesim.runtime.cluster import local_cluster, scheduler_client, worker, worker_process
+from placesim.runtime.cluster import local_cluster, remote_process, scheduler_client, worker, worker_process
 from placesim.runtime.cluster.cluster_setup import Cluster
 from placesim.runtime.cluster.connection_settings import Tls
 from placesim.runtime.cluster.remote_process import ALONE_SECONDS, RemoteProcess, RemoteProcessPool
@@ -178,7 +178,7 @@ def test_a_process_that_is_killed_answers_no_more() -> None:
 
 def test_a_cluster_without_workers_is_waited_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 100.0
-    monkeypatch.setattr("placesim.runtime.cluster.remote_process.time.monotonic", lambda: now)
+    monkeypatch.setattr(remote_process, "time", SimpleNamespace(monotonic=lambda: now))
     client = Client()
     found, few = pool(client), pool(client, left_out=(object(),))
     client.workers = {"w9": {}}
@@ -217,7 +217,7 @@ class Process:
 
 def test_answers_are_told_no_more_often_than_it_is_worth(monkeypatch: pytest.MonkeyPatch) -> None:
     times = iter([10.0, 10.0, 10.1, 10.3, 10.3, 10.4])
-    monkeypatch.setattr("placesim.runtime.cluster.worker_process.time.monotonic", lambda: next(times))
+    monkeypatch.setattr(worker_process, "time", SimpleNamespace(monotonic=lambda: next(times)))
     told: list[Any] = []
     process: Any = Process("0", "1", "2", "3")
     found = worker_process._all_told("a", process, lambda text: told.append(pickle.loads(text)))
