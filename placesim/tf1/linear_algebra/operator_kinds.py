@@ -215,6 +215,20 @@ def _real_is_self_adjoint(values: Any, hint: bool | None) -> bool | None:
     return True
 
 
+def _checked_sizes(sizes: Any, argument: str, rank: int, found: str) -> Any:
+    """The static value of sizes, None if it is unknown.  Raises TypeError and ValueError for wrong sizes."""
+    if not sizes.dtype.is_integer:
+        raise TypeError(f"Argument {argument} must be integer type.  Found: {sizes}")
+    known = constant_value(sizes)
+    if known is None:
+        return None
+    if known.ndim != rank:
+        raise ValueError(f"Argument {argument} must be a {rank}-D Tensor.  Found: {known}")
+    if (known < 0).any():
+        raise ValueError(f"Argument {argument} must be non-negative{found}{known}")
+    return known
+
+
 class _IdentityOperator(LinearOperator):
     """Base class of the two identities."""
 
@@ -224,15 +238,7 @@ class _IdentityOperator(LinearOperator):
     def _take_size(self, num_rows: Any) -> None:
         """Raise TypeError and ValueError for a wrong number of rows."""
         self._num_rows = as_sizes(num_rows, name="num_rows")
-        self._num_rows_static = constant_value(self._num_rows)
-        if not self._num_rows.dtype.is_integer:
-            raise TypeError(f"Argument num_rows must be integer type.  Found: {self._num_rows}")
-        if self._num_rows_static is None:
-            return
-        if self._num_rows_static.ndim != 0:
-            raise ValueError(f"Argument num_rows must be a 0-D Tensor.  Found: {self._num_rows_static}")
-        if self._num_rows_static < 0:
-            raise ValueError(f"Argument num_rows must be non-negative.  Found: {self._num_rows_static}")
+        self._num_rows_static = _checked_sizes(self._num_rows, "num_rows", 0, ".  Found: ")
 
     def _square(self) -> TensorShape:
         size = None if self._num_rows_static is None else int(self._num_rows_static)
@@ -285,6 +291,8 @@ class LinearOperatorIdentity(_IdentityOperator):
             super().__init__(dtype or tf.float32, None, True, True, True, True, name=name, parameters=given)
             self._take_size(num_rows)
             self._batch = None if batch_shape is None else as_sizes(batch_shape, name="batch_shape_arg")
+            if self._batch is not None:
+                _checked_sizes(self._batch, "batch_shape", 1, ".  Found:")
 
     def _shape(self) -> TensorShape:
         if self._batch is None:

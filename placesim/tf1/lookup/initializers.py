@@ -98,7 +98,7 @@ class TextFileInitializer(TableInitializerBase):
         _check_column("key", key, key_index)
         _check_column("value", value, value_index)
         if vocab_size is not None and vocab_size <= 0:
-            raise ValueError(f"`vocab_size` must be positive, got {vocab_size}")
+            raise ValueError(f"`vocab_size` should be > 0, received: {vocab_size}")
         self._columns = key_index, value_index
         self._vocab_size, self._delimiter, self._offset = vocab_size, delimiter, value_index_offset
         self._name = "text_file_init" if name is None else name
@@ -136,7 +136,7 @@ def _check_column(what: str, dtype: dtypes.DType, index: int) -> None:
         raise ValueError(f"`{what}_index` should be >= -2, received: {index}.")
     if index == TextFileIndex.LINE_NUMBER and dtype is not dtypes.int64:
         raise ValueError(f"`{what}_dtype` must be int64 if `{what}_index` is {TextFileIndex.LINE_NUMBER}, received: {dtype}")
-    if index == TextFileIndex.WHOLE_LINE and dtype not in (dtypes.int64, dtypes.string):
+    if index == TextFileIndex.WHOLE_LINE and not (dtype.is_integer or dtype is dtypes.string):
         raise ValueError(
             f"`{what}_dtype` should be either integer or string for `{what}_index` {TextFileIndex.WHOLE_LINE}, received: "
             f"{dtype}"

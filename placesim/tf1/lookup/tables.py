@@ -116,14 +116,17 @@ class StaticVocabularyTable:
         experimental_is_anonymous: bool = False,
     ) -> None:
         if num_oov_buckets <= 0:
-            raise ValueError(f"`num_oov_buckets` must be > 0; use StaticHashTable. Got {num_oov_buckets}.")
+            raise ValueError("`num_oov_buckets` must be > 0; use StaticHashTable.")
         if initializer is None:
             raise ValueError("initializer must be a table initializer")
         if initializer.value_dtype is not dtypes.int64:
             raise TypeError(f"Invalid `value_dtype`, expected {dtypes.int64} but got {initializer.value_dtype}.")
+        key_dtype = dtypes.as_dtype(lookup_key_dtype or initializer.key_dtype)
+        if key_dtype.is_integer != initializer.key_dtype.is_integer:
+            wanted = "integer" if key_dtype.is_integer else "non-integer"
+            raise TypeError(f"Invalid `key_dtype`, expected {wanted} but got {initializer.key_dtype}.")
         self._table = StaticHashTable(initializer, default_value=-1, name=name)
-        self._buckets = num_oov_buckets
-        self._key_dtype = dtypes.as_dtype(lookup_key_dtype or initializer.key_dtype)
+        self._buckets, self._key_dtype = num_oov_buckets, key_dtype
 
     @property
     def initializer(self) -> Operation:
@@ -240,6 +243,8 @@ class MutableHashTable(_MutableTable):
 
 class DenseHashTable(_MutableTable):
     """A hash table in one block of memory that ops change.  It can't contain the empty and the deleted key."""
+
+    erase = _MutableTable.remove
 
     def __init__(
         self,

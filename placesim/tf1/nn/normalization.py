@@ -264,10 +264,12 @@ def _dropout(x: TensorLike, rate: Any, noise_shape: object, sampler: Callable[..
         return x
     if not is_number and isinstance(rate, Tensor):
         if rate.shape.rank is not None and rate.shape.rank != 0:
-            raise ValueError(f"`rate` must be a scalar tensor.Received: {rate}")
+            raise ValueError(f"Shape {rate.shape} must have rank 0")
         if rate.dtype != dtype:
             if not rate.dtype.is_compatible_with(dtype):
-                raise ValueError(f"`x.dtype` must be same as `rate.dtype`. Received: x_dtype={dtype}, rate_dtype={rate.dtype}")
+                raise ValueError(
+                    f"`x.dtype` must be compatible with `rate.dtype`. Received: x.dtype={dtype} and rate.dtype={rate.dtype}"
+                )
             rate = tf.cast(rate, dtype, name="rate")
         one = constant(1, dtype=dtype)
         scaled = gen("RealDiv")(x, gen("Sub")(one, rate))
