@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -15,7 +14,7 @@ from placesim.ops.kernels.shapes import format_dims, is_fully_defined
 from placesim.planning.strategies.batch_dependence import BatchDependence, Dependence
 from placesim.planning.strategies.batch_shapes import BatchShapes
 from placesim.planning.strategies.mirrored_variables import MirroredVariables
-from placesim.planning.strategies.training_graph import MAX_NAMED, TrainingGraph, find_written_variable
+from placesim.planning.strategies.training_graph import TrainingGraph, find_written_variable, list_names
 
 
 class Part(NamedTuple):
@@ -93,10 +92,10 @@ class DividedTraining:
         """Return sentences about results that depend on the division of the batch."""
         found = []
         if self.dependence.local_statistics:
-            found.append(f"statistics of a part of the batch, not of the whole: {_listed(self.dependence.local_statistics)}")
+            found.append(f"statistics of a part of the batch, not of the whole: {list_names(self.dependence.local_statistics)}")
         random = [node for node in map(self.graph.nodes.__getitem__, self.training.forward) if _is_random(node)]
         if random:
-            found.append(f"other random numbers in each part: {_listed(random)}")
+            found.append(f"other random numbers in each part: {list_names(random)}")
         return tuple(found)
 
     def dtype(self, ref: TensorRef) -> DataType:
@@ -150,11 +149,6 @@ class DividedTraining:
             found |= new
             waiting += new
         return frozenset(found)
-
-
-def _listed(nodes: Sequence[Node]) -> str:
-    named = ", ".join(node.name for node in nodes[:MAX_NAMED])
-    return f"{named} and {len(nodes) - MAX_NAMED} more" if len(nodes) > MAX_NAMED else named
 
 
 def _is_random(node: Node) -> bool:
