@@ -10,7 +10,7 @@ import click
 
 from placesim.cli.command import command
 from placesim.cli.option_types import Word, own_option
-from placesim.cli.options import given, graph_options, guess_options, in_shell, output_option, size_options, take_record
+from placesim.cli.options import given, graph_options, in_shell, output_option, size_options, take_record
 from placesim.cli.output_forms import Form, form_option
 from placesim.studies.conversions import ENDINGS, WRITERS, convert_graph, find_file_form
 
@@ -123,7 +123,6 @@ class _LossScale(click.ParamType):  # type: ignore[type-arg]  # generic only fro
     completes="nodes",
 )
 @size_options()
-@guess_options
 @graph_options
 @form_option(_FORMS, "Output format (default: from the extension of --output, else yaml).")
 @output_option("Write the rewritten graph (.yaml, .json, .pb, .pbtxt) instead of printing it.")

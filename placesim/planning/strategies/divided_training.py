@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -16,7 +15,7 @@ from placesim.planning.strategies.batch_dependence import BatchDependence, Depen
 from placesim.planning.strategies.batch_shapes import BatchShapes
 from placesim.planning.strategies.mirrored_variables import MirroredVariables
 from placesim.planning.strategies.pass_order import PassOrder
-from placesim.planning.strategies.training_graph import MAX_NAMED, TrainingGraph, find_written_variable
+from placesim.planning.strategies.training_graph import TrainingGraph, find_written_variable, list_names
 
 
 class Part(NamedTuple):
@@ -98,10 +97,10 @@ class DividedTraining:
         """Return sentences about results that depend on the division of the batch."""
         found = []
         if self.dependence.local_statistics:
-            found.append(f"statistics of a part of the batch, not of the whole: {_listed(self.dependence.local_statistics)}")
+            found.append(f"statistics of a part of the batch, not of the whole: {list_names(self.dependence.local_statistics)}")
         random = [node for node in map(self.graph.nodes.__getitem__, self.training.forward) if _is_random(node)]
         if random:
-            found.append(f"other random numbers in each part: {_listed(random)}")
+            found.append(f"other random numbers in each part: {list_names(random)}")
         return tuple(found)
 
     def dtype(self, ref: TensorRef) -> DataType:
@@ -157,11 +156,6 @@ def refuse_loops(training: TrainingGraph, what: str) -> None:
         node = training.graph.nodes[number]
         if node.op in (*ENTERS, *LOOPS):
             raise UsageError(f"no {what} of loops: got {node.name} ({node.op}), expected a loss without a dynamic loop")
-
-
-def _listed(nodes: Sequence[Node]) -> str:
-    named = ", ".join(node.name for node in nodes[:MAX_NAMED])
-    return f"{named} and {len(nodes) - MAX_NAMED} more" if len(nodes) > MAX_NAMED else named
 
 
 def _is_random(node: Node) -> bool:

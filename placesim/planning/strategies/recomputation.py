@@ -12,8 +12,6 @@ from itertools import accumulate, pairwise
 from math import prod
 from types import MappingProxyType
 
-import numpy as np
-
 from placesim.core.errors import UsageError
 from placesim.graph.graph import Node, NodeDef, TensorRef
 from placesim.graph.node_patterns import did_you_mean_node
@@ -22,7 +20,8 @@ from placesim.inspection.memory_categories import find_origin
 from placesim.ops.categories import CONSTANTS, CONTROL_FLOW, SHAPE_OPS
 from placesim.ops.kernels.shapes import Dims, is_fully_defined
 from placesim.planning.strategies.node_writer import NodeWriter
-from placesim.planning.strategies.training_graph import MAX_NAMED, TrainingGraph, find_written_variable
+from placesim.planning.strategies.segment_cuts import cut_segments
+from placesim.planning.strategies.training_graph import TrainingGraph, find_written_variable, list_names
 from placesim.runtime.shapes.graph_shapes import GraphShapes
 
 SQRT, AUTO = "sqrt", "auto"
@@ -32,7 +31,6 @@ COPIES = "recompute"
 _VIEWS = ("Reshape", "ExpandDims")
 """Ops with several inputs whose output has the buffer of the first."""
 MAX_DIGITS = 7
-EVENNESS = 1e-3
 _NOTHING: Mapping[TensorRef, Dims] = MappingProxyType({})
 Edges = Sequence[Sequence[int]]
 
@@ -102,40 +100,18 @@ class Recomputation:
             )
         self.notes = () if has_cuts else tuple(f"nothing to recompute in {name}/" for name in empty)
         if self._unknown:
-            named = ", ".join(node.name for node in self._unknown[:MAX_NAMED])
-            self.notes = (f"unknown dimensions count as 1 for the bytes of segments: {named}, ...",)
+            self.notes = (f"unknown dimensions count as 1 for the bytes of segments: {list_names(self._unknown)}",)
         self.kept = self._find_kept()
 
     def _cut(self, nodes: Sequence[Node], count: int | None) -> dict[str, Sequence[Node]]:
-        """Return parts, but for the last: its gradients come first, when its tensors are still there.
-
-        No part has more than 1 / `count` of the bytes that gradients read, or than the largest tensor. Among such parts, these
-        leave the fewest bytes to later ones, and have similar sizes. Without a count, it is the square root of the number of
-        tensors, where a large one counts more.
-        """
+        """Return the segments, but for the last: its gradients come first, when its tensors are still there."""
         places = {node.id: place for place, node in enumerate(nodes)}
         sizes = {node.id: self._size(node) for node in nodes if self._buffer(node.id) is node}
-        read = {self._buffer(i).id for number in self._backward if self._reads_values(number) for i in self._inputs(number)}
-        held = np.array([sizes.get(node.id, 0) if node.id in read else 0 for node in nodes], np.float64)
-        total = max(float(held.sum()), 1.0)
-        if count is None:
-            count = max(2, round(total / max(float(np.linalg.norm(held)), 1.0)))
-        shares = np.cumsum([0, *(held / total + EVENNESS / len(nodes))])
-        limit = max(1 / max(count, 1), float(held.max(initial=0)) / total) + EVENNESS
-        leaving = np.array(self._leaving_bytes(places, sizes)) / total
-        costs, starts = np.zeros(len(nodes) + 1), [0] * (len(nodes) + 1)
-        for end in range(1, len(nodes) + 1):
-            first = min(int(np.searchsorted(shares, shares[end] - limit)), end - 1)
-            found = costs[first:end] + leaving[first:end] + EVENNESS * (shares[end] - shares[first:end]) ** 2
-            starts[end] = first + int(np.argmin(found))
-            costs[end] = found[starts[end] - first]
-        cuts = [len(nodes), starts[len(nodes)]]
-        while cuts[-1]:
-            cuts.append(starts[cuts[-1]])
-        return {str(start): nodes[start:end] for end, start in pairwise(cuts[1:])}
-
-    def _inputs(self, number: int) -> Sequence[int]:
-        return self.graph.nodes[number].input_nodes
+        readers = (self.graph.nodes[number] for number in self._backward if self._reads_values(number))
+        read = {self._buffer(number).id for reader in readers for number in reader.input_nodes}
+        held = [sizes.get(node.id, 0) if node.id in read else 0 for node in nodes]
+        starts = cut_segments(held, self._leaving_bytes(places, sizes), count)
+        return {str(start): nodes[start:end] for start, end in pairwise(starts)}
 
     def _leaving_bytes(self, places: Mapping[int, int], sizes: Mapping[int, int]) -> list[int]:
         """Return for each place in the order of nodes the bytes of buffers made before it, and read from it on."""

@@ -24,6 +24,12 @@ BATCH_SOURCES = ("IteratorGetNext", "IteratorGetNextSync", "QueueDequeue", "Queu
 MAX_NAMED = 4
 
 
+def list_names(nodes: Sequence[Node]) -> str:
+    """Return the names of the first nodes, and the number of the others."""
+    named = ", ".join(node.name for node in nodes[:MAX_NAMED])
+    return f"{named} and {len(nodes) - MAX_NAMED} more" if len(nodes) > MAX_NAMED else named
+
+
 class VariableUpdate(NamedTuple):
     """The ops that write a variable from a gradient: ids of the writing op and of the variable's node, and the gradients.
 

@@ -13,6 +13,7 @@ import placesim
 from placesim.core.errors import UsageError
 from placesim.formats.sources.loading import LoadedGraph
 from placesim.planning.strategies.rewriting import Strategy, TrainingRewrite, rewrite_training
+from placesim.planning.strategies.segment_cuts import cut_segments
 from tests.planning.strategies.models import (
     MODELS,
     Document,
@@ -98,6 +99,17 @@ def test_segments_have_about_the_same_bytes_and_leave_few() -> None:
     assert copied(rewrite(loaded(deep_convolutional("momentum")), "2")) == {"c0", "z0", "h0"}
 
 
+def test_cuts_leave_few_bytes_and_respect_the_share_of_a_segment() -> None:
+    held = [4] * 12
+    leaving = [0, 4, 1, 4, 4, 1, 4, 4, 1, 4, 4, 4, 0]
+    assert cut_segments(held, leaving, 1) == [0]
+    assert cut_segments(held, leaving, 3) == [0, 2, 5, 8]
+    assert cut_segments(held, [4] * 12 + [0], 3) == [0, 4, 8]
+    assert cut_segments(held, [4] * 12 + [0], None) == [0, 4, 8]
+    assert cut_segments([0, 100, 0, 1, 1], [0, 50, 100, 1, 1, 0], 4) == [0, 3]
+    assert cut_segments([], [0], 2) == [0]
+
+
 def test_sizes_are_those_of_fed_tensors_or_their_unknown_dimensions_are_told() -> None:
     graph = loaded(deep(8, declared=-1))
     found = rewrite(graph, "sqrt")
@@ -107,7 +119,7 @@ def test_sizes_are_those_of_fed_tensors_or_their_unknown_dimensions_are_told() -
     unfed = rewrite_training(replace(graph.file, steps=None), Strategy(recompute=("sqrt",)))
     assert unfed.notes == (
         "unknown dimensions count as 1 for the bytes of segments: "
-        "block0/layer0/z, block0/layer0/h, block0/layer1/z, block0/layer1/h, ...",
+        "block0/layer0/z, block0/layer0/h, block0/layer1/z, block0/layer1/h and 12 more",
     )
 
 
