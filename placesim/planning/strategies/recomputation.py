@@ -65,8 +65,10 @@ class Recomputation:
             for number in node.input_nodes:
                 self._data_readers.setdefault(number, set()).add(node.id)
         is_sqrt = tuple(chosen) == (SQRT,)
-        segments = self._square_root_segments(forward) if is_sqrt else _named_segments(forward, chosen)
-        segments = _cut_at_stages(segments, stage_of)
+        segments = {} if is_sqrt else _cut_at_stages(_named_segments(forward, chosen), stage_of)
+        for stage, nodes in _by_stage(forward, stage_of).items() if is_sqrt else ():
+            is_last = stage == max(stage_of.values(), default=None)
+            segments |= {f"{stage}/{name}": part for name, part in self._square_root_segments(nodes, is_last).items()}
         empty = [name for name, segment in segments.items() if not self._add(segment)]
         if not self.copies:
             raise UsageError(
@@ -76,10 +78,11 @@ class Recomputation:
         self.notes = () if is_sqrt else tuple(f"nothing to recompute in {name}/" for name in empty)
         self.kept = self._find_kept()
 
-    def _square_root_segments(self, nodes: Sequence[Node]) -> dict[str, Sequence[Node]]:
-        """Return equal parts of the nodes, but for the last: its gradients come first, when its tensors are still there.
+    def _square_root_segments(self, nodes: Sequence[Node], is_last: bool) -> dict[str, Sequence[Node]]:
+        """Return equal parts of the nodes.
 
-        A part may be longer or shorter, so that fewer tensors leave it.
+        The last part of the last stage is left out: its gradients come first, when its tensors are still there. A part may be
+        longer or shorter, so that fewer tensors leave it.
         """
         places = {node.id: place for place, node in enumerate(nodes)}
         crossing = [0] * (len(nodes) + 1)
@@ -93,6 +96,7 @@ class Recomputation:
             near = range(round((i - 0.5) * length) + 1, round((i + 0.5) * length) + 1)
             _, _, cut = min((crossing[cut], abs(cut - i * length), cut) for cut in near)
             cuts.append(cut)
+        cuts += [] if is_last else [len(nodes)]
         return {str(start): nodes[start:end] for start, end in pairwise(cuts)}
 
     def _add(self, nodes: Sequence[Node]) -> bool:
@@ -172,12 +176,19 @@ def _named_segments(nodes: Sequence[Node], scopes: Sequence[str]) -> dict[str, S
 
 def _cut_at_stages(segments: Mapping[str, Sequence[Node]], stage_of: Mapping[int, int]) -> dict[str, Sequence[Node]]:
     """Return the parts of segments in each stage of a pipeline."""
-    found: dict[str, list[Node]] = {}
+    found: dict[str, Sequence[Node]] = {}
     for name, nodes in segments.items():
-        several = len({stage_of.get(node.id) for node in nodes}) > 1
-        for node in nodes:
-            found.setdefault(f"{name} in stage {stage_of[node.id]}" if several else name, []).append(node)
-    return dict(found)
+        parts = _by_stage(nodes, stage_of)
+        found |= {f"{name} in stage {stage}" if len(parts) > 1 else name: part for stage, part in parts.items()}
+    return found
+
+
+def _by_stage(nodes: Sequence[Node], stage_of: Mapping[int, int]) -> dict[int | None, list[Node]]:
+    """Return the nodes of each stage of a pipeline; without one, of the stage None."""
+    found: dict[int | None, list[Node]] = {}
+    for node in nodes:
+        found.setdefault(stage_of.get(node.id), []).append(node)
+    return found
 
 
 def _find_writers(training: TrainingGraph, later: Edges) -> dict[int, list[int]]:

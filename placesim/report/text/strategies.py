@@ -22,14 +22,12 @@ def rewrite_lines(rewrite: TrainingRewrite) -> Iterator[str]:
     """Yield the lines of the report: the recognized parts, the copies, the reduction, and notes."""
     loss = f"loss: {rewrite.training.graph.tensor_name(rewrite.training.loss)}"
     found = rewrite.recomputation
-    is_told = bool(rewrite.batch)
+    if not rewrite.batch:
+        yield loss
     if rewrite.pipeline is not None:
-        yield from () if is_told else (loss,)
-        is_told = True
         yield from _pipeline_lines(rewrite.pipeline, " without recomputation" if rewrite.recomputation else "")
     if found is not None:
         segments = f"{found.segments} segment{'s' * (found.segments != 1)}"
-        yield from () if is_told else (loss,)
         yield f"recomputed: {len(found.copies)} forward nodes, in {segments}"
         yield f"kept for gradients: outputs of {len(found.kept)} forward nodes"
     yield from _division_lines(rewrite, loss) if rewrite.batch else ()
