@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from placesim.core.errors import UsageError
-from placesim.graph.graph import TensorRef
+from placesim.graph.graph import Node, TensorRef
 from placesim.graph.node_patterns import did_you_mean_node
 from placesim.ops.categories import CONSTANTS, SHAPE_OPS
 from placesim.planning.strategies.pipeline_costs import PipelineCosts
@@ -28,7 +28,8 @@ class CutCosts:
     """The costs of the forward and backward pass of a micro-batch by place, and of a cut before each place.
 
     - `forward`, `backward`: seconds of the nodes.
-    - `weights`: bytes of the variables and, for those that are updated, of their added gradients.
+    - `held`: bytes during the whole step: of variables, of the added gradients of those that are updated, and of the batch's
+      `micro_batches` parts, at the first place that reads them.
     - `activations`: bytes of forward tensors that gradients read. A stage keeps them, and a tensor of another stage as a copy.
     - `working`: bytes of the gradients that the largest gradient node reads and writes.
     - `kept`: the tensors among them, each with the places of the gradients that read it.
@@ -36,34 +37,51 @@ class CutCosts:
     - `crossing`: bytes of the forward tensors that are made before a place, and read there or after it.
     """
 
-    def __init__(self, places: ForwardPlaces, costs: PipelineCosts) -> None:
-        self._places, self._costs = places, costs
-        count = len(places.main)
-        self.forward, self.backward = np.zeros(count), np.zeros(count)
-        for seconds, nodes in ((self.forward, places.forward), (self.backward, places.backward)):
-            for node in nodes:
-                seconds[places.of[node.id]] += costs.seconds(node)
-        self.weights = np.zeros(count)
-        updated = frozenset(places.training.variables)
-        for variable, place in places.variables.items():
-            self.weights[place] += costs.size(TensorRef(variable, 0)) * (1 + (variable in updated))
+    def __init__(self, places: ForwardPlaces, costs: PipelineCosts, micro_batches: int) -> None:
+        self._places, self._costs, self._count = places, costs, len(places.main)
+        self.forward, self.backward = (self._find_seconds(nodes) for nodes in (places.forward, places.backward))
+        self.batch_readers = self._find_batch_readers()
+        self.held = self._find_held(micro_batches)
         self.kept = self._find_kept()
-        self.batch_readers: dict[TensorRef, list[int]] = {ref: [] for ref in places.training.batch}
-        for node in (*places.forward, *places.backward):
-            for ref in self.batch_readers.keys() & {*node.inputs}:
-                self.batch_readers[ref].append(places.of[node.id])
-        self.activations = np.zeros(count)
+        self.activations = np.zeros(self._count)
         for ref in self.kept:
             self.activations[places.of[ref.node]] += costs.size(ref)
-        self.working = np.zeros(count)
-        backward = {node.id for node in places.backward}
-        for node in places.backward:
+        self.working = self._find_working()
+        self.crossing = self._find_crossing()
+        self.transfer = np.array([costs.transfer_seconds(int(size)) for size in self.crossing])
+
+    def _find_seconds(self, nodes: Sequence[Node]) -> Array:
+        found = np.zeros(self._count)
+        for node in nodes:
+            found[self._places.of[node.id]] += self._costs.seconds(node)
+        return found
+
+    def _find_batch_readers(self) -> dict[TensorRef, list[int]]:
+        found: dict[TensorRef, list[int]] = {}
+        batch = frozenset(self._places.training.batch)
+        for node in (*self._places.forward, *self._places.backward):
+            for ref in batch.intersection(node.inputs):
+                found.setdefault(ref, []).append(self._places.of[node.id])
+        return found
+
+    def _find_held(self, micro_batches: int) -> Array:
+        found = np.zeros(self._count)
+        updated = frozenset(self._places.training.variables)
+        for variable, place in self._places.variables.items():
+            found[place] += self._costs.size(TensorRef(variable, 0)) * (1 + (variable in updated))
+        for ref, readers in self.batch_readers.items():
+            found[min(readers)] += self._costs.size(ref) * micro_batches
+        return found
+
+    def _find_working(self) -> Array:
+        found = np.zeros(self._count)
+        backward = {node.id for node in self._places.backward}
+        for node in self._places.backward:
             refs = [ref for ref in node.inputs if ref.node in backward]
             refs += [TensorRef(node.id, slot) for slot in range(len(node.signature.output_dtypes))]
-            place = places.of[node.id]
-            self.working[place] = max(self.working[place], sum(map(costs.size, refs)))
-        self.crossing = self._find_crossing(count)
-        self.transfer = np.array([costs.transfer_seconds(int(size)) for size in self.crossing])
+            place = self._places.of[node.id]
+            found[place] = max(found[place], sum(map(self._costs.size, refs)))
+        return found
 
     def _find_kept(self) -> dict[TensorRef, list[int]]:
         graph, forward = self._places.training.graph, {node.id for node in self._places.forward}
@@ -76,19 +94,19 @@ class CutCosts:
                     found.setdefault(ref, []).append(self._places.of[node.id])
         return found
 
-    def _find_crossing(self, count: int) -> Array:
+    def _find_crossing(self) -> Array:
         of, forward = self._places.of, {node.id for node in self._places.forward}
         last: dict[TensorRef, int] = {}
         for node in self._places.forward:
             for ref in node.inputs:
                 if ref.node in forward:  # a variable's value goes to another stage only once a step
                     last[ref] = max(last.get(ref, 0), of[node.id])
-        changes = np.zeros(count + 1)
+        changes = np.zeros(self._count + 1)
         for ref, end in last.items():
             size = self._costs.size(ref)
             changes[of[ref.node] + 1] += size
             changes[end + 1] -= size
-        crossing: Array = np.cumsum(changes)[:count]
+        crossing: Array = np.cumsum(changes)[: self._count]
         return crossing
 
 
@@ -140,9 +158,9 @@ class _CutSearch:
         count = len(costs.forward)
         self._starts = np.array([0, *_candidates(costs.crossing, schedule.stages)])
         self._ends = np.array([*self._starts[1:], count])
-        self._seconds, self._weights, self._activations = (
+        self._seconds, self._held, self._activations = (
             np.concatenate(([0.0], np.cumsum(values)))
-            for values in (costs.forward + costs.backward, costs.weights, costs.activations)
+            for values in (costs.forward + costs.backward, costs.held, costs.activations)
         )
         self._transfer = 2 * costs.transfer[self._starts]
         self._bytes = costs.crossing[self._starts]
@@ -190,10 +208,10 @@ class _CutSearch:
     def _stage(self, stage: int, end: int) -> tuple[Array, Array]:
         """Return the seconds of a stage with each start, and whether it fits the memory."""
         stop = self._ends[end]
-        seconds, weights, activations = (
-            values[stop] - values[self._starts] for values in (self._seconds, self._weights, self._activations)
+        seconds, held, activations = (
+            values[stop] - values[self._starts] for values in (self._seconds, self._held, self._activations)
         )
-        return seconds + self._transfer, weights + activations * self._alive[stage] <= self._room
+        return seconds + self._transfer, held + activations * self._alive[stage] <= self._room
 
 
 def _candidates(crossing: Array, stages: int) -> Iterator[int]:

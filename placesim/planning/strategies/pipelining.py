@@ -67,8 +67,9 @@ class Pipeline:
                 "on the batch and on variables"
             )
         self._predicted = PipelineCosts(file, training, shapes, parts)
-        self._costs = costs = CutCosts(places, self._predicted)
-        fitting = named_cuts(places, count, scopes) if scopes else balanced_cuts(costs, schedule, self._predicted.room)
+        self._costs = costs = CutCosts(places, self._predicted, schedule.micro_batches)
+        room = self._predicted.room - int(costs.working.max())
+        fitting = named_cuts(places, count, scopes) if scopes else balanced_cuts(costs, schedule, room)
         self._cuts = fitting or balanced_cuts(costs, schedule, _NO_LIMIT) or ()
         self.stage_of = {number: self._stage(place) for number, place in places.of.items()}
         self.variables = {number: self._stage(place) for number, place in places.variables.items()}
@@ -134,7 +135,7 @@ class Pipeline:
             for stage in {self._stage(place) for place in readers}:
                 activations[stage] += self._predicted.size(ref)
         for ref, readers in costs.batch_readers.items():
-            for device in {self._device(place) for place in readers}:
+            for device in {self._device(place) for place in readers} - {self._device(min(readers))}:
                 found[device] += self._predicted.size(ref) * schedule.micro_batches
         for variable, readers in self._places.readers.items():
             for device in {self._device(self._places.of[reader]) for reader in readers}:
@@ -143,7 +144,7 @@ class Pipeline:
         working = [0] * schedule.devices
         for stage, (first, end) in enumerate(self._bounds()):
             device = stage % schedule.devices
-            found[device] += int(costs.weights[first:end].sum())
+            found[device] += int(costs.held[first:end].sum())
             working[device] = max(working[device], int(costs.working[first:end].max()))
         for device in range(schedule.devices):
             alive = (sum(map(int.__mul__, counts, activations)) for counts in schedule.alive(device))
@@ -166,7 +167,7 @@ class Pipeline:
                 )
         largest, room = max(self.memory), self._predicted.room
         if largest > room:
-            yield f"a GPU needs about {largest:,} bytes, and has {room:,}"
+            yield f"a GPU needs about {largest:,} bytes without recomputation, and has {room:,}"
         if self._predicted.is_assumed:
             yield f"times and memory are those of an assumed batch of {ASSUMED_BATCH}, since no step feeds one"
 

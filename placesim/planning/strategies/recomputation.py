@@ -87,11 +87,11 @@ class Recomputation:
             for number in node.input_nodes:
                 self._data_readers.setdefault(number, set()).add(node.id)
         has_cuts = tuple(chosen) == (SQRT,) or (len(chosen) == 1 and is_segment_count(chosen[0]))
-        if has_cuts:
-            segments = self._cut(forward, None if chosen[0] == SQRT else int(chosen[0]))
-        else:
-            segments = _named_segments(forward, chosen)
-        segments = _cut_at_stages(segments, stage_of)
+        segments = {} if has_cuts else _cut_at_stages(_named_segments(forward, chosen), stage_of)
+        for stage, nodes in _by_stage(forward, stage_of).items() if has_cuts else ():
+            is_last = stage == max(stage_of.values(), default=None)
+            parts = self._cut(nodes, None if chosen[0] == SQRT else int(chosen[0]), is_last=is_last)
+            segments |= {f"{stage}/{name}": part for name, part in parts.items()}
         empty = [name for name, segment in segments.items() if not self._add(segment)]
         if not self.copies:
             raise NothingToRecomputeError(
@@ -103,28 +103,32 @@ class Recomputation:
             self.notes = (f"unknown dimensions count as 1 for the bytes of segments: {list_names(self._unknown)}",)
         self.kept = self._find_kept()
 
-    def _cut(self, nodes: Sequence[Node], count: int | None) -> dict[str, Sequence[Node]]:
-        """Return the segments, but for the last: its gradients come first, when its tensors are still there."""
+    def _cut(self, nodes: Sequence[Node], count: int | None, *, is_last: bool) -> dict[str, Sequence[Node]]:
+        """Return the segments of a stage.
+
+        The last segment of the last stage is left out: its gradients come first, when its tensors are still there.
+        """
         places = {node.id: place for place, node in enumerate(nodes)}
         sizes = {node.id: self._size(node) for node in nodes if self._buffer(node.id) is node}
         readers = (self.graph.nodes[number] for number in self._backward if self._reads_values(number))
         read = {self._buffer(number).id for reader in readers for number in reader.input_nodes}
         held = [sizes.get(node.id, 0) if node.id in read else 0 for node in nodes]
         starts = cut_segments(held, self._leaving_bytes(places, sizes), count)
-        return {str(start): nodes[start:end] for start, end in pairwise(starts)}
+        return {str(start): nodes[start:end] for start, end in pairwise([*starts] if is_last else [*starts, len(nodes)])}
 
     def _leaving_bytes(self, places: Mapping[int, int], sizes: Mapping[int, int]) -> list[int]:
         """Return for each place in the order of nodes the bytes of buffers made before it, and read from it on."""
         last: dict[int, int] = {}
+        end = len(places)
         for number in places:
             buffer, readers = self._buffer(number).id, self._data_readers.get(number, ())
-            last[buffer] = max(last.get(buffer, 0), max((places.get(i, 0) for i in readers), default=0))
-        changes = [0] * (len(places) + 1)
+            last[buffer] = max(last.get(buffer, 0), max((places.get(i, end) for i in readers if i in self._forward), default=0))
+        changes = [0] * (end + 2)
         for number, size in sizes.items():
             if last[number] > places[number]:
                 changes[places[number] + 1] += size
                 changes[last[number] + 1] -= size
-        return [*accumulate(changes)]
+        return [*accumulate(changes[:-1])]
 
     def _size(self, node: Node) -> int:
         """Return the bytes of a node's outputs, where an unknown dimension counts as 1."""
@@ -221,12 +225,19 @@ def _named_segments(nodes: Sequence[Node], scopes: Sequence[str]) -> dict[str, S
 
 def _cut_at_stages(segments: Mapping[str, Sequence[Node]], stage_of: Mapping[int, int]) -> dict[str, Sequence[Node]]:
     """Return the parts of segments in each stage of a pipeline."""
-    found: dict[str, list[Node]] = {}
+    found: dict[str, Sequence[Node]] = {}
     for name, nodes in segments.items():
-        several = len({stage_of.get(node.id) for node in nodes}) > 1
-        for node in nodes:
-            found.setdefault(f"{name} in stage {stage_of[node.id]}" if several else name, []).append(node)
-    return dict(found)
+        parts = _by_stage(nodes, stage_of)
+        found |= {f"{name} in stage {stage}" if len(parts) > 1 else name: part for stage, part in parts.items()}
+    return found
+
+
+def _by_stage(nodes: Sequence[Node], stage_of: Mapping[int, int]) -> dict[int | None, list[Node]]:
+    """Return the nodes of each stage of a pipeline; without one, of the stage None."""
+    found: dict[int | None, list[Node]] = {}
+    for node in nodes:
+        found.setdefault(stage_of.get(node.id), []).append(node)
+    return found
 
 
 def _find_writers(training: TrainingGraph, later: Edges) -> dict[int, list[int]]:

@@ -77,7 +77,7 @@ def test_pipelines_are_replicated_and_recompute_their_stages() -> None:
     mirrored, recomputed = check(
         graph,
         {"replicas": 2, "micro_batches": 2, "variables": "mirrored", "reduce": "ring"},
-        {"micro_batches": 2, "recompute": ("4",)},
+        {"micro_batches": 2, "recompute": ("sqrt",)},
     )
     devices = {new.device for new in mirrored.file.graph.nodes if new.op == "ApplyMomentum"}
     assert devices == {f"/device:GPU:{i}" for i in range(4)}
@@ -218,7 +218,7 @@ def test_the_balanced_cut_has_the_fastest_slowest_stage_that_fits_and_sends_the_
     random = np.random.RandomState(1)
     for stages in (2, 3, 4):
         costs: Any = SimpleNamespace(
-            **{name: random.randint(1, 5, 9).astype(float) for name in ("forward", "backward", "weights", "activations")},
+            **{name: random.randint(1, 5, 9).astype(float) for name in ("forward", "backward", "held", "activations")},
             crossing=random.randint(1, 4, 9).astype(float),
             transfer=np.full(9, 0.5),
         )
@@ -230,7 +230,7 @@ def test_the_balanced_cut_has_the_fastest_slowest_stage_that_fits_and_sends_the_
         ) -> tuple[float, float] | None:
             bounds = [*pairwise((0, *cuts, 9))]
             held = [
-                costs.weights[first:end].sum() + (stages - stage) * costs.activations[first:end].sum()
+                costs.held[first:end].sum() + (stages - stage) * costs.activations[first:end].sum()
                 for stage, (first, end) in enumerate(bounds)
             ]
             seconds = [
@@ -255,6 +255,18 @@ def test_equal_layers_make_equal_stages_and_scopes_begin_the_named_ones() -> Non
         found = rewrite(graph, stages=3, stage=scopes).pipeline
         assert found is not None
         assert [stage.first for stage in found.stages] == ["block0/layer0/z", "block1/layer4/z", "block2/layer8/z"]
+
+
+def test_the_stages_fit_the_memory_if_some_cut_does() -> None:
+    firsts = []
+    for megabytes in (16384, 36, 16):
+        document = large(8) | {"devices": {"cpu": 1, "gpu": {"count": 2, "memory": f"{megabytes}MiB"}}}
+        pipeline = rewrite(loaded(document), micro_batches=4).pipeline
+        assert pipeline is not None
+        assert (max(pipeline.memory) > megabytes << 20) == (megabytes == 16)
+        assert bool(pipeline.notes) == (megabytes == 16)
+        firsts.append(pipeline.stages[0].nodes)
+    assert firsts[1] < firsts[0] == firsts[2]
 
 
 # --- what is refused ------------------------------------------------------------------------------------------------
