@@ -115,6 +115,7 @@ def test_gpus_of_several_hosts_and_refused_strategies(shell: Shell) -> None:
         (("--price", "2"), 2, "got --split, --examples, --scale-batch or --price, expected --strategies as well"),
         ((*COMMAND, "--gpu", "0"), 2, "no devices to compare: got a machine without GPUs, expected --gpu N"),
         ((*COMMAND, "--output", "best.onnx"), 2, "wrong format: got 'best.onnx'"),
+        ((*COMMAND, "--price", "nan"), 2, "wrong price: got nan, expected a number of dollars"),
         ((*COMMAND, "--split", "nosuch"), 2, "no such tensor: got 'nosuch' in --split"),
     ],
 )

@@ -300,9 +300,11 @@ def plan_command(
 
 
 def _check_comparison(settings: dict[str, Any], compares: bool, output: str | None) -> None:
-    """Raise UsageError for settings of --strategies without this option, or with a file that it cannot write."""
+    """Raise UsageError for settings without --strategies, for a wrong price, and for a file of another format."""
     if not compares and any(settings.values()):
         raise UsageError("no comparison: got --split, --examples, --scale-batch or --price, expected --strategies as well")
+    if settings["price"] is not None and not settings["price"] < float("inf"):
+        raise UsageError(f"wrong price: got {settings['price']}, expected a number of dollars")
     if compares and output is not None:
         from placesim.studies.strategy_study import check_ending
 
