@@ -300,7 +300,7 @@ def plan_command(
 
 
 def _check_comparison(settings: dict[str, Any], compares: bool, output: str | None) -> None:
-    """Raise UsageError for settings of --strategies without it, for a wrong price, and for a file of another format."""
+    """Raise UsageError for settings without --strategies, for a wrong price, and for a file of another format."""
     if not compares and any(settings.values()):
         raise UsageError("no comparison: got --split, --examples, --scale-batch or --price, expected --strategies as well")
     if settings["price"] is not None and not settings["price"] < float("inf"):
