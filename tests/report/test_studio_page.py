@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from urllib.request import urlopen
 
 import pytest
 from playwright.sync_api import Page
@@ -27,10 +28,15 @@ def graph(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def address(graph: Path) -> Iterator[str]:
-    """The address of a studio that all tests here share: its server keeps no edits."""
+    """The address of a studio that all tests here share: its server keeps no edits.
+
+    A stream of events that nobody reads keeps it from ending between two pages.
+    """
     with start_process((*PLACESIM, "studio", graph.name, "--no-browser"), cwd=graph.parent) as process:
         assert process.stdout is not None
-        yield process.stdout.readline().decode().strip()
+        found = process.stdout.readline().decode().strip()
+        with urlopen(f"{found}events"):
+            yield found
 
 
 @pytest.fixture
