@@ -1,4 +1,4 @@
-"""Draws the pictures of `manual/studio.md` with the system's Chromium: `python -m tests.report.studio_pictures`.
+"""Draws the pictures of `studio.md` with the system's Chromium: `python -m tests.report.studio_pictures`.
 
 Other fonts give other bytes, so no test compares them; draw them anew when the page looks different.
 """

@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from urllib.request import urlopen
 
 import pytest
 from playwright.sync_api import Page
@@ -27,10 +28,15 @@ def graph(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def address(graph: Path) -> Iterator[str]:
-    """The address of a studio that all tests here share: its server keeps no edits."""
+    """The address of a studio that all tests here share: its server keeps no edits.
+
+    A stream of events that nobody reads keeps it from ending between two pages.
+    """
     with start_process((*PLACESIM, "studio", graph.name, "--no-browser"), cwd=graph.parent) as process:
         assert process.stdout is not None
-        yield process.stdout.readline().decode().strip()
+        found = process.stdout.readline().decode().strip()
+        with urlopen(f"{found}events"):
+            yield found
 
 
 @pytest.fixture
@@ -124,6 +130,46 @@ def test_an_edit_right_after_a_key_keeps_what_was_typed(studio: Callable[..., Pa
     page.click("#undo")
     settled(page)
     assert page.evaluate("studio.editor.text === studio.start.state.text")
+
+
+def test_words_are_completed_by_what_stands_around_them(studio: Callable[..., Page]) -> None:
+    page = studio()
+    wait(page, "studio.words.ops.size")
+
+    def completed(typed: str) -> list[str]:
+        """The first words offered where a line of `nodes` has come so far."""
+        text = f"nodes:\n  - {{op: Const, id: one, value: 1}}\n{typed}"
+        found: list[str] = page.evaluate(
+            "text => (studio.words.complete(text, text.length, true)?.options ?? []).map(word => word.label)", text
+        )
+        return found
+
+    assert {"MatMul", "BatchMatMul"} <= set(completed("  - {op: MatM"))
+    assert completed("  - {op: MatMul, device: ")[:2] == ["/device:CPU:0", "/device:GPU:0"]
+    assert set(completed("  - {op: MatMul, attrs: {")) >= {"transpose_a", "transpose_b"}
+    assert {"one", "MatMul_1"} <= set(completed("  - {op: Neg, inputs: ["))
+    assert {"inputs", "device", "attrs"} <= set(completed("  - {op: Neg, "))
+    assert completed("  - {op: Placeholder, shape: ") == []
+    told = page.evaluate("studio.words.tell('op: MatMul', 6).dom.textContent")
+    assert told.startswith("MatMul(a: T, b: T) -> (product: T)")
+    assert "kernel GPU" in told
+
+
+def test_a_shared_page_shows_the_same_without_a_server(studio: Callable[..., Page], browser: Browser) -> None:
+    page = studio()
+    page.evaluate("studio.move(['MatMul'], '/gpu:0')")
+    settled(page)
+    headline = page.inner_text("#headline")
+    text = page.evaluate("studio.server.ask('save', {state: studio.now, kind: 'page'}).then(saved => saved.content)")
+    page = browser.open(text)
+    assert page.inner_text("#headline") == headline
+    assert rows(page, 1) == ["MatMul"]
+    assert page.locator("#edits .edit-text").all_inner_texts() == ["MatMul → GPU:0"]
+    page.click(".chip[data-path='MatMul']")
+    assert "/device:GPU:0" in page.inner_text("#panel")
+    page.keyboard.press("m")
+    assert page.locator("#menu, #undo, #save, .cm-editor").locator("visible=true").count() == 0
+    assert violations(page) == []
 
 
 def test_an_option_changes_the_machine(studio: Callable[..., Page]) -> None:

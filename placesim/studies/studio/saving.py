@@ -136,7 +136,25 @@ def _graph(studio: Studio, state: State, kind: str, notes: list[str]) -> bytes:
         return _with_rows(text, state, plain.loaded).encode()
     path = Path(source.path).with_name(_name(source, kind))
     requests = _requests(studio, state, plain.loaded)
-    return b"".join(write_requests(plain.loaded, plain.options, requests, path, notes.append))
+    can_have_rows = kind == "yaml" and text is not None and bool(state["devices"])
+    try:
+        content = b"".join(write_requests(plain.loaded, plain.options, requests, path, notes.append))
+    except PlacesimError:  # requests of single nodes can't express an edit that takes colocated nodes along
+        if not can_have_rows:
+            raise
+    else:
+        if not can_have_rows or not _is_new_raw(source, state, content.decode()):
+            return content
+    machine_text = _graph(studio, {**state, "devices": []}, kind, []).decode()
+    return _with_rows(machine_text, state, plain.loaded).encode()
+
+
+def _is_new_raw(source: StudioSource, state: State, content: str) -> bool:
+    """Return whether a text became a raw graph file, which has none of the original text."""
+    before, after = (
+        source.graph({"text": text, "options": {}, "devices": []}).loaded.file for text in (state["text"], content)
+    )
+    return after is not None and after.is_raw and not (before is not None and before.is_raw)
 
 
 def _requests(studio: Studio, state: State, loaded: LoadedGraph) -> DeviceRequests:

@@ -57,6 +57,19 @@ def test_a_graph_file_keeps_the_text_that_was_not_touched(studio: Studio) -> Non
         saved(studio, "pb", devices=[["a/", "/gpu:9"]])
 
 
+def test_edits_that_devices_of_entries_cannot_express_are_rows_of_placement() -> None:
+    studio = Studio(StudioSource(str(ROOT / "graphs/cifar10-towers.yaml"), {}))
+    text = studio.source.start["text"]
+    assert text is not None
+    for path in ("conv2/", "conv2/weights"):  # the gradients of its entries are elsewhere, and TensorFlow colocates them
+        found = saved(studio, "yaml", devices=[[path, "/gpu:0"]])
+        assert found["content"] == f"{text}placement:\n  {path}: /gpu:0\n"
+    smaller = saved(studio, "yaml", devices=[["conv2/", "/gpu:0"]], options={"gpu": 1, "soft_placement": True})
+    assert "count: 1" in smaller["content"]
+    assert smaller["content"].startswith("# CIFAR-10's")
+    assert smaller["content"].endswith("placement:\n  conv2/: /gpu:0\n")
+
+
 def test_only_the_named_file_is_written_and_only_if_it_is_unchanged(studio: Studio, tmp_path: Path) -> None:
     path = tmp_path / "graph.yaml"
     written = saved(studio, "yaml", devices=[["z", "/gpu:1"]], is_written=True)
