@@ -140,9 +140,8 @@ class MultivariateNormalTriL(MultivariateNormalLinearOperator):
             loc = None if loc is None else tf.convert_to_tensor(loc, name="loc")
             scale: Any
             if scale_tril is None:
-                scale = LinearOperatorIdentity(
-                    _last_size(loc), dtype=loc.dtype, is_self_adjoint=True, is_positive_definite=True
-                )
+                size = _last_size(loc)
+                scale = LinearOperatorIdentity(size, dtype=loc.dtype, assert_proper_shapes=validate_args)
             else:
                 scale_tril = tf.convert_to_tensor(scale_tril, name="scale_tril")
                 scale = LinearOperatorLowerTriangular(scale_tril, True, False, False)

@@ -10,6 +10,7 @@ import placesim.tf1 as tf
 from placesim.tf1.array.shaping import broadcast_static_shape
 from placesim.tf1.distributions import bijectors
 from placesim.tf1.distributions.distribution import Distribution
+from placesim.tf1.graphs.grouping import with_dependencies
 from placesim.tf1.importing.missing_names import not_there
 from placesim.tf1.ops.constant_values import constant_value_as_shape
 from placesim.tf1.types.shapes import TensorShape
@@ -37,9 +38,9 @@ class TransformedDistribution(Distribution):
             self._zero = tf.constant(0, dtype=tf.int32, name="zero")
             self._empty = tf.constant([], dtype=tf.int32, name="empty")
             bijector = bijectors.Identity(validate_args=validate_args) if bijector is None else bijector
-            self._own_batch = self._own_shape(batch_shape, distribution.is_scalar_batch(), "batch_shape")
+            self._own_batch = self._own_shape(batch_shape, distribution.is_scalar_batch(), validate_args, "batch_shape")
             has_batch = _negation(_are_equal(_rank_of_shape(self._own_batch), self._zero))
-            self._own_event = self._own_shape(event_shape, distribution.is_scalar_event(), "event_shape")
+            self._own_event = self._own_shape(event_shape, distribution.is_scalar_event(), validate_args, "event_shape")
             has_event = _negation(_are_equal(_rank_of_shape(self._own_event), self._zero))
             self._has_own_batch, self._has_own_event = map(_has_sizes, (self._own_batch, self._own_event))
             rotates = _conjunction(has_event, _negation(has_batch), _negation(distribution.is_scalar_batch()))
@@ -57,7 +58,7 @@ class TransformedDistribution(Distribution):
             name=scope,
         )
 
-    def _own_shape(self, shape: Any, is_scalar: Any, name: str) -> Any:
+    def _own_shape(self, shape: Any, is_scalar: Any, validate_args: bool, name: str) -> Any:
         """The shape that replaces the distribution's, empty for None."""
         found = tf.convert_to_tensor([] if shape is None else shape, dtype=tf.int32, name=name)
         has_none = _are_equal(_rank_of_shape(found), 0)
@@ -65,13 +66,15 @@ class TransformedDistribution(Distribution):
             return self._empty
         if found.shape.ndims != 1:
             raise ValueError("shape override must be a vector")
-        sizes = tf.get_static_value(found)
+        sizes, message, checks = tf.get_static_value(found), "shape override must have positive elements", []
         if sizes is not None and (sizes <= 0).any():
-            raise ValueError("shape override must have positive elements")
+            raise ValueError(message)
+        if sizes is None and validate_args:
+            checks.append(tf.assert_positive(found, message=message))
         is_wrong = tf.get_static_value(_conjunction(_negation(is_scalar), _negation(has_none)))
         if is_wrong:
             raise ValueError("base distribution not scalar")
-        return found
+        return with_dependencies(checks, found) if checks else found
 
     # --- shapes ---
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import placesim.tf1 as tf
+from placesim.tf1.graphs.grouping import with_dependencies
 from placesim.tf1.graphs.tensor_likes import DTypeLike, TensorLike
 from placesim.tf1.linear_algebra.linear_operators import LinearOperator, as_member, as_sizes, assert_no_zeros, assert_real
 from placesim.tf1.ops.constant_values import constant_value
@@ -235,10 +236,28 @@ class _IdentityOperator(LinearOperator):
     _num_rows: Any
     _num_rows_static: Any
 
-    def _take_size(self, num_rows: Any) -> None:
-        """Raise TypeError and ValueError for a wrong number of rows."""
-        self._num_rows = as_sizes(num_rows, name="num_rows")
-        self._num_rows_static = _checked_sizes(self._num_rows, "num_rows", 0, ".  Found: ")
+    def _take_size(self, num_rows: Any, has_checks: bool) -> None:
+        """Raise TypeError and ValueError for a wrong number of rows; `has_checks` adds ops that check shapes in steps."""
+        self._has_checks = has_checks
+        given = as_sizes(num_rows, name="num_rows")
+        self._num_rows = self._with_checks(given, "num_rows", 0)
+        self._num_rows_static = _checked_sizes(given, "num_rows", 0, ".  Found: ")
+
+    def _with_checks(self, sizes: Any, name: str, rank: int) -> Any:
+        if not self._has_checks:
+            return sizes
+        checks = [
+            tf.assert_rank(sizes, rank, message=f"Argument {name} must be a {rank}-D Tensor."),
+            tf.assert_non_negative(sizes, message=f"Argument {name} must be non-negative."),
+        ]
+        return with_dependencies(checks, sizes)
+
+    def _checked_columns(self, x: Any) -> Any:
+        """An argument of a product or a solution, which has the operator's size."""
+        if not self._has_checks:
+            return x
+        message = "Dimensions are not compatible.  shape[-2] of argument to be the same as this operator"
+        return with_dependencies([tf.assert_equal(tf.shape(x)[-2], self.domain_dimension_tensor(), message=message)], x)
 
     def _square(self) -> TensorShape:
         size = None if self._num_rows_static is None else int(self._num_rows_static)
@@ -289,10 +308,12 @@ class LinearOperatorIdentity(_IdentityOperator):
                     raise ValueError(f"An identity operator is always {word}.")
             given = {"num_rows": num_rows, "batch_shape": batch_shape, "dtype": dtype}
             super().__init__(dtype or tf.float32, None, True, True, True, True, name=name, parameters=given)
-            self._take_size(num_rows)
-            self._batch = None if batch_shape is None else as_sizes(batch_shape, name="batch_shape_arg")
-            if self._batch is not None:
-                _checked_sizes(self._batch, "batch_shape", 1, ".  Found:")
+            self._take_size(num_rows, assert_proper_shapes)
+            self._batch = None
+            if batch_shape is not None:
+                sizes = as_sizes(batch_shape, name="batch_shape_arg")
+                self._batch = self._with_checks(sizes, "batch_shape", 1)
+                _checked_sizes(sizes, "batch_shape", 1, ".  Found:")
 
     def _shape(self) -> TensorShape:
         if self._batch is None:
@@ -305,7 +326,7 @@ class LinearOperatorIdentity(_IdentityOperator):
         return matrix if self._batch is None else tf.concat((self._batch, matrix), 0)
 
     def _matmul(self, x: Any, adjoint: bool = False, adjoint_arg: bool = False) -> Any:
-        x = tf.linalg.adjoint(x) if adjoint_arg else x
+        x = self._checked_columns(tf.linalg.adjoint(x) if adjoint_arg else x)
         if self._batch is None:
             return x
         wanted = self.batch_shape.concatenate([1, 1])
@@ -373,7 +394,7 @@ class LinearOperatorScaledIdentity(_IdentityOperator):
             hints = (is_non_singular, is_self_adjoint, is_positive_definite, True)
             given = {"num_rows": num_rows, "multiplier": multiplier}
             super().__init__(self.multiplier.dtype.base_dtype, None, *hints, name=name, parameters=given)
-            self._take_size(num_rows)
+            self._take_size(num_rows, assert_proper_shapes)
             self._exponent = tf.cast(self._num_rows, self.dtype)
             self._real_exponent = tf.cast(self._num_rows, self.dtype.real_dtype)
 
@@ -390,11 +411,11 @@ class LinearOperatorScaledIdentity(_IdentityOperator):
 
     def _matmul(self, x: TensorLike, adjoint: bool = False, adjoint_arg: bool = False) -> Any:
         x = tf.linalg.adjoint(x) if adjoint_arg else x
-        return x * self._factor(adjoint)
+        return self._checked_columns(x) * self._factor(adjoint)
 
     def _solve(self, rhs: TensorLike, adjoint: bool = False, adjoint_arg: bool = False) -> Any:
         rhs = tf.linalg.adjoint(rhs) if adjoint_arg else rhs
-        return rhs / self._factor(adjoint)
+        return self._checked_columns(rhs) / self._factor(adjoint)
 
     def _determinant(self) -> Any:
         return self.multiplier**self._exponent

@@ -6,7 +6,6 @@ import io
 import struct
 import sys
 import wave
-import zlib
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,8 @@ from placesim.core.errors import InvalidArgumentError
 from placesim.core.protobuf_wire import field_values
 from placesim.core.tensor_fields import read_serialised
 from placesim.ops.attributes import TensorValue
-from placesim.ops.kernels.image.encoding import png_file
+from placesim.ops.kernels.image.encoding import decode
+from placesim.ops.kernels.image.png_files import png_file
 from placesim.ops.kernels.resources.summaries import bucket_limits, histogram_message, normalize_image
 from tests.ops.kernels.kernel_calls import Machine, shapes
 
@@ -135,12 +135,9 @@ def test_a_sound_is_a_wav_file() -> None:
 
 
 def pixels_of(png: bytes, height: int) -> np.ndarray[Any, Any]:
-    """The bytes of a PNG file without filters, `[height, width * channels]`."""
-    start = png.index(b"IDAT") - 4
-    size = struct.unpack(">I", png[start : start + 4])[0]
-    rows = np.frombuffer(zlib.decompress(png[start + 8 : start + 8 + size]), np.uint8).reshape(height, -1)
-    assert not rows[:, 0].any()
-    return rows[:, 1:]
+    """The bytes of a PNG file's pixels, `[height, width * channels]`."""
+    (pixels,) = decode((np.array(png, object),), {"channels": 0})
+    return np.asarray(pixels).reshape(height, -1)
 
 
 def test_a_picture_is_a_png_file() -> None:

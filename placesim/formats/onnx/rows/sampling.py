@@ -263,8 +263,8 @@ def max_roi_pool(node: OnnxNode) -> Tensor:
     least = np.array(-np.inf, node.dtype(found).numpy)
     # the columns first, `[regions, channels, height, columns' bins]`, then the rows
     for axis, (start, end) in ((3, (left, right)), (2, (top, bottom))):
-        edges = [_rounded_half_away(node, node.emit("Mul", edge, scale)) for edge in (start, end)]
-        inside = _elements_in_bins(node, *edges, bins[axis - 2], sizes[axis])
+        first, last = (_rounded_half_away(node, node.emit("Mul", edge, scale)) for edge in (start, end))
+        inside = _elements_in_bins(node, first, last, bins[axis - 2], sizes[axis])
         inside = node.emit("ExpandDims", node.emit("ExpandDims", inside, np.int32(1)), np.int32(1))
         turned = node.emit("Transpose", found, int32([0, 1, 2, 3] if axis == 3 else [0, 1, 3, 2]))
         kept = node.emit("SelectV2", inside, node.emit("ExpandDims", turned, np.int32(3)), least)

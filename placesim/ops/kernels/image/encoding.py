@@ -2,14 +2,13 @@
 
 PNG, BMP and WebP are exact.  Pillow's libjpeg decodes JPEG with its accurate inverse transform, as TensorFlow does with
 `dct_method` INTEGER_ACCURATE.  TensorFlow's default is faster, and differs by up to three levels.  `fancy_upscaling` is always
-on.  Encoded bytes differ from TensorFlow's.  Decoding, and encoding to JPEG, need the extra `placesim[images]`.
+on.  The bytes of JPEG files differ from TensorFlow's.  Decoding, and encoding to JPEG, need the extra `placesim[images]`.
 """
 
 from __future__ import annotations
 
 import io
 import warnings
-import zlib
 from collections.abc import Sequence
 from functools import partial
 from math import prod
@@ -20,6 +19,7 @@ import numpy as np
 from placesim.core.dtypes import FLOAT, UINT8, UINT16, DataType
 from placesim.core.errors import InternalError, InvalidArgumentError, UnimplementedError
 from placesim.ops.attributes import Attrs
+from placesim.ops.kernels.image.png_files import PNG_COLOURS, PNG_MAGIC, png_file
 from placesim.ops.kernels.kernel import Kernel, Table, Tensor
 from placesim.ops.kernels.shape_operands import shape_text
 from placesim.ops.kernels.shapes import (
@@ -34,12 +34,10 @@ from placesim.ops.kernels.shapes import (
 from placesim.ops.kernels.string_tensors import flat_strings, raw, string_array
 from placesim.ops.process.memory_limit import AllocationRefusal, current_memory
 
-PNG_MAGIC, JPEG_MAGIC = b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff"
+JPEG_MAGIC = b"\xff\xd8\xff"
 GIF_MAGIC, BMP_MAGIC, WEBP_MAGIC = b"GIF8", b"BM", (b"RIFF", b"WEBP")
 GRAY_WEIGHTS = (9798, 19235, 3735)
 """Weights of red, green and blue in libpng's gray, in units of 1 / 32768."""
-PNG_COLOURS = {1: 0, 2: 4, 3: 2, 4: 6}
-"""A PNG's colour type by the number of channels."""
 BYTES_OF_PIXEL = 12
 """Memory per pixel while decoding: Pillow's image, its conversion to the requested mode, and the array."""
 PALETTE = 3
@@ -302,7 +300,7 @@ def tell_jpeg_shape(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 
 
 def encode_png(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """`[..., rows, columns, channels]` of 8 or 16 bits -> PNG files `[...]`, whose bytes differ from libpng's.
+    """`[..., rows, columns, channels]` of 8 or 16 bits -> PNG files `[...]`, with libpng's bytes.
 
     Raises InvalidArgumentError for another rank or number of channels and for compression out of range, and InternalError for
     an image without pixels.
@@ -320,22 +318,6 @@ def encode_png(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
         raise InternalError(f"PNG encoding failed at the following flattened batch indices: {failed}")
     images = image.reshape(count, *image.shape[-3:])
     return (string_array([png_file(pixels, level) for pixels in images], image.shape[:-3]),)
-
-
-def png_file(pixels: Tensor, level: int = -1) -> bytes:
-    """Encode pixels `[rows, columns, channels]` of 8 or 16 bits as a PNG file, without filters; `level` is zlib's."""
-    rows, columns, channels = pixels.shape
-    depth = pixels.dtype.itemsize * 8
-    header = b"".join(number.to_bytes(4, "big") for number in (columns, rows)) + bytes((depth, PNG_COLOURS[channels], 0, 0, 0))
-    lines = pixels.astype(pixels.dtype.newbyteorder(">"))
-    # each row begins with the number of its filter, 0 for none
-    content = b"".join(b"\0" + line.tobytes() for line in lines)
-    parts = ((b"IHDR", header), (b"IDAT", zlib.compress(content, level)), (b"IEND", b""))
-    return PNG_MAGIC + b"".join(map(_png_chunk, *zip(*parts, strict=True)))
-
-
-def _png_chunk(kind: bytes, data: bytes) -> bytes:
-    return len(data).to_bytes(4, "big") + kind + data + zlib.crc32(kind + data).to_bytes(4, "big")
 
 
 def encode_jpeg(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:

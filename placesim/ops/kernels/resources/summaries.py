@@ -19,7 +19,7 @@ from placesim.core.errors import InvalidArgumentError
 from placesim.core.protobuf_wire import WireError, field_values, fixed_field, message_field, number_field
 from placesim.core.tensor_fields import serialise_tensor
 from placesim.ops.attributes import Attrs
-from placesim.ops.kernels.image.encoding import png_file
+from placesim.ops.kernels.image.png_files import png_file
 from placesim.ops.kernels.kernel import Kernel, KernelContext, Table, Tensor
 from placesim.ops.kernels.shape_operands import shape_text
 from placesim.ops.kernels.shapes import scalar
