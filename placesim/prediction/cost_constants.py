@@ -39,23 +39,31 @@ class TiledConstants(NamedTuple):
 
 
 class StreamConstants(NamedTuple):
-    """Constants for streaming ops: the number of passes over the bytes, at the rate of copying."""
+    """Constants for streaming ops.
+
+    - `passes`: number of passes over the bytes, at the rate of copying.
+    - `element_operations`: operations to find the place of an element, at the float32 rate; 0 if elements lie as they are read.
+    """
 
     start_seconds: float
     passes: float
+    element_operations: float
 
 
 class RowsConstants(NamedTuple):
     """Constants for row-wise ops.
 
-    The bytes are read or written `passes` times. If the cache can't hold `rows_per_unit` rows per multiprocessor,
-    `further_passes` are added.
+    - `passes`: number of passes over the bytes; `further_passes` are added if the cache can't hold the rows in progress.
+    - `rows_per_unit`: number of rows in progress on a multiprocessor.
+    - `row_clocks`, `element_clocks`: clocks for a row, and more for each of its elements.
     """
 
     start_seconds: float
     passes: float
     further_passes: float
     rows_per_unit: float
+    row_clocks: float
+    element_clocks: float
 
 
 class StepsConstants(NamedTuple):

@@ -46,8 +46,14 @@ The tensor cores read 4-byte elements along the depth only, so such an operand i
 """
 _FED_BYTES_PER_CLOCK = 2048
 """Bytes of operands per clock for a multiprocessor whose tensor cores do 1,024 float16 operations per clock, like V100's."""
+_RAGGED_INT8_SHARE = 0.2
+"""Share of its rate that int8 reaches on wide tensor cores, if rows are not a multiple of 16 bytes long (an H100)."""
 _RAGGED_GAIN = 2.5
 """Rate of wide tensor cores relative to float32, if rows are not a multiple of 16 bytes long (recorded on an H100)."""
+START_DEVIATION_SECONDS = 0.3e-6
+"""By how much kernels of a family start and end sooner or later, as odd sizes and several instructions make them."""
+_OVERLAP = 2
+"""The p of the p-norm that combines moving bytes with computing places or rows."""
 _CHOICE_SHARPNESS = 12
 _LIMIT_SHARPNESS = 8
 
@@ -84,7 +90,9 @@ def predict(work: Work, processor: Processor, launch_seconds: float = 0.0) -> Pr
     family = work_family(work, processor)
     seconds = kernel_seconds(work, processor, family)
     low, high = SPREAD[family]
-    return Prediction(launch_seconds + seconds, launch_seconds + seconds * low, launch_seconds + seconds * high)
+    shortest = max(0.0, seconds * low - START_DEVIATION_SECONDS)
+    longest = seconds * high + START_DEVIATION_SECONDS
+    return Prediction(launch_seconds + seconds, launch_seconds + shortest, launch_seconds + longest)
 
 
 def work_family(work: Work, processor: Processor) -> str:
@@ -175,6 +183,13 @@ def peak_rate(work: Work, processor: Processor) -> float:
     if isinstance(work, Product) and work.arithmetic in processor.tensor and not uses_tensor_cores(work, processor):
         is_ragged_product = processor.has_wide_tensor_cores and work.family == "product"
         return processor.rate("float32") * (_RAGGED_GAIN if is_ragged_product else 1.0)
+    if (
+        isinstance(work, Product)
+        and work.arithmetic == "int8"
+        and processor.has_wide_tensor_cores
+        and not work.has_whole_octets
+    ):
+        return processor.rate("int8") * _RAGGED_INT8_SHARE
     if isinstance(work, Product) and work.arithmetic == "tf32" and processor.has_wide_tensor_cores:
         return processor.rate("tf32") / TF32_CROSSWISE_SLOWDOWN**work.crosswise
     return processor.rate(work.arithmetic)
@@ -237,15 +252,29 @@ def tiled_seconds(
     return c.start_seconds + fastest
 
 
-def stream_seconds(c: StreamConstants, machine: ProcessorFigures, moved_bytes: float) -> float:
-    """Return the seconds of a stream; the bytes pass as often as the family's constant says."""
-    return c.start_seconds + moved_bytes * c.passes / machine.bandwidth
+def stream_seconds(c: StreamConstants, machine: ProcessorFigures, moved_bytes: float, placed: float) -> float:
+    """Return the seconds of a stream: moving its bytes, and finding the places of `placed` elements meanwhile."""
+    moving = moved_bytes * c.passes / machine.bandwidth
+    placing = placed * c.element_operations / machine.rate
+    together: float = (moving**_OVERLAP + placing**_OVERLAP) ** (1 / _OVERLAP)
+    return c.start_seconds + together
 
 
-def rows_seconds(c: RowsConstants, machine: ProcessorFigures, moved_bytes: float, row_bytes: float) -> float:
-    """Return the seconds of a row-wise op; rows that don't fit the cache are read again in each further pass."""
-    crowding = (machine.units * c.rows_per_unit * row_bytes / machine.cache_bytes) ** 2
-    return c.start_seconds + moved_bytes * (c.passes + c.further_passes * crowding / (1 + crowding)) / machine.bandwidth
+def rows_seconds(
+    c: RowsConstants, machine: ProcessorFigures, moved_bytes: float, row_bytes: float, rows: float, columns: float
+) -> float:
+    """Return the seconds of a row-wise op: moving its bytes, and computing rows meanwhile.
+
+    A thread block computes a row at a time, so that few long rows or many short ones take longer than their bytes.  Rows that
+    don't fit the cache are read again in each further pass.
+    """
+    in_progress = machine.units * c.rows_per_unit
+    crowding = (in_progress * row_bytes / machine.cache_bytes) ** 2
+    moving = moved_bytes * (c.passes + c.further_passes * crowding / (1 + crowding)) / machine.bandwidth
+    turns = (1 + (rows / in_progress) ** 2) ** 0.5
+    computing = turns * (c.row_clocks + c.element_clocks * columns) / machine.clock_hz
+    together: float = (moving**_OVERLAP + computing**_OVERLAP) ** (1 / _OVERLAP)
+    return c.start_seconds + together
 
 
 def steps_seconds(

@@ -36,6 +36,7 @@ _CONVOLUTIONS: Mapping[CostKind, Direction] = {
     "convolution input gradient": "input gradient",
     "convolution filter gradient": "filter gradient",
 }
+_MOST_AXES = 8
 _DENSE_OPERATIONS_PER_BYTE = 8
 """Operations per byte from which an op without a formula counts as compute-bound, like a product."""
 
@@ -65,6 +66,15 @@ class NodeShapes(NamedTuple):
         access = self.cost.access
         return prod(self.inputs[0]) if access is None else access.elements(self.inputs, self.outputs, self.attrs)
 
+    @property
+    def placed_elements(self) -> int:
+        """The elements of the results, if an operand has other dimensions, so that the kernel computes places in it; else 0.
+
+        An operand of few elements counts as a number, an axis or a shape.
+        """
+        is_placed = any(dims not in self.outputs and prod(dims) > _MOST_AXES for dims in self.inputs)
+        return sum(map(prod, self.outputs)) if is_placed else 0
+
     def convolution(self, direction: Direction) -> tuple[Dims, Dims, Dims]:
         """Return the shapes of a convolution's images, filters and results, from the convolution or one of its gradients."""
         if direction == "input gradient":
@@ -80,7 +90,8 @@ def node_work(node: NodeShapes, processor: Processor) -> Work | None:
     if kind == DISPATCH.kind or not node.moved_bytes:
         return None
     found = _RULES.get(kind, _stream)
-    if found is not _stream and min((prod(dims) for dims in (*node.inputs, *node.outputs)), default=0) == 0:
+    # a batch normalization that computes its statistics has empty ones as inputs
+    if found is not _stream and prod(node.inputs[0]) * prod(node.outputs[0]) == 0:
         return _stream(node, processor)
     return found(node, processor)
 
@@ -94,7 +105,8 @@ def arithmetic_of(dtype: DataType, processor: Processor) -> Arithmetic:
 def _stream(node: NodeShapes, processor: Processor) -> Work:
     """Return the work of streaming the bytes; with many operations per byte, the work of a matrix product instead."""
     if node.operations <= _DENSE_OPERATIONS_PER_BYTE * node.moved_bytes:
-        return StreamedBytes("elementwise", float(node.moved_bytes))
+        placed = float(node.placed_elements)
+        return StreamedBytes("indexed" if placed else "elementwise", float(node.moved_bytes), placed)
     results = max(1, sum(map(prod, node.outputs)))
     side = max(1, isqrt(results))
     depth = max(1, node.operations // (2 * side * side))
@@ -116,7 +128,7 @@ def _product(first: str, second: str) -> Callable[[NodeShapes, Processor], Work]
     return work
 
 
-def _convolution(direction: Direction, *, is_depthwise: bool = False) -> Callable[[NodeShapes, Processor], Work]:
+def _convolution(direction: Direction) -> Callable[[NodeShapes, Processor], Work]:
     """Return a rule for a convolution or one of its gradients.
 
     A three-dimensional convolution is counted as a two-dimensional one whose heights include the depth.
@@ -124,11 +136,15 @@ def _convolution(direction: Direction, *, is_depthwise: bool = False) -> Callabl
 
     def work(node: NodeShapes, processor: Processor) -> Work:
         arithmetic = arithmetic_of(node.dtype, processor)
-        found = _convolution_sizes(node, direction, is_depthwise=is_depthwise)
-        apart = layout_of(node.attrs["data_format"], len(node.convolution(direction)[1]) - 2).channel == 1
-        return found.work(direction, arithmetic, node.dtype.size, has_channels_apart=apart)
+        found = _convolution_sizes(node, direction)
+        return found.work(direction, arithmetic, node.dtype.size, has_channels_apart=_has_channels_apart(node))
 
     return work
+
+
+def _has_channels_apart(node: NodeShapes) -> bool:
+    """Return whether each channel of the images is a plane of its own in memory."""
+    return str(node.attrs.get("data_format", "NHWC")).startswith("NC")
 
 
 def _convolution_sizes(node: NodeShapes, direction: Direction, *, is_depthwise: bool = False) -> Convolution:
@@ -153,10 +169,48 @@ def convolution_of(node: NodeShapes) -> Convolution | None:
     return _convolution_sizes(node, direction)
 
 
-def _normalization(node: NodeShapes, processor: Processor) -> Work:
-    """Return the work of a batch normalization; in inference, the kernel only scales each element."""
-    family = "batch normalization" if node.attrs.get("is_training", True) else "elementwise"
-    return StreamedBytes(family, float(node.moved_bytes))
+def _reduction(node: NodeShapes, processor: Processor) -> Work:
+    """Return the work of a reduction; one along the last axes has a row for each result."""
+    images, results = tuple(node.inputs[0]), tuple(node.outputs[0])
+    while results[-1:] == (1,):
+        results = results[:-1]
+    if results and images[: len(results)] == results:
+        rows = prod(results)
+        return Rows("reduction of rows", rows, prod(images) // rows, node.dtype.size)
+    return StreamedBytes("reduction", float(node.moved_bytes))
+
+
+def _transposition(node: NodeShapes, processor: Processor) -> Work:
+    """Return the work of a transposition, which finds the place of each element even if the dimensions are equal."""
+    return StreamedBytes("indexed", float(node.moved_bytes), float(prod(node.outputs[0])))
+
+
+def _normalization(suffix: str) -> Callable[[NodeShapes, Processor], Work]:
+    """Return a rule for batch normalizations; in inference, the kernel only scales each element.
+
+    If the channels are planes, a thread block computes each.
+    """
+
+    def work(node: NodeShapes, processor: Processor) -> Work:
+        if not (suffix or node.attrs.get("is_training", True)):
+            return StreamedBytes("elementwise", float(node.moved_bytes))
+        family = f"batch normalization{suffix}"
+        if not _has_channels_apart(node):
+            return StreamedBytes(family, float(node.moved_bytes))
+        channels = node.inputs[0][1]
+        return Rows(f"{family} of planes", channels, prod(node.inputs[0]) // channels, node.dtype.size)
+
+    return work
+
+
+def _depthwise(direction: Direction) -> Callable[[NodeShapes, Processor], Work]:
+    """Return a rule for a depthwise convolution or one of its gradients, which have no tiles."""
+
+    def work(node: NodeShapes, processor: Processor) -> Work:
+        found = _convolution_sizes(node, direction, is_depthwise=True)
+        return found.depthwise_work(direction, node.dtype.size, has_channels_apart=_has_channels_apart(node))
+
+    return work
 
 
 def _streamed(family: str) -> Callable[[NodeShapes, Processor], Work]:
@@ -189,21 +243,19 @@ _RULES: Mapping[CostKind, Callable[[NodeShapes, Processor], Work]] = {
     "matmul": _product("transpose_a", "transpose_b"),
     "batch matmul": _product("adj_x", "adj_y"),
     **{kind: _convolution(direction) for kind, direction in _CONVOLUTIONS.items()},
-    "depthwise": _convolution("forward", is_depthwise=True),
-    "depthwise input gradient": _convolution("input gradient", is_depthwise=True),
-    "depthwise filter gradient": _convolution("filter gradient", is_depthwise=True),
-    "batch normalization": _normalization,
-    "batch normalization gradient": _streamed("batch normalization gradient"),
+    "depthwise": _depthwise("forward"),
+    "depthwise input gradient": _depthwise("input gradient"),
+    "depthwise filter gradient": _depthwise("filter gradient"),
+    "batch normalization": _normalization(""),
+    "batch normalization gradient": _normalization(" gradient"),
     "pooling": _streamed("pooling"),
     "max pooling gradient": _streamed("pooling gradient"),
     "average pooling gradient": _streamed("pooling gradient"),
-    "reduction": _streamed("reduction"),
+    "reduction": _reduction,
     "bias gradient": _streamed("reduction"),
     "softmax": _rows("softmax"),
+    "transpose": _transposition,
     "recurrent": _sequence("forward"),
     "recurrent gradient": _sequence("input gradient"),
 }
-"""Rules by kind of cost; all other ops stream their bytes.
-
-No data on TensorFlow's kernels separates transposes, slices and gathers from elementwise ops.
-"""
+"""Rules by kind of cost; all other ops stream their bytes."""

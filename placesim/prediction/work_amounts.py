@@ -8,7 +8,7 @@ from placesim.prediction.processors import Arithmetic
 
 Direction = Literal["forward", "input gradient", "filter gradient"]
 WINOGRAD_FILTER = 3
-_OCTET = 8
+_OCTET, _ROW_BYTES = 8, 16
 
 
 class Product(NamedTuple):
@@ -16,7 +16,7 @@ class Product(NamedTuple):
 
     - `moved_bytes`: total bytes of the operands and the result.
     - `is_winograd`: whether Winograd's method may apply the filter with fewer multiplications.
-    - `has_whole_octets`: whether the dimensions that are contiguous in memory are multiples of eight.
+    - `has_whole_octets`: whether the dimensions that are contiguous in memory are multiples of eight, and of 16 bytes.
     - `rearranged_bytes`: bytes of images and results in channels-first layout; tensor cores need them converted.
     - `crosswise`: number of operands of a matrix product whose depth is not contiguous in memory.
     """
@@ -45,14 +45,18 @@ class Product(NamedTuple):
 
 
 class StreamedBytes(NamedTuple):
-    """Bytes that are read and written once: elementwise ops, copies, gathers, pooling, reductions, batch normalization."""
+    """Bytes that are read and written once: elementwise ops, copies, gathers, pooling, reductions, batch normalization.
+
+    `placed`: number of elements whose place in an operand the kernel has to compute.
+    """
 
     family: str
     moved_bytes: float
+    placed: float = 0.0
 
     def load(self) -> tuple[float, ...]:
         """Return the arguments of `stream_seconds` that follow `machine`."""
-        return (self.moved_bytes,)
+        return self.moved_bytes, self.placed
 
 
 class Rows(NamedTuple):
@@ -65,7 +69,8 @@ class Rows(NamedTuple):
 
     def load(self) -> tuple[float, ...]:
         """Return the arguments of `rows_seconds` that follow `machine`."""
-        return 2.0 * self.rows * self.columns * self.element_bytes, self.columns * self.element_bytes
+        row_bytes = self.columns * self.element_bytes
+        return 2.0 * self.rows * row_bytes, row_bytes, float(self.rows), float(self.columns)
 
 
 class RecurrentLayer(NamedTuple):
@@ -90,7 +95,8 @@ Work = Product | StreamedBytes | Rows | RecurrentLayer
 def matrix_product(batch: int, rows: int, columns: int, depth: int, arithmetic: Arithmetic, element_bytes: float) -> Product:
     """Return the work of `batch` matrix products `[rows, depth] @ [depth, columns]`."""
     moved = element_bytes * batch * (rows * depth + depth * columns + rows * columns)
-    octets = columns % _OCTET == 0 and depth % _OCTET == 0
+    whole = max(_OCTET, int(_ROW_BYTES / element_bytes))
+    octets = columns % whole == 0 and depth % whole == 0
     return Product("product", batch, rows, columns, depth, arithmetic, element_bytes, float(moved), has_whole_octets=octets)
 
 
@@ -112,6 +118,21 @@ class Convolution(NamedTuple):
     out_height: int
     out_width: int
     groups: int = 1
+
+    def depthwise_work(self, direction: Direction, element_bytes: float, *, has_channels_apart: bool) -> StreamedBytes | Rows:
+        """Return the work of a convolution with filters for each channel: its bytes, and each element that a result reads.
+
+        For the input gradient, the results are the images' elements.  If channels are planes, each element of a filter's
+        gradient is a row, the sum of a product for each result.
+        """
+        images = self.images * self.channels * self.height * self.width
+        pixels = self.images * self.out_height * self.out_width
+        results, taps = pixels * self.filters, self.filter_height * self.filter_width
+        if has_channels_apart and direction == "filter gradient":
+            return Rows("depthwise filter gradient of planes", self.filters * taps, pixels, element_bytes)
+        family = "depthwise convolution of planes" if has_channels_apart else "depthwise convolution"
+        read = (images * (self.filters // self.channels) if direction == "input gradient" else results) * taps
+        return StreamedBytes(family, element_bytes * (images + results + self.filters * taps), float(read))
 
     def work(
         self, direction: Direction, arithmetic: Arithmetic, element_bytes: float, *, has_channels_apart: bool = False

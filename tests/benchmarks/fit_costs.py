@@ -29,7 +29,7 @@ STRAY = 0.1
 """From where on a row counts by its distance, not its square: a tenth, as a logarithm."""
 PULL = 0.02
 """How strongly constants that the rows say nothing of stay where they start."""
-FEWEST_ROWS = 20
+FEWEST_ROWS = 5
 FULL_ROWS = 150
 """With fewer, a device counts less: the weights of devices bound outliers of the few rows that some have."""
 UNSEEN = 1.3
@@ -65,8 +65,22 @@ _TILED = TiledConstants(5e-6, 0.95, 10, 16, 0.4, 1.5, 20, 0.1, 1.8, 1.5, 0.1, 0,
 _PLAIN = frozenset(("winograd_gain", "winograd_traffic", "direct_efficiency"))
 
 
+_BY_ROWS = frozenset(
+    ("softmax", "layer normalization", "reduction of rows", "batch normalization of planes",
+     "batch normalization gradient of planes")
+)  # fmt: skip
+
+
 def shape_of(family: str) -> Shape:
     """The formula of a family, by its name."""
+    if family == "indexed":
+        return Shape(cost_formulas.stream_seconds, StreamConstants, (2e-6, 1.0, 100), frozenset(("passes",)))
+    # depthwise convolutions: too few sizes to tell the start of a kernel
+    if family == "depthwise filter gradient of planes":
+        fixed = frozenset(("start_seconds", "passes", "further_passes", "row_clocks"))
+        return Shape(cost_formulas.rows_seconds, RowsConstants, (3e-6, 0.5, 0, 16, 2000, 5), fixed)
+    if family.startswith("depthwise convolution"):
+        return Shape(cost_formulas.stream_seconds, StreamConstants, (3e-6, 1.0, 50), frozenset(("start_seconds", "passes")))
     if "convolution" in family:
         no_winograd = family.startswith(("tensor", "wide", "cpu", "int8"))
         fixed = frozenset(("far_cost", "winograd_gain", "winograd_traffic") if no_winograd else ("far_cost",))
@@ -79,10 +93,10 @@ def shape_of(family: str) -> Shape:
         return Shape(cost_formulas.tiled_seconds, TiledConstants, plain, fixed)
     if family.startswith("recurrent"):
         return Shape(cost_formulas.steps_seconds, StepsConstants, (1e-5, 1e-5, 0.6, 16, 30, 1.2, 2), frozenset())
-    if family in {"softmax", "layer normalization"}:
-        return Shape(cost_formulas.rows_seconds, RowsConstants, (1e-5, 1.1, 0.7, 8), frozenset())
-    fixed = frozenset(("passes",) if family == "elementwise" else ())
-    return Shape(cost_formulas.stream_seconds, StreamConstants, (1e-5, 1.0), fixed)
+    if family in _BY_ROWS:
+        return Shape(cost_formulas.rows_seconds, RowsConstants, (5e-6, 1.1, 0.7, 8, 2000, 2), frozenset())
+    fixed = {"element_operations", "passes"} if family == "elementwise" else {"element_operations"}
+    return Shape(cost_formulas.stream_seconds, StreamConstants, (1e-5, 1.0, 0.0), frozenset(fixed))
 
 
 class Columns(NamedTuple):

@@ -16,7 +16,7 @@ from tests.benchmarks.network_rows import NetworkRow, NetworkRun
 from tests.benchmarks.network_tape import Layout, Numerics
 from tests.benchmarks.network_times import predict_networks
 from tests.benchmarks.networks import architecture
-from tests.benchmarks.recorded_rows import RECORDING, read_lines, read_published, read_recording
+from tests.benchmarks.recorded_rows import FOREIGN, RECORDING, read_lines, read_published, read_recording
 from tests.benchmarks.timing_bench import compare, grouped, write_errors, write_table
 from tests.benchmarks.timing_rows import Measurement
 
@@ -67,8 +67,9 @@ def main() -> None:
     args = parser.parse_args()
     rows = list(read_recording(args.recording))
     for card in dict.fromkeys(row.device for row in rows):
-        compared = [compare(row) for row in rows if row.device == card]
-        write_table(f"{card}, by family", {"all": compared, **grouped(compared, 0)})
+        own = [compare(row) for row in rows if row.device == card and op_label(row) not in FOREIGN]
+        others = [compare(row) for row in rows if row.device == card and op_label(row) in FOREIGN]
+        write_table(f"{card}, by family", {"all": own, **grouped(own, 0), "other kernels of PyTorch": others})
     ops = dict.fromkeys(map(op_label, rows))
     write_table("by op", {op: [compare(row) for row in rows if op_label(row) == op] for op in ops})
     products = [row for row in rows if '"op": "matmul"' in row.sizes]

@@ -564,15 +564,7 @@ class Layers(NamedTuple):
 
     def _attended(self, tape: Tape, x: Tensor) -> Tensor:
         batch, length, width = x.dims
-        depth = width // self.heads
-        x = tape.reshaped(x, (batch * length, width))
-        queries, keys, values = (
-            tape.transposed(
-                tape.reshaped(tape.linear(x, width), (batch, length, self.heads, depth)),
-                (0, 2, 1, 3),
-            )
-            for _ in range(3)
-        )
+        queries, keys, values = (heads_of(tape, x, self.heads) for _ in range(3))
         scores = tape.times_number(tape.batch_product(queries, keys, transposes=True))
         weights = tape.softmax(tape.masked(scores) if self.is_masked else scores)
         mixed = tape.transposed(tape.batch_product(weights, values), (0, 2, 1, 3))
@@ -583,6 +575,58 @@ class Layers(NamedTuple):
         x = tape.reshaped(x, (batch * length, width))
         wide = tape.unary(tape.linear(x, 4 * width), "Tanh")  # like GELU, one op of elements
         return tape.reshaped(tape.linear(wide, width), (batch, length, width))
+
+
+def heads_of(tape: Tape, x: Tensor, heads: int, *, has_bias: bool = True) -> Tensor:
+    """A product with weights, from `[batch, length, width]` to `[batch, heads, length, depth]`."""
+    batch, length, width = x.dims
+    made = tape.linear(tape.reshaped(x, (batch * length, width)), width, has_bias=has_bias)
+    return tape.transposed(tape.reshaped(made, (batch, length, heads, width // heads)), (0, 2, 1, 3))
+
+
+class EncoderDecoder(NamedTuple):
+    """T5: an encoder, and a decoder whose text is a quarter as long; no biases, and numbers added to scores for distances.
+
+    A vocabulary's product has weights of its own here, which T5 shares with the embedding.
+    """
+
+    layers: int
+    width: int
+    words: int = 32128
+
+    def body(self, tape: Tape) -> Tensor:
+        batch, length, width = tape.input.dims
+        memory = self._side(tape, length, None)
+        made = self._side(tape, length // 4, memory)
+        return tape.times_number(tape.reshaped(made, (batch * (length // 4), width)))
+
+    def _side(self, tape: Tape, length: int, memory: Tensor | None) -> Tensor:
+        x = tape.embedded(self.words, (tape.input.dims[0], length, self.width))
+        distances = tape.parameter((1, self.width // 64, length, length))
+        for _ in range(self.layers):
+            normal = tape.scaled_rows(x)
+            x = tape.add(x, self._attended(tape, normal, normal, distances))
+            if memory is not None:
+                x = tape.add(x, self._attended(tape, tape.scaled_rows(x), memory, None))
+            x = tape.add(x, self._dense(tape, tape.scaled_rows(x)))
+        return tape.scaled_rows(x)
+
+    def _attended(self, tape: Tape, x: Tensor, source: Tensor, distances: Tensor | None) -> Tensor:
+        heads = self.width // 64
+        queries, keys, values = (heads_of(tape, part, heads, has_bias=False) for part in (x, source, source))
+        scores = tape.batch_product(queries, keys, transposes=True)
+        weights = tape.softmax(scores if distances is None else tape.spread_sum(scores, distances))
+        mixed = tape.transposed(tape.batch_product(tape.cast(weights, values.dtype), values), (0, 2, 1, 3))
+        flat = tape.reshaped(mixed, (x.dims[0] * x.dims[1], self.width))
+        return tape.reshaped(tape.linear(flat, self.width, has_bias=False), x.dims)
+
+    def _dense(self, tape: Tape, x: Tensor) -> Tensor:
+        flat = tape.reshaped(x, (x.dims[0] * x.dims[1], self.width))
+        wide = tape.relu(tape.linear(flat, 4 * self.width, has_bias=False))
+        return tape.reshaped(tape.linear(wide, self.width, has_bias=False), x.dims)
+
+    def architecture(self) -> Architecture:
+        return Architecture("Transformer", self.body, 512, self.words, self.width)
 
 
 def text_transformer(layers: Layers, words: int, length: int) -> Architecture:
@@ -619,6 +663,8 @@ _VIT_SIZES = {
 _TEXTS = {
     "bert-base": text_transformer(Layers(12, 768, 12, is_first=False), 30522, 512),
     "bert-large": text_transformer(Layers(24, 1024, 16, is_first=False), 30522, 512),
+    "t5-small": EncoderDecoder(6, 512).architecture(),
+    "t5-base": EncoderDecoder(12, 768).architecture(),
     "gpt2": text_transformer(Layers(12, 768, 12, is_masked=True), 50257, 1024),
 }
 """Sizes of the papers."""

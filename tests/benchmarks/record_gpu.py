@@ -7,12 +7,14 @@ networks are launched by PyTorch one after another, and timed by events; `captur
 CUDA graph, so that nothing waits for the host.  Each section has a share of the seconds; its rows are in a shuffled order, so
 what a late section leaves out is a sample.  With a seed other than 0 most sizes are drawn near the usual ones, so that rows can
 be kept apart from those that constants are fitted to.  The clock and power are read while the last replays run.
+`step kernel` lines are all kernels of a training step by PyTorch's op and its shapes, as PyTorch's profiler timed them.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import functools
 import gc
 import gzip
 import json
@@ -20,7 +22,7 @@ import math
 import random
 import statistics
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -236,10 +238,17 @@ def products() -> Iterator[Row]:
                 yield product((1, *varied(m, n, k)), "float64")
                 if m >= 64:
                     yield product((1, *varied(m, n, k)), "int8")
+        for _ in range(DRAWN_PRODUCTS):
+            m, n, k = (16 * round(2 ** DRAWN.uniform(1, 9)) for _ in range(3))
+            yield product((1, m, n, k), "int8")
+            yield float8_product((m, n, k), True)
         for _ in range(30):
             short = tuple(8 * round(2 ** DRAWN.uniform(2, 7)) for _ in range(3))
             for arithmetic in ("tf32", "float32", "float64", "bfloat16"):
                 yield product((1, *short), arithmetic)
+
+
+DRAWN_PRODUCTS = 60
 
 
 def product(sizes: tuple[int, ...], arithmetic: str, layout: str = "NN") -> Row:
@@ -362,26 +371,7 @@ def streams() -> Iterator[Row]:
             "dropout", "float32", {"elements": count}, 2.25 * count, [(count,)], lambda x: torch.native_dropout(x, 0.5, True)
         )
     for usual in GRIDS:
-        rows, columns = varied(*usual)
-        whole, shape = rows * columns, {"rows": rows, "columns": columns}
-        for dtype in ("float32", "bfloat16"):
-            yield stream("sum of rows", dtype, shape, whole + rows, [(rows, columns)], lambda x: x.sum(1))
-            yield stream("sum of columns", dtype, shape, whole + columns, [(rows, columns)], lambda x: x.sum(0))
-            yield stream("softmax", dtype, shape, 2 * whole, [(rows, columns)], lambda x: torch.softmax(x, 1))
-            yield stream("softmax gradient", dtype, shape, 3 * whole, [(rows, columns)] * 2,
-                         lambda g, y, t=DTYPES[dtype]: aten._softmax_backward_data(g, y, 1, t))  # fmt: skip
-            yield stream("layer normalization", dtype, shape, 2 * whole, [(rows, columns), (columns,), (columns,)],
-                         lambda x, w, b: torch.native_layer_norm(x, x.shape[1:], w, b, 1e-5))  # fmt: skip
-            yield layer_norm_gradient(rows, columns, dtype)
-            yield stream("transpose", dtype, shape, 2 * whole, [(rows, columns)], lambda x: x.mT.contiguous())
-            yield stream("bias", dtype, shape, 2 * whole + columns, [(rows, columns), (columns,)], torch.add)
-        yield stream("product with a column", "float32", shape, 2 * whole + rows, [(rows, columns), (rows, 1)], torch.mul)
-        yield stream("sum of a row and a column", "float32", shape, whole, [(rows, 1), (1, columns)], torch.add)
-        yield stream("max of rows", "float32", shape, whole + rows, [(rows, columns)], lambda x: x.amax(1))
-        yield stream("argmax of rows", "float32", shape, whole + 2 * rows, [(rows, columns)], lambda x: x.argmax(1))
-        yield stream("cumulative sum", "float32", shape, 2 * whole, [(rows, columns)], lambda x: x.cumsum(1))
-        yield stream("concatenation", "float32", shape, 4 * whole, [(rows, columns)] * 2, lambda x, y: torch.cat((x, y), 1))
-        yield stream("slice", "float32", shape, whole, [(rows, columns)], lambda x: x[:, : x.shape[1] // 2].contiguous())
+        yield from grid_streams(*varied(*usual))
     for table, width, count in ((50000, 768, 512), (50000, 768, 8192), (50000, 768, 65536), (1000000, 128, 4096),
                                 (1000000, 128, 262144), (10000000, 32, 65536), (10000000, 32, 1048576)):  # fmt: skip
         (count,) = varied(count)
@@ -389,6 +379,40 @@ def streams() -> Iterator[Row]:
         yield gather(table, width, count, is_sum=True)
 
 
+def grid_streams(rows: int, columns: int) -> Iterator[Row]:
+    """What is done to a matrix by rows or columns, or with a row or a column."""
+    whole, shape = rows * columns, {"rows": rows, "columns": columns}
+    for dtype in ("float32", "bfloat16"):
+        yield stream("sum of rows", dtype, shape, whole + rows, [(rows, columns)], lambda x: x.sum(1))
+        yield stream("sum of columns", dtype, shape, whole + columns, [(rows, columns)], lambda x: x.sum(0))
+        yield stream("softmax", dtype, shape, 2 * whole, [(rows, columns)], lambda x: torch.softmax(x, 1))
+        yield stream("softmax gradient", dtype, shape, 3 * whole, [(rows, columns)] * 2,
+                     lambda g, y, t=DTYPES[dtype]: aten._softmax_backward_data(g, y, 1, t))  # fmt: skip
+        yield stream("layer normalization", dtype, shape, 2 * whole, [(rows, columns), (columns,), (columns,)],
+                     lambda x, w, b: torch.native_layer_norm(x, x.shape[1:], w, b, 1e-5))  # fmt: skip
+        yield layer_norm_gradient(rows, columns, dtype)
+        yield stream("transpose", dtype, shape, 2 * whole, [(rows, columns)], lambda x: x.mT.contiguous())
+        yield stream("bias", dtype, shape, 2 * whole + columns, [(rows, columns), (columns,)], torch.add)
+    yield stream("product with a column", "float32", shape, 2 * whole + rows, [(rows, columns), (rows, 1)], torch.mul)
+    yield stream("sum of a row and a column", "float32", shape, whole, [(rows, 1), (1, columns)], torch.add)
+    yield stream("max of rows", "float32", shape, whole + rows, [(rows, columns)], lambda x: x.amax(1))
+    yield stream("argmax of rows", "float32", shape, whole + 2 * rows, [(rows, columns)], lambda x: x.argmax(1))
+    yield stream("cumulative sum", "float32", shape, 2 * whole, [(rows, columns)], lambda x: x.cumsum(1))
+    yield stream("concatenation", "float32", shape, 4 * whole, [(rows, columns)] * 2, lambda x, y: torch.cat((x, y), 1))
+    yield stream("slice", "float32", shape, whole, [(rows, columns)], lambda x: x[:, : x.shape[1] // 2].contiguous())
+
+
+def drawn_grids() -> Iterator[Row]:
+    """The same for grids of any size, and kernels of TensorFlow's kind."""
+    for _ in range(DRAWN_GRIDS):
+        columns = 2 ** DRAWN.uniform(3, 13)
+        rows = 2 ** DRAWN.uniform(max(4, 12 - math.log2(columns)), min(18, 27 - math.log2(columns)))
+        width = round(columns / 8) * 8 if DRAWN.random() < WHOLE_OCTETS else round(columns)
+        yield from grid_streams(round(rows), width)
+        yield from indexed_kernels(round(rows), width)
+
+
+DRAWN_GRIDS, WHOLE_OCTETS = 20, 0.75
 GRIDS = ((128, 1000), (1024, 1024), (8192, 768), (8192, 1024), (4096, 4096), (49152, 128), (49152, 512), (196608, 1024),
          (8192, 50304), (256, 65536), (32, 1048576), (16777216, 8))  # fmt: skip
 
@@ -398,6 +422,82 @@ def stream(name: str, dtype: str, shape: dict[str, int], moved: float, sizes: Se
     """`moved` is counted in elements."""
     labels = {"op": name, "type": dtype, **shape, "bytes": round(moved * DTYPES[dtype].itemsize)}
     return Row(labels, lambda: tuple(normal(*size, dtype=dtype) for size in sizes), function)
+
+
+INDEXED = """
+#define EACH(i) for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < count; i += blockDim.x * gridDim.x)
+extern "C" {
+__global__ void bias_of_columns(const T* x, const T* bias, T* y, int count, int columns) {
+    EACH(i) y[i] = x[i] + bias[i % columns];
+}
+__global__ void bias_of_planes(const T* x, const T* bias, T* y, int count, int columns, int planes) {
+    EACH(i) y[i] = x[i] + bias[(i / columns) % planes];
+}
+__global__ void swap_middle_axes(const T* x, T* y, int count, int outer, int inner, int columns) {
+    EACH(i) {
+        int column = i % columns, rest = i / columns;
+        int first = rest % outer, second = rest / outer % inner, batch = rest / outer / inner;
+        y[i] = x[((batch * outer + first) * inner + second) * columns + column];
+    }
+}
+__global__ void transpose_tiles(const T* x, T* y, int rows, int columns) {
+    __shared__ T tile[32][33];
+    long offset = (long)blockIdx.z * rows * columns;
+    int column = blockIdx.x * 32 + threadIdx.x, row = blockIdx.y * 32 + threadIdx.y;
+    for (int step = 0; step < 32; step += 8)
+        if (column < columns && row + step < rows)
+            tile[threadIdx.y + step][threadIdx.x] = x[offset + (long)(row + step) * columns + column];
+    __syncthreads();
+    column = blockIdx.y * 32 + threadIdx.x, row = blockIdx.x * 32 + threadIdx.y;
+    for (int step = 0; step < 32; step += 8)
+        if (column < rows && row + step < columns)
+            y[offset + (long)(row + step) * rows + column] = tile[threadIdx.x][threadIdx.y + step];
+}
+}
+"""
+"""One thread for each element, which finds its operands by divisions, and transposes by way of shared memory: kernels of the
+kind that TensorFlow has for `BiasAdd` and `Transpose`.  Numbers of two bytes are added as integers, in the same time."""
+WORDS = {"float32": ("float", torch.float32), "float16": ("unsigned short", torch.int16)}
+HEAD_DEPTH, IMAGES_OF_GRID = 64, 8
+
+
+@functools.cache
+def indexed(name: str, dtype: str) -> Callable[..., None]:
+    word = WORDS[dtype][0]
+    made: Callable[..., None] = torch.cuda._compile_kernel(INDEXED.replace("T ", f"{word} ").replace("T*", f"{word}*"), name)
+    return made
+
+
+def indexed_kernels(rows: int, columns: int) -> Iterator[Row]:
+    count, threads = rows * columns, 1024
+    units = torch.cuda.get_device_properties(0).multi_processor_count
+    grid = (min(2 * units, math.ceil(count / threads)), 1, 1), (threads, 1, 1)
+    heads = max(1, columns // HEAD_DEPTH)
+    length = max(1, rows // IMAGES_OF_GRID)
+    tokens = IMAGES_OF_GRID * length * heads * HEAD_DEPTH
+    tiles = (math.ceil(columns / 32), math.ceil(length / 32), IMAGES_OF_GRID), (32, 8, 1)
+    for dtype in WORDS:
+        yield indexed_row("bias of columns", dtype, (rows, columns), columns, grid, (count, columns))
+        yield indexed_row("bias of planes", dtype, (rows, columns), rows, grid, (count, columns, rows))
+        shape, sizes = (IMAGES_OF_GRID * length, heads * HEAD_DEPTH), (tokens, length, heads, HEAD_DEPTH)
+        yield indexed_row("swap of middle axes", dtype, shape, 0, grid, sizes)
+        yield indexed_row("transpose in tiles", dtype, (IMAGES_OF_GRID * length, columns), 0, tiles, (length, columns))
+
+
+def indexed_row(name: str, dtype: str, shape: tuple[int, int], bias: int, grid: Any, sizes: tuple[int, ...]) -> Row:
+    """A kernel of `INDEXED`; `bias`: the numbers in its second operand, 0 for none."""
+    kind = WORDS[dtype][1]
+    kernel = {"transpose in tiles": "transpose_tiles", "swap of middle axes": "swap_middle_axes"}.get(
+        name, name.replace(" ", "_")
+    )
+
+    def operands() -> tuple[torch.Tensor, ...]:
+        parts = [torch.ones(shape, dtype=kind, device=DEVICE) for _ in range(2)]
+        return (parts[0], torch.ones(bias, dtype=kind, device=DEVICE), parts[1]) if bias else tuple(parts)
+
+    moved = (2 * shape[0] * shape[1] + bias) * kind.itemsize
+    labels = {"op": name, "type": dtype, "rows": shape[0], "columns": shape[1], "bytes": moved, "sizes": sizes}
+    return Row(labels, operands, lambda *parts: indexed(kernel, dtype)(*grid, [*parts, *sizes]))
 
 
 def layer_norm_gradient(rows: int, columns: int, dtype: str) -> Row:
@@ -718,6 +818,73 @@ class Transformer(nn.Module):
         return self.head(self.norm(self.blocks(x)))
 
 
+class RootMeanSquare(nn.Module):
+    """T5's normalization: rows divided by the root of their mean square, in float32."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones(width))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        single = x.float()
+        return self.scale * (single * torch.rsqrt(single.square().mean(-1, keepdim=True) + 1e-6))
+
+
+class T5Layer(nn.Module):
+    """Attention to oneself and, in the decoder, to what the encoder made; then two products with ReLU.  No biases."""
+
+    def __init__(self, width: int, is_decoder: bool) -> None:
+        super().__init__()
+        self.heads, attentions = width // 64, 2 if is_decoder else 1
+        self.norms = nn.ModuleList(RootMeanSquare(width) for _ in range(attentions + 1))
+        self.products = nn.ModuleList(nn.Linear(width, width, bias=False) for _ in range(4 * attentions))
+        self.up, self.down = nn.Linear(width, 4 * width, bias=False), nn.Linear(4 * width, width, bias=False)
+
+    def attend(self, x: torch.Tensor, source: torch.Tensor, number: int, added: torch.Tensor | None) -> torch.Tensor:
+        query, key, value, out = self.products[4 * number : 4 * number + 4]
+        split = [part.unflatten(-1, (self.heads, 64)).transpose(1, 2) for part in (query(x), key(source), value(source))]
+        scores = split[0] @ split[1].mT
+        scores = scores if added is None else scores + added
+        return out((scores.float().softmax(-1).type_as(scores) @ split[2]).transpose(1, 2).flatten(2))
+
+    def forward(self, x: torch.Tensor, added: torch.Tensor, memory: torch.Tensor | None) -> torch.Tensor:
+        normal = self.norms[0](x)
+        x = x + self.attend(normal, normal, 0, added)
+        if memory is not None:
+            x = x + self.attend(self.norms[1](x), memory, 1, None)
+        return x + self.down(F.relu(self.up(self.norms[-1](x))))
+
+
+class T5(nn.Module):
+    """An encoder and a decoder that share a table of words; the decoder's text is a quarter as long.
+
+    What is added to the scores for the distance of two words is made once by each, from a table of 32 distances.
+    """
+
+    def __init__(self, words: int, width: int, layers: int) -> None:
+        super().__init__()
+        self.words, self.width = nn.Embedding(words, width), width
+        self.distances = nn.ModuleList(nn.Embedding(32, width // 64) for _ in range(2))
+        self.sides = nn.ModuleList(nn.ModuleList(T5Layer(width, side == 1) for _ in range(layers)) for side in range(2))
+        self.norms = nn.ModuleList(RootMeanSquare(width) for _ in range(2))
+
+    def added(self, length: int, side: int, like: torch.Tensor) -> torch.Tensor:
+        place = torch.arange(length, device=like.device)
+        between = place - place[:, None]
+        made = self.distances[side](between.abs().clamp(max=31)).permute(2, 0, 1)[None]
+        return made + torch.where(between > 0, -1e9, 0.0) if side else made
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        memory = None
+        for side, words in enumerate((tokens, tokens[:, : tokens.shape[1] // 4])):
+            x = self.words(words)
+            added = self.added(words.shape[1], side, x)
+            for layer in self.sides[side]:
+                x = layer(x, added, memory)
+            memory = self.norms[side](x)
+        return F.linear(memory * self.width**-0.5, self.words.weight)
+
+
 class LanguageModel(nn.Module):
     """Embeddings, two recurrent layers and a product with the vocabulary at every position."""
 
@@ -732,6 +899,7 @@ class LanguageModel(nn.Module):
 
 TRANSFORMERS = {"bert-base": (30522, 768, 12), "bert-large": (30522, 1024, 24), "gpt2": (50257, 768, 12)}
 """Words, width and layers."""
+T5_SIZES = {"t5-small": (32128, 512, 6), "t5-base": (32128, 768, 12)}
 LANGUAGE_MODELS = {"lstm-650": 650, "lstm-1500": 1500}
 LANGUAGE_WORDS = 10000
 
@@ -747,10 +915,14 @@ class NetworkCase(NamedTuple):
 
 
 def network_cases() -> Iterator[NetworkCase]:
-    for batch in (64, 256, 32):
+    batches: tuple[int, ...] = (64, 256, 32)
+    if IS_VARIED:
+        batches = (*varied(64), *batches)
+    for batch in batches:
+        is_first = batch == batches[0]
         for mode, last in (("tf32", False), ("bfloat16", True), ("float32", False), ("tf32", True)):
             for is_training in (True, False):
-                if is_training or batch != 64:
+                if is_training or not is_first:
                     yield NetworkCase("resnet50", batch, 224, mode, is_training, last)
                 if not last or mode == "bfloat16":
                     yield NetworkCase("alexnet", batch, 224, mode, is_training, last)
@@ -761,24 +933,37 @@ def network_cases() -> Iterator[NetworkCase]:
                     ("bert-base", batch, 128),
                     ("gpt2", batch // 8, 1024),
                 ):
-                    if mode != "float32" or batch == 64:
+                    if mode != "float32" or is_first:
                         if not IS_VARIED:
                             yield NetworkCase(name, images, length, mode, is_training, is_fused=True)
-                        if batch == 64 and mode != "float32":
+                        if is_first and mode != "float32":
                             yield NetworkCase(name, images, length, mode, is_training, is_fused=False)
-        if batch == 64:
-            for mode, last in (("tf32", False), ("bfloat16", False)):
+        if is_first:
+            for mode in ("tf32", "bfloat16"):
                 for is_training in (True, False):
-                    yield NetworkCase("vit_b_16", 64, 224, mode, is_training, last)
-                    yield NetworkCase("bert-large", 16, 384, mode, is_training, is_fused=False)
+                    yield NetworkCase("t5-base", batch // 4, 512, mode, is_training, is_fused=False)
+                    yield NetworkCase("t5-small", batch, 256, mode, is_training, is_fused=False)
+                    yield NetworkCase("bert-large", batch // 4, 384, mode, is_training, is_fused=False)
+                    if not IS_VARIED:
+                        yield NetworkCase("vit_b_16", 64, 224, mode, is_training)
             for name in ("mobilenet_v2", "vgg16", "densenet121", "resnet18", "inception_v3"):
                 for mode, last in (("tf32", False), ("bfloat16", True)):
                     for is_training in (True, False):
-                        yield NetworkCase(name, 64, 224, mode, is_training, last)
+                        yield NetworkCase(name, batch, 224, mode, is_training, last)
             for mode in ("tf32", "bfloat16"):
                 for is_training in (True, False):
                     yield NetworkCase("lstm-650", 20, 35, mode, is_training)
                     yield NetworkCase("lstm-1500", 64, 35, mode, is_training)
+
+
+def profiled_cases() -> Iterator[NetworkCase]:
+    """Training steps whose kernels are told."""
+    for mode, last in (("tf32", False), ("bfloat16", True)):
+        for name, batch, length, is_fused in (
+            ("mobilenet_v2", 64, 224, True), ("gpt2", 8, 1024, False), ("bert-base", 16, 512, False),
+            ("t5-base", 16, 512, False), ("resnet50", 64, 224, True), ("alexnet", 64, 224, True),
+        ):  # fmt: skip
+            yield NetworkCase(name, batch, length, mode, True, last and is_fused, is_fused)
 
 
 def made_network(case: NetworkCase) -> tuple[nn.Module, torch.Tensor, torch.Tensor]:
@@ -789,6 +974,10 @@ def made_network(case: NetworkCase) -> tuple[nn.Module, torch.Tensor, torch.Tens
             words, width, layers = TRANSFORMERS[case.network]
             is_causal = case.network == "gpt2"
             model: nn.Module = Transformer(words, length, width, layers, is_causal=is_causal, is_fused=case.is_fused)
+        elif case.network in T5_SIZES:
+            words, width, layers = T5_SIZES[case.network]
+            model = T5(words, width, layers)
+            return model, torch.randint(0, words, (batch, length)), torch.randint(0, words, (batch * (length // 4),))
         elif case.network in LANGUAGE_MODELS:
             words = LANGUAGE_WORDS
             model = LanguageModel(words, LANGUAGE_MODELS[case.network])
@@ -799,14 +988,20 @@ def made_network(case: NetworkCase) -> tuple[nn.Module, torch.Tensor, torch.Tens
         return model, torch.randint(0, words, (batch, length)), torch.randint(0, words, (batch * length,))
 
 
-def measure_network(case: NetworkCase) -> dict[str, Any]:
-    """A step: forward, and in training the loss, gradients and an update (momentum; Adam for transformers)."""
+class Step(NamedTuple):
+    """Runs a step: forward, and in training the loss, gradients and an update (momentum; Adam for transformers)."""
+
+    parameters: int
+    run: Callable[[], None]
+
+
+def made_step(case: NetworkCase) -> Step:
     model, inputs, labels = made_network(case)
     model = model.train(case.is_training)
     if case.last:
         model, inputs = (part.to(memory_format=torch.channels_last) for part in (model, inputs))
     optimizer: Any = torch.optim.SGD(model.parameters(), 1e-3, 0.9)
-    if case.network in TRANSFORMERS:
+    if case.network in TRANSFORMERS or case.network in T5_SIZES:
         optimizer = torch.optim.Adam(model.parameters(), 1e-4, capturable=True)
 
     def cast() -> Any:
@@ -824,8 +1019,12 @@ def measure_network(case: NetworkCase) -> dict[str, Any]:
         with torch.no_grad(), cast():
             model(inputs)
 
-    run = train if case.is_training else infer
-    found = {**case._asdict(), "op": "network", "parameters": sum(part.numel() for part in model.parameters())}
+    return Step(sum(part.numel() for part in model.parameters()), train if case.is_training else infer)
+
+
+def measure_network(case: NetworkCase) -> dict[str, Any]:
+    parameters, run = made_step(case)
+    found = {**case._asdict(), "op": "network", "parameters": parameters}
     with torch.cuda.stream(STREAM):
         for _ in range(4):
             run()
@@ -863,34 +1062,73 @@ def captured_step(run: Callable[[], None]) -> dict[str, Any]:
     return {"captured": statistics.median(times), **{f"captured_{name}": value for name, value in state.items()}}
 
 
+def step_kernels(case: NetworkCase) -> Iterator[dict[str, Any]]:
+    """The step's time, then each kind of kernel in it: how often it ran, and the seconds of all."""
+    yield measure_network(case)
+    _, run = made_step(case)
+    activities = [torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.CUDA]
+    with torch.cuda.stream(STREAM):
+        for _ in range(4):
+            run()
+        torch.cuda.synchronize()
+        with torch.profiler.profile(activities=activities, record_shapes=True) as profile:
+            run()
+            torch.cuda.synchronize()
+    found: dict[tuple[str, str, str], list[float]] = {}
+    for event in profile.events():
+        for kernel in event.kernels:
+            shapes = " ".join("x".join(map(str, shape)) for shape in event.input_shapes[:MOST_SHAPES] if shape)
+            found.setdefault((event.name, shapes[:MOST_LETTERS], kernel.name[:MOST_LETTERS]), []).append(kernel.duration * 1e-6)
+    on_device = sum(event.self_device_time_total for event in profile.key_averages()) * 1e-6
+    labels = {"op": "step kernel", **case._asdict()}
+    yield {**labels, "of": "all", "times": sum(map(len, found.values())), "total": on_device}
+    for (of, shapes, kernel), times in sorted(found.items(), key=lambda item: -sum(item[1])):
+        yield {**labels, "of": of, "shapes": shapes, "kernel": kernel, "times": len(times), "total": sum(times)}
+
+
+MOST_SHAPES, MOST_LETTERS = 4, 90
+
+
 # all ------------------------------------------------------------------------------------------------------------------------
 
 
 class Recording:
     """The lines of the file, and until when each section may go on."""
 
-    def __init__(self, path: Path, seconds: float, every: int, without: list[str]) -> None:
+    def __init__(self, path: Path, seconds: float, every: int, only: list[str]) -> None:
         self._file = gzip.open(path, "wt") if path.suffix == ".gz" else path.open("w")  # noqa: SIM115
         self.seconds, self.every = seconds, every
-        self.without = without
+        self.only = only or list(SHARES)
+        self.shares = sum(SHARES[name] for name in self.only)
 
     def write(self, line: dict[str, Any]) -> None:
         rounded = {key: float(f"{value:.4g}") if isinstance(value, float) else value for key, value in line.items()}
         self._file.write(json.dumps(rounded) + "\n")
         self._file.flush()
 
-    def section(self, name: str, share: float, rows: list[Any], measure: Callable[[Any], dict[str, Any]]) -> None:
+    def section(
+        self,
+        name: str,
+        made: Callable[[], Iterator[Any]],
+        measure: Callable[[Any], Iterable[dict[str, Any]]],
+        *,
+        shuffles: bool = True,
+    ) -> None:
         """Each row is tried; one that fails is a line with its error."""
-        if name in self.without:
+        rows = list(made())  # in any case, so that a seed draws the same sizes whatever else is recorded
+        if shuffles:
+            DRAWN.shuffle(rows)
+        if name not in self.only:
             return
-        end = time.monotonic() + share * self.seconds
+        end = time.monotonic() + SHARES[name] / self.shares * self.seconds
         done = failed = 0
         waiting = list(reversed(rows[:: self.every]))
         rows.clear()
         while waiting and time.monotonic() < end:
             row = waiting.pop()  # whose table is to go with it
             try:
-                self.write(measure(row))
+                for line in measure(row):
+                    self.write(line)
                 done += 1
             except Exception as error:
                 labels = row.labels if isinstance(row, Row) else row._asdict()
@@ -903,7 +1141,7 @@ class Recording:
 
     def lines(self, name: str, measure: Callable[[], Iterator[dict[str, Any]]]) -> None:
         """Measurements that take a few seconds and are all made."""
-        if name in self.without:
+        if name not in self.only:
             return
         start = time.monotonic()
         try:
@@ -917,25 +1155,29 @@ class Recording:
         self._file.close()
 
 
-def measure_kernel(row: Row) -> dict[str, Any]:
+SHARES = {
+    "products": 0.21, "streams": 0.13, "convolutions": 0.21, "layers of images": 0.05, "attention": 0.03, "grids": 0.2,
+    "recurrent layers": 0.04, "launches": 0.0, "transfers": 0.0, "step kernels": 0.25, "networks": 0.30,
+}  # fmt: skip
+"""Of the seconds, beside those of the other sections that are recorded; a section without one is made whole, in seconds."""
+
+
+def measure_kernel(row: Row) -> Iterator[dict[str, Any]]:
     arithmetic = row.labels.get("arithmetic", row.labels.get("type", ""))
     set_tf32(arithmetic == "tf32")
     as_graph = row.labels["op"] != "lstm" and not str(row.labels.get("form", "")).endswith("gradient")
-    return {**row.labels, **time_kernel(row, as_graph=as_graph)}
+    yield {**row.labels, **time_kernel(row, as_graph=as_graph)}
 
 
-def measure_step(case: NetworkCase) -> dict[str, Any]:
-    set_tf32(case.mode != "float32")
-    try:
-        return measure_network(case)
-    finally:
-        gc.collect()
+def with_tf32(measure: Callable[[NetworkCase], Iterator[dict[str, Any]]]) -> Callable[[NetworkCase], Iterator[dict[str, Any]]]:
+    def measured(case: NetworkCase) -> Iterator[dict[str, Any]]:
+        set_tf32(case.mode != "float32")
+        try:
+            yield from measure(case)
+        finally:
+            gc.collect()
 
-
-def shuffled(rows: Iterator[Row]) -> list[Row]:
-    found = list(rows)
-    DRAWN.shuffle(found)
-    return found
+    return measured
 
 
 def facts() -> dict[str, Any]:
@@ -954,7 +1196,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=330.0, help="of all sections together, beside PyTorch's start")
     parser.add_argument("--every", type=int, default=1, help="only each such row, to try the script")
     parser.add_argument("--seed", type=int, default=0, help="of the sizes; 0: the usual ones")
-    parser.add_argument("--without", action="append", default=[], help="a section to leave out")
+    parser.add_argument("--only", action="append", default=[], choices=SHARES, help="a section; without it, all")
     args = parser.parse_args()
     global IS_VARIED
     IS_VARIED = args.seed != 0
@@ -964,19 +1206,21 @@ def main() -> None:
     gc.collect()
     gc.freeze()
     gc.disable()
-    recording = Recording(args.output, args.seconds, args.every, args.without)
+    recording = Recording(args.output, args.seconds, args.every, args.only)
     recording.write({**facts(), "seed": args.seed})
     kernels = measure_kernel
     with torch.no_grad():
-        recording.section("products", 0.21, shuffled(products()), kernels)
-        recording.section("streams", 0.13, shuffled(streams()), kernels)
-        recording.section("convolutions", 0.21, shuffled(convolutions()), kernels)
-        recording.section("layers of images", 0.05, shuffled(image_layers()), kernels)
-    recording.section("attention", 0.03, shuffled(attentions()), kernels)
-    recording.section("recurrent layers", 0.04, shuffled(recurrent_layers()), kernels)
+        recording.section("products", products, kernels)
+        recording.section("streams", streams, kernels)
+        recording.section("convolutions", convolutions, kernels)
+        recording.section("layers of images", image_layers, kernels)
+        recording.section("grids", drawn_grids, kernels)
+    recording.section("attention", attentions, kernels)
+    recording.section("recurrent layers", recurrent_layers, kernels)
     recording.lines("launches", measure_launches)
     recording.lines("transfers", measure_transfers)
-    recording.section("networks", 0.30, list(network_cases()), measure_step)
+    recording.section("step kernels", profiled_cases, with_tf32(step_kernels), shuffles=False)
+    recording.section("networks", network_cases, with_tf32(lambda case: iter([measure_network(case)])), shuffles=False)
     recording.write({"recorded": "end", **BOARD.facts(), **BOARD.state()})
     recording.close()
 

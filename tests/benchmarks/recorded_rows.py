@@ -29,11 +29,19 @@ _STREAMED = (
     "average pooling",
     "average pooling gradient",
 )
-_REDUCTIONS = ("sum of all", "sum of rows", "sum of columns", "max of rows", "argmax of rows", "mean of images")
+_ROW_REDUCTIONS = ("sum of rows", "max of rows", "argmax of rows")
+_REDUCTIONS = ("sum of all", "sum of columns", "mean of images")
+_PLACED = {"bias": 1, "product with a column": 1, "sum of a row and a column": 1, "concatenation": 2, "slice": 0.5,
+           "bias of columns": 1, "bias of planes": 1, "swap of middle axes": 1, "transpose in tiles": 1}  # fmt: skip
+"""Ops that find the places of elements in operands of another shape, and how many of those they have for each of a grid's."""
 _ELEMENTWISE = ("relu", "gelu", "exp", "tanh", "sigmoid", "copy", "scale", "add", "mul", "greater", "cast to bfloat16",
                 "add of a number")  # fmt: skip
-"""Of the streams those whose kernels TensorFlow shares in kind: PyTorch's transposes, slices, sums of broadcast operands and
-dropout are slower kernels of its own, which count as elementwise ops where errors are told and are no part of the fit."""
+FOREIGN = frozenset(("transpose", "to the other layout", "cumulative sum", "dropout", "gather", "sum into rows", "fill",
+                     "softmax gradient", "layer normalization gradient"))  # fmt: skip
+"""Kernels of PyTorch that no formula is for: they count as elementwise ops, and are no part of the fit.
+
+Its transposes, changes of layout and running sums read memory crosswise, where TensorFlow has kernels with tiles.
+"""
 _LONG_SECONDS = 1e-4
 _NOT_KERNELS = ("launch", "transfer", "network", "attention", "lstm")
 
@@ -128,10 +136,20 @@ def _work(line: Mapping[str, Any]) -> Work:
         convolution = Convolution._make([line[name] for name in names])
         arithmetic = _ARITHMETICS[line["arithmetic"]]
         direction, apart = _DIRECTIONS[line["direction"]], not line["channels_last"]
+        if line["groups"] == line["c"] == line["k"]:
+            return convolution.depthwise_work(direction, _BYTES[arithmetic], has_channels_apart=apart)
         return convolution.work(direction, arithmetic, _BYTES[arithmetic], has_channels_apart=apart)
     if op in _ROWS:
         return Rows(op, line["rows"], line["columns"], _BYTES[line["type"]])
+    if op.startswith("batch normalization") and not line["channels_last"]:
+        return Rows(f"{op} of planes", line["c"], line["n"] * line["h"] * line["w"], _BYTES[line["type"]])
+    if op in _ROW_REDUCTIONS:
+        return Rows("reduction of rows", line["rows"], line["columns"], _BYTES[line["type"]])
+    if op == "mean of images" and not line["channels_last"]:
+        return Rows("reduction of rows", line["n"] * line["c"], line["h"] * line["w"], _BYTES[line["type"]])
     if op in _REDUCTIONS:
         return StreamedBytes("reduction", float(line["bytes"]))
+    if op in _PLACED:
+        return StreamedBytes("indexed", float(line["bytes"]), _PLACED[op] * line["rows"] * line["columns"])
     family = op.replace("max ", "").replace("average ", "") if op in _STREAMED else "elementwise"
     return StreamedBytes(family, float(line["bytes"]))

@@ -10,8 +10,9 @@ import pytest
 from placesim.core.errors import InvalidArgumentError
 from placesim.machine.gpu_models import GPU_MODELS, GpuFigures, GpuModel
 from placesim.prediction import cost_formulas
-from placesim.prediction.cost_constants import RowsConstants, StepsConstants, TiledConstants
+from placesim.prediction.cost_constants import RowsConstants, StepsConstants, StreamConstants, TiledConstants
 from placesim.prediction.cost_formulas import (
+    START_DEVIATION_SECONDS,
     ProcessorFigures,
     kernel_seconds,
     machine_of,
@@ -20,6 +21,7 @@ from placesim.prediction.cost_formulas import (
     rows_seconds,
     start_seconds,
     steps_seconds,
+    stream_seconds,
     tiled_seconds,
     work_family,
 )
@@ -126,10 +128,27 @@ def test_tiles_and_splits_are_powers_of_two() -> None:
 
 
 def test_rows_pass_again_as_far_as_the_cache_is_crowded() -> None:
-    constants = RowsConstants(start_seconds=1.0, passes=2.0, further_passes=3.0, rows_per_unit=5.0)
+    constants = RowsConstants(1.0, passes=2.0, further_passes=3.0, rows_per_unit=5.0, row_clocks=0.0, element_clocks=0.0)
     for cache, crowded in ((4 * 5 * 100.0, 1 / 2), (4 * 5 * 50.0, 4 / 5), (ENDLESS, 0)):
         machine = MOVING._replace(cache_bytes=cache)
-        assert rows_seconds(constants, machine, 1000.0, 100.0) == pytest.approx(1 + 1000 * (2 + 3 * crowded) / 5)
+        assert rows_seconds(constants, machine, 1000.0, 100.0, 10.0, 25.0) == pytest.approx(1 + 1000 * (2 + 3 * crowded) / 5)
+
+
+def test_rows_take_turns_on_the_multiprocessors() -> None:
+    """Few rows take the clocks of one, many those of all in turns, and what is moved meanwhile counts by a norm."""
+    machine = MOVING._replace(clock_hz=10.0)
+    constants = RowsConstants(1.0, passes=0.0, further_passes=0.0, rows_per_unit=5.0, row_clocks=100.0, element_clocks=2.0)
+    one = (100 + 2 * 25) / 10
+    for rows, turns in ((0.02, 1), (20000, 1000)):
+        assert rows_seconds(constants, machine, 60.0, 100.0, rows, 25.0) == pytest.approx(1 + turns * one, rel=1e-5)
+    moved = rows_seconds(constants._replace(passes=3.0), machine, 60.0, 100.0, 0.02, 25.0)
+    assert moved == pytest.approx(1 + math.hypot(60 * 3 / 5, one), rel=1e-5)
+
+
+def test_a_stream_finds_the_places_of_elements_while_it_moves() -> None:
+    constants = StreamConstants(start_seconds=1.0, passes=2.0, element_operations=30.0)
+    together = math.hypot(2 * 1000 / 5, 30 * 40 / 8)
+    assert stream_seconds(constants, MOVING._replace(rate=8.0), 1000.0, 40.0) == pytest.approx(1 + together)
 
 
 def test_steps_wait_for_each_other() -> None:
@@ -228,11 +247,15 @@ def test_what_is_short_of_power_has_a_slower_clock_and_the_same_bandwidth() -> N
 
 
 LOADS: list[tuple[Work, float, Callable[[ProcessorFigures], float]]] = [
-    (StreamedBytes("pooling", 1e6), STREAMS["pooling"].start_seconds, lambda m: STREAMS["pooling"].passes * 1e6 / m.bandwidth),
+    (
+        StreamedBytes("pooling", 1e6),
+        STREAMS["pooling"].start_seconds,
+        lambda m: stream_seconds(STREAMS["pooling"]._replace(start_seconds=0.0), m, 1e6, 0.0),
+    ),
     (
         Rows("softmax", 1000, 50, 4),
         ROWS["softmax"].start_seconds,
-        lambda m: rows_seconds(ROWS["softmax"]._replace(start_seconds=0.0), m, 2 * 1000 * 50 * 4, 50 * 4),
+        lambda m: rows_seconds(ROWS["softmax"]._replace(start_seconds=0.0), m, 2 * 1000 * 50 * 4, 50 * 4, 1000, 50),
     ),
     (
         RecurrentLayer("recurrent forward", 4, 32, 16, 10, "float32", 4),
@@ -260,7 +283,11 @@ def test_an_interval_is_around_the_kernel_and_not_its_launch() -> None:
     work = StreamedBytes("pooling", 1e6)
     low, high = SPREAD["pooling"]
     seconds = kernel_seconds(work, GPU, "pooling")
-    assert predict(work, GPU, 1.0) == pytest.approx((1 + seconds, 1 + seconds * low, 1 + seconds * high))
+    deviation = START_DEVIATION_SECONDS
+    assert predict(work, GPU, 1.0) == pytest.approx(
+        (1 + seconds, 1 + seconds * low - deviation, 1 + seconds * high + deviation)
+    )
+    assert predict(StreamedBytes("elementwise", 1.0), CPU).low == 0.0
 
 
 # --- processors

@@ -295,4 +295,4 @@ def test_formulas_take_columns() -> None:
     found = tiled_seconds(TILED["product"], machine_of(works[0], V100), *loads)  # type: ignore[arg-type]
     assert found == pytest.approx([predict(work, V100).seconds for work in works])
     machine = machine_of(StreamedBytes("elementwise", 1.0), V100)
-    assert stream_seconds(StreamConstants(1.0, 2.0), machine, machine.bandwidth) == 3.0
+    assert stream_seconds(StreamConstants(1.0, 2.0, 0.0), machine, machine.bandwidth, 0.0) == pytest.approx(3.0)

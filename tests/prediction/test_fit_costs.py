@@ -35,7 +35,7 @@ from tests.benchmarks.fit_costs import (
 )
 from tests.benchmarks.timing_rows import Measurement
 
-TRUE = StreamConstants(start_seconds=2e-5, passes=1.4)
+TRUE = StreamConstants(start_seconds=2e-5, passes=1.4, element_operations=0.0)
 SHARED = SharedConstants(SUSTAINED_OPERATIONS_PER_JOULE_NM, *BANDWIDTH_SHARE.values())
 FAMILY = "pooling"
 
@@ -47,7 +47,9 @@ def rows(noise: float) -> list[Measurement]:
         processor = gpu_processor(GPU_MODELS[name])
         for size in rng.integers(10**5, 10**9, 100):
             work = StreamedBytes(FAMILY, float(size))
-            seconds = stream_seconds(TRUE, machine_of(work, processor), float(size)) * np.exp(noise * rng.standard_normal())
+            seconds = stream_seconds(TRUE, machine_of(work, processor), float(size), 0.0) * np.exp(
+                noise * rng.standard_normal()
+            )
             found.append(Measurement((work,), processor, 1e-6, seconds + 1e-6, name, "made up", f"pool {size}"))
     return found
 

@@ -100,19 +100,17 @@ def test_normalization_without_statistics_is_elementwise() -> None:
         assert found.family == family
 
 
-def test_each_channel_of_a_depthwise_convolution_is_a_group() -> None:
-    attrs = {"data_format": "NHWC", "strides": (1, 1, 1, 1)}
-    found = work_of("DepthwiseConv2dNative", [(2, 10, 10, 16), (3, 3, 16, 2)], [(2, 10, 10, 32)], attrs)
-    assert found == Convolution(2, 16, 10, 10, 32, 3, 3, 1, 1, 10, 10, 16).work("forward", "float32", 4)
-    assert isinstance(found, Product)
-    assert found.operations == 2 * 2 * 10 * 10 * 32 * 9
-
-
 def test_a_volume_is_an_image_of_all_its_slices() -> None:
     attrs = {"data_format": "NDHWC", "strides": (1, 1, 2, 2, 1)}
     found = work_of("Conv3D", [(1, 4, 8, 8, 3), (3, 3, 3, 3, 5)], [(1, 4, 4, 4, 5)], attrs)
     assert isinstance(found, Product)
     assert found.operations == 2 * 4 * 4 * 4 * 5 * 27 * 3
+
+
+def test_a_reduction_along_the_last_axes_has_rows() -> None:
+    for results in ((2, 8), (2, 8, 1, 1)):
+        found = work_of("Mean", [(2, 8, 4, 5), (2,)], [results], dtype=HALF)
+        assert found == Rows("reduction of rows", 16, 20, 2)
 
 
 def test_softmax_has_rows() -> None:
@@ -151,16 +149,32 @@ def test_types_have_their_arithmetic() -> None:
         ("AvgPoolGrad", [(4,), (2, 4, 4, 4)], [(2, 8, 8, 4)], "pooling gradient"),
         ("FusedBatchNormGradV3", [(8, 4)] * 2 + [(4,)] * 4, [(8, 4), (4,), (4,)], "batch normalization gradient"),
         ("AddV2", [(8, 4), (8, 4)], [(8, 4)], "elementwise"),
-        ("Sum", [(8, 4), (1,)], [(8,)], "reduction"),
+        ("Mul", [(8, 4), ()], [(8, 4)], "elementwise"),
+        ("Sum", [(8, 4), (1,)], [(4,)], "reduction"),
+        ("Sum", [(8, 4), (2,)], [()], "reduction"),
     ],
 )
 def test_what_streams_has_its_family_and_all_its_bytes(op: str, inputs: list[Dims], outputs: list[Dims], family: str) -> None:
     assert work_of(op, inputs, outputs) == StreamedBytes(family, 4.0 * sum(map(prod, (*inputs, *outputs))))
 
 
+@pytest.mark.parametrize(
+    ("op", "inputs", "outputs", "family"),
+    [
+        ("BiasAdd", [(8, 64), (64,)], [(8, 64)], "indexed"),
+        ("ConcatV2", [(8, 4), (8, 6), ()], [(8, 10)], "indexed"),
+        ("Transpose", [(8, 4, 6), (3,)], [(4, 8, 6)], "indexed"),
+        ("Transpose", [(8, 6, 6), (3,)], [(6, 8, 6)], "indexed"),
+    ],
+)
+def test_a_stream_finds_places_in_operands_of_other_dims(op: str, inputs: list[Dims], outputs: list[Dims], family: str) -> None:
+    moved = 4.0 * sum(map(prod, (*inputs, *outputs)))
+    assert work_of(op, inputs, outputs) == StreamedBytes(family, moved, float(prod(outputs[0])))
+
+
 def test_what_computes_more_than_eight_operations_a_byte_is_a_product_of_as_many() -> None:
     moved = 4 * (100 + 50)
-    assert work_of("Einsum", [(100,)], [(50,)], operations=8 * moved) == StreamedBytes("elementwise", float(moved))
+    assert work_of("Einsum", [(100,)], [(50,)], operations=8 * moved) == StreamedBytes("indexed", float(moved), 50.0)
     # seven by seven results, of 4801 operations in sums of 48 terms
     expected = Product("product", 1, 7, 7, 48, "float32", 4, float(moved))
     assert work_of("Einsum", [(100,)], [(50,)], operations=8 * moved + 1) == expected
@@ -211,14 +225,41 @@ def test_groups_are_convolved_by_themselves() -> None:
     assert (found.batch, found.rows, found.columns, found.depth) == (4, 2 * 9 * 12, 16, 8 * 9)
     assert (found.is_winograd, found.has_whole_octets) == (False, True)
     assert found.moved_bytes == 4 * (2 * 9 * 12 * 32 + 64 * 8 * 9 + 2 * 9 * 12 * 64)
-    gradients: list[tuple[str, list[Dims], list[Dims], Dims]] = [
-        ("DepthwiseConv2dNativeBackpropInput", [(4,), (3, 3, 16, 2), (2, 9, 12, 32)], [(2, 9, 12, 16)], (16, 216, 1, 2 * 9)),
-        ("DepthwiseConv2dNativeBackpropFilter", [(2, 9, 12, 16), (4,), (2, 9, 12, 32)], [(3, 3, 16, 2)], (16, 2, 9, 216)),
+
+
+def test_each_result_of_a_depthwise_convolution_reads_as_many_elements_as_its_filter_has() -> None:
+    images, filters, made = (2, 9, 12, 16), (3, 3, 16, 2), (2, 9, 12, 32)
+    moved = 4.0 * (prod(images) + prod(filters) + prod(made))
+    cases: list[tuple[str, list[Dims], list[Dims]]] = [
+        ("DepthwiseConv2dNative", [images, filters], [made]),
+        ("DepthwiseConv2dNativeBackpropInput", [(4,), filters, made], [images]),
+        ("DepthwiseConv2dNativeBackpropFilter", [images, (4,), made], [filters]),
     ]
-    for op, inputs, outputs, sizes in gradients:
-        depthwise = work_of(op, inputs, outputs, attrs)
-        assert isinstance(depthwise, Product)
-        assert (depthwise.batch, depthwise.rows, depthwise.columns, depthwise.depth) == sizes
+    for op, inputs, outputs in cases:
+        found = work_of(op, inputs, outputs, {"data_format": "NHWC", "strides": (1, 1, 1, 1)})
+        assert found == StreamedBytes("depthwise convolution", moved, prod(made) * 9.0)
+    planes, apart = (2, 16, 9, 12), (2, 32, 9, 12)
+    found = work_of("DepthwiseConv2dNative", [planes, filters], [apart], {"data_format": "NCHW", "strides": (1, 1, 1, 1)})
+    assert found == StreamedBytes("depthwise convolution of planes", moved, prod(made) * 9.0)
+    strided = {"data_format": "NHWC", "strides": (1, 3, 3, 1)}
+    gradient = work_of("DepthwiseConv2dNativeBackpropInput", [(4,), filters, (2, 3, 4, 32)], [images], strided)
+    assert gradient == StreamedBytes("depthwise convolution", 4.0 * (3456 + 288 + 768), 3456 * 2 * 9.0)
+
+
+def test_a_batch_normalization_of_planes_has_a_row_for_each_channel() -> None:
+    """Its statistics are empty inputs where it computes them; adjacent channels are a stream."""
+    planes, vector, none = (2, 16, 9, 16), (16,), (0,)
+    for op, inputs, family in (
+        ("FusedBatchNormV3", [planes, vector, vector, none, none], "batch normalization of planes"),
+        ("FusedBatchNormGradV3", [planes, planes, vector, vector, vector, none], "batch normalization gradient of planes"),
+    ):
+        found = work_of(op, inputs, [planes, vector, vector], {"data_format": "NCHW", "is_training": True})
+        assert found == Rows(family, 16, 2 * 9 * 16, 4)
+    images = (2, 9, 12, 16)
+    found = work_of(
+        "FusedBatchNormV3", [images, vector, vector, none, none], [images], {"data_format": "NHWC", "is_training": True}
+    )
+    assert found == StreamedBytes("batch normalization", 4.0 * (2 * prod(images) + 32))
 
 
 def test_octets_are_of_a_groups_channels_and_filters() -> None:

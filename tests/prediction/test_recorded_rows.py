@@ -23,6 +23,7 @@ HEADER = "device,arithmetic,m,n,k,tflops,source\n"
 
 CARD = {"card": "NVIDIA H200"}
 CONVOLUTION = {"n": 32, "c": 256, "h": 14, "w": 14, "k": 1024, "fh": 1, "fw": 1, "stride": 2, "oh": 7, "ow": 7, "groups": 1}
+DEPTHWISE = {"n": 2, "c": 16, "h": 8, "w": 8, "k": 16, "fh": 3, "fw": 3, "stride": 2, "oh": 4, "ow": 4, "groups": 16}
 POOLED = {"n": 1, "c": 64, "h": 112, "w": 112, "bytes": 4014080}
 
 
@@ -41,10 +42,24 @@ POOLED = {"n": 1, "c": 64, "h": 112, "w": 112, "bytes": 4014080}
             {"op": "conv", "direction": "input gradient", "arithmetic": "tf32", "channels_last": False, **CONVOLUTION},
             Convolution(32, 256, 14, 14, 1024, 1, 1, 2, 2, 7, 7).work("input gradient", "tf32", 4, has_channels_apart=True),
         ),
-        ({"op": "sum of rows", "type": "float32", "rows": 8, "columns": 4, "bytes": 160}, StreamedBytes("reduction", 160.0)),
+        ({"op": "sum of columns", "type": "float32", "rows": 8, "columns": 4, "bytes": 160}, StreamedBytes("reduction", 160.0)),
+        ({"op": "sum of rows", "type": "float32", "rows": 8, "columns": 4, "bytes": 160}, Rows("reduction of rows", 8, 4, 4)),
         ({"op": "softmax", "type": "bfloat16", "rows": 128, "columns": 1000, "bytes": 512000}, Rows("softmax", 128, 1000, 2)),
         ({"op": "max pooling gradient", "type": "float32", **POOLED}, StreamedBytes("pooling gradient", 4014080.0)),
         ({"op": "add", "type": "float32", "elements": 1024, "bytes": 12288}, StreamedBytes("elementwise", 12288.0)),
+        ({"op": "slice", "type": "float32", "rows": 8, "columns": 4, "bytes": 128}, StreamedBytes("indexed", 128.0, 16.0)),
+        (
+            {"op": "batch normalization", "type": "float32", "channels_last": True, **POOLED},
+            StreamedBytes("batch normalization", 4014080.0),
+        ),
+        (
+            {"op": "batch normalization gradient", "type": "float16", "channels_last": False, **POOLED},
+            Rows("batch normalization gradient of planes", 64, 112 * 112, 2),
+        ),
+        (  # each pixel of the images is made of nine products
+            {"op": "conv", "direction": "input gradient", "arithmetic": "tf32", "channels_last": False, **DEPTHWISE},
+            StreamedBytes("depthwise convolution of planes", 4.0 * (2 * 16 * 64 + 2 * 16 * 16 + 16 * 9), 2 * 16 * 64 * 9.0),
+        ),
     ],
 )
 def test_kernels_become_work(line: dict[str, Any], work: Work, tmp_path: Path) -> None:
@@ -59,7 +74,7 @@ def test_kernels_become_work(line: dict[str, Any], work: Work, tmp_path: Path) -
 
 def test_each_card_has_its_rows() -> None:
     rows = Counter(row.device for row in read_recording())
-    assert rows == {"H100-SXM5-80GB": 1590, "H200-SXM5-141GB": 1451}
+    assert rows == {"H100-SXM5-80GB": 2210, "H200-SXM5-141GB": 1451}
 
 
 def test_the_fit_sees_no_kernel_that_holds_the_board_at_its_limit() -> None:
