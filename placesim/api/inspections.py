@@ -252,6 +252,9 @@ def _snapshot(
         if needed:
             raise UsageError(f"a report holds no {needed[0]}: got a report, expected the graph")
         return found
+    if hasattr(source, "document"):
+        got = type(source).__name__
+        raise UsageError(f"no placement: got {got}, expected a graph, or the report of `place`, `run`, `memory` or `plan`")
     kept = kept_source(source, options)
     written = kept if isinstance(kept, bytes) else None
     if isinstance(source, str | Path) and written is None and may_be_report(source):

@@ -46,7 +46,8 @@ class TransferChange(NamedTuple):
     def text(self) -> StyledText:
         """Return the change as a text."""
         count, size = self.after.number - self.before.number, self.after.bytes - self.before.bytes
-        counts = f"{self.after.number} transfers ({count:+d}), {self.after.bytes} bytes ({size:+d})"
+        noun = "transfer" if self.after.number == 1 else "transfers"
+        counts = f"{self.after.number} {noun} ({count:+d}), {self.after.bytes} bytes ({size:+d})"
         return fill_template("{} -> {}: {}", short_device(self.source), short_device(self.target), counts)
 
 

@@ -6,7 +6,7 @@ finish, the error names the option that would determine the most unknown values.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
@@ -21,11 +21,14 @@ from placesim.studies.simulation.simulation import SimulationStage, simulate
 
 if TYPE_CHECKING:
     from placesim.formats.sources.loading import LoadedGraph
+    from placesim.graph.session_steps import GraphStep
     from placesim.machine.options import SimulationOptions
     from placesim.runtime.sessions.outcome import Outcome
 
 MAX_WALKS = 128
 """Maximum number of dry runs that compare branches. Further predicates keep their first branch."""
+REPETITIONS = 2
+"""Number of simulated repetitions of a repeated step: the first one, and one that stands for all others."""
 SURVEYED = 1
 """Size assumed for unknown dimensions in the dry run that collects all unknown dimensions."""
 
@@ -141,6 +144,11 @@ class _BranchSearch:
     def _cost_of(self, walked: DryRun) -> float:
         """Return the cost of a dry run; it is -1 for a dry run that ends in an error, since its branches are not possible."""
         return -1.0 if walked.outcome.error is not None else self._cost(walked)
+
+
+def with_few_repeats(steps: Iterable[GraphStep]) -> tuple[GraphStep, ...]:
+    """Return the steps with as many repetitions as differ."""
+    return tuple(replace(step, repeat=min(step.repeat, REPETITIONS)) for step in steps)
 
 
 def _with_more_ways(error: SketchedValueError, loaded: LoadedGraph, options: SimulationOptions) -> PlacesimError:

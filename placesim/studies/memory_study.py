@@ -21,7 +21,7 @@ from placesim.runtime.accounting.usage import DeviceUsage
 from placesim.runtime.dry_runs.assumptions import Assumptions
 from placesim.runtime.dry_runs.dry_run_feeds import check_batch
 from placesim.runtime.recording.recorder import ExecutionRecorder
-from placesim.studies.dry_run import DryRun, check_execution_options, run_dry, search_dry_run
+from placesim.studies.dry_run import DryRun, check_execution_options, run_dry, search_dry_run, with_few_repeats
 from placesim.studies.memory_edits import MAX_EDITS, move_edit, recomputation_edit
 from placesim.studies.simulation.simulation import SimulationStage, simulate
 
@@ -149,7 +149,8 @@ class _Study:
             outcome = simulate(self._loaded, options, stage, tells_memory=tells_memory, recorder=recorder)
             walked = DryRun(outcome, recorder, self.guesses)
         else:
-            walked = search_dry_run(self._loaded, options, _held, self.guesses.chosen, tells_memory=tells_memory)
+            loaded = self._loaded if tells_memory else self._with_few_repeats()
+            walked = search_dry_run(loaded, options, _held, self.guesses.chosen, tells_memory=tells_memory)
             self.guesses = walked.guesses
         error = walked.outcome.error
         if error is None:
@@ -160,6 +161,13 @@ class _Study:
 
     def _fits(self, batch: int) -> bool:
         return self._walk(replace(self._options, batch=batch), tells_memory=False)[1] is None
+
+    def _with_few_repeats(self) -> LoadedGraph:
+        """The graph for many dry runs: repetitions of a step need the memory that the second one needs."""
+        file = self._loaded.file
+        if file is None or file.steps is None:
+            return self._loaded
+        return replace(self._loaded, file=replace(file, steps=with_few_repeats(file.steps)))
 
     def _largest_batch(self) -> int | None:
         """Return the largest batch that fits; 0 if none fits, None if every batch fits.

@@ -21,7 +21,7 @@ from placesim.runtime.dry_runs.assumptions import Assumptions
 from placesim.runtime.dry_runs.dry_run_feeds import check_batch
 from placesim.runtime.recording.lifetimes import lifetimes
 from placesim.runtime.recording.recorder import Execution, ExecutionRecorder
-from placesim.studies.dry_run import DryRun, check_execution_options, run_dry, search_dry_run
+from placesim.studies.dry_run import DryRun, check_execution_options, run_dry, search_dry_run, with_few_repeats
 from placesim.studies.simulation.settings import build_steps, session_config
 from placesim.studies.simulation.simulation import SimulationStage, simulate
 
@@ -31,9 +31,6 @@ if TYPE_CHECKING:
     from placesim.machine.timelines.measured_steps import Measurement
     from placesim.runtime.partitioning.prepared_step import PreparedStep
     from placesim.runtime.sessions.outcome import Outcome
-
-WALKED = 2
-"""Number of simulated repetitions of a repeated step: the first one, and one that stands for all others."""
 
 
 @collector_paused()
@@ -214,9 +211,8 @@ def _with_few_repeats(
         raise UsageError("no step to simulate: got only steps that run 0 times, expected one that runs")
     if steps is not None:
         run[-1] = replace(run[-1], repeat=steps)
-    walked = tuple(replace(step, repeat=min(step.repeat, WALKED)) for step in run)
     # for a graph without steps, `build_steps` makes one step
-    file = replace(loaded.file, steps=walked)
+    file = replace(loaded.file, steps=with_few_repeats(run))
     return replace(loaded, file=file), file, [step.repeat for step in run]
 
 

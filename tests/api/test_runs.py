@@ -206,6 +206,28 @@ def test_progress_is_told_to_the_end() -> None:
     assert told == sorted(told)
 
 
+def test_the_search_for_a_batch_walks_few_repetitions(monkeypatch: pytest.MonkeyPatch) -> None:
+    from placesim.studies.dry_run import search_dry_run
+
+    walked: list[tuple[bool, int]] = []
+
+    def search_and_tell(loaded: Any, *args: Any, tells_memory: bool) -> Any:
+        walked.append((tells_memory, loaded.file.steps[-1].repeat))
+        return search_dry_run(loaded, *args, tells_memory=tells_memory)
+
+    monkeypatch.setattr("placesim.studies.memory_study.search_dry_run", search_and_tell)
+    graph = {**GRAPH, "run": [{"fetch": ["y"], "repeat": 5}]}
+    assert placesim.memory(graph, gpu=1, gpu_model="Tesla K20m", batch="auto").fits
+    assert set(walked) == {(False, 2), (True, 5)}
+
+
+def test_a_comparison_names_the_reports_that_it_takes() -> None:
+    timed = placesim.simulate({**GRAPH, "run": [{"fetch": ["y"]}]}, batch=1)
+    message = "no placement: got TimeReport, expected a graph, or the report of `place`, `run`, `memory` or `plan`"
+    with pytest.raises(placesim.UsageError, match=message):
+        placesim.diff(timed, GRAPH)  # type: ignore[arg-type]
+
+
 def test_a_memory_report_has_the_largest_batch_and_the_placement() -> None:
     graph = {**GRAPH, "run": [{"fetch": ["y"]}]}
     searched = placesim.memory(graph, gpu=1, gpu_model="Tesla K20m", batch="auto")

@@ -213,6 +213,7 @@ def test_only_similar_options_and_files_are_suggested(shell: Shell) -> None:
     assert "did you mean" not in shell("check", "logging.yaml", "--policy", "nothing.yaml").complaint
     assert shell("run", "g.yaml", "--fetch", "PRODUKT").complaint.endswith("  did you mean product?\n")
     assert "did you mean 'logging.yaml'?" in shell("run", "loging.yml").complaint
+    assert "`placesim new queue` writes the example of this name" in shell("run", "graphs/queue.yaml").complaint
 
 
 def test_a_missing_list_of_graphs(shell: Shell) -> None:

@@ -271,9 +271,17 @@ def read_bytes(path: str | Path, what: str = "graph file") -> bytes:
         return read_stream_path(path, GRAPH_BYTES)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        near = _nearest_file(path) if isinstance(error, FileNotFoundError) else ""
+        near = (_example_of(path) or _nearest_file(path)) if isinstance(error, FileNotFoundError) else ""
         message = f"cannot read the {what}: {reason}{near}"
         raise GraphFileError((Problem(Location(str(path), 0, 0), message),)) from None
+
+
+def _example_of(path: str | Path) -> str:
+    """Return a hint how to write the example of this name, else an empty text."""
+    from placesim.formats.sources.examples import ENDING, titles
+
+    name, ending = os.path.splitext(os.path.basename(path))
+    return f"; `placesim new {name}` writes the example of this name" if ending == ENDING and name in titles() else ""
 
 
 def _nearest_file(path: str | Path) -> str:
