@@ -14,7 +14,7 @@ class StudioPage {
     this.fields = new Map(start.options.map((field) => [field.name, field]));
     this.history = new History(start.state);
     this.baseline = start.baseline_state;
-    this.shown = start.state;
+    this.shown = this.kept = start.state;
     this.server = new Server();
     this.answers = new Answers();
     this.measures = new Answers();
@@ -450,6 +450,8 @@ class StudioPage {
       s: () => this.saves.offer(),
       Escape: () => this.board.choose([]),
     });
+    // a browser asks before it closes a page with edits that are saved nowhere
+    addEventListener("beforeunload", (event) => this.now !== this.kept && event.preventDefault());
     addEventListener("keydown", (event) => {
       if (!(event.ctrlKey || event.metaKey) || event.altKey || event.target.closest?.(".cm-editor, input[type=text], input[type=number]")) return;
       const key = event.key.toLowerCase();

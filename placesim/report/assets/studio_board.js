@@ -2,7 +2,7 @@
 
 /** Rows of one list that are drawn at first, and how many more a click adds. */
 const ROWS_SHOWN = 120;
-/** Scopes with fewer nodes are open at first, where the whole graph has no more than this. */
+/** The scopes of a graph with no more nodes than this are open at first. */
 const OPEN_NODES = 40;
 const LINKS_HEIGHT = 60;
 const MOST_ARC_TEXTS = 8;

@@ -1,7 +1,7 @@
 // The forms in which the graph is saved or shared.
 
 class SaveMenu {
-  /** `page` has `start`, `now`, `history`, `editor`, `server`, `edit` and `tell`. */
+  /** `page` has `start`, `now`, `history`, `editor`, `server`, `edit` and `tell`; `kept` becomes the state that was saved last. */
   constructor(page) {
     this.page = page;
     this.dialog = byId("text");
@@ -33,8 +33,10 @@ class SaveMenu {
   }
 
   async save(kind, isWritten, overwrites = false) {
+    const { now } = this.page;
     const saved = await this.ask(kind, isWritten, overwrites);
     if (!saved) return;
+    if (!saved.conflict) this.page.kept = now;
     if (saved.conflict) this.showConflict(saved, kind);
     else if (saved.written) this.page.tell([`Saved ${saved.written}.`, ...saved.notes].join(" "));
     else this.show(saved);
