@@ -190,10 +190,14 @@ def _placed(loaded: LoadedGraph, options: SimulationOptions, file: GraphFile) ->
 
 
 def _check(placed: Placement, requests: DeviceRequests) -> None:
-    where = devices_by_name(placed)
-    for node, devices in requests.places.items():
-        if node in where and where[node] not in devices:
-            raise InternalError(f"{node} would be placed on {where[node]}, not on its planned device {min(devices)}")
+    from placesim.planning.graphs.scope_edits import initializer_groups
+
+    # the nodes that group initializers follow the variables
+    where = {node: device for node, device in devices_by_name(placed).items() if node in requests.places}
+    groups = initializer_groups(placed.graph)
+    for node, device in where.items():
+        if device not in requests.places[node] and node not in groups:
+            raise InternalError(f"{node} would be placed on {device}, not on its planned device {min(requests.places[node])}")
 
 
 def _own_text(

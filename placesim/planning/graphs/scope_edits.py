@@ -463,7 +463,7 @@ def _follows(node: Node) -> bool:
 
 def _differ(graph: Graph, other: Graph) -> bool:
     """Return whether two graphs differ in more than devices. Nodes that group initializers by device are not compared."""
-    groups, others = _initializer_groups(graph), _initializer_groups(other)
+    groups, others = initializer_groups(graph), initializer_groups(other)
     names = graph.ids.keys() - groups
     if names != other.ids.keys() - others:
         return True
@@ -479,7 +479,7 @@ def _differ(graph: Graph, other: Graph) -> bool:
     return False
 
 
-def _initializer_groups(graph: Graph) -> set[str]:
+def initializer_groups(graph: Graph) -> set[str]:
     """Return the names of the `NoOp` nodes that run the initializers of one device, if there is such a node for each device."""
     found = set()
     for node in graph.nodes:

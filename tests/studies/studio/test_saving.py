@@ -70,6 +70,13 @@ def test_edits_that_devices_of_entries_cannot_express_are_rows_of_placement() ->
     assert smaller["content"].endswith("placement:\n  conv2/: /gpu:0\n")
 
 
+def test_the_groups_of_initializers_follow_a_scope_that_moves(studio: Studio) -> None:
+    scopes = "".join(f"- scope: t{n}\n  device: /gpu:{n}\n  nodes:\n  - {{variable: v, shape: [2]}}\n" for n in range(2))
+    text = f"devices: {{cpu: 1, gpu: 3}}\nnodes:\n{scopes}- {{initializer: init}}\nfetch: init\n"
+    found = saved(studio, "yaml", text=text, devices=[["t1/", "/gpu:2"]])
+    assert found["content"] == text.replace("/gpu:1", "/gpu:2")
+
+
 def test_only_the_named_file_is_written_and_only_if_it_is_unchanged(studio: Studio, tmp_path: Path) -> None:
     path = tmp_path / "graph.yaml"
     written = saved(studio, "yaml", devices=[["z", "/gpu:1"]], is_written=True)
