@@ -51,11 +51,17 @@ class OnnxFile:
     data: bytes = b""
     tensor_files: Sequence[Path] = ()
     missing: Sequence[Problem] = ()
+    tensors: TensorReader | None = None
 
     def check_weights(self) -> None:
-        """Raise GraphFileError if weights lie in a missing file, since runs and other formats need them."""
+        """Read large weights in other files, which runs and other formats need. Raises GraphFileError if one is missing."""
         if self.missing:
             raise GraphFileError(tuple(self.missing))
+        try:
+            if self.tensors is not None:
+                self.tensors.read_waiting()
+        except GraphBuildError as error:
+            raise GraphFileError((Problem(Location(self.file.name, 0, 0), error.message),)) from None
 
 
 def read_onnx(
@@ -115,7 +121,8 @@ def _read(
     file = GraphFile(escape_line(PurePath(name).stem), builder.graph, steps=steps)
     fed = {given: _text(builder, ref) for given, ref in inputs.items()}
     missing = [Problem(Location(name, 0, 0), text) for text in tensors.missing.values()]
-    return OnnxFile(file, fed, texts, device_annotations(file), reading.made, tensor_files=tensors.files, missing=missing)
+    made = reading.made
+    return OnnxFile(file, fed, texts, device_annotations(file), made, b"", tensors.files, missing, tensors)
 
 
 def _read_graph(

@@ -12,6 +12,7 @@ from placesim.core.dtypes import DataType
 from placesim.core.errors import GraphBuildError, InvalidArgumentError
 from placesim.core.files.containment import resolve_inside
 from placesim.core.files.reader import file_size, read_part
+from placesim.formats.onnx.folding import MOST_KNOWN
 from placesim.formats.onnx.onnx_node import dtype_of
 from placesim.formats.onnx.weights import LIFTED
 from placesim.formats.problems import spell
@@ -42,13 +43,15 @@ class TensorReader:
         self._views = views
         self._directory = directory
         self._parts: dict[tuple[str, int, int], bytes] = {}
+        self._waiting: dict[_Part, np.ndarray[Any, Any]] = {}
         self.missing: dict[str, str] = {}
         """External data files that do not exist, with the problem of each."""
 
     @property
     def files(self) -> tuple[Path, ...]:
         """Return the external data files, read or missing."""
-        names = dict.fromkeys([*(name for name, *_ in self._parts), *self.missing])
+        read = [location for location, _, _ in self._parts]
+        names = dict.fromkeys([*read, *(part.location for part in self._waiting), *self.missing])
         return () if self._directory is None else tuple(self._directory / name for name in names)
 
     def read(self, tensor: Message) -> TensorValue:
@@ -74,16 +77,35 @@ class TensorReader:
             raise GraphBuildError(f"invalid tensor: {error}") from None
 
     def read_weights(self, tensor: Message) -> tuple[TensorValue, bool]:
-        """Return a tensor, and whether its content exists. Raises the other errors of `read`.
+        """Return a tensor, and whether its content is there. Raises the other errors of `read`.
 
-        If the tensor's file does not exist, its elements are zeros, which share one zero in memory.
+        Large weights of other files are zeros until `read_waiting`: only runs and other formats need them. If the tensor's file
+        does not exist, its elements are zeros, which share one zero in memory.
         """
         try:
+            dtype, shape = dtype_of(tensor.data_type), tuple(tensor.dims)
+            if tensor.data_location == 1 and dtype.is_floating and dtype.name not in _PACKED and math.prod(shape) > MOST_KNOWN:
+                return TensorValue(dtype, self._zeros_for(tensor, dtype, shape)), False
             return self.read(tensor), True
         except MissingFileError as error:
             self.missing[error.file] = error.message
             dtype = dtype_of(tensor.data_type)
             return TensorValue(dtype, np.broadcast_to(np.zeros((), dtype.numpy), tuple(tensor.dims))), False
+
+    def _zeros_for(self, tensor: Message, dtype: DataType, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
+        """Return memory that `read_waiting` fills. It takes no room until then."""
+        part = self._part(_entries(tensor), _content_bytes(dtype, shape))
+        content = self._waiting.setdefault(part, np.zeros(part.end - part.start, np.uint8))
+        array = content.view(dtype.numpy).reshape(shape)
+        array.flags.writeable = False
+        return array
+
+    def read_waiting(self) -> None:
+        """Read the large weights of other files. Raises GraphBuildError."""
+        while self._waiting:
+            part, content = self._waiting.popitem()
+            self._parts[part[:3]] = b""  # the file counts as read
+            content[:] = np.frombuffer(_read_part(part), np.uint8)
 
     def read_sparse(self, tensor: Message) -> TensorValue:
         """Read a SparseTensorProto as a dense constant. Raises the errors of `read`.
@@ -102,16 +124,19 @@ class TensorReader:
         return TensorValue(values.dtype, dense)
 
     def _content(self, tensor: Message, size: ContentSize) -> bytes | memoryview:
-        entries = {entry.key: entry.value for entry in tensor.external_data}
+        entries = _entries(tensor)
         if LIFTED in entries:
             number = entries[LIFTED]
             if not number.isdecimal() or int(number) >= len(self._views):
                 raise GraphBuildError(f"no content of a tensor: got {LIFTED} '{number}'")
             return self._views[int(number)]
-        return self._external(entries, size)
+        part = self._part(entries, size)
+        if part[:3] not in self._parts:
+            self._parts[part[:3]] = _read_part(part)
+        return self._parts[part[:3]]
 
-    def _external(self, entries: dict[str, str], expected: ContentSize) -> bytes:
-        """Return the content of a tensor in another file, of the expected size. Raises GraphBuildError."""
+    def _part(self, entries: dict[str, str], expected: ContentSize) -> _Part:
+        """Return the part of another file that has a tensor's content, of the expected size. Raises GraphBuildError."""
         location = entries.get("location", "")
         if self._directory is None:
             raise GraphBuildError(f"no weights file: got location '{location}' in a model not read from a file")
@@ -125,20 +150,38 @@ class TensorReader:
         start, length = _number(entries, "offset", 0), _number(entries, "length", None)
         try:
             there = file_size(path)
-            end = there if length is None else start + length
-            if end > there or start > end:
-                raise GraphBuildError(f"weights file '{location}' too short: got {there} bytes, expected {end}")
-            _check_bytes(end - start, expected)
-            part = (location, start, end)
-            if part not in self._parts:
-                self._parts[part] = read_part(path, start, end - start)
         except (OSError, ValueError) as error:
-            reason = getattr(error, "strerror", None) or str(error)
-            message = f"cannot read the weights file '{location}': {reason}"
-            raise (
-                MissingFileError(message, location) if isinstance(error, FileNotFoundError) else GraphBuildError(message)
-            ) from None
-        return self._parts[part]
+            raise _unreadable(location, error) from None
+        end = there if length is None else start + length
+        if end > there or start > end:
+            raise GraphBuildError(f"weights file '{location}' too short: got {there} bytes, expected {end}")
+        _check_bytes(end - start, expected)
+        return _Part(location, start, end, path)
+
+
+class _Part(NamedTuple):
+    """The bytes from `start` to `end` of a file."""
+
+    location: str
+    start: int
+    end: int
+    path: Path
+
+
+def _entries(tensor: Message) -> dict[str, str]:
+    return {entry.key: entry.value for entry in tensor.external_data}
+
+
+def _read_part(part: _Part) -> bytes:
+    try:
+        return read_part(part.path, part.start, part.end - part.start)
+    except (OSError, ValueError) as error:
+        raise _unreadable(part.location, error) from None
+
+
+def _unreadable(location: str, error: Exception) -> GraphBuildError:
+    message = f"cannot read the weights file '{location}': {getattr(error, 'strerror', None) or error}"
+    return MissingFileError(message, location) if isinstance(error, FileNotFoundError) else GraphBuildError(message)
 
 
 def _array(numpy: np.dtype[Any], name: str, shape: tuple[int, ...], content: Any) -> np.ndarray[Any, Any]:

@@ -131,6 +131,28 @@ def test_weights_may_lie_beside_the_model(tmp_path: Path) -> None:
     np.testing.assert_array_equal(report.results["y"], weights + 1)
 
 
+def test_large_weights_beside_the_model_are_read_when_they_are_needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[tuple[int, int]] = []
+
+    def read_and_tell(path: Path, offset: int, size: int) -> bytes:
+        read.append((offset, size))
+        return path.read_bytes()[offset : offset + size]
+
+    monkeypatch.setattr("placesim.formats.onnx.tensors.MOST_KNOWN", 399)
+    monkeypatch.setattr("placesim.formats.onnx.tensors.read_part", read_and_tell)
+    weights = np.arange(400, dtype=np.float32)
+    (tmp_path / "weights.bin").write_bytes(b"head" + weights.tobytes())
+    path = tmp_path / "model.onnx"
+    path.write_bytes(weights_beside("weights.bin", offset="4").SerializeToString())
+    assert "w: (Const)" in placesim.place(path, gpu=1).text()
+    assert placesim.simulate(path, gpu=1).text()
+    assert not read
+    report = placesim.run(path, feed={"x": np.ones(400, np.float32)})
+    np.testing.assert_array_equal(report.results["y"], weights + 1)
+    assert read == [(4, 1600)]
+    assert "399.0" in placesim.convert(path, format="yaml").text()
+
+
 def test_without_their_file_weights_only_stop_a_run(tmp_path: Path) -> None:
     path = tmp_path / "model.onnx"
     path.write_bytes(weights_beside("missing.bin").SerializeToString())
