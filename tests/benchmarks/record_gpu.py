@@ -463,7 +463,9 @@ HEAD_DEPTH, IMAGES_OF_GRID = 64, 8
 
 @functools.cache
 def indexed(name: str, dtype: str) -> Callable[..., None]:
-    return torch.cuda._compile_kernel(INDEXED.replace("T ", f"{WORDS[dtype][0]} ").replace("T*", f"{WORDS[dtype][0]}*"), name)
+    word = WORDS[dtype][0]
+    made: Callable[..., None] = torch.cuda._compile_kernel(INDEXED.replace("T ", f"{word} ").replace("T*", f"{word}*"), name)
+    return made
 
 
 def indexed_kernels(rows: int, columns: int) -> Iterator[Row]:
@@ -913,7 +915,7 @@ class NetworkCase(NamedTuple):
 
 
 def network_cases() -> Iterator[NetworkCase]:
-    batches = (64, 256, 32)
+    batches: tuple[int, ...] = (64, 256, 32)
     if IS_VARIED:
         batches = (*varied(64), *batches)
     for batch in batches:
