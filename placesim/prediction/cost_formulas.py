@@ -51,7 +51,7 @@ _RAGGED_INT8_SHARE = 0.2
 _RAGGED_GAIN = 2.5
 """Rate of wide tensor cores relative to float32, if rows are not a multiple of 16 bytes long (recorded on an H100)."""
 START_DEVIATION_SECONDS = 0.3e-6
-"""By how much kernels of a family start and end sooner or later, as odd sizes and several instructions make them."""
+"""By how much kernels of a family on a GPU start and end sooner or later, as odd sizes and several instructions make them."""
 _OVERLAP = 2
 """The p of the p-norm that combines moving bytes with computing places or rows."""
 _CHOICE_SHARPNESS = 12
@@ -90,8 +90,8 @@ def predict(work: Work, processor: Processor, launch_seconds: float = 0.0) -> Pr
     family = work_family(work, processor)
     seconds = kernel_seconds(work, processor, family)
     low, high = SPREAD[family]
-    shortest = max(0.0, seconds * low - START_DEVIATION_SECONDS)
-    longest = seconds * high + START_DEVIATION_SECONDS
+    deviation = 0.0 if processor.memory == "processor" else START_DEVIATION_SECONDS
+    shortest, longest = seconds * low - deviation, seconds * high + deviation
     return Prediction(launch_seconds + seconds, launch_seconds + shortest, launch_seconds + longest)
 
 

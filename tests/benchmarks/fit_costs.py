@@ -95,8 +95,8 @@ def shape_of(family: str) -> Shape:
         return Shape(cost_formulas.steps_seconds, StepsConstants, (1e-5, 1e-5, 0.6, 16, 30, 1.2, 2), frozenset())
     if family in _BY_ROWS:
         return Shape(cost_formulas.rows_seconds, RowsConstants, (5e-6, 1.1, 0.7, 8, 2000, 2), frozenset())
-    fixed = {"element_operations", "passes"} if family == "elementwise" else {"element_operations"}
-    return Shape(cost_formulas.stream_seconds, StreamConstants, (1e-5, 1.0, 0.0), frozenset(fixed))
+    fixed = frozenset(("element_operations", "passes") if family == "elementwise" else ("element_operations",))
+    return Shape(cost_formulas.stream_seconds, StreamConstants, (1e-5, 1.0, 0.0), fixed)
 
 
 class Columns(NamedTuple):
