@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from placesim.core.dtypes import parse_dtype
 from placesim.core.errors import UsageError
 from placesim.formats.sources.loading import LoadedGraph
 from placesim.graph.graph import Graph
@@ -19,6 +20,7 @@ from placesim.machine.inventory import TaskInventory
 from placesim.planning.strategies import loss_scaling
 from placesim.planning.strategies.mixed_precision import PRECISIONS
 from placesim.planning.strategies.rewriting import Strategy, TrainingRewrite, rewrite_training
+from tests.ops.kernels.kernel_calls import Machine
 from tests.planning.strategies.models import (
     MODELS,
     OPTIMIZERS,
@@ -120,6 +122,18 @@ def test_the_rewritten_graph_gives_the_results_of_tensorflow(case: dict[str, Any
         expected = np.array(value, object).astype(np.float64)
         largest = np.abs(expected).max(where=np.isfinite(expected), initial=0)
         np.testing.assert_allclose(array.astype(np.float64), expected, tolerance, tolerance * largest, err_msg=name)
+
+
+@pytest.mark.parametrize("case", recorded("kernel"), ids=lambda case: f"{case['op']}-{case['dtype']}")
+def test_kernels_round_half_precision_as_tensorflow(case: dict[str, Any]) -> None:
+    random, dtype = np.random.RandomState(1), parse_dtype(case["dtype"])
+    is_gradient = case["op"].endswith("Grad")
+    first = random.uniform(0, 1, (4, 40)) if is_gradient else 3 * random.randn(4, 40)
+    first, second = (array.astype(dtype.numpy) for array in (first, random.randn(4, 40)))
+    if case["op"] in ("SoftplusGrad", "EluGrad"):
+        first, second = second, first
+    found = Machine().run(case["op"], *((first, second) if is_gradient else (first,)), T=dtype.name)
+    assert found.view(np.uint16).ravel().tolist() == case["bits"]
 
 
 @pytest.mark.parametrize(("precision", "tolerance"), NEARLY.items())

@@ -17,8 +17,11 @@ from placesim.ops.kernels.cost_model import ONE_PASS, CostModel, Passes
 from placesim.ops.kernels.element_selection import choose
 from placesim.ops.kernels.kernel import Kernel, Table, Tensor, one_per_output
 from placesim.ops.kernels.memory_rules import forwards
-from placesim.ops.kernels.precision import widened
+from placesim.ops.kernels.precision import is_narrow, widened
 from placesim.ops.kernels.shapes import Dims, broadcasted, unchanged
+
+_SATURATED = 9.0
+"""The logistic function of larger half-precision numbers is 1."""
 
 
 def reciprocal_root(x: Tensor) -> Any:
@@ -40,6 +43,15 @@ def sigmoid(x: Tensor) -> Any:
     np.exp(decay, out=decay)  # an overflow to infinity gives the right limit, 0
     decay += 1
     return np.divide(1, decay, out=decay)
+
+
+def rounded_sigmoid(x: Tensor) -> Any:
+    """Return the logistic function, any shape; half precision is rounded after each operation of exp(x) / (1 + exp(x))."""
+    if not is_narrow(x.dtype):
+        return sigmoid(x)
+    power = np.exp(np.minimum(x, x.dtype.type(_SATURATED)).astype(np.float32)).astype(x.dtype)
+    one = np.ones((), x.dtype)
+    return choose(np.asarray(x > _SATURATED), one, power / (power + one))
 
 
 def round_to_even(x: Tensor) -> Any:
@@ -139,7 +151,7 @@ TABLE: Table = {
     "Asinh": unary(widened(np.arcsinh), Passes(special=1), is_cut=True),
     "Acosh": unary(widened(np.arccosh), Passes(special=1), is_cut=True),
     "Atanh": unary(widened(np.arctanh), Passes(special=1), is_cut=True),
-    "Sigmoid": unary(widened(sigmoid), Passes(plain=2, divided=1, exponential=1), has_in_place=True, is_cut=True),
+    "Sigmoid": unary(rounded_sigmoid, Passes(plain=2, divided=1, exponential=1), has_in_place=True, is_cut=True),
     "Reciprocal": unary(np.reciprocal, Passes(divided=1)),
     "Inv": unary(np.reciprocal, Passes(divided=1)),
     "Ceil": unary(np.ceil),
@@ -159,7 +171,7 @@ TABLE: Table = {
     "ComplexAbs": Kernel(_complex_abs, unchanged, one_per_output),
     "Complex": Kernel(_complex_from_parts, broadcasted),
     "TanhGrad": gradient(lambda y, dy: dy * (1 - y * y), Passes(plain=3)),
-    "SigmoidGrad": gradient(lambda y, dy: dy * (1 - y) * y, Passes(plain=3)),
+    "SigmoidGrad": gradient(lambda y, dy: (1 - y) * y * dy, Passes(plain=3)),
     "SqrtGrad": gradient(_root_gradient),
     "RsqrtGrad": gradient(_reciprocal_root_gradient),
     "ReciprocalGrad": gradient(_reciprocal_gradient),
