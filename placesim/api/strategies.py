@@ -126,7 +126,7 @@ def compare_strategies(
 ) -> StrategyReport:
     """Simulate the strategies for a training graph on 1, 2, 4, ... GPUs of the machine, and sort them by speed.
 
-    The strategies are one device, a model-parallel plan, and data parallelism with each reduction, with and without
+    The strategies are one device, a model-parallel plan, data parallelism with each reduction, and a pipeline, with and without
     recomputation. A row that cannot be applied has the reason in `error`.
 
     `split` names the tensors that hold the batch, as for `parallelize`. All strategies compute the same batch, but with

@@ -37,7 +37,7 @@ def test_strategies_are_sorted_and_the_best_is_written(shell: Shell) -> None:
     assert (ended.code, ended.complaint) == (0, "")
     head, *lines = [line.split("\t") for line in ended.output.splitlines()]
     found = [dict(zip(head, line, strict=True)) for line in lines]
-    assert len(found) == 9
+    assert len(found) == 11
     seconds = [float(row["seconds"]) for row in found]
     assert seconds == sorted(seconds)
     one = next(row for row in found if row["strategy"] == "one device")
@@ -53,7 +53,7 @@ def test_strategies_are_sorted_and_the_best_is_written(shell: Shell) -> None:
             assert rows(shell("simulate", "again.json").output, "time")[0][0] == row["seconds"]
     assert rows(shell("simulate", "best.yaml").output, "time")[0][0] == found[0]["seconds"]
     page = unpacked((shell.directory / "page.html").read_text("utf-8"))
-    assert [placed["has_lanes"] for placed in page["placements"]] == [True] * 9
+    assert [placed["has_lanes"] for placed in page["placements"]] == [True] * 11
     assert page["placements"][page["before"]]["label"] == "one device"
     assert page["after"] == 0
 
@@ -75,9 +75,9 @@ def test_python_gets_rows_and_graphs(tmp_path: Path) -> None:
 def test_a_batch_that_grows_with_the_devices(shell: Shell) -> None:
     graph = model(declared=-1)
     graph["run"] = [{"fetch": ["init"]}, {"fetch": ["loss", "train"]}]
-    report = placesim.compare_strategies(graph, batch=6, scale_batch=True, **FEW)
+    report = placesim.compare_strategies(graph, batch=8, scale_batch=True, **FEW)
     for row in report:
-        assert row["examples_per_second"] * row["seconds"] == pytest.approx(6 * row["devices"])
+        assert row["examples_per_second"] * row["seconds"] == pytest.approx(8 * row["devices"])
     with pytest.raises(placesim.UsageError, match="no batch to scale"):
         placesim.compare_strategies(graph, scale_batch=True, **FEW)
     cases: list[tuple[dict[str, Any], int]] = [({"batch": 6, "examples": 12}, 12), ({"shape": {"x": [6, 6], "y": [6]}}, 6)]
@@ -100,7 +100,7 @@ def test_gpus_of_several_hosts_and_refused_strategies(shell: Shell) -> None:
     assert {run.device for run in ring.placed.study.nodes if "GPU" in run.device} == {
         f"/job:worker/replica:0/task:{task}/device:GPU:0" for task in range(2)
     }
-    assert [row["error"] is None for row in report] == [True] * 7 + [False] * 2
+    assert [row["error"] is None for row in report] == [True] * 9 + [False] * 2
     last = report.comparison.results[-1]
     with pytest.raises(placesim.UsageError, match="which was refused: no NcclAllReduce"):
         report.write(shell.directory / "none.pb", len(report) - 1)

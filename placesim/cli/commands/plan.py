@@ -240,7 +240,7 @@ def plan_command(
     TensorFlow needs to reproduce the plan.
 
     With --strategies, a training graph is simulated on one device, with a plan, and rewritten as by `parallelize` (data
-    parallelism, recomputation).  The output is the graph of the fastest strategy that fits.
+    parallelism, pipelines, recomputation).  The output is the graph of the fastest strategy that fits.
 
     \b
     Examples:

@@ -31,6 +31,7 @@ KINDS = (
     StrategyKind("data parallel, cpu", {"replicas": 1}, {}),
     StrategyKind("data parallel, ring", {"replicas": 1}, {"variables": "mirrored", "reduce": "ring"}),
     StrategyKind("data parallel, nccl", {"replicas": 1}, {"variables": "mirrored", "reduce": "nccl"}),
+    StrategyKind("pipeline, 1f1b", {"stages": 1, "micro_batches": 4}, {}),
 )
 """The compared rewrites for several devices."""
 VARIANTS: Mapping[str, Mapping[str, Any]] = {"recomputation": {"recompute": (SQRT,)}}
