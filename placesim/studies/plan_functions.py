@@ -19,7 +19,7 @@ from placesim.planning.graphs.plan_annotations import devices_by_name, find_misp
 from placesim.planning.graphs.plan_comparison import PlanStudy
 from placesim.planning.graphs.requests_by_name import request_words
 
-_FILE = '''"""Devices of {name}, planned by `placesim plan`.
+_FILE = '''"""Devices of {name}, {origin}.
 
 Build the model in a script within the device function, for example:
 
@@ -63,7 +63,7 @@ def _is_freed(op):
 class DeviceRequests(NamedTuple):
     """The devices that a file is to express, of a plan or of other edits of a graph; all are full names.
 
-    - `name`: the name of the graph.
+    - `name`: the name of the graph; `origin`: where the requests come from, in words.
     - `asked`: the requests by node with which TensorFlow places the graph as wanted.
     - `edits`: the same by path: of scopes with their slash, of nodes, and `*` for the whole graph.
     - `free`: patterns of the nodes whose own requests do not count.
@@ -71,6 +71,7 @@ class DeviceRequests(NamedTuple):
     """
 
     name: str
+    origin: str
     asked: Mapping[str, str]
     edits: Mapping[str, str]
     free: Sequence[str]
@@ -85,7 +86,7 @@ def plan_requests(study: PlanStudy, free: Sequence[str]) -> DeviceRequests:
     for run in study.plan.study.nodes:  # nodes in a function's body may have the same names
         ran.setdefault(run.node, set()).add(run.device)
     names = [device.device for device in study.plan.study.devices]
-    return DeviceRequests(study.name, study.asked, _edited_paths(study, names), free, ran)
+    return DeviceRequests(study.name, "planned by `placesim plan`", study.asked, _edited_paths(study, names), free, ran)
 
 
 def _edited_paths(study: PlanStudy, names: Sequence[str]) -> dict[str, str]:
@@ -117,6 +118,7 @@ def function_text(file: GraphFile, planned: Placement, requests: DeviceRequests,
     is_all = "*" in free
     text = _FILE.format(
         name=re.sub(r'["\\]', "'", requests.name),
+        origin=requests.origin,
         module=module,
         soft=_SOFT if planned.groups.soft else "",
         imports="from fnmatch import fnmatchcase\n\n" if free and not is_all else "",

@@ -183,7 +183,7 @@ def _requests(studio: Studio, state: State, loaded: LoadedGraph) -> DeviceReques
             if device:
                 asked[name] = where[name]
     places = {name: frozenset((device,)) for name, device in where.items()}
-    return DeviceRequests(studio.source.path, asked, edits, tuple(free), places)
+    return DeviceRequests(studio.source.path, "edited in `placesim studio`", asked, edits, tuple(free), places)
 
 
 def _with_rows(text: str, state: State, loaded: LoadedGraph) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import replace
@@ -166,6 +167,10 @@ def read_state(value: Any) -> State:
         raise UsageError("wrong options of a state: expected an object of numbers, texts, booleans and lists of texts")
     if not isinstance(text, str | None):
         raise UsageError("wrong text of a state: expected a string or null")
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        raise UsageError("wrong text of a state: got half of a surrogate pair, expected Unicode characters") from None
     return State(text=text, options=options, devices=devices)
 
 

@@ -120,6 +120,8 @@ def test_a_page_can_only_change_options_that_name_no_file() -> None:
     for wrong in (None, {}, {"text": 1, "options": {}, "devices": []}, {"text": "", "options": {"gpu": {}}, "devices": []}):
         with pytest.raises(UsageError, match="wrong "):
             read_state(wrong)
+    with pytest.raises(UsageError, match="half of a surrogate pair"):
+        read_state({"text": "", "options": {}, "devices": [["\ud800", "/gpu:0"]]})
     for pairs in ("x", [["a"]], [["a", 1]]):
         with pytest.raises(UsageError, match="wrong devices"):
             read_state({"text": "", "options": {}, "devices": pairs})
