@@ -143,6 +143,116 @@ class Mixture(Distribution):
             return tf.add_n([share * one for share, one in zip(self._shares(tf.nn.softmax), entropies, strict=True)])
 
 
+class MixtureSameFamily(Distribution):
+    """Mixtures of the distributions along the last axis of the batch of `components_distribution`."""
+
+    _is_reparameterized = False
+
+    def __init__(
+        self,
+        mixture_distribution: Any,
+        components_distribution: Any,
+        validate_args: bool = False,
+        allow_nan_stats: bool = True,
+        name: str = "MixtureSameFamily",
+    ) -> None:
+        """Raise ValueError for distributions that do not fit together."""
+        parameters = dict(locals())
+        if validate_args:
+            raise refuse_checks("MixtureSameFamily")
+        self.mixture_distribution, self.components_distribution = mixture_distribution, components_distribution
+        with tf.name_scope(name) as scope:
+            self._event_ndims = components_distribution.event_shape_tensor().shape.as_list()[0]
+            if self._event_ndims is None:
+                raise not_there("contrib.distributions.MixtureSameFamily of events of unknown rank", "set the shapes")
+            if not mixture_distribution.dtype.is_integer:
+                found = mixture_distribution.dtype.name
+                raise ValueError(f"`mixture_distribution.dtype` ({found}) is not over integers")
+            own, outer = mixture_distribution.batch_shape, components_distribution.batch_shape.with_rank_at_least(1)[:-1]
+            if own.is_fully_defined() and outer.is_fully_defined() and own.ndims != 0 and own != outer:
+                raise ValueError(
+                    f"`mixture_distribution.batch_shape` (`{own.as_list()}`) is not compatible with "
+                    f"`components_distribution.batch_shape` (`{outer.as_list()}`)"
+                )
+            count = mixture_distribution.logits.shape.with_rank_at_least(1).as_list()[-1]
+            other = components_distribution.batch_shape.with_rank_at_least(1).as_list()[-1]
+            if None not in (count, other) and count != other:
+                raise ValueError(
+                    f"`mixture_distribution components` ({count}) does not equal "
+                    f"`components_distribution.batch_shape[-1]` ({other})"
+                )
+            self._count = tf.shape(mixture_distribution.logits)[-1] if count is None else count
+            super().__init__(components_distribution.dtype, None, validate_args, allow_nan_stats, parameters, name=scope)
+
+    @property
+    def batch_shape(self) -> TensorShape:
+        found: TensorShape = self.components_distribution.batch_shape.with_rank_at_least(1)[:-1]
+        return found
+
+    @property
+    def event_shape(self) -> TensorShape:
+        found: TensorShape = self.components_distribution.event_shape
+        return found
+
+    def _batch_shape_tensor(self) -> Any:
+        return self.components_distribution.batch_shape_tensor()[:-1]
+
+    def _event_shape_tensor(self) -> Any:
+        return self.components_distribution.event_shape_tensor()
+
+    def _sample_n(self, count: Any, seed: int | None) -> Any:
+        # TensorFlow does not pass the seed on
+        drawn = self.components_distribution.sample(count)
+        kind = drawn.dtype.as_numpy_dtype
+        chosen = self.mixture_distribution.sample(count)
+        mask = tf.one_hot(indices=chosen, depth=self._count, on_value=np.ones([], kind), off_value=np.zeros([], kind))
+        return self._sum(drawn * self._with_axes(mask))
+
+    def _log_prob(self, value: Any) -> Any:
+        return self._mixed("log_prob", value)
+
+    def _log_cdf(self, value: Any) -> Any:
+        return self._mixed("log_cdf", value)
+
+    def _mixed(self, method: str, value: Any) -> Any:
+        found = getattr(self.components_distribution, method)(self._with_components(value))
+        share = tf.nn.log_softmax(self.mixture_distribution.logits, axis=-1)
+        return tf.reduce_logsumexp(found + share, axis=-1)
+
+    def _mean(self) -> Any:
+        shares = self._with_axes(self.mixture_distribution.probs)
+        return self._sum(shares * self.components_distribution.mean())
+
+    def _variance(self) -> Any:
+        shares = self._with_axes(self.mixture_distribution.probs)
+        inside = self._sum(shares * self.components_distribution.variance())
+        means = self.components_distribution.mean()
+        between = tf.squared_difference(means, self._with_components(self._mean()))
+        return inside + self._sum(shares * between)
+
+    def _sum(self, values: Any) -> Any:
+        """The sum over the components."""
+        return tf.reduce_sum(values, axis=-1 - self._event_ndims)
+
+    def _with_axes(self, shares: Any) -> Any:
+        """Shares `[..., components]` with axes of the batch and of the event."""
+        with tf.name_scope("pad_mix_dims", values=[shares]):
+            own, outer = self.mixture_distribution.batch_shape.ndims, self.batch_shape.ndims
+            missing = tf.where_v2(self.mixture_distribution.is_scalar_batch(), outer, outer - own)
+            sizes = tf.shape(shares)
+            front = [sizes[:-1], tf.ones([missing], dtype=tf.int32)]
+            shape = tf.concat([*front, sizes[-1:], tf.ones([self._event_ndims], dtype=tf.int32)], axis=0)
+            return tf.reshape(shares, shape=shape)
+
+    def _with_components(self, value: Any) -> Any:
+        """Values with an axis of components before those of the event."""
+        with tf.name_scope("pad_sample_dims", values=[value]):
+            rank = tf.rank(value) if value.shape.ndims is None else value.shape.ndims
+            sizes = tf.shape(value)
+            place = rank - self._event_ndims
+            return tf.reshape(value, shape=tf.concat([sizes[:place], [1], sizes[place:]], axis=0))
+
+
 class Independent(Distribution):
     """A distribution whose last `reinterpreted_batch_ndims` axes of the batch belong to the event."""
 

@@ -23,7 +23,8 @@ ROWS = {
     "distributions.relaxed": _contrib(
         "OneHotCategorical ExpRelaxedOneHotCategorical RelaxedOneHotCategorical RelaxedBernoulli"
     ),
-    "distributions.mixtures": _contrib("Mixture Independent"),
+    "distributions.statistics": _contrib("percentile softplus_inverse"),
+    "distributions.mixtures": _contrib("Mixture MixtureSameFamily Independent"),
     "distributions.transformed": _contrib("TransformedDistribution"),
     "distributions.bijectors": _contrib(
         "bijectors.Bijector bijectors.Identity bijectors.Exp bijectors.Sigmoid bijectors.AffineLinearOperator"
