@@ -125,7 +125,7 @@ def test_settings_are_kept_and_refused_as_tensorflow_does() -> None:
         with pytest.raises(ValueError, match=r"^Cannot set memory growth on device when virtual devices configured$"):
             config.experimental.set_memory_growth(cpu, True)
         assert [device.name for device in config.list_logical_devices()] == ["/device:CPU:0", "/device:CPU:1"]
-        late = (
+        late: tuple[tuple[Any, tuple[Any, ...], str], ...] = (
             (config.threading.set_inter_op_parallelism_threads, (4,), "Inter op parallelism cannot be modified after"),
             (config.set_logical_device_configuration, (cpu, [parts()]), "Virtual devices cannot be modified after being"),
             (config.set_visible_devices, ([], "CPU"), "Visible devices cannot be modified after being initialized"),

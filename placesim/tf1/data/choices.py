@@ -10,7 +10,7 @@ from placesim.tf1.array.shaping import expand_dims, squeeze
 from placesim.tf1.data import mapping, structures
 from placesim.tf1.data.batches import batch
 from placesim.tf1.data.building import make
-from placesim.tf1.data.changes import not_divided
+from placesim.tf1.data.changes import not_divided, take
 from placesim.tf1.data.datasets import Dataset
 from placesim.tf1.data.sources import random_numbers, zipped
 from placesim.tf1.graphs.tensor_likes import TensorLike
@@ -74,7 +74,7 @@ def sample_from_datasets(
     if isinstance(weights, list | tuple) and len(weights) == len(datasets):
         # the others are never drawn: they would not end the loop for an element
         pairs = [pair for pair in zip(datasets, weights, strict=True) if pair[1] > 0]
-        datasets, weights = map(list, zip(*pairs or [(datasets[0].take(0), 1.0)], strict=True))
+        datasets, weights = map(list, zip(*pairs or [(take(datasets[0], 0), 1.0)], strict=True))
     logits = _logits(datasets, weights)
     if len(datasets) == 1:
         return datasets[0]

@@ -229,7 +229,7 @@ class Sequential(Model):
         return [one for one in self._stack if not isinstance(one, InputLayer)]
 
     @property
-    def weights(self) -> list[Any]:  # type: ignore[override]
+    def weights(self) -> list[Any]:
         if not self.built:
             raise ValueError(
                 f"Weights for model '{self.name}' have not yet been created. Weights are created when the model is first "

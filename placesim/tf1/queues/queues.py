@@ -206,14 +206,14 @@ class FIFOQueue(QueueBase):
         shapes: ShapeLike | Sequence[ShapeLike] | None = None,
         names: str | Sequence[str] | None = None,
         shared_name: str | None = None,
-        name: str = "fifo_queue",
+        name: str | None = "fifo_queue",
     ) -> None:
         types, sizes = _as_types(dtypes), _as_shapes(shapes)
-        names = _as_names(names, types)
+        labels = _as_names(names, types)
         # the one queue that TensorFlow lifts out of functions and keeps on the CPU
         with tf.init_scope(), tf.device("CPU"):
             made = gen("FIFOQueueV2")(types, sizes, capacity, shared_name=shared_name or "", name=name)
-        super().__init__(types, sizes, names, made)
+        super().__init__(types, sizes, labels, made)
 
 
 class RandomShuffleQueue(QueueBase):
@@ -231,7 +231,7 @@ class RandomShuffleQueue(QueueBase):
         name: str = "random_shuffle_queue",
     ) -> None:
         types, sizes = _as_types(dtypes), _as_shapes(shapes)
-        names = _as_names(names, types)
+        labels = _as_names(names, types)
         first, second = get_seed(seed)
         if first is None and second is None:
             first, second = 0, 0  # the kernel draws a seed itself
@@ -245,7 +245,7 @@ class RandomShuffleQueue(QueueBase):
             shared_name=shared_name or "",
             name=name,
         )
-        super().__init__(types, sizes, names, made)
+        super().__init__(types, sizes, labels, made)
 
 
 class PaddingFIFOQueue(QueueBase):
@@ -261,10 +261,10 @@ class PaddingFIFOQueue(QueueBase):
         name: str = "padding_fifo_queue",
     ) -> None:
         types = _as_types(dtypes)
-        names = _as_names(names, types)
+        labels = _as_names(names, types)
         sizes = _as_partial_shapes(shapes, types)
         made = gen("PaddingFIFOQueueV2")(types, sizes, capacity, shared_name=shared_name or "", name=name)
-        super().__init__(types, sizes, names, made)
+        super().__init__(types, sizes, labels, made)
 
 
 class PriorityQueue(QueueBase):
@@ -280,11 +280,11 @@ class PriorityQueue(QueueBase):
         name: str = "priority_queue",
     ) -> None:
         kinds, sizes = _as_types(types), _as_shapes(shapes)
-        names = _as_names(names, kinds)
+        labels = _as_names(names, kinds)
         made = gen("PriorityQueueV2")(
             component_types=kinds, shapes=sizes, capacity=capacity, shared_name=shared_name or "", name=name
         )
         # the op's attrs omit the priority
         kinds = [tf.int64, *kinds]
         sizes = [TensorShape([]), *sizes] if sizes else sizes
-        super().__init__(kinds, sizes, names, made)
+        super().__init__(kinds, sizes, labels, made)
