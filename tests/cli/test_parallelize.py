@@ -154,7 +154,7 @@ def test_a_pipeline_is_reported_with_its_stages_and_bubble(shell: Shell) -> None
         ),
         ((DATASET, "--precision", "float16", "--loss-scale", "much"), "got 'much', expected a number or dynamic"),
         ((DATASET, "--loss-scale", "8", "--accumulate", "2"), "no half precision: got --loss-scale, expected --precision"),
-        ((DATASET, "--recompute", "inputs"), "no such scope: got 'inputs' in --recompute, expected sqrt or a scope of forward"),
+        ((DATASET, "--recompute", "inputs"), "no such scope: got 'inputs' in --recompute, expected auto, sqrt, a number"),
         ((DATASET, "--replicas", "3"), "no equal parts: got a batch of 2, expected a multiple of 3"),
         ((MODEL, "--replicas", "2"), "name its tensors with --split"),
         ((MODEL, "--replicas", "2", "--split", "w"), "no such tensor: got 'w' in --split"),

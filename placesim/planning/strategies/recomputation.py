@@ -219,7 +219,8 @@ def _named_segments(nodes: Sequence[Node], scopes: Sequence[str]) -> dict[str, S
     for scope, members in found.items():
         if not members:
             hint = did_you_mean_node(f"{scope}/", (node.name for node in nodes))
-            raise UsageError(f"no such scope: got '{scope}' in --recompute, expected {SQRT} or a scope of forward nodes{hint}")
+            expected = f"{AUTO}, {SQRT}, a number of segments, or a scope of forward nodes"
+            raise UsageError(f"no such scope: got '{scope}' in --recompute, expected {expected}{hint}")
     return dict(found)
 
 

@@ -109,11 +109,8 @@ class Strategy:
         scale = self.loss_scale
         if self.precision is not None and self.precision not in PRECISIONS:
             raise UsageError(f"wrong precision: got {self.precision!r}, expected one of {', '.join(PRECISIONS)}")
-        if scale is None or scale == DYNAMIC:
-            is_valid = True
-        else:
-            is_valid = isinstance(scale, int | float) and not isinstance(scale, bool) and 0 < scale < inf
-        if not is_valid:
+        is_factor = isinstance(scale, int | float) and not isinstance(scale, bool) and 0 < scale < inf
+        if not (scale is None or scale == DYNAMIC or is_factor):
             raise UsageError(f"wrong loss_scale: got {scale!r}, expected a number above 0, or {DYNAMIC}")
         if scale is not None and self.precision is None:
             raise UsageError("no half precision: got --loss-scale, expected --precision as well")
