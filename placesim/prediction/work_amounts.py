@@ -8,7 +8,7 @@ from placesim.prediction.processors import Arithmetic
 
 Direction = Literal["forward", "input gradient", "filter gradient"]
 WINOGRAD_FILTER = 3
-_OCTET, _ROW_BYTES = 8, 16
+_OCTET, _ROW_BYTES, _HALF_BYTES = 8, 16, 2
 
 
 class Product(NamedTuple):
@@ -122,15 +122,16 @@ class Convolution(NamedTuple):
     def depthwise_work(self, direction: Direction, element_bytes: float, *, has_channels_apart: bool) -> StreamedBytes | Rows:
         """Return the work of a convolution with filters for each channel: its bytes, and each element that a result reads.
 
-        For the input gradient, the results are the images' elements.  If channels are planes, each element of a filter's
-        gradient is a row, the sum of a product for each result.
+        For the input gradient, the results are the images' elements.  Half precision has kernels of cuDNN in both layouts.
+        Else, if channels are planes, each element of a filter's gradient is a row, the sum of a product for each result.
         """
+        are_planes = has_channels_apart and element_bytes > _HALF_BYTES
         images = self.images * self.channels * self.height * self.width
         pixels = self.images * self.out_height * self.out_width
         results, taps = pixels * self.filters, self.filter_height * self.filter_width
-        if has_channels_apart and direction == "filter gradient":
+        if are_planes and direction == "filter gradient":
             return Rows("depthwise filter gradient of planes", self.filters * taps, pixels, element_bytes)
-        family = "depthwise convolution of planes" if has_channels_apart else "depthwise convolution"
+        family = "depthwise convolution of planes" if are_planes else "depthwise convolution"
         read = (images * (self.filters // self.channels) if direction == "input gradient" else results) * taps
         return StreamedBytes(family, element_bytes * (images + results + self.filters * taps), float(read))
 

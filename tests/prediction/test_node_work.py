@@ -241,6 +241,10 @@ def test_each_result_of_a_depthwise_convolution_reads_as_many_elements_as_its_fi
     planes, apart = (2, 16, 9, 12), (2, 32, 9, 12)
     found = work_of("DepthwiseConv2dNative", [planes, filters], [apart], {"data_format": "NCHW", "strides": (1, 1, 1, 1)})
     assert found == StreamedBytes("depthwise convolution of planes", moved, prod(made) * 9.0)
+    half = work_of(
+        "DepthwiseConv2dNative", [planes, filters], [apart], {"data_format": "NCHW", "strides": (1, 1, 1, 1)}, dtype=HALF
+    )
+    assert half == StreamedBytes("depthwise convolution", moved / 2, prod(made) * 9.0)
     strided = {"data_format": "NHWC", "strides": (1, 3, 3, 1)}
     gradient = work_of("DepthwiseConv2dNativeBackpropInput", [(4,), filters, (2, 3, 4, 32)], [images], strided)
     assert gradient == StreamedBytes("depthwise convolution", 4.0 * (3456 + 288 + 768), 3456 * 2 * 9.0)
