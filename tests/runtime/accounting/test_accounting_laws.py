@@ -44,7 +44,7 @@ from tests.runtime.sessions.test_models import CASES as MODELS
 from tests.runtime.sessions.test_models import _shared_words as _shared_words  # a fixture
 from tests.runtime.sessions.test_models import with_small_layers
 
-RECORDED_SESSIONS = 404
+RECORDED_SESSIONS = 412
 
 
 def hold_to_laws(scenario: Scenario, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
