@@ -69,7 +69,7 @@ def test_spans_are_what_the_study_tells_and_each_began_when_what_it_waited_for_e
             if begin.wait == "nothing":
                 assert begin.span == -1
             elif begin.wait == "launch":
-                assert at == span.launch_end
+                assert at == pytest.approx(span.launch_end)
             else:
                 before = spans.spans[begin.span]
                 assert at in (pytest.approx(before.end), pytest.approx(before.launch_end))
