@@ -11,6 +11,8 @@ from typing import Any
 import placesim.tf1 as tf
 from placesim.tf1.array.shaping import broadcast_static_shape
 from placesim.tf1.distributions.event_matrices import EventMatrices
+from placesim.tf1.graphs.tensor import Tensor
+from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.types.shapes import TensorShape
 
 
@@ -50,10 +52,10 @@ class Bijector:
     def inverse_min_event_ndims(self) -> int:
         return self._event_ndims
 
-    def _forward(self, x: Any) -> Any:
+    def _forward(self, x: Tensor) -> Any:
         raise NotImplementedError("forward not implemented.")
 
-    def _inverse(self, y: Any) -> Any:
+    def _inverse(self, y: Tensor) -> Any:
         raise NotImplementedError("inverse not implemented")
 
     def forward_event_shape(self, input_shape: Any) -> TensorShape:
@@ -65,7 +67,7 @@ class Bijector:
         with self._scope(name):
             return tf.convert_to_tensor(input_shape, dtype=tf.int32, name="input_shape")
 
-    def forward(self, x: Any, name: str = "forward") -> Any:
+    def forward(self, x: TensorLike, name: str = "forward") -> Any:
         """The function's values.  Raises TypeError."""
         with self._scope(name):
             mapping = self._mapping(x=self._argument(x, "x"))
@@ -73,7 +75,7 @@ class Bijector:
                 mapping.y = self._forward(mapping.x)
             return self._keep(mapping).y
 
-    def inverse(self, y: Any, name: str = "inverse") -> Any:
+    def inverse(self, y: TensorLike, name: str = "inverse") -> Any:
         """The inverse function's values.  Raises TypeError."""
         with self._scope(name):
             mapping = self._mapping(y=self._argument(y, "y"))
@@ -81,7 +83,7 @@ class Bijector:
                 mapping.x = self._inverse(mapping.y)
             return self._keep(mapping).x
 
-    def inverse_log_det_jacobian(self, y: Any, event_ndims: int, name: str = "inverse_log_det_jacobian") -> Any:
+    def inverse_log_det_jacobian(self, y: TensorLike, event_ndims: int, name: str = "inverse_log_det_jacobian") -> Any:
         """Logarithm of the determinant of the inverse's Jacobian, for events of rank `event_ndims`.
 
         Raises TypeError, and ValueError if the rank is less than the function's.
@@ -100,7 +102,7 @@ class Bijector:
                 self._keep_determinant(mapping, event_ndims, found)
             return mapping.determinants[event_ndims]
 
-    def forward_log_det_jacobian(self, x: Any, event_ndims: int, name: str = "forward_log_det_jacobian") -> Any:
+    def forward_log_det_jacobian(self, x: TensorLike, event_ndims: int, name: str = "forward_log_det_jacobian") -> Any:
         """Logarithm of the determinant of the Jacobian, for events of rank `event_ndims`.
 
         Raises TypeError, and ValueError if the rank is less than the function's.
@@ -177,16 +179,16 @@ class Identity(Bijector):
     def __init__(self, validate_args: bool = False, name: str = "identity") -> None:
         super().__init__(is_constant_jacobian=True, validate_args=validate_args, name=name)
 
-    def _forward(self, x: Any) -> Any:
+    def _forward(self, x: Tensor) -> Any:
         return x
 
-    def _inverse(self, y: Any) -> Any:
+    def _inverse(self, y: Tensor) -> Any:
         return y
 
-    def _inverse_log_det_jacobian(self, y: Any) -> Any:
+    def _inverse_log_det_jacobian(self, y: Tensor) -> Any:
         return tf.constant(0.0, dtype=y.dtype)
 
-    def _forward_log_det_jacobian(self, x: Any) -> Any:
+    def _forward_log_det_jacobian(self, x: Tensor) -> Any:
         return tf.constant(0.0, dtype=x.dtype)
 
 
@@ -198,16 +200,16 @@ class Exp(Bijector):
         with self._scope("init"):
             tf.convert_to_tensor(0.0, name="power")
 
-    def _forward(self, x: Any) -> Any:
+    def _forward(self, x: Tensor) -> Any:
         return tf.exp(x)
 
-    def _inverse(self, y: Any) -> Any:
+    def _inverse(self, y: Tensor) -> Any:
         return tf.log(y)
 
-    def _inverse_log_det_jacobian(self, y: Any) -> Any:
+    def _inverse_log_det_jacobian(self, y: Tensor) -> Any:
         return -1.0 * tf.log(y)
 
-    def _forward_log_det_jacobian(self, x: Any) -> Any:
+    def _forward_log_det_jacobian(self, x: Tensor) -> Any:
         return x
 
 
@@ -217,16 +219,16 @@ class Sigmoid(Bijector):
     def __init__(self, validate_args: bool = False, name: str = "sigmoid") -> None:
         super().__init__(validate_args=validate_args, name=name)
 
-    def _forward(self, x: Any) -> Any:
+    def _forward(self, x: Tensor) -> Any:
         return tf.sigmoid(x)
 
-    def _inverse(self, y: Any) -> Any:
+    def _inverse(self, y: Tensor) -> Any:
         return tf.log(y) - tf.log1p(-y)
 
-    def _inverse_log_det_jacobian(self, y: Any) -> Any:
+    def _inverse_log_det_jacobian(self, y: Tensor) -> Any:
         return -tf.log(y) - tf.log1p(-y)
 
-    def _forward_log_det_jacobian(self, x: Any) -> Any:
+    def _forward_log_det_jacobian(self, x: Tensor) -> Any:
         return -tf.nn.softplus(-x) - tf.nn.softplus(x)
 
 
@@ -255,7 +257,7 @@ class AffineLinearOperator(Bijector):
             self.shift, self.scale, self._matrices = shift, scale, EventMatrices(batch)
         super().__init__(True, validate_args, dtype, name)
 
-    def _forward(self, x: Any) -> Any:
+    def _forward(self, x: Tensor) -> Any:
         y = x
         if self.scale is not None:
             y, samples = self._matrices.from_events(y)
@@ -264,14 +266,14 @@ class AffineLinearOperator(Bijector):
             y = self._matrices.to_events(y, samples)
         return y if self.shift is None else y + self.shift
 
-    def _inverse(self, y: Any) -> Any:
+    def _inverse(self, y: Tensor) -> Any:
         x = y if self.shift is None else y - self.shift
         if self.scale is None:
             return x
         x, samples = self._matrices.from_events(x)
         return self._matrices.to_events(self.scale.solve(x), samples)
 
-    def _forward_log_det_jacobian(self, x: Any) -> Any:
+    def _forward_log_det_jacobian(self, x: Tensor) -> Any:
         if self.scale is None:
             return tf.constant(0.0, dtype=x.dtype.base_dtype)
         with tf.control_dependencies([self.scale.assert_non_singular()] if self.validate_args else []):

@@ -11,6 +11,7 @@ import placesim.tf1 as tf
 from placesim.tf1.distributions.discrete import Categorical
 from placesim.tf1.distributions.distribution import Distribution, refuse_checks
 from placesim.tf1.distributions.divergences import RegisterKL, kl_divergence
+from placesim.tf1.graphs.tensor import Tensor
 from placesim.tf1.importing.missing_names import not_there
 from placesim.tf1.random.seeds import salted_seed
 from placesim.tf1.types.shapes import TensorShape
@@ -92,13 +93,13 @@ class Mixture(Distribution):
         shares = [self._of_event(share) for share in self._shares(tf.nn.softmax)]
         return tf.add_n([share * mean for share, mean in zip(shares, means, strict=True)])
 
-    def _log_prob(self, value: Any) -> Any:
+    def _log_prob(self, value: Tensor) -> Any:
         return self._mixed("log_prob", value)
 
-    def _log_cdf(self, value: Any) -> Any:
+    def _log_cdf(self, value: Tensor) -> Any:
         return self._mixed("log_cdf", value)
 
-    def _mixed(self, method: str, value: Any) -> Any:
+    def _mixed(self, method: str, value: Tensor) -> Any:
         value = tf.convert_to_tensor(value, name="x")
         found = [getattr(component, method)(value) for component in self.components]
         shares = self._shares(tf.nn.log_softmax)
@@ -208,13 +209,13 @@ class MixtureSameFamily(Distribution):
         mask = tf.one_hot(indices=chosen, depth=self._count, on_value=np.ones([], kind), off_value=np.zeros([], kind))
         return self._sum(drawn * self._with_axes(mask))
 
-    def _log_prob(self, value: Any) -> Any:
+    def _log_prob(self, value: Tensor) -> Any:
         return self._mixed("log_prob", value)
 
-    def _log_cdf(self, value: Any) -> Any:
+    def _log_cdf(self, value: Tensor) -> Any:
         return self._mixed("log_cdf", value)
 
-    def _mixed(self, method: str, value: Any) -> Any:
+    def _mixed(self, method: str, value: Tensor) -> Any:
         found = getattr(self.components_distribution, method)(self._with_components(value))
         share = tf.nn.log_softmax(self.mixture_distribution.logits, axis=-1)
         return tf.reduce_logsumexp(found + share, axis=-1)
@@ -244,7 +245,7 @@ class MixtureSameFamily(Distribution):
             shape = tf.concat([*front, sizes[-1:], tf.ones([self._event_ndims], dtype=tf.int32)], axis=0)
             return tf.reshape(shares, shape=shape)
 
-    def _with_components(self, value: Any) -> Any:
+    def _with_components(self, value: Tensor) -> Any:
         """Values with an axis of components before those of the event."""
         with tf.name_scope("pad_sample_dims", values=[value]):
             rank = tf.rank(value) if value.shape.ndims is None else value.shape.ndims
@@ -311,7 +312,7 @@ class Independent(Distribution):
     def _sample_n(self, count: Any, seed: int | None) -> Any:
         return self.distribution.sample(sample_shape=count, seed=seed)
 
-    def _log_prob(self, value: Any) -> Any:
+    def _log_prob(self, value: Tensor) -> Any:
         return self._total(self.distribution.log_prob(value))
 
     def _entropy(self) -> Any:

@@ -12,6 +12,7 @@ from placesim.tf1.distributions.distribution import Distribution, logits_and_pro
 from placesim.tf1.distributions.divergences import RegisterKL
 from placesim.tf1.distributions.location_scale import Logistic
 from placesim.tf1.distributions.transformed import TransformedDistribution
+from placesim.tf1.graphs.tensor import Tensor
 from placesim.tf1.graphs.tensor_likes import DTypeLike
 from placesim.tf1.types import dtypes
 from placesim.tf1.types.shapes import TensorShape
@@ -50,7 +51,7 @@ class _Vectors(Distribution):
     def _event_shape_tensor(self) -> Any:
         return tf.shape(self.logits)[-1:]
 
-    def _rows(self, value: Any) -> tuple[Any, Any, Any]:
+    def _rows(self, value: Tensor) -> tuple[Any, Any, Any]:
         """Rows of the values and of their logits, and the shape of their densities."""
         logits = self.logits
         if not (value.shape.is_fully_defined() and logits.shape.is_fully_defined() and value.shape == logits.shape):
@@ -91,7 +92,7 @@ class OneHotCategorical(_Vectors):
         drawn = tf.transpose(tf.multinomial(logits, count, seed=seed))
         return tf.reshape(tf.one_hot(drawn, self.event_size, dtype=self.dtype), shape)
 
-    def _log_prob(self, value: Any) -> Any:
+    def _log_prob(self, value: Tensor) -> Any:
         labels, logits, shape = self._rows(value)
         # the gradient of labels, too
         return tf.reshape(-tf.nn.softmax_cross_entropy_with_logits(labels=labels, logits=logits), shape)
@@ -155,7 +156,7 @@ class ExpRelaxedOneHotCategorical(_Vectors):
         gumbel = -tf.log(-tf.log(drawn))
         return tf.reshape(tf.nn.log_softmax(tf.div(gumbel + logits, self._temperature_matrix)), shape)
 
-    def _log_prob(self, value: Any) -> Any:
+    def _log_prob(self, value: Tensor) -> Any:
         value, logits, shape = self._rows(value)
         classes = tf.cast(self.event_size, value.dtype)
         normalization = tf.lgamma(classes) + (classes - 1.0) * tf.log(self.temperature)

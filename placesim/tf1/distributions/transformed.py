@@ -11,6 +11,7 @@ from placesim.tf1.array.shaping import broadcast_static_shape
 from placesim.tf1.distributions import bijectors
 from placesim.tf1.distributions.distribution import Distribution
 from placesim.tf1.graphs.grouping import with_dependencies
+from placesim.tf1.graphs.tensor import Tensor
 from placesim.tf1.importing.missing_names import not_there
 from placesim.tf1.ops.constant_values import constant_value_as_shape
 from placesim.tf1.types.shapes import TensorShape
@@ -114,13 +115,13 @@ class TransformedDistribution(Distribution):
         start = rank - self._rotated if to_right else self._rotated
         return tf.transpose(x, _joined(tf.range(start, rank), tf.range(0, start)))
 
-    def _log_prob(self, value: Any) -> Any:
+    def _log_prob(self, value: Tensor) -> Any:
         return self._density(value, "log_prob", tf.reduce_sum, lambda found, change: found + change)
 
-    def _prob(self, value: Any) -> Any:
+    def _prob(self, value: Tensor) -> Any:
         return self._density(value, "prob", tf.reduce_prod, lambda found, change: found * tf.exp(change))
 
-    def _density(self, value: Any, method: str, reduce: Any, change: Any) -> Any:
+    def _density(self, value: Tensor, method: str, reduce: Any, change: Any) -> Any:
         x = self.bijector.inverse(value)
         rank = self._event_rank()
         determinant = self.bijector.inverse_log_det_jacobian(value, event_ndims=rank)
@@ -139,25 +140,25 @@ class TransformedDistribution(Distribution):
             raise not_there("contrib.distributions of events of unknown rank", "set the shape of the parameters")
         return int(rank)
 
-    def _scalar(self, value: Any, method: str) -> Any:
+    def _scalar(self, value: Tensor, method: str) -> Any:
         """The distribution's method of the inverse of a value.  Raises NotImplementedError for events of an own shape."""
         if self._has_own_event:
             raise NotImplementedError(f"{method} is not implemented when overriding event_shape")
         return getattr(self.distribution, method)(self.bijector.inverse(value))
 
-    def _cdf(self, value: Any) -> Any:
+    def _cdf(self, value: Tensor) -> Any:
         return self._scalar(value, "cdf")
 
-    def _log_cdf(self, value: Any) -> Any:
+    def _log_cdf(self, value: Tensor) -> Any:
         return self._scalar(value, "log_cdf")
 
-    def _survival_function(self, value: Any) -> Any:
+    def _survival_function(self, value: Tensor) -> Any:
         return self._scalar(value, "survival_function")
 
-    def _log_survival_function(self, value: Any) -> Any:
+    def _log_survival_function(self, value: Tensor) -> Any:
         return self._scalar(value, "log_survival_function")
 
-    def _quantile(self, value: Any) -> Any:
+    def _quantile(self, value: Tensor) -> Any:
         if self._has_own_event:
             raise NotImplementedError("quantile is not implemented when overriding event_shape")
         return self.bijector.forward(self.distribution.quantile(value))
