@@ -38,7 +38,8 @@ def studio_command(graph: str, port: int, no_browser: bool, **values: Any) -> in
     try:
         from placesim.cli.studio.running import serve
     except ImportError as error:
-        if (error.name or "").partition(".")[0] not in ("starlette", "uvicorn"):
+        package = (error.name or "").partition(".")[0]
+        if package not in ("starlette", "uvicorn"):
             raise
-        raise UsageError(f"{error.name} is not installed: the studio needs it, `pip install 'placesim[studio]'`") from None
+        raise UsageError(f"{package} is not installed: the studio needs it, `pip install 'placesim[studio]'`") from None
     return serve(graph, given(values), port, opens=not no_browser)

@@ -6,18 +6,16 @@ from collections.abc import Iterable, Sequence
 from functools import cached_property
 from math import prod
 
-import numpy as np
-
 from placesim.core.dtypes import RESOURCE
 from placesim.core.errors import InvalidArgumentError
 from placesim.graph.graph import Node, TensorRef
-from placesim.graph.session_steps import Feed, GeneratedFeed, GraphFile
+from placesim.graph.session_steps import GraphFile
 from placesim.machine.inventory import build_devices, with_gpus
 from placesim.ops.kernels import load_kernels
 from placesim.ops.kernels.cost_model import DISPATCH
 from placesim.ops.kernels.op_families import OP_FAMILIES
 from placesim.planning.strategies.batch_shapes import BatchShapes
-from placesim.planning.strategies.training_graph import TrainingGraph, batch_dims
+from placesim.planning.strategies.training_graph import TrainingGraph, batch_dims, fed_shapes
 from placesim.prediction.cost_formulas import predict
 from placesim.prediction.machine_resources import DevicePlace, SimulatedMachine
 from placesim.prediction.node_work import node_work
@@ -125,17 +123,6 @@ class PipelineCosts:
 
 
 def _find_examples(file: GraphFile, training: TrainingGraph) -> int | None:
-    """Return the number of examples in the first feed of a tensor of the batch; None if none is fed, or only from a file."""
-    names = {training.graph.tensor_name(ref) for ref in training.batch}
-    for step in (*(file.steps or ()), *(file.each_step or ())):
-        for feed in step.feeds:
-            dims = _fed_shape(feed)
-            if dims and names.intersection(text.removesuffix(":0") for text in training.graph.spelled_out(feed.tensor)):
-                return dims[0]
-    return None
-
-
-def _fed_shape(feed: Feed) -> tuple[int, ...]:
-    if isinstance(feed.value, GeneratedFeed):
-        return feed.value.shape
-    return np.shape(feed.value) if isinstance(feed.value, list | tuple | np.ndarray) else ()
+    """Return the number of examples in a feed of the batch; None if none is fed, or only from a file."""
+    shapes = fed_shapes(file)
+    return next((dims[0] for ref in training.batch if (dims := shapes.get(ref))), None)

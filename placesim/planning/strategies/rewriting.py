@@ -7,12 +7,8 @@ from dataclasses import dataclass, replace
 from math import inf
 from typing import NamedTuple
 
-import numpy as np
-
 from placesim.core.errors import UsageError
-from placesim.graph.graph import TensorRef, split_tensor_name
-from placesim.graph.session_steps import FileFeed, GeneratedFeed, GraphFile
-from placesim.ops.kernels.shapes import Dims
+from placesim.graph.session_steps import GraphFile
 from placesim.planning.strategies.batch_shapes import BatchShapes
 from placesim.planning.strategies.divided_training import DividedTraining, Replication, refuse_loops
 from placesim.planning.strategies.gradient_reduction import REDUCTIONS
@@ -23,7 +19,7 @@ from placesim.planning.strategies.pipeline_schedules import INTERLEAVED, ONE_F_O
 from placesim.planning.strategies.pipelining import Pipeline
 from placesim.planning.strategies.recomputation import AUTO, SQRT, Recomputation, is_segment_count, recompute
 from placesim.planning.strategies.replication import replicate
-from placesim.planning.strategies.training_graph import TrainingGraph, find_training
+from placesim.planning.strategies.training_graph import TrainingGraph, fed_shapes, find_training
 
 VARIABLES = ("cpu", "mirrored")
 """Places of variables: shared on the CPU, or one for each replica on its GPU."""
@@ -192,7 +188,7 @@ def rewrite_training(file: GraphFile, strategy: Strategy) -> TrainingRewrite:
         notes = pipeline.notes
     if strategy.recompute:
         stage_of = {} if pipeline is None else pipeline.stage_of
-        recomputation = Recomputation(training, strategy.recompute, _fed_shapes(file), stage_of)
+        recomputation = Recomputation(training, strategy.recompute, fed_shapes(file), stage_of)
         file, notes = recompute(file, recomputation), (*notes, *recomputation.notes)
         training = find_training(file.graph, strategy.split) if has_parts else training
     found = TrainingRewrite(file, strategy, training, {}, False, notes, before, recomputation, pipeline, mixed)
@@ -202,16 +198,3 @@ def rewrite_training(file: GraphFile, strategy: Strategy) -> TrainingRewrite:
     divided = DividedTraining(training, settings, order)
     sizes = {file.graph.tensor_name(ref): divided.shapes.batch_size for ref in training.batch}
     return replace(found, file=replicate(file, divided), batch=sizes, is_mean=divided.is_mean, notes=(*notes, *divided.notes))
-
-
-def _fed_shapes(file: GraphFile) -> dict[TensorRef, Dims]:
-    """Return the shapes of the tensors that the steps feed, each as in the first step that feeds it."""
-    found: dict[TensorRef, Dims] = {}
-    for step in file.steps or ():
-        for feed in step.feeds:
-            name, slot = split_tensor_name(next(iter(file.graph.spelled_out(feed.tensor)), feed.tensor))
-            number = file.graph.ids.get(name)
-            if number is not None and not isinstance(feed.value, FileFeed | Mapping):
-                dims = feed.value.shape if isinstance(feed.value, GeneratedFeed) else np.shape(feed.value)
-                found.setdefault(TensorRef(number, slot), tuple(dims))
-    return found

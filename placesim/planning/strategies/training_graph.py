@@ -5,15 +5,18 @@ Gradients are recognized by the name scopes of `tf.gradients`; all other parts f
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
+
+import numpy as np
 
 from placesim.core.dtypes import BOOL, RESOURCE
 from placesim.core.errors import UsageError
 from placesim.core.suggestions import did_you_mean
 from placesim.graph.graph import Graph, Node, TensorRef, split_tensor_name
 from placesim.graph.node_patterns import gradient_scope, is_gradient_name
+from placesim.graph.session_steps import FileFeed, GeneratedFeed, GraphFile
 from placesim.inspection.memory_categories import find_origin
 from placesim.ops.categories import PLACEHOLDERS, VARIABLES
 from placesim.ops.kernels.shapes import Dims
@@ -261,3 +264,16 @@ def _named_tensor(graph: Graph, text: str) -> TensorRef:
             f"no such tensor: got '{text}' in --split, expected a tensor of the graph{did_you_mean(name, graph.ids)}"
         )
     return TensorRef(graph.ids[name], slot)
+
+
+def fed_shapes(file: GraphFile) -> dict[TensorRef, Dims]:
+    """Return the shapes of the tensors that the steps feed, each as in the first step that feeds it."""
+    found: dict[TensorRef, Dims] = {}
+    for step in (*(file.steps or ()), *(file.each_step or ())):
+        for feed in step.feeds:
+            name, slot = split_tensor_name(next(iter(file.graph.spelled_out(feed.tensor)), feed.tensor))
+            number = file.graph.ids.get(name)
+            if number is not None and not isinstance(feed.value, FileFeed | Mapping):
+                dims = feed.value.shape if isinstance(feed.value, GeneratedFeed) else np.shape(feed.value)
+                found.setdefault(TensorRef(number, slot), tuple(dims))
+    return found

@@ -24,10 +24,24 @@ def positive(validate_args: bool, *values: TensorLike) -> AbstractContextManager
     return found
 
 
-class Normal(Distribution):
-    """Normal distributions of mean `loc` and standard deviation `scale`, tensors that broadcast to the batch's shape."""
+class _LocationScale(Distribution):
+    """Base class of distributions of `loc` and `scale`, tensors that broadcast to the batch's shape."""
 
     _shaping = ("loc", "scale")
+
+    def _take_location_and_scale(self, parameters: dict[str, Any]) -> None:
+        """Make the tensors of the arguments of `__init__`."""
+        loc, scale, checks = (parameters[key] for key in ("loc", "scale", "validate_args"))
+        with tf.name_scope(parameters["name"], values=[loc, scale]) as scope, positive(checks, scale):
+            self.loc = tf.identity(loc, name="loc")
+            self.scale = tf.identity(scale, name="scale")
+            tf.assert_same_float_dtype([self.loc, self.scale])
+        super().__init__(self.scale.dtype, None, checks, parameters["allow_nan_stats"], parameters, name=scope)
+
+
+class Normal(_LocationScale):
+    """Normal distributions of mean `loc` and standard deviation `scale`, tensors that broadcast to the batch's shape."""
+
     # TensorFlow computes them by series
     _missing = ("log_cdf", "log_survival_function", "quantile")
 
@@ -39,12 +53,7 @@ class Normal(Distribution):
         allow_nan_stats: bool = True,
         name: str = "Normal",
     ) -> None:
-        parameters = dict(locals())
-        with tf.name_scope(name, values=[loc, scale]) as scope, positive(validate_args, scale):
-            self.loc = tf.identity(loc, name="loc")
-            self.scale = tf.identity(scale, name="scale")
-            tf.assert_same_float_dtype([self.loc, self.scale])
-        super().__init__(self.scale.dtype, None, validate_args, allow_nan_stats, parameters, name=scope)
+        self._take_location_and_scale(dict(locals()))
 
     def _sample_n(self, count: Any, seed: int | None) -> Any:
         drawn = tf.random_normal(self._drawn_shape(count), mean=0.0, stddev=1.0, dtype=self.loc.dtype, seed=seed)
@@ -306,10 +315,8 @@ class StudentT(Distribution):
         return tf.identity(self.loc)
 
 
-class Logistic(Distribution):
+class Logistic(_LocationScale):
     """Logistic distributions of mean `loc` and scale `scale`, tensors that broadcast to the batch's shape."""
-
-    _shaping = ("loc", "scale")
 
     def __init__(
         self,
@@ -319,12 +326,7 @@ class Logistic(Distribution):
         allow_nan_stats: bool = True,
         name: str = "Logistic",
     ) -> None:
-        parameters = dict(locals())
-        with tf.name_scope(name, values=[loc, scale]) as scope, positive(validate_args, scale):
-            self.loc = tf.identity(loc, name="loc")
-            self.scale = tf.identity(scale, name="scale")
-            tf.assert_same_float_dtype([self.loc, self.scale])
-        super().__init__(self.scale.dtype, None, validate_args, allow_nan_stats, parameters, name=scope)
+        self._take_location_and_scale(dict(locals()))
 
     def _sample_n(self, count: Any, seed: int | None) -> Any:
         least = np.finfo(self.dtype.as_numpy_dtype).tiny

@@ -102,7 +102,9 @@ def check_string_or_int(dtype: DType, prefix: str) -> None:
 # --- numbers --------------------------------------------------------------------------------------------------------
 
 
-class _Numeric(NamedTuple):
+class NumericFields(NamedTuple):
+    """Fields of a column of numbers."""
+
     key: str
     shape: tuple[int, ...]
     default_value: object
@@ -110,7 +112,7 @@ class _Numeric(NamedTuple):
     normalizer_fn: Callable[[Any], Any] | None
 
 
-class NumericColumn(DenseColumn, _Numeric):
+class NumericColumn(DenseColumn, NumericFields):
     """Numbers of a feature as float32."""
 
     @property

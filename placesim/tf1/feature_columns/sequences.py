@@ -14,6 +14,7 @@ from placesim.tf1.feature_columns.columns import (
     EmbeddingColumn,
     FeatureColumn,
     IndicatorColumn,
+    NumericFields,
     SharedEmbeddingColumn,
     WeightSettings,
 )
@@ -53,15 +54,7 @@ class SequenceCategoricalColumn(CategoricalColumn, _Sequence):
         return tf.sparse_reshape(numbers, shape), None if weights is None else tf.sparse_reshape(weights, shape)
 
 
-class _SequenceNumeric(NamedTuple):
-    key: str
-    shape: tuple[int, ...]
-    default_value: object
-    dtype: dtypes.DType
-    normalizer_fn: Callable[[Any], Any] | None
-
-
-class SequenceNumericColumn(FeatureColumn, _SequenceNumeric):
+class SequenceNumericColumn(FeatureColumn, NumericFields):
     """Numbers of each step of a sequence."""
 
     @property
