@@ -18,7 +18,7 @@ from placesim.planning.strategies.pipeline_costs import ASSUMED_BATCH, PipelineC
 from placesim.planning.strategies.pipeline_cuts import CutCosts, balanced_cuts, named_cuts
 from placesim.planning.strategies.pipeline_places import ForwardPlaces
 from placesim.planning.strategies.pipeline_schedules import PipelineTimes, Schedule
-from placesim.planning.strategies.recomputation import COPIES
+from placesim.planning.strategies.recomputation import Recomputation
 from placesim.planning.strategies.training_graph import MAX_NAMED, TrainingGraph, find_held_variables
 
 
@@ -171,11 +171,13 @@ class Pipeline:
         if self._predicted.is_assumed:
             yield f"times and memory are those of an assumed batch of {ASSUMED_BATCH}, since no step feeds one"
 
-    def stages_in(self, training: TrainingGraph) -> dict[int, int]:
+    def stages_in(self, training: TrainingGraph, recomputation: Recomputation | None) -> dict[int, int]:
         """Return the stage of each copied node, after a recomputation has added nodes and renumbered all."""
-        names = {self._graph.nodes[number].name: stage for number, stage in self.stage_of.items()}
-        nodes = (training.graph.nodes[number] for number in (*training.forward, *training.backward))
-        return {node.id: names[node.name.removeprefix(f"{COPIES}/")] for node in nodes}
+        stages = {self._graph.nodes[number].name: stage for number, stage in self.stage_of.items()}
+        if recomputation is not None:
+            copies = recomputation.copy_names.items()
+            stages |= {name: stages[recomputation.graph.nodes[number].name] for number, name in copies}
+        return {number: stages[training.graph.nodes[number].name] for number in (*training.forward, *training.backward)}
 
     def file(self, file: GraphFile, *, moves_variables: bool = True) -> GraphFile:
         """Return the file with the request of its stage's GPU for each node that has a stage and a kernel for GPUs.

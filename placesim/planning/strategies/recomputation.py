@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from itertools import accumulate, pairwise
 from math import prod
 from types import MappingProxyType
@@ -102,6 +103,12 @@ class Recomputation:
         if self._unknown:
             self.notes = (f"unknown dimensions count as 1 for the bytes of segments: {list_names(self._unknown)}",)
         self.kept = self._find_kept()
+
+    @cached_property
+    def copy_names(self) -> dict[int, str]:
+        """The name of each node's copy."""
+        writer = NodeWriter(self.graph.ids)
+        return {number: writer.unique(f"{COPIES}/{self.graph.nodes[number].name}") for number in sorted(self.copies)}
 
     def _cut(self, nodes: Sequence[Node], count: int | None, *, is_last: bool) -> dict[str, Sequence[Node]]:
         """Return the segments of a stage.
@@ -267,8 +274,7 @@ def recompute(file: GraphFile, recomputation: Recomputation) -> GraphFile:
     if any(step.nodes for step in file.steps or ()):
         raise UsageError("no copies in a growing graph: got steps that add nodes, expected one graph for all steps")
     graph, copies = recomputation.graph, recomputation.copies
-    writer = NodeWriter(graph.ids)
-    names = {number: writer.unique(f"{COPIES}/{graph.nodes[number].name}") for number in sorted(copies)}
+    writer, names = NodeWriter(graph.ids), recomputation.copy_names
 
     def written(name: str, node: Node, reads_copies: bool, after: Iterable[str]) -> NodeDef:
         inputs = graph.input_texts(node)

@@ -12,7 +12,7 @@ import pytest
 
 import placesim
 from placesim.core.errors import UsageError
-from placesim.formats.sources.loading import LoadedGraph
+from placesim.formats.sources.loading import LoadedGraph, load
 from placesim.planning.strategies.pipeline_cuts import balanced_cuts
 from placesim.planning.strategies.pipeline_schedules import GPIPE, INTERLEAVED, ONE_F_ONE_B, Pass, Schedule
 from placesim.planning.strategies.rewriting import Strategy, TrainingRewrite, rewrite_training
@@ -31,6 +31,7 @@ from tests.planning.strategies.models import (
 )
 from tests.planning.strategies.test_recomputation import deep
 from tests.planning.strategies.test_replication import LOOP, NORMALIZED, WORDS, script
+from tests.processes import ROOT
 
 
 def rewrite(graph: LoadedGraph, **settings: Any) -> TrainingRewrite:
@@ -91,6 +92,10 @@ def test_pipelines_are_replicated_and_recompute_their_stages() -> None:
         for source in new.node(name).input_nodes:
             if "/recompute/" in new.nodes[source].name:
                 assert new.nodes[source].device == new.node(name).device
+
+
+def test_a_graph_that_recomputes_already_gets_stages() -> None:
+    check(load(ROOT / "graphs/recomputation.yaml"), {"micro_batches": 4, "recompute": ("sqrt",)})
 
 
 def test_scripts_give_the_same_results(tmp_path: Path) -> None:
