@@ -140,8 +140,8 @@ class BatchShapes:
             if not self._resolve(node):
                 shapes = ", ".join(format_dims(self.full.shape(ref)) for ref in node.inputs)
                 raise UsageError(
-                    f"no equal parts: got {node.name} ({node.op}) of {shapes}, expected an op that also takes 1 / {self.parts} of "
-                    "the batch"
+                    f"no equal parts: got {node.name} ({node.op}) of {shapes}, expected an op that also takes 1 / {self.parts} "
+                    "of the batch"
                 )
         for slot in range(len(node.signature.output_dtypes)):
             self._check_output(node, TensorRef(node.id, slot))
