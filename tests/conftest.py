@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+from hypothesis.internal.conjecture import providers
+from hypothesis.internal.constants_ast import Constants
 from xdist.remote import Producer
 from xdist.scheduler.loadgroup import LoadGroupScheduling
 
@@ -46,6 +48,8 @@ settings.register_profile("ci", max_examples=CI_EXAMPLES, deadline=None, suppres
 settings.register_profile("test", settings.get_profile("ci"), max_examples=CI_EXAMPLES // 4)
 settings.register_profile("dev", settings.get_profile("ci"), max_examples=CI_EXAMPLES // 10)
 settings.load_profile("test")
+# each worker would parse all modules of placesim for constants to try (5 s in a new clone), which no law needs
+providers._get_local_constants = Constants
 
 
 def pytest_configure() -> None:
