@@ -264,9 +264,9 @@ class FoundPlan(TypedDict):
 class Saved(TypedDict):
     """The answer to `save`: the content and a file name for it.
 
-    `content` is a text, or base64 of bytes if `is_binary`. `written` is the path of the graph file if it was replaced. `notes`
-    are sentences about content that the form can't express. If `conflict`, the file on the disk has changed since it was read,
-    and nothing was written.
+    `content` is a text, or base64 of bytes if `is_binary`. `written` is the path of the graph file if it was replaced.
+    `options` are those of the state that the form can't hold, and `notes` sentences about this and other losses. If `conflict`,
+    the file on the disk has changed since it was read, and nothing was written.
     """
 
     id: int
@@ -274,6 +274,7 @@ class Saved(TypedDict):
     content: str
     is_binary: bool
     written: str | None
+    options: dict[str, Any]
     notes: list[str]
     conflict: bool
 
