@@ -181,6 +181,8 @@ def test_a_later_measure_ends_an_earlier_one(site: Site, monkeypatch: pytest.Mon
     first = threading.Thread(target=lambda: found.append(site.ask("/secret/measure", {"id": 1, "state": STATE})))
     first.start()
     assert began.wait(10)
+    assert site.ask("/secret/measure", {"id": 3, "page": "another tab", "state": STATE}).document == {"id": 3}
+    assert first.is_alive()
     assert site.ask("/secret/measure", {"id": 2, "state": STATE}).document == {"id": 2}
     first.join(10)
     release.set()

@@ -46,7 +46,7 @@ class StudioServer:
         self._end = end
         self._pages: list[asyncio.Queue[str]] = []
         self._closing: asyncio.TimerHandle | None = None
-        self._measures = 0
+        self._measures: dict[str, object] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
         self._search = PlanSearch(studio.source, self._tell_plan)
         self.application = Starlette(
@@ -88,14 +88,18 @@ class StudioServer:
         return self._studio.answer(*_asked(question))
 
     def _measure(self, question: dict[str, Any]) -> Mapping[str, Any]:
-        self._measures += 1
-        own = self._measures
+        page, own = str(question.get("page")), object()
+        self._measures[page] = own
 
         def check() -> None:
-            if own != self._measures:
-                raise Superseded("a later question made this one needless")
+            if self._measures.get(page) is not own:
+                raise Superseded("a later question of the same page made this one needless")
 
-        return run_within(None, lambda: self._studio.measure(*_asked(question)), check)
+        try:
+            return run_within(None, lambda: self._studio.measure(*_asked(question)), check)
+        finally:
+            if self._measures.get(page) is own:
+                del self._measures[page]
 
     def _explain(self, question: dict[str, Any]) -> Mapping[str, Any]:
         number, state, _ = _asked(question)
