@@ -28,7 +28,7 @@ export function create(parent, { text, label, complete, tell, changed, moved }) 
       extensions: [
         lineNumbers(), foldGutter(), lintGutter(), history(), drawSelection(), indentOnInput(), bracketMatching(), closeBrackets(),
         highlightActiveLine(), highlightActiveLineGutter(), highlightSelectionMatches(), search({ top: true }),
-        yaml(), syntaxHighlighting(classHighlighter),
+        EditorView.lineWrapping, yaml(), syntaxHighlighting(classHighlighter),
         autocompletion({ override: [(context) => complete(context.state.doc.toString(), context.pos, context.explicit)] }),
         hoverTooltip((shown, position) => {
           const found = tell(shown.state.doc.toString(), position);

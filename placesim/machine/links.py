@@ -187,6 +187,29 @@ def resolve_ends(entry: LinkEntry, tasks: Mapping[TaskName, TaskDevices]) -> Ite
                     yield pair
 
 
+def merge_links(links: MachineLinks, tasks: Mapping[TaskName, TaskDevices]) -> tuple[LinkEntry, ...]:
+    """Return all entries, without those for which a later entry of the command line has the same kind and ends.
+
+    Of an entry that is replaced in part, each remaining link becomes an entry.
+    """
+
+    if not links.given:
+        return links.entries
+    last = {(entry.kind, frozenset(ends)): entry for entry in links.given for ends in resolve_ends(entry, tasks)}
+    found: list[LinkEntry] = []
+    for entry in (*links.entries, *links.given):
+        every = list(resolve_ends(entry, tasks))
+        rest = [ends for ends in every if last.get((entry.kind, frozenset(ends)), entry) is entry]
+        names_task = len(tasks) > 1
+        parts = [entry._replace(ends=tuple(_link_end(end, names_task=names_task) for end in ends)) for ends in rest]
+        found += [entry] if rest == every else parts
+    return tuple(found)
+
+
+def _link_end(vertex: Vertex, *, names_task: bool) -> LinkEnd:
+    return LinkEnd(vertex.name, *(vertex.task or ())) if names_task else LinkEnd(vertex.name)
+
+
 def _vertices(end: LinkEnd, context: TaskName | None, tasks: Mapping[TaskName, TaskDevices]) -> Iterator[Vertex]:
     if end.name.startswith(NETWORK):
         yield Vertex(None, end.name)

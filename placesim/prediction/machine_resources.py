@@ -28,6 +28,7 @@ from placesim.machine.links import (
     TaskDevices,
     TaskName,
     Vertex,
+    merge_links,
     resolve_ends,
 )
 from placesim.machine.timelines.bandwidth_sharing import Link
@@ -244,11 +245,7 @@ class ListedLinks(NamedTuple):
 def listed_links(devices: Sequence[Device], links: MachineLinks) -> ListedLinks:
     """Return the links of all entries; an entry of the command line replaces others of the same kind and ends."""
     tasks = machine_tasks(devices)
-    given = {
-        (entry.kind, frozenset(ends)): ListedLink(entry, ends) for entry in links.given for ends in resolve_ends(entry, tasks)
-    }
-    written = [ListedLink(entry, ends) for entry in links.entries for ends in resolve_ends(entry, tasks)]
-    found = [link for link in written if (link.entry.kind, frozenset(link.ends)) not in given] + list(given.values())
+    found = [ListedLink(entry, ends) for entry in merge_links(links, tasks) for ends in resolve_ends(entry, tasks)]
     replaced = frozenset((end, link.entry.kind) for link in found for end in link.ends if not end.is_hub)
     return ListedLinks(tuple(link for link in found if link.entry.bandwidth), replaced)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -9,8 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from placesim.core.errors import InternalError, PlacesimError, UsageError
 from placesim.core.files.writer import join_pieces
+from placesim.core.releases import CURRENT, find_release
 from placesim.formats.device_annotations import assign_devices
+from placesim.formats.graph_file.sections.links import inventory_tasks
 from placesim.graph.node_patterns import gradient_scope
+from placesim.machine.links import merge_links
 from placesim.machine.options import MACHINE
 from placesim.planning.graphs.plan_annotations import clear_requests, devices_by_name, find_misplaced_nodes
 from placesim.planning.graphs.requests_by_name import request_words
@@ -28,6 +32,11 @@ if TYPE_CHECKING:
 
 ENDINGS = (".yaml", ".yml", ".json", ".pb", ".pbtxt", ".onnx", ".py", ".patch", ".diff")
 _PATCHES = (".patch", ".diff")
+_WRITTEN_FIELDS = (
+    *("allow_soft_placement", "device_count", "do_constant_folding"),
+    *("inter_op_parallelism_threads", "intra_op_parallelism_threads"),
+)
+"""Fields of the config that a file takes from the options."""
 MAX_NAMED = 3
 
 
@@ -174,12 +183,13 @@ def planned_snapshot(loaded: LoadedGraph, options: SimulationOptions, study: Pla
 
 
 def planned_for(file: GraphFile, options: SimulationOptions) -> GraphFile:
-    """Return the file with the machine and soft placement that the options give."""
+    """Return the file with the machine, the links and the session's config that the options give."""
     config = session_config(file, options)
-    own = replace(file.config, allow_soft_placement=config.allow_soft_placement, device_count=config.device_count)
-    if all(getattr(options, name) is None for name in MACHINE):
-        return replace(file, config=own)
-    return replace(file, config=own, inventory=build_machine_settings(file, replace(options, profile=())).tasks)
+    own = replace(file.config, **{field: getattr(config, field) for field in _WRITTEN_FIELDS})
+    machine = build_machine_settings(file, replace(options, profile=()))
+    links = machine.links._replace(entries=merge_links(machine.links, inventory_tasks(machine.tasks)), given=())
+    is_own = all(getattr(options, name) is None for name in MACHINE)
+    return replace(file, config=own, links=links, inventory=file.inventory if is_own else machine.tasks)
 
 
 def _placed(loaded: LoadedGraph, options: SimulationOptions, file: GraphFile) -> Placement:
@@ -213,9 +223,8 @@ def _own_text(
     if loaded.text is None or own is None or own.is_raw:
         return None
     try:
-        machine = None if base.inventory in (own.inventory, None) else _machine_document(base)
         source = loaded.text.replace("\r\n", "\n")
-        text = EditableText(source).with_machine(machine, _config_changes(own.config, base.config))
+        text = with_machine(source, own, base, options)
         text = EditableText(text).with_files(dict(zip(_files(own), _files(base), strict=True)))
         written = annotated_text(text, base, requests.asked, placed.device_set, soft=placed.groups.soft)
         if written is None:
@@ -230,10 +239,33 @@ def _own_text(
         _check(_placed(loaded, options, again), requests)
     except (UneditableText, PlacesimError):
         return None
-    is_same = again.config == base.config and _files(again) == _files(base)
+    is_same = (again.config, again.links.entries, _files(again)) == (base.config, base.links.entries, _files(base))
     if not is_same or _machine_document(again) != _machine_document(base):
         return None
     return written if source == loaded.text else written.replace("\n", "\r\n")
+
+
+def with_machine(source: str, own: GraphFile, base: GraphFile, options: SimulationOptions) -> str:
+    """Return the text of the file `own` with the machine, the links, the session's config and the release of `base`.
+
+    Raises UneditableText if the text cannot be changed.
+    """
+    from placesim.formats.graph_file.parsing.yaml_tree import read_tree
+    from placesim.formats.graph_file.sections.links import link_document, link_row
+    from placesim.formats.graph_file.sections.overrides import parse_links
+    from placesim.formats.graph_file.writing.text_edits import EditableText
+
+    text, release = EditableText(source), base.graph.registry.rules
+    values: dict[str, Any] = {} if base.inventory in (own.inventory, None) else {"devices": _machine_document(base)}
+    if (CURRENT if text.release is None else find_release(text.release)) is not release:
+        values["tensorflow"] = release.name
+    edited = text.with_machine(values, _config_changes(own.config, base.config))
+    if base.links.entries == own.links.entries:
+        return edited
+    old = json.loads(json.dumps(read_tree(source, own.graph.file).get("links", ())))  # without the places in the text
+    rows = dict(zip(own.links.entries, old, strict=True))
+    rows |= zip(parse_links(options.link), map(link_row, options.link), strict=True)
+    return EditableText(edited).with_links(old, [rows.get(entry) or link_document(entry) for entry in base.links.entries])
 
 
 def _machine_document(file: GraphFile) -> Any:
@@ -247,11 +279,12 @@ def _config_changes(own: Config, planned: Config) -> dict[str, Any]:
     """Return the fields of `config` that the options changed, in the form of a graph file."""
     from placesim.formats.graph_file.writing.text_edits import ABSENT
 
-    changes: dict[str, Any] = {}
-    if own.allow_soft_placement != planned.allow_soft_placement:
-        changes["allow_soft_placement"] = planned.allow_soft_placement
-    if own.device_count != planned.device_count:
+    changes = {field: getattr(planned, field) for field in _WRITTEN_FIELDS if getattr(own, field) != getattr(planned, field)}
+    if "device_count" in changes:
         changes["device_count"] = dict(planned.device_count) or ABSENT
+    if "do_constant_folding" in changes:
+        others = {"place_pruned_graph": True} if own.place_pruned_graph else {}
+        changes["graph_options"] = others | {"optimizer_options": {"do_constant_folding": changes.pop("do_constant_folding")}}
     return changes
 
 

@@ -118,10 +118,32 @@ def test_all_of_a_device_is_dragged_at_once(studio: Callable[..., Page]) -> None
     assert rows(page, 1) == ["Const_2", "Const_3", "MatMul_1"]
 
 
+def test_a_finger_drags_after_a_hold_and_scrolls_without(studio: Callable[..., Page]) -> None:
+    page = studio()
+    touch = page.context.new_cdp_session(page)
+    source, target = (
+        page.locator(where).bounding_box() for where in (".chip[data-path='AddN']", ".device[data-device='1'] .rows")
+    )
+    assert source is not None
+    assert target is not None
+
+    def send(kind: str, *points: tuple[float, float]) -> None:
+        touch.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": [{"x": x + 30, "y": y + 10} for x, y in points]})
+
+    for is_held in (False, True):
+        send("touchStart", (source["x"], source["y"]))
+        if is_held:
+            wait(page, "studio.board.drag?.ghost")
+        send("touchMove", (target["x"], target["y"]))
+        send("touchEnd")
+        assert said(page).startswith("AddN to GPU:0") == is_held
+    assert rows(page, 1) == ["AddN"]
+
+
 def test_an_edit_right_after_a_key_keeps_what_was_typed(studio: Callable[..., Page]) -> None:
     page = studio()
     page.click(".cm-line >> nth=0")
-    page.keyboard.press("Home")
+    page.keyboard.press("Control+Home")
     page.keyboard.type("#")
     page.evaluate("studio.move(['AddN'], '/gpu:0')")
     assert said(page).startswith("AddN to GPU:0: 1 node moved")
@@ -175,8 +197,15 @@ def test_a_shared_page_shows_the_same_without_a_server(studio: Callable[..., Pag
 def test_an_option_changes_the_machine(studio: Callable[..., Page]) -> None:
     page = studio()
     page.click("[aria-label='Remove a GPU']")
-    assert "6 not placed any more" in said(page)
+    assert "TensorFlow refuses the graph. The last placement stays" in said(page)
     assert "available devices are" in page.inner_text("#error")
+    assert page.locator(".stale .device").count() == 5
+    assert rows(page, 4) == ["Const_2", "Const_3", "MatMul_1"]
+    assert page.locator(".cm-lint-marker-error").count() == 1
+    page.click("#error button")
+    wait(page, "document.querySelector('#panel .summary')")
+    assert "not placed, requested: /device:GPU:3" in page.inner_text("#panel")
+    assert violations(page) == []
     page.check("#option-soft_placement")
     assert said(page).startswith("Soft placement: on")
     assert page.inner_text("#error") == ""
@@ -185,13 +214,24 @@ def test_an_option_changes_the_machine(studio: Callable[..., Page]) -> None:
     assert said(page).startswith("removed: GPUs: 4 → 3")
     assert page.input_value("#option-gpu") == "4"
     assert page.locator("#edits .edit-text").all_inner_texts() == ["Soft placement: off → on"]
+    page.click("#option-link summary")
+    page.fill("#link-from", "GPU:0")
+    page.fill("#link-to", "GPU:9")
+    page.fill("#link-bandwidth", "25GB/s")
+    page.keyboard.press("Enter")
+    assert page.inner_text("#link-to-wrong").startswith("The machine has no GPU:9: expected CPU:0")
+    assert page.evaluate("document.activeElement.id") == "link-to"
+    page.fill("#link-to", "host")
+    page.keyboard.press("Enter")
+    assert said(page).startswith("Links: GPU:0-host=25GB/s")
+    assert page.inner_text("#option-link li span") == "GPU:0 ↔ host: 25GB/s"
 
 
 def test_a_third_tower_is_typed_dragged_explained_planned_saved_and_run(studio: Callable[..., Page], graph: Path) -> None:
     page = studio()
-    page.click(".cm-content")
-    for key in ("Control+Home", *("ArrowDown",) * 6, "End", "ArrowLeft"):
-        page.keyboard.press(key)
+    page.click(".cm-line >> nth=6")
+    page.keyboard.press("End")
+    page.keyboard.press("ArrowLeft")
     page.keyboard.type(", /device:GPU:0")
     wait(page, "document.querySelector('#said').textContent.includes('3 added')")
     settled(page)
@@ -200,6 +240,8 @@ def test_a_third_tower_is_typed_dragged_explained_planned_saved_and_run(studio: 
     assert said(page).startswith("MatMul_2 to GPU:1: 1 node moved, 2 more copied between devices")
     assert rows(page, 2) == ["MatMul_2"]
     assert page.locator("#headline .worse").count() == 1
+    assert [text.partition(":")[0] for text in page.locator(".lanes-name").all_inner_texts()] == ["Before", "Now"]
+    assert "copied in this step only" in page.inner_text("#legend")
     page.click(".chip[data-path='MatMul_2']")
     wait(page, "document.querySelector('#panel .summary')")
     assert "requested /device:GPU:1" in page.inner_text("#panel .summary")

@@ -29,7 +29,7 @@ from placesim.studies.studio.start import start_document
 from placesim.studies.studio.studio import Studio
 
 GRACE_SECONDS = 4.0
-"""Seconds without a page after which the server ends; a reload takes less."""
+"""Seconds without a page after which the server ends; from the answer to a reload, its stream takes less."""
 PING_SECONDS = 1.0
 """Interval of the comments in the stream of events, which show that a page has gone."""
 
@@ -46,7 +46,7 @@ class StudioServer:
         self._end = end
         self._pages: list[asyncio.Queue[str]] = []
         self._closing: asyncio.TimerHandle | None = None
-        self._measures = 0
+        self._measures: dict[str, object] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
         self._search = PlanSearch(studio.source, self._tell_plan)
         self.application = Starlette(
@@ -75,7 +75,11 @@ class StudioServer:
     # --- questions
 
     async def _open(self, request: Request) -> Response:
+        if self._closing is not None:
+            self._closing.cancel()
         page = await run_in_threadpool(lambda: studio_page(start_document(self._studio)))
+        if self._closing is not None and not self._pages:  # a reload, whose stream is still to come
+            self._end_later()
         return HTMLResponse(page, headers={"Content-Security-Policy": page_policy(page)})
 
     async def _language(self, request: Request) -> Response:
@@ -88,14 +92,18 @@ class StudioServer:
         return self._studio.answer(*_asked(question))
 
     def _measure(self, question: dict[str, Any]) -> Mapping[str, Any]:
-        self._measures += 1
-        own = self._measures
+        page, own = str(question.get("page")), object()
+        self._measures[page] = own
 
         def check() -> None:
-            if own != self._measures:
-                raise Superseded("a later question made this one needless")
+            if self._measures.get(page) is not own:
+                raise Superseded("a later question of the same page made this one needless")
 
-        return run_within(None, lambda: self._studio.measure(*_asked(question)), check)
+        try:
+            return run_within(None, lambda: self._studio.measure(*_asked(question)), check)
+        finally:
+            if self._measures.get(page) is own:
+                del self._measures[page]
 
     def _explain(self, question: dict[str, Any]) -> Mapping[str, Any]:
         number, state, _ = _asked(question)
@@ -148,7 +156,10 @@ class StudioServer:
         finally:
             self._pages.remove(queue)
             if not self._pages:
-                self._closing = self._loop.call_later(GRACE_SECONDS, self._end)
+                self._end_later()
+
+    def _end_later(self) -> None:
+        self._closing = asyncio.get_running_loop().call_later(GRACE_SECONDS, self._end)
 
     def _send(self, event: str, data: Mapping[str, Any]) -> None:
         for queue in self._pages:

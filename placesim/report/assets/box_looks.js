@@ -5,13 +5,13 @@ const MAX_KINDS = 13;
 
 /** A way to colour one step's boxes: looks, and the number of each box's; launches and transfers have their own in all ways. */
 class BoxMode {
-  constructor(looks, lookOfSpan, model, copyColour) {
-    this.looks = [...looks, { label: "launched by the host", colour: GREY, pattern: 5 }, { label: "copied between devices", colour: copyColour, pattern: 3 }];
+  constructor(looks, lookOfSpan, model, colours, lone) {
+    this.looks = [...looks, { label: "launched by the host", colour: GREY, pattern: 5 }, { label: "copied between devices", colour: colours.copy, pattern: 3 }, { label: "copied in this step only", colour: colours.accent, pattern: 1 }];
     this.used = new Set();
     const [launch, copy] = [looks.length, looks.length + 1];
     this.numbers = new Uint8Array(2 * model.count);
     for (let span = 0; span < model.count; span++) {
-      this.numbers[2 * span] = model.isTransfer(span) ? copy : lookOfSpan(model, span);
+      this.numbers[2 * span] = model.isTransfer(span) ? copy + (lone.has(span) ? 1 : 0) : lookOfSpan(model, span);
       this.numbers[2 * span + 1] = launch;
       this.used.add(this.numbers[2 * span]);
       if (model.hasLaunch(span)) this.used.add(launch);
@@ -52,14 +52,14 @@ const BOX_MODES = {
   ],
 };
 
-/** The styles' colours, a `BoxMode` for each model, and the legend's entries. */
-function boxLooks(name, models) {
+/** The styles' colours, a `BoxMode` for each model, and the legend's entries; `lone` has of each model the transfers that look different. */
+function boxLooks(name, models, lone = models.map(() => new Set())) {
   const css = getComputedStyle(document.documentElement);
   const names = ["ground", "surface", "line", "text", "soft", "copy", "accent", "wash"];
   const own = Object.fromEntries(names.map((each) => [each, hexColour(css.getPropertyValue(`--${each}`).trim())]));
   const colours = { ...own, lane: mix(own.wash, own.surface, 0.55), isDark: isDark(own.surface) };
   const [looks, lookOf] = BOX_MODES[name](models);
-  const modes = models.map((model) => new BoxMode(looks, lookOf, model, colours.copy));
+  const modes = models.map((model, i) => new BoxMode(looks, lookOf, model, colours, lone[i]));
   const kinds = modes[0].looks.filter((_, number) => modes.some((mode) => mode.used.has(number)));
   return { colours, modes, legend: kinds.map((kind) => element("span", {}, [swatch(kind), kind.label])) };
 }

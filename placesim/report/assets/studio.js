@@ -4,7 +4,6 @@
 const TYPING_MS = 250;
 const JOIN_MS = 2000;
 const TYPED = "text edited";
-const LANES_LEAST = 150;
 
 class StudioPage {
   constructor(start) {
@@ -19,6 +18,11 @@ class StudioPage {
     this.answers = new Answers();
     this.measures = new Answers();
     this.placements = new WeakMap();
+    this.lanesOf = new WeakMap();
+    this.lanes = new StepView({
+      select: (path) => this.graph.numbers.has(path) && this.select(path, false),
+      redraw: () => this.showLanes(),
+    });
     this.words = new GraphWords();
     this.board = new Board({
       choose: (paths) => this.choose(paths),
@@ -32,7 +36,7 @@ class StudioPage {
       offer: (paths, near) => this.offerDevices(paths, near),
       unset: (paths) => this.edit(paths.reduce((state, path) => withDevice(state, path, null), this.now), `${paths.join(", ")}: edit taken back`),
       goTo: start.state.text === null ? null : (line) => this.goTo(line),
-      explain: (node) => this.server.ask("explain", { state: this.shown, node }),
+      explain: (node) => this.server.ask("explain", { state: this.asked, node }),
       apply: ({ text, line, devices, options }) => !devices && !options ? this.goTo(line) : this.edit({ ...this.now, devices: [...this.now.devices, ...(devices ?? [])], options: { ...this.now.options, ...options } }, text),
     }, this.isLive);
     this.theme = new Theme(() => this.repaint());
@@ -43,6 +47,7 @@ class StudioPage {
     this.listen();
     this.answers.put(start.state, start.baseline_state, start.answer);
     if (start.measure) this.measures.put(start.state, start.baseline_state, start.measure);
+    if (start.baseline_lanes) this.lanesOf.set(start.baseline_state, start.baseline_lanes);
     this.refresh(start.state);
   }
 
@@ -101,7 +106,7 @@ class StudioPage {
       const answer = await this.ask("answer", this.answers, state, compared);
       if (!answer || this.wanted !== state) return;
       this.showAnswer(state, answer, compared);
-      if (!answer.picture || !this.isLive) return this.isLive ? undefined : this.showMeasure(this.start.measure);
+      if (this.shown !== state || !this.isLive) return this.isLive ? undefined : this.showMeasure(this.start.measure);
       const measure = await this.ask("measure", this.measures, state, compared);
       if (measure && this.wanted === state) this.showMeasure(measure);
     } catch (error) {
@@ -115,22 +120,29 @@ class StudioPage {
   showAnswer(state, answer, compared) {
     const { problems, error, warnings, picture, changes } = answer;
     this.answer = answer;
-    this.showProblems(problems);
+    this.showProblems(problems, error);
     this.showErrors(error, state.text === null ? problems : [], warnings);
-    document.body.classList.toggle("stale", !picture);
-    if (!picture) {
-      this.tell(`${this.said ? `${this.said}. ` : ""}The graph can't be read: ${countText(problems.length, "error")}. The last placement stays.`);
+    if (picture) {
+      this.asked = state;
+      this.words.placement = this.graph = new Placement(picture);
+      this.machine?.show(state.options, answer.settings, this.graph.short);
+    }
+    const isStale = this.placement ? !picture || this.graph.isPartial : false;
+    document.body.classList.toggle("stale", isStale);
+    if (isStale) {
+      this.showPanel();
+      this.showHeadline();
+      const why = picture ? "TensorFlow refuses the graph" : `The graph can't be read: ${countText(problems.length, "error")}`;
+      this.tell(`${this.said ? `${this.said}. ` : ""}${why}. The last placement stays.`);
       return;
     }
     this.shown = state;
-    this.placement = new Placement(picture);
+    this.placement = this.graph;
     this.placements.set(state, this.placement);
-    this.words.placement = this.placement;
     this.board.show(this.placement, changes, state.devices, answer.devices);
     const before = this.placements.get(compared);
     this.changes.show(changes, this.placement, before, this.isAgainstStart || !this.isLive ? "start" : "last edit");
     this.showPanel();
-    this.machine?.show(state.options, answer.settings);
     this.showHistory();
     byId("facts").textContent = `${countText(this.placement.count, "node")} on ${countText(this.placement.devices.length, "device")}`;
     this.news = !this.isLive ? "Shared from the studio, to look at: edits and plans need placesim studio." : [this.said, this.changesText(changes, before)].filter(Boolean).join(": ");
@@ -163,18 +175,17 @@ class StudioPage {
     const moved = changes.moved.reduce((sum, { nodes }) => sum + nodes, 0);
     const [before, after] = ["before", "after"].map((side) => changes.transfers.reduce((sum, change) => sum + change[side][0], 0));
     const parts = [moved ? `${countText(moved, "node")} moved` : "no node moved"];
-    const lost = changes.removed.filter((name) => this.placement.numbers.has(name)).length;
     const again = changes.added.filter((name) => placementBefore?.numbers.has(name)).length;
     if (again) parts.push(`${again} placed again`);
     if (changes.added.length > again) parts.push(`${changes.added.length - again} added`);
-    if (lost) parts.push(`${lost} not placed any more`);
-    if (changes.removed.length > lost) parts.push(`${changes.removed.length - lost} removed`);
+    if (changes.removed.length) parts.push(`${changes.removed.length} removed`);
     if (before !== after) parts.push(`${Math.abs(after - before)} ${after > before ? "more" : "fewer"} copied between devices`);
     return parts.join(", ");
   }
 
-  showProblems(problems) {
-    this.editor?.setProblems(problems.filter(({ line }) => line > 0).map((problem) => ({ ...problem, message: [problem.message, ...problem.help].join("\n") })));
+  showProblems(problems, error) {
+    const marked = [...problems, ...(error ? [{ ...error, message: unmarked(error.summary), help: [] }] : [])];
+    this.editor?.setProblems(marked.filter(({ line }) => line > 0).map((problem) => ({ ...problem, message: [problem.message, ...problem.help].join("\n") })));
     byId("problems").replaceChildren(...(this.start.state.text === null ? [] : problems).map(({ line, column, message }) => {
       const go = line ? actionLink(`line ${line}`, () => this.goTo(line, column)) : "";
       return element("li", {}, [go, `${line ? ": " : ""}${message}`]);
@@ -188,11 +199,12 @@ class StudioPage {
     this.board.measure(measure);
     this.showHeadline();
     if (!measure) return;
-    const { lanes, error, assumptions } = measure;
+    this.lanesOf.set(this.shown, measure.lanes);
+    const { error, assumptions } = measure;
     byId("step-note").textContent = error?.summary ?? "";
     byId("assumptions").hidden = !assumptions.length;
     byId("assumptions").lastElementChild.replaceChildren(...assumptions.map((line) => element("li", {}, [line])));
-    this.showLanes(lanes);
+    this.showLanes();
     const { now, before } = measure;
     if (now && this.said) {
       const took = before && isOtherTime(before.step.seconds, now.step.seconds) ? ` instead of ${secondsText(before.step.seconds)}` : "";
@@ -202,7 +214,7 @@ class StudioPage {
 
   showHeadline() {
     const { now, before, note, error } = this.measure ?? {};
-    if (!now) return byId("headline").replaceChildren(this.answer?.error ? "There is no step: TensorFlow refuses the graph." : note ?? "");
+    if (this.answer.error || !now) return byId("headline").replaceChildren(this.answer.error ? "There is no step: TensorFlow refuses the graph." : note ?? "");
     const { seconds, low, high, bound, bound_reason: why } = now.step;
     const was = before?.step.seconds;
     const change = was && isOtherTime(was, seconds) ? [`, ${secondsText(was)} before: `, element("span", { className: seconds < was ? "better" : "worse" }, [`${shareText(Math.abs(seconds - was) / was)} ${seconds < was ? "less" : "more"}`])] : [];
@@ -210,69 +222,43 @@ class StudioPage {
     return undefined;
   }
 
-  showLanes(document) {
-    this.lanes = null;
-    // a fresh place each time, so that nothing listens for the picture before
-    const place = element("div", { className: "lanes" });
-    byId("lanes").replaceChildren(place);
-    byId("legend").replaceChildren();
-    byId("step").classList.toggle("empty", !document);
-    if (!document) return;
-    const model = new StepModel(document);
-    const was = this.measure.before?.step.seconds ?? 0;
-    const axis = new TimeAxis(Math.max(model.seconds, was), model.tick);
-    this.lanes = new LanesView(place, model, axis, {
-      select: (span) => this.selectSpan(span),
-      zoomTo: (span) => span !== NONE && this.lanes.zoomTo(span),
-      hover: (found, event) => tellOf(this.lanes, found, event),
-    });
-    this.lanes.canvas.setAttribute("aria-label", "Timeline of the step. Select a node above to find it here.");
-    this.fitLanes();
-    this.repaint();
-    this.chooseSpan();
-  }
-
-  fitLanes() {
-    if (this.lanes) this.lanes.container.style.height = `${Math.max(LANES_LEAST, Math.min(this.lanes.height, innerHeight * 0.5))}px`;
+  /** Draws the lanes, and above them those of the state that is compared with, if they are asked for. */
+  async showLanes() {
+    const { lanes, before } = this.measure;
+    const { compared } = this;
+    const hasBefore = Boolean(lanes && before && !sameState(compared, this.shown));
+    byId("lanes-before").hidden = !hasBefore;
+    const draw = (earlier) => this.lanes.show(lanes, earlier, before?.step.seconds ?? 0, [...this.board.chosen][0]);
+    const known = this.lanesOf.get(compared);
+    const isWanted = hasBefore && this.lanes.hasBefore;
+    draw(isWanted ? known : null);
+    if (!isWanted || known) return;
+    const { measure } = this;
+    const found = await this.server.ask("measure", { state: compared }).catch(() => null);
+    if (!found) return;
+    this.lanesOf.set(compared, found.lanes);
+    if (measure === this.measure) draw(found.lanes);
   }
 
   repaint() {
     this.board.drawLinks();
-    if (!this.lanes) return;
-    const { colours, modes, legend } = boxLooks("op", [this.lanes.model]);
-    this.lanes.setLooks(modes[0], colours);
-    byId("legend").replaceChildren(...legend);
-  }
-
-  selectSpan(span) {
-    if (span === NONE) return this.lanes.choose(NONE);
-    const name = this.lanes.model.name(span).replace(/:\d+$/, "");
-    this.lanes.choose(span);
-    return this.placement.numbers.has(name) ? this.select(name, false) : undefined;
-  }
-
-  /** Marks the first run of what is chosen in the lanes. */
-  chooseSpan() {
-    if (!this.lanes) return;
-    const { model } = this.lanes;
-    const number = model.names.indexOf([...this.board.chosen][0] ?? "");
-    this.lanes.choose(number < 0 ? NONE : model.spans.name.indexOf(number));
+    this.lanes.repaint();
   }
 
   // --- what is chosen
 
   choose(paths, isFromLanes = false) {
     this.showPanel();
-    if (!isFromLanes) this.chooseSpan();
+    if (!isFromLanes) this.lanes.choose(paths[0]);
   }
 
   select(path, isInLanes = true) {
-    if (!this.placement.nodesAt(path).length) return;
+    if (!this.graph.nodesAt(path).length) return;
     this.board.reveal(path);
     this.board.choose([path], false);
     this.choose([path], !isInLanes);
-    const device = this.placement.devicesAt(path).map(([name]) => name).join(", ");
-    this.tell(`${path} on ${device}`);
+    const devices = this.graph.devicesAt(path).map(([name]) => name).join(", ");
+    this.tell(`${path}: ${devices}`);
   }
 
   explain(path) {
@@ -281,7 +267,7 @@ class StudioPage {
   }
 
   showPanel() {
-    if (this.placement) this.panel.show([...this.board.chosen], this.placement, this.shown.devices);
+    if (this.placement) this.panel.show([...this.board.chosen].filter((path) => this.graph.nodesAt(path).length), this.graph, this.asked.devices);
   }
 
   // --- edits of devices
@@ -358,8 +344,8 @@ class StudioPage {
   lookAt(line) {
     clearTimeout(this.looking);
     this.looking = setTimeout(() => {
-      const { nodes } = this.placement;
-      const paths = nodes.name.filter((_, node) => this.placement.lineOf(node) === line);
+      const { graph } = this;
+      const paths = graph.nodes.name.filter((_, node) => graph.lineOf(node) === line);
       if (paths.length) this.board.choose(paths.slice(0, ROWS_LISTED));
     }, TYPING_MS);
   }
@@ -379,7 +365,7 @@ class StudioPage {
     byId("undo").disabled = !history.at;
     byId("redo").disabled = history.at === history.entries.length - 1;
     const edits = editsBetween(this.isLive ? history.start : this.start.baseline_state, this.isLive ? history.now : this.start.state, this.fields, this.start.answer.settings);
-    const results = this.shown === history.now ? this.answer?.edits ?? [] : [];
+    const results = this.asked === history.now ? this.answer?.edits ?? [] : [];
     const focused = [...byId("edits").querySelectorAll("button")].indexOf(document.activeElement);
     byId("edits").replaceChildren(...(edits.length ? edits.map((each) => this.editRow(each, results)) : [element("li", { className: "sub" }, ["none"])]));
     if (focused < 0) return;
@@ -433,7 +419,6 @@ class StudioPage {
   }
 
   listen() {
-    addEventListener("resize", () => this.fitLanes());
     listenToClicks({ help: () => byId("keys").showModal() });
     if (!this.isLive) return;
     listenToClicks({

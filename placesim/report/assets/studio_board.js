@@ -4,8 +4,12 @@
 const ROWS_SHOWN = 120;
 /** The scopes of a graph with no more nodes than this are open at first. */
 const OPEN_NODES = 40;
-const LINKS_HEIGHT = 60;
+const LINKS_HEIGHT = 72;
 const MOST_ARC_TEXTS = 8;
+/** How long a finger holds a row before it drags it, how far a pointer moves before it drags, and where columns scroll. */
+const HOLD_MS = 400;
+const DRAG_LEAST = 5;
+const EDGE_WIDTH = 28;
 /** Heads the column of nodes that are on no device. */
 const NOT_PLACED = { name: "not placed", short: "not placed" };
 
@@ -90,7 +94,7 @@ class Board {
     const nodes = this.placement.root.counts[device];
     const count = element("small", {}, [countText(nodes, "node")]);
     const isMovable = this.isLive && nodes > 0;
-    column.firstChild.draggable = isMovable;
+    column.firstChild.classList.toggle("movable", isMovable);
     column.firstChild.replaceChildren(element("div", { className: "device-name" }, [title, count, ...(isMovable ? [this.moveAll(device, short)] : [])]), ...(device < this.placement.devices.length ? this.told(device, short) : []));
   }
 
@@ -136,7 +140,7 @@ class Board {
   }
 
   row(path, level, parts, properties = {}) {
-    const found = element("div", { className: "chip", role: "treeitem", tabIndex: -1, draggable: this.isLive, title: path, ...properties }, parts);
+    const found = element("div", { className: "chip", role: "treeitem", tabIndex: -1, title: path, ...properties }, parts);
     found.dataset.path = path;
     found.style.paddingLeft = `${level * 12 - 4}px`;
     found.setAttribute("aria-level", level);
@@ -166,15 +170,15 @@ class Board {
     return this.row(name, level, [
       element("span", { className: "twisty", ariaHidden: "true" }, ["·"]),
       element("span", { className: "label" }, [name.slice(name.lastIndexOf("/") + 1)]),
+      ...(this.edited.has(name) ? [setTag()] : []),
       ...(from === undefined ? [] : [tag(`← ${from}`, `moved from ${from}`, "moved")]),
       ...(this.added.has(node) ? [tag("new", "not in the graph before", "moved")] : []),
-      ...(this.edited.has(name) ? [setTag()] : []),
       ...(from === undefined && !this.edited.has(name) ? [element("span", { className: "count" }, [ops[nodes.op[node]]])] : []),
     ], { className: "chip", title: `${name} (${ops[nodes.op[node]]})` });
   }
 
   moreRow(path, count, level) {
-    const found = this.row("", level, [element("span", { className: "label" }, [`${count.toLocaleString("en")} more`])], { className: "chip more", draggable: false, title: "Show more" });
+    const found = this.row("", level, [element("span", { className: "label" }, [`${count.toLocaleString("en")} more`])], { className: "chip more", title: "Show more" });
     found.dataset.more = path;
     return found;
   }
@@ -351,33 +355,73 @@ class Board {
     return at;
   }
 
-  // --- dragging
+  // --- dragging: at once with a mouse; after a hold with a finger, so that lists can still be scrolled
 
   listenToDrags() {
     const { container } = this;
-    const columnAt = (event) => event.target.closest(".device");
-    const mark = (column) => [...container.children].forEach((each) => each.classList.toggle("target", each === column));
-    container.addEventListener("dragstart", (event) => {
-      const path = this.rowAt(event)?.dataset.path;
-      this.dragged = path === undefined ? this.placement.pathsOn(Number(columnAt(event).dataset.device)) : this.chosen.has(path) ? [...this.chosen] : [path];
-      event.dataTransfer.setData("text/plain", this.dragged.join("\n"));
-      event.dataTransfer.effectAllowed = "move";
-    });
-    container.addEventListener("dragover", (event) => {
-      if (!this.dragged || !(columnAt(event)?.dataset.device < this.placement.devices.length)) return;
-      event.preventDefault();
-      event.dataTransfer.dropEffect = "move";
-      mark(columnAt(event));
-    });
-    container.addEventListener("drop", (event) => {
-      event.preventDefault();
-      const column = columnAt(event);
-      if (this.dragged && column) this.actions.move(this.dragged, Number(column.dataset.device));
-    });
-    container.addEventListener("dragend", () => {
-      this.dragged = null;
-      mark(null);
-    });
+    container.addEventListener("pointerdown", (event) => this.grab(event));
+    container.addEventListener("touchmove", (event) => this.drag?.ghost && event.preventDefault(), { passive: false });
+    container.addEventListener("contextmenu", (event) => this.drag?.isTouch && event.preventDefault());
+    addEventListener("pointermove", (event) => event.pointerId === this.drag?.pointer && this.dragTo(event));
+    addEventListener("pointerup", (event) => event.pointerId === this.drag?.pointer && this.drop());
+    addEventListener("pointercancel", () => this.endDrag());
+    addEventListener("keydown", (event) => event.key === "Escape" && this.drag?.ghost && this.endDrag());
+  }
+
+  grab(event) {
+    const held = event.target.closest(".chip[data-path]:not(.more), .device-head.movable");
+    if (!held || event.button || !event.isPrimary || event.target.closest("button")) return;
+    const { path } = held.dataset;
+    const device = Number(held.closest(".device").dataset.device);
+    const isTouch = event.pointerType === "touch";
+    this.drag = { pointer: event.pointerId, path, device, isTouch, x: event.clientX, y: event.clientY };
+    if (isTouch) this.drag.hold = setTimeout(() => this.beginDrag(), HOLD_MS);
+  }
+
+  beginDrag() {
+    const { path, device, x, y } = this.drag;
+    this.drag.paths = path === undefined ? this.placement.pathsOn(device) : this.chosen.has(path) ? [...this.chosen] : [path];
+    const [first, ...others] = this.drag.paths;
+    this.drag.ghost = element("div", { className: "ghost" }, [others.length ? `${first} and ${others.length} more` : first]);
+    document.body.append(this.drag.ghost);
+    this.follow(x, y);
+  }
+
+  dragTo({ clientX: x, clientY: y }) {
+    if (!this.drag.ghost) {
+      if (Math.hypot(x - this.drag.x, y - this.drag.y) < DRAG_LEAST) return;
+      if (this.drag.isTouch) return this.endDrag(); // a finger that moves at once scrolls
+      this.beginDrag();
+    }
+    this.follow(x, y);
+  }
+
+  /** Marks the column below the pointer; at the edge of the columns, those beside them come into view. */
+  follow(x, y) {
+    const { ghost } = this.drag;
+    ghost.style.transform = `translate(${Math.min(x + 12, innerWidth - ghost.offsetWidth - 4)}px, ${Math.min(y + 12, innerHeight - ghost.offsetHeight - 4)}px)`;
+    const column = document.elementFromPoint(x, y)?.closest(".device");
+    this.drag.target = column && Number(column.dataset.device) < this.placement.devices.length ? column : null;
+    for (const each of this.container.children) each.classList.toggle("target", each === this.drag.target);
+    clearInterval(this.drag.scrolling);
+    const stage = byId("stage");
+    const { left, right } = stage.getBoundingClientRect();
+    const by = x < Math.max(left, 0) + EDGE_WIDTH ? -1 : x > Math.min(right, innerWidth) - EDGE_WIDTH ? 1 : 0;
+    if (by) this.drag.scrolling = setInterval(() => stage.scrollBy(8 * by, 0), 16);
+  }
+
+  drop() {
+    const { target, paths } = this.drag;
+    this.endDrag();
+    if (target) this.actions.move(paths, Number(target.dataset.device));
+  }
+
+  endDrag() {
+    clearTimeout(this.drag?.hold);
+    clearInterval(this.drag?.scrolling);
+    this.drag?.ghost?.remove();
+    this.drag = null;
+    for (const each of this.container.children) each.classList.remove("target");
   }
 }
 

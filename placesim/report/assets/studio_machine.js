@@ -21,6 +21,10 @@ class MachineForm {
 
   field(field) {
     const { name, label, help } = field;
+    if (name === "link") {
+      this.links = new LinkForm((texts) => this.change("link", texts.length ? texts : null));
+      return this.links.element;
+    }
     const id = `option-${name}`;
     const input = this.input(field);
     Object.assign(input, { id, title: help });
@@ -67,9 +71,11 @@ class MachineForm {
     return found;
   }
 
-  /** `options` are those of the state, `settings` the values in effect. */
-  show(options, settings) {
-    for (const { name, kind } of this.fields) {
+  /** `options` are those of the state, `settings` the values in effect, `ends` the devices that links may join. */
+  show(options, settings, ends) {
+    this.links.show(options.link ?? [], ends);
+    this.links.element.classList.toggle("changed", optionText(options.link) !== optionText(this.first.link));
+    for (const { name, kind } of this.fields.filter((field) => field.name !== "link")) {
       const input = this.inputs.get(name);
       const shown = options[name] ?? settings[name] ?? null;
       if (kind === "flag") input.checked = shown === true;

@@ -26,12 +26,10 @@ class ChangesView {
   }
 
   parts(changes, placement, before) {
-    // a node that has lost its device is no longer placed, but still there
-    const isHere = (name) => placement.numbers.has(name);
     const wasHere = (name) => before?.numbers.has(name);
     const found = [
-      this.nodes("Not placed any more", changes.removed.filter(isHere), true), this.moved(changes.moved), this.nodes("Placed again", changes.added.filter(wasHere), true),
-      this.nodes("Added", changes.added.filter((name) => !wasHere(name)), true), this.nodes("Removed", changes.removed.filter((name) => !isHere(name)), false),
+      this.moved(changes.moved), this.nodes("Placed again", changes.added.filter(wasHere), true),
+      this.nodes("Added", changes.added.filter((name) => !wasHere(name)), true), this.nodes("Removed", changes.removed, false),
       this.transfers(changes.transfers, placement, before), before && this.copies(placement, before),
     ].filter(Boolean);
     return found.length ? found : [element("p", { className: "sub" }, ["No node is on another device."])];

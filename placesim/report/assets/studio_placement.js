@@ -49,7 +49,12 @@ class Placement extends Model {
 
   /** The devices, and one column more where some nodes are not placed. */
   get columns() {
-    return [...this.devices.keys(), ...(this.root.counts[this.devices.length] ? [this.devices.length] : [])];
+    return [...this.devices.keys(), ...(this.isPartial ? [this.devices.length] : [])];
+  }
+
+  /** Whether some nodes are on no device. */
+  get isPartial() {
+    return this.root.counts[this.devices.length] > 0;
   }
 
   /** The nodes of a path: of a scope all inside, of a node's name itself. */

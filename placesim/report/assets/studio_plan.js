@@ -89,6 +89,7 @@ class PlanPanel {
   }
 
   done(found) {
+    if (!this.isRunning) return; // the search of another tab
     this.isRunning = false;
     this.found = found;
     const { base, edits, value, before, bound, note, is_interrupted: isStopped } = found;

@@ -17,7 +17,7 @@ class SaveMenu {
       ...(canWrite ? [[`Save ${start.name}`, () => this.save(kind, true)]] : []),
       [`${label} …`, () => this.save(kind, false)],
     ]);
-    if (editor && now.devices.length) entries.push(["Write the device edits into the text", () => this.writeEdits()]);
+    if (editor && (now.devices.length || Object.keys(now.options).length)) entries.push(["Write the edits into the text", () => this.writeEdits()]);
     openMenu("Save", entries, byId("save"));
   }
 
@@ -42,10 +42,10 @@ class SaveMenu {
     else this.show(saved);
   }
 
-  /** Puts the device edits into the text of the graph file, without saving it. */
+  /** Puts the edits of devices and the machine into the text of the graph file, without saving it. */
   async writeEdits() {
     const saved = await this.ask("yaml", false, false);
-    if (saved) this.page.edit({ ...this.page.now, text: saved.content, devices: [] }, "device edits written into the text");
+    if (saved) this.page.edit({ text: saved.content, options: saved.options, devices: [] }, "edits written into the text");
   }
 
   showConflict({ notes }, kind) {

@@ -10,6 +10,7 @@ const MOST_KEPT = 12;
 class Server {
   constructor() {
     this.last = 0;
+    this.page = Array.from(crypto.getRandomValues(new Uint32Array(3))).join("-"); // other tabs ask the same server
     this.running = new Map();
   }
 
@@ -23,7 +24,7 @@ class Server {
     let response;
     let answer;
     try {
-      response = await fetch(route, { method: "POST", headers, body: JSON.stringify({ id, ...question }), signal: stopper.signal });
+      response = await fetch(route, { method: "POST", headers, body: JSON.stringify({ id, page: this.page, ...question }), signal: stopper.signal });
       answer = await response.json();
     } catch {
       if (stopper.signal.aborted) return null;

@@ -28,6 +28,8 @@ SHARED = Shell(
         "studio_menu.js",
         "studio_board.js",
         "studio_panel.js",
+        "studio_step.js",
+        "studio_links.js",
         "studio_machine.js",
         "studio_plan.js",
         "studio_words.js",

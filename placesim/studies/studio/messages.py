@@ -25,6 +25,7 @@ class State(TypedDict):
 class Question(TypedDict):
     """The body of every request. `id` is a number that the answer repeats, so that the page can drop late answers.
 
+    - `page`: a random text of the page. A later `measure` of the same page ends an earlier one.
     - `baseline`: the state with which `answer` and `measure` compare.
     - `node`: the name of the node that `explain` explains.
     - `search`: the settings of `plan`.
@@ -33,6 +34,7 @@ class Question(TypedDict):
     """
 
     id: int
+    page: NotRequired[str]
     state: State
     baseline: NotRequired[State | None]
     node: NotRequired[str]
@@ -264,9 +266,9 @@ class FoundPlan(TypedDict):
 class Saved(TypedDict):
     """The answer to `save`: the content and a file name for it.
 
-    `content` is a text, or base64 of bytes if `is_binary`. `written` is the path of the graph file if it was replaced. `notes`
-    are sentences about content that the form can't express. If `conflict`, the file on the disk has changed since it was read,
-    and nothing was written.
+    `content` is a text, or base64 of bytes if `is_binary`. `written` is the path of the graph file if it was replaced.
+    `options` are those of the state that the form can't hold, and `notes` sentences about this and other losses. If `conflict`,
+    the file on the disk has changed since it was read, and nothing was written.
     """
 
     id: int
@@ -274,6 +276,7 @@ class Saved(TypedDict):
     content: str
     is_binary: bool
     written: str | None
+    options: dict[str, Any]
     notes: list[str]
     conflict: bool
 
@@ -305,6 +308,7 @@ class Start(TypedDict):
     """The data in the page itself, in the element `packed-data`.
 
     - `is_live`: whether a server answers; False in a shared page, which has only what is here.
+    - `baseline_lanes`: the timeline of `baseline_state`, only in a shared page.
     - `name`: the name of the graph, and `source` its kind: `graph file`, `TensorFlow file`, `ONNX model` or `script`.
     - `state`: the state that the page opens with, and `answer` and `measure` its answers; `measure` is None if the page is to
       ask for it. In a shared page, `answer.picture` also has `proofs`, and `baseline_state` may be another state.
@@ -318,6 +322,7 @@ class Start(TypedDict):
     baseline_state: State
     answer: Answer
     measure: Measure | None
+    baseline_lanes: dict[str, Any] | None
     options: list[OptionField]
     saves: list[SaveKind]
     gpu_models: list[list[Any]]

@@ -15,10 +15,10 @@ from placesim.formats.graph_file.writing.text_edits import EditableText, Unedita
 from placesim.formats.sources.loading import LoadedGraph, read_bytes
 from placesim.graph.node_patterns import find_matching_names, is_pattern, matcher
 from placesim.planning.graphs.plan_annotations import devices_by_name
-from placesim.studies.plan_files import write_requests
+from placesim.studies.plan_files import planned_for, with_machine, write_requests
 from placesim.studies.plan_functions import DeviceRequests
 from placesim.studies.studio.messages import Saved, SaveKind, State
-from placesim.studies.studio.source import GRAPH_FILE, SCRIPT, StudioSource
+from placesim.studies.studio.source import GRAPH_FILE, SCRIPT, EditedGraph, StudioSource
 from placesim.studies.studio.studio import Studio
 
 _LABELS = {
@@ -36,8 +36,8 @@ _ENDINGS = {"options": ".txt", "script": "_devices.py", "page": ".html"}
 _ALL_DROPPED = ["*", ""]
 """The edit that drops all requests, as a plan does."""
 _BINARY = ("pb", "onnx")
-_IN_FILE = ("cpu", "gpu", "gpu_model", "soft_placement", "tensorflow", "clear_devices")
-"""Options that a graph file holds, the release only if it is the file's own."""
+_NOT_IN_FILE = ("batch", "shape")
+"""Options that no graph file holds; other forms of a graph hold only its devices."""
 
 
 def save_kinds(source: StudioSource) -> list[SaveKind]:
@@ -80,6 +80,7 @@ def save_state(
         content=b64encode(content).decode() if kind in _BINARY else content.decode("utf-8-sig"),
         is_binary=kind in _BINARY,
         written=None,
+        options=_left_options(state, kind),
         notes=notes,
         conflict=False,
     )
@@ -120,12 +121,11 @@ def _name(source: StudioSource, kind: str) -> str:
 def _graph(studio: Studio, state: State, kind: str, notes: list[str]) -> bytes:
     """Return a graph with the state's edits in a form, and add to `notes` what the form can't express."""
     source = studio.source
-    text, options = state["text"], {name: value for name, value in state["options"].items() if value is not None}
-    if kind == "yaml" and text is not None and not options and not state["devices"]:
+    text, left = state["text"], _left_options(state, kind)
+    if kind == "yaml" and text is not None and not _given_options(state) and not state["devices"]:
         return text.encode()  # even if it can't be read
-    left = [name for name in options if name not in _IN_FILE]
     if left:
-        notes.append(f"not in the file: {', '.join(left)}; the form 'options' has them")
+        notes.append(f"this form cannot hold these options; give them to the command: {shlex.join(_flags(left))}")
     edited, plain = source.graph(state), source.graph({**state, "devices": []})
     notes += (edit["problem"] for edit in edited.edits if edit["problem"])
     snapshot = studio.snapshot(state)
@@ -133,7 +133,7 @@ def _graph(studio: Studio, state: State, kind: str, notes: list[str]) -> bytes:
         if kind != "yaml" or text is None:
             raise UsageError(f"cannot save as {kind}: {snapshot.error.summary}")
         notes.append("the graph cannot be placed: the edits are rows of `placement`")
-        return _with_rows(text, state, plain.loaded).encode()
+        return _with_rows(state, plain).encode()
     path = Path(source.path).with_name(_name(source, kind))
     requests = _requests(studio, state, plain.loaded)
     can_have_rows = kind == "yaml" and text is not None and bool(state["devices"])
@@ -145,8 +145,23 @@ def _graph(studio: Studio, state: State, kind: str, notes: list[str]) -> bytes:
     else:
         if not can_have_rows or not _is_new_raw(source, state, content.decode()):
             return content
-    machine_text = _graph(studio, {**state, "devices": []}, kind, []).decode()
-    return _with_rows(machine_text, state, plain.loaded).encode()
+    return _with_rows(state, plain).encode()
+
+
+def _given_options(state: State) -> dict[str, Any]:
+    return {name: value for name, value in state["options"].items() if value is not None}
+
+
+def _left_options(state: State, kind: str) -> dict[str, Any]:
+    """Return the options of a state that a form cannot hold."""
+    if kind in ("options", "page"):
+        return {}
+    given = _given_options(state)
+    return {
+        name: value
+        for name, value in given.items()
+        if (name in _NOT_IN_FILE if kind in ("yaml", "json") else name != "clear_devices")
+    }
 
 
 def _is_new_raw(source: StudioSource, state: State, content: str) -> bool:
@@ -186,16 +201,22 @@ def _requests(studio: Studio, state: State, loaded: LoadedGraph) -> DeviceReques
     return DeviceRequests(studio.source.path, "edited in `placesim studio`", asked, edits, tuple(free), places)
 
 
-def _with_rows(text: str, state: State, loaded: LoadedGraph) -> str:
-    """Return the text with the edits as rows of `placement`. Raises UsageError for a text that can't be changed."""
-    assert loaded.file is not None
-    graph = loaded.file.graph
+def _with_rows(state: State, plain: EditedGraph) -> str:
+    """Return the text with the machine and the session of the options, and with the edits as rows of `placement`.
+
+    `plain` is the graph without the edits. Raises UsageError for a text that can't be changed.
+    """
+    file, options, source = plain.loaded.file, plain.options, state["text"]
+    assert file is not None
+    assert source is not None
     rows = {
         path: device or None
         for pattern, device in state["devices"]
-        for path in ((pattern,) if not is_pattern(pattern) else find_matching_names(pattern, graph))
+        for path in ((pattern,) if not is_pattern(pattern) else find_matching_names(pattern, file.graph))
     }
     try:
+        text = with_machine(source, file, planned_for(file, options), options)
+        text = EditableText(text).without_devices() if options.clear_devices else text
         return EditableText(text).with_placement(rows) if rows else text
     except UneditableText:
         raise UsageError("cannot write the edits into this text: expected a graph file with a list of nodes") from None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from placesim.core.errors import PlacesimError
 from placesim.core.releases import RELEASES
 from placesim.core.version import __version__
 from placesim.machine.gpu_models import GPU_MODELS
@@ -46,6 +47,7 @@ def start_document(studio: Studio, state: State | None = None, baseline: State |
         baseline_state=baseline,
         answer=studio.answer(0, state, baseline, explains=not is_live),
         measure=None if is_live else studio.measure(0, state, baseline),
+        baseline_lanes=None if is_live or baseline == state else _lanes(studio, baseline),
         options=[
             OptionField(
                 name=name, label=label, kind=kind, help=text, value=_given(source.start, name), choices=choices.get(name, [])
@@ -56,6 +58,13 @@ def start_document(studio: Studio, state: State | None = None, baseline: State |
         gpu_models=[[model.name, model.memory, model.compute_capability] for model in GPU_MODELS.values()],
         version=__version__,
     )
+
+
+def _lanes(studio: Studio, state: State) -> dict[str, Any] | None:
+    try:
+        return studio.measure(0, state)["lanes"]
+    except PlacesimError:  # the baseline can't be read
+        return None
 
 
 def _given(state: State, name: str) -> Any:

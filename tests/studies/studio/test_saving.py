@@ -47,14 +47,40 @@ def test_a_graph_file_keeps_the_text_that_was_not_touched(studio: Studio) -> Non
     found = saved(studio, "yaml", devices=[["a/", "/cpu:0"]], options={"gpu": 1, "soft_placement": True, "batch": 2})
     expected = TEXT.replace("gpu: 2}", "gpu: 1}\nconfig: {allow_soft_placement: true}")
     assert found["content"] == expected.replace("- scope: a\n", "- scope: a\n  device: /cpu:0\n")
-    assert found["notes"] == ["not in the file: batch; the form 'options' has them"]
+    assert (found["options"], found["notes"]) == (
+        {"batch": 2},
+        ["this form cannot hold these options; give them to the command: --batch 2"],
+    )
     unread = saved(studio, "yaml", text="nodes: [")
     assert unread["content"] == "nodes: ["
     refused = saved(studio, "yaml", devices=[["a/", "/gpu:9"]])
     assert refused["content"] == f"{TEXT}placement:\n  a/: /gpu:9\n"
     assert "cannot be placed" in refused["notes"][0]
+    smaller = saved(studio, "yaml", devices=[["a/", "/gpu:1"]], options={"gpu": 1})
+    assert smaller["content"] == f"{TEXT.replace('gpu: 2', 'gpu: 1')}placement:\n  a/: /gpu:1\n"
     with pytest.raises(UsageError, match="cannot save as pb: InvalidArgumentError"):
         saved(studio, "pb", devices=[["a/", "/gpu:9"]])
+
+
+def test_a_graph_file_holds_links_threads_and_the_release(studio: Studio) -> None:
+    own = "links:\n- {between: [GPU:*, host], bandwidth: PCIe 3.0 x16}  # all\n- {between: [GPU:0, GPU:1], bandwidth: 9GB/s}\n"
+    text = TEXT.replace("nodes:\n- {op: C", f"{own}nodes:\n- {{op: C")
+    options = {"tensorflow": "1.15", "inter_op_threads": 3, "optimize": True, "link": ["GPU:0>host=25GB/s@2us"]}
+    found = saved(studio, "yaml", text=text, options=options)
+    config = (
+        "config: {inter_op_parallelism_threads: 3, graph_options: {optimizer_options: {do_constant_folding: true}}}\n"
+        "tensorflow: '1.15'\n"
+    )
+    row = "{between: ['GPU:0', host], bandwidth: 25GB/s, latency: 2us, ways: one}"
+    rest = "{between: ['GPU:1', host], bandwidth: 15753846153.846153, latency: 5.0e-06, kind: pcie}"
+    links = f"links: [{rest}, {{between: ['GPU:0', 'GPU:1'], bandwidth: 9GB/s}}, {row}]\n"
+    assert found["content"] == text.replace(own, links + config)
+    assert (found["options"], found["notes"]) == ({}, [])
+    added = saved(studio, "yaml", text=text, options={"link": ["host-network=100Gbit/s"]})
+    more = "- {between: [host, network], bandwidth: 100Gbit/s}\n"
+    assert added["content"] == text.replace(own, own + more)
+    model = saved(studio, "pb", options={"gpu": 1, "clear_devices": True})
+    assert model["notes"] == ["this form cannot hold these options; give them to the command: --gpu 1"]
 
 
 def test_edits_that_devices_of_entries_cannot_express_are_rows_of_placement() -> None:

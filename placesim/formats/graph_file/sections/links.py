@@ -221,20 +221,34 @@ def _word(value: Any, words: Sequence[str], what: str) -> str:
 _GIVEN = r"(?P<first>[^-><=]+)(?P<way>->|>|-)(?P<second>[^-><=]+)=(?P<bandwidth>[^@]+)(?:@(?P<latency>.+))?"
 
 
-def parse_link(text: str) -> LinkEntry:
-    """Parse `ENDS=BANDWIDTH[@LATENCY]`, with the ends `A-B`, or `A>B` for one direction. Raises InvalidValue."""
+def link_row(text: str) -> dict[str, Any]:
+    """Return `ENDS=BANDWIDTH[@LATENCY]`, with the ends `A-B`, or `A>B` for one direction, as an entry of `links`.
+
+    Raises InvalidValue for another form.
+    """
     found = re.fullmatch(_GIVEN, text.strip())
     if found is None:
         expected = "expected ENDS=BANDWIDTH, such as host-network=100Gbit/s or GPU:0-GPU:1=25GB/s@2us"
         raise InvalidValue(f"bad link: got {spell(text)}, {expected}")
-    ends = (end_value(found["first"].strip()), end_value(found["second"].strip()))
+    row: dict[str, Any] = {
+        "between": [found["first"].strip(), found["second"].strip()],
+        "bandwidth": found["bandwidth"].strip(),
+    }
+    row |= {} if found["latency"] is None else {"latency": found["latency"].strip()}
+    return row | ({"ways": "one"} if found["way"] in (">", "->") else {})
+
+
+def parse_link(text: str) -> LinkEntry:
+    """Parse a link of the command line, as `link_row` describes it. Raises InvalidValue."""
+    row = link_row(text)
+    ends = tuple(map(end_value, row["between"]))
     if ends[0] == ends[1] and "*" not in ends[0].text:
         raise InvalidValue(f"link to itself: got {spell(ends[0].text)} twice, expected two ends")
-    bandwidth, kind = bandwidth_value(found["bandwidth"]), infer_link_kind(ends)
+    bandwidth, kind = bandwidth_value(row["bandwidth"]), infer_link_kind(ends)
     latency = 0.0 if bandwidth == math.inf else default_latency(kind, ends)
-    if found["latency"] is not None:
-        latency = latency_value(found["latency"])
-    return LinkEntry(ends, bandwidth, latency, kind, "one" if found["way"] in (">", "->") else "each")
+    if "latency" in row:
+        latency = latency_value(row["latency"])
+    return LinkEntry(ends, bandwidth, latency, kind, row.get("ways", "each"))
 
 
 def link_document(entry: LinkEntry) -> dict[str, Any]:

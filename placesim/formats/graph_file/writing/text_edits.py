@@ -1,4 +1,4 @@
-"""Edits of devices in a graph file's text; all other text and comments stay."""
+"""Edits of devices, the machine and its session in a graph file's text; all other text and comments stay."""
 
 from __future__ import annotations
 
@@ -156,17 +156,32 @@ class EditableText:
                 found[entry] = ABSENT
         return self.with_devices(found)
 
-    def with_machine(self, devices: Any, config: Mapping[str, Any]) -> str:
-        """Return the text with another machine, if not None, and changed fields of its config; `ABSENT` removes a field."""
-        changes: list[tuple[int, int, str]] = []
-        if devices is not None:
-            changes += self._set(self.root, "devices", devices)
+    @property
+    def release(self) -> str | None:
+        """The release of TensorFlow that the text names."""
+        return _text(_value(self.root, "tensorflow"))
+
+    def with_machine(self, values: Mapping[str, Any], config: Mapping[str, Any]) -> str:
+        """Return the text with other values of its keys, and changed fields of its config; `ABSENT` removes a field."""
+        changes = [change for key, value in values.items() for change in self._set(self.root, key, value)]
         given = _value(self.root, "config")
         if isinstance(given, yaml.MappingNode) and given.value:
             changes += [change for field, value in config.items() for change in self._set(given, field, value)]
         elif config:
             changes += self._set(self.root, "config", dict(config))
         return self._changed(changes)
+
+    def with_links(self, old: Sequence[Any], rows: Sequence[Any]) -> str:
+        """Return the text with these rows of `links` in place of the `old` ones, which stay as they are if they come first."""
+        given = _value(self.root, "links")
+        is_block = isinstance(given, yaml.SequenceNode) and not given.flow_style and bool(given.value)
+        if not is_block or list(old) != list(rows[: len(old)]):
+            return self._changed(self._set(self.root, "links", list(rows)))
+        first = given.value[0].start_mark
+        indent = " " * (self.text.rindex("-", self._starts[first.line], self._offset(first)) - self._starts[first.line])
+        end = self.text.find("\n", self._end(given.value[-1]))
+        added = "".join(f"\n{indent}- {_flow(row)}" for row in rows[len(old) :])
+        return f"{self.text[:end]}{added}{self.text[end:]}" if end >= 0 else self.text + added
 
     def with_placement(self, rows: Mapping[str, str | None]) -> str:
         """Return the text with devices by node name, after the existing rows."""
@@ -285,7 +300,11 @@ class EditableText:
             start, end = alias or (self._offset(old.start_mark), self._end(old))
             if alias is None and self.text[start] == "&":  # aliases need the anchor
                 start = re.compile(r"&\S+\s*").match(self.text, start).end()  # type: ignore[union-attr]
-            yield start, end, json.dumps(value) if key.style == '"' else _flow(value)
+            written = json.dumps(value) if key.style == '"' else _flow(value)
+            if alias is None and old.start_mark.line > key.end_mark.line and not old.start_mark.column:
+                # a flow list cannot begin a line without an indent
+                start, written = self.text.index(":", self._offset(key.end_mark)) + 1, f" {written}"
+            yield start, end, written
             return
         start, end = self._offset(key.start_mark), alias[1] if alias else self._end(old)
         if place + 1 < len(rows):
