@@ -335,7 +335,7 @@ class GraphReader:
         if body is None:
             raise UnsupportedNodeError(f"no ONNX function body for op '{node.op}'")
         attrs = {attr.name: attr for attr in node.proto.attribute}
-        return self.expand(body, node.values, {**_defaults(schema), **attrs})
+        return self.expand(body, node.values, {**_defaults(schema), **attrs}, is_definition=True)
 
     def _body(self, schema: Any, proto: Any, values: Sequence[Value | None]) -> Any:
         """Return ONNX's definition of an op by other ops, as a FunctionProto with opsets; None if there is none."""
@@ -358,7 +358,9 @@ class GraphReader:
         body.ParseFromString(text)
         return body
 
-    def expand(self, function: Any, values: Sequence[Value | None], attrs: Mapping[str, Any]) -> list[Value | None]:
+    def expand(
+        self, function: Any, values: Sequence[Value | None], attrs: Mapping[str, Any], is_definition: bool = False
+    ) -> list[Value | None]:
         """Add the nodes of a FunctionProto, and return its outputs."""
         if self.depth >= MOST_NESTED:
             raise UnsupportedNodeError(f"recursive function '{function.name}': expected functions that do not call themselves")
@@ -370,6 +372,7 @@ class GraphReader:
                 inner.define(name, value)
             else:
                 inner.names[name] = None
+        inner.is_definition = is_definition
         inner.left_out = {name for index, name in enumerate(function.input) if index >= len(values) or values[index] is None}
         inner.read_nodes(function.node)
         return [inner.names.get(name) for name in function.output]
@@ -392,6 +395,8 @@ class GraphReader:
         inner.by_ref, inner.maker, inner.device, inner.trials = self.by_ref, self.maker, self.device, self.trials
         return inner
 
+    is_definition: bool = False
+    """Whether the nodes are ONNX's definition of an op."""
     left_out: frozenset[str] | set[str] = frozenset()
     """Inputs of a function that its call omits. Its nodes then omit them too."""
 

@@ -65,6 +65,7 @@ class NodeReading(Protocol):
     by_ref: dict[TensorRef, Value]
     declared: dict[str, Any]
     inferred: dict[str, Any]
+    is_definition: bool
 
     def attribute(self, proto: Any) -> Any:
         """Return an AttributeProto's value in the form that converters take."""

@@ -39,6 +39,8 @@ MAX_VALUE_ELEMENTS = 256
 """Maximum number of elements of tensors whose values are tracked: a shape has few dimensions."""
 _NEVER_FOLLOWED = CONTROL_FLOW - {"Switch"} | {*PLACEHOLDERS, *FUNCTION_ENDS, *LOWERED}
 """Stateless ops whose values are not tracked."""
+_SHAPE_PARTS = frozenset(("Concat", "ConcatV2", "StridedSlice"))
+"""Ops of whose inputs TensorFlow reads static shapes before values."""
 
 Value = np.ndarray[Any, Any]
 
@@ -75,6 +77,7 @@ class GraphShapes:
         self._known: dict[int, tuple[Dims, ...]] = {}
         self._handles: dict[TensorRef, HandleShape] = {}
         self._values: dict[int, tuple[Value | None, ...]] = {}
+        self._static_parts: dict[int, _PartialVector] = {}
         self._refused: dict[int, _Refusal] = {}
         self._instantiated: dict[Hashable, str | None] = {}
         self._alike: dict[tuple[Any, ...], tuple[Dims, ...]] = {}
@@ -92,6 +95,7 @@ class GraphShapes:
         """Drop the inferred shapes of a node that is removed, or whose inputs change."""
         self._known.pop(node_id, None)
         self._values.pop(node_id, None)
+        self._static_parts.pop(node_id, None)
         self._refused.pop(node_id, None)
 
     def refusal(self, node_id: int) -> GraphBuildError | None:
@@ -267,14 +271,25 @@ class GraphShapes:
             return (None if isinstance(given, _PartialVector) else given,)
         if node.op in SHAPE_OPS or node.op == "VariableShape":
             found = [_measured(node, self._dims_measured(node, tensor)) for tensor in node.inputs]
+            if node.op == "Shape":
+                self._note_static_part(node, found[0], _measured(node, self._inferred(*next(iter(node.inputs)))))
             # TensorFlow uses the shapes that these ops return only as a whole, not their single dimensions
             is_whole = node.op in ("ShapeN", "VariableShape")
             return tuple(one.view(_PartialVector) if one is not None and is_whole else one for one in found)
         if not self._is_followed(node) or node.id not in self._known or node.id in self._refused:
             return nothing
         values = [self._values[i][slot] if i in self._values else None for i, slot in node.inputs]
+        found = self._computed_from(node, values)
+        if node.op in _SHAPE_PARTS and self._static_parts:
+            parts = [self._static_parts.get(i, value) for i, value in zip(node.input_nodes, values, strict=True)]
+            self._note_static_part(node, found[0], self._computed_from(node, parts)[0])
+        return found
+
+    def _computed_from(self, node: Node, values: list[Value | None]) -> tuple[Value | None, ...]:
+        """Return the values of a node's outputs, computed from values of its inputs."""
+        nothing = (None,) * len(node.signature.output_dtypes)
         if node.op in JOINS:
-            self._fill_in(node, values)
+            values = self._filled_in(node, values)
         is_partial = any(isinstance(value, _PartialVector) for value in values)
         if node.op == "Switch" and not is_partial:
             data, predicate = values
@@ -295,18 +310,34 @@ class GraphShapes:
 
     def _dims_measured(self, node: Node, tensor: TensorRef) -> Dims:
         """Return the shape that Shape, Rank, Size or VariableShape reads: of its input, or of the variable behind a handle."""
+        if node.op == "ShapeN":
+            return self._inferred(*tensor)
         if node.op != "VariableShape":
             return self._dims_of(*tensor)
         held = self.handle(tensor)
         return None if held is None else held.shape
 
+    def _inferred(self, node_id: int, slot: int) -> Dims:
+        return self._known[node_id][slot] if node_id in self._known else None
+
     def _dims_of(self, node_id: int, slot: int) -> Dims:
         """Return the static shape of an output; if it is not fully known, but the value is, return the value's shape."""
-        dims = self._known[node_id][slot] if node_id in self._known else None
+        dims = self._inferred(node_id, slot)
         if is_fully_defined(dims) or node_id not in self._values:
             return dims
         value = self._values[node_id][slot]
         return dims if value is None or isinstance(value, _PartialVector) else value.shape
+
+    def _note_static_part(self, node: Node, value: Value | None, part: Value | None) -> None:
+        """Keep the part of a shape that follows from static shapes alone, if the value follows only from computed tensors."""
+        if value is not None and isinstance(part, _PartialVector) and not isinstance(value, _PartialVector):
+            self._static_parts[node.id] = part
+
+    def static_part(self, tensor: TensorRef) -> Dims:
+        """Return the static shape, or the part of one, that a tensor of known value holds; None for other tensors."""
+        self.value(tensor)
+        found = self._static_parts.get(tensor.node)
+        return None if found is None else tuple(map(int, found))
 
     def reversed_shape(self, tensor: TensorRef) -> Dims:
         """Return the shape that TensorFlow reads from a slice of a shape with a negative stride; None for other tensors.
@@ -352,15 +383,17 @@ class GraphShapes:
         begins_at_constant = node.op == "StridedSlice" and self.graph.nodes[node.input_nodes[1]].op == "Const"
         return begins_at_constant and self._known[node.id] == ((),)
 
-    def _fill_in(self, node: Node, values: list[Value | None]) -> None:
+    def _filled_in(self, node: Node, values: Sequence[Value | None]) -> list[Value | None]:
         """Replace each unknown part of a concatenated shape by -1 for each of its elements, so that known parts count."""
+        found = list(values)
         parts = range(len(values) - 1) if node.op == "ConcatV2" else range(node.op == "Concat", len(values))
         for i in parts:
             reference = TensorRef(node.input_nodes[i], node.input_slots[i])
             dims = self.shape(reference)
             dtype = self.graph.nodes[reference.node].signature.output_dtypes[reference.slot]
-            if values[i] is None and dtype.is_integer and is_fully_defined(dims) and len(dims or ()) <= 1:
-                values[i] = np.full(dims or (), -1, dtype.numpy).view(_PartialVector)
+            if found[i] is None and dtype.is_integer and is_fully_defined(dims) and len(dims or ()) <= 1:
+                found[i] = np.full(dims or (), -1, dtype.numpy).view(_PartialVector)
+        return found
 
 
 class _NodeContext(ShapeContext):
@@ -385,7 +418,12 @@ class _NodeContext(ShapeContext):
     def shape_value(self, index: int) -> Dims:
         self.asked = True
         found = self._graph_shapes.reversed_shape(self._refs[index])
-        return super().shape_value(index) if found is None else found
+        if found is None:
+            found = self._graph_shapes.static_part(self._refs[index])
+        if found is None:
+            return super().shape_value(index)
+        self.used_partial_shapes[index] = found
+        return found
 
     def known_partial_shape(self, index: int) -> Dims:
         self.asked = True

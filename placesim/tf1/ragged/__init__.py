@@ -1,3 +1,5 @@
 """Ragged tensors: tensors whose rows have different lengths."""
 
-from placesim.tf1.ragged import computing as _computing  # noqa: F401 - tensors have their operators, whichever module makes them
+# tensors have their operators and parts, whichever module makes them
+from placesim.tf1.ragged import computing as _computing  # noqa: F401
+from placesim.tf1.ragged import slicing as _slicing  # noqa: F401

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import reduce as fold
 from typing import Any
 
 from placesim.tf1.graphs.tensor import Tensor
@@ -10,7 +11,7 @@ from placesim.tf1.importing.missing_names import not_there
 from placesim.tf1.importing.namespaces import namespace
 from placesim.tf1.ops.generated_functions import gen
 from placesim.tf1.ragged.making import ragged_range
-from placesim.tf1.ragged.ragged_tensor import RaggedTensor, segment_ids_of
+from placesim.tf1.ragged.ragged_tensor import RaggedTensor, RowPartition, segment_ids_of
 from placesim.tf1.types import nest
 
 tf = namespace("")
@@ -21,13 +22,15 @@ def map_flat_values(op: Callable[..., Any], *args: object, **kwargs: object) -> 
     found = [value for value in nest.flatten((args, kwargs)) if isinstance(value, RaggedTensor)]
     if not found:
         return op(*args, **kwargs)
-    sizes = {value.flat_values.shape.as_list()[0] for value in found} - {None}
+    sizes = {tf.dimension_at_index(value.flat_values.shape, 0).value for value in found} - {None}
     if len(sizes) > 1:
         raise ValueError(f"Input RaggedTensors' flat_values must all have the same outer-dimension size.  Got sizes: {sizes}")
-    if any(value.nested_row_splits != found[0].nested_row_splits for value in found[1:]):
-        raise not_there("tf.ragged.map_flat_values of tensors with their own row splits", "with the same splits it is")
     args, kwargs = nest.map_structure(lambda one: one.flat_values if isinstance(one, RaggedTensor) else one, (args, kwargs))
-    return found[0].with_flat_values(op(*args, **kwargs))
+    values = op(*args, **kwargs)
+    if len({value.ragged_rank for value in found}) > 1:
+        raise ValueError("All ragged inputs must have the same ragged_rank.")
+    levels = [fold(RowPartition.merged, level) for level in zip(*(value.nested_partitions for value in found), strict=True)]
+    return fold(RaggedTensor, reversed(levels), values)
 
 
 def gather(params: Any, indices: Any, axis: Any = None, batch_dims: int = 0, name: str | None = None) -> Any:
@@ -124,7 +127,7 @@ def _combined(op: Callable[..., Any], left: Any, right: Any) -> Any:
     return left.with_flat_values(op(left.flat_values, right.flat_values))
 
 
-def _operator(function: str, name: str, is_reversed: bool = False) -> Callable[[RaggedTensor, Any], Any]:
+def _operator(function: str, is_reversed: bool = False) -> Callable[[RaggedTensor, Any], Any]:
     """Make an operator of a ragged tensor and another one with the same rows, or a scalar or inner tensor."""
 
     def operate(self: RaggedTensor, other: Any) -> Any:
@@ -139,16 +142,31 @@ def _operator(function: str, name: str, is_reversed: bool = False) -> Callable[[
             if other.shape.rank is None or other.shape.rank >= (self.flat_values.shape.rank or 0):
                 raise not_there("an operator of a ragged tensor and rows", "of a ragged tensor and a scalar it is")
         pair = (other, self.flat_values) if is_reversed else (self.flat_values, other)
-        return self.with_flat_values(getattr(tf, function)(*pair, name=name))
+        return self.with_flat_values(getattr(tf, function)(*pair))
 
     return operate
 
 
-for _word, _function, _name in (
-    ("add", "add", "Add"),
-    ("sub", "subtract", "Sub"),
-    ("mul", "multiply", "Mul"),
-    ("truediv", "truediv", "truediv"),
-):
-    setattr(RaggedTensor, f"__{_word}__", _operator(_function, _name))
-    setattr(RaggedTensor, f"__r{_word}__", _operator(_function, _name, is_reversed=True))
+def _unary_operator(function: str) -> Callable[[RaggedTensor], Any]:
+    return lambda self: self.with_flat_values(getattr(tf, function)(self.flat_values))
+
+
+_ARITHMETIC = {
+    "add": "add",
+    "sub": "subtract",
+    "mul": "multiply",
+    "truediv": "truediv",
+    "floordiv": "floordiv",
+    "mod": "floormod",
+    "pow": "pow",
+    "and": "logical_and",
+    "or": "logical_or",
+    "xor": "logical_xor",
+}
+_COMPARISONS = {"lt": "less", "le": "less_equal", "gt": "greater", "ge": "greater_equal"}
+for _word, _function in (_ARITHMETIC | _COMPARISONS).items():
+    setattr(RaggedTensor, f"__{_word}__", _operator(_function))
+    if _word in _ARITHMETIC:
+        setattr(RaggedTensor, f"__r{_word}__", _operator(_function, is_reversed=True))
+for _word, _function in (("abs", "abs"), ("neg", "negative"), ("invert", "logical_not")):
+    setattr(RaggedTensor, f"__{_word}__", _unary_operator(_function))

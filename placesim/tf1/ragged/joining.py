@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from placesim.tf1.graphs.tensor import Tensor
+from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.importing.namespaces import namespace
 from placesim.tf1.ragged.computing import gather, map_flat_values, reduce
 from placesim.tf1.ragged.ragged_tensor import RaggedLike, RaggedTensor, segment_ids_of
@@ -191,3 +193,49 @@ def _masked_tensor(data: Any, mask: Any, dtype: Any) -> Any:
             size = sizes[axis + 1]
             found = RaggedTensor.from_row_splits(found, tf.range(counts[axis]) * size, validate=False)
     return found
+
+
+def stack_dynamic_partitions(
+    data: RaggedLike, partitions: RaggedLike, num_partitions: TensorLike, name: str | None = None
+) -> Any:
+    """`tf.ragged.stack_dynamic_partitions`: a row of data for each partition.  Raises ValueError."""
+    with tf.name_scope(name, "SegmentStack"):
+        found: Any = data if isinstance(data, RaggedTensor) else tf.convert_to_tensor(data, name="data")
+        dtype = found.row_splits.dtype if isinstance(found, RaggedTensor) else None
+        places: Any = partitions
+        if not isinstance(places, RaggedTensor):
+            places = tf.convert_to_tensor(places, name="partitions", preferred_dtype=dtype)
+        count = tf.convert_to_tensor(num_partitions, name="num_partitions", preferred_dtype=places.dtype)
+        if dtype is not None:
+            places = tf.cast(places, dtype)
+        count = tf.cast(count, places.dtype)
+        rank = places.shape.ndims
+        if rank is None:
+            raise ValueError("partitions must have known rank.")
+        count.shape.assert_has_rank(0)
+        places.shape.assert_is_compatible_with(found.shape[:rank])
+        if rank == 0:
+            return RaggedTensor.from_value_rowids(tf.stack([found]), tf.stack([places]), count, validate=False)
+        if rank == 1:
+            return _sorted_by(found, places, count)
+        if not isinstance(found, RaggedTensor):
+            found = RaggedTensor.from_tensor(found, row_splits_dtype=places.dtype)
+        if not isinstance(places, RaggedTensor):
+            places = RaggedTensor.from_tensor(
+                places, row_splits_dtype=places.dtype, ragged_rank=max(found.ragged_rank, rank - 1)
+            )
+        message = "data and partitions have incompatible ragged shapes"
+        with tf.control_dependencies([tf.assert_equal(found.row_splits, places.row_splits, message=message)]):
+            return stack_dynamic_partitions(found.values, places.values, count)
+
+
+def _sorted_by(data: Any, partitions: Tensor, count: Tensor) -> Any:
+    order = tf.argsort(partitions, stable=True)
+    rowids = tf.gather(partitions, order)
+    values = tf.gather(data, order)
+    checks = [
+        tf.assert_less(rowids[-1:], count, message="partitions must be less than num_partitions"),
+        tf.assert_non_negative(partitions, message="partitions must be non-negative."),
+    ]
+    with tf.control_dependencies(checks):
+        return RaggedTensor.from_value_rowids(values, rowids, count, validate=False)

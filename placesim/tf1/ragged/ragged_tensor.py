@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -38,6 +39,19 @@ class RowPartition(NamedTuple):
         """The partition, once these checks have passed."""
         return self._replace(row_splits=with_dependencies(checks, self.row_splits))
 
+    def with_dtype(self, dtype: DTypeLike) -> RowPartition:
+        parts = (tf.cast(part, dtype) if isinstance(part, Tensor) else part for part in self[:4])
+        return RowPartition(*parts, self.uniform_length)
+
+    def merged(self, other: RowPartition) -> RowPartition:
+        """The partition, once its rows are those of the other one.  Raises ValueError for other numbers of rows."""
+        if self is other:
+            return self
+        return self._replace(
+            count=_checked("nrows", self.count, other.count),
+            row_splits=_checked("row_splits", self.row_splits, other.row_splits),
+        )
+
     def row_lengths(self) -> Any:
         return self.row_splits[1:] - self.row_splits[:-1] if self.lengths is None else self.lengths
 
@@ -51,6 +65,15 @@ class RowPartition(NamedTuple):
         if splits is None:
             return tf.shape(self.row_splits, out_type=self.row_splits.dtype)[0] - 1
         return tf.constant(splits - 1, dtype=self.row_splits.dtype)
+
+
+def _checked(part: str, own: Any, other: Any) -> Any:
+    if own is None or other is None or own is other:
+        return other if own is None else own
+    message = f"RowPartition._merge_precomputed_encodings: partitions have incompatible {part}"
+    if not own.shape.is_compatible_with(other.shape):
+        raise ValueError(message)
+    return with_dependencies([tf.debugging.assert_equal(own, other, message=message)], own)
 
 
 def _converted(partition: TensorLike, name: str) -> Any:
@@ -167,12 +190,39 @@ def _of_uniform_length(length: Tensor, count: Tensor) -> RowPartition:
         return RowPartition(splits, None, None, count, int(wide))
 
 
-def segment_ids_of(splits: Tensor) -> Any:
-    """`tf.ragged.row_splits_to_segment_ids`: the number of its row for each value."""
-    with tf.name_scope("RaggedSplitsToSegmentIds"):
-        lengths = splits[1:] - splits[:-1]
-        count = tf.shape(splits, out_type=splits.dtype)[-1] - 1
+def segment_ids_of(splits: TensorLike, name: str | None = None, out_type: DTypeLike | None = None) -> Any:
+    """`tf.ragged.row_splits_to_segment_ids`: the number of its row for each value.  Raises ValueError for no vector of ints."""
+    with tf.name_scope(name, "RaggedSplitsToSegmentIds"):
+        found = tf.convert_to_tensor(splits, preferred_dtype=tf.int64, name="splits")
+        if found.dtype not in (tf.int32, tf.int64):
+            raise ValueError("splits must have dtype int32 or int64")
+        found.shape.assert_has_rank(1)
+        if found.shape.as_list()[0] == 0:
+            raise ValueError("Invalid row_splits: []")
+        lengths = found[1:] - found[:-1]
+        count = tf.shape(found, out_type=out_type or found.dtype)[-1] - 1
         return tf.repeat(tf.range(count), repeats=lengths, axis=0)
+
+
+def splits_of(
+    segment_ids: TensorLike, num_segments: Any = None, out_type: DTypeLike | None = None, name: str | None = None
+) -> Any:
+    """`tf.ragged.segment_ids_to_row_splits`: limits of rows from the sorted number of its row for each value."""
+    typed = [given.dtype for given in (segment_ids, num_segments) if isinstance(given, Tensor)]
+    dtype = out_type or [*typed, tf.int64][0]
+    with tf.name_scope(name, "SegmentIdsToRaggedSplits"):
+        ids = gen("Cast")(tf.convert_to_tensor(segment_ids, name="segment_ids"), tf.int32)
+        ids.shape.assert_has_rank(1)
+        count = num_segments
+        if count is not None:
+            count = gen("Cast")(tf.convert_to_tensor(count, name="num_segments"), tf.int32)
+            count.shape.assert_has_rank(0)
+        lengths = tf.math.bincount(ids, minlength=count, maxlength=count, dtype=dtype)
+        splits = tf.concat([[0], tf.cumsum(lengths)], axis=0)
+        known = None if count is None else tf.get_static_value(count)
+        if known is not None:
+            splits.set_shape([known + 1])
+        return splits
 
 
 def _count(values: Tensor | RaggedTensor, dtype: DTypeLike) -> Any:
@@ -262,10 +312,37 @@ class RaggedTensor:
     ) -> RaggedTensor:
         """Rows of rows, by the limits of the outermost rows first."""
         with tf.name_scope(name, "RaggedFromNestedRowSplits"):
-            found = flat_values
-            for splits in reversed(nested_row_splits):
-                found = cls.from_row_splits(found, splits, validate=validate)
-            return found  # type: ignore[no-any-return]
+            rows = reversed(nested_row_splits)
+            return reduce(lambda found, splits: cls.from_row_splits(found, splits, validate=validate), rows, flat_values)
+
+    @classmethod
+    def from_nested_row_lengths(
+        cls, flat_values: Any, nested_row_lengths: Any, name: str | None = None, validate: bool = True
+    ) -> RaggedTensor:
+        """Rows of rows, by the lengths of the outermost rows first."""
+        with tf.name_scope(name, "RaggedFromNestedRowlengths"):
+            rows = reversed(nested_row_lengths)
+            return reduce(lambda found, lengths: cls.from_row_lengths(found, lengths, validate=validate), rows, flat_values)
+
+    @classmethod
+    def from_nested_value_rowids(
+        cls,
+        flat_values: Any,
+        nested_value_rowids: Any,
+        nested_nrows: Any = None,
+        name: str | None = None,
+        validate: bool = True,
+    ) -> RaggedTensor:
+        """Rows of rows, by the number of its row for each value, the outermost rows first.  Raises ValueError."""
+        counts = [None] * len(nested_value_rowids) if nested_nrows is None else nested_nrows
+        if len(counts) != len(nested_value_rowids):
+            raise ValueError(
+                "Argument `nested_nrows` must have the same length as argument `nested_value_rowids`. "
+                f"len(nested_nrows) = {len(counts)} vs. len(nested_values_rowids) = {len(nested_value_rowids)}."
+            )
+        with tf.name_scope(name, "RaggedFromNestedValueRowIds"):
+            rows = [*zip(nested_value_rowids, counts, strict=True)][::-1]
+            return reduce(lambda found, one: cls.from_value_rowids(found, *one, validate=validate), rows, flat_values)
 
     @classmethod
     def from_tensor(
@@ -337,8 +414,7 @@ class RaggedTensor:
     @property
     def nested_partitions(self) -> list[RowPartition]:
         """The partitions of the ragged dimensions, the outermost first."""
-        inner = self.values.nested_partitions if isinstance(self.values, RaggedTensor) else []
-        return [self._partition, *inner]
+        return [level._partition for level in self._levels()]
 
     @property
     def nested_row_splits(self) -> tuple[Any, ...]:
@@ -368,6 +444,30 @@ class RaggedTensor:
         """Other innermost values in the same rows."""
         inner = self.values.with_flat_values(new_values) if isinstance(self.values, RaggedTensor) else new_values
         return self.with_values(inner)
+
+    def with_row_splits_dtype(self, dtype: DTypeLike) -> RaggedTensor:
+        """The tensor with limits of rows of another type.  Raises ValueError for another type than int32 and int64."""
+        dtype = tf.as_dtype(dtype)
+        if dtype not in (tf.int32, tf.int64):
+            raise ValueError(f"Argument `row_splits` dtype must be int32 or int64. Received {dtype}.")
+        if self.row_splits.dtype == dtype:
+            return self
+        values = self.values.with_row_splits_dtype(dtype) if isinstance(self.values, RaggedTensor) else self.values
+        return RaggedTensor(values, self._partition.with_dtype(dtype))
+
+    def _levels(self) -> list[RaggedTensor]:
+        """The tensor, its values, and so on, as far as they are ragged."""
+        return [self, *(self.values._levels() if isinstance(self.values, RaggedTensor) else [])]
+
+    def nested_row_lengths(self, name: str | None = None) -> tuple[Any, ...]:
+        """Lengths of the rows in each ragged dimension, the outermost first."""
+        with tf.name_scope(name, "RaggedNestedRowLengths"):
+            return tuple(level.row_lengths() for level in self._levels())
+
+    def nested_value_rowids(self, name: str | None = None) -> tuple[Any, ...]:
+        """The number of its row for each value, in each ragged dimension, the outermost first."""
+        with tf.name_scope(name, "RaggedNestedValueRowIds"):
+            return tuple(level.value_rowids() for level in self._levels())
 
     def value_rowids(self, name: str | None = None) -> Any:
         """The number of its row for each value."""
@@ -417,27 +517,6 @@ class RaggedTensor:
             box = tf.concat([tf.stack(dims), inner], axis=0)
             return box if axis is None else tf.gather(box, axis)
 
-    def __getitem__(self, key: Any) -> Any:
-        """A row, or a slice of the rows."""
-        keys = key if isinstance(key, (list, tuple)) else (key,)
-        if not keys:
-            return self
-        key, *inner = keys
-        is_slice = isinstance(key, slice)
-        if key is None or key is Ellipsis or (is_slice and (inner or key.step not in (None, 1))):
-            raise not_there("a RaggedTensor's part other than a row or a slice of rows", "rows and slices of rows are")
-        with tf.name_scope("RaggedGetItem"):
-            if key == slice(None):
-                return self
-            if not is_slice:
-                starts, limits = self.row_splits[:-1], self.row_splits[1:]
-                return self.values[starts[key] : limits[key]][inner]
-            starts, limits = self.row_splits[:-1][key], self.row_splits[1:][key]
-            zero = tf.zeros([1], self.row_splits.dtype)
-            splits = tf.concat([zero[tf.size(starts) :], starts[:1], limits], axis=0)
-            first, last = splits[0], splits[-1]
-            return RaggedTensor.from_row_splits(self.values[first:last], splits - first, validate=False)
-
     # --- conversions
 
     def to_tensor(
@@ -477,6 +556,13 @@ class RaggedTensor:
         """A sparse tensor with all values."""
         with tf.name_scope(name, "RaggedToSparse"):
             return tf.SparseTensor(*gen("RaggedTensorToSparse")(self.nested_row_splits, self.flat_values, name=name))
+
+    def to_list(self) -> list[Any]:
+        """Raises ValueError, as in a graph; the value of a session has the lists."""
+        raise ValueError("to_list can only be used in eager mode.")
+
+    def __bool__(self) -> bool:
+        raise TypeError("RaggedTensor may not be used as a boolean.")
 
     def __repr__(self) -> str:
         values = self.values if isinstance(self.values, RaggedTensor) else str(self.values)

@@ -25,7 +25,6 @@ REASONS = (
         "the number of members is not known, so that the output is one tensor, but they have different shapes",
     ),
     (r"loop16_seq", "an optional is a sequence after the first iteration, and a TensorFlow loop keeps types"),
-    (r"jpeg_grayscale", "TensorFlow takes the gray that the file has; the test computes it from the colours"),
     (r"image_decoder", "TensorFlow decodes no such file"),
     (r"bernoulli|random|multinomial", "drawn by another generator"),
 )

@@ -71,7 +71,16 @@ CASES: dict[str, tuple[list[dict[str, Any]], Dims]] = {
             {"op": "Shape", "name": "s", "inputs": ["u"]},
             {"op": "Fill", "name": "y", "inputs": ["s", 0.0]},
         ],
-        (2,),
+        (-1,),
+    ),
+    "fill by more than the shape of what is known": (
+        [
+            {"op": "Unique", "name": "u", "inputs": [[7, 8, 7]]},
+            {"op": "Shape", "name": "s", "inputs": ["u"]},
+            {"op": "AddV2", "name": "more", "inputs": ["s", 1]},
+            {"op": "Fill", "name": "y", "inputs": ["more", 0.0]},
+        ],
+        (3,),
     ),
     "an op that refuses": ([KNOWN, {"op": "MatMul", "name": "y", "inputs": ["k", "k"]}], None),
     "a variable": ([{"variable": "v", "shape": [2, 5]}, {"op": "Neg", "name": "y", "inputs": ["v"]}], (2, 5)),

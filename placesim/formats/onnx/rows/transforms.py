@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from placesim.core.dtypes import COMPLEX64, COMPLEX128, DTYPES, FLOAT, INT32, STRING
+from placesim.core.dtypes import COMPLEX64, COMPLEX128, DTYPES, FLOAT, INT32, STRING, UINT8
 from placesim.formats.onnx.folding import ConstantFolder, Value, int32
 from placesim.formats.onnx.onnx_node import OnnxNode, Rows, Tensor, UnsupportedNodeError
 from placesim.formats.onnx.rows.windows import spatial_attr
@@ -261,16 +261,27 @@ def col2im(node: OnnxNode) -> Tensor:
     return node.emit("Reshape", images, fold.concat([fold.pack([sizes[0], channels]), wanted]))
 
 
+_LUMA = (19595, 38470, 7471)
+"""Shares of red, green and blue in the gray of a color, in 65536ths, as in Pillow."""
+
+
 def image_decoder(node: OnnxNode) -> Tensor:
-    """ReduceJoin of the bytes to a string, and DecodeImage of JPEG, PNG, BMP or WebP; ReverseV2 for BGR."""
-    channels = {"RGB": 3, "BGR": 3, "Grayscale": 1}.get(node.attr("pixel_format", "RGB"))
-    if channels is None:
-        raise UnsupportedNodeError(f"no such pixel_format: got '{node.attr('pixel_format')}', expected RGB, BGR or Grayscale")
+    """ReduceJoin of the bytes to a string, and DecodeImage of JPEG, PNG, BMP or WebP; ReverseV2 for BGR.
+
+    Gray is computed from the colors, as ONNX does, not read from the file.
+    """
+    pixels = node.attr("pixel_format", "RGB")
+    if pixels not in ("RGB", "BGR", "Grayscale"):
+        raise UnsupportedNodeError(f"no such pixel_format: got '{pixels}', expected RGB, BGR or Grayscale")
     table = node.constant(np.array([bytes([number]) for number in range(256)], object), STRING)
     letters = node.emit("GatherV2", table, node.cast(node[0], INT32), np.int32(0))
     content = node.emit("ReduceJoin", letters, int32([0]))
-    made = node.emit("DecodeImage", content, channels=channels, expand_animations=False)
-    return node.emit("ReverseV2", made, int32([2])) if node.attr("pixel_format", "RGB") == "BGR" else made
+    made = node.emit("DecodeImage", content, channels=3, expand_animations=False)
+    if pixels == "Grayscale":
+        weighted = node.emit("Mul", node.cast(made, INT32), int32(_LUMA))
+        total = node.emit("AddV2", node.emit("Sum", weighted, int32([2]), keep_dims=True), int32(1 << 15))
+        return node.cast(node.emit("RightShift", total, int32(16)), UINT8)
+    return node.emit("ReverseV2", made, int32([2])) if pixels == "BGR" else made
 
 
 ROWS: Rows = {
