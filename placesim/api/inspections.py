@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from placesim.report.inspection_reports import CheckReport, DiffReport, ShowReport
     from placesim.report.plan_report import PlanReport
     from placesim.report.report import Report
+    from placesim.report.time_report import TimeReport
 
     Rule = str | Mapping[str, Any]
 
@@ -83,8 +84,8 @@ def check(
 @with_options
 @api_call
 def diff(
-    before: Source | Report | PlanReport,
-    after: Source | Report | PlanReport | None = None,
+    before: Source | Report | PlanReport | TimeReport,
+    after: Source | Report | PlanReport | TimeReport | None = None,
     *,
     before_options: Mapping[str, Any] | None = None,
     after_options: Mapping[str, Any] | None = None,
@@ -95,10 +96,10 @@ def diff(
 ) -> DiffReport:
     """Compare two placements: moved, new and removed nodes, transfers, memory peaks, step times and errors.
 
-    A result of `plan` stands for its graph with the plan's devices. Without `after`, the graph is compared with itself under
-    other options. `before_options` and `after_options` apply to one side, and override `options`. `memory` and `time` say
-    whether to compare memory peaks and step times; None compares them only if that is cheap. With `page`, the steps of both
-    graphs are simulated, and the report has an HTML page, which a notebook shows.
+    A result of `plan` stands for its graph with the plan's devices. A result of `simulate` has only step times. Without
+    `after`, the graph is compared with itself under other options. `before_options` and `after_options` apply to one side, and
+    override `options`. `memory` and `time` say whether to compare memory peaks and step times; None compares them only if that
+    is cheap. With `page`, the steps of both graphs are simulated, and the report has an HTML page, which a notebook shows.
 
     Raises UsageError if there is nothing to compare, or if a page is wanted and a side has no steps. Also raises an error if a
     graph or an option is wrong.
@@ -117,7 +118,7 @@ def diff(
     sized = {key: value for side in sides for key, value in side.items() if key in ("batch", "shape")}
     wishes = DryRunNeeds(*(DryRunNeed.of(asked, sized, by_itself=True) for asked in (memory, time)))
     snapshots = [
-        _snapshot(source, make_options(side), wishes, name=name)
+        _predicted(source) or _snapshot(source, make_options(side), wishes, name=name)
         for source, side, name in zip(sources, sides, names, strict=True)
     ]
     labels = [_label(name, *pair) for name, pair in zip(names, (sides, sides[::-1]), strict=True)]
@@ -130,7 +131,7 @@ def _comparison(sources: Sequence[Any], sides: Sequence[dict[str, Any]], labels:
     from placesim.report.pictures.comparison_page import difference_page
     from placesim.studies.time_study import study_time
 
-    if any(hasattr(source, "snapshot") for source in sources):
+    if any(hasattr(source, "document") for source in sources):
         raise UsageError("cannot make a page from a report: got a report, expected the graph, to simulate its steps")
     studies = [
         study_time(_load_again(source, options), options, name, is_traced=True)
@@ -264,12 +265,23 @@ def _snapshot(
     return read or open_snapshot(name, _load_again(kept, options), options, partitioned, wishes=wishes)
 
 
+def _predicted(source: Any) -> Snapshot | None:
+    """Return the step of a result of `simulate` as a snapshot without a placement; None for another source."""
+    from placesim.inspection.predicted_step import predicted_step
+    from placesim.inspection.snapshot import Snapshot
+    from placesim.report.time_report import TimeReport
+
+    if not isinstance(source, TimeReport):
+        return None
+    return Snapshot(source.study.name, step=predicted_step(source.study), holds_placement=False)
+
+
 def _load_again(kept: Any, options: SimulationOptions) -> LoadedGraph:
     return load(source_again(kept), None, options)
 
 
 def _name(source: Any) -> str:
-    return str(source.name) if hasattr(source, "snapshot") else source_name(source)
+    return str(getattr(source, "name", type(source).__name__)) if hasattr(source, "document") else source_name(source)
 
 
 def _label(name: str, side: Mapping[str, Any], other: Mapping[str, Any]) -> str:

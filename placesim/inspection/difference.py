@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from placesim.core.errors import UsageError
 from placesim.core.styled_text import StyledText, fill_template
 from placesim.graph.node_patterns import enclosing_scopes
 from placesim.inspection.byte_amounts import Amount
@@ -99,9 +100,13 @@ class Difference:
 
 
 def compare(before: Snapshot, after: Snapshot) -> Difference:
-    """Compare two snapshots, node by node. If one of the two is a written prediction, only step times are compared."""
+    """Compare two snapshots, node by node. If one of the two is a prediction, only step times are compared.
+
+    Raises UsageError if a prediction is compared with a snapshot without times.
+    """
     time = _compare_times(before, after)
     if not (before.holds_placement and after.holds_placement):
+        _check_times(before, after)
         return Difference((), (), (), (), (), time=time)
     old, new = ({node.name: node for node in snapshot.nodes} for snapshot in (before, after))
     common = [name for name in old if name in new]
@@ -118,6 +123,18 @@ def compare(before: Snapshot, after: Snapshot) -> Difference:
         error_before=None if is_same_error else before.error,
         error_after=None if is_same_error else after.error,
     )
+
+
+def _check_times(before: Snapshot, after: Snapshot) -> None:
+    """Raise UsageError if a prediction is compared with a snapshot without times."""
+    for prediction, other in ((before, after), (after, before)):
+        if not prediction.holds_placement and other.step is None:
+            why = other.time_note if other.error is None else other.error.summary
+            error = UsageError(
+                f"cannot compare with the prediction {prediction.name}: got no times for {other.name}, expected simulated steps"
+            )
+            error.help = (why,) if why else ()
+            raise error
 
 
 def _compare_times(before: Snapshot, after: Snapshot) -> StepDifference | None:

@@ -1,4 +1,4 @@
-"""Predicted step for comparisons, from a time study or from the output of `simulate --format json`."""
+"""Predicted step for comparisons, from a time study or from the output of `simulate` or `plan` with `--format json`."""
 
 from __future__ import annotations
 
@@ -17,10 +17,12 @@ from placesim.inspection.written_reports import (
     checked,
     checked_rows,
     read_document,
+    refusal,
 )
 from placesim.prediction.time_breakdown import PathPart, TimeStudy, path_by_scope
 
 _KEYS = ("critical_path", "seconds", "low", "high", "devices", "links", "nodes", "transfers")
+_PLAN_KEYS = ("step", "placements", "bound")
 _STEP = {"seconds": SECONDS, "low": SECONDS, "high": SECONDS}
 _SCHEMA: Mapping[str, Mapping[str, PartKind]] = {
     # for each part of the document: the kind of value of each key in its rows; other keys are ignored
@@ -84,18 +86,21 @@ def predicted_step(study: TimeStudy) -> PredictedStep:
 
 
 def read_prediction(data: bytes, name: str) -> PredictedStep | None:
-    """Parse the step of a written prediction. Returns None if the text is something else.
+    """Parse the step of a written prediction or plan. Returns None if the text is something else.
 
-    Raises GraphFileError for a damaged prediction.
+    Raises GraphFileError for a damaged prediction, and if no plan fits.
     """
-    document = read_document(data, _KEYS)
-    if document is None:
+    plan = read_document(data, _PLAN_KEYS)
+    document = read_document(data, _KEYS) if plan is None else plan["step"]
+    if document is None and plan is None:
         return None
     try:
+        if not isinstance(document, dict):
+            raise refusal("step", document, "the step of a plan that fits")
         step = checked(document, _STEP, "")
         rows = {part: checked_rows(document, part, kinds) for part, kinds in _SCHEMA.items()}
     except WrongPartError as problem:
-        message = f"not a prediction from `simulate --format json`: {problem}"
+        message = f"not a prediction from `{'simulate' if plan is None else 'plan'} --format json`: {problem}"
         raise GraphFileError((Problem(Location(name, 1, 1), message),)) from None
     return _summed(
         step["seconds"],

@@ -95,7 +95,7 @@ class Snapshot:
 
     `memory` is the memory use of devices, if requested; `memory_note` says why it is unknown. In the same way, `time` and
     `time_note` are about step times, and `costs` and `cost_note` about single nodes. `step` has the times that `diff` compares.
-    A written prediction has only `step`, and `holds_placement` is then False.
+    A prediction has only `step`, and `holds_placement` is then False.
     """
 
     name: str

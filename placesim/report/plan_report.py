@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from placesim.inspection.predicted_step import predicted_step
 from placesim.inspection.snapshot import Snapshot
 from placesim.planning.bounds import Bound
 from placesim.planning.graphs.plan_comparison import CurvePoint, PlanEdit, PlanMove, PlanStudy, SimulatedPlacement, StayingNodes
@@ -46,10 +48,10 @@ class PlanReport(Reading):
         return self.study.name
 
     def snapshot(self) -> Snapshot:
-        """Return the placement with the plan's devices, for inspections. Raises ValueError if there is no plan."""
-        if self.study.plan is None:
+        """Return the placement with the plan's devices and its step, for inspections. Raises ValueError if no plan fits."""
+        if self.study.plan is None or self.study.plan.study is None:
             raise ValueError("no plan fits, so there is no placement")
-        return self._planned()
+        return replace(self._planned(), step=predicted_step(self.study.plan.study))
 
     @property
     def value(self) -> float:

@@ -53,6 +53,11 @@ class TimeReport(Reading):
         return f"<placesim.TimeReport of {self.study.name}: {self.seconds:.6g} s>"
 
     @property
+    def name(self) -> str:
+        """The name of the graph."""
+        return self.study.name
+
+    @property
     def seconds(self) -> float:
         """The step time."""
         return self.study.step.seconds

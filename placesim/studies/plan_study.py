@@ -62,10 +62,14 @@ if TYPE_CHECKING:
 
 LARGE_TASKS = 50_000
 """Number of tasks above which fewer placements are simulated for comparison."""
+FIRST_SECONDS, FIRST_EVALUATIONS = 2.0, 200
+"""Effort of the first search. Each further search has twice the effort, so a longer study begins with those of a shorter."""
+FIRST_SIMULATIONS = 4
+"""Minimum time of the first search as a number of simulations of placements, so that searches take most of the time."""
 LEAST_ROUND = 1.0
-"""Minimum number of remaining seconds for which the search tries another seed."""
+"""Minimum number of remaining seconds for another search."""
 REPAIRS, REPAIR_SHARE = 4, 0.25
-"""Maximum number of repeated searches if memory is short; counted work of each as a share of the total."""
+"""Maximum number of further searches if no plan fits; counted work of each as a share of the total."""
 BASELINE_SHARE = 0.2
 """Maximum share of the effort's seconds for simulating simple placements."""
 CHECK_SHARE, SHORT_SHARE = 0.1, 0.6
@@ -158,7 +162,7 @@ def _devices(study: PlanStudy) -> list[DeviceTime]:
 class _Found:
     """The last search: its problem, which may have less memory than the graph's, its result, effort and plans.
 
-    `less_room` is the part of a plan's label that says so.
+    `less_room` is the part of a plan's label that says so. `fits` says whether a plan of any search fits.
     """
 
     searched: GraphProblem
@@ -166,6 +170,7 @@ class _Found:
     effort: Effort
     plans: Sequence[Candidate] = ()
     less_room: str = ""
+    fits: bool = False
 
 
 class _Planner:
@@ -244,7 +249,6 @@ class _Planner:
             if self._can_try_all():
                 bound = max(bound, self._try_all(), key=lambda known: known.value)
             self._search_repeatedly(found, bound)
-            self._add_peaks(found)
         except KeyboardInterrupt:
             found.planned = found.planned._replace(is_interrupted=True)
             self._simulate_found(found)
@@ -291,35 +295,70 @@ class _Planner:
         self._candidates.append(candidate)
 
     def _search_repeatedly(self, found: _Found, bound: Bound) -> None:
-        """Search plans and simulate them until one fits. Each further search has less memory than the search before."""
-        is_ended = bound.gap(self._best_value(self._reached())) <= OPTIMAL or self._effort.method == EXHAUSTIVE
+        """Search plans and simulate them. After plans that do not fit, a search has less memory than the search before.
+
+        Each search starts from the best placements of the earlier ones.
+        """
         is_searched = self._problem.problem.movable or (self._plans.tree is not None and self._plans.tree.leaders)
-        for number in range(1 + REPAIRS if is_searched and not is_ended else 0):
-            found.effort = self._effort_of_round(number)
-            found.plans, found.planned = self._search(found, bound)
+        is_ended = not is_searched or self._effort.method == EXHAUSTIVE
+        for number, effort in enumerate(self._rounds(found) if not is_ended else ()):
+            if bound.gap(self._best_value(self._reached())) <= OPTIMAL:
+                return
+            found.effort = replace(effort, seed=effort.seed + number)
+            found.plans, found.planned = self._search(found, max(bound, found.planned.bound, key=lambda known: known.value))
             if self._memory is None or self._plans.tree is not None:
                 self._simulate_found(found)
-            over = [self._shown[plan.devices] for plan in found.plans if plan.devices in self._shown]
-            fits = any(placed.fits for placed in over)
-            if (fits and self._memory is None) or found.planned.is_interrupted or not found.plans or not self._can_simulate:
-                break
-            # memory use in the search is an estimate: search again, with a limit lowered by the missing bytes
-            if self._memory is not None:
-                self._simulate_repaired(self._memory, found.plans)
+            if found.planned.is_interrupted:
+                return
+            tried = [plan.devices for plan in found.plans if plan.devices in self._shown]
+            if self._memory is not None and found.plans:
+                tried += self._simulate_repaired(self._memory, found.plans)
                 best = min(self._shown, key=lambda devices: self._value(devices, self._shown[devices]))
                 fitting = best if self._shown[best].fits else ()
                 found.searched = lower_capacities(found.searched, self._memory, found.plans[0].devices, fitting)
-            elif over:
-                found.searched = tighten_capacities(found.searched, found.plans[0].devices, over[0])
-            found.less_room = ", less memory"
+                found.less_room = ", less memory"
+            # memory use in the search is an estimate: search again, with a limit lowered by the missing bytes
+            if tried and not any(self._shown[devices].fits for devices in tried):
+                found.searched = tighten_capacities(found.searched, tried[0], self._shown[tried[0]])
+                found.less_room = ", less memory"
+            elif tried:
+                found.fits = True
 
-    def _effort_of_round(self, number: int) -> Effort:
-        """Return the effort of a search. Time remains for simulating the plans that it finds, unless one takes most of it."""
-        effort = self._effort if not number else share_effort(self._effort, REPAIR_SHARE)
+    def _rounds(self, found: _Found) -> Iterator[Effort]:
+        """Yield the efforts of searches, each of twice the work or time of the one before, and the last of the rest.
+
+        If no plan fits, or memory is short, a few more searches follow.
+        """
+        effort, size, left = self._effort, FIRST_EVALUATIONS, self._effort.evaluations
+        if left is None:
+            yield from self._timed_rounds(found)
+            return
+        while left:
+            yield replace(effort, evaluations=min(size, left))
+            left, size = max(0, left - size), 2 * size
+        for _ in range(REPAIRS):
+            if not found.fits:
+                yield share_effort(effort, REPAIR_SHARE)
+
+    def _timed_rounds(self, found: _Found) -> Iterator[Effort]:
+        """Yield the efforts of searches until the time is over; see `_rounds`."""
+        size, rests = max(FIRST_SECONDS, FIRST_SIMULATIONS * self._simulation_seconds), 0
+        while rests <= REPAIRS:
+            rest = self._rest_for_search()
+            rests += rest < 2 * size
+            yield replace(self._effort, seconds=size if rest >= 2 * size else rest)
+            size *= 2
+            if self._seconds_left < LEAST_ROUND or not self._can_simulate:
+                return
+            if rests and self._memory is None and found.fits:
+                return
+
+    def _rest_for_search(self) -> float:
+        """Return the remaining seconds without those for simulations, unless one simulation takes most of the time."""
         left = max(0.0, self._seconds_left)
         checks = SIMULATED * self._simulation_seconds if self._simulation_seconds < left / 2 else 0.0
         left -= min(left / 2, max(checks, CHECK_SHARE * left))
-        return replace(effort, seconds=left * (1.0 if self._memory is None else SHORT_SHARE))
+        return left if self._memory is None else SHORT_SHARE * left
 
     def count_fitting_gpus(self) -> int:
         """Return the number of GPUs, or 0 if neither a simple placement nor one of low memory fits on them."""
@@ -366,31 +405,34 @@ class _Planner:
                     raise KeyboardInterrupt
                 found = [candidate.devices for candidate in rows]
             for devices in found[:SIMULATED]:
-                if self._add_assigned(Candidate(LEAST_MEMORY, devices), memory) or not self._can_simulate:
+                assigned = self._add_assigned(Candidate(LEAST_MEMORY, devices), memory)
+                if (assigned is not None and self._shown[assigned].fits) or not self._can_simulate:
                     return
 
-    def _add_assigned(self, assigned: Candidate, memory: GraphProblem) -> bool:
-        """Simulate an assignment of the memory problem, add it to the candidates, and return whether it fits."""
+    def _add_assigned(self, assigned: Candidate, memory: GraphProblem) -> tuple[int, ...] | None:
+        """Simulate an assignment of the memory problem, unless it is known. Return it as one of the problem, or None."""
         drawn = self._problem
         asked = annotate(self._base, planned_devices(memory, assigned.devices), drawn.device_set, soft=drawn.is_soft)
-        devices = assignment_of(drawn, assign_devices(self._base, asked))
-        if devices is None or devices in self._shown:
-            return False
-        placed = self._study(assigned.label, assign_devices(self._base, asked), asked)
-        self._add(assigned._replace(devices=devices), placed)
-        return placed.fits
+        file = assign_devices(self._base, asked)
+        devices = assignment_of(drawn, file)
+        if devices is not None and devices not in self._shown:
+            self._add(assigned._replace(devices=devices), self._study(assigned.label, file, asked))
+        return devices
 
-    def _simulate_repaired(self, memory: GraphProblem, found: Sequence[Candidate]) -> None:
-        """Simulate found plans, after moves of groups from devices whose peaks are above the limits."""
+    def _simulate_repaired(self, memory: GraphProblem, found: Sequence[Candidate]) -> list[tuple[int, ...]]:
+        """Simulate found plans after moves of groups from devices with too high peaks, and return their assignments."""
+        tried: list[tuple[int, ...]] = []
         for candidate in found[:SIMULATED]:
             extended = extend_assignment(memory, planned_devices(self._problem, candidate.devices))
             for room in ROOMS:
                 repaired = repair_peaks(self._problem, memory, extended, room, lambda: not self._can_simulate)
                 if repaired is None or not self._can_simulate:
-                    return
-                named = candidate._replace(label=PLANNED, devices=repaired)
-                if self._add_assigned(named, memory):
+                    return tried
+                devices = self._add_assigned(candidate._replace(label=PLANNED, devices=repaired), memory)
+                tried += [devices] if devices is not None else []
+                if devices is not None and self._shown[devices].fits:
                     break
+        return tried
 
     def _fits_on_gpus(self) -> bool:
         """Return whether a placement that uses GPUs fits, or memory is not what is lacking."""
@@ -514,30 +556,8 @@ class _Planner:
             if (is_counted and number >= most) or (number and not self._can_simulate):
                 break
             if candidate.devices not in self._shown:
-                is_first = self._candidates[-1].label != PLANNED + found.less_room
-                label = PLANNED + (found.less_room if is_first else f"{found.less_room}, alternative")
-                named = candidate._replace(label=label)
+                named = candidate._replace(label=PLANNED + found.less_room)
                 self._add(named, self._simulated(named))
-
-    def _add_peaks(self, found: _Found) -> None:
-        """Add plans from other seeds for the memory objective while time remains.
-
-        Plans with equal peaks in the problem can have different peaks in the simulation.
-        """
-        effort = found.effort
-        is_repeated = self._aim.sought is PlanMeasure.MEMORY and effort.evaluations is None and self._plans.tree is None
-        while is_repeated and self._problem.problem.movable:
-            fitting = (placed for placed in self._shown.values() if placed.fits)
-            least = min((placed.value(PlanMeasure.MEMORY) for placed in fitting), default=math.inf)
-            left, lowest = self._seconds_left, self._problem.least_peak.value
-            if found.planned.is_interrupted or left < LEAST_ROUND or least <= lowest * (1 + OPTIMAL):
-                break
-            effort = replace(effort, seconds=left / 2, seed=effort.seed + 1)
-            more, found.planned = search_plans(found.searched, [], effort, self._bound(), self._aim, self._tell)
-            for candidate in more:
-                if candidate.devices not in self._shown and self._can_simulate:
-                    named = candidate._replace(label=f"{PLANNED}, alternative")
-                    self._add(named, self._simulated(named))
 
     def _bound(self) -> Bound:
         """Return a bound that holds for every plan, including plans that do not fit.

@@ -99,7 +99,7 @@ def read_snapshot(
         kept_not = "A report holds no {}."
         memory = "" if wishes.memory is DryRunNeed.NONE else kept_not.format("memory")
         return replace(found, memory_note=memory, time_note="" if wishes.time is DryRunNeed.NONE else kept_not.format("times"))
-    if b'"critical_path"' not in data:
+    if b'"critical_path"' not in data and b'"step"' not in data:
         return None
     from placesim.inspection.predicted_step import read_prediction
 

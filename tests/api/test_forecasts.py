@@ -239,6 +239,14 @@ def test_a_plan_is_compared_as_its_graph_with_its_devices(tmp_path: Path) -> Non
     assert moved
     assert {move.name: move.after for move in moved}.items() <= report.places.items()
     assert not placesim.diff(placesim.place(tmp_path / "g.yaml"), report).is_same
+    # a simulation has only times
+    times = placesim.diff(placesim.simulate(tmp_path / "g.yaml"), report)
+    assert times.difference.moved == ()
+    assert times.difference.time is not None
+    assert times.difference.time.after.seconds == report.study.value
+    assert placesim.diff(report.step, report).is_same
+    with pytest.raises(placesim.UsageError, match=r"cannot compare with the prediction .*: got no times for g"):
+        placesim.diff(report.step, placesim.place(tmp_path / "g.yaml"))
 
 
 def test_any_source_can_be_planned(tmp_path: Path) -> None:

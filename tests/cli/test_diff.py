@@ -211,6 +211,20 @@ def test_a_written_prediction_is_compared_with_its_graph(shell: Shell) -> None:
     assert shell("diff", written, graph, "--batch", "64", "--no-time").code == 2
 
 
+def test_a_written_plan_is_compared_with_a_simulation(shell: Shell) -> None:
+    graph = shell.write("g.yaml", PRODUCT)
+    simulated = shell.write("s.json", json.dumps(prediction(shell, graph, "--batch", "64")))
+    search = ("--batch", "64", "--free-all", "--soft-placement", "--evaluations", "20", "--output", "planned.yaml")
+    planned = json.loads(shell("plan", graph, *search, "--format", "json").output)
+    written = shell.write("p.json", json.dumps(planned))
+    document = json.loads(shell("diff", simulated, written, "--format", "json").output)
+    assert document["time"]["after"]["seconds"] == planned["seconds"] < document["time"]["before"]["seconds"]
+    assert shell("diff", written, "planned.yaml", "--batch", "64") == (0, "", "")
+    missing = shell("diff", simulated, shell.write("none.json", json.dumps(planned | {"step": None})))
+    assert (missing.code, missing.output) == (2, "")
+    assert missing.complaint.endswith("`plan --format json`: step: got null, expected the step of a plan that fits\n")
+
+
 def test_only_diff_reads_a_prediction(shell: Shell) -> None:
     written = shell.write("p.json", json.dumps(prediction(shell, shell.write("g.yaml", PRODUCT), "--batch", "64")))
     for command in ("check", "show", "explain"):

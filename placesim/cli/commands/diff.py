@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
     from placesim.core.styled_text import StyledText
     from placesim.inspection.difference import Difference
-    from placesim.inspection.snapshot import Snapshot
     from placesim.report.text.tables import Tables
 
 
@@ -107,8 +106,8 @@ def _side_options(side: str) -> Iterator[Callable[[Command], Command]]:
 def diff_command(a: str, b: str | None, memory: bool | None, time: bool | None, html: str | None, **values: Any) -> int:
     """Compare two placements: moved, added and removed nodes, transfers, peak memory, step time and errors.
 
-    A and B are graphs that `run` reads, or reports written by `--format json` (those of `simulate` include times).  Without
-    B, compare A with itself on another machine.  Options without --a- or --b- apply to both.
+    A and B are graphs that `run` reads, or reports written by `--format json` (`simulate` and `plan` write step times).
+    Without B, compare A with itself on another machine.  Options without --a- or --b- apply to both.
 
     \b
     Examples:
@@ -144,7 +143,6 @@ def diff_command(a: str, b: str | None, memory: bool | None, time: bool | None, 
         before, after = (
             open_subject(name, side, wishes=wishes, takes_prediction=True) for name, side in zip(names, sides, strict=True)
         )
-        _check_predictions(before, after)
         difference = compare(before, after)
     labels = [_label(name, *pair) for name, pair in zip(names, (sides, sides[::-1]), strict=True)]
     write_target(FORMS, target, difference, labels)
@@ -180,18 +178,6 @@ def _write_page(names: tuple[str, str], sides: list[dict[str, Any]], labels: lis
         for name, options in zip(names, map(in_shell, sides), strict=True)
     ]
     write_files({Path(html): [difference_page(names, labels, studies).encode()]})
-
-
-def _check_predictions(before: Snapshot, after: Snapshot) -> None:
-    """Raise UsageError if a report with predicted times is compared with a snapshot without times."""
-    for prediction, other in ((before, after), (after, before)):
-        if not prediction.holds_placement and other.step is None:
-            why = other.time_note if other.error is None else other.error.summary
-            error = UsageError(
-                f"cannot compare with the prediction {prediction.name}: got no times for {other.name}, expected simulated steps"
-            )
-            error.help = (why,) if why else ()
-            raise error
 
 
 def _values_of(side: str, values: dict[str, Any]) -> dict[str, Any]:

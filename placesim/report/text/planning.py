@@ -21,6 +21,7 @@ from placesim.planning.graphs.plan_comparison import (
 from placesim.report.document import error_document
 from placesim.report.text.amounts import readable_seconds, readable_size
 from placesim.report.text.tables import NOTHING, TableSpec, TabLines
+from placesim.report.text.timing import step_document
 
 if TYPE_CHECKING:
     from placesim.planning.portfolio import PlanResult
@@ -172,6 +173,7 @@ def plan_document(study: PlanStudy) -> dict[str, Any]:
         "edits": [edit._asdict() for edit in study.edits],
         "curve": [point._asdict() | {"edits": [edit._asdict() for edit in point.edits]} for point in study.curve],
         "staying": [staying._asdict() for staying in study.staying],
+        "step": None if study.plan is None or study.plan.study is None else step_document(study.plan.study),
     }
 
 

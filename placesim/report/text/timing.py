@@ -110,25 +110,35 @@ def _share(seconds: float, whole: float) -> str:
     return f"{seconds / whole:.4f}" if whole else NOTHING
 
 
-def time_document(study: TimeStudy) -> dict[str, Any]:
-    """Return the JSON object with all results, including a row per execution and transfer; missing values are null."""
+def step_document(study: TimeStudy) -> dict[str, Any]:
+    """Return the part of `time_document` that `diff` reads: the step, with a row per execution and transfer."""
     whole = study.step.seconds
     return {
-        "graph": study.name,
         "seconds": whole,
         "low": study.step.low,
         "high": study.step.high,
-        "steps": [step._asdict() | {"total_seconds": step.total_seconds} for step in study.steps],
-        "bounds": [bound._asdict() | {"share": bound.seconds / whole if whole else None} for bound in study.bounds],
         "devices": [_device_document(device, whole) for device in study.devices],
         "links": [_link_document(link, whole) for link in study.links],
         "nodes": [node._asdict() for node in study.nodes],
         "transfers": [transfer._asdict() for transfer in study.transfers],
+        "critical_path": [part._asdict() for part in study.critical_path],
+    }
+
+
+def time_document(study: TimeStudy) -> dict[str, Any]:
+    """Return the JSON object with all results, including a row per execution and transfer; missing values are null."""
+    whole, step = study.step.seconds, step_document(study)
+    return {
+        "graph": study.name,
+        **{key: step[key] for key in ("seconds", "low", "high")},
+        "steps": [step._asdict() | {"total_seconds": step.total_seconds} for step in study.steps],
+        "bounds": [bound._asdict() | {"share": bound.seconds / whole if whole else None} for bound in study.bounds],
+        **{key: step[key] for key in ("devices", "links", "nodes", "transfers")},
         "memory": [
             {"device": curve.device, "limit_bytes": curve.limit, "changes": list(map(list, curve.changes))}
             for curve in study.memory
         ],
-        "critical_path": [part._asdict() for part in study.critical_path],
+        "critical_path": step["critical_path"],
         "helps": [found._asdict() | {"share": (whole - found.seconds) / whole if whole else None} for found in study.helps],
         "assumptions": list(study.assumptions),
         "error": None if study.error is None else error_document(study.error) | {"device": study.error.device},
