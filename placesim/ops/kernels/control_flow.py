@@ -17,7 +17,7 @@ from placesim.ops.attributes import Attrs
 from placesim.ops.kernels.cost_model import DISPATCH
 from placesim.ops.kernels.kernel import Kernel, Table, Trait
 from placesim.ops.kernels.memory_rules import KernelMemory, UnknownValue, aliases
-from placesim.ops.kernels.shapes import Dims, ShapeContext, no_outputs, unchanged, unchanged_scalar, unknown_shape, with_rank
+from placesim.ops.kernels.shapes import Dims, ShapeContext, infer_by, no_outputs, unchanged, unknown_shape, with_rank
 
 
 def pass_on(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
@@ -103,7 +103,7 @@ TABLE: Table = {
         ("Enter", "RefEnter", "Exit", "RefExit", "NextIteration", "RefNextIteration"),
         _hand_on(pass_on, unchanged, memory=aliases()),
     ),
-    "LoopCond": _hand_on(pass_on, unchanged_scalar, memory=aliases()),
+    "LoopCond": _hand_on(pass_on, infer_by("x:0 -> x"), memory=aliases()),
     "_Arg": _hand_on(only_between_devices, unknown_shape),
     "_Retval": _hand_on(only_between_devices, no_outputs),
     **dict.fromkeys(("_Send", "_HostSend"), _hand_on(only_between_devices, no_outputs)),

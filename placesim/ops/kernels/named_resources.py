@@ -20,7 +20,16 @@ from placesim.ops.kernels.abstract_tensor import Sketch, as_array, stacked
 from placesim.ops.kernels.device_resources import DEFAULT_CONTAINER, TYPE_HASHES, ResourceHandle, VariableResource
 from placesim.ops.kernels.kernel import Compute, Kernel, KernelContext, Table
 from placesim.ops.kernels.memory_rules import MemoryRule
-from placesim.ops.kernels.shapes import Dims, ShapeContext, ShapeFunction, format_dims, scalar, with_rank, with_value
+from placesim.ops.kernels.shapes import (
+    Dims,
+    ShapeContext,
+    ShapeFunction,
+    format_dims,
+    infer_by,
+    scalar,
+    with_rank,
+    with_value,
+)
 from placesim.ops.kernels.string_tensors import flat_strings, string_array
 
 STEP_CONTAINER = "__per_step_0"
@@ -207,9 +216,10 @@ def stack_values(values: Sequence[Any], dtype: DataType, shape: Sequence[int] = 
 # --- shape functions ------------------------------------------------------------------------------------------------
 
 
-def infer_two_strings(context: ShapeContext) -> Sequence[Dims]:
-    """Return the shape `[2]` of an older op's handle."""
-    return ((2,),)
+infer_two_strings = infer_by("-> [2]")
+"""Shape of an older op's handle."""
+infer_takes_two_strings = infer_by("[2] ->")
+infer_scalar_of_two_strings = infer_by("[2] -> []")
 
 
 def infer_unknown_outputs(context: ShapeContext) -> Sequence[Dims]:
@@ -221,15 +231,3 @@ def infer_unknown_outputs(context: ShapeContext) -> Sequence[Dims]:
 def check_two_strings(context: ShapeContext, index: int = 0) -> None:
     """Raise ShapeError unless an input can be an older op's handle, `[2]`."""
     with_value(with_rank(context.shapes[index], 1)[0], 2)
-
-
-def infer_takes_two_strings(context: ShapeContext) -> Sequence[Dims]:
-    """Return no output shapes. Raises ShapeError unless the input can be an older op's handle."""
-    check_two_strings(context)
-    return ()
-
-
-def infer_scalar_of_two_strings(context: ShapeContext) -> Sequence[Dims]:
-    """Return the shape of a scalar. Raises ShapeError unless the input can be an older op's handle."""
-    check_two_strings(context)
-    return ((),)

@@ -8,7 +8,9 @@ input shapes. Source: TensorFlow's shape inference context, as recorded in `test
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache
 from typing import Any, NamedTuple, TypeGuard
 
 import numpy as np
@@ -355,40 +357,84 @@ def shape_attr(context: ShapeContext) -> Sequence[Dims]:
     return (context.attrs["shape"].dims,)
 
 
-def as_second(context: ShapeContext) -> Sequence[Dims]:
-    """Return the second input's shape for the output."""
-    return (context.shapes[1],)
-
-
-def unchanged_scalar(context: ShapeContext) -> Sequence[Dims]:
-    """Return the first input's shape, which must be a scalar's."""
-    return (with_rank(context.shapes[0], 0),)
-
-
-def unchanged_with_scalars(context: ShapeContext) -> Sequence[Dims]:
-    """Return the first input's shape; all other inputs must be scalars."""
-    check_scalars(context, 1)
-    return (context.shapes[0],)
-
-
-def build_infer_fixed(ranks: Sequence[int | None], *outputs: Dims) -> ShapeFunction:
-    """Return a shape function for first inputs that must have these ranks (None: any), and outputs that have these shapes."""
-
-    def infer(context: ShapeContext) -> Sequence[Dims]:
-        for dims, rank in zip(context.shapes, ranks, strict=False):
-            if rank is not None:
-                with_rank(dims, rank)
-        return outputs
-
-    return infer
-
-
 def merged(context: ShapeContext) -> Sequence[Dims]:
     """Return the common shape of all inputs for the output."""
     found: Dims = None
     for dims in context.shapes:
         found = merge(found, dims)
     return (found,)
+
+
+# --- shape functions in a notation ----------------------------------------------------------------------------------
+
+
+class _ShapePattern(NamedTuple):
+    """The shape of an input or output in the notation: its dimensions, or if these are None a name."""
+
+    dims: tuple[str | int, ...] | None
+    name: str
+    check_rank: Callable[[Dims, int], Dims] | None
+    rank: int
+
+    @staticmethod
+    def parse(text: str) -> _ShapePattern:
+        if text.startswith("["):
+            dims = tuple(dim if dim.isalpha() else int(dim.replace("?", "-1")) for dim in text[1:-1].replace(",", "").split())
+            return _ShapePattern(dims, "", with_rank, len(dims))
+        name, _, rank = text.partition(":")
+        checks = {"": with_rank, "+": with_rank_at_least, "-": with_rank_at_most}
+        digits = rank.rstrip("+-")
+        return _ShapePattern(None, name, checks[rank[len(digits) :]] if rank else None, int(digits or 0))
+
+    def check(self, shape: Dims) -> Dims:
+        """Return an input's shape. Raises ShapeError for a wrong rank, or a dimension unlike the notation's number."""
+        found = shape if self.check_rank is None else self.check_rank(shape, self.rank)
+        for dim, wanted in zip(found or (), self.dims or (), strict=False):
+            if isinstance(wanted, int) and wanted >= 0:
+                with_value(dim, wanted)
+        return found
+
+    def bind(self, shape: Dims, known: dict[str, Any]) -> None:
+        """Add the values of names to `known`. Raises ShapeError for a name with another value."""
+        if self.dims is None:
+            known[self.name] = None if self.name == "*" else merge(known.get(self.name), shape)
+        for name, dim in zip(self.dims or (), shape or (), strict=False):
+            if isinstance(name, str):
+                known[name] = merge_dim(known.get(name, -1), dim)
+
+    def fill(self, known: dict[str, Any]) -> Dims:
+        """Return an output's shape."""
+        if self.dims is None:
+            return None if self.name == "*" else known[self.name]
+        return tuple(known[dim] if isinstance(dim, str) else dim for dim in self.dims)
+
+
+def infer_by(notation: str) -> ShapeFunction:
+    """Return the shape function of a notation: the first inputs, and the outputs, as in `[batch, n], [batch] -> [batch]`.
+
+    `[n, 3, ?]` has the dimensions n, 3 and any. `x` is a shape of any rank, `x:2` one of rank 2, `x:1+` of at least that rank,
+    `x:4-` of at most that rank. The same name stands for the same dimension or shape. `*` is any input or an unknown output.
+    `[]...` means that all other inputs are scalars. Ranks and numbers are checked before names.
+    """
+
+    @cache
+    def parse() -> tuple[Iterable[_ShapePattern], ...]:
+        return tuple([_ShapePattern.parse(text) for text in _PATTERN.findall(side)] for side in notation.split("->"))
+
+    def infer(context: ShapeContext) -> Sequence[Dims]:
+        inputs, outputs = parse()
+        known: dict[str, Any] = {}
+        shapes = [pattern.check(dims) for pattern, dims in zip(inputs, context.shapes, strict=False)]
+        if "..." in notation:
+            check_scalars(context, len(shapes))
+        for pattern, dims in zip(inputs, shapes, strict=False):
+            pattern.bind(dims, known)
+        return tuple(pattern.fill(known) for pattern in outputs)
+
+    return infer
+
+
+_PATTERN = re.compile(r"\[[^]]*\](?!\.)|\*|\w+(?::\d[+-]?)?")
 
 
 # --- inputs whose values give a shape, a dimension or an axis -------------------------------------------------------
@@ -408,11 +454,6 @@ def shape_of_first_value(context: ShapeContext) -> Sequence[Dims]:
 def infer_from_sizes(context: ShapeContext, index: int, rank: int) -> Sequence[Dims]:
     """Return the shape that the value of input `index` gives, which must have this rank."""
     return (with_rank(vector_shape_value(context, index), rank),)
-
-
-def infer_as_input(context: ShapeContext, index: int, rank: int | None = None) -> Sequence[Dims]:
-    """Return the shape of input `index`, which must have this rank, if one is given."""
-    return (context.shapes[index] if rank is None else with_rank(context.shapes[index], rank),)
 
 
 def scalar_dim(context: ShapeContext, index: int) -> int:

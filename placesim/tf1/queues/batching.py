@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial, reduce
+from inspect import Signature, signature
 from typing import Any
 
 import placesim.tf1 as tf
@@ -165,25 +166,6 @@ def _checked(tensors_list: Any) -> list[Any]:
     return found
 
 
-def batch(
-    tensors: object,
-    batch_size: TensorLike,
-    num_threads: int = 1,
-    capacity: int = 32,
-    enqueue_many: bool = False,
-    shapes: object = None,
-    dynamic_pad: bool = False,
-    allow_smaller_final_batch: bool = False,
-    shared_name: str | None = None,
-    name: str | None = None,
-) -> Any:
-    """Batches of successive values of the tensors."""
-    return maybe_batch(
-        tensors, True, batch_size, num_threads, capacity, enqueue_many, shapes, dynamic_pad, allow_smaller_final_batch,
-        shared_name, name,
-    )  # fmt: skip
-
-
 def maybe_batch(
     tensors: object,
     keep_input: TensorLike,
@@ -214,24 +196,6 @@ def maybe_batch(
     )
 
 
-def batch_join(
-    tensors_list: object,
-    batch_size: TensorLike,
-    capacity: int = 32,
-    enqueue_many: bool = False,
-    shapes: object = None,
-    dynamic_pad: bool = False,
-    allow_smaller_final_batch: bool = False,
-    shared_name: str | None = None,
-    name: str | None = None,
-) -> Any:
-    """Batches from several sets of tensors, each enqueued by its own thread."""
-    return maybe_batch_join(
-        tensors_list, True, batch_size, capacity, enqueue_many, shapes, dynamic_pad, allow_smaller_final_batch, shared_name,
-        name,
-    )  # fmt: skip
-
-
 def maybe_batch_join(
     tensors_list: object,
     keep_input: TensorLike,
@@ -259,26 +223,6 @@ def maybe_batch_join(
         keep_input=keep_input,
         function="batch_join",
     )
-
-
-def shuffle_batch(
-    tensors: object,
-    batch_size: TensorLike,
-    capacity: int,
-    min_after_dequeue: int,
-    num_threads: int = 1,
-    seed: int | None = None,
-    enqueue_many: bool = False,
-    shapes: Sequence[ShapeLike] | None = None,
-    allow_smaller_final_batch: bool = False,
-    shared_name: str | None = None,
-    name: str | None = None,
-) -> Any:
-    """Batches of the tensors' values in random order."""
-    return maybe_shuffle_batch(
-        tensors, batch_size, capacity, min_after_dequeue, True, num_threads, seed, enqueue_many, shapes,
-        allow_smaller_final_batch, shared_name, name,
-    )  # fmt: skip
 
 
 def maybe_shuffle_batch(
@@ -313,25 +257,6 @@ def maybe_shuffle_batch(
     )
 
 
-def shuffle_batch_join(
-    tensors_list: object,
-    batch_size: TensorLike,
-    capacity: int,
-    min_after_dequeue: int,
-    seed: int | None = None,
-    enqueue_many: bool = False,
-    shapes: Sequence[ShapeLike] | None = None,
-    allow_smaller_final_batch: bool = False,
-    shared_name: str | None = None,
-    name: str | None = None,
-) -> Any:
-    """Batches of several sets of tensors in random order."""
-    return maybe_shuffle_batch_join(
-        tensors_list, batch_size, capacity, min_after_dequeue, True, seed, enqueue_many, shapes, allow_smaller_final_batch,
-        shared_name, name,
-    )  # fmt: skip
-
-
 def maybe_shuffle_batch_join(
     tensors_list: Any,
     batch_size: TensorLike,
@@ -361,3 +286,22 @@ def maybe_shuffle_batch_join(
         keep_input=keep_input,
         function="shuffle_batch_join",
     )
+
+
+def _keeping_all(maybe: Callable[..., Any], doc: str) -> Callable[..., Any]:
+    """The function that batches all values, from the one that also takes `keep_input`."""
+    parameters = signature(maybe).parameters.values()
+    own = Signature([parameter for parameter in parameters if parameter.name != "keep_input"])
+
+    def call(*args: object, **kwargs: object) -> Any:
+        return maybe(**own.bind(*args, **kwargs).arguments, keep_input=True)
+
+    call.__name__ = call.__qualname__ = maybe.__name__.removeprefix("maybe_")
+    call.__doc__, call.__signature__ = doc, own  # type: ignore[attr-defined]
+    return call
+
+
+batch = _keeping_all(maybe_batch, "Batches of successive values of the tensors.")
+batch_join = _keeping_all(maybe_batch_join, "Batches from several sets of tensors, each enqueued by its own thread.")
+shuffle_batch = _keeping_all(maybe_shuffle_batch, "Batches of the tensors' values in random order.")
+shuffle_batch_join = _keeping_all(maybe_shuffle_batch_join, "Batches of several sets of tensors in random order.")

@@ -10,7 +10,7 @@ from placesim.core.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.ops.kernels.kernel import Kernel, Table, Tensor, per_element
 from placesim.ops.kernels.memory_rules import forwards
-from placesim.ops.kernels.shapes import Dims, ShapeContext, format_dims, merge_dim, with_rank
+from placesim.ops.kernels.shapes import format_dims, infer_by
 
 
 def find_in_top(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
@@ -77,17 +77,8 @@ def _pool_rising(row: Tensor) -> tuple[list[float], list[int]]:
 # --- shape functions ------------------------------------------------------------------------------------------------
 
 
-def _infer_find_in_top(context: ShapeContext) -> Sequence[Dims]:
-    predictions, targets = with_rank(context.shapes[0], 2), with_rank(context.shapes[1], 1)
-    return ((merge_dim(predictions[0], targets[0]),),)
-
-
-def _infer_fit_isotonic(context: ShapeContext) -> Sequence[Dims]:
-    return context.shapes[0], context.shapes[0]
-
-
 TABLE: Table = {
-    "InTopK": Kernel(find_in_top, _infer_find_in_top, per_element(0)),
-    "InTopKV2": Kernel(find_in_top, _infer_find_in_top, per_element(0)),
-    "IsotonicRegression": Kernel(fit_isotonic, _infer_fit_isotonic, per_element(0), memory=forwards(0)),
+    "InTopK": Kernel(find_in_top, infer_by("[batch, ?], [batch] -> [batch]"), per_element(0)),
+    "InTopKV2": Kernel(find_in_top, infer_by("[batch, ?], [batch] -> [batch]"), per_element(0)),
+    "IsotonicRegression": Kernel(fit_isotonic, infer_by("x -> x, x"), per_element(0), memory=forwards(0)),
 }

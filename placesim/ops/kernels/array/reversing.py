@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 
 import numpy as np
 
@@ -16,13 +15,10 @@ from placesim.ops.kernels.shapes import (
     Dims,
     ShapeContext,
     ShapeError,
-    infer_as_input,
-    merge,
+    infer_by,
     merge_dim,
     replace_dim,
     with_rank,
-    with_rank_at_least,
-    with_rank_at_most,
 )
 
 MAX_REVERSED_RANK = 8
@@ -197,13 +193,6 @@ def _infer_reverse_sequence(context: ShapeContext) -> Sequence[Dims]:
     return (replace_dim(dims, batch, merge_dim(dims[batch], count)),)
 
 
-def _infer_roll(context: ShapeContext) -> Sequence[Dims]:
-    dims, shift, axis = context.shapes
-    with_rank_at_least(dims, 1)
-    merge(with_rank_at_most(shift, 1), with_rank_at_most(axis, 1))
-    return (dims,)
-
-
 def reverse_memory(memory: KernelMemory) -> None:
     """Scalars are forwarded; all other tensors are copied, even along axes that are not reversed."""
     if not memory.inputs[0].dims:
@@ -214,6 +203,6 @@ TABLE: Table = {
     "Reverse": Kernel(reverse, _infer_reverse, memory=reverse_memory),
     "ReverseV2": Kernel(reverse_v2, _infer_reverse_v2, memory=reverse_memory),
     "ReverseSequence": Kernel(reverse_sequence, _infer_reverse_sequence),
-    "Roll": Kernel(roll, _infer_roll, traits=Trait.TAKES_OBJECTS),
-    "InvertPermutation": Kernel(invert_permutation, partial(infer_as_input, index=0, rank=1)),
+    "Roll": Kernel(roll, infer_by("x:1+, shift:1-, shift:1- -> x"), traits=Trait.TAKES_OBJECTS),
+    "InvertPermutation": Kernel(invert_permutation, infer_by("x:1 -> x")),
 }

@@ -29,7 +29,7 @@ from placesim.ops.kernels.device_resources import DEFAULT_CONTAINER, ResourceHan
 from placesim.ops.kernels.kernel import Compute, Kernel, KernelContext, Table
 from placesim.ops.kernels.named_resources import make_anonymous
 from placesim.ops.kernels.philox import WordStream, seeded_philox
-from placesim.ops.kernels.shapes import Dims, ShapeContext, no_outputs, scalar
+from placesim.ops.kernels.shapes import infer_by, no_outputs, scalar
 
 SEEDS_TYPE = "N10tensorflow4data20SeedGeneratorManagerE"
 CACHE_TYPE = "N10tensorflow4data18MemoryCacheManagerE"
@@ -223,10 +223,8 @@ def make_memory(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> 
 # --- shape functions ------------------------------------------------------------------------------------------------
 
 
-def infer_handle_and_deleter(context: ShapeContext) -> Sequence[Dims]:
-    """Return the shapes of two scalars."""
-    return (), ()
-
+infer_handle_and_deleter = infer_by("-> [], []")
+"""A handle and its deleter."""
 
 TABLE: Table = {
     "ShuffleDataset": build_dataset(build_shuffle(seeds_at=2), build_infer_dataset(1, 2, 3)),

@@ -13,7 +13,7 @@ from placesim.ops.kernels.data.values import as_dataset
 from placesim.ops.kernels.kernel import Kernel, KernelContext, Table
 from placesim.ops.kernels.partial_shapes import is_compatible
 from placesim.ops.kernels.resources.table_initialization import find_initializable
-from placesim.ops.kernels.shapes import build_infer_fixed, format_dims
+from placesim.ops.kernels.shapes import format_dims, infer_by
 
 
 def initialize_from_dataset(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
@@ -40,4 +40,4 @@ def _scalar(value: Any) -> Any:
     return value.item() if isinstance(value, np.ndarray | np.generic) else value
 
 
-TABLE: Table = {"InitializeTableFromDataset": Kernel(initialize_from_dataset, build_infer_fixed((0, 0)), needs_context=True)}
+TABLE: Table = {"InitializeTableFromDataset": Kernel(initialize_from_dataset, infer_by("[], [] ->"), needs_context=True)}

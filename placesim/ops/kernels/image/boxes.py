@@ -21,11 +21,10 @@ from placesim.ops.kernels.shapes import (
     ShapeContext,
     ShapeError,
     format_dims,
-    infer_as_input,
+    infer_by,
     infer_from_sizes,
     merge_dim,
     with_rank,
-    with_rank_at_least,
     with_value,
 )
 
@@ -346,11 +345,6 @@ def _infer_outlines(context: ShapeContext) -> tuple[Dims]:
     return (context.shapes[0],)
 
 
-def _infer_colored_outlines(context: ShapeContext) -> tuple[Dims]:
-    # the op's second version checks less than the first
-    return (with_rank_at_least(context.shapes[0], 3),)
-
-
 def _crop_flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs) -> int:
     """Nine operations for each value of a crop."""
     return 9 * elements(outputs[0])
@@ -359,7 +353,7 @@ def _crop_flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs) -
 TABLE: Table = {
     "CropAndResize": Kernel(compute_crops, _infer_crops, _crop_flops),
     "CropAndResizeGradImage": Kernel(compute_crops_grad_image, partial(infer_from_sizes, index=3, rank=4), per_element(0, 9)),
-    "CropAndResizeGradBoxes": Kernel(compute_crops_grad_boxes, partial(infer_as_input, index=2), per_element(0, 9)),
+    "CropAndResizeGradBoxes": Kernel(compute_crops_grad_boxes, infer_by("*, *, x -> x"), per_element(0, 9)),
     "DrawBoundingBoxes": Kernel(compute_outlines, _infer_outlines),
-    "DrawBoundingBoxesV2": Kernel(compute_outlines, _infer_colored_outlines),
+    "DrawBoundingBoxesV2": Kernel(compute_outlines, infer_by("x:3+ -> x")),
 }

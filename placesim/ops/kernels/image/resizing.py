@@ -19,7 +19,7 @@ from placesim.ops.attributes import Attrs
 from placesim.ops.kernels.image.sampling import find_sampling_kernel
 from placesim.ops.kernels.kernel import Kernel, Table, Tensor, elements
 from placesim.ops.kernels.memory_rules import KernelMemory
-from placesim.ops.kernels.shapes import Dims, ShapeContext, as_second, format_dims, with_rank, with_value
+from placesim.ops.kernels.shapes import Dims, ShapeContext, format_dims, infer_by, with_rank, with_value
 
 FLOAT = np.float32
 LARGEST_NEAREST = 1 << 24
@@ -442,12 +442,14 @@ TABLE: Table = {
     "ResizeArea": Kernel(partial(compute_resized, sampler=sample_area), infer_resized, partial(_tap_flops, taps=1)),
     "ResizeBicubic": Kernel(partial(compute_resized, sampler=sample_cubic), infer_resized, partial(_tap_flops, taps=4)),
     "ResizeBicubicGrad": Kernel(
-        partial(compute_resized_grad, sampler=sample_cubic, multiply_in_float=False), as_second, partial(_tap_flops, taps=4)
+        partial(compute_resized_grad, sampler=sample_cubic, multiply_in_float=False),
+        infer_by("*, x -> x"),
+        partial(_tap_flops, taps=4),
     ),
     "ResizeBilinear": Kernel(partial(compute_resized, sampler=sample_linear), infer_resized, partial(_tap_flops, taps=2)),
     "ResizeBilinearGrad": Kernel(
         partial(compute_resized_grad, sampler=sample_linear, multiply_in_float=True),
-        as_second,
+        infer_by("*, x -> x"),
         partial(_tap_flops, taps=2),
         memory=bilinear_grad_memory,
     ),
@@ -457,6 +459,9 @@ TABLE: Table = {
         compute_scale_and_translate, infer_resized, partial(_tap_flops, taps=4), memory=scale_and_translate_memory
     ),
     "ScaleAndTranslateGrad": Kernel(
-        compute_scale_and_translate_grad, as_second, partial(_tap_flops, taps=4), memory=scale_and_translate_grad_memory
+        compute_scale_and_translate_grad,
+        infer_by("*, x -> x"),
+        partial(_tap_flops, taps=4),
+        memory=scale_and_translate_grad_memory,
     ),
 }

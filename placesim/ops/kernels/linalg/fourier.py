@@ -14,7 +14,16 @@ import numpy as np
 from placesim.core.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.ops.kernels.kernel import Compute, Flops, Kernel, Table, Tensor, elements
-from placesim.ops.kernels.shapes import Dims, ShapeContext, format_dims, replace_dim, with_rank, with_rank_at_least, with_value
+from placesim.ops.kernels.shapes import (
+    Dims,
+    ShapeContext,
+    format_dims,
+    infer_by,
+    replace_dim,
+    with_rank,
+    with_rank_at_least,
+    with_value,
+)
 
 Transform = Callable[..., Tensor]
 
@@ -100,7 +109,7 @@ def _output_dims(lengths: Sequence[int], is_forward: bool) -> tuple[int, ...]:
 
 def complex_transform(transform: Transform, rank: int) -> Kernel:
     """Kernel of numpy's `transform` over the last `rank` dimensions; the output has the signal's shape."""
-    return Kernel(_transform_complex(transform, rank), partial(_infer_complex, rank=rank), _transform_flops(rank, 5))
+    return Kernel(_transform_complex(transform, rank), infer_by(f"x:{rank}+ -> x"), _transform_flops(rank, 5))
 
 
 def real_transform(transform: Transform, rank: int, is_forward: bool) -> Kernel:
@@ -114,10 +123,6 @@ def real_transform(transform: Transform, rank: int, is_forward: bool) -> Kernel:
 
 
 # --- shape functions and costs --------------------------------------------------------------------------------------
-
-
-def _infer_complex(context: ShapeContext, rank: int) -> tuple[Dims]:
-    return (with_rank_at_least(context.shapes[0], rank),)
 
 
 def _infer_real(context: ShapeContext, rank: int, is_forward: bool) -> tuple[Dims]:

@@ -18,7 +18,7 @@ from placesim.ops.kernels.device_resources import ResourceHandle, VariableResour
 from placesim.ops.kernels.kernel import Kernel, KernelContext, Table, Tensor, undeclared_type
 from placesim.ops.kernels.memory_rules import KernelMemory, clear_store
 from placesim.ops.kernels.named_resources import STEP_CONTAINER, find_in_step, infer_takes_two_strings, infer_two_strings
-from placesim.ops.kernels.shapes import as_second, format_dims, unknown_shape
+from placesim.ops.kernels.shapes import format_dims, infer_by, unknown_shape
 
 CONTAINER = "_stacks"
 RESOURCE_TYPE = "N10tensorflow5StackE"
@@ -149,7 +149,7 @@ TABLE: Table = {
     "Stack": Kernel(make_ref_stack, infer_two_strings, needs_context=True),
     # TensorFlow infers the older handle's shape, although the newer one is a scalar
     "StackV2": Kernel(make_stack, infer_two_strings, needs_context=True),
-    **dict.fromkeys(("StackPush", "StackPushV2"), Kernel(push, as_second, needs_context=True, memory=push_memory)),
+    **dict.fromkeys(("StackPush", "StackPushV2"), Kernel(push, infer_by("*, x -> x"), needs_context=True, memory=push_memory)),
     **dict.fromkeys(("StackPop", "StackPopV2"), Kernel(pop, unknown_shape, needs_context=True, memory=pop_memory)),
     **dict.fromkeys(
         ("StackClose", "StackCloseV2"), Kernel(close, infer_takes_two_strings, needs_context=True, memory=clear_store)

@@ -15,6 +15,7 @@ from placesim.ops.kernels.shapes import (
     ShapeContext,
     ShapeFunction,
     concatenate,
+    infer_by,
     is_fully_defined,
     merge,
     merge_prefix,
@@ -99,19 +100,10 @@ def infer_scatter(context: ShapeContext) -> Sequence[Dims]:
     return ((),)
 
 
-def infer_concat(context: ShapeContext) -> Sequence[Dims]:
-    """Return the shapes of TensorArrayConcatV3: an unknown one for the joined elements, and a vector of their lengths."""
-    check_two_strings(context)
-    with_rank(context.shapes[1], 0)
-    return (None, (-1,))
-
-
-def infer_split(context: ShapeContext) -> Sequence[Dims]:
-    """Return the shape of TensorArraySplitV3: a scalar flow."""
-    check_two_strings(context)
-    with_rank(context.shapes[2], 1)
-    with_rank(context.shapes[3], 0)
-    return ((),)
+infer_concat = infer_by("[2], [] -> *, [?]")
+"""TensorArrayConcatV3: an unknown shape for the joined elements, and a vector of their lengths."""
+infer_split = infer_by("[2], *, [?], [] -> []")
+"""TensorArraySplitV3: a scalar flow."""
 
 
 def build_infer_first(infer: ShapeFunction) -> ShapeFunction:

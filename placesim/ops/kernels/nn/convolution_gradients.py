@@ -27,7 +27,7 @@ from placesim.ops.kernels.nn.windows import (
     window_of,
 )
 from placesim.ops.kernels.shape_operands import shape_of_values, shape_of_vector
-from placesim.ops.kernels.shapes import Dims, ShapeContext, ShapeError, infer_as_input, infer_from_sizes, merge_dim, with_rank
+from placesim.ops.kernels.shapes import Dims, ShapeContext, ShapeError, infer_by, infer_from_sizes, merge_dim, with_rank
 
 # --- gradients ------------------------------------------------------------------------------------------------------
 
@@ -328,7 +328,9 @@ def _build_gradient(of: str, spatial: int, takes_sizes: bool) -> Kernel:
         memory = filter_gradient_memory_3d if spatial == 3 else filter_gradient_memory
     return Kernel(
         partial(compute, spatial=spatial, takes_sizes=takes_sizes),
-        partial(infer_from_sizes if takes_sizes else infer_as_input, index=index, rank=spatial + 2),
+        partial(infer_from_sizes, index=index, rank=spatial + 2)
+        if takes_sizes
+        else infer_by(f"{'*, ' * index}x:{spatial + 2} -> x"),
         flops,
         memory=memory,
         cost=cost if takes_sizes else ELEMENTWISE,

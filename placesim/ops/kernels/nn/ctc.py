@@ -16,7 +16,7 @@ from placesim.core.errors import FailedPreconditionError, InvalidArgumentError, 
 from placesim.ops.attributes import Attrs
 from placesim.ops.kernels.kernel import Kernel, Table, Tensor, elements, per_element
 from placesim.ops.kernels.memory_rules import KernelMemory
-from placesim.ops.kernels.shapes import Dims, ShapeContext, format_dims, merge_dim, with_rank
+from placesim.ops.kernels.shapes import Dims, ShapeContext, format_dims, infer_by, merge_dim, with_rank
 from placesim.ops.kernels.sparse.tensors import SparseArray, check_indices, groups
 
 LARGE, SQRT_2 = np.float32(0.41421387), np.float32(1.4142140)
@@ -401,14 +401,6 @@ def _is_candidate(total: float, leaves: Sequence[_Beam], width: int) -> bool:
 # --- shape functions and memory -------------------------------------------------------------------------------------
 
 
-def _infer_loss(context: ShapeContext) -> Sequence[Dims]:
-    logits, indices = with_rank(context.shapes[0], 3), with_rank(context.shapes[1], 2)
-    values, lengths = with_rank(context.shapes[2], 1), with_rank(context.shapes[3], 1)
-    merge_dim(indices[0], values[0])
-    batch = merge_dim(logits[1], lengths[0])
-    return (batch,), (logits[0], batch, logits[2])
-
-
 def _infer_decoder(context: ShapeContext) -> Sequence[Dims]:
     logits, lengths = with_rank(context.shapes[0], 3), with_rank(context.shapes[1], 1)
     batch = merge_dim(logits[1], lengths[0])
@@ -435,5 +427,9 @@ TABLE: Table = {
         decode_by_beam_search, _infer_decoder, per_element(0), memory=decoder_memory, guess=_guess_labels
     ),
     "CTCGreedyDecoder": Kernel(decode_greedily, _infer_decoder, per_element(0), memory=decoder_memory, guess=_guess_labels),
-    "CTCLoss": Kernel(measure_loss, _infer_loss, per_element(0)),
+    "CTCLoss": Kernel(
+        measure_loss,
+        infer_by("[time, batch, classes], [n, ?], [n], [batch] -> [batch], [time, batch, classes]"),
+        per_element(0),
+    ),
 }

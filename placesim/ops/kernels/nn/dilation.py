@@ -23,7 +23,16 @@ from placesim.ops.kernels.nn.windows import (
     window_of,
 )
 from placesim.ops.kernels.precision import lowest
-from placesim.ops.kernels.shapes import Dims, ShapeContext, ShapeError, as_second, format_dims, merge_dim, unchanged, with_rank
+from placesim.ops.kernels.shapes import (
+    Dims,
+    ShapeContext,
+    ShapeError,
+    format_dims,
+    infer_by,
+    merge_dim,
+    unchanged,
+    with_rank,
+)
 
 # --- kernels and shape functions ------------------------------------------------------------------------------------
 
@@ -154,5 +163,5 @@ def infer_dilation(context: ShapeContext) -> Sequence[Dims]:
 TABLE: Table = {
     "Dilation2D": Kernel(dilate, infer_dilation, tap_flops),
     "Dilation2DBackpropInput": Kernel(dilate_back, unchanged, tap_gradient_flops),
-    "Dilation2DBackpropFilter": Kernel(dilate_filter, as_second, tap_gradient_flops),
+    "Dilation2DBackpropFilter": Kernel(dilate_filter, infer_by("*, x -> x"), tap_gradient_flops),
 }

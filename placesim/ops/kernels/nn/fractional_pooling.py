@@ -21,7 +21,7 @@ from placesim.ops.kernels.memory_rules import KernelMemory
 from placesim.ops.kernels.nn.pooling_gradients import max_pool_gradient_memory
 from placesim.ops.kernels.philox import WordStream, reserve
 from placesim.ops.kernels.precision import lowest
-from placesim.ops.kernels.shapes import Dims, ShapeContext, ShapeError, format_dims, infer_as_input, with_rank
+from placesim.ops.kernels.shapes import Dims, ShapeContext, ShapeError, format_dims, infer_by, with_rank
 
 SAME = "tensor_out_dup is not the same as tensor_out"
 
@@ -306,7 +306,5 @@ TABLE: Table = {
     ),
     "FractionalAvgPoolGrad": Kernel(pool_average_gradient, _infer_average_gradient, memory=average_gradient_memory),
     "FractionalMaxPool": Kernel(partial(pool, noun="max", finish=_max), _infer_pool, per_element(0), needs_context=True),
-    "FractionalMaxPoolGrad": Kernel(
-        pool_max_gradient, partial(infer_as_input, index=0, rank=4), memory=max_pool_gradient_memory
-    ),
+    "FractionalMaxPoolGrad": Kernel(pool_max_gradient, infer_by("x:4 -> x"), memory=max_pool_gradient_memory),
 }

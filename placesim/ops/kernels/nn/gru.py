@@ -17,7 +17,7 @@ from placesim.ops.kernels.linalg.products import product
 from placesim.ops.kernels.math.elementwise import sigmoid
 from placesim.ops.kernels.memory_rules import KernelMemory, item_size
 from placesim.ops.kernels.nn.cells import STEP, build_product_flops, check_dims, infer_cell
-from placesim.ops.kernels.shapes import Dims, ShapeContext, with_rank
+from placesim.ops.kernels.shapes import infer_by
 
 
 def run_gru_cell(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
@@ -74,12 +74,6 @@ def _check_gru(inputs: Sequence[Tensor]) -> None:
         check_dims(name, tensor, (meaning,), (dim,), "dim_size")
 
 
-def _infer_gru_gradient(context: ShapeContext) -> Sequence[Dims]:
-    x, state, w_ru = (with_rank(dims, 2) for dims in context.shapes[:3])
-    cell = (x[0], state[1])
-    return x, cell, cell, (x[0], w_ru[1])
-
-
 def gru_memory(memory: KernelMemory) -> None:
     """The new state reuses the old one's buffer; temporaries are two copies of `[x, h]` and both gates."""
     for output in range(3):
@@ -111,6 +105,9 @@ TABLE: Table = {
         run_gru_cell, partial(infer_cell, outputs=4), build_product_flops((2, 3), 1, STEP), memory=gru_memory
     ),
     "GRUBlockCellGrad": Kernel(
-        run_gru_cell_gradient, _infer_gru_gradient, build_product_flops((2, 3), 1, STEP), memory=gru_gradient_memory
+        run_gru_cell_gradient,
+        infer_by("[batch, inputs], [?, cell], [?, gates] -> [batch, inputs], [batch, cell], [batch, cell], [batch, gates]"),
+        build_product_flops((2, 3), 1, STEP),
+        memory=gru_gradient_memory,
     ),
 }

@@ -20,11 +20,10 @@ from placesim.ops.kernels.shapes import (
     ShapeError,
     broadcast,
     format_dims,
+    infer_by,
     merge,
-    merge_dim,
     scalar,
     with_rank,
-    with_rank_at_least,
 )
 
 _PACKET, _SUMS = 8, 4
@@ -162,10 +161,6 @@ def square_loss(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 # --- shape functions and memory -------------------------------------------------------------------------------------
 
 
-def _infer_softmax(context: ShapeContext) -> Sequence[Dims]:
-    return (with_rank_at_least(context.shapes[0], 1),)
-
-
 def _infer_cross_entropy(context: ShapeContext) -> Sequence[Dims]:
     logits, labels = context.shapes
     # merging keeps what either shape knows of a dimension; shapes that cannot be merged must broadcast
@@ -181,12 +176,6 @@ def _infer_cross_entropy(context: ShapeContext) -> Sequence[Dims]:
     return found[:1], found
 
 
-def _infer_sparse_cross_entropy(context: ShapeContext) -> Sequence[Dims]:
-    (batch, classes), (labels,) = with_rank(context.shapes[0], 2), with_rank(context.shapes[1], 1)
-    batch = merge_dim(batch, labels)
-    return (batch,), (batch, classes)
-
-
 def cross_entropy_memory(memory: KernelMemory) -> None:
     """The losses, a temporary value per row, and the gradient, which reuses the logits' buffer."""
     gradient = memory.outputs[1]
@@ -198,20 +187,27 @@ def cross_entropy_memory(memory: KernelMemory) -> None:
 TABLE: Table = {
     "Softmax": Kernel(
         partial(apply_softmax, is_log=False),
-        _infer_softmax,
+        infer_by("x:1+ -> x"),
         per_element(0, 5),
         memory=forwards(0),
         in_place=softmax,
         cost=CostModel("softmax"),
     ),
     "LogSoftmax": Kernel(
-        partial(apply_softmax, is_log=True), _infer_softmax, per_element(0, 5), memory=forwards(0), cost=CostModel("softmax")
+        partial(apply_softmax, is_log=True),
+        infer_by("x:1+ -> x"),
+        per_element(0, 5),
+        memory=forwards(0),
+        cost=CostModel("softmax"),
     ),
     "SoftmaxCrossEntropyWithLogits": Kernel(
         cross_entropy, _infer_cross_entropy, per_element(0, 9), memory=cross_entropy_memory
     ),
     "SparseSoftmaxCrossEntropyWithLogits": Kernel(
-        sparse_cross_entropy, _infer_sparse_cross_entropy, per_element(0, 6), memory=cross_entropy_memory
+        sparse_cross_entropy,
+        infer_by("[batch, classes], [batch] -> [batch], [batch, classes]"),
+        per_element(0, 6),
+        memory=cross_entropy_memory,
     ),
     "L2Loss": Kernel(square_loss, scalar, per_element(0, 2), cost=REDUCTION),
 }

@@ -20,7 +20,7 @@ from placesim.ops.kernels.linalg.products import product
 from placesim.ops.kernels.math.elementwise import sigmoid
 from placesim.ops.kernels.memory_rules import ALIGNMENT, KernelMemory, item_size
 from placesim.ops.kernels.nn.cells import SEQUENCE, STEP, build_product_flops, check_dims, infer_cell
-from placesim.ops.kernels.shapes import Dims, ShapeContext, divide_dim, multiply_dims, with_rank
+from placesim.ops.kernels.shapes import Dims, ShapeContext, divide_dim, infer_by, multiply_dims, with_rank
 
 
 class _Weights(NamedTuple):
@@ -311,10 +311,6 @@ def _infer_sequence(context: ShapeContext) -> Sequence[Dims]:
     return ((x[0], x[1], divide_dim(b[0], 4)),) * 7
 
 
-def _infer_sequence_gradient(context: ShapeContext) -> Sequence[Dims]:
-    return [with_rank(dims, rank) for dims, rank in zip(context.shapes[1:9], (3, 2, 2, 2, 1, 1, 1, 1), strict=True)]
-
-
 def lstm_cell_memory(memory: KernelMemory) -> None:
     """The input gate reuses the buffer of the old h, and the output gate that of the old cell state."""
     memory.forward(0, 2)
@@ -388,7 +384,7 @@ _SEQUENCE = Kernel(
 )
 _SEQUENCE_GRADIENT = Kernel(
     partial(run_lstm_gradient, layout=_ICFO),
-    _infer_sequence_gradient,
+    infer_by("*, x:3, c:2, h:2, w:2, i:1, f:1, o:1, b:1 -> x, c, h, w, i, f, o, b"),
     build_product_flops((4,), 2, SEQUENCE, 1),
     memory=lstm_gradient_memory,
     cost=CostModel("recurrent gradient"),

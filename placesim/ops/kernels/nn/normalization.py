@@ -24,6 +24,7 @@ from placesim.ops.kernels.shapes import (
     Dims,
     ShapeContext,
     format_dims,
+    infer_by,
     merge,
     merge_dim,
     replace_dim,
@@ -413,13 +414,6 @@ def _infer_global_normalization(context: ShapeContext, is_gradient: bool = False
     return (found, *((channels,),) * 4) if is_gradient else (found,)
 
 
-def _infer_local(context: ShapeContext) -> Sequence[Dims]:
-    found: Dims = with_rank(context.shapes[0], 4)
-    for dims in context.shapes[1:]:
-        found = merge(found, dims)
-    return (found,)
-
-
 def normalization_memory(memory: KernelMemory) -> None:
     """Mean and variance reuse the inputs' buffers; on a CPU, NCHW has transposed copies of input and output."""
     memory.allocate(0)
@@ -503,6 +497,11 @@ TABLE: Table = {
         per_element(0, 6),
         memory=global_gradient_memory,
     ),
-    "LRN": Kernel(normalize_local, _infer_local, per_element(0, 5), cost=CostModel("local normalization")),
-    "LRNGrad": Kernel(normalize_local_back, _infer_local, per_element(0, 8), cost=CostModel("local normalization gradient")),
+    "LRN": Kernel(normalize_local, infer_by("x:4, x, x -> x"), per_element(0, 5), cost=CostModel("local normalization")),
+    "LRNGrad": Kernel(
+        normalize_local_back,
+        infer_by("x:4, x, x -> x"),
+        per_element(0, 8),
+        cost=CostModel("local normalization gradient"),
+    ),
 }

@@ -30,7 +30,7 @@ from placesim.ops.kernels.nn.pooling import (
 from placesim.ops.kernels.nn.pools import PoolWindows, spread_max, spread_max_to_equals, spread_mean, take_at_max
 from placesim.ops.kernels.nn.windows import SpatialWindow, check_padding, layout_of
 from placesim.ops.kernels.precision import wide_dtype
-from placesim.ops.kernels.shapes import Dims, format_dims, infer_as_input, infer_from_sizes
+from placesim.ops.kernels.shapes import Dims, format_dims, infer_by, infer_from_sizes
 
 # --- average pooling ------------------------------------------------------------------------------------------------
 
@@ -242,7 +242,7 @@ def max_pool_gradient_memory(memory: KernelMemory) -> None:
 
 def _build_shaped_as_input(compute: Compute, rank: int, grads: int = 2, memory: MemoryRule | None = None) -> Kernel:
     """Kernel of a gradient that is shaped as input 0; input `grads` has the output's gradients."""
-    return Kernel(compute, partial(infer_as_input, index=0, rank=rank), partial(gradient_flops, index=grads), memory=memory)
+    return Kernel(compute, infer_by(f"x:{rank} -> x"), partial(gradient_flops, index=grads), memory=memory)
 
 
 def _build_sized_by(compute: Compute, rank: int) -> Kernel:

@@ -19,7 +19,16 @@ from placesim.ops.kernels.nn.pooling import check_batch, infer_pool, pool_2d, wi
 from placesim.ops.kernels.nn.pools import counts, pool_max
 from placesim.ops.kernels.nn.windows import UNSTRIDED, check_entries, tap_slices, windows_of
 from placesim.ops.kernels.quantized.ranges import dequantize, limits_of, product_range, quantize, quantize_unclamped, step_size
-from placesim.ops.kernels.shapes import Dims, ShapeContext, broadcast, check_scalars, format_dims, merge_dim, with_rank
+from placesim.ops.kernels.shapes import (
+    Dims,
+    ShapeContext,
+    broadcast,
+    check_scalars,
+    format_dims,
+    infer_by,
+    merge_dim,
+    with_rank,
+)
 
 Range = tuple[np.float32, np.float32]
 RANK_REFUSAL = "`{name}` must be rank 0 but is rank {rank}"
@@ -271,11 +280,6 @@ def maximum(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 # --- shape functions ------------------------------------------------------------------------------------------------
 
 
-def _infer_unary(context: ShapeContext) -> Sequence[Dims]:
-    check_scalars(context, 1)
-    return context.shapes[0], (), ()
-
-
 def _infer_sum(context: ShapeContext) -> Sequence[Dims]:
     output = broadcast(context.shapes[0], context.shapes[1])
     check_scalars(context, 2)
@@ -328,6 +332,6 @@ TABLE: Table = {
     "QuantizedMatMul": Kernel(multiply_matrices, _infer_multiply_matrices, _multiply_matrices_flops),
     "QuantizedMaxPool": Kernel(maximum, partial(_infer_pooled, op="MaxPool"), window_flops),
     "QuantizedMul": Kernel(multiply, _infer_product, one_per_output),
-    "QuantizedRelu": Kernel(_build_clamp(None), _infer_unary, one_per_output),
-    "QuantizedRelu6": Kernel(_build_clamp(6.0), _infer_unary, one_per_output),
+    "QuantizedRelu": Kernel(_build_clamp(None), infer_by("x, []... -> x, [], []"), one_per_output),
+    "QuantizedRelu6": Kernel(_build_clamp(6.0), infer_by("x, []... -> x, [], []"), one_per_output),
 }

@@ -18,10 +18,10 @@ from placesim.ops.kernels.shapes import (
     Dims,
     ShapeContext,
     format_dims,
+    infer_by,
     merge,
     merge_dim,
     unchanged,
-    unchanged_with_scalars,
     with_rank,
     with_rank_at_least,
     with_rank_at_most,
@@ -195,7 +195,7 @@ TABLE: Table = {
     "FakeQuantWithMinMaxArgsGradient": Kernel(
         quantize_by_attrs_gradient, unchanged, _FOUR_PER_ELEMENT, needs_context=True, memory=forwards(0, 1)
     ),
-    "FakeQuantWithMinMaxVars": Kernel(_build_quantize(0), unchanged_with_scalars, _FOUR_PER_ELEMENT),
+    "FakeQuantWithMinMaxVars": Kernel(_build_quantize(0), infer_by("x, []... -> x"), _FOUR_PER_ELEMENT),
     "FakeQuantWithMinMaxVarsGradient": Kernel(_build_quantize_gradient(0), _infer_one_range_gradient, _FOUR_PER_ELEMENT),
     "FakeQuantWithMinMaxVarsPerChannel": Kernel(_build_quantize(1), _infer_channels, _FOUR_PER_ELEMENT),
     "FakeQuantWithMinMaxVarsPerChannelGradient": Kernel(

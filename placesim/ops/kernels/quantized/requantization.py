@@ -11,7 +11,7 @@ from placesim.core.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.ops.kernels.kernel import Kernel, Table, Tensor, one_per_output
 from placesim.ops.kernels.quantized.ranges import dequantize, dequantize_in_floats, limits_of, quantize_in_floats, read_bound
-from placesim.ops.kernels.shapes import Dims, ShapeContext, build_infer_fixed, check_scalars
+from placesim.ops.kernels.shapes import infer_by
 
 _Range = tuple[np.float32, np.float32]
 
@@ -97,13 +97,8 @@ def _used_range(value: Tensor, low: np.float32, high: np.float32, dtype: DataTyp
     return min(np.float32(0), first), last
 
 
-def _infer_requantize(context: ShapeContext) -> Sequence[Dims]:
-    check_scalars(context, 1)
-    return context.shapes[0], (), ()
-
-
 TABLE: Table = {
-    "QuantizeDownAndShrinkRange": Kernel(shrink_range, _infer_requantize, one_per_output),
-    "RequantizationRange": Kernel(find_range, build_infer_fixed((None, 0, 0), (), ())),
-    "Requantize": Kernel(requantize, _infer_requantize, one_per_output),
+    "QuantizeDownAndShrinkRange": Kernel(shrink_range, infer_by("x, []... -> x, [], []"), one_per_output),
+    "RequantizationRange": Kernel(find_range, infer_by("*, [], [] -> [], []")),
+    "Requantize": Kernel(requantize, infer_by("x, []... -> x, [], []"), one_per_output),
 }

@@ -28,7 +28,7 @@ from placesim.ops.kernels.shape_operands import shape_text
 from placesim.ops.kernels.shapes import (
     Dims,
     ShapeContext,
-    build_infer_fixed,
+    infer_by,
     vector_shape_value,
     with_rank,
     with_rank_at_most,
@@ -180,6 +180,6 @@ TABLE: Table = {
     "StatefulUniformInt": _drawing(integers_within),
     "StatefulStandardNormal": Kernel(tagged_normal, build_infer_spelled(1), one_per_output, needs_context=True),
     "StatefulRandomBinomial": Kernel(binomial, _infer_binomial, one_per_output, needs_context=True),
-    "RngSkip": Kernel(skip, build_infer_fixed((0, 0, 0)), needs_context=True),
-    "RngReadAndSkip": Kernel(read_and_skip, build_infer_fixed((0, 0, 0), (STATE_SIZE,)), needs_context=True),
+    "RngSkip": Kernel(skip, infer_by("[], [], [] ->"), needs_context=True),
+    "RngReadAndSkip": Kernel(read_and_skip, infer_by(f"[], [], [] -> [{STATE_SIZE}]"), needs_context=True),
 }

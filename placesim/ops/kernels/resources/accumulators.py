@@ -20,7 +20,7 @@ from placesim.ops.kernels.kernel import KernelContext, KernelWait, Table, Tensor
 from placesim.ops.kernels.named_resources import build_finder, check_signature, infer_two_strings, makers, name_resource, users
 from placesim.ops.kernels.partial_shapes import is_compatible, show_partial
 from placesim.ops.kernels.shape_operands import shape_text
-from placesim.ops.kernels.shapes import Dims, build_infer_fixed, scalar
+from placesim.ops.kernels.shapes import Dims, infer_by, scalar
 
 RESOURCE_TYPE = "N10tensorflow26ConditionalAccumulatorBaseE"
 
@@ -199,9 +199,9 @@ def set_global_step(inputs: Sequence[Any], attrs: Attrs, context: KernelContext)
 # --- shape functions ------------------------------------------------------------------------------------------------
 
 
-infer_given = build_infer_fixed((None, 0))
+infer_given = infer_by("*, [] ->")
 """The shape function of an op without outputs, whose second input is a scalar step."""
-_INFER_TAKEN = build_infer_fixed((None, 0), None)
+_INFER_TAKEN = infer_by("*, [] -> *")
 
 TABLE: Table = {
     **makers("ConditionalAccumulator", "ResourceConditionalAccumulator", build_maker(DenseGradients), infer_two_strings),

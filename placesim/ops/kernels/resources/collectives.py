@@ -26,6 +26,7 @@ from placesim.ops.kernels.shapes import (
     Dims,
     ShapeContext,
     format_dims,
+    infer_by,
     no_outputs,
     replace_dim,
     scalar,
@@ -291,10 +292,6 @@ def _infer_value_shape(context: ShapeContext) -> Sequence[Dims]:
     return (context.shape_value(len(context.shapes) - 1),)
 
 
-def _infer_two_scalars(context: ShapeContext) -> Sequence[Dims]:
-    return ((), ())
-
-
 def _infer_rows(context: ShapeContext) -> Sequence[Dims]:
     return (replace_dim(with_rank_at_least(context.shapes[0], 1), 0, -1),)
 
@@ -324,5 +321,5 @@ TABLE: Table = {
     "CollectiveInitializeCommunicator": Kernel(
         initialize_communicator, scalar, needs_context=True, may_wait=True, traits=Trait.MEETS_OTHERS, cost=DISPATCH
     ),
-    "CollectiveAssignGroupV2": Kernel(assign_group, _infer_two_scalars, cost=DISPATCH),
+    "CollectiveAssignGroupV2": Kernel(assign_group, infer_by("-> [], []"), cost=DISPATCH),
 }

@@ -13,7 +13,7 @@ from placesim.ops.attributes import Attrs
 from placesim.ops.kernels.kernel import Kernel, KernelContext, Table
 from placesim.ops.kernels.resources.file_access import file_name, matching_paths, read_bytes, write_bytes
 from placesim.ops.kernels.shape_operands import shape_text
-from placesim.ops.kernels.shapes import Dims, ShapeContext, build_infer_fixed, with_rank_at_most
+from placesim.ops.kernels.shapes import infer_by
 from placesim.ops.kernels.string_tensors import flat_strings, string_array
 
 
@@ -55,13 +55,8 @@ def find_files(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> S
 # --- shape functions ------------------------------------------------------------------------------------------------
 
 
-def _infer_names(context: ShapeContext) -> Sequence[Dims]:
-    with_rank_at_most(context.shapes[0], 1)
-    return ((-1,),)
-
-
 TABLE: Table = {
-    "ReadFile": Kernel(read_file, build_infer_fixed((0,), ()), needs_context=True),
-    "WriteFile": Kernel(write_file, build_infer_fixed((0, 0)), needs_context=True),
-    "MatchingFiles": Kernel(find_files, _infer_names, needs_context=True),
+    "ReadFile": Kernel(read_file, infer_by("[] -> []"), needs_context=True),
+    "WriteFile": Kernel(write_file, infer_by("[], [] ->"), needs_context=True),
+    "MatchingFiles": Kernel(find_files, infer_by("x:1- -> [?]"), needs_context=True),
 }

@@ -19,7 +19,6 @@ from placesim.ops.kernels.kernel import Table as KernelTable
 from placesim.ops.kernels.named_resources import (
     build_finder,
     check_signature,
-    check_two_strings,
     infer_scalar_of_two_strings,
     infer_takes_two_strings,
     make_anonymous,
@@ -32,9 +31,9 @@ from placesim.ops.kernels.shapes import (
     Dims,
     HandleShape,
     ShapeContext,
-    build_infer_fixed,
     concatenate,
     format_dims,
+    infer_by,
     merge_dim,
     scalar,
     with_rank,
@@ -208,27 +207,10 @@ def check_scalar_handle(context: ShapeContext) -> None:
     with_rank(context.shapes[0], 0)
 
 
-def _infer_find_by_strings(context: ShapeContext) -> Sequence[Dims]:
-    check_two_strings(context)
-    with_rank_at_most(context.shapes[2], 1)
-    return (None,)
-
-
 def _infer_find(context: ShapeContext) -> Sequence[Dims]:
     check_scalar_handle(context)
     handle = context.handles[0]
     return (None if handle is None else concatenate(context.shapes[1], handle.shape),)
-
-
-def _infer_export_by_strings(context: ShapeContext) -> Sequence[Dims]:
-    check_two_strings(context)
-    return (-1,), None
-
-
-def _infer_remove(context: ShapeContext) -> Sequence[Dims]:
-    check_scalar_handle(context)
-    with_rank_at_least(context.shapes[1], 1)
-    return ()
 
 
 def _infer_import(context: ShapeContext) -> Sequence[Dims]:
@@ -257,10 +239,10 @@ TABLE: KernelTable = {
     "AnonymousMutableDenseHashTable": Kernel(
         partial(make_anonymous_table, make=_dense), _infer_dense_handle, needs_context=True
     ),
-    **users("LookupTableFind", "LookupTableFindV2", find, _infer_find_by_strings, _infer_find),
-    **users("LookupTableInsert", "LookupTableInsertV2", insert, infer_takes_two_strings, build_infer_fixed((0, None, None))),
-    "LookupTableRemoveV2": Kernel(remove, _infer_remove, needs_context=True),
+    **users("LookupTableFind", "LookupTableFindV2", find, infer_by("[2], *, x:1- -> *"), _infer_find),
+    **users("LookupTableInsert", "LookupTableInsertV2", insert, infer_takes_two_strings, infer_by("[] ->")),
+    "LookupTableRemoveV2": Kernel(remove, infer_by("[], x:1+ ->"), needs_context=True),
     **users("LookupTableImport", "LookupTableImportV2", import_pairs, infer_takes_two_strings, _infer_import),
-    **users("LookupTableExport", "LookupTableExportV2", export, _infer_export_by_strings, build_infer_fixed((0,), None, None)),
-    **users("LookupTableSize", "LookupTableSizeV2", tell_size, infer_scalar_of_two_strings, build_infer_fixed((0,), ())),
+    **users("LookupTableExport", "LookupTableExportV2", export, infer_by("[2] -> [?], *"), infer_by("[] -> *, *")),
+    **users("LookupTableSize", "LookupTableSizeV2", tell_size, infer_scalar_of_two_strings, infer_by("[] -> []")),
 }

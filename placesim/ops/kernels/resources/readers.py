@@ -21,12 +21,12 @@ from placesim.core.protobuf_wire import WireError, field_values, message_field, 
 from placesim.ops.attributes import Attrs, c_escape
 from placesim.ops.kernels.device_resources import ResourceHandle
 from placesim.ops.kernels.kernel import Compute, KernelContext, Table
-from placesim.ops.kernels.named_resources import build_finder, check_two_strings, makers, name_resource, users
+from placesim.ops.kernels.named_resources import build_finder, makers, name_resource, users
 from placesim.ops.kernels.resources.file_access import decompress, file_name, fixed_records, read_bytes, text_lines, tf_records
 from placesim.ops.kernels.resources.queue_attempts import DequeueAttempt, attempt
 from placesim.ops.kernels.resources.queues import find_queue
 from placesim.ops.kernels.shape_operands import shape_text
-from placesim.ops.kernels.shapes import Dims, ShapeContext, with_rank, with_value
+from placesim.ops.kernels.shapes import Dims, ShapeContext, infer_by, with_rank, with_value
 from placesim.ops.kernels.string_tensors import flat_strings, string_array
 
 RESOURCE_TYPE = "N10tensorflow15ReaderInterfaceE"
@@ -271,12 +271,6 @@ def _infer_use(
     return outputs
 
 
-def _infer_restore_by_strings(context: ShapeContext) -> Sequence[Dims]:
-    check_two_strings(context)
-    with_rank(context.shapes[1], 0)
-    return ()
-
-
 def _users(
     older: str,
     newer: str,
@@ -310,7 +304,7 @@ TABLE: Table = {
         "ReaderRestoreState",
         "ReaderRestoreStateV2",
         restore_state,
-        _infer_restore_by_strings,
+        infer_by("[2], [] ->"),
         partial(_infer_use, is_strings=False, scalars=1),
     ),
 }

@@ -17,7 +17,7 @@ from placesim.ops.kernels.kernel import Kernel, KernelContext, Table, Tensor
 from placesim.ops.kernels.named_resources import both_forms, check_signature, infer_two_strings
 from placesim.ops.kernels.resources.accumulators import await_gradients, build_maker, find_accumulator, give, infer_given
 from placesim.ops.kernels.shape_operands import shape_text
-from placesim.ops.kernels.shapes import Dims, build_infer_fixed
+from placesim.ops.kernels.shapes import Dims, infer_by
 from placesim.ops.kernels.sparse.tensors import walk_together
 
 
@@ -127,7 +127,5 @@ def take_gradient(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -
 TABLE: Table = {
     "SparseConditionalAccumulator": Kernel(both_forms(build_maker(SparseGradients))[0], infer_two_strings, needs_context=True),
     "SparseAccumulatorApplyGradient": Kernel(apply_gradient, infer_given, needs_context=True),
-    "SparseAccumulatorTakeGradient": Kernel(
-        take_gradient, build_infer_fixed((None, 0), None, None, None), needs_context=True, may_wait=True
-    ),
+    "SparseAccumulatorTakeGradient": Kernel(take_gradient, infer_by("*, [] -> *, *, *"), needs_context=True, may_wait=True),
 }

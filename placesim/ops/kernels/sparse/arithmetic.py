@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 
 import numpy as np
 
@@ -13,7 +12,7 @@ from placesim.ops.attributes import Attrs
 from placesim.ops.kernels.integers import truncated_quotient
 from placesim.ops.kernels.kernel import Kernel, Table, Tensor, as_many_as, elements, per_element
 from placesim.ops.kernels.memory_rules import KernelMemory, item_size
-from placesim.ops.kernels.shapes import Dims, ShapeContext, build_infer_fixed, format_dims, infer_as_input, merge_dim, with_rank
+from placesim.ops.kernels.shapes import Dims, ShapeContext, format_dims, infer_by, merge_dim, with_rank
 from placesim.ops.kernels.sparse.tensors import (
     check_parts,
     check_rank,
@@ -138,7 +137,7 @@ def _build_combine_sparse(function: Callable[[Tensor, Tensor], Tensor]) -> Kerne
         rows, in_a, in_b = merge_rows(a_indices, b_indices)
         return rows, function(gather_or_zero(a_values, in_a), gather_or_zero(b_values, in_b))
 
-    return Kernel(compute, build_infer_fixed((2, 1, 1) * 2, (-1, -1), (-1,)), per_element(1))
+    return Kernel(compute, infer_by("[?, ?], [?], [?], [?, ?], [?], [?] -> [?, ?], [?]"), per_element(1))
 
 
 def add_to_dense(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
@@ -265,7 +264,7 @@ def _build_combine_with_dense(name: str, function: Callable[[Tensor, Tensor], Te
             raise InvalidArgumentError(f"{name} cannot divide by zero,but input dense tensor contains zero ")
         return (function(values, picked),)
 
-    return Kernel(compute, _infer_entries, per_element(1), memory=combine_with_dense_memory)
+    return Kernel(compute, infer_by("[n, ?] -> [n]"), per_element(1), memory=combine_with_dense_memory)
 
 
 def _pick_broadcast(indices: Tensor, values: Tensor, dims: Tensor, dense: Tensor) -> Tensor:
@@ -336,21 +335,8 @@ def _infer_multiply_with_dense(context: ShapeContext) -> Sequence[Dims]:
     return ((left, right),)
 
 
-def _infer_entries(context: ShapeContext) -> Sequence[Dims]:
-    return ((with_rank(context.shapes[0], 2)[0],),)
-
-
 def _infer_softmax(context: ShapeContext) -> Sequence[Dims]:
     return part_dims(context)[1:2]
-
-
-def _infer_add_sparse(context: ShapeContext) -> Sequence[Dims]:
-    shape = with_rank(context.shapes[2], 1)
-    return (-1, shape[0]), (-1,), shape
-
-
-def _infer_add_sparse_gradient(context: ShapeContext) -> Sequence[Dims]:
-    return (with_rank(context.shapes[1], 2)[0],), (with_rank(context.shapes[2], 2)[0],)
 
 
 # --- costs ----------------------------------------------------------------------------------------------------------
@@ -396,12 +382,18 @@ def multiply_with_dense_memory(memory: KernelMemory) -> None:
 
 
 TABLE: Table = {
-    "SparseAdd": Kernel(add_sparse, _infer_add_sparse, _add_sparse_flops, memory=add_sparse_memory, guess=as_many_as(1, 4)),
-    "SparseAddGrad": Kernel(add_sparse_gradient, _infer_add_sparse_gradient),
+    "SparseAdd": Kernel(
+        add_sparse,
+        infer_by("*, *, [rank] -> [?, rank], [?], [rank]"),
+        _add_sparse_flops,
+        memory=add_sparse_memory,
+        guess=as_many_as(1, 4),
+    ),
+    "SparseAddGrad": Kernel(add_sparse_gradient, infer_by("*, [a, ?], [b, ?] -> [a], [b]")),
     "SparseSoftmax": Kernel(softmax_sparse, _infer_softmax, per_element(1, 3), memory=softmax_sparse_memory),
     "SparseSparseMaximum": _build_combine_sparse(np.maximum),
     "SparseSparseMinimum": _build_combine_sparse(np.minimum),
-    "SparseTensorDenseAdd": Kernel(add_to_dense, partial(infer_as_input, index=3), per_element(1)),
+    "SparseTensorDenseAdd": Kernel(add_to_dense, infer_by("*, *, *, x -> x"), per_element(1)),
     "SparseTensorDenseMatMul": Kernel(
         multiply_with_dense, _infer_multiply_with_dense, _multiply_with_dense_flops, memory=multiply_with_dense_memory
     ),

@@ -12,7 +12,7 @@ from placesim.core.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.ops.farmhash import MASK, fingerprint64, shift_mix
 from placesim.ops.kernels.kernel import Kernel, Table, Tensor
-from placesim.ops.kernels.shapes import Dims, ShapeContext
+from placesim.ops.kernels.shapes import infer_by
 from placesim.ops.kernels.sparse.tensors import check_rank
 from placesim.ops.kernels.string.hashing import MURMUR_MULTIPLIER
 from placesim.ops.process.memory_limit import check_elements
@@ -95,11 +95,7 @@ def _hash_all(items: Sequence[int], key: int) -> int:
     return found
 
 
-def _infer_cross(context: ShapeContext) -> tuple[Dims, ...]:
-    return (-1, 2), (-1,), (2,)
-
-
 TABLE: Table = {
-    "SparseCross": Kernel(cross, _infer_cross),
-    "SparseCrossV2": Kernel(cross_joined, _infer_cross),
+    "SparseCross": Kernel(cross, infer_by("-> [?, 2], [?], [2]")),
+    "SparseCrossV2": Kernel(cross_joined, infer_by("-> [?, 2], [?], [2]")),
 }

@@ -11,7 +11,7 @@ from placesim.core.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.ops.kernels.kernel import Kernel, Table, Tensor, as_many_as
 from placesim.ops.kernels.memory_rules import KernelMemory
-from placesim.ops.kernels.shapes import Dims, ShapeContext, ShapeError, merge_dim, with_rank
+from placesim.ops.kernels.shapes import Dims, ShapeContext, ShapeError, infer_by, merge_dim, with_rank
 from placesim.ops.kernels.sparse.tensors import check_rank
 from placesim.ops.process.memory_limit import check_array
 
@@ -120,19 +120,6 @@ def _infer_fill_empty_rows(context: ShapeContext) -> Sequence[Dims]:
     return (-1, shape[0]), (-1,), (dims[0] if dims else -1,), (entries,)
 
 
-def _infer_fill_empty_ragged_rows(context: ShapeContext) -> Sequence[Dims]:
-    row_ids, values = with_rank(context.shapes[0], 1), with_rank(context.shapes[1], 1)
-    with_rank(context.shapes[2], 0)
-    with_rank(context.shapes[3], 0)
-    return (-1,), (-1,), (-1,), (merge_dim(row_ids[0], values[0]),)
-
-
-def _infer_fill_empty_rows_gradient(context: ShapeContext) -> Sequence[Dims]:
-    moved = with_rank(context.shapes[0], 1)
-    with_rank(context.shapes[1], 1)
-    return moved, ()
-
-
 def fill_empty_rows_memory(memory: KernelMemory) -> None:
     """The empty rows and the entries' positions are allocated first, if anything reads them.
 
@@ -164,11 +151,13 @@ def fill_empty_rows_gradient_memory(memory: KernelMemory) -> None:
     memory.temporary_like(memory.inputs[1], BOOL)
 
 
-_GRADIENT = Kernel(fill_empty_rows_gradient, _infer_fill_empty_rows_gradient, memory=fill_empty_rows_gradient_memory)
+_GRADIENT = Kernel(fill_empty_rows_gradient, infer_by("[n], [?] -> [n], []"), memory=fill_empty_rows_gradient_memory)
 
 
 TABLE: Table = {
-    "RaggedFillEmptyRows": Kernel(fill_empty_ragged_rows, _infer_fill_empty_ragged_rows, memory=fill_empty_rows_memory),
+    "RaggedFillEmptyRows": Kernel(
+        fill_empty_ragged_rows, infer_by("[n], [n], [], [] -> [?], [?], [?], [n]"), memory=fill_empty_rows_memory
+    ),
     "RaggedFillEmptyRowsGrad": _GRADIENT,
     "SparseFillEmptyRows": Kernel(fill_empty_rows, _infer_fill_empty_rows, memory=fill_empty_rows_memory, guess=as_many_as(1)),
     "SparseFillEmptyRowsGrad": _GRADIENT,

@@ -12,7 +12,17 @@ from placesim.ops.attributes import Attrs
 from placesim.ops.kernels.kernel import Kernel, Table, Tensor, Trait, as_many_as
 from placesim.ops.kernels.memory_rules import KernelMemory, leaves_untracked
 from placesim.ops.kernels.shape_operands import shape_of_values
-from placesim.ops.kernels.shapes import Dims, ShapeContext, add_dims, element_count, format_dims, merge, merge_dim, with_rank
+from placesim.ops.kernels.shapes import (
+    Dims,
+    ShapeContext,
+    add_dims,
+    element_count,
+    format_dims,
+    infer_by,
+    merge,
+    merge_dim,
+    with_rank,
+)
 from placesim.ops.kernels.sparse.tensors import (
     check_indices,
     check_parts,
@@ -313,13 +323,6 @@ def _infer_to_dense(context: ShapeContext) -> Sequence[Dims]:
     return (context.shape_value(1),)
 
 
-def _infer_reshape(context: ShapeContext) -> Sequence[Dims]:
-    indices = with_rank(context.shapes[0], 2)
-    with_rank(context.shapes[1], 1)
-    new = with_rank(context.shapes[2], 1)
-    return (indices[0], new[0]), new
-
-
 def _infer_reorder(context: ShapeContext) -> Sequence[Dims]:
     return part_dims(context)[:2]
 
@@ -350,10 +353,6 @@ def _infer_cut(context: ShapeContext) -> Sequence[Dims]:
     shape = context.shapes[2]
     rank = element_count(shape)
     return (-1, -1 if rank is None else rank), (-1,), shape
-
-
-def _infer_cut_gradient(context: ShapeContext) -> Sequence[Dims]:
-    return ((with_rank(context.shapes[1], 2)[0],),)
 
 
 # --- memory ---------------------------------------------------------------------------------------------------------
@@ -394,9 +393,9 @@ def reshape_memory(memory: KernelMemory) -> None:
 TABLE: Table = {
     "SparseConcat": Kernel(concat, _infer_concat, memory=untracked_parts_memory, traits=Trait.TAKES_OBJECTS),
     "SparseReorder": Kernel(reorder, _infer_reorder, memory=reorder_memory, traits=Trait.TAKES_OBJECTS),
-    "SparseReshape": Kernel(reshape, _infer_reshape, memory=reshape_memory),
+    "SparseReshape": Kernel(reshape, infer_by("[n, ?], [?], [rank] -> [n, rank], [rank]"), memory=reshape_memory),
     "SparseSlice": Kernel(cut, _infer_cut, memory=untracked_parts_memory, traits=Trait.TAKES_OBJECTS, guess=as_many_as(1)),
-    "SparseSliceGrad": Kernel(cut_gradient, _infer_cut_gradient),
+    "SparseSliceGrad": Kernel(cut_gradient, infer_by("*, [n, ?] -> [n]")),
     "SparseSplit": Kernel(split, _infer_split, memory=split_memory),
     "SparseToDense": Kernel(to_dense, _infer_to_dense),
 }

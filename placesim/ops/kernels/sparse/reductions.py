@@ -12,7 +12,7 @@ from placesim.core.errors import InternalError, InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.ops.kernels.kernel import Compute, Kernel, Table, Tensor, per_element
 from placesim.ops.kernels.memory_rules import KernelMemory, item_size
-from placesim.ops.kernels.shapes import Dims, ShapeContext, ShapeError, format_dims
+from placesim.ops.kernels.shapes import Dims, ShapeContext, ShapeError, format_dims, infer_by
 from placesim.ops.kernels.sparse.tensors import group_starts, make_sparse_tensor, row_order
 
 _Reduce = Callable[..., Any]
@@ -110,10 +110,6 @@ def _infer_dense(context: ShapeContext) -> Sequence[Dims]:
     return (tuple(dim for dim, is_reduced in sizes if not is_reduced),)
 
 
-def _infer_unknown(context: ShapeContext) -> Sequence[Dims]:
-    return None, None, None
-
-
 def reduce_memory(memory: KernelMemory) -> None:
     """A temporary scalar has each group's result; a sparse result's shape is allocated last."""
     for output in range(min(2, len(memory.outputs))):
@@ -126,7 +122,7 @@ def _dense_row(reduceat: _Reduce) -> Kernel:
 
 
 def _sparse_row(reduceat: _Reduce) -> Kernel:
-    return Kernel(_build_reduce_to_sparse(reduceat), _infer_unknown, per_element(1), memory=reduce_memory)
+    return Kernel(_build_reduce_to_sparse(reduceat), infer_by("-> *, *, *"), per_element(1), memory=reduce_memory)
 
 
 TABLE: Table = {

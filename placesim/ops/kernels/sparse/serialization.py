@@ -13,7 +13,7 @@ from placesim.core.tensor_fields import serialise_tensor
 from placesim.ops.attributes import Attrs
 from placesim.ops.kernels.kernel import Kernel, Table, Tensor
 from placesim.ops.kernels.memory_rules import leaves_untracked
-from placesim.ops.kernels.shapes import build_infer_fixed, format_dims
+from placesim.ops.kernels.shapes import format_dims, infer_by
 from placesim.ops.kernels.sparse.tensors import check_indices, check_rank, make_sparse_tensor
 from placesim.ops.process.memory_limit import check_elements, check_room
 
@@ -93,8 +93,8 @@ def _pack(rows: Sequence[Sequence[bytes | Tensor]]) -> Tensor:
 
 
 TABLE: Table = {
-    "DeserializeSparse": Kernel(deserialize, build_infer_fixed((None,), (-1, -1), (-1,), (-1,))),
-    "SerializeManySparse": Kernel(serialize_many, build_infer_fixed((2, 1, 1), (-1, 3))),
+    "DeserializeSparse": Kernel(deserialize, infer_by("-> [?, ?], [?], [?]")),
+    "SerializeManySparse": Kernel(serialize_many, infer_by("[?, ?], [?], [?] -> [?, 3]")),
     # unlike SerializeManySparse it does not use the device's allocator
-    "SerializeSparse": Kernel(serialize, build_infer_fixed((2, 1, 1), (3,)), memory=leaves_untracked(0)),
+    "SerializeSparse": Kernel(serialize, infer_by("[?, ?], [?], [?] -> [3]"), memory=leaves_untracked(0)),
 }

@@ -25,8 +25,8 @@ from placesim.ops.kernels.shapes import (
     Dims,
     ShapeContext,
     ShapeError,
-    build_infer_fixed,
     format_dims,
+    infer_by,
     merge,
     with_rank,
     with_value,
@@ -185,5 +185,5 @@ def _spec_shape(text: str) -> Dims:
 TABLE: Table = {
     "SaveV2": Kernel(save, _infer_saved, needs_context=True),
     "RestoreV2": Kernel(restore, _infer_restored, needs_context=True),
-    "MergeV2Checkpoints": Kernel(merge_checkpoints, build_infer_fixed((1, 0)), needs_context=True),
+    "MergeV2Checkpoints": Kernel(merge_checkpoints, infer_by("[?], [] ->"), needs_context=True),
 }

@@ -34,12 +34,13 @@ from placesim.ops.kernels.shapes import (
     ShapeContext,
     ShapeError,
     format_dims,
+    infer_by,
     merge,
+    merged,
     no_outputs,
     scalar,
     shape_attr,
     unchanged,
-    unchanged_scalar,
     with_rank,
 )
 from placesim.ops.process.buffer_ownership import may_overwrite
@@ -303,7 +304,7 @@ def build_update(ufunc: np.ufunc) -> tuple[Kernel, Kernel]:
         return ()
 
     return (
-        Kernel(update_ref, _infer_merged_ref, one_per_output, needs_context=True, cost=COPY),
+        Kernel(update_ref, merged, one_per_output, needs_context=True, cost=COPY),
         Kernel(update_resource, _infer_merged_handle, per_element(1), needs_context=True, memory=writes_variables(1)),
     )
 
@@ -417,11 +418,7 @@ def _infer_shape_vector(context: ShapeContext) -> Sequence[Dims]:
 
 def _infer_assigned(context: ShapeContext) -> Sequence[Dims]:
     # without validation the variable takes the value's shape
-    return _infer_merged_ref(context) if context.attrs["validate_shape"] else (context.shapes[1],)
-
-
-def _infer_merged_ref(context: ShapeContext) -> Sequence[Dims]:
-    return (merge(context.shapes[0], context.shapes[1]),)
+    return merged(context) if context.attrs["validate_shape"] else (context.shapes[1],)
 
 
 def _infer_merged_handle(context: ShapeContext) -> Sequence[Dims]:
@@ -535,7 +532,7 @@ TABLE: Table = {
     "AssignAddVariableOp": _ADD[1],
     "AssignSub": _SUB[0],
     "AssignSubVariableOp": _SUB[1],
-    "CountUpTo": Kernel(count_up, unchanged_scalar, needs_context=True),
+    "CountUpTo": Kernel(count_up, infer_by("x:0 -> x"), needs_context=True),
     "ResourceCountUpTo": Kernel(count_up, _infer_counted_handle, needs_context=True, memory=count_up_memory),
     "DestroyResourceOp": Kernel(destroy_resource, no_outputs, needs_context=True, memory=destroy_resource_memory),
 }

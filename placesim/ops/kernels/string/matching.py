@@ -19,7 +19,7 @@ from placesim.ops.attributes import Attrs
 from placesim.ops.kernels.kernel import Kernel, Table, Tensor
 from placesim.ops.kernels.memory_rules import forwards
 from placesim.ops.kernels.shape_operands import shape_text
-from placesim.ops.kernels.shapes import unchanged, unchanged_with_scalars
+from placesim.ops.kernels.shapes import infer_by, unchanged
 from placesim.ops.kernels.string_tensors import flat_strings, map_strings, raw
 from placesim.ops.process.memory_limit import GrowingText
 
@@ -162,8 +162,8 @@ def static_regex_full_match(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Ten
 
 
 TABLE: Table = {
-    "RegexReplace": Kernel(regex_replace, unchanged_with_scalars, memory=forwards(0)),
+    "RegexReplace": Kernel(regex_replace, infer_by("x, []... -> x"), memory=forwards(0)),
     "StaticRegexReplace": Kernel(static_regex_replace, unchanged, memory=forwards(0)),
-    "RegexFullMatch": Kernel(regex_full_match, unchanged_with_scalars),
+    "RegexFullMatch": Kernel(regex_full_match, infer_by("x, []... -> x")),
     "StaticRegexFullMatch": Kernel(static_regex_full_match, unchanged),
 }

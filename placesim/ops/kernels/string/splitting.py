@@ -13,7 +13,7 @@ from placesim.ops.attributes import Attrs
 from placesim.ops.kernels.kernel import Kernel, Table, Tensor
 from placesim.ops.kernels.memory_rules import allocates
 from placesim.ops.kernels.shape_operands import shape_text
-from placesim.ops.kernels.shapes import Dims, ShapeContext, build_infer_fixed, with_rank
+from placesim.ops.kernels.shapes import infer_by
 from placesim.ops.kernels.string_tensors import flat_strings, raw, string_array
 from placesim.ops.process.memory_limit import check_elements, check_text
 
@@ -151,15 +151,10 @@ def string_ngrams(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
 # --- shape functions ------------------------------------------------------------------------------------------------
 
 
-def _infer_ngrams(context: ShapeContext) -> Sequence[Dims]:
-    with_rank(context.shapes[0], 1)
-    return (-1,), with_rank(context.shapes[1], 1)
-
-
-_INFER_SPLIT = build_infer_fixed((1, 0), (-1, 2), (-1,), (2,))
+_INFER_SPLIT = infer_by("[?], [] -> [?, 2], [?], [2]")
 
 TABLE: Table = {
     "StringSplit": Kernel(split, _INFER_SPLIT),
     "StringSplitV2": Kernel(split_at_separator, _INFER_SPLIT),
-    "StringNGrams": Kernel(string_ngrams, _infer_ngrams, memory=allocates(1, 0)),
+    "StringNGrams": Kernel(string_ngrams, infer_by("[?], y:1 -> [?], y"), memory=allocates(1, 0)),
 }

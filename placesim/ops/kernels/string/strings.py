@@ -20,8 +20,8 @@ from placesim.ops.kernels.shapes import (
     ShapeContext,
     ShapeError,
     broadcast,
-    build_infer_fixed,
     format_dims,
+    infer_by,
     merge,
     rank_of,
     unchanged,
@@ -284,6 +284,6 @@ TABLE: Table = {
     "StringUpper": Kernel(change_case(bytes.upper, str.upper), unchanged),
     "StringStrip": Kernel(strip, unchanged),
     "Substr": Kernel(substring, infer_substring, memory=substring_memory),
-    "ShardedFilename": Kernel(sharded_filename, build_infer_fixed((0, 0, 0), ())),
-    "ShardedFilespec": Kernel(sharded_filespec, build_infer_fixed((0, 0), ())),
+    "ShardedFilename": Kernel(sharded_filename, infer_by("[], [], [] -> []")),
+    "ShardedFilespec": Kernel(sharded_filespec, infer_by("[], [] -> []")),
 }
