@@ -8,9 +8,11 @@ import sys
 import threading
 from collections import Counter
 from collections.abc import Generator, Iterator
+from itertools import takewhile
 from typing import Any
 
 import pytest
+from _pytest.runner import runtestprotocol
 from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import providers
 from hypothesis.internal.constants_ast import Constants
@@ -78,6 +80,20 @@ def pytest_sessionfinish() -> None:
     gc.freeze()
 
 
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
+    """Let a worker of xdist report only a test's call, and what fails: reports of all phases take longer than most tests.
+
+    Tables of durations and JUnit's XML need them.
+    """
+    options = item.config.option
+    if not hasattr(item.config, "workerinput") or options.durations is not None or options.xmlpath is not None:
+        return None
+    for report in runtestprotocol(item, log=False, nextitem=nextitem):
+        if report.when == "call" or not report.passed:
+            item.ihook.pytest_runtest_logreport(report=report)
+    return True
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_call() -> None:
     """Name the threads of xdist, Playwright and Dask as such that begin no steps: a step that waits would wait for them."""
@@ -100,6 +116,11 @@ class GroupScheduling(LoadGroupScheduling):
     def _split_scope(self, nodeid: str) -> str:
         scope: str = super()._split_scope(nodeid)
         return nodeid.partition("::")[0] if scope == nodeid else scope
+
+    def _pending_of(self, workload: dict[str, dict[str, bool]]) -> int:
+        """Number of tests that a worker has yet to run. Groups run in turn, so all before a finished one are finished."""
+        unfinished = takewhile(lambda tests: not all(tests.values()), reversed(workload.values()))
+        return sum(list(tests.values()).count(False) for tests in unfinished)
 
 
 def pytest_xdist_auto_num_workers() -> int | None:

@@ -250,13 +250,17 @@ def _node(tf: Any, operation: Any) -> str:
         if operation.type == "Const" and key == "value":
             attrs.append("value=" + _literal(tf.get_static_value(operation.outputs[0])))
         else:
-            text = " ".join(str(definition.attr[key]).split()).replace("type: ", "")
-            attrs.append(key + "=" + _NUMBERED.sub(r"\1\2", text))
+            attrs.append(f"{key}={_attr_text(str(definition.attr[key]))}")
     inputs = [name.removesuffix(":0") for name in definition.input if not name.startswith("^")]
     inputs += sorted(name for name in definition.input if name.startswith("^"))
     outputs = " ".join(f"{tensor.dtype.name}{tensor.shape}" for tensor in operation.outputs)
     device = f" @{definition.device}" if definition.device else ""
     return f"{operation.name} = {operation.type}({', '.join(inputs)}) {{{'; '.join(attrs)}}}{device} -> {outputs}"
+
+
+@cache
+def _attr_text(text: str) -> str:
+    return _NUMBERED.sub(r"\1\2", " ".join(text.split()).replace("type: ", ""))
 
 
 def _literal(value: Any) -> str:

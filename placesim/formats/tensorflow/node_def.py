@@ -7,9 +7,11 @@ unknown fields.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from itertools import repeat
 from typing import NamedTuple
 
+from placesim.core.dtypes import DataType
 from placesim.core.protobuf_wire import BYTES, WireError, field_head, fields, message_field
 from placesim.formats.tensorflow.attr_value import LARGE_BYTES, UnrepresentableValue, read_entry, read_string, write_attr
 from placesim.formats.tensorflow.messages import Buffer, Message, UnknownFields, message_class, parse, parser, serialise
@@ -265,9 +267,18 @@ def read_rest(name: str, value: AttrValue) -> Message | None:
 
 def write_entry(name: str, value: AttrValue) -> bytes:
     """Return the bytes of an entry of a map of attrs. Raises WireError for a value that no attr can hold."""
+    return (_write_entry_once if type(value) in _REPEATED else _write_entry)(name, value)
+
+
+def _write_entry(name: str, value: AttrValue) -> bytes:
     try:
         entry = message_class("AttrEntry")(key=name)
         entry.value.CopyFrom(write_attr(value))
         return bytes(entry.SerializeToString(deterministic=True))
     except (WireError, ValueError, TypeError) as error:
         raise WireError(f"attr '{name}': {error}") from None
+
+
+_write_entry_once = lru_cache(_MAX_CACHED, typed=True)(_write_entry)
+_REPEATED = (DataType, bool)
+"""Types of attrs that have few values, in most nodes the same."""

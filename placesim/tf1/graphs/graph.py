@@ -162,6 +162,8 @@ class Graph(Scopes, Collections, Elements):
 
     def _running_lines(self, frame: FrameType | None) -> Iterator[int]:
         known = self._file_numbers
+        if not self.builder.graph.file:  # no file is the user's
+            return
         while frame is not None:
             file = frame.f_code.co_filename
             number = known.get(file)
@@ -174,7 +176,7 @@ class Graph(Scopes, Collections, Elements):
     def _file_number(self, file: str) -> int:
         """Index of a file among the graph's files: 0 for the script, -1 for a file that is not the user's."""
         core = self.builder.graph
-        if not core.file or not is_users(file):
+        if not is_users(file):
             return -1
         if file == core.file:
             return 0
