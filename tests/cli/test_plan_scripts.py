@@ -46,7 +46,7 @@ with tf.Session() as sess:
     sess.run(train, {x: np.zeros([2048, 2048], np.float32)})
 """
 MACHINE = ("--gpu", "2", "--gpu-model", "Tesla V100-SXM2-16GB")
-FEW = ("--evaluations", "200", "--jobs", "1", "--format", "json")
+FEW = ("--evaluations", "50", "--jobs", "1", "--format", "json")
 
 
 def _plan(folder: Path, *arguments: str) -> tuple[dict[str, Any], str]:

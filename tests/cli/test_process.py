@@ -19,6 +19,7 @@ from shlex import quote
 import pytest
 
 from tests.cli.shell import ROOT, start
+from tests.cli.warm import run_warm
 from tests.processes import PLACESIM, CommandResult, interrupt, read_until, run_process, run_shell, start_process, until
 
 pytestmark = pytest.mark.slow(2)
@@ -150,8 +151,14 @@ def test_interrupting_ends_with_130() -> None:
     assert "Traceback" not in ended.complaint
 
 
-def test_a_timeout_ends_a_step() -> None:
-    ended = run_text(ENDLESS, "--timeout", "0.000001")
+def run_file(folder: Path, graph: str, *options: str) -> CommandResult:
+    """Steps of a graph in a file, where how the process starts makes no difference."""
+    (folder / "graph.yaml").write_text(graph)
+    return run_warm(folder, "run", "graph.yaml", *options)
+
+
+def test_a_timeout_ends_a_step(tmp_path: Path) -> None:
+    ended = run_file(tmp_path, ENDLESS, "--timeout", "0.000001")
     assert ended.code == 1
     assert ended.complaint.startswith("DeadlineExceededError: ")
 
@@ -181,14 +188,14 @@ fetch: [d]
 """
 
 
-def test_an_empty_queue_that_nothing_can_fill_is_an_error() -> None:
-    ended = run_text(WAITING)
+def test_an_empty_queue_that_nothing_can_fill_is_an_error(tmp_path: Path) -> None:
+    ended = run_file(tmp_path, WAITING)
     assert ended.code == 1
-    assert ended.complaint.startswith("InternalError: node d (defined at <stdin>:3) would wait forever")
+    assert ended.complaint.startswith("InternalError: node d (defined at graph.yaml:3) would wait forever")
 
 
-def test_a_timeout_says_what_was_waiting() -> None:
-    assert run_text(WAITING, "--timeout", "0.5").complaint.splitlines() == [
+def test_a_timeout_says_what_was_waiting(tmp_path: Path) -> None:
+    assert run_file(tmp_path, WAITING, "--timeout", "0.5").complaint.splitlines() == [
         "DeadlineExceededError: Timed out waiting for notification",
         "  d was waiting, and nothing else of the step could run",
         "  step 0 was running",
@@ -275,8 +282,8 @@ def test_a_bar_shows_long_work(tmp_path: Path) -> None:
 
 
 def test_a_pipe_gets_no_bar() -> None:
-    ended = run_process((*PLACESIM, "run", "graphs/cifar10-towers.yaml", "--no-log-placement"), check=True)
-    assert ended.complaint == ""
+    ended = run_warm(ROOT, "run", "graphs/cifar10-towers.yaml", "--no-log-placement")
+    assert (ended.code, ended.complaint) == (0, "")
     assert len(ended.output.splitlines()) == 4
 
 
@@ -286,9 +293,8 @@ def test_no_color_is_obeyed() -> None:
 
 
 def test_force_color_is_obeyed_in_a_pipe() -> None:
-    ended = run_process(
-        (*PLACESIM, "run", "graphs/logging.yaml"), check=True, environment={"FORCE_COLOR": "1", "TERM": "xterm"}
-    )
+    ended = run_warm(ROOT, "run", "graphs/logging.yaml", FORCE_COLOR="1", TERM="xterm")
+    assert ended.code == 0
     assert ESCAPE.search(ended.output)
 
 

@@ -151,7 +151,7 @@ def test_a_bodys_log_stands_before_the_step_that_calls_it(shell: Shell) -> None:
 @pytest.mark.slow
 def test_the_bar_tells_the_time(tmp_path: Path) -> None:
     (tmp_path / "late.json").write_text(json.dumps(LATE))
-    shown = on_a_terminal("run", str(tmp_path / "late.json"), interrupt_at="0:01")
+    shown = on_a_terminal("run", str(tmp_path / "late.json"), "--intra-op-threads", "1", interrupt_at="0:01")
     assert re.search(r"2/100002.*0:0\d", shown)
     assert "[1. 2.]\n[1. 2.]\n" in shown
 

@@ -99,7 +99,7 @@ def _serve() -> None:
     import placesim.tf1.running.children
     import placesim.tf1.running.failures
     import placesim.tf1.running.live
-    import placesim.tf1.running.recorder  # noqa: F401
+    import placesim.tf1.running.recorder
     from placesim.cli import main
 
     graph = str(ROOT / "graphs" / "logging.yaml")
@@ -108,9 +108,12 @@ def _serve() -> None:
             main(words)  # imports the rest
     gc.freeze()  # no child's collector looks at what is there already, whose memory it would copy
     for line in sys.stdin.buffer:
+        task = json.loads(line)
+        if "plan" in task["words"]:
+            import placesim.studies.plan_study  # noqa: F401 - with SciPy, longer than most commands
         child = os.fork()
         if not child:
-            _leave(_run_command(**json.loads(line)))
+            _leave(_run_command(**task))
         _, status = os.waitpid(child, 0)
         print(os.waitstatus_to_exitcode(status), flush=True)
 
