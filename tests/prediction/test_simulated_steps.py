@@ -389,22 +389,26 @@ def test_what_is_fed_read_twice_or_in_the_hosts_memory_is_known_by_its_place() -
 def test_a_device_on_which_nothing_is_known_of_a_node_is_told_with_the_reason() -> None:
     gpu = {"name": "Acme", "memory": "8GiB", "flops": 1e12, "bandwidth": 1e11}
     graph = {
-        "devices": {"cpu": 1, "gpu": {"count": 1, "model": gpu}},
+        "devices": {"cpu": 2, "gpu": {"count": 1, "model": gpu}},
         "nodes": [
             {"op": "Placeholder", "name": "x", "dtype": "float64", "shape": [64, 64]},
             {"op": "MatMul", "name": "y", "inputs": ["x", "x"], "device": "/cpu:0"},
+            {"op": "MatMul", "name": "z", "inputs": ["x", "x"], "device": "/gpu:0"},
         ],
-        "fetch": ["y"],
+        "fetch": ["y", "z"],
     }
     options = make_options({})
-    found = find_costs(load(graph, None, options), options).of("y", ("GPU", "CPU"))
+    costs = find_costs(load(graph, None, options), options)
+    found, other = (costs.of(name, ("GPU", "CPU")) for name in "yz")
     assert found is not None
+    assert other is not None
     assert found.here is not None
     assert found.here.device == CPU
+    assert other.here is None
     ((device, reason),) = found.unknown
     assert device == GPU0
     assert reason.startswith("no time for y: Acme has no rate for float64: got rates for float32")
-    assert found.elsewhere == ()
+    assert [[cost.device for cost in node.elsewhere] for node in (found, other)] == [[CPU1], [CPU, CPU1]]
 
 
 def test_texts_are_said_to_count_for_nothing() -> None:

@@ -11,14 +11,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from placesim.core.dtypes import parse_dtype
+from placesim.core.dtypes import HALF, parse_dtype
 from placesim.core.errors import UsageError
+from placesim.formats.graph_file.reader import graph_file_from_mapping
 from placesim.formats.sources.loading import LoadedGraph
 from placesim.graph.graph import Graph
 from placesim.graph.session_steps import Fetch
 from placesim.machine.inventory import TaskInventory
 from placesim.planning.strategies import loss_scaling
 from placesim.planning.strategies.mixed_precision import PRECISIONS
+from placesim.planning.strategies.precision_painting import PrecisionPainting
 from placesim.planning.strategies.rewriting import Strategy, TrainingRewrite, rewrite_training
 from tests.ops.kernels.kernel_calls import Machine
 from tests.planning.strategies.models import (
@@ -101,6 +103,22 @@ def test_the_nodes_in_half_precision_are_those_that_tensorflow_chooses(case: dic
     assert half_nodes(found.file.graph) == set(case["nodes"])
     assert found.mixed is not None
     assert found.mixed.half == len(case["nodes"])
+
+
+def test_a_cast_makes_half_precision_if_that_is_the_precision_of_all_its_readers() -> None:
+    """The casts that change are those that TensorFlow 2.21 changed in this graph."""
+    nodes = [
+        {"op": "Placeholder", "name": "x", "dtype": "int32", "shape": [4, 4]},
+        {"op": "Placeholder", "name": "w", "dtype": "float32", "shape": [4, 4]},
+        *({"op": "Cast", "name": name, "inputs": ["x"], "attrs": {"DstT": "float32"}} for name in ("a", "b", "c", "d")),
+        {"op": "MatMul", "name": "aw", "inputs": ["a", "w"]},
+        {"op": "MatMul", "name": "bw", "inputs": ["b", "w"]},
+        {"op": "Exp", "name": "e", "inputs": ["b"]},
+        {"op": "Exp", "name": "f", "inputs": ["c"]},
+    ]
+    graph = graph_file_from_mapping({"nodes": nodes}).graph
+    found = PrecisionPainting(graph, range(len(graph.nodes)), HALF, has_gpus=True)
+    assert {(graph.nodes[own.node].name, own.key) for own in found.half} == {("a", "DstT"), ("aw", "T"), ("bw", "T")}
 
 
 NEARLY = {"float16": 1e-2, "bfloat16": 5e-2}

@@ -166,14 +166,22 @@ POOLED = {
 
 
 def test_kernels_in_a_pool_are_accounted_for_in_one_thread() -> None:
-    file = graph_file_from_mapping(POOLED)
+    types = {"Tin": ["float"], "Tout": ["float"]}
+    call = {"op": "PartitionedCall", "name": "call", "inputs": ["sum"], "attrs": {**types, "f": {"func": "minus"}}}
+    function = {
+        "name": "minus",
+        "inputs": [{"name": "a", "type": "float"}],
+        "outputs": [{"name": "r", "type": "float", "value": "y:y:0"}],
+        "nodes": [{"op": "Neg", "name": "y", "inputs": ["a"], "attrs": {"T": "float"}}],
+    }
+    file = graph_file_from_mapping({"nodes": [*POOLED["nodes"], call], "functions": [function]})
     devices = build_devices([TaskInventory()])
     records = []
     for threads in (1, 4):
         ledger = build_ledger(devices)
         config = Config(inter_op_parallelism_threads=threads, intra_op_parallelism_threads=1)
         session = GraphSession(file.graph, devices, config, pools=ThreadPools(), ledger=ledger)
-        (fetched,) = session.run(SessionStep((Fetch("sum"),))).values
+        (fetched,) = session.run(SessionStep((Fetch("call"),))).values
         check_figures(ledger)
         assert not ledger.left_over
         records.append((fetched.value.tobytes(), sum(source.in_use for source in ledger.all_sources())))

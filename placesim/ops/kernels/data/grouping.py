@@ -28,6 +28,7 @@ from placesim.ops.kernels.data.values import (
     tries,
 )
 from placesim.ops.kernels.kernel import KernelContext, Table
+from placesim.ops.kernels.shapes import format_dims
 
 Call = Callable[[Element], Sequence[Any]]
 
@@ -188,18 +189,16 @@ class _AssertCardinalityIterator(Iterator[Element]):
             found = next(self._source)
         except StopIteration:
             if self._given != self._count:
-                raise self._wrong(f"only {self._given}") from None
+                raise self._wrong("only") from None
             raise
         self._given += 1
         if self._given > self._count:
-            raise self._wrong(f"at least {self._given}")
+            raise self._wrong("at least")
         return found
 
-    def _wrong(self, found: str) -> FailedPreconditionError:
-        elements = "element" if self._count == 1 else "elements"
-        return FailedPreconditionError(
-            f"Input dataset was expected to contain {self._count} {elements} but contained {found} {elements}."
-        )
+    def _wrong(self, limit: str) -> FailedPreconditionError:
+        expected, found = (f"{count} element{'s' * (count != 1)}" for count in (self._count, self._given))
+        return FailedPreconditionError(f"Input dataset was expected to contain {expected} but contained {limit} {found}.")
 
 
 def assert_cardinality(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ElementSequence:
@@ -233,13 +232,17 @@ def _sparse_rows(arrays: Sequence[np.ndarray[Any, Any]], row: tuple[int, ...]) -
     for array in arrays:
         if array.ndim != len(row):
             raise InvalidArgumentError(
-                f"Input element had shape ({array.shape}) that is incompatible with the row shape ({row})."
+                f"Input element had shape ({format_dims(array.shape)}) that is incompatible with the row shape "
+                f"({format_dims(row)})."
             )
         for i, (dim, limit) in enumerate(zip(array.shape, row, strict=True)):
             if limit < 0:
                 dims[i] = max(dims[i], dim)
             elif dim > limit:
-                raise DataLossError(f"Input element had shape {array.shape} that is larger than the row shape {row}.")
+                raise DataLossError(
+                    f"Input element had shape ({format_dims(array.shape)}) that is larger than the row shape "
+                    f"({format_dims(row)})."
+                )
     places = [
         np.concatenate([np.full((array.size, 1), i, np.int64), np.argwhere(np.ones(array.shape, bool))], axis=1)
         for i, array in enumerate(arrays)

@@ -28,6 +28,7 @@ from placesim.ops.kernels.data.values import (
     function_caller,
 )
 from placesim.ops.kernels.device_resources import ResourceHandle
+from placesim.ops.kernels.functional import other_types
 from placesim.ops.kernels.kernel import Compute, Kernel, KernelContext, Table
 from placesim.ops.kernels.named_resources import build_finder, make_anonymous, name_resource, serialise_handle
 from placesim.ops.kernels.partial_shapes import is_compatible
@@ -148,11 +149,13 @@ def get_next(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Seq
     """Return the components of the next element.
 
     Raises OutOfRangeError after the last element, FailedPreconditionError if no iteration has begun, InvalidArgumentError for
-    shapes that do not fit attr `output_shapes`, and NotFoundError for no iterator.
+    types or shapes that do not fit the attrs, and NotFoundError for no iterator.
     """
     element = find_iterator(inputs[0], context).next_element()
     if element is None:
         raise OutOfRangeError("End of sequence")
+    for index, got, want in other_types(element, attrs["output_types"]):
+        raise InvalidArgumentError(f"Data type mismatch at component {index}: expected {want} but got {got}.")
     check_shapes(attrs["output_shapes"], element_shapes(element))
     return element
 
@@ -176,14 +179,11 @@ def get_next_as_optional(inputs: Sequence[Any], attrs: Attrs, context: KernelCon
 
 
 def _check_optional(element: Element, attrs: Attrs) -> None:
-    for index, (value, shape) in enumerate(zip(element, attrs["output_shapes"], strict=True)):
-        dtype: DataType = attrs["output_types"][index]
-        if isinstance(value, np.ndarray | np.generic) and value.dtype != dtype.numpy:
-            raise InvalidArgumentError(
-                f"The given optional does not match the expected type for component {index}. Expected: {dtype}. "
-                f"Actual: {value.dtype}."
-            )
-        found = element_shapes((value,))[0]
+    for index, got, want in other_types(element, attrs["output_types"]):
+        raise InvalidArgumentError(
+            f"The given optional does not match the expected type for component {index}. Expected: {want}. Actual: {got}."
+        )
+    for index, (found, shape) in enumerate(zip(element_shapes(element), attrs["output_shapes"], strict=True)):
         if not is_compatible(shape.dims, found):
             raise InvalidArgumentError(
                 f"The given optional does not match the expected shape for component {index}. "

@@ -88,14 +88,13 @@ def _order(kind: str, attrs: Attrs) -> QueueOrder:
 
 def _new_queue(kind: str, name: str, attrs: Attrs) -> Queue:
     dtypes, shapes = _signature(kind, attrs)
-    if kind == PADDING and len(shapes) != len(dtypes):
-        raise InvalidArgumentError(
-            f"Shapes must be provided for all components, but received {len(dtypes)} dtypes and {len(shapes)} shapes."
-        )
     if shapes and len(shapes) != len(dtypes):
         raise InvalidArgumentError(
             f"Different number of component types.  Types: {types_text(dtypes)}, Shapes: {shapes_text(shapes)}"
         )
+    if kind == PADDING and not shapes:
+        count = len(dtypes)
+        raise InvalidArgumentError(f"Shapes must be provided for all components, but received {count} dtypes and 0 shapes.")
     seeds = (attrs.get("seed", 0), attrs.get("seed2", 0))
     least = attrs.get("min_after_dequeue", 0)
     return Queue(kind, name, _capacity(attrs), dtypes, shapes, _order(kind, attrs), least, seeds=seeds)
@@ -103,10 +102,11 @@ def _new_queue(kind: str, name: str, attrs: Attrs) -> Queue:
 
 def _check_attrs(kind: str, attrs: Attrs) -> None:
     """Raises InvalidArgumentError for attrs that TensorFlow rejects when it creates the kernel."""
-    if kind == PADDING:
-        for shape in attrs["shapes"]:
-            if shape.dims is None:
-                raise InvalidArgumentError("shape <unknown> must have known rank.")
+    for shape in attrs["shapes"]:
+        if kind == PADDING and shape.dims is None:
+            raise InvalidArgumentError("shape <unknown> must have known rank.")
+        if kind != PADDING and -1 in (shape.dims or ()):
+            raise InvalidArgumentError(f"Shape {shape} is not fully defined")
     if kind == "RandomShuffleQueue":
         least, capacity = attrs["min_after_dequeue"], _capacity(attrs)
         if least < 0:

@@ -78,7 +78,7 @@ def initialize_from_file(inputs: Sequence[Any], attrs: Attrs, context: KernelCon
     _check_column(table.value_dtype, attrs["value_index"], "Value", "value", "table value dtype of integer or string")
     lines = text_lines(read_bytes(context.files, name))
     if not lines:
-        raise OutOfRangeError("EOF reached")
+        raise OutOfRangeError("Read less bytes than requested")
     # attr `vocab_size` counts as the number of lines
     size = attrs["vocab_size"]
     check_elements(max(0, size))
