@@ -52,15 +52,13 @@ class Chunk:
         return f"<Chunk {self.handle}: {self.size} bytes at {self.address:#x}, {state}>"
 
 
+@dataclass(slots=True, eq=False)
 class Region:
     """One or several adjoining ranges from the sub-allocator, divided into chunks without gaps."""
 
-    __slots__ = ("address", "first", "size")
-
-    def __init__(self, address: int, size: int, first: Chunk) -> None:
-        self.address = address
-        self.size = size
-        self.first = first
+    address: int
+    size: int
+    first: Chunk
 
     @property
     def end(self) -> int:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
@@ -87,21 +88,20 @@ class _Crossing(NamedTuple):
     times: int
 
 
+@dataclass(slots=True, eq=False)
 class _LinkState:
     """State of a link: the routes whose transfers use it now, and scratch values for dividing its bandwidth."""
 
-    __slots__ = ("bandwidth", "busy_seconds", "busy_since", "free", "number", "routes", "takers")
-
-    def __init__(self, number: int, bandwidth: float) -> None:
-        self.number = number
-        self.bandwidth = bandwidth
-        self.routes: dict[_Route, None] = {}
-        self.busy_seconds = 0.0
-        self.busy_since = 0.0
-        self.free = 0.0
-        self.takers = 0
+    number: int
+    bandwidth: float
+    routes: dict[_Route, None] = field(default_factory=dict)
+    busy_seconds: float = 0.0
+    busy_since: float = 0.0
+    free: float = 0.0
+    takers: int = 0
 
 
+@dataclass(slots=True, eq=False)
 class _Route:
     """The current transfers of one route.
 
@@ -111,18 +111,15 @@ class _Route:
     - `bytes` is the total of all past and current transfers of the route.
     """
 
-    __slots__ = ("at", "bytes", "crossings", "due", "latency", "moved", "next_end", "rate", "settled")
-
-    def __init__(self, crossings: tuple[_Crossing, ...], latency: float) -> None:
-        self.crossings = crossings
-        self.latency = latency
-        self.bytes = 0.0
-        self.due: list[tuple[float, int, int]] = []
-        self.rate = 0.0
-        self.moved = 0.0
-        self.at = 0.0
-        self.next_end = math.inf
-        self.settled = False
+    crossings: tuple[_Crossing, ...]
+    latency: float
+    bytes: float = 0.0
+    due: list[tuple[float, int, int]] = field(default_factory=list)
+    rate: float = 0.0
+    moved: float = 0.0
+    at: float = 0.0
+    next_end: float = math.inf
+    settled: bool = False
 
     def move_to(self, time: float) -> None:
         """Update the moved bytes to a time."""

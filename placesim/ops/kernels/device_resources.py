@@ -27,19 +27,17 @@ DEFAULT_CONTAINER = "localhost"
 """Container of a resource whose attr `container` is empty."""
 
 
+@dataclass(slots=True, eq=False)
 class VariableResource:
     """A ref variable or a resource variable. `value` is None until it is first written.
 
     `shape` is the declared shape of a ref variable, if known.
     """
 
-    __slots__ = ("dtype", "name", "shape", "value")
-
-    def __init__(self, name: str, dtype: DataType, value: Tensor | None = None, shape: tuple[int, ...] | None = None) -> None:
-        self.name = name
-        self.dtype = dtype
-        self.value = value
-        self.shape = shape
+    name: str
+    dtype: DataType
+    value: Tensor | None = None
+    shape: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,6 +41,7 @@ class UnknownValue(Exception):
     """A rule needs the value of an input that is unknown before the step runs."""
 
 
+@dataclass(slots=True, eq=False)
 class TensorMemory:
     """A tensor's shape, type and buffer, and its value if a memory rule may need it.
 
@@ -48,23 +49,12 @@ class TensorMemory:
     means host memory instead of the device's.
     """
 
-    __slots__ = ("buffer", "dims", "dtype", "is_ref", "on_host", "value")
-
-    def __init__(
-        self,
-        dims: tuple[int, ...],
-        dtype: DataType,
-        buffer: Buffer | None = None,
-        value: np.ndarray[Any, Any] | None = None,
-        is_ref: bool = False,
-        on_host: bool = False,
-    ) -> None:
-        self.dims = dims
-        self.dtype = dtype
-        self.buffer = buffer
-        self.value = value
-        self.is_ref = is_ref
-        self.on_host = on_host
+    dims: tuple[int, ...]
+    dtype: DataType
+    buffer: Buffer | None = None
+    value: np.ndarray[Any, Any] | None = None
+    is_ref: bool = False
+    on_host: bool = False
 
     def shared(self) -> TensorMemory:
         """Return another reference to the same tensor."""
@@ -101,6 +91,7 @@ def item_size(dtype: DataType) -> int:
     return dtype.size or _OBJECT_BYTES[dtype]
 
 
+@dataclass(slots=True, eq=False)
 class VariableMemory:
     """The memory of a variable. `buffer` is None before the variable is initialized.
 
@@ -108,12 +99,9 @@ class VariableMemory:
     type, if known.
     """
 
-    __slots__ = ("buffer", "copies_on_read", "kind")
-
-    def __init__(self, buffer: Buffer | None = None) -> None:
-        self.buffer = buffer
-        self.copies_on_read = False
-        self.kind: Kind | None = None
+    buffer: Buffer | None = None
+    copies_on_read: bool = False
+    kind: Kind | None = None
 
 
 class StoreMemory:

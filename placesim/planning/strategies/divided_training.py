@@ -14,7 +14,7 @@ from placesim.ops.kernels.shapes import format_dims, is_fully_defined
 from placesim.planning.strategies.batch_dependence import BatchDependence, Dependence
 from placesim.planning.strategies.batch_shapes import BatchShapes
 from placesim.planning.strategies.mirrored_variables import MirroredVariables
-from placesim.planning.strategies.pass_order import PassOrder
+from placesim.planning.strategies.pipelines.pass_order import PassOrder
 from placesim.planning.strategies.training_graph import TrainingGraph, find_written_variable, list_names
 
 

@@ -21,7 +21,7 @@ from placesim.planning.strategies.batch_dependence import Dependence
 from placesim.planning.strategies.divided_training import DividedTraining, Part
 from placesim.planning.strategies.gradient_reduction import REDUCTIONS, Gradients, Reduction
 from placesim.planning.strategies.node_writer import CPU, NodeWriter, gpu, on_gpu, with_labels
-from placesim.planning.strategies.pass_order import PassOrder
+from placesim.planning.strategies.pipelines.pass_order import PassOrder
 from placesim.planning.strategies.training_graph import find_held_variables, find_written_variable
 
 DONE = "done"

@@ -14,9 +14,9 @@ from placesim.planning.strategies.divided_training import DividedTraining, Repli
 from placesim.planning.strategies.gradient_reduction import REDUCTIONS
 from placesim.planning.strategies.loss_scaling import DYNAMIC
 from placesim.planning.strategies.mixed_precision import PRECISIONS, MixedPrecision, mix_precision
-from placesim.planning.strategies.pass_order import PassOrder
-from placesim.planning.strategies.pipeline_schedules import INTERLEAVED, ONE_F_ONE_B, SCHEDULES, Schedule
-from placesim.planning.strategies.pipelining import Pipeline
+from placesim.planning.strategies.pipelines.pass_order import PassOrder
+from placesim.planning.strategies.pipelines.pipelining import Pipeline
+from placesim.planning.strategies.pipelines.schedules import INTERLEAVED, ONE_F_ONE_B, SCHEDULES, Schedule
 from placesim.planning.strategies.recomputation import AUTO, SQRT, Recomputation, is_segment_count, recompute
 from placesim.planning.strategies.replication import replicate
 from placesim.planning.strategies.training_graph import TrainingGraph, fed_shapes, find_training

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from placesim.planning.strategies.loss_scaling import DYNAMIC, FIRST_SCALE
 from placesim.planning.strategies.mixed_precision import MixedPrecision
-from placesim.planning.strategies.pipelining import Pipeline
+from placesim.planning.strategies.pipelines.pipelining import Pipeline
 from placesim.planning.strategies.rewriting import RewriteEffect, TrainingRewrite
 from placesim.report.text.amounts import distinct_sizes, readable_count, readable_seconds, readable_size
 

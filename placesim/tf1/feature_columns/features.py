@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any
 
 import placesim.tf1 as tf
 from placesim.tf1.graphs.tensor import Tensor
 from placesim.tf1.sparse.values import SparseTensor, convert_to_tensor_or_sparse_tensor
-
-
-class TransformedColumn(Protocol):
-    """The part of a column that the cache uses."""
-
-    def transform(self, features: FeatureCache) -> Any:
-        """Tensors of the column for a batch."""
 
 
 class FeatureCache:

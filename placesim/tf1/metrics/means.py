@@ -118,47 +118,40 @@ def mean_tensor(
         return _running_mean(variables, (values, count), values, metrics_collections, updates_collections)
 
 
-def accuracy(
-    labels: Any,
-    predictions: Any,
-    weights: TensorLike | None = None,
-    metrics_collections: object = None,
-    updates_collections: object = None,
-    name: str | None = None,
-) -> tuple[Any, Any]:
-    """Share of predictions equal to labels."""
-    predictions, labels, weights = matched(predictions, labels, weights)
+def _mean_of(word: str, score: Callable[[Any, Any], Any], doc: str) -> Callable[..., tuple[Any, Any]]:
+    """The metric that is the mean of `score(labels, predictions)`."""
+
+    def mean_score(
+        labels: Any,
+        predictions: Any,
+        weights: TensorLike | None = None,
+        metrics_collections: object = None,
+        updates_collections: object = None,
+        name: str | None = None,
+    ) -> tuple[Any, Any]:
+        predictions, labels, weights = matched(predictions, labels, weights)
+        return mean(score(labels, predictions), weights, metrics_collections, updates_collections, name or word)
+
+    mean_score.__doc__ = doc
+    return mean_score
+
+
+def _hits(labels: Any, predictions: Any) -> Any:
     same_type = predictions if predictions.dtype == labels.dtype else tf.cast(predictions, labels.dtype)
-    hits = tf.equal(same_type, labels)
-    return mean(tf.cast(hits, tf.float32), weights, metrics_collections, updates_collections, name or "accuracy")
+    return tf.cast(tf.equal(same_type, labels), tf.float32)
 
 
-def mean_absolute_error(
-    labels: Any,
-    predictions: Any,
-    weights: TensorLike | None = None,
-    metrics_collections: object = None,
-    updates_collections: object = None,
-    name: str | None = None,
-) -> tuple[Any, Any]:
-    """The mean of `|predictions - labels|`."""
-    predictions, labels, weights = matched(predictions, labels, weights)
-    error = tf.abs(predictions - labels)
-    return mean(error, weights, metrics_collections, updates_collections, name or "mean_absolute_error")
-
-
-def mean_squared_error(
-    labels: TensorLike,
-    predictions: TensorLike,
-    weights: TensorLike | None = None,
-    metrics_collections: object = None,
-    updates_collections: object = None,
-    name: str | None = None,
-) -> tuple[Any, Any]:
-    """The mean of `(predictions - labels) ^ 2`."""
-    predictions, labels, weights = matched(predictions, labels, weights)
-    error = tf.squared_difference(labels, predictions)
-    return mean(error, weights, metrics_collections, updates_collections, name or "mean_squared_error")
+accuracy = _mean_of("accuracy", _hits, "Share of predictions equal to labels.")
+mean_absolute_error = _mean_of(
+    "mean_absolute_error",
+    lambda labels, predictions: tf.abs(predictions - labels),
+    "The mean of `|predictions - labels|`.",
+)
+mean_squared_error = _mean_of(
+    "mean_squared_error",
+    lambda labels, predictions: tf.squared_difference(labels, predictions),
+    "The mean of `(predictions - labels) ^ 2`.",
+)
 
 
 def root_mean_squared_error(
@@ -232,47 +225,31 @@ false_positives = _counter("false_positives", False, True)
 false_negatives = _counter("false_negatives", True, False)
 
 
-def precision(
-    labels: TensorLike,
-    predictions: TensorLike,
-    weights: TensorLike | None = None,
-    metrics_collections: object = None,
-    updates_collections: object = None,
-    name: str | None = None,
-) -> tuple[Any, Any]:
-    """Fraction of predicted positives that are true."""
-    return _share("precision", false_positives, labels, predictions, weights, metrics_collections, updates_collections, name)
+def _share(word: str, count_wrong: Callable[..., tuple[Any, Any]], doc: str) -> Callable[..., tuple[Any, Any]]:
+    """The metric with the share of true positives among these and the wrong ones."""
+
+    def share(
+        labels: TensorLike,
+        predictions: TensorLike,
+        weights: TensorLike | None = None,
+        metrics_collections: object = None,
+        updates_collections: object = None,
+        name: str | None = None,
+    ) -> tuple[Any, Any]:
+        with tf.variable_scope(name, word, (predictions, labels, weights)):
+            predictions, labels, weights = matched(tf.cast(predictions, tf.bool), tf.cast(labels, tf.bool), weights)
+            right, right_update = true_positives(labels, predictions, weights)
+            wrong, wrong_update = count_wrong(labels, predictions, weights)
+            result = _ratio(right, wrong, "value")
+            update = _ratio(right_update, wrong_update, "update_op")
+            return collected(result, update, metrics_collections, updates_collections)
+
+    share.__doc__ = doc
+    return share
 
 
-def recall(
-    labels: TensorLike,
-    predictions: TensorLike,
-    weights: TensorLike | None = None,
-    metrics_collections: object = None,
-    updates_collections: object = None,
-    name: str | None = None,
-) -> tuple[Any, Any]:
-    """Fraction of positives that are predicted as such."""
-    return _share("recall", false_negatives, labels, predictions, weights, metrics_collections, updates_collections, name)
-
-
-def _share(
-    word: str,
-    count_wrong: Callable[..., tuple[Any, Any]],
-    labels: TensorLike,
-    predictions: TensorLike,
-    weights: TensorLike | None,
-    metrics_collections: object,
-    updates_collections: object,
-    name: str | None,
-) -> tuple[Any, Any]:
-    with tf.variable_scope(name, word, (predictions, labels, weights)):
-        predictions, labels, weights = matched(tf.cast(predictions, tf.bool), tf.cast(labels, tf.bool), weights)
-        right, right_update = true_positives(labels, predictions, weights)
-        wrong, wrong_update = count_wrong(labels, predictions, weights)
-        result = _ratio(right, wrong, "value")
-        update = _ratio(right_update, wrong_update, "update_op")
-        return collected(result, update, metrics_collections, updates_collections)
+precision = _share("precision", false_positives, "Fraction of predicted positives that are true.")
+recall = _share("recall", false_negatives, "Fraction of positives that are predicted as such.")
 
 
 def _ratio(right: Tensor, wrong: Tensor, name: str) -> Any:

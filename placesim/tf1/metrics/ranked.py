@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import placesim.tf1 as tf
@@ -89,54 +90,34 @@ def _counted(
         return variable, tf.assign_add(variable, total, name="update")
 
 
-def _share_of_best(
-    word: str,
-    wrong: str,
-    labels: TensorLike,
-    predicted: TensorLike,
-    k: Any,
-    class_id: Any,
-    weights: TensorLike | None,
-    name: Any,
-) -> Any:
-    with tf.name_scope(name, _at_k(word, k, class_id), (predicted, labels, weights)) as scope:
-        labels = _expanded(labels, predicted)
-        predicted = tf.cast(predicted, tf.int64)
-        right, right_update = _counted("true_positive", labels, predicted, k, class_id, weights)
-        other, other_update = _counted(wrong, labels, predicted, k, class_id, weights)
-        result = tf.divide(right, tf.add(right, other), name=scope)
-        update = tf.divide(right_update, tf.add(right_update, other_update), name="update")
-        return result, update
+def _share_of_best(word: str, wrong: str, doc: str) -> Callable[..., tuple[Any, Any]]:
+    """The metric with the share of true positives among these and the wrong classes."""
+
+    def at_top_k(
+        labels: TensorLike,
+        predictions_idx: TensorLike,
+        k: int | None = None,
+        class_id: int | None = None,
+        weights: TensorLike | None = None,
+        metrics_collections: object = None,
+        updates_collections: object = None,
+        name: str | None = None,
+    ) -> tuple[Any, Any]:
+        with tf.name_scope(name, _at_k(word, k, class_id), (predictions_idx, labels, weights)) as scope:
+            labels = _expanded(labels, predictions_idx)
+            predicted = tf.cast(predictions_idx, tf.int64)
+            right, right_update = _counted("true_positive", labels, predicted, k, class_id, weights)
+            other, other_update = _counted(wrong, labels, predicted, k, class_id, weights)
+            result = tf.divide(right, tf.add(right, other), name=scope)
+            update = tf.divide(right_update, tf.add(right_update, other_update), name="update")
+        return collected(result, update, metrics_collections, updates_collections)
+
+    at_top_k.__doc__ = doc
+    return at_top_k
 
 
-def precision_at_top_k(
-    labels: TensorLike,
-    predictions_idx: TensorLike,
-    k: int | None = None,
-    class_id: int | None = None,
-    weights: TensorLike | None = None,
-    metrics_collections: object = None,
-    updates_collections: object = None,
-    name: str | None = None,
-) -> tuple[Any, Any]:
-    """Fraction of the predicted classes that are labels."""
-    result, update = _share_of_best("precision", "false_positive", labels, predictions_idx, k, class_id, weights, name)
-    return collected(result, update, metrics_collections, updates_collections)
-
-
-def recall_at_top_k(
-    labels: TensorLike,
-    predictions_idx: TensorLike,
-    k: int | None = None,
-    class_id: int | None = None,
-    weights: TensorLike | None = None,
-    metrics_collections: object = None,
-    updates_collections: object = None,
-    name: str | None = None,
-) -> tuple[Any, Any]:
-    """Fraction of the labels that are predicted classes."""
-    result, update = _share_of_best("recall", "false_negative", labels, predictions_idx, k, class_id, weights, name)
-    return collected(result, update, metrics_collections, updates_collections)
+precision_at_top_k = _share_of_best("precision", "false_positive", "Fraction of the predicted classes that are labels.")
+recall_at_top_k = _share_of_best("recall", "false_negative", "Fraction of the labels that are predicted classes.")
 
 
 def _of_predictions(word: str, of_best: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -41,7 +42,7 @@ def channels_of(data_format: str | None, last: int) -> int:
     return 1 if is_channels_first(data_format) else last
 
 
-def explicit_padding(padding: object, data_format: str = "NHWC") -> tuple[Any, list[int]]:
+def explicit_padding(padding: object) -> tuple[Any, list[int]]:
     """`padding` as an attr, and the explicit sizes if it is a list."""
     if not isinstance(padding, list | tuple):
         if padding == "EXPLICIT":
@@ -50,19 +51,24 @@ def explicit_padding(padding: object, data_format: str = "NHWC") -> tuple[Any, l
             )
         return padding, []
     for i, dim in enumerate(padding):
-        if not isinstance(dim, list | tuple):
+        if not isinstance(dim, list | tuple) or len(dim) != 2:
+            found = f"size {len(dim)}" if isinstance(dim, list | tuple) else f"type {type(dim)}"
             raise ValueError(
                 f"When `padding` is a list, each element of `padding` must be a list/tuple of size 2. Received: "
-                f"padding={padding} with element at index {i} of type {type(dim)}"
-            )
-        if len(dim) != 2:
-            raise ValueError(
-                f"When `padding` is a list, each element of `padding` must be a list/tuple of size 2. Received: "
-                f"padding={padding} with element at index {i} of size {len(dim)}"
+                f"padding={padding} with element at index {i} of {found}"
             )
     if len(padding) != 4:
         raise ValueError(f"When padding is a list, it must be of size 4. Received: padding={padding} of size {len(padding)}")
     return "EXPLICIT", [size for dim in padding for size in dim]
+
+
+def convolve(
+    op: str, inputs: Sequence[Any], strides: Any, padding: object, data_format: str, dilations: Any, name: Any, **attrs: object
+) -> Any:
+    """Make an op of a two-dimensional convolution, whose padding may be a list."""
+    padding, sizes = explicit_padding(padding)
+    settings = {"explicit_paddings": sizes, "data_format": data_format, "dilations": list(dilations), **attrs}
+    return gen(op)(*inputs, strides, padding, **settings, name=name)
 
 
 def conv2d(
@@ -78,7 +84,7 @@ def conv2d(
 ) -> Any:
     """A convolution over images."""
     filter = renamed("filters", filters, "filter", filter)
-    padding, sizes = explicit_padding(padding, data_format)
+    padding, sizes = explicit_padding(padding)
     if data_format is None:
         data_format = "NHWC"
     channels = channels_of(data_format, 3)
@@ -109,18 +115,9 @@ def conv2d_backprop_filter(
     name: str | None = None,
 ) -> Any:
     """Gradient of a convolution with respect to its filter."""
-    padding, sizes = explicit_padding(padding, data_format)
-    return gen("Conv2DBackpropFilter")(
-        input,
-        filter_sizes,
-        out_backprop,
-        strides,
-        padding,
-        use_cudnn_on_gpu=use_cudnn_on_gpu,
-        explicit_paddings=sizes,
-        data_format=data_format,
-        dilations=list(dilations),
-        name=name,
+    inputs = (input, filter_sizes, out_backprop)
+    return convolve(
+        "Conv2DBackpropFilter", inputs, strides, padding, data_format, dilations, name, use_cudnn_on_gpu=use_cudnn_on_gpu
     )
 
 
@@ -138,18 +135,9 @@ def conv2d_backprop_input(
 ) -> Any:
     """Gradient of a convolution with respect to its input."""
     filter = renamed("filters", filters, "filter", filter)
-    padding, sizes = explicit_padding(padding, data_format)
-    return gen("Conv2DBackpropInput")(
-        input_sizes,
-        filter,
-        out_backprop,
-        strides,
-        padding,
-        use_cudnn_on_gpu=use_cudnn_on_gpu,
-        explicit_paddings=sizes,
-        data_format=data_format,
-        dilations=list(dilations),
-        name=name,
+    inputs = (input_sizes, filter, out_backprop)
+    return convolve(
+        "Conv2DBackpropInput", inputs, strides, padding, data_format, dilations, name, use_cudnn_on_gpu=use_cudnn_on_gpu
     )
 
 
@@ -174,18 +162,8 @@ def conv2d_transpose(
         channels = channels_of(data_format, 3)
         strides = sequence_of(strides, 2, channels, "strides")
         dilations = sequence_of(dilations, 2, channels, "dilations")
-        padding, sizes = explicit_padding(padding, data_format)
-        return gen("Conv2DBackpropInput")(
-            output_shape,
-            filter,
-            value,
-            strides,
-            padding,
-            explicit_paddings=sizes,
-            data_format=data_format,
-            dilations=dilations,
-            name=scope,
-        )
+        inputs = (output_shape, filter, value)
+        return convolve("Conv2DBackpropInput", inputs, strides, padding, data_format, dilations, scope)
 
 
 def conv3d(

@@ -11,7 +11,7 @@ from placesim.tf1.graphs.default_graph_scopes import name_scope
 from placesim.tf1.graphs.tensor import Tensor
 from placesim.tf1.graphs.tensor_likes import Padding, PerDimension, ShapeLike, TensorLike
 from placesim.tf1.importing.namespaces import namespace
-from placesim.tf1.nn.convolutions import channels_of, conv2d, explicit_padding, is_channels_first, sequence_of
+from placesim.tf1.nn.convolutions import channels_of, conv2d, convolve, is_channels_first, sequence_of
 from placesim.tf1.ops.arguments import renamed
 from placesim.tf1.ops.constant_values import constant_value
 from placesim.tf1.ops.conversion import convert_to_tensor
@@ -234,17 +234,7 @@ def depthwise_conv2d_native(
     name: str | None = None,
 ) -> Any:
     """The op DepthwiseConv2dNative."""
-    padding, sizes = explicit_padding(padding, data_format)
-    return gen("DepthwiseConv2dNative")(
-        input,
-        filter,
-        strides,
-        padding,
-        explicit_paddings=sizes,
-        data_format=data_format,
-        dilations=list(dilations),
-        name=name,
-    )
+    return convolve("DepthwiseConv2dNative", (input, filter), strides, padding, data_format, dilations, name)
 
 
 def separable_conv2d(

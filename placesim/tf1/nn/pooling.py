@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from placesim.tf1.graphs.default_graph_scopes import name_scope
@@ -14,6 +15,21 @@ from placesim.tf1.ops.conversion import convert_to_tensor
 from placesim.tf1.ops.generated_functions import gen
 
 tf = namespace("")
+
+
+def _pooled(
+    op: str, count: int, value: TensorLike, ksize: Any, strides: Any, padding: object, data_format: str, name: str
+) -> Any:
+    """Make a pool over `count` dimensions; only MaxPool has a padding that may be a list."""
+    channels = channels_of(data_format, count + 1)
+    attrs: dict[str, Any] = {"ksize": sequence_of(ksize, count, channels, "ksize")}
+    attrs["strides"] = sequence_of(strides, count, channels, "strides")
+    if op == "MaxPool":
+        padding, attrs["explicit_paddings"] = explicit_padding(padding)
+    return gen(op)(value, **attrs, padding=padding, data_format=data_format, name=name)
+
+
+_max_pool, _avg_pool = partial(_pooled, "MaxPool", 2), partial(_pooled, "AvgPool", 2)
 
 
 def max_pool(
@@ -31,18 +47,6 @@ def max_pool(
         return _max_pool(value, ksize, strides, padding, data_format or "NHWC", scope)
 
 
-def _max_pool(
-    value: TensorLike, ksize: PerDimension, strides: PerDimension, padding: object, data_format: str, name: str
-) -> Any:
-    channels = channels_of(data_format, 3)
-    ksize = sequence_of(ksize, 2, channels, "ksize")
-    strides = sequence_of(strides, 2, channels, "strides")
-    padding, sizes = explicit_padding(padding, data_format)
-    return gen("MaxPool")(
-        value, ksize=ksize, strides=strides, padding=padding, explicit_paddings=sizes, data_format=data_format, name=name
-    )
-
-
 def avg_pool(
     value: TensorLike | None = None,
     ksize: PerDimension | None = None,
@@ -56,15 +60,6 @@ def avg_pool(
     value = renamed("input", input, "value", value)
     with name_scope(name, "AvgPool", [value]) as scope:
         return _avg_pool(value, ksize, strides, padding, data_format or "NHWC", scope)
-
-
-def _avg_pool(
-    value: TensorLike, ksize: PerDimension | None, strides: PerDimension | None, padding: object, data_format: str, name: str
-) -> Any:
-    channels = channels_of(data_format, 3)
-    ksize = sequence_of(ksize, 2, channels, "ksize")
-    strides = sequence_of(strides, 2, channels, "strides")
-    return gen("AvgPool")(value, ksize=ksize, strides=strides, padding=padding, data_format=data_format, name=name)
 
 
 def max_pool2d(
@@ -116,11 +111,7 @@ def _three_dimensions(op: str) -> Any:
         name: str | None = None,
     ) -> Any:
         with name_scope(name, op, [input]) as scope:
-            data_format = data_format or "NDHWC"
-            channels = channels_of(data_format, 4)
-            ksize = sequence_of(ksize, 3, channels, "ksize")
-            strides = sequence_of(strides, 3, channels, "strides")
-            return gen(op)(input, ksize=ksize, strides=strides, padding=padding, data_format=data_format, name=scope)
+            return _pooled(op, 3, input, ksize, strides, padding, data_format or "NDHWC", scope)
 
     return pool3d
 

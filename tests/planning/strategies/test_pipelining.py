@@ -13,8 +13,8 @@ import pytest
 import placesim
 from placesim.core.errors import UsageError
 from placesim.formats.sources.loading import LoadedGraph, load
-from placesim.planning.strategies.pipeline_cuts import balanced_cuts
-from placesim.planning.strategies.pipeline_schedules import GPIPE, INTERLEAVED, ONE_F_ONE_B, Pass, Schedule
+from placesim.planning.strategies.pipelines.cuts import balanced_cuts
+from placesim.planning.strategies.pipelines.schedules import GPIPE, INTERLEAVED, ONE_F_ONE_B, Pass, Schedule
 from placesim.planning.strategies.rewriting import Strategy, TrainingRewrite, rewrite_training
 from tests.planning.strategies.models import (
     MODELS,

@@ -24,6 +24,7 @@ from placesim.ops.kernels.shapes import (
     replace_dim,
     scalar_dim,
     subshape,
+    with_rank,
     with_rank_at_least,
 )
 
@@ -226,11 +227,17 @@ def _infer_nth(context: ShapeContext) -> Sequence[Dims]:
     return (subshape(dims, 0, -1),)
 
 
+def _infer_bound(context: ShapeContext) -> Sequence[Dims]:
+    for dims in context.shapes:
+        with_rank(dims, 2)
+    return (context.shapes[1],)
+
+
 TABLE: Table = {
     "TopKV2": Kernel(top_k, _infer_top_k),
     "ApproxTopK": Kernel(approximate_top_k, _infer_approximate_top_k),
     "NthElement": Kernel(find_nth, _infer_nth),
     "NearestNeighbors": Kernel(find_nearest, infer_by("-> *, *")),
-    "LowerBound": Kernel(partial(find_bound, side="left"), infer_by("x:2, y:2 -> y")),
-    "UpperBound": Kernel(partial(find_bound, side="right"), infer_by("x:2, y:2 -> y")),
+    "LowerBound": Kernel(partial(find_bound, side="left"), _infer_bound),
+    "UpperBound": Kernel(partial(find_bound, side="right"), _infer_bound),
 }

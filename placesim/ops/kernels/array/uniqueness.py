@@ -15,7 +15,7 @@ from placesim.core.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.ops.kernels.kernel import Kernel, Table, Tensor, Trait, as_many_as, elements
 from placesim.ops.kernels.memory_rules import allocates
-from placesim.ops.kernels.shapes import Dims, ShapeContext, ShapeError, infer_by, unknown_dims
+from placesim.ops.kernels.shapes import Dims, ShapeContext, ShapeError, infer_by, unknown_dims, with_rank
 
 
 def first_appearances(keys: Tensor) -> tuple[Tensor, Tensor]:
@@ -101,6 +101,11 @@ def list_difference(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 # --- shape functions ------------------------------------------------------------------------------------------------
 
 
+def _infer_unique(context: ShapeContext) -> Sequence[Dims]:
+    with_rank(context.shapes[0], 1)
+    return (-1,), context.shapes[0]
+
+
 def _infer_unique_v2(context: ShapeContext) -> Sequence[Dims]:
     dims = context.shapes[0]
     return (None if dims is None else unknown_dims(len(dims)), (_static_count(context),))
@@ -140,7 +145,7 @@ def _guess_elements(context: ShapeContext, output: int) -> int | None:
 TABLE: Table = {
     "Unique": Kernel(
         partial(unique, outputs=2, has_axis=False),
-        infer_by("x:1 -> [?], x"),
+        _infer_unique,
         memory=allocates(1, 0),
         guess=as_many_as(0),
         traits=Trait.GUESSES_MOST,

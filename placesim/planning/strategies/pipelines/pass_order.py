@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from placesim.ops.categories import CONSTANTS, MERGES, SWITCHES
-from placesim.planning.strategies.pipeline_schedules import Pass, Schedule
+from placesim.planning.strategies.pipelines.schedules import Pass, Schedule
 from placesim.planning.strategies.training_graph import TrainingGraph
 
 

@@ -14,10 +14,10 @@ from placesim.graph.session_steps import GraphFile
 from placesim.machine.inventory import with_gpus
 from placesim.planning.strategies.batch_shapes import BatchShapes
 from placesim.planning.strategies.node_writer import on_gpu, with_labels
-from placesim.planning.strategies.pipeline_costs import ASSUMED_BATCH, PipelineCosts
-from placesim.planning.strategies.pipeline_cuts import CutCosts, balanced_cuts, named_cuts
-from placesim.planning.strategies.pipeline_places import ForwardPlaces
-from placesim.planning.strategies.pipeline_schedules import PipelineTimes, Schedule
+from placesim.planning.strategies.pipelines.costs import ASSUMED_BATCH, PipelineCosts
+from placesim.planning.strategies.pipelines.cuts import CutCosts, balanced_cuts, named_cuts
+from placesim.planning.strategies.pipelines.places import ForwardPlaces
+from placesim.planning.strategies.pipelines.schedules import PipelineTimes, Schedule
 from placesim.planning.strategies.recomputation import Recomputation
 from placesim.planning.strategies.training_graph import MAX_NAMED, TrainingGraph, find_held_variables
 

@@ -12,9 +12,9 @@ from placesim.core.errors import UsageError
 from placesim.graph.graph import Node, TensorRef
 from placesim.graph.node_patterns import did_you_mean_node
 from placesim.ops.categories import CONSTANTS, SHAPE_OPS
-from placesim.planning.strategies.pipeline_costs import PipelineCosts
-from placesim.planning.strategies.pipeline_places import ForwardPlaces
-from placesim.planning.strategies.pipeline_schedules import Schedule
+from placesim.planning.strategies.pipelines.costs import PipelineCosts
+from placesim.planning.strategies.pipelines.places import ForwardPlaces
+from placesim.planning.strategies.pipelines.schedules import Schedule
 
 MAX_CUTS = 512
 """Maximum number of places that the search considers; in a longer pass, it takes those that the fewest bytes cross."""
