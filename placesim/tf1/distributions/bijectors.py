@@ -50,7 +50,7 @@ class Bijector:
         name: str | None = None,
     ) -> None:
         """Raise NotImplementedError for a function that changes the rank."""
-        ranks = {forward_min_event_ndims, inverse_min_event_ndims} - {None}
+        ranks = {rank for rank in (forward_min_event_ndims, inverse_min_event_ndims) if rank is not None}
         if len(ranks) > 1:
             raise not_there("contrib.distributions.bijectors.Bijector that changes the rank", "one that keeps it is")
         if ranks:

@@ -274,7 +274,7 @@ class Cauchy(_LocationScale):
     def _log_cdf(self, value: TensorLike) -> Any:
         return tf.log1p(2 / np.pi * tf.atan(self._standard(value))) - np.log(2)
 
-    def _quantile(self, value: TensorLike) -> Any:
+    def _quantile(self, value: Any) -> Any:
         return self.loc + self.scale * tf.tan(np.pi * (value - 0.5))
 
     def _entropy(self) -> Any:

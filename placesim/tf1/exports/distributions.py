@@ -16,6 +16,7 @@ ROWS = {
         [_both("Normal Uniform Laplace StudentT"), _contrib("NormalWithSoftplusScale Logistic Cauchy")]
     ),
     "distributions.positive": " ".join([_both("Gamma Exponential Beta Dirichlet"), _contrib("Chi2 InverseGamma")]),
+    "distributions.affine": _contrib("bijectors.Affine"),
     "distributions.triangles": _contrib("fill_triangular fill_triangular_inverse"),
     "distributions.discrete": " ".join(
         [_both("Bernoulli Categorical Multinomial"), _contrib("Poisson Deterministic Binomial NegativeBinomial")]

@@ -43,7 +43,8 @@ class _Centers:
     def _distances_from(self, index: int) -> Tensor:
         # BLAS rounds otherwise than TensorFlow, and each of two close points is often as good as the other
         products = (self._points * self._points[index]).sum(axis=1)
-        return self._half_squares - products + self._half_squares[index]
+        found: Tensor = self._half_squares - products + self._half_squares[index]
+        return found
 
     def _draw(self) -> int:
         count = len(self._points)
