@@ -270,12 +270,12 @@ class GraphShapes:
             given = self._argument_values[node.attrs["index"]]
             return (None if isinstance(given, _PartialVector) else given,)
         if node.op in SHAPE_OPS or node.op == "VariableShape":
-            found = [_measured(node, self._dims_measured(node, tensor)) for tensor in node.inputs]
+            measured = [_measured(node, self._dims_measured(node, tensor)) for tensor in node.inputs]
             if node.op == "Shape":
-                self._note_static_part(node, found[0], _measured(node, self._inferred(*next(iter(node.inputs)))))
+                self._note_static_part(node, measured[0], _measured(node, self._inferred(*next(iter(node.inputs)))))
             # TensorFlow uses the shapes that these ops return only as a whole, not their single dimensions
             is_whole = node.op in ("ShapeN", "VariableShape")
-            return tuple(one.view(_PartialVector) if one is not None and is_whole else one for one in found)
+            return tuple(one.view(_PartialVector) if one is not None and is_whole else one for one in measured)
         if not self._is_followed(node) or node.id not in self._known or node.id in self._refused:
             return nothing
         values = [self._values[i][slot] if i in self._values else None for i, slot in node.inputs]

@@ -7,7 +7,6 @@ from functools import partial
 from typing import Any
 
 import placesim.tf1 as tf
-from placesim.tf1.importing.missing_names import not_there
 
 RANDOM_INIT, KMEANS_PLUS_PLUS_INIT, KMC2_INIT = "random", "kmeans_plus_plus", "kmc2"
 SQUARED_EUCLIDEAN_DISTANCE, COSINE_DISTANCE = "squared_euclidean", "cosine"
@@ -33,19 +32,17 @@ class KMeans:
         kmeans_plus_plus_num_retries: int = 2,
         kmc2_chain_length: int = 200,
     ) -> None:
-        """Raise ValueError for unknown ways to begin or to measure, NotImplementedError for k-MC2."""
-        if isinstance(initial_clusters, str):
-            if initial_clusters not in (RANDOM_INIT, KMEANS_PLUS_PLUS_INIT, KMC2_INIT):
-                raise ValueError(f"Unsupported initialization algorithm '{initial_clusters}'")
-            if initial_clusters == KMC2_INIT:
-                raise not_there("contrib.factorization.KMeans with kmc2", "with random or kmeans_plus_plus, it is")
+        """Raise ValueError for unknown ways to begin or to measure."""
+        known = (RANDOM_INIT, KMEANS_PLUS_PLUS_INIT, KMC2_INIT)
+        if isinstance(initial_clusters, str) and initial_clusters not in known:
+            raise ValueError(f"Unsupported initialization algorithm '{initial_clusters}'")
         if distance_metric not in (SQUARED_EUCLIDEAN_DISTANCE, COSINE_DISTANCE):
             raise ValueError(f"Unsupported distance metric '{distance_metric}'")
         self._inputs = inputs if isinstance(inputs, list) else [inputs]
         self._num_clusters, self._initial_clusters = num_clusters, initial_clusters
         self._is_cosine = distance_metric == COSINE_DISTANCE
         self._use_mini_batch, self._steps = use_mini_batch, int(mini_batch_steps_per_iteration)
-        self._random_seed, self._retries = random_seed, kmeans_plus_plus_num_retries
+        self._random_seed, self._retries, self._chain_length = random_seed, kmeans_plus_plus_num_retries, kmc2_chain_length
 
     @property
     def _has_copy(self) -> bool:
@@ -189,7 +186,8 @@ class _Initialization:
 
     def _initialize(self) -> Any:
         with tf.control_dependencies([tf.assert_positive(self._missing)]):
-            missing = self._add_centers()
+            by_chains = isinstance(self._initial, str) and self._initial == KMC2_INIT
+            missing = self._add_by_chains() if by_chains else self._add_centers()
             return tf.cond(tf.equal(missing, 0), lambda: tf.assign(self._is_initialized, True), tf.no_op)
 
     def _add_centers(self) -> Any:
@@ -199,10 +197,37 @@ class _Initialization:
             new = tf.nn.l2_normalize(new, dim=1)
         # no rows can be added to centers without a shape
         both = tf.cond(tf.equal(self._chosen, 0), lambda: new, lambda: tf.concat([self._centers, new], 0))
+        return self._count - tf.shape(self._assign(both))[0]
+
+    def _add_by_chains(self) -> Any:
+        """Add the first row, or the row at the end of each Markov chain; return how many centers are missing then."""
+        rows, length = self._inputs[0], self._kmeans._chain_length
+        most = tf.cast(tf.shape(rows)[0] / length, dtype=tf.int32)
+        count = tf.maximum(tf.minimum(self._missing, most), 1)
+
+        def as_center(row: Any) -> Any:
+            center = tf.reshape(row, [1, -1])
+            return tf.nn.l2_normalize(center, dim=1) if self._kmeans._is_cosine else center
+
+        def add(chain: Any, _: Any) -> Any:
+            def end_of_chain() -> Any:
+                start = chain * length
+                part = rows[start : start + length]
+                _, distances = tf.raw_ops.NearestNeighbors(points=part, centers=self._centers, k=1)
+                end = tf.raw_ops.KMC2ChainInitialization(distances=tf.squeeze(distances), seed=self._kmeans._random_seed)
+                return tf.concat([self._centers, as_center(part[end])], 0)
+
+            centers = tf.cond(tf.equal(self._chosen, 0), lambda: as_center(rows[0]), end_of_chain)
+            assigned = self._assign(centers)
+            return chain + 1, self._count - tf.shape(assigned)[0]
+
+        return tf.while_loop(lambda chain, _: tf.less(chain, count), add, [0, 0])[1]
+
+    def _assign(self, both: Any) -> Any:
         assigned = tf.assign(self._centers, both, validate_shape=False)
         if self._moved is not self._centers:
             assigned = tf.assign(self._moved, assigned, validate_shape=False)
-        return self._count - tf.shape(assigned)[0]
+        return assigned
 
     def _new_centers(self) -> Any:
         if callable(self._initial):

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import reduce
 from typing import Any
 
 import placesim.tf1 as tf
 from placesim.tf1.array.shaping import broadcast_static_shape
+from placesim.tf1.distributions.distribution import refuse_checks
 from placesim.tf1.distributions.event_matrices import EventMatrices
+from placesim.tf1.distributions.statistics import softplus_inverse
 from placesim.tf1.graphs.tensor import Tensor
 from placesim.tf1.graphs.tensor_likes import TensorLike
+from placesim.tf1.importing.missing_names import not_there
 from placesim.tf1.types.shapes import TensorShape
 
 
@@ -36,8 +40,21 @@ class Bijector:
     """Rank of the values that the function takes."""
 
     def __init__(
-        self, is_constant_jacobian: bool = False, validate_args: bool = False, dtype: Any = None, name: str | None = None
+        self,
+        graph_parents: Any = None,
+        is_constant_jacobian: bool = False,
+        validate_args: bool = False,
+        dtype: Any = None,
+        forward_min_event_ndims: int | None = None,
+        inverse_min_event_ndims: int | None = None,
+        name: str | None = None,
     ) -> None:
+        """Raise NotImplementedError for a function that changes the rank."""
+        ranks = {rank for rank in (forward_min_event_ndims, inverse_min_event_ndims) if rank is not None}
+        if len(ranks) > 1:
+            raise not_there("contrib.distributions.bijectors.Bijector that changes the rank", "one that keeps it is")
+        if ranks:
+            (self._event_ndims,) = ranks
         self.is_constant_jacobian, self.validate_args, self.dtype = is_constant_jacobian, validate_args, dtype
         self.name = name or re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", type(self).__name__).lower()
         self._by_x: dict[Any, _Mapping] = {}
@@ -66,6 +83,14 @@ class Bijector:
         """`forward_event_shape` as a tensor."""
         with self._scope(name):
             return tf.convert_to_tensor(input_shape, dtype=tf.int32, name="input_shape")
+
+    def inverse_event_shape(self, output_shape: Any) -> TensorShape:
+        """Shape of the events of which the values have a shape."""
+        return self.forward_event_shape(output_shape)
+
+    def inverse_event_shape_tensor(self, output_shape: Any, name: str = "inverse_event_shape_tensor") -> Any:
+        """`inverse_event_shape` as a tensor."""
+        return self.forward_event_shape_tensor(output_shape, name)
 
     def forward(self, x: TensorLike, name: str = "forward") -> Any:
         """The function's values.  Raises TypeError."""
@@ -173,23 +198,30 @@ class Bijector:
         return mapping
 
 
-class Identity(Bijector):
+class _VolumePreserving(Bijector):
+    """Base class of functions whose Jacobian has the determinant 1."""
+
+    def __init__(self, validate_args: bool, name: str) -> None:
+        super().__init__(is_constant_jacobian=True, validate_args=validate_args, name=name)
+
+    def _inverse_log_det_jacobian(self, y: Tensor) -> Any:
+        return tf.constant(0.0, dtype=y.dtype.base_dtype)
+
+    def _forward_log_det_jacobian(self, x: Tensor) -> Any:
+        return tf.constant(0.0, dtype=x.dtype.base_dtype)
+
+
+class Identity(_VolumePreserving):
     """The function that returns its argument."""
 
     def __init__(self, validate_args: bool = False, name: str = "identity") -> None:
-        super().__init__(is_constant_jacobian=True, validate_args=validate_args, name=name)
+        super().__init__(validate_args, name)
 
     def _forward(self, x: Tensor) -> Any:
         return x
 
     def _inverse(self, y: Tensor) -> Any:
         return y
-
-    def _inverse_log_det_jacobian(self, y: Tensor) -> Any:
-        return tf.constant(0.0, dtype=y.dtype)
-
-    def _forward_log_det_jacobian(self, x: Tensor) -> Any:
-        return tf.constant(0.0, dtype=x.dtype)
 
 
 class Exp(Bijector):
@@ -232,6 +264,149 @@ class Sigmoid(Bijector):
         return -tf.nn.softplus(-x) - tf.nn.softplus(x)
 
 
+class Softplus(Bijector):
+    """The function `hinge_softness * softplus(x / hinge_softness)`."""
+
+    def __init__(self, hinge_softness: Any = None, validate_args: bool = False, name: str = "softplus") -> None:
+        """Raise NotImplementedError for checks."""
+        if validate_args:
+            raise refuse_checks("bijectors.Softplus")
+        with tf.name_scope(name, values=[hinge_softness]):
+            self.hinge_softness = hinge_softness
+            if hinge_softness is not None:
+                self.hinge_softness = tf.convert_to_tensor(hinge_softness, name="hinge_softness")
+        super().__init__(name=name)
+
+    def _scaled(self, function: Callable[[Any], Any], value: Tensor) -> Any:
+        if self.hinge_softness is None:
+            return function(value)
+        softness = tf.cast(self.hinge_softness, value.dtype)
+        return softness * function(value / softness)
+
+    def _unscaled(self, value: Tensor) -> Any:
+        return value if self.hinge_softness is None else value / tf.cast(self.hinge_softness, value.dtype)
+
+    def _forward(self, x: Tensor) -> Any:
+        return self._scaled(tf.nn.softplus, x)
+
+    def _inverse(self, y: Tensor) -> Any:
+        return self._scaled(softplus_inverse, y)
+
+    def _inverse_log_det_jacobian(self, y: Tensor) -> Any:
+        return -tf.log(-tf.expm1(-self._unscaled(y)))
+
+    def _forward_log_det_jacobian(self, x: Tensor) -> Any:
+        return -tf.nn.softplus(-self._unscaled(x))
+
+
+class AffineScalar(Bijector):
+    """Numbers times `scale`, plus `shift`."""
+
+    def __init__(self, shift: Any = None, scale: Any = None, validate_args: bool = False, name: str = "affine_scalar") -> None:
+        """Raise NotImplementedError for checks."""
+        if validate_args:
+            raise refuse_checks("bijectors.AffineScalar")
+        self.name = name
+        with self._scope("init"):
+            self.shift = None if shift is None else tf.convert_to_tensor(shift, name="shift")
+            self.scale = None if scale is None else tf.convert_to_tensor(scale, name="scale")
+        super().__init__(is_constant_jacobian=True, name=name)
+
+    def _forward(self, x: Tensor) -> Any:
+        y = tf.identity(x)
+        y = y if self.scale is None else y * self.scale
+        return y if self.shift is None else y + self.shift
+
+    def _inverse(self, y: Tensor) -> Any:
+        x = tf.identity(y)
+        x = x if self.shift is None else x - self.shift
+        return x if self.scale is None else x / self.scale
+
+    def _forward_log_det_jacobian(self, x: Tensor) -> Any:
+        return tf.constant(0.0, dtype=x.dtype.base_dtype) if self.scale is None else tf.log(tf.abs(self.scale))
+
+
+class Permute(_VolumePreserving):
+    """Vectors with their components in another order."""
+
+    _event_ndims = 1
+
+    def __init__(self, permutation: Any, validate_args: bool = False, name: str | None = None) -> None:
+        """Raise TypeError for places that are no integers, and ValueError for places that are no permutation."""
+        with tf.name_scope(name, "permute", values=[permutation]):
+            self.permutation = tf.convert_to_tensor(permutation, name="permutation")
+            if not self.permutation.dtype.is_integer:
+                raise TypeError(f"permutation.dtype ({self.permutation.dtype.name}) should be `int`-like.")
+            known = tf.get_static_value(self.permutation)
+            if known is None and validate_args:
+                raise refuse_checks("bijectors.Permute")
+            if known is not None and {*known.tolist()} != {*range(known.size)}:
+                raise ValueError("Permutation over `d` must contain exactly one of each of `{0, 1, ..., d}`.")
+            super().__init__(validate_args, name or "permute")
+
+    def _forward(self, x: Tensor) -> Any:
+        return tf.gather(x, self.permutation, axis=-1)
+
+    def _inverse(self, y: Tensor) -> Any:
+        return tf.gather(y, tf.invert_permutation(self.permutation), axis=-1)
+
+
+class Invert(Bijector):
+    """The inverse of another function."""
+
+    def __init__(self, bijector: Any, validate_args: bool = False, name: str | None = None) -> None:
+        self.bijector, self._event_ndims = bijector, bijector.forward_min_event_ndims
+        super().__init__(
+            None, bijector.is_constant_jacobian, validate_args, bijector.dtype, name=name or f"invert_{bijector.name}"
+        )
+        self._forward, self._inverse = bijector._inverse, bijector._forward  # type: ignore[method-assign]
+        for own, other in (("forward", "inverse"), ("inverse", "forward")):
+            if (found := getattr(bijector, f"_{other}_log_det_jacobian", None)) is not None:
+                setattr(self, f"_{own}_log_det_jacobian", found)
+
+
+class Chain(Bijector):
+    """The functions of a list, of which the last is applied first."""
+
+    def __init__(self, bijectors: Any = None, validate_args: bool = False, name: str | None = None) -> None:
+        """Raise ValueError for functions of different types."""
+        self.bijectors = bijectors or ()
+        types = {one.dtype for one in self.bijectors} - {None}
+        if len(types) > 1:
+            raise ValueError(f"incompatible dtypes: {[*types]}")
+        self._event_ndims = max((one.forward_min_event_ndims for one in self.bijectors), default=0)
+        is_constant = all(one.is_constant_jacobian for one in self.bijectors)
+        name = name or ("_of_".join(["chain", *(one.name for one in self.bijectors)]) if self.bijectors else "identity")
+        super().__init__(None, is_constant, validate_args, types.pop() if types else None, name=name)
+
+    def _forward(self, x: Tensor) -> Any:
+        return reduce(lambda found, one: one.forward(found), reversed(self.bijectors), x)
+
+    def _inverse(self, y: Tensor) -> Any:
+        return reduce(lambda found, one: one.inverse(found), self.bijectors, y)
+
+    def _forward_log_det_jacobian(self, x: Tensor) -> Any:
+        return self._total(x, "forward", [*self.bijectors][::-1])
+
+    def _inverse_log_det_jacobian(self, y: Tensor) -> Any:
+        return self._total(y, "inverse", self.bijectors)
+
+    def _total(self, value: Tensor, direction: str, bijectors: Sequence[Any]) -> Any:
+        """The sum of the functions' determinants' logarithms, each at the value of those before it."""
+        value = tf.convert_to_tensor(value, name="x" if direction == "forward" else "y")
+        total = tf.cast(0.0, dtype=value.dtype.base_dtype)
+        sizes = None
+        if bijectors and not value.shape.is_fully_defined():
+            sizes = tf.shape(value)[tf.rank(value) - self._event_ndims :]
+        for one in bijectors:
+            total += getattr(one, f"{direction}_log_det_jacobian")(value, event_ndims=self._event_ndims)
+            if not value.shape.is_fully_defined():
+                sizes = getattr(one, f"{direction}_event_shape_tensor")(sizes)
+                tf.size(sizes)
+            value = getattr(one, direction)(value)
+        return total
+
+
 class AffineLinearOperator(Bijector):
     """Vectors times a `LinearOperator`, plus `shift`."""
 
@@ -255,7 +430,7 @@ class AffineLinearOperator(Bijector):
                 dtype = scale.dtype
             batch = 0 if scale is None else None if scale.tensor_rank is None else scale.tensor_rank - 2
             self.shift, self.scale, self._matrices = shift, scale, EventMatrices(batch)
-        super().__init__(True, validate_args, dtype, name)
+        super().__init__(None, True, validate_args, dtype, name=name)
 
     def _forward(self, x: Tensor) -> Any:
         y = x

@@ -8,6 +8,7 @@ import placesim.tf1 as tf
 from placesim.tf1.distributions.distribution import Distribution, logits_and_probs, refuse_checks
 from placesim.tf1.distributions.divergences import RegisterKL
 from placesim.tf1.graphs.tensor_likes import DTypeLike, TensorLike
+from placesim.tf1.random.seeds import salted_seed
 from placesim.tf1.types import dtypes
 from placesim.tf1.types.shapes import TensorShape
 
@@ -283,6 +284,106 @@ class Poisson(Distribution):
 
     def _mode(self) -> Any:
         return tf.floor(self.rate)
+
+
+class _OfTotalCount(Distribution):
+    """Base class of distributions of counts, of `total_count` and `logits` or `probs`."""
+
+    _shaping = ("total_count", "probs")
+    _is_reparameterized = False
+
+    def _take_total_count(self, parameters: dict[str, Any], is_count_first: bool) -> None:
+        """Make the tensors of the arguments of `__init__`.  Raises NotImplementedError for `validate_args`."""
+        count, logits, probs, name = (parameters[key] for key in ("total_count", "logits", "probs", "name"))
+        if parameters["validate_args"]:
+            raise refuse_checks(type(self).__name__)
+        with tf.name_scope(name, values=[count, logits, probs]) as scope:
+            if is_count_first:
+                self.total_count = tf.convert_to_tensor(count, name="total_count")
+            self.logits, self.probs = logits_and_probs(logits, probs, scope)
+            if not is_count_first:
+                self.total_count = tf.identity(count)
+        super().__init__(self.probs.dtype, None, False, parameters["allow_nan_stats"], parameters, name=scope)
+
+
+class Binomial(_OfTotalCount):
+    """Distributions of the number of successes in `total_count` trials; TensorFlow draws no samples of them."""
+
+    def __init__(
+        self,
+        total_count: Any,
+        logits: Any = None,
+        probs: Any = None,
+        validate_args: bool = False,
+        allow_nan_stats: bool = True,
+        name: str = "Binomial",
+    ) -> None:
+        self._take_total_count(dict(locals()), is_count_first=True)
+
+    def _log_prob(self, value: Any) -> Any:
+        unnormalized = value * tf.log(self.probs) + (self.total_count - value) * tf.log1p(-self.probs)
+        normalization = tf.lgamma(1.0 + self.total_count - value) + tf.lgamma(1.0 + value)
+        return unnormalized - (normalization - tf.lgamma(1.0 + self.total_count))
+
+    def _prob(self, value: Any) -> Any:
+        return tf.exp(self._log_prob(value))
+
+    def _cdf(self, value: Any) -> Any:
+        probs = self.probs
+        are_known = value.shape.is_fully_defined() and probs.shape.is_fully_defined()
+        if not (are_known and value.shape.is_compatible_with(probs.shape)):
+            probs += tf.zeros_like(value)
+            value += tf.zeros_like(self.probs)
+        ones = tf.ones_like(self.total_count - value)
+        is_most = tf.equal(value, self.total_count)
+        failures = tf.where_v2(is_most, ones, self.total_count - value)
+        return tf.where_v2(is_most, ones, tf.betainc(failures, value + 1, 1 - probs))
+
+    def _mean(self) -> Any:
+        return self.total_count * self.probs
+
+    def _variance(self) -> Any:
+        return self._mean() * (1.0 - self.probs)
+
+    def _mode(self) -> Any:
+        return tf.floor((1.0 + self.total_count) * self.probs)
+
+
+class NegativeBinomial(_OfTotalCount):
+    """Distributions of the number of successes before `total_count` failures."""
+
+    def __init__(
+        self,
+        total_count: Any,
+        logits: Any = None,
+        probs: Any = None,
+        validate_args: bool = False,
+        allow_nan_stats: bool = True,
+        name: str = "NegativeBinomial",
+    ) -> None:
+        self._take_total_count(dict(locals()), is_count_first=False)
+
+    def _sample_n(self, count: Any, seed: int | None) -> Any:
+        rate = tf.random_gamma([count], alpha=self.total_count, beta=tf.exp(-self.logits), dtype=self.dtype, seed=seed)
+        return tf.random_poisson(rate, [], dtype=self.dtype, seed=salted_seed(seed, "negative_binom"))
+
+    def _cdf(self, value: Any) -> Any:
+        return tf.betainc(self.total_count, 1.0 + value, tf.sigmoid(-self.logits))
+
+    def _log_prob(self, value: Any) -> Any:
+        unnormalized = self.total_count * tf.log_sigmoid(-self.logits) + value * tf.log_sigmoid(self.logits)
+        normalization = -tf.lgamma(self.total_count + value) + tf.lgamma(1.0 + value) + tf.lgamma(self.total_count)
+        return unnormalized - normalization
+
+    def _mean(self) -> Any:
+        return self.total_count * tf.exp(self.logits)
+
+    def _variance(self) -> Any:
+        return self._mean() / tf.sigmoid(-self.logits)
+
+    def _mode(self) -> Any:
+        count = tf.where_v2(self.total_count > 1.0, self.total_count - 1.0, tf.zeros_like(self.total_count))
+        return tf.floor(count * tf.exp(self.logits))
 
 
 class Deterministic(Distribution):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -42,7 +42,6 @@ class Distribution:
     _missing: tuple[str, ...] = ()
     """Methods that only TensorFlow has."""
     _is_reparameterized = True
-    _sample_n: Callable[..., Any]
 
     def __init__(
         self,
@@ -242,6 +241,9 @@ class Distribution:
         """Name scope of a method, inside the distribution's."""
         with tf.name_scope(self.name), tf.name_scope(name):
             yield
+
+    def _sample_n(self, count: Any, seed: int | None) -> Any:
+        raise NotImplementedError(f"sample_n is not implemented: {type(self).__name__}")
 
     def _drawn_shape(self, count: Any) -> Any:
         """Shape of `count` samples of scalar events, for random ops."""

@@ -38,6 +38,10 @@ class _LocationScale(Distribution):
             tf.assert_same_float_dtype([self.loc, self.scale])
         super().__init__(self.scale.dtype, None, checks, parameters["allow_nan_stats"], parameters, name=scope)
 
+    def _standard(self, value: TensorLike) -> Any:
+        with tf.name_scope("standardize"):
+            return (value - self.loc) / self.scale
+
 
 class Normal(_LocationScale):
     """Normal distributions of mean `loc` and standard deviation `scale`, tensors that broadcast to the batch's shape."""
@@ -79,10 +83,6 @@ class Normal(_LocationScale):
 
     def _stddev(self) -> Any:
         return self.scale * tf.ones_like(self.loc)
-
-    def _standard(self, value: TensorLike) -> Any:
-        with tf.name_scope("standardize"):
-            return (value - self.loc) / self.scale
 
 
 class NormalWithSoftplusScale(Normal):
@@ -247,6 +247,55 @@ def _log_laplace_cdf(value: Any) -> Any:
         return tf.where_v2(value < 0.0, left, right)
 
 
+class Cauchy(_LocationScale):
+    """Cauchy distributions of median `loc` and scale `scale`, tensors that broadcast to the batch's shape."""
+
+    def __init__(
+        self,
+        loc: TensorLike,
+        scale: TensorLike,
+        validate_args: bool = False,
+        allow_nan_stats: bool = True,
+        name: str = "Cauchy",
+    ) -> None:
+        self._take_location_and_scale(dict(locals()))
+
+    def _sample_n(self, count: Any, seed: int | None) -> Any:
+        shape = self._drawn_shape(count)
+        return self._quantile(tf.random_uniform(shape, minval=0.0, maxval=1.0, dtype=self.dtype, seed=seed))
+
+    def _log_prob(self, value: TensorLike) -> Any:
+        unnormalized = -tf.log1p(tf.square(self._standard(value)))
+        return unnormalized - (np.log(np.pi) + tf.log(self.scale))
+
+    def _cdf(self, value: TensorLike) -> Any:
+        return tf.atan(self._standard(value)) / np.pi + 0.5
+
+    def _log_cdf(self, value: TensorLike) -> Any:
+        return tf.log1p(2 / np.pi * tf.atan(self._standard(value))) - np.log(2)
+
+    def _quantile(self, value: Any) -> Any:
+        return self.loc + self.scale * tf.tan(np.pi * (value - 0.5))
+
+    def _entropy(self) -> Any:
+        entropy = np.log(4 * np.pi) + tf.log(self.scale)
+        return entropy * tf.ones_like(self.loc)
+
+    def _mode(self) -> Any:
+        return self.loc * tf.ones_like(self.scale)
+
+    def _mean(self) -> Any:
+        return self._undefined("mean")
+
+    def _stddev(self) -> Any:
+        return self._undefined("stddev")
+
+    def _undefined(self, statistic: str) -> Any:
+        if not self.allow_nan_stats:
+            raise ValueError(f"`{statistic}` is undefined for Cauchy distribution.")
+        return tf.fill(self.batch_shape_tensor(), self.dtype.as_numpy_dtype(np.nan))
+
+
 class StudentT(Distribution):
     """Student's t distributions of `df` degrees of freedom, moved by `loc` and scaled by `scale`."""
 
@@ -360,7 +409,3 @@ class Logistic(_LocationScale):
 
     def _stddev(self) -> Any:
         return self.scale * tf.ones_like(self.loc) * math.pi / math.sqrt(3)
-
-    def _standard(self, value: TensorLike) -> Any:
-        with tf.name_scope("standardize"):
-            return (value - self.loc) / self.scale

@@ -98,7 +98,7 @@ class MultivariateNormalDiag(MultivariateNormalLinearOperator):
         """Raise ValueError if neither `loc` nor `scale_diag` tells the size of the vectors."""
         parameters = dict(locals())
         with tf.name_scope(name) as scope, tf.name_scope("init", values=[loc, scale_diag, scale_identity_multiplier]):
-            scale = _diagonal_scale(loc, scale_diag, scale_identity_multiplier)
+            scale = diagonal_scale(loc, scale_diag, scale_identity_multiplier)
         super().__init__(loc, scale, validate_args, allow_nan_stats, scope)
         self._take_parameters(parameters)
 
@@ -175,7 +175,7 @@ def _last_size(loc: Any) -> Any:
     return tf.shape(loc)[-1] if size is None else size
 
 
-def _diagonal_scale(loc: Any, scale_diag: Any, multiplier: Any) -> Any:
+def diagonal_scale(loc: Any, scale_diag: Any, multiplier: Any) -> Any:
     """A diagonal `LinearOperator`.  Raises ValueError if its size is unknown."""
     names = {"loc": loc, "scale_diag": scale_diag, "scale_identity_multiplier": multiplier}
     with tf.name_scope(None, "make_diag_scale", values=list(names.values())):

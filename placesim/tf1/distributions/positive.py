@@ -16,10 +16,39 @@ from placesim.tf1.random.seeds import salted_seed
 from placesim.tf1.types.shapes import TensorShape
 
 
-class Gamma(Distribution):
-    """Gamma distributions of shape `concentration` and inverse scale `rate`."""
+class _OfConcentrationAndRate(Distribution):
+    """Base class of distributions of `concentration` and `rate`, tensors that broadcast to the batch's shape."""
 
     _shaping = ("concentration", "rate")
+
+    def _take_concentration_and_rate(self, parameters: dict[str, Any]) -> None:
+        """Make the tensors of the arguments of `__init__`."""
+        concentration, rate, checks = (parameters[key] for key in ("concentration", "rate", "validate_args"))
+        scope_of = tf.name_scope(parameters["name"], values=[concentration, rate])
+        with scope_of as scope, positive(checks, concentration, rate):
+            self.concentration = tf.identity(concentration, name="concentration")
+            self.rate = tf.identity(rate, name="rate")
+            tf.assert_same_float_dtype([self.concentration, self.rate])
+        super().__init__(self.concentration.dtype, None, checks, parameters["allow_nan_stats"], parameters, name=scope)
+
+    def _log_normalization(self) -> Any:
+        return tf.lgamma(self.concentration) - self.concentration * tf.log(self.rate)
+
+    def _checked(self, value: Any) -> Any:
+        return with_dependencies([tf.assert_positive(value)], value) if self.validate_args else value
+
+    def _where_defined(self, statistic: str, value: Any, least: float) -> Any:
+        """A value where the concentration exceeds `least`; elsewhere NaN, or an error in the step."""
+        if self.allow_nan_stats:
+            nan = self._nan()
+            return tf.where_v2(self.concentration > least, value, nan)
+        message = f"{statistic} when any concentration <= {least:g}"
+        bound = tf.ones([], self.dtype) if least == 1 else tf.constant(least, dtype=self.dtype)
+        return with_dependencies([tf.assert_less(bound, self.concentration, message=message)], value)
+
+
+class Gamma(_OfConcentrationAndRate):
+    """Gamma distributions of shape `concentration` and inverse scale `rate`."""
 
     def __init__(
         self,
@@ -29,12 +58,7 @@ class Gamma(Distribution):
         allow_nan_stats: bool = True,
         name: str = "Gamma",
     ) -> None:
-        parameters = dict(locals())
-        with tf.name_scope(name, values=[concentration, rate]) as scope, positive(validate_args, concentration, rate):
-            self.concentration = tf.identity(concentration, name="concentration")
-            self.rate = tf.identity(rate, name="rate")
-            tf.assert_same_float_dtype([self.concentration, self.rate])
-        super().__init__(self.concentration.dtype, None, validate_args, allow_nan_stats, parameters, name=scope)
+        self._take_concentration_and_rate(dict(locals()))
 
     def _sample_n(self, count: Any, seed: int | None) -> Any:
         return tf.random_gamma([count], alpha=self.concentration, beta=self.rate, dtype=self.dtype, seed=seed)
@@ -43,12 +67,8 @@ class Gamma(Distribution):
         return self._log_unnormalized_prob(value) - self._log_normalization()
 
     def _log_unnormalized_prob(self, value: TensorLike) -> Any:
-        if self.validate_args:
-            value = with_dependencies([tf.assert_positive(value)], value)
+        value = self._checked(value)
         return tf.math.xlogy(self.concentration - 1.0, value) - self.rate * value
-
-    def _log_normalization(self) -> Any:
-        return tf.lgamma(self.concentration) - self.concentration * tf.log(self.rate)
 
     def _cdf(self, value: TensorLike) -> Any:
         return tf.igamma(self.concentration, self.rate * value)
@@ -67,12 +87,7 @@ class Gamma(Distribution):
         return tf.sqrt(self.concentration) / self.rate
 
     def _mode(self) -> Any:
-        mode = (self.concentration - 1.0) / self.rate
-        if self.allow_nan_stats:
-            nan = self._nan()
-            return tf.where_v2(self.concentration > 1.0, mode, nan)
-        message = "mode not defined when any concentration <= 1"
-        return with_dependencies([tf.assert_less(tf.ones([], self.dtype), self.concentration, message=message)], mode)
+        return self._where_defined("mode not defined", (self.concentration - 1.0) / self.rate, 1.0)
 
 
 @RegisterKL(Gamma, Gamma)
@@ -86,6 +101,60 @@ def _divergence_of_gammas(a: Gamma, b: Gamma, name: str | None = None) -> Any:
             - b.concentration * tf.log(b.rate)
             + a.concentration * (b.rate / a.rate - 1.0)
         )
+
+
+class Chi2(Gamma):
+    """Chi-squared distributions of `df` degrees of freedom."""
+
+    def __init__(self, df: TensorLike, validate_args: bool = False, allow_nan_stats: bool = True, name: str = "Chi2") -> None:
+        parameters = dict(locals())
+        with tf.name_scope(name, values=[df]) as scope:
+            with positive(validate_args, df):
+                self.df = tf.identity(df, name="df")
+            half = 0.5 * self.df
+            super().__init__(half, tf.constant(0.5, dtype=self.df.dtype), validate_args, allow_nan_stats, scope)
+        self._take_parameters(parameters)
+
+
+class InverseGamma(_OfConcentrationAndRate):
+    """Distributions of the reciprocals of gamma distributed numbers."""
+
+    _is_reparameterized = False
+
+    def __init__(
+        self,
+        concentration: TensorLike,
+        rate: TensorLike,
+        validate_args: bool = False,
+        allow_nan_stats: bool = True,
+        name: str = "InverseGamma",
+    ) -> None:
+        self._take_concentration_and_rate(dict(locals()))
+
+    def _sample_n(self, count: Any, seed: int | None) -> Any:
+        return 1.0 / tf.random_gamma([count], alpha=self.concentration, beta=self.rate, dtype=self.dtype, seed=seed)
+
+    def _log_prob(self, value: TensorLike) -> Any:
+        value = self._checked(value)
+        unnormalized = -(1.0 + self.concentration) * tf.log(value) - self.rate / value
+        return unnormalized - self._log_normalization()
+
+    def _cdf(self, value: TensorLike) -> Any:
+        return tf.igammac(self.concentration, self.rate / self._checked(value))
+
+    def _entropy(self) -> Any:
+        total = self.concentration + tf.log(self.rate) + tf.lgamma(self.concentration)
+        return total - (1.0 + self.concentration) * tf.digamma(self.concentration)
+
+    def _mean(self) -> Any:
+        return self._where_defined("mean undefined", self.rate / (self.concentration - 1.0), 1.0)
+
+    def _variance(self) -> Any:
+        scaled = tf.square(self.rate) / tf.math.squared_difference(self.concentration, 1.0)
+        return self._where_defined("variance undefined", scaled / (self.concentration - 2.0), 2.0)
+
+    def _mode(self) -> Any:
+        return self.rate / (1.0 + self.concentration)
 
 
 class Exponential(Gamma):

@@ -13,10 +13,14 @@ ROWS = {
     "distributions.distribution": _both("Distribution ReparameterizationType FULLY_REPARAMETERIZED NOT_REPARAMETERIZED"),
     "distributions.divergences": _both("kl_divergence RegisterKL"),
     "distributions.location_scale": " ".join(
-        [_both("Normal Uniform Laplace StudentT"), _contrib("NormalWithSoftplusScale Logistic")]
+        [_both("Normal Uniform Laplace StudentT"), _contrib("NormalWithSoftplusScale Logistic Cauchy")]
     ),
-    "distributions.positive": _both("Gamma Exponential Beta Dirichlet"),
-    "distributions.discrete": " ".join([_both("Bernoulli Categorical Multinomial"), _contrib("Poisson Deterministic")]),
+    "distributions.positive": " ".join([_both("Gamma Exponential Beta Dirichlet"), _contrib("Chi2 InverseGamma")]),
+    "distributions.affine": _contrib("bijectors.Affine"),
+    "distributions.triangles": _contrib("fill_triangular fill_triangular_inverse"),
+    "distributions.discrete": " ".join(
+        [_both("Bernoulli Categorical Multinomial"), _contrib("Poisson Deterministic Binomial NegativeBinomial")]
+    ),
     "distributions.multivariate": _contrib(
         "MultivariateNormalDiag MultivariateNormalDiagWithSoftplusScale MultivariateNormalTriL MultivariateNormalFullCovariance"
     ),
@@ -27,6 +31,7 @@ ROWS = {
     "distributions.mixtures": _contrib("Mixture MixtureSameFamily Independent"),
     "distributions.transformed": _contrib("TransformedDistribution"),
     "distributions.bijectors": _contrib(
-        "bijectors.Bijector bijectors.Identity bijectors.Exp bijectors.Sigmoid bijectors.AffineLinearOperator"
+        "bijectors.Bijector bijectors.Identity bijectors.Exp bijectors.Sigmoid bijectors.AffineLinearOperator "
+        "bijectors.Softplus bijectors.AffineScalar bijectors.Permute bijectors.Invert bijectors.Chain"
     ),
 }

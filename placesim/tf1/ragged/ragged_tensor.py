@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import reduce
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -40,8 +39,9 @@ class RowPartition(NamedTuple):
         return self._replace(row_splits=with_dependencies(checks, self.row_splits))
 
     def with_dtype(self, dtype: DTypeLike) -> RowPartition:
-        parts = (tf.cast(part, dtype) if isinstance(part, Tensor) else part for part in self[:4])
-        return RowPartition(*parts, self.uniform_length)
+        known = ("row_splits", "lengths", "rowids", "count")
+        tensors = {name: part for name in known if isinstance(part := getattr(self, name), Tensor)}
+        return self._replace(**{name: tf.cast(part, dtype) for name, part in tensors.items()})
 
     def merged(self, other: RowPartition) -> RowPartition:
         """The partition, once its rows are those of the other one.  Raises ValueError for other numbers of rows."""
@@ -312,8 +312,10 @@ class RaggedTensor:
     ) -> RaggedTensor:
         """Rows of rows, by the limits of the outermost rows first."""
         with tf.name_scope(name, "RaggedFromNestedRowSplits"):
-            rows = reversed(nested_row_splits)
-            return reduce(lambda found, splits: cls.from_row_splits(found, splits, validate=validate), rows, flat_values)
+            found = flat_values
+            for splits in reversed(nested_row_splits):
+                found = cls.from_row_splits(found, splits, validate=validate)
+            return found  # type: ignore[no-any-return]
 
     @classmethod
     def from_nested_row_lengths(
@@ -321,8 +323,10 @@ class RaggedTensor:
     ) -> RaggedTensor:
         """Rows of rows, by the lengths of the outermost rows first."""
         with tf.name_scope(name, "RaggedFromNestedRowlengths"):
-            rows = reversed(nested_row_lengths)
-            return reduce(lambda found, lengths: cls.from_row_lengths(found, lengths, validate=validate), rows, flat_values)
+            found = flat_values
+            for lengths in reversed(nested_row_lengths):
+                found = cls.from_row_lengths(found, lengths, validate=validate)
+            return found  # type: ignore[no-any-return]
 
     @classmethod
     def from_nested_value_rowids(
@@ -341,8 +345,10 @@ class RaggedTensor:
                 f"len(nested_nrows) = {len(counts)} vs. len(nested_values_rowids) = {len(nested_value_rowids)}."
             )
         with tf.name_scope(name, "RaggedFromNestedValueRowIds"):
-            rows = [*zip(nested_value_rowids, counts, strict=True)][::-1]
-            return reduce(lambda found, one: cls.from_value_rowids(found, *one, validate=validate), rows, flat_values)
+            found = flat_values
+            for rowids, count in [*zip(nested_value_rowids, counts, strict=True)][::-1]:
+                found = cls.from_value_rowids(found, rowids, count, validate=validate)
+            return found  # type: ignore[no-any-return]
 
     @classmethod
     def from_tensor(

@@ -94,7 +94,7 @@ def _sliced(tensor: RaggedTensor, key: slice) -> RaggedTensor:
     return _between(tensor.values, end(key.start, True), end(key.stop, False), key.step)
 
 
-def _between(values: Any, starts: Any, limits: Any, step: int | None) -> RaggedTensor:
+def _between(values: Any, starts: Any, limits: Any, step: Any) -> RaggedTensor:
     """Rows of the values from each start to its limit.  Raises TypeError for a step that is no integer."""
     step = tf.convert_to_tensor(1 if step is None else step, name="step")
     if not step.dtype.is_integer:
@@ -103,4 +103,4 @@ def _between(values: Any, starts: Any, limits: Any, step: int | None) -> RaggedT
     return places.with_values(tf.gather(values, places.values))  # type: ignore[no-any-return]
 
 
-RaggedTensor.__getitem__ = part_of  # type: ignore[attr-defined]
+RaggedTensor.__getitem__ = part_of  # type: ignore[misc]
