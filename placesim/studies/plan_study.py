@@ -285,22 +285,22 @@ class _Planner:
         return [self._study(label, clear_devices(self._file), {})]
 
     def _simulate_simple(self) -> None:
-        """Simulate the other simple placements, unless that takes too long."""
+        """Simulate the other simple placements, unless that takes too long. The best of all can be the plan of few edits."""
         for candidate in self._simple if len(self._problem.problem.tasks) <= LARGE_TASKS else ():
             is_late = self._seconds + self._simulation_seconds > BASELINE_SHARE * self._effort.seconds
             if candidate.devices not in self._shown and (self._effort.evaluations is not None or not is_late):
                 self._add(candidate, self._simulated(candidate))
-                self._keep_edits(candidate.devices)
+        if self._plans.tree is not None:
+            best = min(self._shown, key=lambda devices: self._value(devices, self._shown[devices]))
+            self._keep_edits(self._plans.tree, best)
 
     def _add(self, candidate: Candidate, placed: SimulatedPlacement) -> None:
         self._shown[candidate.devices] = placed
         self._candidates.append(candidate)
 
-    def _keep_edits(self, devices: tuple[int, ...]) -> None:
-        """Keep the edits that lead to a simple placement, if they are few."""
-        tree, most = self._plans.tree, MAX_ADDED if self._aim.changes is None else self._aim.changes
-        if tree is None:
-            return
+    def _keep_edits(self, tree: EditTree, devices: tuple[int, ...]) -> None:
+        """Keep the edits that lead to an assignment, if they are few."""
+        most = MAX_ADDED if self._aim.changes is None else self._aim.changes
         targets = {devices[self._problem.problem.groups[group][0]] for group in tree.leaders}
         edits = tuple(sorted(({"": targets.pop()} if len(targets) == 1 else tree.edits_of(devices)).items()))
         if len(edits) <= most and self._made_by(tree, edits) == devices:
