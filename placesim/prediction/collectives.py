@@ -130,6 +130,11 @@ def _closed_path(path: list[int], count: int, pairs: Set[tuple[int, int]]) -> li
     return next(filter(None, (_closed_path([*path, number], count, pairs) for number in others)), [])
 
 
+def is_member(site: Site) -> bool:
+    """Return whether a node is a member of a collective."""
+    return site.instruction.kernel.cost.kind in RINGS
+
+
 def group_members(step: Sequence[Execution]) -> list[list[int]]:
     """Return the executions of each collective's group, in order of their devices.
 
@@ -139,7 +144,7 @@ def group_members(step: Sequence[Execution]) -> list[list[int]]:
     turns: Counter[Hashable] = Counter()
     for number, execution in enumerate(step):
         site = execution.site
-        if site is not None and site.instruction.kernel.cost.kind in RINGS and not execution.is_dead:
+        if site is not None and is_member(site) and not execution.is_dead:
             key = _key(site)
             turn = key, site.program.state.device.name
             groups.setdefault((key, turns[turn]), []).append(number)

@@ -18,7 +18,7 @@ from placesim.planning.graphs.all_placements import MAX_ASSIGNMENTS, assignments
 from placesim.planning.graphs.assignments import assignment_of, planned_devices
 from placesim.planning.graphs.avoided_devices import find_avoided, staying_nodes
 from placesim.planning.graphs.baselines import named_baselines
-from placesim.planning.graphs.edit_search import EditTree, has_scopes, search_edits
+from placesim.planning.graphs.edit_search import MAX_ADDED, EditTree, has_scopes, search_edits
 from placesim.planning.graphs.memory_repair import extend_assignment, hold_peak_memory, lower_capacities, repair_peaks
 from placesim.planning.graphs.moved_groups import find_moves
 from placesim.planning.graphs.multilevel_search import (
@@ -38,6 +38,7 @@ from placesim.planning.graphs.plan_comparison import (
     DEFAULT,
     PLANNED,
     Aim,
+    Edits,
     PlanMeasure,
     PlanStudy,
     SimulatedPlacement,
@@ -284,15 +285,30 @@ class _Planner:
         return [self._study(label, clear_devices(self._file), {})]
 
     def _simulate_simple(self) -> None:
-        """Simulate the other simple placements, unless that takes too long."""
+        """Simulate the other simple placements, unless that takes too long. The best of all can be the plan of few edits."""
         for candidate in self._simple if len(self._problem.problem.tasks) <= LARGE_TASKS else ():
             is_late = self._seconds + self._simulation_seconds > BASELINE_SHARE * self._effort.seconds
             if candidate.devices not in self._shown and (self._effort.evaluations is not None or not is_late):
                 self._add(candidate, self._simulated(candidate))
+        if self._plans.tree is not None:
+            best = min(self._shown, key=lambda devices: self._value(devices, self._shown[devices]))
+            self._keep_edits(self._plans.tree, best)
 
     def _add(self, candidate: Candidate, placed: SimulatedPlacement) -> None:
         self._shown[candidate.devices] = placed
         self._candidates.append(candidate)
+
+    def _keep_edits(self, tree: EditTree, devices: tuple[int, ...]) -> None:
+        """Keep the edits that lead to an assignment, if they are few."""
+        most = MAX_ADDED if self._aim.changes is None else self._aim.changes
+        targets = {devices[self._problem.problem.groups[group][0]] for group in tree.leaders}
+        edits = tuple(sorted(({"": targets.pop()} if len(targets) == 1 else tree.edits_of(devices)).items()))
+        if len(edits) <= most and self._made_by(tree, edits) == devices:
+            self._plans.add(devices, edits)
+
+    def _made_by(self, tree: EditTree, edits: Edits) -> tuple[int, ...] | None:
+        """Return the assignment that TensorFlow makes of edits. More nodes may move than the edits name."""
+        return assignment_of(self._problem, assign_devices(self._base, tree.requests(dict(edits))))
 
     def _search_repeatedly(self, found: _Found, bound: Bound) -> None:
         """Search plans and simulate them. After plans that do not fit, a search has less memory than the search before.
@@ -380,8 +396,7 @@ class _Planner:
         chosen, planned = search_edits(tree, known, effort, bound, self._aim, self._tell)
         found = []
         for edits in chosen:
-            # what TensorFlow makes of the edits, which may move more nodes than they name
-            devices = assignment_of(drawn, assign_devices(self._base, tree.requests(dict(edits))))
+            devices = self._made_by(tree, edits)
             if devices is not None and self._plans.add(devices, edits):
                 found.append(Candidate(PLANNED, devices, planned.method))
             if found and self._is_late:

@@ -221,11 +221,11 @@ def test_the_search_for_a_batch_walks_few_repetitions(monkeypatch: pytest.Monkey
     assert set(walked) == {(False, 2), (True, 5)}
 
 
-def test_a_comparison_names_the_reports_that_it_takes() -> None:
+def test_an_explanation_names_the_reports_that_it_takes() -> None:
     timed = placesim.simulate({**GRAPH, "run": [{"fetch": ["y"]}]}, batch=1)
     message = "no placement: got TimeReport, expected a graph, or the report of `place`, `run`, `memory` or `plan`"
     with pytest.raises(placesim.UsageError, match=message):
-        placesim.diff(timed, GRAPH)  # type: ignore[arg-type]
+        placesim.explain(timed)  # type: ignore[arg-type]
 
 
 def test_a_memory_report_has_the_largest_batch_and_the_placement() -> None:

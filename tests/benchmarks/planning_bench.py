@@ -1,7 +1,7 @@
 """Plans beside published ones: `python -m tests.benchmarks.planning_bench [DIR] [--seconds 30] [--stg-seconds 5]`.
 
 First come graphs of our own, which need no data: small ones beside all their placements, and training steps that are short of
-memory, beside longer searches with `--long` (`planning_graphs.py`).
+memory, beside the best known plans, which `--long SECONDS` searches to improve (`planning_graphs.py`).
 Any folder laid out like the data (msr/, stg/, results.csv, evaluate.py) is taken.  For each instance: the value, scored by
 `evaluate.py` from the instance alone, the best published one, the bound, the gap and the seconds.
 """
@@ -15,7 +15,7 @@ from pathlib import Path
 
 from placesim.core.errors import PlacesimError
 from placesim.planning.portfolio import Effort, PlanResult, plan_problem
-from tests.benchmarks.planning_graphs import NETWORKS, bench_small, bench_trainings, split_search
+from tests.benchmarks.planning_graphs import NETWORKS, bench_small, bench_trainings
 from tests.benchmarks.planning_instances import (
     DATA,
     WHERE,
@@ -112,9 +112,8 @@ def main() -> int:
     parser.add_argument("--small", type=int, default=64, metavar="N", help="number of small graphs")
     parser.add_argument("--graph-seconds", type=float, default=10.0, help="for each training step; small graphs get half")
     parser.add_argument(
-        "--long", type=float, metavar="SECONDS", help="for longer searches of each training step, all seeds together"
+        "--long", type=float, metavar="SECONDS", help="for a longer search of each training step, whose better plans are kept"
     )
-    parser.add_argument("--long-seeds", type=int, default=3, metavar="N", help="number of searches that share these seconds")
     parser.add_argument("--network", action="append", choices=NETWORKS, help="one training step (repeatable)")
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
@@ -122,8 +121,7 @@ def main() -> int:
         bench_small(args.small, Effort(args.graph_seconds / 2, seed=args.seed))
     if args.only in {None, "training"}:
         names = tuple(args.network or NETWORKS)
-        longer = [] if args.long is None else split_search(args.long, args.long_seeds, args.seed)
-        bench_trainings(Effort(args.graph_seconds, seed=args.seed), longer, names)
+        bench_trainings(Effort(args.graph_seconds, seed=args.seed), args.long, names)
     if args.only in {"small", "training"}:
         return 0
     if not args.folder.is_dir():

@@ -336,6 +336,16 @@ def test_a_page_is_written_beside_the_report(shell: Shell) -> None:
     assert "placesim" in (shell.directory / "plan.html").read_text().partition("\n")[2]
 
 
+def test_a_terminal_is_told_if_the_graph_s_own_placement_is_the_best() -> None:
+    options = make_options({"gpu": 1})
+    text = (
+        b"nodes:\n- {op: Placeholder, name: x, dtype: float32, shape: [4096, 4096]}\n- {op: MatMul, name: y, inputs: [x, x]}\n"
+    )
+    study = study_plan(load(BytesIO(text + b"fetch: [y]\n"), "g.yaml", options), options, "g", Effort(evaluations=9, jobs=1))
+    told = styled_plan(study, io.TextIOWrapper(BytesIO(), encoding="utf-8"), 1)
+    assert " (TensorFlow's default): no better placement was found\n" in re.sub(r"\x1b\[[0-9;]*m", "", told)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("columns", [50, 60, 80, 120, 200])
 def test_a_terminal_is_told_in_its_width(columns: int, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -200,13 +200,18 @@ class PlanStudy:
         return math.inf if self.plan is None else self.plan.value(self.sought)
 
     @property
+    def current(self) -> SimulatedPlacement | None:
+        """The graph's current placement; None if it does not run."""
+        runs = {placed.label: placed for placed in self.placements if placed.study is not None}
+        return runs.get(ANNOTATED) or runs.get(DEFAULT)
+
+    @property
     def before(self) -> SimulatedPlacement | None:
         """The graph's current placement if it runs and is not the plan; else the best other placement."""
-        runs = [placed for placed in self.placements if placed.study is not None]
-        own = next((placed for label in (ANNOTATED, DEFAULT) for placed in runs if placed.label == label), None)
+        own = self.current
         if own is not None and own is not self.plan:
             return own
-        others = (placed for placed in runs if placed is not self.plan)
+        others = (placed for placed in self.placements if placed.study is not None and placed is not self.plan)
         return min(others, key=lambda placed: placed.value(self.sought), default=own)
 
     @property

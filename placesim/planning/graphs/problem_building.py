@@ -36,6 +36,7 @@ from placesim.planning.graphs.memory_lifetimes import (
 from placesim.planning.graphs.plan_comparison import PlanMeasure
 from placesim.planning.graphs.step_nodes import StepNode, find_nodes, merge_steps
 from placesim.planning.problem import UNSURE, DeviceLink, MachineLayout, Objective, PlanningProblem, ProblemDevice, ProblemTask
+from placesim.prediction.collectives import is_member
 from placesim.prediction.machine_resources import DevicePlace, SimulatedMachine
 from placesim.prediction.step_tasks import PlacedKernel, StepCosts, node_shapes, num_bytes
 from placesim.runtime.partitioning.memory_types import MemoryTypes, memory_types
@@ -428,7 +429,9 @@ class _ProblemBuilder:
 
     def _on(self, nodes: Iterable[StepNode], place: DevicePlace) -> _Part:
         """Return the cost of nodes with all their runs, as if they were on the device at this place."""
-        kernels = [self._kernel(node, execution, place).placed for node in nodes for execution in node.executions]
+        # the time of a collective depends on the devices of all its members, so that only simulations count it
+        runs = [(node, run) for node in nodes for run in node.executions if run.site is None or not is_member(run.site)]
+        kernels = [self._kernel(node, run, place).placed for node, run in runs]
         own = place.cores if place.gpu is None else place.gpu.compute
         seconds = [kernel.predicted.seconds for kernel in kernels]
         # the host's work for a node of a GPU overlaps with the GPU's stream

@@ -61,9 +61,8 @@ def find_nodes(prepared: PreparedStep, step: Sequence[Execution]) -> StepNodes:
     node_of: list[tuple[int, ...]] = []
     for execution in step:
         site = execution.site
-        sources = {node for source in execution.sources for node in node_of[source]}
         if site is None or execution.is_dead or site.instruction.node.op in SENDS or site.instruction.node.op in RECEIVES:
-            node_of.append(tuple(sources))
+            node_of.append(())
             continue
         node = site.instruction.node
         is_own = id(node) in own
@@ -75,12 +74,19 @@ def find_nodes(prepared: PreparedStep, step: Sequence[Execution]) -> StepNodes:
             read = client.node(node.name).input_nodes if is_own else ()
             data.append({client.nodes[source].name for source in read} if is_own else None)
         found.nodes[number].executions.append(execution)
+        node_of.append((number,))
+    # only now, as a reader of a collective also waits for members that run after it
+    for index, execution in enumerate(step):
+        sources = {node for source in execution.sources for node in node_of[source]}
+        if not node_of[index]:
+            node_of[index] = tuple(sources)
+            continue
+        (number,) = node_of[index]
         read_names = data[number]
         for source in sources:
             other = found.nodes[source]
             is_control = read_names is not None and other.is_own and other.name not in read_names
             (found.controls if is_control else found.inputs)[number].add(source)
-        node_of.append((number,))
     for number, controls in enumerate(found.controls):
         controls -= found.inputs[number]
     found.of_execution.extend(node_of)

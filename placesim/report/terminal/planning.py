@@ -119,6 +119,8 @@ def _head(study: PlanStudy) -> Iterator[Text]:
     before = study.before
     if before is not None and before is not study.plan and not before.fits:
         head.append(f" ({escape_line(study.plan.label)}); {escape_line(before.label)} runs out of memory")
+    elif study.plan is study.current:
+        head.append(f" ({escape_line(study.plan.label)}): no better placement was found")
     elif before is not None and before is not study.plan:
         was = before.value(study.sought)
         head.append(
@@ -130,7 +132,7 @@ def _head(study: PlanStudy) -> Iterator[Text]:
             head.append("; the intervals overlap, so the difference may not be real", "dim")
     if study.sought is PlanMeasure.MEMORY:
         head.append(f"; a step takes {readable_value(PlanMeasure.LATENCY, study.plan.seconds)}")
-        if before is not None and before.fits:
+        if before is not None and before.fits and study.plan is not study.current:
             head.append(f", {readable_value(PlanMeasure.LATENCY, before.seconds)} before")
     yield head
     if study.is_optimal:

@@ -14,6 +14,7 @@ from placesim.core.errors import UsageError
 from placesim.formats.device_annotations import assign_devices
 from placesim.formats.sources.loading import load
 from placesim.machine.options import make_options
+from placesim.planning.bounds import best_bound
 from placesim.planning.graphs.all_placements import assignments_below, count_assignments, makespan_bounds
 from placesim.planning.graphs.assignments import planned_devices
 from placesim.planning.graphs.plan_annotations import annotate
@@ -99,6 +100,26 @@ def test_the_search_measures_what_is_simulated_and_no_bound_is_above_it(graph: d
     bounds = makespan_bounds(problem, np.array(chosen).T)
     assert all(bound <= time * (1 + 1e-12) for bound, time in zip(bounds, seconds, strict=True))
     assert max(bounds / seconds) > 0.5
+
+
+@pytest.mark.parametrize("second", ["/gpu:0", "/gpu:1"])
+def test_bounds_of_a_step_with_collectives_hold_wherever_their_members_are(second: str) -> None:
+    attrs = {"T": "float32", "reduction": "sum", "num_devices": 2, "shared_name": "s"}
+    nodes: list[dict[str, Any]] = [{"op": "Placeholder", "name": "x", "dtype": "float32", "shape": [512, 512]}]
+    for name, device in (("a", "/gpu:0"), ("b", second)):
+        nodes += [
+            {"op": "MatMul", "name": name, "inputs": ["x", "x"], "device": device},
+            {"op": "NcclAllReduce", "name": f"{name}/sum", "inputs": [name], "attrs": attrs, "device": device},
+            {"op": "Tanh", "name": f"{name}/out", "inputs": [f"{name}/sum"], "device": device},
+        ]
+    graph = {"devices": {"cpu": 1, "gpu": {"count": 2, "model": MODEL}}, "nodes": nodes, "fetch": ["a/out", "b/out"]}
+    assert study_plan(load(graph, None, OPTIONS), OPTIONS, "g", Effort(evaluations=5, jobs=1)).plan is not None
+    free = Small({**graph, "nodes": [{key: part for key, part in node.items() if key != "device"} for node in nodes]})
+    found = random.Random(2).sample(free.assignments(), 12)
+    seconds = [free.simulated(devices) for devices in found]
+    bounds = makespan_bounds(free.drawn.problem, np.array(found).T)
+    assert all(bound <= time * (1 + 1e-12) for bound, time in zip(bounds, seconds, strict=True))
+    assert best_bound(free.drawn.problem).value <= min(seconds)
 
 
 @pytest.mark.parametrize("seed", [2, 3, 5, 6])

@@ -52,6 +52,14 @@ def test_a_plan_of_scopes_has_few_edits_and_a_curve_over_their_number() -> None:
     assert moved == {f"{edit.path}{name}" for edit in study.edits for name in ("first", "second")}
 
 
+def test_a_simple_placement_of_few_edits_can_be_the_plan() -> None:
+    aim = BY_SCOPES._replace(sought=PlanMeasure.MEMORY)
+    study = plan(_branches(2), effort=QUICK, aim=aim)
+    assert study.plan is not None
+    assert (study.plan.label, [(edit.path, edit.device) for edit in study.edits]) == ("all on CPU:0", [("*", "CPU:0")])
+    assert plan(_branches(2), effort=QUICK, aim=aim._replace(changes=0)).edits == ()
+
+
 @pytest.mark.slow
 def test_a_limit_of_changes_is_kept_by_scope_and_by_node() -> None:
     by_scope = plan(_branches(4), effort=QUICK, aim=BY_SCOPES._replace(changes=1))
