@@ -11,6 +11,9 @@ from placesim.core.process.interrupts import end_on_interrupt, is_own_process
 
 if is_own_process():  # from the first import on
     end_on_interrupt()
+    from placesim.core.process.gc_pause import delay_first_collection
+
+    delay_first_collection()
 
 import typing as _typing
 

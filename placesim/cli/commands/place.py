@@ -44,7 +44,7 @@ def place_graphs(
     from placesim.cli.output import tell, write_creation
     from placesim.cli.progress import show_stages
     from placesim.cli.report_output import write_report
-    from placesim.core.process.gc_pause import collector_paused
+    from placesim.core.process.gc_pause import collector_paused, keep_until_exit
     from placesim.report.report import Report
     from placesim.studies.simulation.simulation import SimulationStage, simulate
 
@@ -66,6 +66,8 @@ def place_graphs(
                 if log_creation:
                     write_creation(report)
                 is_read = write_report(report, form, name if several else None, summary, log_filters)
+                if not several:
+                    keep_until_exit(loaded, report)
             worst = max(worst, report.error.exit_code if report.error is not None else 0)
             told += 1
             if not is_read:

@@ -48,6 +48,8 @@ class StepCompiler:
             return _argument(instruction, store, self._feeds)
         if op == "_Retval":
             return _result(instruction, store, self._results, dropped)
+        if op == "Const" and _is_plain_constant(instruction):
+            return _constant(instruction, store, dropped)
         # such a step calls the numpy function itself; all others go through `compute`
         if instruction.kernel.direct is not None and not any(instruction.reads_ref) and instruction.output_count == 1:
             if len(instruction.inputs) == 2:
@@ -121,6 +123,22 @@ def _result(instruction: Instruction, store: list[Any], results: dict[int, Any],
             store[source] = None
 
     return step
+
+
+def _is_plain_constant(instruction: Instruction) -> bool:
+    """Whether nothing observes the kernel of a constant, and its value has the right type."""
+    from placesim.ops.kernels.array.constants import copy_constant  # loaded with the kernel
+
+    return instruction.kernel.compute is copy_constant and instruction.attrs["value"].dtype is instruction.attrs["dtype"]
+
+
+def _constant(instruction: Instruction, store: list[Any], dropped: Sequence[int]) -> Step:
+    out, array = instruction.outputs, instruction.attrs["value"].array
+
+    def step() -> None:
+        store[out] = array
+
+    return _then_drop(step, store, dropped)
 
 
 def _binary(instruction: Instruction, store: list[Any], dropped: Sequence[int]) -> Step:

@@ -123,8 +123,10 @@ class GraphShapes:
 
     def refusals(self) -> list[GraphBuildError]:
         """Return the errors that TensorFlow's Python would have raised when it created the nodes, in graph order."""
+        known = self._known
         for node in self.graph.nodes:
-            self.outputs(node.id)
+            if node.id not in known:
+                self._infer_with_ancestors(node.id)
         return [self._worded(self.graph.nodes[node_id], self._refused[node_id]) for node_id in sorted(self._refused)]
 
     def _worded(self, node: Node, refusal: _Refusal) -> GraphBuildError:
@@ -138,9 +140,9 @@ class GraphShapes:
 
     def _infer_with_ancestors(self, node_id: int) -> None:
         known, nodes = self._known, self.graph.nodes
-        shapes = self._input_shapes(nodes[node_id])
-        if shapes is not None:  # as in most graphs, whose nodes follow their inputs
-            known[node_id] = self._infer(nodes[node_id], shapes)
+        inputs = self._input_shapes(nodes[node_id])
+        if inputs is not None:  # as in most graphs, whose nodes follow their inputs
+            known[node_id] = self._infer(nodes[node_id], inputs)
             return
         waiting = [node_id]
         entered: set[int] = set()
@@ -157,29 +159,29 @@ class GraphShapes:
             entered.add(current)
             waiting += missing
 
-    def _input_shapes(self, node: Node) -> tuple[Dims, ...] | None:
-        """Return the shapes of a node's inputs; None if one of them has not been inferred."""
-        known = self._known
+    def _input_shapes(self, node: Node) -> tuple[tuple[Dims, ...], ...] | None:
+        """Return the shapes of all outputs of each input node; None if one of these nodes has not been inferred."""
         try:
-            return tuple([known[i][slot] for i, slot in zip(node.input_nodes, node.input_slots, strict=True)])
+            return tuple(map(self._known.__getitem__, node.input_nodes))
         except KeyError:
             return None
 
-    def _infer(self, node: Node, shapes: tuple[Dims, ...] | None) -> tuple[Dims, ...]:
+    def _infer(self, node: Node, inputs: tuple[tuple[Dims, ...], ...] | None) -> tuple[Dims, ...]:
         op = node.signature.op
         if op == "Const":
             return (node.attrs["value"].array.shape,)
         if op == "_Arg" and self._arguments:
             return (self._arguments[node.attrs["index"]],)
-        if shapes is None:  # in a loop, one node is inferred before its input, which needs this node
+        if inputs is None:  # in a loop, one node is inferred before its input, which needs this node
             return (None,) * len(node.signature.output_dtypes)
         if self._handles and any(ref in self._handles for ref in node.inputs):
-            return self._run_shape_function(node, _NodeContext(self, node, shapes, list(map(self._handles.get, node.inputs))))
+            handles = list(map(self._handles.get, node.inputs))
+            return self._run_shape_function(node, _NodeContext(self, node, _picked(inputs, node), handles))
         # nodes with equal attrs share one object, which the graph keeps alive, so its id identifies the attrs
-        alike = (op, id(node.attrs), shapes)
+        alike = (op, id(node.attrs), node.input_slots, inputs)
         found = self._alike.get(alike)
         if found is None:
-            context = _NodeContext(self, node, shapes)
+            context = _NodeContext(self, node, _picked(inputs, node))
             found = self._run_shape_function(node, context)
             if not (context.asked or context.output_handles or node.id in self._refused):
                 self._alike[alike] = found
@@ -394,6 +396,11 @@ class GraphShapes:
             if found[i] is None and dtype.is_integer and is_fully_defined(dims) and len(dims or ()) <= 1:
                 found[i] = np.full(dims or (), -1, dtype.numpy).view(_PartialVector)
         return found
+
+
+def _picked(inputs: Sequence[tuple[Dims, ...]], node: Node) -> tuple[Dims, ...]:
+    """Return the shapes of a node's inputs, from those of all outputs of its input nodes."""
+    return tuple([outputs[slot] for outputs, slot in zip(inputs, node.input_slots, strict=True)])
 
 
 class _NodeContext(ShapeContext):
