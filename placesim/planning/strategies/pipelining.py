@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
@@ -18,7 +18,6 @@ from placesim.planning.strategies.pipeline_costs import ASSUMED_BATCH, PipelineC
 from placesim.planning.strategies.pipeline_cuts import CutCosts, balanced_cuts, named_cuts
 from placesim.planning.strategies.pipeline_places import ForwardPlaces
 from placesim.planning.strategies.pipeline_schedules import PipelineTimes, Schedule
-from placesim.planning.strategies.recomputation import COPIES
 from placesim.planning.strategies.training_graph import MAX_NAMED, TrainingGraph, find_held_variables
 
 
@@ -171,11 +170,11 @@ class Pipeline:
         if self._predicted.is_assumed:
             yield f"times and memory are those of an assumed batch of {ASSUMED_BATCH}, since no step feeds one"
 
-    def stages_in(self, training: TrainingGraph) -> dict[int, int]:
-        """Return the stage of each copied node, after a recomputation has added nodes and renumbered all."""
+    def stages_in(self, training: TrainingGraph, copies: Mapping[int, str]) -> dict[int, int]:
+        """Return the stage of each node of the passes, after a recomputation has added `copies` and renumbered all nodes."""
         names = {self._graph.nodes[number].name: stage for number, stage in self.stage_of.items()}
-        nodes = (training.graph.nodes[number] for number in (*training.forward, *training.backward))
-        return {node.id: names[node.name.removeprefix(f"{COPIES}/")] for node in nodes}
+        names |= {name: self.stage_of[number] for number, name in copies.items()}
+        return {number: names[training.graph.nodes[number].name] for number in (*training.forward, *training.backward)}
 
     def file(self, file: GraphFile, *, moves_variables: bool = True) -> GraphFile:
         """Return the file with the request of its stage's GPU for each node that has a stage and a kernel for GPUs.

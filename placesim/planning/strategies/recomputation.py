@@ -198,6 +198,11 @@ class Recomputation:
         after = _reachable(self._later, readers)
         return tuple(sorted(i for i in read if i not in after and self.graph.nodes[i].op not in CONSTANTS))
 
+    def copy_names(self) -> dict[int, str]:
+        """Return the name of the copy of each copied node."""
+        writer = NodeWriter(self.graph.ids)
+        return {number: writer.unique(f"{COPIES}/{self.graph.nodes[number].name}") for number in sorted(self.copies)}
+
     def _find_kept(self) -> tuple[int, ...]:
         readers = [i for i in self._backward if self._reads_values(i)]
         read = {i for number in (*readers, *self.copies) for i in self.graph.nodes[number].input_nodes}
@@ -267,8 +272,7 @@ def recompute(file: GraphFile, recomputation: Recomputation) -> GraphFile:
     if any(step.nodes for step in file.steps or ()):
         raise UsageError("no copies in a growing graph: got steps that add nodes, expected one graph for all steps")
     graph, copies = recomputation.graph, recomputation.copies
-    writer = NodeWriter(graph.ids)
-    names = {number: writer.unique(f"{COPIES}/{graph.nodes[number].name}") for number in sorted(copies)}
+    names, nodes = recomputation.copy_names(), list[NodeDef]()
 
     def written(name: str, node: Node, reads_copies: bool, after: Iterable[str]) -> NodeDef:
         inputs = graph.input_texts(node)
@@ -280,10 +284,10 @@ def recompute(file: GraphFile, recomputation: Recomputation) -> GraphFile:
 
     for node in graph.nodes:
         after = [names[number] for number in recomputation.waits.get(node.id, ())]
-        writer.nodes.append(written(node.name, node, node.id in recomputation.readers, after))
+        nodes.append(written(node.name, node, node.id in recomputation.readers, after))
     for number, starts in copies.items():
         node = graph.nodes[number]
-        writer.nodes.append(written(names[number], node, True, [graph.nodes[start].name for start in starts]))
+        nodes.append(written(names[number], node, True, [graph.nodes[start].name for start in starts]))
     new = graph.emptied()
-    new.extend(writer.nodes)
+    new.extend(nodes)
     return replace(file, graph=new.in_order(new.runtime_order()), as_read=None)

@@ -194,7 +194,8 @@ def rewrite_training(file: GraphFile, strategy: Strategy) -> TrainingRewrite:
     found = TrainingRewrite(file, strategy, training, {}, False, notes, before, recomputation, pipeline, mixed)
     if not has_parts:
         return found
-    order = None if pipeline is None else PassOrder(training, pipeline.stages_in(training), pipeline.schedule)
+    copies = {} if recomputation is None else recomputation.copy_names()
+    order = None if pipeline is None else PassOrder(training, pipeline.stages_in(training, copies), pipeline.schedule)
     divided = DividedTraining(training, settings, order)
     sizes = {file.graph.tensor_name(ref): divided.shapes.batch_size for ref in training.batch}
     return replace(found, file=replicate(file, divided), batch=sizes, is_mean=divided.is_mean, notes=(*notes, *divided.notes))

@@ -85,6 +85,12 @@ def test_pipelines_are_replicated_and_recompute_their_stages() -> None:
     copies = [name for name in names if "/recompute/" in name]
     assert copies
     assert recomputed.pipeline is not None
+    once = rewrite_training(graph.file, Strategy(recompute=("sqrt",)))
+    twice = rewrite_training(once.file, Strategy(stages=2, recompute=("sqrt",)))
+    assert any(
+        name.startswith("recompute/") and name.endswith("_1")
+        for name in twice.file.graph.ids.keys() - once.file.graph.ids.keys()
+    )
     # no copy of a stage reads a copy of another
     new = recomputed.file.graph
     for name in copies:
