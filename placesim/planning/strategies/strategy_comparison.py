@@ -40,7 +40,7 @@ VARIANTS: Mapping[str, Mapping[str, Any]] = {
     "half precision": {"precision": "float16"},
 }
 """Further settings, by name, with which one device and each of `KINDS` are compared as well."""
-ONE_DEVICE_VARIANTS = VARIANTS | {"auto recomputation": {"recompute": (AUTO,)}}
+ONE_DEVICE_VARIANTS: Mapping[str, Mapping[str, Any]] = {**VARIANTS, "auto recomputation": {"recompute": (AUTO,)}}
 """Those of one device, for which the search of a number of segments is quick enough."""
 
 

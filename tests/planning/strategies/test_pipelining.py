@@ -85,6 +85,7 @@ def test_pipelines_are_replicated_and_recompute_their_stages() -> None:
     copies = [name for name in names if "/recompute/" in name]
     assert copies
     assert recomputed.pipeline is not None
+    assert graph.file is not None
     once = rewrite_training(graph.file, Strategy(recompute=("sqrt",)))
     twice = rewrite_training(once.file, Strategy(stages=2, recompute=("sqrt",)))
     assert any(
