@@ -12,14 +12,11 @@ from placesim.core.errors import InternalError, PlacesimError, UsageError
 from placesim.core.files.writer import join_pieces
 from placesim.core.releases import CURRENT, find_release
 from placesim.formats.device_annotations import assign_devices
-from placesim.formats.graph_file.sections.links import inventory_tasks
 from placesim.graph.node_patterns import gradient_scope
-from placesim.machine.links import merge_links
-from placesim.machine.options import MACHINE
 from placesim.planning.graphs.plan_annotations import clear_requests, devices_by_name, find_misplaced_nodes
 from placesim.planning.graphs.requests_by_name import request_words
 from placesim.studies.plan_functions import DeviceRequests, function_text, plan_requests
-from placesim.studies.simulation.settings import build_machine_settings, session_config
+from placesim.studies.simulation.settings import session_config, with_machine
 from placesim.studies.simulation.simulation import SimulationStage, simulate
 
 if TYPE_CHECKING:
@@ -186,10 +183,7 @@ def planned_for(file: GraphFile, options: SimulationOptions) -> GraphFile:
     """Return the file with the machine, the links and the session's config that the options give."""
     config = session_config(file, options)
     own = replace(file.config, **{field: getattr(config, field) for field in _WRITTEN_FIELDS})
-    machine = build_machine_settings(file, replace(options, profile=()))
-    links = machine.links._replace(entries=merge_links(machine.links, inventory_tasks(machine.tasks)), given=())
-    is_own = all(getattr(options, name) is None for name in MACHINE)
-    return replace(file, config=own, links=links, inventory=file.inventory if is_own else machine.tasks)
+    return replace(with_machine(file, replace(options, profile=())), config=own)
 
 
 def _placed(loaded: LoadedGraph, options: SimulationOptions, file: GraphFile) -> Placement:
@@ -224,7 +218,7 @@ def _own_text(
         return None
     try:
         source = loaded.text.replace("\r\n", "\n")
-        text = with_machine(source, own, base, options)
+        text = machine_text(source, own, base, options)
         text = EditableText(text).with_files(dict(zip(_files(own), _files(base), strict=True)))
         written = annotated_text(text, base, requests.asked, placed.device_set, soft=placed.groups.soft)
         if written is None:
@@ -245,7 +239,7 @@ def _own_text(
     return written if source == loaded.text else written.replace("\n", "\r\n")
 
 
-def with_machine(source: str, own: GraphFile, base: GraphFile, options: SimulationOptions) -> str:
+def machine_text(source: str, own: GraphFile, base: GraphFile, options: SimulationOptions) -> str:
     """Return the text of the file `own` with the machine, the links, the session's config and the release of `base`.
 
     Raises UneditableText if the text cannot be changed.

@@ -37,6 +37,13 @@ def study_rewrite(loaded: LoadedGraph, options: SimulationOptions, name: str, st
     return _RewriteStudy(loaded, options, name, strategy).rewrite()
 
 
+def search_segments(loaded: LoadedGraph, options: SimulationOptions, name: str, strategy: Strategy) -> TrainingRewrite:
+    """Return a graph with `AUTO` recomputation, like `study_rewrite`, but without predictions."""
+    study = _RewriteStudy(loaded, options, name, strategy)
+    before = study.without()
+    return study.choose(before, study.fullest(before)).rewrite
+
+
 class _Trial(NamedTuple):
     """A rewrite with the usage of its fullest device."""
 
@@ -62,22 +69,22 @@ class _RewriteStudy:
         if found is not None and not strategy.recompute and strategy.precision is None:
             return found
         try:
-            before = self._without()
-            usage = self._fullest(before)
-            trial = self._choose(before, usage) if found is None else _Trial(found, self._fullest(found.file))
+            before = self.without()
+            usage = self.fullest(before)
+            trial = self.choose(before, usage) if found is None else _Trial(found, self.fullest(found.file))
             return self._with_effect(trial, before, usage)
         except PlacesimError as error:
             if found is None:
                 raise
             return replace(found, notes=(*found.notes, f"no prediction of memory and time: {error.message}"))
 
-    def _without(self) -> GraphFile:
+    def without(self) -> GraphFile:
         """Return the graph with neither recomputation nor half precision."""
         if self._strategy.parts * self._strategy.stages == 1:
             return self._file
         return rewrite_training(self._file, replace(self._strategy, recompute=(), precision=None, loss_scale=None)).file
 
-    def _choose(self, before: GraphFile, usage: DeviceUsage) -> _Trial:
+    def choose(self, before: GraphFile, usage: DeviceUsage) -> _Trial:
         """Return the rewrite with the number of segments that has the least peak. Raises UsageError if none saves memory."""
         tried: dict[int, _Trial] = {}
         for count in FIRST_COUNTS:
@@ -100,7 +107,7 @@ class _RewriteStudy:
             rewrite = rewrite_training(self._file, replace(self._strategy, recompute=(str(count),)))
         except NothingToRecomputeError:
             return
-        tried[count] = _Trial(rewrite, self._fullest(rewrite.file))
+        tried[count] = _Trial(rewrite, self.fullest(rewrite.file))
 
     def _with_effect(self, trial: _Trial, before: GraphFile, usage: DeviceUsage) -> TrainingRewrite:
         rewrite, after = trial
@@ -113,7 +120,7 @@ class _RewriteStudy:
             notes = (*notes, f"recomputation saves no memory: {_reason(after, rewrite.file.graph)}")
         return replace(rewrite, effect=effect, notes=notes)
 
-    def _fullest(self, file: GraphFile) -> DeviceUsage:
+    def fullest(self, file: GraphFile) -> DeviceUsage:
         """Return the usage of the GPU with the highest peak, or without GPUs that of the CPU."""
         steps = tuple(replace(step, repeat=min(step.repeat, 2)) for step in file.steps or ())
         loaded = replace(self._loaded, file=replace(file, steps=steps or None), text=None)

@@ -16,6 +16,7 @@ from placesim.planning.graphs.multilevel_search import share_effort
 from placesim.planning.graphs.plan_annotations import clear_requests
 from placesim.planning.graphs.plan_comparison import Aim, SimulatedPlacement, is_gpu
 from placesim.planning.portfolio import Effort
+from placesim.planning.strategies.recomputation import AUTO
 from placesim.planning.strategies.rewriting import rewrite_training
 from placesim.planning.strategies.strategy_comparison import (
     MODEL_PARALLEL,
@@ -33,6 +34,7 @@ from placesim.runtime.shapes.graph_shapes import GraphShapes
 from placesim.studies.conversions import WRITERS, convert_graph, find_file_form
 from placesim.studies.plan_files import planned_for
 from placesim.studies.plan_study import study_plan
+from placesim.studies.rewrite_study import search_segments
 from placesim.studies.simulation.settings import build_steps, file_access
 from placesim.studies.time_study import study_time
 
@@ -76,7 +78,7 @@ def compare_strategies(
         raise UsageError("no batch to scale: got --scale-batch alone, expected --batch N for one device as well")
     compared = _Comparison(loaded, options, name, request)
     results = [compared.first]
-    cases = [case for case in strategy_cases(compared.counts, request.split) if case != compared.first.case]
+    cases = [case for case in strategy_cases(compared.counts, request.split, compared.batch_on) if case != compared.first.case]
     with report_stage("strategies", lambda: (len(results), len(cases) + 1)):
         results.extend(map(compared.result, cases))
     return StrategyComparison(name, sort_results(results), request.price)
@@ -142,6 +144,10 @@ class _Comparison:
                 return int(value.shape[0])
         return None
 
+    def batch_on(self, devices: int) -> int | None:
+        """Return the number of examples in the batch on a number of devices, if it is known."""
+        return self._batch * devices if self._batch is not None and self._request.scales_batch else self._batch
+
     def result(self, case: StrategyCase) -> StrategyResult:
         """Return a simulated strategy."""
         options, examples = self._options, self._request.examples or self._batch
@@ -156,7 +162,10 @@ class _Comparison:
     def _rewritten(self, case: StrategyCase, options: SimulationOptions) -> tuple[SimulatedPlacement, GraphFile]:
         file = self._file
         if case.strategy is not None:
-            file = rewrite_training(file, case.strategy).file
+            if case.strategy.recompute == (AUTO,):
+                file = search_segments(replace(self._loaded, file=file), options, self._name, case.strategy).file
+            else:
+                file = rewrite_training(file, case.strategy).file
             if case.devices > 1:
                 file = self._over_tasks(file, case)
         loaded = replace(self._loaded, file=file, text=None)

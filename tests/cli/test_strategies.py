@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import placesim
+from placesim.planning.strategies.strategy_comparison import strategy_cases
 from placesim.report.terminal.strategy_comparison import styled_comparison
 from tests.cli.shell import ROOT, Shell, rows
 from tests.planning.strategies.models import dense
@@ -37,7 +38,9 @@ def test_strategies_are_sorted_and_the_best_is_written(shell: Shell) -> None:
     assert (ended.code, ended.complaint) == (0, "")
     head, *lines = [line.split("\t") for line in ended.output.splitlines()]
     found = [dict(zip(head, line, strict=True)) for line in lines]
-    assert len(found) == 11
+    assert len(found) == 17
+    auto = next(row for row in found if row["strategy"] == "one device, auto recomputation")
+    assert auto["options"] == "--recompute auto"
     seconds = [float(row["seconds"]) for row in found]
     assert seconds == sorted(seconds)
     one = next(row for row in found if row["strategy"] == "one device")
@@ -48,12 +51,12 @@ def test_strategies_are_sorted_and_the_best_is_written(shell: Shell) -> None:
         share = float(one["seconds"]) / float(row["seconds"]) / int(row["devices"])
         assert float(row["efficiency"]) == pytest.approx(share, 1e-5)
         assert float(row["dollars_per_million"]) == pytest.approx(0.001 * int(row["devices"]) * 1e6 / speed, 1e-5)
-        if "--reduce" in row["options"] and "--recompute" not in row["options"]:
+        if row["strategy"] in ("data parallel, ring", "data parallel, nccl"):
             assert shell("parallelize", graph, *row["options"].split(), "--output", "again.json").code == 0
             assert rows(shell("simulate", "again.json").output, "time")[0][0] == row["seconds"]
     assert rows(shell("simulate", "best.yaml").output, "time")[0][0] == found[0]["seconds"]
     page = unpacked((shell.directory / "page.html").read_text("utf-8"))
-    assert [placed["has_lanes"] for placed in page["placements"]] == [True] * 11
+    assert [placed["has_lanes"] for placed in page["placements"]] == [row["seconds"] != "-" for row in found]
     assert page["placements"][page["before"]]["label"] == "one device"
     assert page["after"] == 0
 
@@ -78,6 +81,8 @@ def test_a_batch_that_grows_with_the_devices(shell: Shell) -> None:
     report = placesim.compare_strategies(graph, batch=8, scale_batch=True, **FEW)
     for row in report:
         assert row["examples_per_second"] * row["seconds"] == pytest.approx(8 * row["devices"])
+    cut = [case.strategy for case in strategy_cases((2, 4), batch_on=lambda devices: 6 * devices) if "pipeline" in case.name]
+    assert {(found.stages, found.micro_batches) for found in cut if found is not None} == {(2, 6), (4, 12)}
     with pytest.raises(placesim.UsageError, match="no batch to scale"):
         placesim.compare_strategies(graph, scale_batch=True, **FEW)
     cases: list[tuple[dict[str, Any], int]] = [({"batch": 6, "examples": 12}, 12), ({"shape": {"x": [6, 6], "y": [6]}}, 6)]
@@ -100,7 +105,7 @@ def test_gpus_of_several_hosts_and_refused_strategies(shell: Shell) -> None:
     assert {run.device for run in ring.placed.study.nodes if "GPU" in run.device} == {
         f"/job:worker/replica:0/task:{task}/device:GPU:0" for task in range(2)
     }
-    assert [row["error"] is None for row in report] == [True] * 9 + [False] * 2
+    assert [row["error"] is None for row in report] == [True] * 14 + [False] * 3
     last = report.comparison.results[-1]
     with pytest.raises(placesim.UsageError, match="which was refused: no NcclAllReduce"):
         report.write(shell.directory / "none.pb", len(report) - 1)
@@ -129,7 +134,7 @@ def test_a_machine_without_enough_memory(shell: Shell) -> None:
     graph["run"] = [{"fetch": ["init"]}, {"fetch": ["loss", "train"]}]
     ended = shell("plan", write(shell, graph), *COMMAND, "--batch", "1000000", "--output", "best.pb")
     assert (ended.code, ended.complaint) == (1, "no strategy fits, and best.pb is not written\n")
-    assert [line.split("\t")[2] for line in ended.output.splitlines()] == ["fits", "false", "false"]
+    assert [line.split("\t")[2] for line in ended.output.splitlines()] == ["fits", "false", "false", "false", "-"]
     assert not (shell.directory / "best.pb").exists()
 
 

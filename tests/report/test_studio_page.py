@@ -225,6 +225,12 @@ def test_an_option_changes_the_machine(studio: Callable[..., Page]) -> None:
     page.keyboard.press("Enter")
     assert said(page).startswith("Links: GPU:0-host=25GB/s")
     assert page.inner_text("#option-link li span") == "GPU:0 ↔ host: 25GB/s"
+    page.evaluate("studio.saves.writeEdits()")
+    assert said(page).startswith("edits written into the text: no node moved")
+    assert page.evaluate("studio.now.options") == {}
+    text = page.evaluate("studio.editor.text")
+    assert "allow_soft_placement: true" in text
+    assert "links: [{between: ['GPU:0', host], bandwidth: 25GB/s}]" in text
 
 
 def test_a_third_tower_is_typed_dragged_explained_planned_saved_and_run(studio: Callable[..., Page], graph: Path) -> None:

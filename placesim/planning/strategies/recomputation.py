@@ -274,7 +274,7 @@ def recompute(file: GraphFile, recomputation: Recomputation) -> GraphFile:
     if any(step.nodes for step in file.steps or ()):
         raise UsageError("no copies in a growing graph: got steps that add nodes, expected one graph for all steps")
     graph, copies = recomputation.graph, recomputation.copies
-    writer, names = NodeWriter(graph.ids), recomputation.copy_names
+    names, nodes = recomputation.copy_names, list[NodeDef]()
 
     def written(name: str, node: Node, reads_copies: bool, after: Iterable[str]) -> NodeDef:
         inputs = graph.input_texts(node)
@@ -286,10 +286,10 @@ def recompute(file: GraphFile, recomputation: Recomputation) -> GraphFile:
 
     for node in graph.nodes:
         after = [names[number] for number in recomputation.waits.get(node.id, ())]
-        writer.nodes.append(written(node.name, node, node.id in recomputation.readers, after))
+        nodes.append(written(node.name, node, node.id in recomputation.readers, after))
     for number, starts in copies.items():
         node = graph.nodes[number]
-        writer.nodes.append(written(names[number], node, True, [graph.nodes[start].name for start in starts]))
+        nodes.append(written(names[number], node, True, [graph.nodes[start].name for start in starts]))
     new = graph.emptied()
-    new.extend(writer.nodes)
+    new.extend(nodes)
     return replace(file, graph=new.in_order(new.runtime_order()), as_read=None)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, NamedTuple
 
 from placesim.graph.session_steps import GraphFile
 from placesim.planning.graphs.plan_comparison import SimulatedPlacement
-from placesim.planning.strategies.recomputation import SQRT
+from placesim.planning.strategies.recomputation import AUTO, SQRT
 from placesim.planning.strategies.rewriting import Strategy
 
 ONE_DEVICE, MODEL_PARALLEL = "one device", "model parallel"
@@ -19,7 +19,8 @@ ONE_DEVICE, MODEL_PARALLEL = "one device", "model parallel"
 class StrategyKind(NamedTuple):
     """A strategy for any number of devices: its name, and settings, which are fields of `Strategy`.
 
-    `counts` has the settings that grow with the number of devices, each with its value for one device.
+    `counts` has the settings that grow with the number of devices, each with its value for one device. A batch may have fewer
+    micro-batches: as many as divide it.
     """
 
     name: str
@@ -34,8 +35,13 @@ KINDS = (
     StrategyKind("pipeline, 1f1b", {"stages": 1, "micro_batches": 4}, {}),
 )
 """The compared rewrites for several devices."""
-VARIANTS: Mapping[str, Mapping[str, Any]] = {"recomputation": {"recompute": (SQRT,)}}
+VARIANTS: Mapping[str, Mapping[str, Any]] = {
+    "recomputation": {"recompute": (SQRT,)},
+    "half precision": {"precision": "float16"},
+}
 """Further settings, by name, with which one device and each of `KINDS` are compared as well."""
+ONE_DEVICE_VARIANTS: Mapping[str, Mapping[str, Any]] = {**VARIANTS, "auto recomputation": {"recompute": (AUTO,)}}
+"""Those of one device, for which the search of a number of segments is quick enough."""
 
 
 class StrategyCase(NamedTuple):
@@ -68,17 +74,26 @@ def device_counts(devices: int) -> tuple[int, ...]:
     return tuple(sorted({*(1 << i for i in range(devices.bit_length())), devices}))
 
 
-def strategy_cases(counts: Sequence[int], split: tuple[str, ...] = ()) -> Iterator[StrategyCase]:
-    """Yield the strategies for each number of devices; `split` names the tensors that hold the batch."""
+def strategy_cases(
+    counts: Sequence[int], split: tuple[str, ...] = (), batch_on: Callable[[int], int | None] = lambda devices: None
+) -> Iterator[StrategyCase]:
+    """Yield the strategies for each number of devices.
+
+    `split` names the tensors that hold the batch. `batch_on` returns the size of the batch on a number of devices, if it is
+    known.
+    """
     for devices in counts:
         if devices == 1:
             yield StrategyCase(ONE_DEVICE, 1)
-            for name, variant in VARIANTS.items():
+            for name, variant in ONE_DEVICE_VARIANTS.items():
                 yield StrategyCase(f"{ONE_DEVICE}, {name}", 1, Strategy(**variant))
             continue
         yield StrategyCase(MODEL_PARALLEL, devices)
         for kind in KINDS:
             grown = {setting: number * devices for setting, number in kind.counts.items()}
+            batch = batch_on(devices)
+            if batch is not None and "micro_batches" in grown:
+                grown["micro_batches"] = next(count for count in range(grown["micro_batches"], 0, -1) if not batch % count)
             settings: dict[str, Any] = {**grown, **kind.settings, "split": split}
             yield StrategyCase(kind.name, devices, Strategy(**settings))
             for name, variant in VARIANTS.items():

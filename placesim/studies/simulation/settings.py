@@ -12,7 +12,7 @@ from placesim.formats.sources.loading import LoadedGraph, memory_limit, read_byt
 from placesim.machine.gpu_memory import GpuLogLine, GpuProcess
 from placesim.machine.gpu_models import GPU_MODELS, GpuModel, near_models
 from placesim.machine.inventory import Device, TaskInventory
-from placesim.machine.links import NO_LINKS, MachineLinks
+from placesim.machine.links import NO_LINKS, MachineLinks, merge_links
 from placesim.machine.options import MACHINE, SimulationOptions
 
 if TYPE_CHECKING:
@@ -128,11 +128,15 @@ def build_machine_settings(file: GraphFile | None, options: SimulationOptions) -
 
 
 def with_machine(file: GraphFile, options: SimulationOptions) -> GraphFile:
-    """Return a graph's file with the machine of the options, if they describe one."""
+    """Return a graph's file with the machine and the links of the options, if they describe some."""
     if all(getattr(options, name) in (None, ()) for name in (*MACHINE, "link", "profile")):
         return file
+    from placesim.formats.graph_file.sections.links import inventory_tasks
+
     settings = build_machine_settings(file, options)
-    return replace(file, inventory=settings.tasks, links=settings.links)
+    links = settings.links._replace(entries=merge_links(settings.links, inventory_tasks(settings.tasks)), given=())
+    is_own = all(getattr(options, name) in (None, ()) for name in (*MACHINE, "profile"))
+    return replace(file, inventory=file.inventory if is_own else settings.tasks, links=links)
 
 
 def _with_profile(task: TaskInventory, known: TaskInventory) -> TaskInventory:

@@ -15,7 +15,7 @@ from placesim.formats.graph_file.writing.text_edits import EditableText, Unedita
 from placesim.formats.sources.loading import LoadedGraph, read_bytes
 from placesim.graph.node_patterns import find_matching_names, is_pattern, matcher
 from placesim.planning.graphs.plan_annotations import devices_by_name
-from placesim.studies.plan_files import planned_for, with_machine, write_requests
+from placesim.studies.plan_files import machine_text, planned_for, write_requests
 from placesim.studies.plan_functions import DeviceRequests
 from placesim.studies.studio.messages import Saved, SaveKind, State
 from placesim.studies.studio.source import GRAPH_FILE, SCRIPT, EditedGraph, StudioSource
@@ -215,7 +215,7 @@ def _with_rows(state: State, plain: EditedGraph) -> str:
         for path in ((pattern,) if not is_pattern(pattern) else find_matching_names(pattern, file.graph))
     }
     try:
-        text = with_machine(source, file, planned_for(file, options), options)
+        text = machine_text(source, file, planned_for(file, options), options)
         text = EditableText(text).without_devices() if options.clear_devices else text
         return EditableText(text).with_placement(rows) if rows else text
     except UneditableText:
