@@ -57,6 +57,7 @@ class GraphView {
     this.mode = null;
     this.links = [];
     this.turn = 0;
+    this.layouts = new Map();
     this.pen = document.createElement("canvas").getContext("2d");
     this.cy = cytoscape({ container, autoungrabify: true, boxSelectionEnabled: false, minZoom: 0.02, maxZoom: 3, multiClickDebounceTime: DOUBLE_CLICK });
     this.cy.on("tap", (event) => actions.select(event.target === this.cy ? null : this.chosen(event.target)));
@@ -77,13 +78,18 @@ class GraphView {
     const links = this.model.links(opened);
     this.actions.busy(`laying out ${countText(items.length, "box").replace("boxs", "boxes")} …`);
     const ways = anchor !== null && this.way ? [this.way] : WAYS.slice(0, links.length > MANY_LINKS ? FLOWS : WAYS.length);
-    const layout = await this.bestLayout(ways, (way) => this.elkGraph(items, links, opened, way));
+    // what was seen before in the same room is not laid out again: a closed scope, the initial view
+    const key = [ways.map((way) => WAYS.indexOf(way)), this.cy.width(), this.cy.height(), [...opened].sort()].join(" ");
+    const best = this.layouts.get(key) ?? (await this.bestLayout(ways, (way) => this.elkGraph(items, links, opened, way)));
+    this.layouts.set(key, best);
     if (turn !== this.turn) return false;
+    this.way = best.way;
+    this.fits = best.scale >= LEGIBLE;
     this.links = links;
     const before = anchor === null ? null : this.cy.getElementById(String(anchor)).renderedPosition();
     this.cy.batch(() => {
       this.cy.elements().remove();
-      this.cy.add(this.elements(layout, links, opened));
+      this.cy.add(this.elements(best.layout, links, opened));
     });
     const after = before && this.cy.getElementById(String(anchor)).renderedPosition();
     if (before && after) this.cy.panBy({ x: before.x - after.x, y: before.y - after.y });
@@ -101,9 +107,7 @@ class GraphView {
       const scale = Math.min((this.cy.width() - 2 * MARGIN) / layout.width, (this.cy.height() - 2 * MARGIN) / layout.height);
       if (!best || scale > (best.scale < LEGIBLE ? 1 : 1.1) * best.scale) best = { layout, scale, way };
     }
-    this.way = best.way;
-    this.fits = best.scale >= LEGIBLE;
-    return best.layout;
+    return best;
   }
 
   // --- to ELK
