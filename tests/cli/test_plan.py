@@ -261,7 +261,9 @@ def test_counted_work_gives_the_same_bytes_again_and_in_however_many_processes(
         pytest.skip("OR-tools is not installed: pip install 'placesim[plan]'")
     graph = shell.write("g.yaml", FREE)
     command = ("plan", graph, "--evaluations", "400", "--seed", "5", "--objective", objective, "--method", method)
-    outputs = {shell(*command, "--jobs", jobs, "--format", "json").output for jobs in ("1", "2", "2")}
+    # a single method has a process of its own, beside which no other runs
+    runs = ("1", "2", "2") if method == "auto" else ("1", "1", "2")
+    outputs = {shell(*command, "--jobs", jobs, "--format", "json").output for jobs in runs}
     assert len(outputs) == 1
 
 
@@ -366,8 +368,9 @@ def test_the_line_of_progress_has_the_terminal_s_width_and_goes(monkeypatch: pyt
 
 
 @pytest.mark.slow
-def test_peaks_are_sought_from_several_seeds_as_long_as_there_is_time(shell: Shell) -> None:
-    ended = shell("plan", shell.write("g.yaml", FREE), "--seconds", "3", "--objective", "memory")
+def test_peaks_are_sought_from_several_seeds_as_long_as_there_is_time(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plan_study, "LEAST_ROUND", 0.1)
+    ended = shell("plan", shell.write("g.yaml", FREE), "--seconds", "0.8", "--objective", "memory")
     assert (ended.code, ended.complaint) == (0, "")
     ((_, value, *_),) = rows(ended.output, "plan")
     assert float(value) == pytest.approx(min(float(row[5]) for row in rows(ended.output, "placement")), rel=1e-5)

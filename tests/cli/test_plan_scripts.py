@@ -46,7 +46,7 @@ with tf.Session() as sess:
     sess.run(train, {x: np.zeros([2048, 2048], np.float32)})
 """
 MACHINE = ("--gpu", "2", "--gpu-model", "Tesla V100-SXM2-16GB")
-FEW = ("--evaluations", "200", "--jobs", "1", "--format", "json")
+FEW = ("--evaluations", "20", "--jobs", "1", "--format", "json")
 
 
 def _plan(folder: Path, *arguments: str) -> tuple[dict[str, Any], str]:
@@ -93,7 +93,7 @@ def test_a_patched_script_takes_the_planned_time(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_patch_says_which_edits_no_line_can_express(tmp_path: Path) -> None:
-    told, complaint = _plan(tmp_path, "--output", "plan.diff")
+    told, complaint = _plan(tmp_path, "--evaluations", "200", "--output", "plan.diff")
     # a layer's gradients belong to its edit, and no line of the script makes them alone
     layers = {edit["path"]: edit["gradients"] for edit in told["edits"] if edit["gradients"]}
     assert all(scopes == [f"gradients/{path}"] for path, scopes in layers.items())

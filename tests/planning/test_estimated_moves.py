@@ -67,12 +67,12 @@ def test_moves_lead_to_the_best_of_all_placements_within_memory_and_apart(seed: 
     simulated = SimulatedSchedule(problem)
     values = {found: simulated.seconds(found) for found in assignments(problem)}
     start = simulated.plan(max(values.items(), key=lambda row: row[1])[0])
-    search = Search(seed, evaluations=3000)
+    search = Search(seed, evaluations=1000)
     plans = list(EstimatedMoves(problem, search).plans(start))
     assert plans[-1].value == pytest.approx(min(values.values()))
     assert [plan.value for plan in plans] == sorted((plan.value for plan in plans), reverse=True)
     assert all(not find_overfull_devices(problem, plan.devices) and plan.devices in values for plan in plans)
     # a plan that the bound meets is not improved, and few tasks are annealed, too
     assert list(EstimatedMoves(problem, Search(target=start.value)).plans(start)) == []
-    found = list(anneal_moves(problem, Search(seed, evaluations=4000, start=start)))
+    found = list(anneal_moves(problem, Search(seed, evaluations=1000, start=start)))
     assert found[-1].value == pytest.approx(min(values.values()))

@@ -68,7 +68,7 @@ def pipeline(count: int, seed: int) -> PlanningProblem:
 @pytest.mark.slow
 def test_counted_work_gives_one_plan_for_one_seed_whatever_runs_beside(beside: Effort) -> None:
     problem = pipeline(12, 4)
-    efforts = (replace(effort, evaluations=5000, seed=7) for effort in (Effort(jobs=1), beside, beside))
+    efforts = (replace(effort, evaluations=1500, seed=7) for effort in (Effort(jobs=1), beside, beside))
     found = [plan_problem(problem, effort) for effort in efforts]
     assert found[0].plan is not None
     assert len({planned.plan for planned in found}) == 1
@@ -107,7 +107,7 @@ def test_each_method_gives_one_plan_for_one_seed(objective: Objective, method: s
 @pytest.mark.slow
 def test_plans_get_better_and_bounds_never_pass_them() -> None:
     told: list[PlanResult] = []
-    planned = plan_problem(pipeline(20, 5), Effort(1.5), told.append)
+    planned = plan_problem(pipeline(20, 5), Effort(evaluations=1000), told.append)
     values = [each.plan.value for each in told if each.plan is not None]
     assert values == sorted(values, reverse=True)
     assert planned.plan is not None

@@ -133,7 +133,7 @@ def test_a_plan_that_is_interrupted_leaves_nothing(dask: DaskCommands) -> None:
     arguments = PLAN[:-2]
     with start(*arguments, "--seconds", "600", "--scheduler", dask.address, cwd=".") as process:
         assert until(lambda: len(processes_of(*dask.workers)) == 2)
-        time.sleep(0.5)
+        time.sleep(0.1)
         ended = interrupt(process)
     assert (ended.code, ended.complaint) == (130, "")
     assert "\nplan\tlatency\t" in ended.output
