@@ -60,40 +60,40 @@ def test_python_gets_a_graph_for_all_functions(losses: list[float], tmp_path: Pa
         placesim.parallelize(ROOT / "graphs" / "towers.yaml", accumulate=2)
 
 
-@pytest.fixture
-def deep_network(shell: Shell) -> str:
-    (shell.directory / "deep.json").write_text(json.dumps(deep(12), default=np.ndarray.tolist), encoding="utf-8")
-    return "deep.json"
+def deep_network(shell: Shell, layers: int) -> str:
+    return shell.write("deep.json", json.dumps(deep(layers), default=np.ndarray.tolist))
 
 
-def test_recomputation_is_reported_alone_and_with_replicas(shell: Shell, deep_network: str) -> None:
+def test_recomputation_is_reported_alone_and_with_replicas(shell: Shell) -> None:
+    network = deep_network(shell, 12)
     recomputed = ["recomputed: 12 forward nodes, in 2 segments", "kept for gradients: outputs of 7 forward nodes"]
-    alone = shell("parallelize", deep_network, "--recompute", "sqrt", "--output", "again.yaml")
+    alone = shell("parallelize", network, "--recompute", "sqrt", "--output", "again.yaml")
     assert (alone.code, alone.output) == (0, "")
     *lines, memory, time = alone.complaint.splitlines()
     assert lines == ["loss: loss", *recomputed, "nodes: 232 before, 244 after"]
     assert memory == "predicted memory of GPU:0: 124 KiB before, 76 KiB after"
     assert time.startswith("predicted step: ")
     assert "scope: recompute" in (shell.directory / "again.yaml").read_text("utf-8")
-    both = placesim.parallelize(shell.directory / deep_network, replicas=2, recompute=("sqrt",)).text().splitlines()
+    both = placesim.parallelize(shell.directory / network, replicas=2, recompute=("sqrt",)).text().splitlines()
     assert both[:3] == [*recomputed, "loss: loss, a mean over the batch of 256 (x)"]
     assert [line.partition(": ")[0] for line in both[-3:]] == ["nodes", "predicted memory of GPU:0", "predicted step"]
 
 
-def test_half_precision_is_reported(shell: Shell, deep_network: str) -> None:
+def test_half_precision_is_reported(shell: Shell) -> None:
+    network = deep_network(shell, 4)
     options = ("--precision", "float16", "--loss-scale", "dynamic", "--output", "mixed.yaml")
-    found = shell("parallelize", deep_network, *options)
+    found = shell("parallelize", network, *options)
     assert (found.code, found.output) == (0, "")
     assert found.complaint.splitlines()[:4] == [
         "loss: loss",
-        "half precision: 85 of 108 nodes in float16, with 27 casts",
+        "half precision: 29 of 44 nodes in float16, with 11 casts",
         "loss scale: dynamic, 32768 first",
-        "nodes: 232 before, 376 after",
+        "nodes: 88 before, 160 after",
     ]
     losses = [row.array for row in placesim.run(shell.directory / "mixed.yaml").results if row.name == "loss"]
-    expected = [row.array for row in placesim.run(shell.directory / deep_network).results if row.name == "loss"]
+    expected = [row.array for row in placesim.run(shell.directory / network).results if row.name == "loss"]
     np.testing.assert_allclose(losses, expected, rtol=1e-2, atol=1e-5)
-    same = placesim.parallelize(shell.directory / deep_network, precision="float16", loss_scale="dynamic")
+    same = placesim.parallelize(shell.directory / network, precision="float16", loss_scale="dynamic")
     assert same.text() == found.complaint
 
 

@@ -191,16 +191,10 @@ def towers(browser: Browser) -> Page:
     page = by_scope(browser.look(towers_page()))
     page.evaluate("document.activeElement.blur()")
     press(page, "Escape")
-    if not page.evaluate(f"window.firstBoxes === {BOXES}"):
-        press(page, "c")  # a layout anew, which takes most of a test's time
-        page.evaluate(f"window.firstBoxes = {BOXES}")
+    press(page, "c")
     press(page, "f")
     colour_by(page, "device")
     return page
-
-
-BOXES = f"JSON.stringify({CY}.nodes('.node, .scope').map(b => [b.data('item'), b.hasClass('open'), b.position()]))"
-"""The boxes that are drawn, whether they are open, and where."""
 
 
 def press(page: Page, key: str) -> None:
