@@ -100,6 +100,13 @@ def test_an_order_too_long_for_its_time_is_filled_by_what_is_held(monkeypatch: p
     assert list(anneal_loads(replace(whole, devices=exact), Search(1, deadline=0.0))) == []
 
 
+def test_a_device_s_part_has_gaps_unless_it_must_be_contiguous() -> None:
+    chain = problem_of(Objective.LOAD, [task(1.0), task(2.0), task(1.0)], [(), (0,), (1,)])
+    *_, free = anneal_loads(chain, Search(1, evaluations=5000))
+    *_, whole = anneal_loads(replace(chain, needs_contiguous=True), Search(1, evaluations=5000))
+    assert (free.value, whole.value) == (2, 3)
+
+
 def test_a_list_takes_the_longest_path_first_and_ends_each_task_as_early_as_it_can() -> None:
     ways = tuple(tuple(DeviceLink(0.5, 0.25) if a != b else DeviceLink(0, 0) for b in range(2)) for a in range(2))
     tasks = [task(1.0), task(2.0, makes=2.0), task(4.0), task(3.0, makes=2.0)]
