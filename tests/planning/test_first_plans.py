@@ -287,6 +287,11 @@ def test_without_paying_devices_or_others_calls_are_all_of_one_sort() -> None:
     assert cut_calls(small, Calls(small), [0]) == [ALONE]
 
 
+def test_calls_of_one_device_follow_each_other() -> None:
+    calls = Calls(problem_of(Objective.CALLS, [task(2.0), task(3.0)], devices=ROOMY))
+    assert [calls.seconds(found) for found in ([0, 2], [1, 3], [1, 2], [3, 3])] == [5, 5, 3, 5]
+
+
 # --- searches
 
 
