@@ -100,6 +100,13 @@ def test_an_order_too_long_for_its_time_is_filled_by_what_is_held(monkeypatch: p
     assert list(anneal_loads(replace(whole, devices=exact), Search(1, deadline=0.0))) == []
 
 
+def test_a_device_s_part_has_gaps_unless_it_must_be_contiguous() -> None:
+    chain = problem_of(Objective.LOAD, [task(1.0), task(2.0), task(1.0)], [(), (0,), (1,)])
+    *_, free = anneal_loads(chain, Search(1, evaluations=5000))
+    *_, whole = anneal_loads(replace(chain, needs_contiguous=True), Search(1, evaluations=5000))
+    assert (free.value, whole.value) == (2, 3)
+
+
 def test_a_list_takes_the_longest_path_first_and_ends_each_task_as_early_as_it_can() -> None:
     ways = tuple(tuple(DeviceLink(0.5, 0.25) if a != b else DeviceLink(0, 0) for b in range(2)) for a in range(2))
     tasks = [task(1.0), task(2.0, makes=2.0), task(4.0), task(3.0, makes=2.0)]
@@ -278,6 +285,11 @@ def test_without_paying_devices_or_others_calls_are_all_of_one_sort() -> None:
     assert list(anneal_calls(problem_of(Objective.CALLS, []), Search(evaluations=9)))[-1].value == 0
     small = problem_of(Objective.CALLS, [tasks[0]._replace(holds=2.0)], devices=(ProblemDevice("gpu", 0, 1.0),))
     assert cut_calls(small, Calls(small), [0]) == [ALONE]
+
+
+def test_calls_of_one_device_follow_each_other() -> None:
+    calls = Calls(problem_of(Objective.CALLS, [task(2.0), task(3.0)], devices=ROOMY))
+    assert [calls.seconds(found) for found in ([0, 2], [1, 3], [1, 2], [3, 3])] == [5, 5, 3, 5]
 
 
 # --- searches

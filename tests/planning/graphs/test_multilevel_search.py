@@ -118,8 +118,9 @@ def test_a_known_placement_is_begun_at_where_it_is_better_and_allowed(monkeypatc
     aim = Aim(PlanMeasure.THROUGHPUT, needs_contiguous=True)
     assert start_of(worse, better, aim=aim) is None
     assert start_of(worse, (0, 0, 0, 1, 1, 1), aim=aim) == (0, 0, 0, 1, 1, 1)
-    monkeypatch.setattr(multilevel_search, "MANY_TASKS", 5)
-    assert start_of(worse) is None
+    for many, start in ((6, worse), (5, None)):
+        monkeypatch.setattr(multilevel_search, "MANY_TASKS", many)
+        assert start_of(worse) == start
 
 
 def test_an_interrupt_ends_the_search_and_nothing_found_is_no_candidate(monkeypatch: pytest.MonkeyPatch) -> None:

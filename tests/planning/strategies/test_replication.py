@@ -47,6 +47,15 @@ def test_all_reductions_with_shared_and_mirrored_variables_give_the_same_results
     check(loaded(recurrent("momentum")), Replication(4, 1, "nccl"), Replication(2, 2, "ring", is_mirrored=True))
 
 
+@pytest.mark.parametrize("is_mirrored", [False, True])
+def test_a_ring_passes_sums_on_only_to_mirrored_variables(is_mirrored: bool) -> None:
+    graph = loaded(dense("momentum"))
+    assert graph.file is not None
+    training = DividedTraining(find_training(graph.file.graph), Replication(2, 1, "ring", is_mirrored=is_mirrored))
+    names = {node.name.rpartition("/")[2] for node in replicate(graph.file, training).graph.nodes}
+    assert {name for name in names if "_to_" in name} == ({"chunk_0_to_1", "chunk_1_to_0"} if is_mirrored else set())
+
+
 WORDS = """
 import numpy as np
 import tensorflow.compat.v1 as tf

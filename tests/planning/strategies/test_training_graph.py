@@ -10,7 +10,7 @@ from placesim.core.errors import UsageError
 from placesim.formats.sources.loading import load
 from placesim.graph.graph import TensorRef
 from placesim.machine.options import make_options
-from placesim.planning.strategies.rewriting import Strategy, rewrite_training
+from placesim.planning.strategies.rewriting import MAX_PARTS, Strategy, rewrite_training
 from placesim.planning.strategies.training_graph import find_training
 from tests.planning.strategies.models import OPTIMIZERS, Document, dense, loaded, node, placeholder, variable
 from tests.processes import ROOT
@@ -126,3 +126,7 @@ def test_a_graph_with_other_than_one_training_is_refused() -> None:
 )
 def test_wrong_settings_are_refused(settings: dict[str, Any], expected: str) -> None:
     assert expected in refused([X, W, Y, LOSS, TRAIN], **settings)
+
+
+def test_as_many_parts_as_are_allowed() -> None:
+    assert Strategy(replicas=MAX_PARTS // 2, accumulate=2).parts == MAX_PARTS
