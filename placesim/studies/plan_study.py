@@ -389,7 +389,10 @@ class _Planner:
     def _search(self, searched: _Found, bound: Bound) -> tuple[list[Candidate], PlanResult]:
         """Return new plans, and the result of the search; see `search_plans` and `search_edits`."""
         drawn, effort = searched.searched, searched.effort
+        # after the first search, placements that do not fit are no start, unless none fits
         known = [candidate.devices for candidate in dict.fromkeys([*self._candidates, *self._simple])]
+        fitting = [devices for devices in known if devices in self._shown and self._shown[devices].fits]
+        known = fitting if searched.plans and fitting else known
         if self._plans.tree is None:
             return search_plans(drawn, known, effort, bound, self._aim, self._tell)
         tree = EditTree(drawn, is_by_scope=self._plans.tree.is_by_scope)
