@@ -19,7 +19,8 @@ def delay_first_collection() -> None:
 
     def restore(phase: str, info: object) -> None:
         gc.callbacks.remove(restore)
-        gc.set_threshold(*usual)
+        if gc.get_threshold()[0] == FIRST_COLLECTION:  # a script may have set its own
+            gc.set_threshold(*usual)
 
     gc.callbacks.append(restore)
     gc.set_threshold(FIRST_COLLECTION, *usual[1:])
