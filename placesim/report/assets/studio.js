@@ -200,8 +200,9 @@ class StudioPage {
     this.showHeadline();
     if (!measure) return;
     this.lanesOf.set(this.shown, measure.lanes);
-    const { error, assumptions } = measure;
-    byId("step-note").textContent = error?.summary ?? "";
+    const { error, assumptions, lanes } = measure;
+    byId("step").hidden = !measure.now;
+    byId("step-note").textContent = error?.summary ?? (lanes ? "" : "The step has too many parts to draw.");
     byId("assumptions").hidden = !assumptions.length;
     byId("assumptions").lastElementChild.replaceChildren(...assumptions.map((line) => element("li", {}, [line])));
     this.showLanes();
