@@ -83,3 +83,11 @@ def test_filters_admit_tasks_besides_the_session_s_own(filters: tuple[str, ...],
 def test_a_filter_does_not_leave_a_single_task_without_devices() -> None:
     machine = build_devices([TaskInventory(gpu=1)])
     assert build_device_set(machine, Config(device_filters=("/job:ps",))).devices == machine
+
+
+def test_a_master_that_is_no_task_is_refused_with_the_tasks_that_there_are() -> None:
+    expected = ", expected one such as /job:ps/replica:0/task:0 or /job:ps/replica:0/task:1"
+    for inventory, text in (([TaskInventory(job="ps", tasks=2)], expected), ([], "")):
+        with pytest.raises(InvalidArgumentError) as caught:
+            build_device_set(build_devices(inventory), Config(master="/job:chief"))
+        assert caught.value.message == f"config.master is not a task of the inventory: got '/job:chief'{text}"
