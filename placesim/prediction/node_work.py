@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from math import isqrt, prod
 from typing import NamedTuple
 
@@ -114,32 +115,24 @@ def _stream(node: NodeShapes, processor: Processor) -> Work:
     return Product("product", 1, side, side, depth, arithmetic, size, float(node.moved_bytes))
 
 
-def _product(first: str, second: str) -> Callable[[NodeShapes, Processor], Work]:
-    """Return a rule for matrix products; the arguments name the op's transposition attrs."""
-
-    def work(node: NodeShapes, processor: Processor) -> Work:
-        left, right = node.inputs[0], node.inputs[1]
-        depth, rows = (left[-2], left[-1]) if node.attrs.get(first) else (left[-1], left[-2])
-        columns = right[-2] if node.attrs.get(second) else right[-1]
-        batch = prod(node.outputs[0][:-2])
-        product = matrix_product(batch, rows, columns, depth, arithmetic_of(node.dtype, processor), node.dtype.size)
-        return product._replace(crosswise=bool(node.attrs.get(first)) + (not node.attrs.get(second)))
-
-    return work
+def _product(first: str, second: str, node: NodeShapes, processor: Processor) -> Work:
+    """Return the work of matrix products; the first arguments name the op's transposition attrs."""
+    left, right = node.inputs[0], node.inputs[1]
+    depth, rows = (left[-2], left[-1]) if node.attrs.get(first) else (left[-1], left[-2])
+    columns = right[-2] if node.attrs.get(second) else right[-1]
+    batch = prod(node.outputs[0][:-2])
+    product = matrix_product(batch, rows, columns, depth, arithmetic_of(node.dtype, processor), node.dtype.size)
+    return product._replace(crosswise=bool(node.attrs.get(first)) + (not node.attrs.get(second)))
 
 
-def _convolution(direction: Direction) -> Callable[[NodeShapes, Processor], Work]:
-    """Return a rule for a convolution or one of its gradients.
+def _convolution(direction: Direction, node: NodeShapes, processor: Processor) -> Work:
+    """Return the work of a convolution or one of its gradients.
 
     A three-dimensional convolution is counted as a two-dimensional one whose heights include the depth.
     """
-
-    def work(node: NodeShapes, processor: Processor) -> Work:
-        arithmetic = arithmetic_of(node.dtype, processor)
-        found = _convolution_sizes(node, direction)
-        return found.work(direction, arithmetic, node.dtype.size, has_channels_apart=_has_channels_apart(node))
-
-    return work
+    arithmetic = arithmetic_of(node.dtype, processor)
+    found = _convolution_sizes(node, direction)
+    return found.work(direction, arithmetic, node.dtype.size, has_channels_apart=_has_channels_apart(node))
 
 
 def _has_channels_apart(node: NodeShapes) -> bool:
@@ -185,77 +178,61 @@ def _transposition(node: NodeShapes, processor: Processor) -> Work:
     return StreamedBytes("indexed", float(node.moved_bytes), float(prod(node.outputs[0])))
 
 
-def _normalization(suffix: str) -> Callable[[NodeShapes, Processor], Work]:
-    """Return a rule for batch normalizations; in inference, the kernel only scales each element.
+def _normalization(suffix: str, node: NodeShapes, processor: Processor) -> Work:
+    """Return the work of a batch normalization; in inference, the kernel only scales each element.
 
     If the channels are planes, a thread block computes each.
     """
-
-    def work(node: NodeShapes, processor: Processor) -> Work:
-        if not (suffix or node.attrs.get("is_training", True)):
-            return StreamedBytes("elementwise", float(node.moved_bytes))
-        family = f"batch normalization{suffix}"
-        if not _has_channels_apart(node):
-            return StreamedBytes(family, float(node.moved_bytes))
-        channels = node.inputs[0][1]
-        return Rows(f"{family} of planes", channels, prod(node.inputs[0]) // channels, node.dtype.size)
-
-    return work
+    if not (suffix or node.attrs.get("is_training", True)):
+        return StreamedBytes("elementwise", float(node.moved_bytes))
+    family = f"batch normalization{suffix}"
+    if not _has_channels_apart(node):
+        return StreamedBytes(family, float(node.moved_bytes))
+    channels = node.inputs[0][1]
+    return Rows(f"{family} of planes", channels, prod(node.inputs[0]) // channels, node.dtype.size)
 
 
-def _depthwise(direction: Direction) -> Callable[[NodeShapes, Processor], Work]:
-    """Return a rule for a depthwise convolution or one of its gradients, which have no tiles."""
-
-    def work(node: NodeShapes, processor: Processor) -> Work:
-        found = _convolution_sizes(node, direction, is_depthwise=True)
-        return found.depthwise_work(direction, node.dtype.size, has_channels_apart=_has_channels_apart(node))
-
-    return work
+def _depthwise(direction: Direction, node: NodeShapes, processor: Processor) -> Work:
+    """Return the work of a depthwise convolution or one of its gradients, which have no tiles."""
+    found = _convolution_sizes(node, direction, is_depthwise=True)
+    return found.depthwise_work(direction, node.dtype.size, has_channels_apart=_has_channels_apart(node))
 
 
 def _streamed(family: str) -> Callable[[NodeShapes, Processor], Work]:
     return lambda node, processor: StreamedBytes(family, float(node.moved_bytes))
 
 
-def _rows(family: str) -> Callable[[NodeShapes, Processor], Work]:
-    """Return a rule for kernels that process the rows along the last axis one by one."""
-
-    def work(node: NodeShapes, processor: Processor) -> Work:
-        *others, columns = node.inputs[0]
-        return Rows(family, prod(others), columns, node.dtype.size)
-
-    return work
+def _rows(family: str, node: NodeShapes, processor: Processor) -> Work:
+    """Return the work of a kernel that processes the rows along the last axis one by one."""
+    *others, columns = node.inputs[0]
+    return Rows(family, prod(others), columns, node.dtype.size)
 
 
-def _sequence(direction: Direction) -> Callable[[NodeShapes, Processor], Work]:
-    """Return a rule for an LSTM over time: x is `[time, batch, inputs]`, h_prev is `[batch, hidden]`."""
-
-    def work(node: NodeShapes, processor: Processor) -> Work:
-        steps, batch, _ = node.inputs[1]
-        hidden = node.inputs[3][-1]
-        arithmetic = arithmetic_of(node.dtype, processor)
-        return RecurrentLayer(f"recurrent {direction}", 4, hidden, batch, steps, arithmetic, node.dtype.size)
-
-    return work
+def _sequence(direction: Direction, node: NodeShapes, processor: Processor) -> Work:
+    """Return the work of an LSTM over time: x is `[time, batch, inputs]`, h_prev is `[batch, hidden]`."""
+    steps, batch, _ = node.inputs[1]
+    hidden = node.inputs[3][-1]
+    arithmetic = arithmetic_of(node.dtype, processor)
+    return RecurrentLayer(f"recurrent {direction}", 4, hidden, batch, steps, arithmetic, node.dtype.size)
 
 
 _RULES: Mapping[CostKind, Callable[[NodeShapes, Processor], Work]] = {
-    "matmul": _product("transpose_a", "transpose_b"),
-    "batch matmul": _product("adj_x", "adj_y"),
-    **{kind: _convolution(direction) for kind, direction in _CONVOLUTIONS.items()},
-    "depthwise": _depthwise("forward"),
-    "depthwise input gradient": _depthwise("input gradient"),
-    "depthwise filter gradient": _depthwise("filter gradient"),
-    "batch normalization": _normalization(""),
-    "batch normalization gradient": _normalization(" gradient"),
+    "matmul": partial(_product, "transpose_a", "transpose_b"),
+    "batch matmul": partial(_product, "adj_x", "adj_y"),
+    **{kind: partial(_convolution, direction) for kind, direction in _CONVOLUTIONS.items()},
+    "depthwise": partial(_depthwise, "forward"),
+    "depthwise input gradient": partial(_depthwise, "input gradient"),
+    "depthwise filter gradient": partial(_depthwise, "filter gradient"),
+    "batch normalization": partial(_normalization, ""),
+    "batch normalization gradient": partial(_normalization, " gradient"),
     "pooling": _streamed("pooling"),
     "max pooling gradient": _streamed("pooling gradient"),
     "average pooling gradient": _streamed("pooling gradient"),
     "reduction": _reduction,
     "bias gradient": _streamed("reduction"),
-    "softmax": _rows("softmax"),
+    "softmax": partial(_rows, "softmax"),
     "transpose": _transposition,
-    "recurrent": _sequence("forward"),
-    "recurrent gradient": _sequence("input gradient"),
+    "recurrent": partial(_sequence, "forward"),
+    "recurrent gradient": partial(_sequence, "input gradient"),
 }
 """Rules by kind of cost; all other ops stream their bytes."""

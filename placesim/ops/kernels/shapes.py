@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, NamedTuple, TypeGuard
 
@@ -368,45 +368,44 @@ def merged(context: ShapeContext) -> Sequence[Dims]:
 # --- shape functions in a notation ----------------------------------------------------------------------------------
 
 
-class _ShapePattern(NamedTuple):
-    """The shape of an input or output in the notation: its dimensions, or if these are None a name."""
+_PATTERN = re.compile(r"\[([^]]*)\](?!\.)|(\*)|(\w+)(?::(\d)([+-]?))?")
+_RANK_CHECKS: dict[str, Callable[[Dims, int], Dims]] = {"": with_rank, "+": with_rank_at_least, "-": with_rank_at_most}
 
-    dims: tuple[str | int, ...] | None
-    name: str
-    check_rank: Callable[[Dims, int], Dims] | None
-    rank: int
+
+class _ShapeNotation(NamedTuple):
+    """The parts of a notation.
+
+    - `checks`: the number of an input, its rank with the function that checks it, and (axis, number) for given dimensions.
+    - `names`: the number of an input, an axis (None for the whole shape), and what the name stands for.
+    - `outputs`: the name of a shape, None for an unknown one, or dimensions.
+    """
+
+    checks: list[tuple[int, Callable[[Dims, int], Dims], int, list[tuple[int, int]]]]
+    names: list[tuple[int, int | None, str]]
+    outputs: list[str | tuple[str | int, ...] | None]
 
     @staticmethod
-    def parse(text: str) -> _ShapePattern:
-        if text.startswith("["):
-            dims = tuple(dim if dim.isalpha() else int(dim.replace("?", "-1")) for dim in text[1:-1].replace(",", "").split())
-            return _ShapePattern(dims, "", with_rank, len(dims))
-        name, _, rank = text.partition(":")
-        checks = {"": with_rank, "+": with_rank_at_least, "-": with_rank_at_most}
-        digits = rank.rstrip("+-")
-        return _ShapePattern(None, name, checks[rank[len(digits) :]] if rank else None, int(digits or 0))
+    def parse(notation: str) -> _ShapeNotation:
+        made = _ShapeNotation([], [], [])
+        left, right = notation.split("->")
+        for index, match in enumerate(_PATTERN.finditer(left)):
+            listed, _, name, rank, sign = match.groups()
+            if listed is not None:
+                dims = _parse_dims(listed)
+                numbers = [(axis, dim) for axis, dim in enumerate(dims) if isinstance(dim, int) and dim >= 0]
+                made.checks.append((index, with_rank, len(dims), numbers))
+                made.names.extend((index, axis, dim) for axis, dim in enumerate(dims) if isinstance(dim, str))
+            elif name is not None:
+                made.names.append((index, None, name))
+                if rank is not None:
+                    made.checks.append((index, _RANK_CHECKS[sign], int(rank), []))
+        for match in _PATTERN.finditer(right):
+            made.outputs.append(match[3] if match[1] is None else _parse_dims(match[1]))
+        return made
 
-    def check(self, shape: Dims) -> Dims:
-        """Return an input's shape. Raises ShapeError for a wrong rank, or a dimension unlike the notation's number."""
-        found = shape if self.check_rank is None else self.check_rank(shape, self.rank)
-        for dim, wanted in zip(found or (), self.dims or (), strict=False):
-            if isinstance(wanted, int) and wanted >= 0:
-                with_value(dim, wanted)
-        return found
 
-    def bind(self, shape: Dims, known: dict[str, Any]) -> None:
-        """Add the values of names to `known`. Raises ShapeError for a name with another value."""
-        if self.dims is None:
-            known[self.name] = None if self.name == "*" else merge(known.get(self.name), shape)
-        for name, dim in zip(self.dims or (), shape or (), strict=False):
-            if isinstance(name, str):
-                known[name] = merge_dim(known.get(name, -1), dim)
-
-    def fill(self, known: dict[str, Any]) -> Dims:
-        """Return an output's shape."""
-        if self.dims is None:
-            return None if self.name == "*" else known[self.name]
-        return tuple(known[dim] if isinstance(dim, str) else dim for dim in self.dims)
+def _parse_dims(listed: str) -> tuple[str | int, ...]:
+    return tuple(-1 if dim == "?" else int(dim) if dim.isdecimal() else dim for dim in listed.replace(",", " ").split())
 
 
 def infer_by(notation: str) -> ShapeFunction:
@@ -414,27 +413,32 @@ def infer_by(notation: str) -> ShapeFunction:
 
     `[n, 3, ?]` has the dimensions n, 3 and any. `x` is a shape of any rank, `x:2` one of rank 2, `x:1+` of at least that rank,
     `x:4-` of at most that rank. The same name stands for the same dimension or shape. `*` is any input or an unknown output.
-    `[]...` means that all other inputs are scalars. Ranks and numbers are checked before names.
+    `x, []...` means that all inputs after x are scalars. Ranks and numbers are checked before names.
     """
-
-    @cache
-    def parse() -> tuple[Iterable[_ShapePattern], ...]:
-        return tuple([_ShapePattern.parse(text) for text in _PATTERN.findall(side)] for side in notation.split("->"))
+    parse = cache(lambda: _ShapeNotation.parse(notation))
 
     def infer(context: ShapeContext) -> Sequence[Dims]:
-        inputs, outputs = parse()
-        known: dict[str, Any] = {}
-        shapes = [pattern.check(dims) for pattern, dims in zip(inputs, context.shapes, strict=False)]
+        checks, names, outputs = parse()
+        shapes = list(context.shapes)
+        count = len(shapes)
+        for index, check, rank, numbers in checks:
+            if index < count:
+                shapes[index] = dims = check(shapes[index], rank)
+                for axis, wanted in numbers:
+                    with_value((dims or ())[axis], wanted)
         if "..." in notation:
-            check_scalars(context, len(shapes))
-        for pattern, dims in zip(inputs, shapes, strict=False):
-            pattern.bind(dims, known)
-        return tuple(pattern.fill(known) for pattern in outputs)
+            check_scalars(context, 1)
+        known: dict[Any, Any] = {}
+        for index, position, name in names:
+            if index < count:
+                shape: Any = shapes[index]
+                known[name] = (
+                    merge(known.get(name), shape) if position is None else merge_dim(known.get(name, -1), shape[position])
+                )
+        made = [tuple([known.get(dim, dim) for dim in out]) if isinstance(out, tuple) else known.get(out) for out in outputs]
+        return tuple(made)
 
     return infer
-
-
-_PATTERN = re.compile(r"\[[^]]*\](?!\.)|\*|\w+(?::\d[+-]?)?")
 
 
 # --- inputs whose values give a shape, a dimension or an axis -------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -131,13 +132,10 @@ def _reverse_sequence(op: Operation, grad: Tensor) -> list[Any]:
     return [gen("ReverseSequence")(grad, lengths, seq_dim=seq_dim, batch_dim=batch_dim), None]
 
 
-def _check_numerics(op_name: str) -> GradientFunction:
-    def gradient(op: Operation, grad: Tensor) -> Any:
-        # As in TensorFlow, the text contains Python's notation of the message's bytes: b'...'.
-        message = f"Not a number (NaN) or infinity (Inf) values detected in gradient. {op.get_attr('message')}"
-        return gen(op_name)(grad, message=message)
-
-    return gradient
+def _check_numerics(op_name: str, op: Operation, grad: Tensor) -> Any:
+    # As in TensorFlow, the text contains Python's notation of the message's bytes: b'...'.
+    message = f"Not a number (NaN) or infinity (Inf) values detected in gradient. {op.get_attr('message')}"
+    return gen(op_name)(grad, message=message)
 
 
 def _prevented(op: Operation, grad: Tensor) -> Any:
@@ -151,14 +149,11 @@ def _space_and_batch(back: str) -> GradientFunction:
     return lambda op, grad: [gen(back)(grad, np.array([op.get_attr("block_size")] * 2, np.int64), op.inputs[1]), None]
 
 
-def _depth_and_space(back: str) -> GradientFunction:
-    def gradient(op: Operation, grad: Tensor) -> Any:
-        data_format = text_of(op.get_attr("data_format"))
-        if data_format == "NCHW_VECT_C":
-            raise ValueError(f"Cannot compute {op.type} gradient with NCHW_VECT_C. NCHW_VECT_C requires qint8 data type.")
-        return gen(back)(grad, op.get_attr("block_size"), data_format=data_format)
-
-    return gradient
+def _depth_and_space(back: str, op: Operation, grad: Tensor) -> Any:
+    data_format = text_of(op.get_attr("data_format"))
+    if data_format == "NCHW_VECT_C":
+        raise ValueError(f"Cannot compute {op.type} gradient with NCHW_VECT_C. NCHW_VECT_C requires qint8 data type.")
+    return gen(back)(grad, op.get_attr("block_size"), data_format=data_format)
 
 
 # --- diagonals ---------------------------------------------------------------------------------------------------------------
@@ -252,12 +247,9 @@ def _fake_quant_args(op: Operation, grad: Tensor) -> Any:
     return gen("FakeQuantWithMinMaxArgsGradient")(grad, op.inputs[0], **attrs)
 
 
-def _fake_quant_vars(back: str) -> GradientFunction:
-    def gradient(op: Operation, grad: Tensor) -> list[Any]:
-        attrs = {name: op.get_attr(name) for name in ("num_bits", "narrow_range")}
-        return list(gen(back)(grad, *op.inputs, **attrs))
-
-    return gradient
+def _fake_quant_vars(back: str, op: Operation, grad: Tensor) -> list[Any]:
+    attrs = {name: op.get_attr(name) for name in ("num_bits", "narrow_range")}
+    return list(gen(back)(grad, *op.inputs, **attrs))
 
 
 def _quantize_with_range(op: Operation, grad: Tensor) -> list[Any]:
@@ -315,17 +307,17 @@ GRADIENTS: dict[str, GradientFunction] = {
     "BroadcastTo": _broadcast_to,
     "RaggedTensorToSparse": _ragged_to_sparse,
     "RaggedTensorToTensor": _ragged_to_tensor,
-    "CheckNumerics": _check_numerics("CheckNumerics"),
-    "CheckNumericsV2": _check_numerics("CheckNumericsV2"),
+    "CheckNumerics": partial(_check_numerics, "CheckNumerics"),
+    "CheckNumericsV2": partial(_check_numerics, "CheckNumericsV2"),
     "ConjugateTranspose": _transpose(conjugate=True),
-    "DepthToSpace": _depth_and_space("SpaceToDepth"),
+    "DepthToSpace": partial(_depth_and_space, "SpaceToDepth"),
     "Diag": _swap("DiagPart"),
     "DiagPart": _swap("Diag"),
     "EnsureShape": _pass,
     "ExpandDims": lambda op, grad: [_back_to_input_shape(op, grad), None],
     "FakeQuantWithMinMaxArgs": _fake_quant_args,
-    "FakeQuantWithMinMaxVars": _fake_quant_vars("FakeQuantWithMinMaxVarsGradient"),
-    "FakeQuantWithMinMaxVarsPerChannel": _fake_quant_vars("FakeQuantWithMinMaxVarsPerChannelGradient"),
+    "FakeQuantWithMinMaxVars": partial(_fake_quant_vars, "FakeQuantWithMinMaxVarsGradient"),
+    "FakeQuantWithMinMaxVarsPerChannel": partial(_fake_quant_vars, "FakeQuantWithMinMaxVarsPerChannelGradient"),
     "Fill": lambda op, grad: [None, tf.reduce_sum(grad)],
     "Identity": _pass,
     "IdentityN": lambda op, *grads: list(grads),
@@ -362,7 +354,7 @@ GRADIENTS: dict[str, GradientFunction] = {
     "Slice": _slice,
     "SpaceToBatch": _space_and_batch("BatchToSpaceND"),
     "SpaceToBatchND": lambda op, grad: [gen("BatchToSpaceND")(grad, *op.inputs[1:]), None, None],
-    "SpaceToDepth": _depth_and_space("DepthToSpace"),
+    "SpaceToDepth": partial(_depth_and_space, "DepthToSpace"),
     "Squeeze": _back_to_input_shape,
     "StridedSlice": _strided_slice,
     "StridedSliceGrad": _strided_slice_grad,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from placesim.tf1.gradients.broadcasting import reduced, reductions, same_static_shapes
@@ -50,14 +51,11 @@ def _multiply_no_nan(op: Operation, grad: Tensor) -> list[Any]:
     return [x_grad, y_grad] if same_static_shapes(x, y, grad) else reduced(x, y, x_grad, y_grad)
 
 
-def _quotient(divide: Callable[[Any, Any], Any]) -> GradientFunction:
-    def gradient(op: Operation, grad: Tensor) -> list[Any]:
-        x, y = _conjugates(op)
-        x_grad = divide(grad, y)
-        y_grad = grad * divide(divide(-x, y), y)
-        return reduced(op.inputs[0], op.inputs[1], x_grad, y_grad)
-
-    return gradient
+def _quotient(divide: Callable[[Any, Any], Any], op: Operation, grad: Tensor) -> list[Any]:
+    x, y = _conjugates(op)
+    x_grad = divide(grad, y)
+    y_grad = grad * divide(divide(-x, y), y)
+    return reduced(op.inputs[0], op.inputs[1], x_grad, y_grad)
 
 
 def _remainder(op: Operation, grad: Tensor) -> list[Any]:
@@ -77,16 +75,12 @@ def _power(op: Operation, grad: Tensor) -> list[Any]:
     return reduced(op.inputs[0], op.inputs[1], x_grad, y_grad)
 
 
-def _chosen(compare: Callable[[Any, Any], Any]) -> GradientFunction:
-    """Gradient function of Maximum and Minimum: the gradient goes to the input that was taken."""
-
-    def gradient(op: Operation, grad: Tensor) -> list[Any]:
-        x, y = op.inputs
-        zeros = tf.zeros_like(grad)
-        taken = compare(x, y)
-        return reduced(x, y, tf.where_v2(taken, grad, zeros), tf.where_v2(taken, zeros, grad))
-
-    return gradient
+def _chosen(compare: Callable[[Any, Any], Any], op: Operation, grad: Tensor) -> list[Any]:
+    """Gradient of Maximum and Minimum: the gradient goes to the input that was taken."""
+    x, y = op.inputs
+    zeros = tf.zeros_like(grad)
+    taken = compare(x, y)
+    return reduced(x, y, tf.where_v2(taken, grad, zeros), tf.where_v2(taken, zeros, grad))
 
 
 def _squared_difference(op: Operation, grad: Tensor) -> list[Any]:
@@ -204,21 +198,21 @@ GRADIENTS: dict[str, GradientFunction] = {
     "ClipByValue": _clip_by_value,
     "Complex": _complex,
     "Cross": _cross,
-    "Div": _quotient(tf.divide),
-    "DivNoNan": _quotient(tf.div_no_nan),
+    "Div": partial(_quotient, tf.divide),
+    "DivNoNan": partial(_quotient, tf.div_no_nan),
     # constant almost everywhere
     "FloorDiv": lambda op, grad: [None, None],
     "FloorMod": _remainder,
     "Igamma": _IGAMMA,
     "Igammac": _igammac,
-    "Maximum": _chosen(tf.greater_equal),
-    "Minimum": _chosen(tf.less_equal),
+    "Maximum": partial(_chosen, tf.greater_equal),
+    "Minimum": partial(_chosen, tf.less_equal),
     "Mul": _multiply,
     "MulNoNan": _multiply_no_nan,
     "NextAfter": _partial(_next_after),
     "Polygamma": _partial(lambda a, x, shapes: (None, tf.math.polygamma(a + 1, x))),
     "Pow": _power,
-    "RealDiv": _quotient(gen("RealDiv")),
+    "RealDiv": partial(_quotient, gen("RealDiv")),
     "Select": _select,
     "SelectV2": _select_broadcast,
     "SquaredDifference": _squared_difference,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -18,15 +19,12 @@ def _static(shape: Any) -> list[int] | None:
     return shape.as_list() if shape.is_fully_defined() else None
 
 
-def _resize(op_name: str) -> GradientFunction:
-    def gradient(op: Operation, grad: Tensor) -> list[Any]:
-        attrs = attrs_of(op, ("align_corners", "half_pixel_centers"))
-        image = op.inputs[0]
-        if image.dtype not in (tf.half, tf.float32, tf.float64):
-            return [None, None]
-        return [gen(op_name)(grad, image, **attrs), None]
-
-    return gradient
+def _resize(op_name: str, op: Operation, grad: Tensor) -> list[Any]:
+    attrs = attrs_of(op, ("align_corners", "half_pixel_centers"))
+    image = op.inputs[0]
+    if image.dtype not in (tf.half, tf.float32, tf.float64):
+        return [None, None]
+    return [gen(op_name)(grad, image, **attrs), None]
 
 
 def _resize_nearest(op: Operation, grad: Tensor) -> list[Any]:
@@ -129,8 +127,8 @@ def _dilation(op: Operation, grad: Tensor) -> list[Any]:
 
 
 GRADIENTS: dict[str, GradientFunction] = {
-    "ResizeBilinear": _resize("ResizeBilinearGrad"),
-    "ResizeBicubic": _resize("ResizeBicubicGrad"),
+    "ResizeBilinear": partial(_resize, "ResizeBilinearGrad"),
+    "ResizeBicubic": partial(_resize, "ResizeBicubicGrad"),
     "ResizeNearestNeighbor": _resize_nearest,
     "ScaleAndTranslate": _scale_and_translate,
     "CropAndResize": _crop_and_resize,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -36,12 +37,9 @@ def _piecewise_grad(op_name: str, *attrs: str) -> GradientFunction:
     return gradient
 
 
-def _exponential_grad(op_name: str) -> GradientFunction:
-    def gradient(op: Operation, grad: Tensor) -> list[Any]:
-        inner, x = op.inputs
-        return [gen(op_name)(grad, x), tf.where(x < 0, grad * inner, tf.zeros_like(x))]
-
-    return gradient
+def _exponential_grad(op_name: str, op: Operation, grad: Tensor) -> list[Any]:
+    inner, x = op.inputs
+    return [gen(op_name)(grad, x), tf.where(x < 0, grad * inner, tf.zeros_like(x))]
 
 
 def _softplus_grad(op: Operation, grad: Tensor) -> list[Any]:
@@ -230,7 +228,7 @@ GRADIENTS: dict[str, GradientFunction] = {
     "CTCLoss": _ctc,
     "CTCLossV2": _ctc,
     "Elu": _of_output("EluGrad"),
-    "EluGrad": _exponential_grad("EluGrad"),
+    "EluGrad": partial(_exponential_grad, "EluGrad"),
     "FusedBatchNorm": _fused_batch_norm(1),
     "FusedBatchNormGrad": _fused_batch_norm_grad,
     "FusedBatchNormGradV2": _fused_batch_norm_grad,
@@ -248,7 +246,7 @@ GRADIENTS: dict[str, GradientFunction] = {
     "Relu6Grad": _piecewise_grad("Relu6Grad"),
     "ReluGrad": _piecewise_grad("ReluGrad"),
     "Selu": _of_output("SeluGrad"),
-    "SeluGrad": _exponential_grad("SeluGrad"),
+    "SeluGrad": partial(_exponential_grad, "SeluGrad"),
     "Softmax": _softmax,
     "SoftmaxCrossEntropyWithLogits": _softmax_cross_entropy,
     "Softplus": lambda op, grad: grad * tf.sigmoid(op.inputs[0]),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from placesim.tf1.gradients.registry import GradientFunction
@@ -22,23 +23,19 @@ def _segment_mean(op: Operation, grad: Tensor) -> list[Any]:
     return [tf.gather(grad / counts, ids), None]
 
 
-def _sparse_segment(grad_op: str, extra: int) -> GradientFunction:
-    """Gradient function of a SparseSegment op, which has `extra` inputs after the segment ids.
+def _sparse_segment(grad_op: str, extra: int, op: Operation, grad: Tensor) -> list[Any]:
+    """Gradient of a SparseSegment op, which has `extra` inputs after the segment ids.
 
     It makes one op, which also needs the number of rows.
     """
-
-    def gradient(op: Operation, grad: Tensor) -> list[Any]:
-        shape = tf.shape(op.inputs[0])
-        parts = grad, op.inputs[1], op.inputs[2], shape[0]
-        if op.get_attr("sparse_gradient"):
-            values, indices = gen(grad_op + "V2")(*parts)
-            found: Any = IndexedSlices(values, indices, shape)
-        else:
-            found = gen(grad_op)(*parts)
-        return [found, None, None, *([None] * extra)]
-
-    return gradient
+    shape = tf.shape(op.inputs[0])
+    parts = grad, op.inputs[1], op.inputs[2], shape[0]
+    if op.get_attr("sparse_gradient"):
+        values, indices = gen(grad_op + "V2")(*parts)
+        found: Any = IndexedSlices(values, indices, shape)
+    else:
+        found = gen(grad_op)(*parts)
+    return [found, None, None, *([None] * extra)]
 
 
 def _segment_extreme(op: Operation, grad: Tensor) -> list[Any]:
@@ -118,12 +115,12 @@ GRADIENTS: dict[str, GradientFunction] = {
     "SegmentMin": _segment_extreme,
     "SegmentProd": _segment_product,
     "SegmentSum": lambda op, grad: [tf.gather(grad, op.inputs[1]), None],
-    "SparseSegmentMean": _sparse_segment("SparseSegmentMeanGrad", 0),
-    "SparseSegmentMeanWithNumSegments": _sparse_segment("SparseSegmentMeanGrad", 1),
-    "SparseSegmentSqrtN": _sparse_segment("SparseSegmentSqrtNGrad", 0),
-    "SparseSegmentSqrtNWithNumSegments": _sparse_segment("SparseSegmentSqrtNGrad", 1),
-    "SparseSegmentSum": _sparse_segment("SparseSegmentSumGrad", 0),
-    "SparseSegmentSumWithNumSegments": _sparse_segment("SparseSegmentSumGrad", 1),
+    "SparseSegmentMean": partial(_sparse_segment, "SparseSegmentMeanGrad", 0),
+    "SparseSegmentMeanWithNumSegments": partial(_sparse_segment, "SparseSegmentMeanGrad", 1),
+    "SparseSegmentSqrtN": partial(_sparse_segment, "SparseSegmentSqrtNGrad", 0),
+    "SparseSegmentSqrtNWithNumSegments": partial(_sparse_segment, "SparseSegmentSqrtNGrad", 1),
+    "SparseSegmentSum": partial(_sparse_segment, "SparseSegmentSumGrad", 0),
+    "SparseSegmentSumWithNumSegments": partial(_sparse_segment, "SparseSegmentSumGrad", 1),
     "UnsortedSegmentMax": _unsorted_extreme,
     "UnsortedSegmentMin": _unsorted_extreme,
     "UnsortedSegmentProd": _unsorted_product,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from placesim.tf1.gradients.registry import GradientFunction
@@ -79,26 +80,22 @@ def _fill_empty_rows(op: Operation, *grads: object) -> list[Any]:
     return [None, values, None, default]
 
 
-def _cwise(divide: bool) -> GradientFunction:
-    """Gradient function of a sparse tensor times, or divided by, a dense tensor that is broadcast."""
-
-    def gradient(op: Operation, grad: Tensor) -> list[Any]:
-        indices, values, shape, dense = op.inputs
-        dense_shape = tf.cast(tf.shape(dense), tf.int64)
-        more = tf.expand_dims(tf.size(shape) - tf.size(dense_shape), 0)
-        full = tf.concat([tf.ones(more, tf.int64), dense_shape], 0)
-        places = indices // (shape // full)
-        places = tf.slice(places, tf.concat([[0], more], 0), [-1, -1])
-        picked = tf.gather_nd(dense, places)
-        if divide:
-            of_values = grad / picked
-            of_dense = grad * ((-values) / tf.square(picked))
-        else:
-            of_values, of_dense = grad * picked, grad * values
-        target = tf.zeros_like(dense)
-        return [None, of_values, None, gen("SparseTensorDenseAdd")(places, of_dense, dense_shape, target)]
-
-    return gradient
+def _cwise(divide: bool, op: Operation, grad: Tensor) -> list[Any]:
+    """Gradient of a sparse tensor times, or divided by, a dense tensor that is broadcast."""
+    indices, values, shape, dense = op.inputs
+    dense_shape = tf.cast(tf.shape(dense), tf.int64)
+    more = tf.expand_dims(tf.size(shape) - tf.size(dense_shape), 0)
+    full = tf.concat([tf.ones(more, tf.int64), dense_shape], 0)
+    places = indices // (shape // full)
+    places = tf.slice(places, tf.concat([[0], more], 0), [-1, -1])
+    picked = tf.gather_nd(dense, places)
+    if divide:
+        of_values = grad / picked
+        of_dense = grad * ((-values) / tf.square(picked))
+    else:
+        of_values, of_dense = grad * picked, grad * values
+    target = tf.zeros_like(dense)
+    return [None, of_values, None, gen("SparseTensorDenseAdd")(places, of_dense, dense_shape, target)]
 
 
 GRADIENTS: dict[str, GradientFunction] = {
@@ -111,6 +108,6 @@ GRADIENTS: dict[str, GradientFunction] = {
     "SparseSoftmax": _softmax,
     "SparseSlice": _slice,
     "SparseFillEmptyRows": _fill_empty_rows,
-    "SparseDenseCwiseMul": _cwise(divide=False),
-    "SparseDenseCwiseDiv": _cwise(divide=True),
+    "SparseDenseCwiseMul": partial(_cwise, False),
+    "SparseDenseCwiseDiv": partial(_cwise, True),
 }

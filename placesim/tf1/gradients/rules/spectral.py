@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from placesim.tf1.gradients.registry import GradientFunction
@@ -19,41 +20,31 @@ def _size(grad: Tensor, rank: int, dtype: DTypeLike) -> Any:
     return tf.cast(tf.reduce_prod(tf.shape(grad)[-rank:]), dtype)
 
 
-def _forward(rank: int, inverse: str) -> GradientFunction:
-    def gradient(op: Operation, grad: Tensor) -> Any:
-        size = _size(grad, rank, grad.dtype)
-        return gen(inverse)(grad) * size
-
-    return gradient
+def _forward(rank: int, inverse: str, op: Operation, grad: Tensor) -> Any:
+    size = _size(grad, rank, grad.dtype)
+    return gen(inverse)(grad) * size
 
 
-def _inverse(rank: int, forward: str) -> GradientFunction:
-    def gradient(op: Operation, grad: Tensor) -> Any:
-        share = tf.cast(1.0 / _size(grad, rank, grad.dtype.real_dtype), grad.dtype)
-        return gen(forward)(grad) * share
-
-    return gradient
+def _inverse(rank: int, forward: str, op: Operation, grad: Tensor) -> Any:
+    share = tf.cast(1.0 / _size(grad, rank, grad.dtype.real_dtype), grad.dtype)
+    return gen(forward)(grad) * share
 
 
-def _real_inverse(rank: int, name: str) -> GradientFunction:
-    """Gradient function of an inverse real transform: each column except the first and a middle one counts twice.
+def _real_inverse(rank: int, name: str, op: Operation, grad: Tensor) -> list[Any]:
+    """Gradient of an inverse real transform: each column except the first and a middle one counts twice.
 
     The last column is the middle one if the length is even.
     """
-
-    def gradient(op: Operation, grad: Tensor) -> list[Any]:
-        length = op.inputs[1]
-        last = _last(length)
-        odd = gen("FloorMod")(last, 2, name="mod")
-        inner = tf.shape(op.inputs[0])[-1] - 2 + odd
-        real = grad.dtype
-        mask = tf.concat([[1.0], 2.0 * tf.ones([inner], real), tf.ones([1 - odd], real)], 0)
-        share = tf.math.reciprocal(_size(grad, rank, real))
-        known = constant_value(length)
-        found = getattr(tf.signal, name)(grad, length if known is None else known.tolist())
-        return [found * tf.cast(share * mask, op.inputs[0].dtype), None]
-
-    return gradient
+    length = op.inputs[1]
+    last = _last(length)
+    odd = gen("FloorMod")(last, 2, name="mod")
+    inner = tf.shape(op.inputs[0])[-1] - 2 + odd
+    real = grad.dtype
+    mask = tf.concat([[1.0], 2.0 * tf.ones([inner], real), tf.ones([1 - odd], real)], 0)
+    share = tf.math.reciprocal(_size(grad, rank, real))
+    known = constant_value(length)
+    found = getattr(tf.signal, name)(grad, length if known is None else known.tolist())
+    return [found * tf.cast(share * mask, op.inputs[0].dtype), None]
 
 
 def _last(length: Any) -> Any:
@@ -79,9 +70,9 @@ def _real_forward(op: Operation, grad: Tensor) -> list[Any]:
 
 
 GRADIENTS: dict[str, GradientFunction] = {
-    **{f"FFT{_ranked(rank)}": _forward(rank, f"IFFT{_ranked(rank)}") for rank in (1, 2, 3)},
-    **{f"IFFT{_ranked(rank)}": _inverse(rank, f"FFT{_ranked(rank)}") for rank in (1, 2, 3)},
+    **{f"FFT{_ranked(rank)}": partial(_forward, rank, f"IFFT{_ranked(rank)}") for rank in (1, 2, 3)},
+    **{f"IFFT{_ranked(rank)}": partial(_inverse, rank, f"FFT{_ranked(rank)}") for rank in (1, 2, 3)},
     "RFFT": _real_forward,
-    "IRFFT": _real_inverse(1, "rfft"),
-    "IRFFT2D": _real_inverse(2, "rfft2d"),
+    "IRFFT": partial(_real_inverse, 1, "rfft"),
+    "IRFFT2D": partial(_real_inverse, 2, "rfft2d"),
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from placesim.tf1.gradients.registry import GradientFunction, attrs_of
@@ -16,32 +17,23 @@ _CONV_3D = ("dilations", "strides", "padding", "data_format")
 _DEPTHWISE = ("strides", "padding", "explicit_paddings", "data_format", "dilations")
 
 
-def _convolution(back_input: str, back_filter: str, names: Sequence[str]) -> GradientFunction:
-    def gradient(op: Operation, grad: Tensor) -> list[Any]:
-        attrs = attrs_of(op, names)
-        x_shape, filter_shape = tf.shape_n([op.inputs[0], op.inputs[1]])
-        x_grad = gen(back_input)(x_shape, op.inputs[1], grad, **attrs)
-        return [x_grad, gen(back_filter)(op.inputs[0], filter_shape, grad, **attrs)]
-
-    return gradient
+def _convolution(back_input: str, back_filter: str, names: Sequence[str], op: Operation, grad: Tensor) -> list[Any]:
+    attrs = attrs_of(op, names)
+    x_shape, filter_shape = tf.shape_n([op.inputs[0], op.inputs[1]])
+    x_grad = gen(back_input)(x_shape, op.inputs[1], grad, **attrs)
+    return [x_grad, gen(back_filter)(op.inputs[0], filter_shape, grad, **attrs)]
 
 
-def _convolution_back_input(forward: str, back_filter: str, names: Sequence[str]) -> GradientFunction:
-    def gradient(op: Operation, grad: Tensor) -> list[Any]:
-        attrs = attrs_of(op, names)
-        filter_grad = gen(back_filter)(grad, tf.shape(op.inputs[1]), op.inputs[2], **attrs)
-        return [None, filter_grad, gen(forward)(grad, op.inputs[1], **attrs)]
-
-    return gradient
+def _convolution_back_input(forward: str, back_filter: str, names: Sequence[str], op: Operation, grad: Tensor) -> list[Any]:
+    attrs = attrs_of(op, names)
+    filter_grad = gen(back_filter)(grad, tf.shape(op.inputs[1]), op.inputs[2], **attrs)
+    return [None, filter_grad, gen(forward)(grad, op.inputs[1], **attrs)]
 
 
-def _convolution_back_filter(forward: str, back_input: str, names: Sequence[str]) -> GradientFunction:
-    def gradient(op: Operation, grad: Tensor) -> list[Any]:
-        attrs = attrs_of(op, names)
-        x_grad = gen(back_input)(tf.shape(op.inputs[0]), grad, op.inputs[2], **attrs)
-        return [x_grad, None, gen(forward)(op.inputs[0], grad, **attrs)]
-
-    return gradient
+def _convolution_back_filter(forward: str, back_input: str, names: Sequence[str], op: Operation, grad: Tensor) -> list[Any]:
+    attrs = attrs_of(op, names)
+    x_grad = gen(back_input)(tf.shape(op.inputs[0]), grad, op.inputs[2], **attrs)
+    return [x_grad, None, gen(forward)(op.inputs[0], grad, **attrs)]
 
 
 def _depthwise(op: Operation, grad: Tensor) -> list[Any]:
@@ -64,14 +56,10 @@ def _max_pool_v2(op: Operation, grad: Tensor) -> list[Any]:
     return [gen("MaxPoolGradV2")(x, op.outputs[0], grad, ksize, strides, **attrs), None, None]
 
 
-def _max_pool_grad(back: str) -> GradientFunction:
-    """Gradient function of a max pool's gradient op: zeros for its first two inputs, `back` applied for its third."""
-
-    def gradient(op: Operation, grad: Tensor) -> list[Any]:
-        zeros = [tf.zeros_like(tensor) for tensor in op.inputs[:2]]
-        return [*zeros, gen(back)(op.inputs[0], op.inputs[1], grad, **attrs_of(op, _POOL))]
-
-    return gradient
+def _max_pool_grad(back: str, op: Operation, grad: Tensor) -> list[Any]:
+    """Gradient of a max pool's gradient op: zeros for its first two inputs, `back` applied for its third."""
+    zeros = [tf.zeros_like(tensor) for tensor in op.inputs[:2]]
+    return [*zeros, gen(back)(op.inputs[0], op.inputs[1], grad, **attrs_of(op, _POOL))]
 
 
 def _max_pool_grad_v2(op: Operation, grad: Tensor) -> list[Any]:
@@ -85,11 +73,8 @@ def _average_pool(back: str) -> GradientFunction:
     return lambda op, grad: gen(back)(tf.shape(op.inputs[0]), grad, **attrs_of(op, _POOL))
 
 
-def _average_pool_grad(forward: str) -> GradientFunction:
-    def gradient(op: Operation, grad: Tensor) -> list[Any]:
-        return [gen("StopGradient")(op.inputs[0]), gen(forward)(grad, **attrs_of(op, _POOL))]
-
-    return gradient
+def _average_pool_grad(forward: str, op: Operation, grad: Tensor) -> list[Any]:
+    return [gen("StopGradient")(op.inputs[0]), gen(forward)(grad, **attrs_of(op, _POOL))]
 
 
 def _max_pool_with_argmax(op: Operation, grad: Tensor, _: object) -> Any:
@@ -110,29 +95,32 @@ def _fractional_average_pool(op: Operation, grad: Tensor, *_: object) -> Any:
 GRADIENTS: dict[str, GradientFunction] = {
     "AvgPool": _average_pool("AvgPoolGrad"),
     "AvgPool3D": _average_pool("AvgPool3DGrad"),
-    "AvgPool3DGrad": _average_pool_grad("AvgPool3D"),
-    "AvgPoolGrad": _average_pool_grad("AvgPool"),
-    "Conv2D": _convolution("Conv2DBackpropInput", "Conv2DBackpropFilter", _CONV),
-    "Conv2DBackpropFilter": _convolution_back_filter("Conv2D", "Conv2DBackpropInput", _CONV),
-    "Conv2DBackpropInput": _convolution_back_input("Conv2D", "Conv2DBackpropFilter", _CONV),
-    "Conv3D": _convolution("Conv3DBackpropInputV2", "Conv3DBackpropFilterV2", _CONV_3D),
-    "Conv3DBackpropFilterV2": _convolution_back_filter("Conv3D", "Conv3DBackpropInputV2", _CONV_3D),
-    "Conv3DBackpropInputV2": _convolution_back_input("Conv3D", "Conv3DBackpropFilterV2", _CONV_3D),
+    "AvgPool3DGrad": partial(_average_pool_grad, "AvgPool3D"),
+    "AvgPoolGrad": partial(_average_pool_grad, "AvgPool"),
+    "Conv2D": partial(_convolution, "Conv2DBackpropInput", "Conv2DBackpropFilter", _CONV),
+    "Conv2DBackpropFilter": partial(_convolution_back_filter, "Conv2D", "Conv2DBackpropInput", _CONV),
+    "Conv2DBackpropInput": partial(_convolution_back_input, "Conv2D", "Conv2DBackpropFilter", _CONV),
+    "Conv3D": partial(_convolution, "Conv3DBackpropInputV2", "Conv3DBackpropFilterV2", _CONV_3D),
+    "Conv3DBackpropFilterV2": partial(_convolution_back_filter, "Conv3D", "Conv3DBackpropInputV2", _CONV_3D),
+    "Conv3DBackpropInputV2": partial(_convolution_back_input, "Conv3D", "Conv3DBackpropFilterV2", _CONV_3D),
     "DepthwiseConv2dNative": _depthwise,
-    "DepthwiseConv2dNativeBackpropFilter": _convolution_back_filter(
-        "DepthwiseConv2dNative", "DepthwiseConv2dNativeBackpropInput", _DEPTHWISE
+    "DepthwiseConv2dNativeBackpropFilter": partial(
+        _convolution_back_filter,
+        "DepthwiseConv2dNative",
+        "DepthwiseConv2dNativeBackpropInput",
+        _DEPTHWISE,
     ),
-    "DepthwiseConv2dNativeBackpropInput": _convolution_back_input(
-        "DepthwiseConv2dNative", "DepthwiseConv2dNativeBackpropFilter", _DEPTHWISE
+    "DepthwiseConv2dNativeBackpropInput": partial(
+        _convolution_back_input, "DepthwiseConv2dNative", "DepthwiseConv2dNativeBackpropFilter", _DEPTHWISE
     ),
     "FractionalAvgPool": _fractional_average_pool,
     "FractionalMaxPool": _fractional_max_pool,
     "MaxPool": _max_pool("MaxPoolGrad", (*_POOL, "explicit_paddings")),
     "MaxPool3D": _max_pool("MaxPool3DGrad", _POOL),
-    "MaxPool3DGrad": _max_pool_grad("MaxPool3DGradGrad"),
-    "MaxPool3DGradGrad": _max_pool_grad("MaxPool3DGrad"),
-    "MaxPoolGrad": _max_pool_grad("MaxPoolGradGrad"),
-    "MaxPoolGradGrad": _max_pool_grad("MaxPoolGrad"),
+    "MaxPool3DGrad": partial(_max_pool_grad, "MaxPool3DGradGrad"),
+    "MaxPool3DGradGrad": partial(_max_pool_grad, "MaxPool3DGrad"),
+    "MaxPoolGrad": partial(_max_pool_grad, "MaxPoolGradGrad"),
+    "MaxPoolGradGrad": partial(_max_pool_grad, "MaxPoolGrad"),
     "MaxPoolGradV2": _max_pool_grad_v2,
     "MaxPoolV2": _max_pool_v2,
     "MaxPoolWithArgmax": _max_pool_with_argmax,
