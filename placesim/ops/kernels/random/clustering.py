@@ -79,9 +79,11 @@ def draw_centers(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
         raise InvalidArgumentError("Expected num_to_sample > 0.")
     if count > len(points):
         raise InvalidArgumentError(f"Expected num_to_sample <= points.rows(). {count} vs {len(points)}.")
+    tries = 1 + (retries if retries >= 0 else 2 + int(log(count)))
     centers = _Centers(points, seed)
     for _ in range(count):
-        centers.add(1 + (retries if retries >= 0 else 2 + int(log(count))))
+        # TensorFlow counts the tries in 32 bits; without a try, the first point is chosen
+        centers.add((tries + (1 << 31)) % (1 << 32) - (1 << 31))
     return (points[centers.chosen],)
 
 
