@@ -132,6 +132,7 @@ def _mean_of(word: str, score: Callable[[Any, Any], Any], doc: str) -> Callable[
         predictions, labels, weights = matched(predictions, labels, weights)
         return mean(score(labels, predictions), weights, metrics_collections, updates_collections, name or word)
 
+    mean_score.__name__ = mean_score.__qualname__ = word
     mean_score.__doc__ = doc
     return mean_score
 
@@ -199,6 +200,7 @@ def _counter(word: str, label: bool, prediction: bool) -> Callable[..., tuple[An
             found = tf.logical_and(tf.equal(labels, label), tf.equal(predictions, prediction))
             return _count(found, weights, metrics_collections, updates_collections)
 
+    count.__name__ = count.__qualname__ = word
     count.__doc__ = f"The weighted number of {word.replace('_', ' ')} so far, and the op that adds more."
     return count
 
@@ -244,6 +246,7 @@ def _share(word: str, count_wrong: Callable[..., tuple[Any, Any]], doc: str) -> 
             update = _ratio(right_update, wrong_update, "update_op")
             return collected(result, update, metrics_collections, updates_collections)
 
+    share.__name__ = share.__qualname__ = word
     share.__doc__ = doc
     return share
 

@@ -112,6 +112,7 @@ def _share_of_best(word: str, wrong: str, doc: str) -> Callable[..., tuple[Any, 
             update = tf.divide(right_update, tf.add(right_update, other_update), name="update")
         return collected(result, update, metrics_collections, updates_collections)
 
+    at_top_k.__name__ = at_top_k.__qualname__ = f"{word}_at_top_k"
     at_top_k.__doc__ = doc
     return at_top_k
 
@@ -135,6 +136,7 @@ def _of_predictions(word: str, of_best: Any) -> Any:
             best = tf.nn.top_k(predictions, k)[1]
             return of_best(labels, best, k, class_id, weights, metrics_collections, updates_collections, scope)
 
+    at_k.__name__ = at_k.__qualname__ = f"{word}_at_k"
     at_k.__doc__ = f"The {word} of the k best predictions of each row."
     return at_k
 

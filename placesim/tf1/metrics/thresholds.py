@@ -164,6 +164,7 @@ def _counted(count: str) -> Any:
             values, updates = _counts(labels, predictions, thresholds, weights, count)
             return collected(tf.identity(values[count]), updates[count], metrics_collections, updates_collections)
 
+    at_thresholds.__name__ = at_thresholds.__qualname__ = f"{word}_at_thresholds"
     at_thresholds.__doc__ = f"The {word.replace('_', ' ')} at each threshold."
     return at_thresholds
 
@@ -191,6 +192,7 @@ def _share(word: str, wrong: str) -> Any:
 
             return _both(values, updates, share, (metrics_collections, updates_collections))
 
+    at_thresholds.__name__ = at_thresholds.__qualname__ = f"{word}_at_thresholds"
     at_thresholds.__doc__ = f"The {word} at each threshold."
     return at_thresholds
 
