@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -173,11 +174,14 @@ def test_what_is_no_graph_is_told_by_its_name(shell: Shell, name: str, expected:
 @pytest.mark.posix("pipes in /dev/fd")
 def test_a_pipe_that_nobody_writes_into_is_waited_for_as_long_as_is_said(shell: Shell) -> None:
     reader, writer = os.pipe()
-    try:
-        ended = shell("place", f"/dev/fd/{reader}", "--timeout", "0.2")
-    finally:
+    # the pipe ends with a process: a traced CPython 3.11 calls no function while an exception for a blocked thread is pending
+    with subprocess.Popen(["sleep", "10"], pass_fds=[writer]) as holder:
         os.close(writer)
-        os.close(reader)
+        try:
+            ended = shell("place", f"/dev/fd/{reader}", "--timeout", "0.2")
+        finally:
+            holder.kill()
+            os.close(reader)
     assert ended.code == 1
     assert f"Timed out reading /dev/fd/{reader}: it takes more than 0.2 seconds" in ended.complaint
 
