@@ -105,7 +105,8 @@ def repair_peaks(
     """Return a similar assignment of the memory problem with peaks of at most a share `room` of the capacities.
 
     A move takes a tensor that is alive at a peak to another device, together with all its readers on the device. Of the moves
-    that help most, the one with the shortest step is made. Return None if no move helps, or once `is_over` returns true.
+    that help most, the one is made that adds the fewest seconds for each byte. Return None if no move helps, or once `is_over`
+    returns true.
     """
     problem = memory.problem
     state, step = Peaks(problem, devices), _StepTimes(drawn, memory)
@@ -122,9 +123,11 @@ def repair_peaks(
         found = sorted(found)[:MAX_TIMED]
         if not found or is_over():
             return None
-        helpful = [row for row in found if excess - row[0] >= (excess - found[0][0]) / 2]
         now = dict(enumerate(state.of_group))
-        _, groups, target = min(helpful, key=lambda row: step.seconds({**now, **dict.fromkeys(row[1], row[2])}))
+        seconds = step.seconds(now)
+        _, groups, target = min(
+            found, key=lambda row: (step.seconds({**now, **dict.fromkeys(row[1], row[2])}) - seconds) / (excess - row[0])
+        )
         _move(state, groups, target)
     return tuple(state.devices)
 
