@@ -296,12 +296,10 @@ MACHINE = MachineLayout(
 """Two devices with streams that a host launches, and the host."""
 
 
-@st.composite
-def machines(draw: st.DrawFn) -> PlanningProblem:
+def machine(drawn: random.Random) -> PlanningProblem:
     """Tasks on that machine, so that no two things end at once."""
-    count = draw(st.integers(1, 12))
-    inputs = tuple(tuple(sorted(draw(st.sets(st.integers(0, n - 1), max_size=2)))) if n else () for n in range(count))
-    drawn = random.Random(draw(st.integers(0, 999)))
+    count = drawn.randint(1, 12)
+    inputs = tuple(tuple(sorted(drawn.sample(range(n), min(n, drawn.randint(0, 2))))) for n in range(count))
     tasks = tuple(
         ProblemTask(
             f"t{n}",
@@ -317,24 +315,29 @@ def machines(draw: st.DrawFn) -> PlanningProblem:
     return PlanningProblem(Objective.MAKESPAN, tasks, inputs, groups, devices, layout=MACHINE)
 
 
-@given(machines(), st.integers(0, 9))
-@settings(max_examples=examples(60), deadline=None)
-def test_a_pass_over_what_is_decided_takes_about_what_the_machine_takes(problem: PlanningProblem, seed: int) -> None:
-    machine = Dispatcher(problem)
-    units = machine.units(range(len(problem.tasks)))
-    assert units is not None
-    devices = [random.Random(seed + n).randrange(3) for n in range(len(problem.tasks))]
-    pinned = [0] * len(devices)
-    for task, unit in enumerate(units.of_task):
-        pinned[unit] = devices[task]
-    found = machine.run(units, Weights(), random.Random(0), pinned=pinned)
-    assert found is not None
-    assert found[1] == devices
+def test_a_pass_over_what_is_decided_takes_about_what_the_machine_takes() -> None:
+    errors = []
+    for seed in range(300):
+        problem = machine(random.Random(seed))
+        dispatcher = Dispatcher(problem)
+        units = dispatcher.units(range(len(problem.tasks)))
+        assert units is not None
+        devices = [random.Random(seed + n).randrange(3) for n in range(len(problem.tasks))]
+        pinned = [0] * len(devices)
+        for task, unit in enumerate(units.of_task):
+            pinned[unit] = devices[task]
+        found = dispatcher.run(units, Weights(), random.Random(0), pinned=pinned)
+        assert found is not None
+        assert found[1] == devices
+        errors.append(abs(found[0] / SimulatedSchedule(problem).seconds(devices) - 1))
     # the host's crowd is only counted as it is when something begins, and links are not shared
-    assert found[0] == pytest.approx(SimulatedSchedule(problem).seconds(devices), rel=0.25)
+    errors.sort()
+    assert errors[len(errors) // 2] < 1e-9
+    assert errors[len(errors) * 9 // 10] < 0.05
+    assert errors[-1] < 0.3
 
 
-@given(machines())
+@given(st.randoms(use_true_random=False).map(machine))
 @settings(max_examples=examples(20), deadline=None)
 def test_what_is_dispatched_is_a_plan_of_the_machine_and_counted_work_gives_one(problem: PlanningProblem) -> None:
     simulated, bound = SimulatedSchedule(problem), best_bound(problem).value

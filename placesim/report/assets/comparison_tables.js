@@ -10,11 +10,14 @@ const OBJECTIVES = {
   memory: { title: "peak memory", takes: "Peak memory is ", of: (placement) => placement.peak_bytes, text: bytesText },
 };
 
+/** By how much something is less; a share just below all is not all. */
+const lessText = (share) => share > 0.9995 ? "over 99.9 %" : share > 0.995 ? `${(100 * share).toFixed(1)} %` : shareText(share);
+
 /** How much less or more than before, in words and with its colour; nothing where it is as it was. */
 function changeText(before, after, than = "") {
   if (!before || after === null || before === after) return null;
   const share = after / before - 1;
-  const text = Math.abs(share) < 0.0005 ? "about the same" : share < 0 ? `${shareText(-share)} less${than}` : after >= 10 * before ? `${Number((after / before).toPrecision(3)).toLocaleString("en")} times${than && " that" + than}` : `${shareText(share)} more${than}`;
+  const text = Math.abs(share) < 0.0005 ? "about the same" : share < 0 ? `${lessText(-share)} less${than}` : after >= 10 * before ? `${Number((after / before).toPrecision(3)).toLocaleString("en")} times${than && " that" + than}` : `${shareText(share)} more${than}`;
   return element("span", { className: Math.abs(share) < 0.0005 ? "sub" : share < 0 ? "better" : "worse" }, [text]);
 }
 

@@ -62,7 +62,7 @@ function secondsText(seconds, digits = 3) {
   return `${Number(value.toPrecision(digits))} ${name}`;
 }
 
-const shareText = (share) => share > 0.9995 && share < 1 ? "over 99.9 %" : `${(100 * share).toFixed(share < 0.0995 || (share > 0.995 && share < 1) ? 1 : 0)} %`;
+const shareText = (share) => `${(100 * share).toFixed(share < 0.0995 ? 1 : 0)} %`;
 
 const countText = (count, noun) => `${count.toLocaleString("en")} ${noun}${count === 1 ? "" : "s"}`;
 
