@@ -27,7 +27,7 @@ HINT = re.compile(
 )
 """A module without these words need not be parsed."""
 
-GRAPHS = ("cifar10-towers", "device-count", "logging", "missing-gpu", "model-parallel", "towers", "while")
+GRAPHS = ("cifar10-towers", "device-count", "logging", "missing-gpu", "model-parallel", "recomputation", "towers", "while")
 TOWERS = ("towers.yaml", "--inventory", "machine.yaml")
 FILES = {
     "machine.yaml": "devices:\n  cpu: 1\n  gpu: {count: 4, model: Tesla V100-SXM2-16GB}\n",
@@ -55,7 +55,7 @@ CALLS = [
     Call(["memory", "cifar10-towers.yaml"]),
     Call(["parallelize", "model-parallel.yaml", "--replicas", "2", "--split", "x", "--split", "y", "--output", "towers.pb"]),
     Call(["plan", "device-count.yaml", "--gpu", "2", "--free-all", "--soft-placement", "--output", "plan.yaml"]),
-    Call(["plan", "model-parallel.yaml", "--strategies", "--split", "x", "--split", "y", "--evaluations", "20", "--jobs", "1"]),
+    Call(["plan", "recomputation.yaml", "--strategies", "--evaluations", "5", "--jobs", "1"]),
     Call(["diff", "device-count.yaml", "plan.yaml"]),
     Call(["explain", "missing-gpu.yaml", "MatMul", "--soft-placement"]),
     Call(["check", *TOWERS, "--policy", "policy.yaml", "--format", "sarif"]),
