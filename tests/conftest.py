@@ -124,11 +124,11 @@ class GroupScheduling(LoadGroupScheduling):
 
 
 def pytest_xdist_auto_num_workers() -> int | None:
-    """One worker more than processors, so that none is idle while a worker waits for a browser or another process.
+    """Two workers more than processors, so that none is idle while workers wait for a browser or other processes.
 
     xdist's own variable has priority.
     """
-    return None if "PYTEST_XDIST_AUTO_NUM_WORKERS" in os.environ else available_processors() + 1
+    return None if "PYTEST_XDIST_AUTO_NUM_WORKERS" in os.environ else available_processors() + 2
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> GroupScheduling | None:
