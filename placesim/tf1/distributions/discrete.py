@@ -7,6 +7,7 @@ from typing import Any
 import placesim.tf1 as tf
 from placesim.tf1.distributions.distribution import Distribution, logits_and_probs, refuse_checks
 from placesim.tf1.distributions.divergences import RegisterKL
+from placesim.tf1.graphs.tensor import Tensor
 from placesim.tf1.graphs.tensor_likes import DTypeLike, TensorLike
 from placesim.tf1.random.seeds import salted_seed
 from placesim.tf1.types import dtypes
@@ -21,8 +22,8 @@ class Bernoulli(Distribution):
 
     def __init__(
         self,
-        logits: Any = None,
-        probs: Any = None,
+        logits: TensorLike | None = None,
+        probs: TensorLike | None = None,
         dtype: DTypeLike = dtypes.int32,
         validate_args: bool = False,
         allow_nan_stats: bool = True,
@@ -35,7 +36,7 @@ class Bernoulli(Distribution):
             self.logits, self.probs = logits_and_probs(logits, probs, scope)
         super().__init__(tf.as_dtype(dtype), None, validate_args, allow_nan_stats, parameters, name=scope)
 
-    def _sample_n(self, count: Any, seed: int | None) -> Any:
+    def _sample_n(self, count: Tensor, seed: int | None) -> Any:
         drawn = tf.random_uniform(self._drawn_shape(count), seed=seed, dtype=self.probs.dtype)
         return tf.cast(tf.less(drawn, self.probs), self.dtype)
 
@@ -73,8 +74,8 @@ class Categorical(Distribution):
 
     def __init__(
         self,
-        logits: Any = None,
-        probs: Any = None,
+        logits: TensorLike | None = None,
+        probs: TensorLike | None = None,
         dtype: DTypeLike = dtypes.int32,
         validate_args: bool = False,
         allow_nan_stats: bool = True,
@@ -117,7 +118,7 @@ class Categorical(Distribution):
     def _batch_shape_tensor(self) -> Any:
         return tf.identity(self._batch_shape_value)
 
-    def _sample_n(self, count: Any, seed: int | None) -> Any:
+    def _sample_n(self, count: Tensor, seed: int | None) -> Any:
         is_matrix = self.logits.shape.ndims == 2
         logits = self.logits if is_matrix else tf.reshape(self.logits, [-1, self.event_size])
         integer = tf.int64 if self.dtype.size > 4 else tf.int32
@@ -176,8 +177,8 @@ class Multinomial(Distribution):
     def __init__(
         self,
         total_count: Any,
-        logits: Any = None,
-        probs: Any = None,
+        logits: TensorLike | None = None,
+        probs: TensorLike | None = None,
         validate_args: bool = False,
         allow_nan_stats: bool = True,
         name: str = "Multinomial",
@@ -207,7 +208,7 @@ class Multinomial(Distribution):
     def _event_shape_tensor(self) -> Any:
         return tf.shape(self._mean_value)[-1:]
 
-    def _sample_n(self, count: Any, seed: int | None) -> Any:
+    def _sample_n(self, count: Tensor, seed: int | None) -> Any:
         draws = tf.cast(self.total_count, dtype=tf.int32)
         classes = self.event_shape_tensor()[0]
         draws = tf.ones_like(self.logits[..., 0], dtype=draws.dtype) * draws
@@ -245,8 +246,8 @@ class Poisson(Distribution):
 
     def __init__(
         self,
-        rate: Any = None,
-        log_rate: Any = None,
+        rate: TensorLike | None = None,
+        log_rate: TensorLike | None = None,
         validate_args: bool = False,
         allow_nan_stats: bool = True,
         name: str = "Poisson",
@@ -265,7 +266,7 @@ class Poisson(Distribution):
             self.log_rate = tf.log(given, name="log_rate") if log_rate is None else given
         super().__init__(self.rate.dtype, None, validate_args, allow_nan_stats, parameters, name=scope)
 
-    def _sample_n(self, count: Any, seed: int | None) -> Any:
+    def _sample_n(self, count: Tensor, seed: int | None) -> Any:
         return tf.random_poisson(self.rate, [count], dtype=self.dtype, seed=seed)
 
     def _log_prob(self, value: Any) -> Any:
@@ -312,8 +313,8 @@ class Binomial(_OfTotalCount):
     def __init__(
         self,
         total_count: Any,
-        logits: Any = None,
-        probs: Any = None,
+        logits: TensorLike | None = None,
+        probs: TensorLike | None = None,
         validate_args: bool = False,
         allow_nan_stats: bool = True,
         name: str = "Binomial",
@@ -355,15 +356,15 @@ class NegativeBinomial(_OfTotalCount):
     def __init__(
         self,
         total_count: Any,
-        logits: Any = None,
-        probs: Any = None,
+        logits: TensorLike | None = None,
+        probs: TensorLike | None = None,
         validate_args: bool = False,
         allow_nan_stats: bool = True,
         name: str = "NegativeBinomial",
     ) -> None:
         self._take_total_count(dict(locals()), is_count_first=False)
 
-    def _sample_n(self, count: Any, seed: int | None) -> Any:
+    def _sample_n(self, count: Tensor, seed: int | None) -> Any:
         rate = tf.random_gamma([count], alpha=self.total_count, beta=tf.exp(-self.logits), dtype=self.dtype, seed=seed)
         return tf.random_poisson(rate, [], dtype=self.dtype, seed=salted_seed(seed, "negative_binom"))
 
@@ -395,8 +396,8 @@ class Deterministic(Distribution):
     def __init__(
         self,
         loc: TensorLike,
-        atol: Any = None,
-        rtol: Any = None,
+        atol: TensorLike | None = None,
+        rtol: TensorLike | None = None,
         validate_args: bool = False,
         allow_nan_stats: bool = True,
         name: str = "Deterministic",
@@ -411,7 +412,7 @@ class Deterministic(Distribution):
             self.rtol = tf.convert_to_tensor(0 if rtol is None else rtol, dtype=self.dtype)
             self._slack = self.atol if rtol is None else self.atol + self.rtol * tf.abs(self.loc)
 
-    def _sample_n(self, count: Any, seed: int | None) -> Any:
+    def _sample_n(self, count: Tensor, seed: int | None) -> Any:
         known = tf.get_static_value(tf.convert_to_tensor(count))
         rank = self.loc.shape.ndims
         if known is not None and rank is not None:

@@ -242,7 +242,7 @@ class Distribution:
         with tf.name_scope(self.name), tf.name_scope(name):
             yield
 
-    def _sample_n(self, count: Any, seed: int | None) -> Any:
+    def _sample_n(self, count: Tensor, seed: int | None) -> Any:
         raise NotImplementedError(f"sample_n is not implemented: {type(self).__name__}")
 
     def _drawn_shape(self, count: Any) -> Any:

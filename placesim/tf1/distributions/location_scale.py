@@ -12,6 +12,7 @@ import placesim.tf1 as tf
 from placesim.tf1.distributions.distribution import Distribution
 from placesim.tf1.distributions.divergences import RegisterKL
 from placesim.tf1.graphs.grouping import with_dependencies
+from placesim.tf1.graphs.tensor import Tensor
 from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.random.seeds import salted_seed
 
@@ -59,7 +60,7 @@ class Normal(_LocationScale):
     ) -> None:
         self._take_location_and_scale(dict(locals()))
 
-    def _sample_n(self, count: Any, seed: int | None) -> Any:
+    def _sample_n(self, count: Tensor, seed: int | None) -> Any:
         drawn = tf.random_normal(self._drawn_shape(count), mean=0.0, stddev=1.0, dtype=self.loc.dtype, seed=seed)
         return drawn * self.scale + self.loc
 
@@ -151,7 +152,7 @@ class Uniform(Distribution):
         with self._scope(name):
             return self.high - self.low
 
-    def _sample_n(self, count: Any, seed: int | None) -> Any:
+    def _sample_n(self, count: Tensor, seed: int | None) -> Any:
         drawn = tf.random_uniform(self._drawn_shape(count), dtype=self.dtype, seed=seed)
         return self.low + self.range() * drawn
 
@@ -204,7 +205,7 @@ class Laplace(Distribution):
                 tf.assert_same_float_dtype([self.loc, self.scale])
             super().__init__(self.loc.dtype, None, validate_args, allow_nan_stats, parameters, name=scope)
 
-    def _sample_n(self, count: Any, seed: int | None) -> Any:
+    def _sample_n(self, count: Tensor, seed: int | None) -> Any:
         real = self.dtype.as_numpy_dtype
         low = np.nextafter(real(-1.0), real(0.0))
         drawn = tf.random_uniform(self._drawn_shape(count), minval=low, maxval=1.0, dtype=self.dtype, seed=seed)
@@ -260,7 +261,7 @@ class Cauchy(_LocationScale):
     ) -> None:
         self._take_location_and_scale(dict(locals()))
 
-    def _sample_n(self, count: Any, seed: int | None) -> Any:
+    def _sample_n(self, count: Tensor, seed: int | None) -> Any:
         shape = self._drawn_shape(count)
         return self._quantile(tf.random_uniform(shape, minval=0.0, maxval=1.0, dtype=self.dtype, seed=seed))
 
@@ -323,7 +324,7 @@ class StudentT(Distribution):
         df = tf.shape(self.df)
         return tf.broadcast_dynamic_shape(df, tf.broadcast_dynamic_shape(tf.shape(self.loc), tf.shape(self.scale)))
 
-    def _sample_n(self, count: Any, seed: int | None) -> Any:
+    def _sample_n(self, count: Tensor, seed: int | None) -> Any:
         drawn = tf.random_normal(self._drawn_shape(count), dtype=self.dtype, seed=seed)
         df = self.df * tf.ones(self.batch_shape_tensor(), dtype=self.dtype)
         second = salted_seed(seed, "student_t")
@@ -377,7 +378,7 @@ class Logistic(_LocationScale):
     ) -> None:
         self._take_location_and_scale(dict(locals()))
 
-    def _sample_n(self, count: Any, seed: int | None) -> Any:
+    def _sample_n(self, count: Tensor, seed: int | None) -> Any:
         least = np.finfo(self.dtype.as_numpy_dtype).tiny
         shape = self._drawn_shape(count)
         drawn = tf.random_uniform(shape=shape, minval=least, maxval=1.0, dtype=self.dtype, seed=seed)

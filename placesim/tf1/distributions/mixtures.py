@@ -12,6 +12,7 @@ from placesim.tf1.distributions.discrete import Categorical
 from placesim.tf1.distributions.distribution import Distribution, refuse_checks
 from placesim.tf1.distributions.divergences import RegisterKL, kl_divergence
 from placesim.tf1.graphs.tensor import Tensor
+from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.importing.missing_names import not_there
 from placesim.tf1.random.seeds import salted_seed
 from placesim.tf1.types.shapes import TensorShape
@@ -105,11 +106,11 @@ class Mixture(Distribution):
         shares = self._shares(tf.nn.log_softmax)
         return tf.reduce_logsumexp(tf.stack([share + one for share, one in zip(shares, found, strict=True)], axis=0), [0])
 
-    def _sample_n(self, count: Any, seed: int | None) -> Any:
-        count = tf.convert_to_tensor(count, name="n")
-        known = tf.get_static_value(count)
-        count = count if known is None else int(known)
-        classes = self.cat.sample(count, seed=seed)
+    def _sample_n(self, count: TensorLike, seed: int | None) -> Any:
+        number = tf.convert_to_tensor(count, name="n")
+        known = tf.get_static_value(number)
+        samples = number if known is None else int(known)
+        classes = self.cat.sample(samples, seed=seed)
         is_known = classes.shape.is_fully_defined()
         shape: Any = classes.shape.as_list() if is_known else tf.shape(classes)
         size = classes.shape.num_elements() if is_known else tf.size(classes)
@@ -120,7 +121,7 @@ class Mixture(Distribution):
         known_event = self.event_shape.is_fully_defined()
         event = np.array(self.event_shape.as_list(), dtype=np.int32) if known_event else self.event_shape_tensor()
         places = self._parts(tf.reshape(tf.range(0, size), shape), classes)
-        batches = self._parts(tf.reshape(tf.tile(tf.range(0, batch_size), [count]), shape), classes)
+        batches = self._parts(tf.reshape(tf.tile(tf.range(0, batch_size), [samples]), shape), classes)
         drawn = []
         for component, own_places, own_batches in zip(self.components, places, batches, strict=True):
             own_count = tf.size(own_places)
@@ -201,7 +202,7 @@ class MixtureSameFamily(Distribution):
     def _event_shape_tensor(self) -> Any:
         return self.components_distribution.event_shape_tensor()
 
-    def _sample_n(self, count: Any, seed: int | None) -> Any:
+    def _sample_n(self, count: Tensor, seed: int | None) -> Any:
         # TensorFlow does not pass the seed on
         drawn = self.components_distribution.sample(count)
         kind = drawn.dtype.as_numpy_dtype
@@ -309,7 +310,7 @@ class Independent(Distribution):
         own = batch[self.distribution.batch_shape.ndims - self.reinterpreted_batch_ndims :]
         return tf.concat([own, self.distribution.event_shape_tensor()], axis=0)
 
-    def _sample_n(self, count: Any, seed: int | None) -> Any:
+    def _sample_n(self, count: Tensor, seed: int | None) -> Any:
         return self.distribution.sample(sample_shape=count, seed=seed)
 
     def _log_prob(self, value: Tensor) -> Any:

@@ -11,6 +11,7 @@ from placesim.tf1.distributions.distribution import Distribution
 from placesim.tf1.distributions.divergences import RegisterKL
 from placesim.tf1.distributions.location_scale import positive
 from placesim.tf1.graphs.grouping import with_dependencies
+from placesim.tf1.graphs.tensor import Tensor
 from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.random.seeds import salted_seed
 from placesim.tf1.types.shapes import TensorShape
@@ -60,7 +61,7 @@ class Gamma(_OfConcentrationAndRate):
     ) -> None:
         self._take_concentration_and_rate(dict(locals()))
 
-    def _sample_n(self, count: Any, seed: int | None) -> Any:
+    def _sample_n(self, count: Tensor, seed: int | None) -> Any:
         return tf.random_gamma([count], alpha=self.concentration, beta=self.rate, dtype=self.dtype, seed=seed)
 
     def _log_prob(self, value: TensorLike) -> Any:
@@ -131,7 +132,7 @@ class InverseGamma(_OfConcentrationAndRate):
     ) -> None:
         self._take_concentration_and_rate(dict(locals()))
 
-    def _sample_n(self, count: Any, seed: int | None) -> Any:
+    def _sample_n(self, count: Tensor, seed: int | None) -> Any:
         return 1.0 / tf.random_gamma([count], alpha=self.concentration, beta=self.rate, dtype=self.dtype, seed=seed)
 
     def _log_prob(self, value: TensorLike) -> Any:
@@ -171,7 +172,7 @@ class Exponential(Gamma):
     def _log_survival_function(self, value: TensorLike) -> Any:
         return self._log_prob(value) - tf.log(self.rate)
 
-    def _sample_n(self, count: Any, seed: int | None) -> Any:
+    def _sample_n(self, count: Tensor, seed: int | None) -> Any:
         shape = tf.concat([[count], tf.shape(self.rate)], 0)
         tiny = np.finfo(self.dtype.as_numpy_dtype).tiny
         drawn = tf.random_uniform(shape, minval=tiny, maxval=1.0, seed=seed, dtype=self.dtype)
@@ -199,7 +200,7 @@ class Beta(Distribution):
             tf.assert_same_float_dtype([self.concentration1, self.concentration0, self.total_concentration])
         super().__init__(self.total_concentration.dtype, None, validate_args, allow_nan_stats, parameters, name=scope)
 
-    def _sample_n(self, count: Any, seed: int | None) -> Any:
+    def _sample_n(self, count: Tensor, seed: int | None) -> Any:
         one = tf.ones_like(self.total_concentration, dtype=self.dtype) * self.concentration1
         zero = tf.ones_like(self.total_concentration, dtype=self.dtype) * self.concentration0
         first = tf.random_gamma([count], alpha=one, dtype=self.dtype, seed=seed)
@@ -283,7 +284,7 @@ class Dirichlet(Distribution):
     def _event_shape_tensor(self) -> Any:
         return tf.shape(self.concentration)[-1:]
 
-    def _sample_n(self, count: Any, seed: int | None) -> Any:
+    def _sample_n(self, count: Tensor, seed: int | None) -> Any:
         drawn = tf.random_gamma([count], alpha=self.concentration, dtype=self.dtype, seed=seed)
         return drawn / tf.reduce_sum(drawn, -1, keepdims=True)
 

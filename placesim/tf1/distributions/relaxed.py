@@ -13,7 +13,7 @@ from placesim.tf1.distributions.divergences import RegisterKL
 from placesim.tf1.distributions.location_scale import Logistic
 from placesim.tf1.distributions.transformed import TransformedDistribution
 from placesim.tf1.graphs.tensor import Tensor
-from placesim.tf1.graphs.tensor_likes import DTypeLike
+from placesim.tf1.graphs.tensor_likes import DTypeLike, TensorLike
 from placesim.tf1.types import dtypes
 from placesim.tf1.types.shapes import TensorShape
 
@@ -71,8 +71,8 @@ class OneHotCategorical(_Vectors):
 
     def __init__(
         self,
-        logits: Any = None,
-        probs: Any = None,
+        logits: TensorLike | None = None,
+        probs: TensorLike | None = None,
         dtype: DTypeLike = dtypes.int32,
         validate_args: bool = False,
         allow_nan_stats: bool = True,
@@ -86,7 +86,7 @@ class OneHotCategorical(_Vectors):
             self._measure()
         super().__init__(tf.as_dtype(dtype), None, validate_args, allow_nan_stats, parameters, name=scope)
 
-    def _sample_n(self, count: Any, seed: int | None) -> Any:
+    def _sample_n(self, count: Tensor, seed: int | None) -> Any:
         shape = tf.concat([[count], tf.shape(self.logits)], 0)
         logits = self.logits if self.logits.shape.ndims == 2 else tf.reshape(self.logits, [-1, self.event_size])
         drawn = tf.transpose(tf.multinomial(logits, count, seed=seed))
@@ -128,8 +128,8 @@ class ExpRelaxedOneHotCategorical(_Vectors):
     def __init__(
         self,
         temperature: Any,
-        logits: Any = None,
-        probs: Any = None,
+        logits: TensorLike | None = None,
+        probs: TensorLike | None = None,
         dtype: DTypeLike | None = None,
         validate_args: bool = False,
         allow_nan_stats: bool = True,
@@ -148,7 +148,7 @@ class ExpRelaxedOneHotCategorical(_Vectors):
             self._measure()
         super().__init__(tf.as_dtype(dtype), None, validate_args, allow_nan_stats, parameters, name=scope)
 
-    def _sample_n(self, count: Any, seed: int | None) -> Any:
+    def _sample_n(self, count: Tensor, seed: int | None) -> Any:
         shape = tf.concat([[count], tf.shape(self.logits)], 0)
         logits = tf.reshape(self.logits * tf.ones(shape, dtype=self.dtype), [-1, self.event_size])
         least = np.finfo(self.dtype.as_numpy_dtype).tiny
@@ -170,8 +170,8 @@ class RelaxedOneHotCategorical(TransformedDistribution):
     def __init__(
         self,
         temperature: Any,
-        logits: Any = None,
-        probs: Any = None,
+        logits: TensorLike | None = None,
+        probs: TensorLike | None = None,
         dtype: DTypeLike | None = None,
         validate_args: bool = False,
         allow_nan_stats: bool = True,
@@ -187,8 +187,8 @@ class RelaxedBernoulli(TransformedDistribution):
     def __init__(
         self,
         temperature: Any,
-        logits: Any = None,
-        probs: Any = None,
+        logits: TensorLike | None = None,
+        probs: TensorLike | None = None,
         validate_args: bool = False,
         allow_nan_stats: bool = True,
         name: str = "RelaxedBernoulli",

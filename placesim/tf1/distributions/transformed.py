@@ -100,7 +100,7 @@ class TransformedDistribution(Distribution):
 
     # --- methods ---
 
-    def _sample_n(self, count: Any, seed: int | None) -> Any:
+    def _sample_n(self, count: Tensor, seed: int | None) -> Any:
         first, last = (self._empty, [count]) if self._rotates else ([count], self._empty)
         shape = _joined(first, self._own_batch, self._own_event, last)
         return self._rotate(self.distribution.sample(sample_shape=shape, seed=seed))
