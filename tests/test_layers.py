@@ -161,6 +161,7 @@ def test_the_table_names_rooms_above() -> None:
     assert before == {room_of(name) for name in MODULES} - {"__init__", "__main__"}
 
 
+@pytest.mark.slow
 def test_no_modules_import_each_other_in_a_circle() -> None:
     try:
         TopologicalSorter({name: imports_of(name).own.keys() - {name} for name in MODULES}).prepare()

@@ -86,6 +86,7 @@ def test_a_simulated_trace_compares_as_equal(shell: Shell) -> None:
     }
 
 
+@pytest.mark.slow
 def test_what_is_shown(shell: Shell) -> None:
     ended = shell("simulate", *ALEXNET, "--compare", RECORDED, "--top", "2")
     ((format, steps, predicted, measured, ratio, matched),) = rows(ended.output, "measured")

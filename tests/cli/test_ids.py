@@ -88,6 +88,7 @@ def test_a_policy(shell: Shell, graph: str) -> None:
     assert "layer_1/Mul" in ended.output
 
 
+@pytest.mark.slow
 def test_what_is_kept_apart_by_a_plan(shell: Shell, graph: str) -> None:
     ended = shell("plan", graph, "--apart", "scaled", "--seconds", "1", "--free", "*", "--output", "planned.yaml")
     assert ended.code == 0, ended.complaint

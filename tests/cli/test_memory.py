@@ -348,6 +348,7 @@ run:
 """
 
 
+@pytest.mark.slow
 def test_what_depends_on_data_is_assumed_or_executed(shell: Shell) -> None:
     np.save(shell.directory / "v.npy", np.arange(4096, dtype=np.float32) % 7)
     nodes = "{op: Unique, name: u, inputs: [v]}\n  - {op: Neg, name: y, inputs: ['u:0']}"

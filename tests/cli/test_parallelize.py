@@ -64,6 +64,7 @@ def deep_network(shell: Shell, layers: int) -> str:
     return shell.write("deep.json", json.dumps(deep(layers), default=np.ndarray.tolist))
 
 
+@pytest.mark.slow
 def test_recomputation_is_reported_alone_and_with_replicas(shell: Shell) -> None:
     network = deep_network(shell, 12)
     recomputed = ["recomputed: 12 forward nodes, in 2 segments", "kept for gradients: outputs of 7 forward nodes"]
@@ -79,6 +80,7 @@ def test_recomputation_is_reported_alone_and_with_replicas(shell: Shell) -> None
     assert [line.partition(": ")[0] for line in both[-3:]] == ["nodes", "predicted memory of GPU:0", "predicted step"]
 
 
+@pytest.mark.slow
 def test_half_precision_is_reported(shell: Shell) -> None:
     network = deep_network(shell, 4)
     options = ("--precision", "float16", "--loss-scale", "dynamic", "--output", "mixed.yaml")
@@ -113,6 +115,7 @@ with tf.Session() as session:
 """
 
 
+@pytest.mark.slow
 def test_a_script_with_gpus_runs_to_its_end_on_a_machine_with_gpus(shell: Shell) -> None:
     (shell.directory / "train.py").write_text(SCRIPT, encoding="utf-8")
     arguments = ("parallelize", "train.py", "--replicas", "2", "--until", "end")

@@ -32,6 +32,7 @@ def write(shell: Shell, document: dict[str, Any]) -> str:
     return shell.write("model.json", json.dumps(document, default=np.ndarray.tolist))
 
 
+@pytest.mark.slow
 def test_strategies_are_sorted_and_the_best_is_written(shell: Shell) -> None:
     graph = write(shell, model())
     ended = shell("plan", graph, *COMMAND, "--price", "3.6", "--output", "best.yaml", "--html", "page.html")
@@ -61,6 +62,7 @@ def test_strategies_are_sorted_and_the_best_is_written(shell: Shell) -> None:
     assert page["after"] == 0
 
 
+@pytest.mark.slow
 def test_python_gets_rows_and_graphs(tmp_path: Path) -> None:
     report = placesim.compare_strategies(model(), **FEW)
     assert repr(report) == f"<placesim.StrategyReport of {report.name}: {report.comparison.results[0].case.label}>"
@@ -75,6 +77,7 @@ def test_python_gets_rows_and_graphs(tmp_path: Path) -> None:
         report.write(tmp_path / "towers.onnx")
 
 
+@pytest.mark.slow
 def test_a_batch_that_grows_with_the_devices(shell: Shell) -> None:
     graph = model(declared=-1)
     graph["run"] = [{"fetch": ["init"]}, {"fetch": ["loss", "train"]}]
@@ -93,6 +96,7 @@ def test_a_batch_that_grows_with_the_devices(shell: Shell) -> None:
     assert fed[0]["examples_per_second"] * fed[0]["seconds"] == pytest.approx(8)
 
 
+@pytest.mark.slow
 def test_gpus_of_several_hosts_and_refused_strategies(shell: Shell) -> None:
     tasks = [{"job": "worker", "tasks": 2, "cpu": 1, "gpu": 1}]
     report = placesim.compare_strategies(model(tasks), **FEW)

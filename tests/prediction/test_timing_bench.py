@@ -79,6 +79,7 @@ def test_rows_become_work(tables: Path) -> None:
     assert [sparse, unknown] == [UnmodelledRow("Tesla T4", "sparse_gemm"), UnmodelledRow("Nothing known", "add")]
 
 
+@pytest.mark.slow
 def test_the_bench_prints_errors(tables: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = [f"--{name}={tables / name}.csv" for name in TABLES]
     monkeypatch.setattr("sys.argv", ["timing_bench", *arguments])

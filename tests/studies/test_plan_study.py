@@ -19,6 +19,7 @@ from tests.planning.graphs.test_all_placements import random_graph
 OPTIONS = make_options({})
 
 
+@pytest.mark.slow
 def test_a_longer_study_begins_with_the_searches_of_a_shorter_one_and_its_plan_is_no_worse(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -24,6 +24,7 @@ def segments(found: TrainingRewrite) -> int:
     return found.recomputation.segments
 
 
+@pytest.mark.slow
 def test_the_number_of_segments_with_the_least_peak_is_chosen() -> None:
     best = study(deep(12), recompute=("auto",))
     assert best.effect is not None
@@ -38,6 +39,7 @@ def test_the_number_of_segments_with_the_least_peak_is_chosen() -> None:
     assert best.effect.seconds_after > best.effect.seconds_before
 
 
+@pytest.mark.slow
 def test_the_prediction_compares_with_the_other_strategies_alone() -> None:
     alone, divided = (study(deep(12), recompute=("auto",), **more) for more in ({}, {"replicas": 2}))
     assert alone.effect is not None

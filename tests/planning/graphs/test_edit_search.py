@@ -39,6 +39,7 @@ def _branches(count: int) -> dict[str, Any]:
     }
 
 
+@pytest.mark.slow
 def test_a_plan_of_scopes_has_few_edits_and_a_curve_over_their_number() -> None:
     study = plan(_branches(4), effort=QUICK, aim=BY_SCOPES)
     assert study.by == BY_SCOPE

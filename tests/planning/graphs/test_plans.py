@@ -293,6 +293,7 @@ def convolutions(batch: int) -> dict[str, Any]:
     return {"devices": devices, "nodes": nodes, "run": [{"fetch": ["init"]}, {"fetch": ["loss", "train"]}]}
 
 
+@pytest.mark.slow
 def test_layers_are_split_among_gpus_before_any_search_if_one_has_too_little_memory() -> None:
     study = plan(convolutions(16_450), effort=Effort(evaluations=1, jobs=1))
     placed = {placed.label: placed for placed in study.placements}

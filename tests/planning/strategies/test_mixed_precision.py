@@ -97,6 +97,7 @@ def half_nodes(graph: Graph) -> set[str]:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", recorded("half"), ids=lambda case: case["model"])
 def test_the_nodes_in_half_precision_are_those_that_tensorflow_chooses(case: dict[str, Any], tmp_path: Path) -> None:
     found = rewrite(model(case["model"], tmp_path))

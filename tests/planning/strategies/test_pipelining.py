@@ -99,6 +99,7 @@ def test_a_graph_that_recomputes_already_gets_stages() -> None:
     assert any("recompute/lower/product1_1" in name for name in found.file.graph.ids)
 
 
+@pytest.mark.slow
 def test_scripts_give_the_same_results(tmp_path: Path) -> None:
     (found,) = check(script(tmp_path / "words.py", WORDS.replace("BATCH", "None")), {"micro_batches": 2})
     devices = {new.name: new.device for new in found.file.graph.nodes}
@@ -125,6 +126,7 @@ with tf.Session() as session:
 """
 
 
+@pytest.mark.slow
 def test_a_pass_does_not_wait_for_a_branch_that_is_not_taken(tmp_path: Path) -> None:
     check(script(tmp_path / "conditional.py", CONDITIONAL), {"micro_batches": 4})
 
@@ -204,6 +206,7 @@ def test_each_gpu_runs_its_passes_in_the_order_of_the_schedule(schedule: str) ->
             assert max(end for _, end in spans[one]) <= min(start for start, _ in spans[two])
 
 
+@pytest.mark.slow
 def test_the_schedule_keeps_the_memory_that_it_promises() -> None:
     peaks = {}
     for schedule in (GPIPE, ONE_F_ONE_B):
@@ -302,6 +305,7 @@ def test_wrong_settings_are_refused(settings: dict[str, Any], expected: str) -> 
         rewrite(loaded(dense("momentum")), **settings)
 
 
+@pytest.mark.slow
 def test_what_has_no_stages_is_refused_or_said(tmp_path: Path) -> None:
     loop = script(tmp_path / "loop.py", LOOP)
     for count in (1, 2):

@@ -116,6 +116,7 @@ def test_scripts_give_the_same_results_in_parts(tmp_path: Path, batch: str) -> N
     check(graph, Replication(2, 1), Replication(1, 4), Replication(2, 2, "ring", is_mirrored=True))
 
 
+@pytest.mark.slow
 def test_statistics_of_a_batch_are_those_of_its_parts(tmp_path: Path) -> None:
     graph = script(tmp_path / "normalized.py", NORMALIZED)
     assert graph.file is not None
@@ -147,6 +148,7 @@ with tf.Session() as session:
 """Gradient descent without an optimizer."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("update", ["v.assign_sub(0.5 * gradients[1])", "v.assign(v - 0.5 * gradients[1])"])
 def test_updates_written_by_hand_are_updates(tmp_path: Path, update: str) -> None:
     graph = script(tmp_path / "by_hand.py", BY_HAND.replace("UPDATE", update))
