@@ -123,12 +123,14 @@ class GroupScheduling(LoadGroupScheduling):
         return sum(list(tests.values()).count(False) for tests in unfinished)
 
 
-def pytest_xdist_auto_num_workers() -> int | None:
-    """Two workers more than processors, so that none is idle while workers wait for a browser or other processes.
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
+    """A worker for each processor; two more if tests are not chosen by marks, since some wait for browsers and other processes.
 
     xdist's own variable has priority.
     """
-    return None if "PYTEST_XDIST_AUTO_NUM_WORKERS" in os.environ else available_processors() + 2
+    if "PYTEST_XDIST_AUTO_NUM_WORKERS" in os.environ:
+        return None
+    return available_processors() + (0 if config.option.markexpr else 2)
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> GroupScheduling | None:
