@@ -19,7 +19,7 @@ class Peaks:
         self.problem = problem
         self.devices = list(devices)
         self.of_group = [self.devices[members[0]] if members else 0 for members in problem.groups]
-        self._capacities = [device.capacity for device in problem.devices]
+        self.capacities = [device.capacity for device in problem.devices]
         self._kinds = [device.kind for device in problem.devices]
         moments = sorted({moment for tensor in problem.tensors for moment in (tensor.made, *(at for _, at in tensor.reads))})
         place = {moment: number for number, moment in enumerate(moments)}
@@ -69,7 +69,7 @@ class Peaks:
 
     def has_room(self, group: int, device: int) -> bool:
         """Return whether `device` can run the group and has room for the group's permanent memory."""
-        fits = self.held[device] + self.problem.held[group] <= self._capacities[device]
+        fits = self.held[device] + self.problem.held[group] <= self.capacities[device]
         if self.problem.apart and any(self.of_group[rival] == device for rival in self.problem.rivals[group]):
             return False
         return bool(fits) and self.problem.group_seconds[group][self._kinds[device]] < float("inf")
@@ -96,8 +96,14 @@ class Peaks:
     @property
     def over(self) -> _Array:
         """Bytes by which each device's peak exceeds its capacity."""
-        found: _Array = np.maximum(self.peaks - self._capacities, 0.0)
+        found: _Array = np.maximum(self.peaks - self.capacities, 0.0)
         return found
+
+    @property
+    def excess(self) -> float:
+        """Bytes above each device's capacity, as shares of the capacity: those of the peak, and the mean of all moments."""
+        over = np.maximum(self.live + (self.held - self.capacities)[:, None], 0.0)
+        return float(((over.max(axis=1) + over.mean(axis=1)) / self.capacities).sum())
 
     def takes(self, move: Mapping[int, int]) -> bool:
         """Move groups to devices, or return False and move none if a peak would exceed a device's capacity."""

@@ -146,7 +146,7 @@ EXITS = {
     default=AUTO,
     show_default=True,
     metavar="NAME",
-    help="Use only this method; for latency: list, dispatch, move, exact or exhaustive; for throughput: cut, closed-sets, "
+    help="Use only this method; for latency: list, dispatch, move, fit, exact or exhaustive; for throughput: cut, closed-sets, "
     "anneal or exact; for memory: anneal or exact.",
     completes="methods",
 )

@@ -6,6 +6,7 @@ on a device during a time interval.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import NamedTuple
@@ -30,6 +31,12 @@ ROUND_COST = 12
 """Number of simulations that take about as long as the estimates of a round."""
 MAX_ALONE = 3
 """Number of best moves that are simulated alone if no combination of moves improves the plan."""
+PENALTIES = (1.0, 3.0, 10.0)
+"""Factors of the step time for each device's memory that an assignment lacks, while a plan is made to fit."""
+HARDER = 1.05
+"""Factor of the least penalty with which a move helps."""
+TIGHTER = 0.98
+"""Factor by which a limit is lowered if an allocation fails although the peak is within the limit."""
 MAX_WEIGHED = 64
 """Number of moves with the best estimates of which the peaks are computed, if peaks are limited."""
 LEAST_GAIN = 1e-5
@@ -72,7 +79,7 @@ class EstimatedMoves:
                     yield best
             if self._search.is_over or self._search.is_met(best.value):
                 return
-            start = self._shaken(best)
+            start = self.shaken(best)
 
     def improve(self, start: Plan) -> Iterator[Plan]:
         """Yield better plans until some rounds in a row find none, or the search is over."""
@@ -86,7 +93,85 @@ class EstimatedMoves:
                 failures, state = 0, self._state(found)
                 yield state.plan
 
-    def _shaken(self, plan: Plan) -> Plan:
+    def fit(self, start: Plan) -> Iterator[Plan]:
+        """Change a plan until all its allocations succeed, and yield better plans from then on."""
+        search, failures, state = self._search, 0, self._state(start.devices)
+        peaks, order = self._peaks, self._order
+        assert peaks is not None
+        assert order is not None
+        capacities, failing, penalty = list(peaks.capacities), [0], search.random.choice(PENALTIES)
+        while failing and failures < MAX_FAILURES and not search.is_over:
+            peaks.move_to(state.of_group)
+            excess = peaks.excess
+            penalty, moves = self._weighed(state, excess, penalty)
+            found, least = None, state.plan.value * (1 + penalty * excess)
+            for together in self._less_excess(state, moves):
+                devices = self._moved(state.plan, together)
+                search.spend(1)
+                peaks.move_to([devices[tasks[0]] for tasks in self._problem.groups])
+                value = self._simulated.seconds(devices) * (1 + penalty * peaks.excess)
+                if value < least:
+                    found, least = devices, value
+            failures += 1
+            if found is not None:
+                failures, state = 0, self._state(found)
+                peaks.move_to(state.of_group)
+                failing = order.failing_devices(state.plan.devices)
+            # fragments take memory, too
+            for device in failing if not peaks.excess else ():
+                peaks.capacities[device] = TIGHTER * min(float(peaks.peaks[device]), peaks.capacities[device])
+        peaks.capacities = capacities
+        if not failing:
+            yield state.plan
+            yield from self.improve(state.plan)
+
+    def _weighed(self, state: _State, excess: float, penalty: float) -> tuple[float, list[_Move]]:
+        """Return drawn moves that are better by their estimates and excesses, the best first, and the penalty for that.
+
+        If no move is better, the penalty grows until one is: the move that loses the least time for the memory that it frees.
+        """
+        peaks = self._peaks
+        assert peaks is not None
+        peaks.move_to(state.of_group)
+        alive = [number for device in np.flatnonzero(peaks.over) for number in peaks.largest_at_peak(int(device))]
+        crowded = [peaks.problem.group_of[peaks.problem.tensors[number].task] for number in alive]
+        movable = [group for group in dict.fromkeys(crowded) if group in self._unit_of[0]]
+        rows = []
+        for ratio, move in self._rated(state._replace(critical=movable or state.critical), (), math.inf):
+            peaks.move_to(state.of_group)
+            for group, device in move.items():
+                peaks.move(group, device)
+            rows.append((ratio, peaks.excess, move))
+        if all(ratio * (1 + penalty * own) >= (1 + penalty * excess) * (1 - LEAST_GAIN) for ratio, own, _ in rows):
+            needed = [(ratio - 1) / (excess - ratio * own) for ratio, own, _ in rows if ratio * own < excess * (1 - LEAST_GAIN)]
+            penalty = max(penalty, HARDER * min(needed, default=penalty))
+        limit = (1 + penalty * excess) * (1 - LEAST_GAIN)
+        scores = [ratio * (1 + penalty * own) for ratio, own, _ in rows]
+        order = sorted(range(len(rows)), key=scores.__getitem__)
+        return penalty, [rows[number][2] for number in order if scores[number] < limit]
+
+    def _less_excess(self, state: _State, moves: Sequence[_Move]) -> Iterator[_Move]:
+        """Yield combinations of moves, each without more excess than its parts: all together, then the best half, and so on."""
+        peaks, together, combined = self._peaks, _Move(), list[_Move]()
+        assert peaks is not None
+        peaks.move_to(state.of_group)
+        excess = peaks.excess
+        for move in moves[:MAX_WEIGHED]:
+            if not move.keys().isdisjoint(together):
+                continue
+            for group, device in move.items():
+                peaks.move(group, device)
+            if together and peaks.excess > excess:
+                for group in move:
+                    peaks.move(group, state.of_group[group])
+                continue
+            excess = peaks.excess
+            together = {**together, **move}
+            combined.append(together)
+        for shift in range(len(combined).bit_length()):
+            yield combined[(len(combined) >> shift) - 1]
+
+    def shaken(self, plan: Plan) -> Plan:
         """Return a plan after a few random moves that lose little time by their estimates."""
         state, together = self._state(plan.devices), _Move()
         moves = self._estimated(state, (), 1 + MAX_LOSS)
@@ -109,9 +194,13 @@ class EstimatedMoves:
         return _State(plan, of_group, left, first, order, chain or list(movable))
 
     def _estimated(self, state: _State, earlier: Sequence[_Move], most: float) -> list[_Move]:
+        """Return the moves of `_rated` without their estimates."""
+        return [move for _, move in self._rated(state, earlier, most)]
+
+    def _rated(self, state: _State, earlier: Sequence[_Move], most: float) -> list[tuple[float, _Move]]:
         """Draw moves, and return those of them and of the earlier ones whose estimates are lowest, the best first.
 
-        `most` is the maximum of an estimate as a multiple of the plan's estimate.
+        An estimate is a multiple of the plan's estimate, and at most `most`.
         """
         moves: dict[tuple[tuple[int, int], ...], _Move] = {}
         again = ({group: new for group, new in move.items() if state.of_group[group] != new} for move in earlier[:KEPT])
@@ -125,8 +214,10 @@ class EstimatedMoves:
                 devices[list(self._problem.groups[group]), number] = device
         seconds = self._estimates.seconds(devices, state.order)
         self._search.spend(ROUND_COST)
-        most *= seconds[-1]
-        return [rows[number] for number in np.argsort(seconds[:-1], kind="stable") if seconds[number] < most]
+        ratios = seconds / seconds[-1]
+        return [
+            (float(ratios[number]), rows[number]) for number in np.argsort(seconds[:-1], kind="stable") if ratios[number] < most
+        ]
 
     def _draw(self, state: _State) -> _Move:
         """Return a random move, which may be impossible."""

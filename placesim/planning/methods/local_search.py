@@ -16,6 +16,8 @@ from placesim.planning.search_budget import Search
 
 FIRST_ROUND = 2000
 WARM, COLD = 0.01, 1e-4
+PENALTY = 3.0
+"""Factor of the step time for each device's memory that an assignment lacks, while annealing."""
 MAX_ANNEALED = 300
 """Maximum number of tasks for annealing if moves can be estimated: with more, annealing simulates too few moves."""
 _TOWARDS_NEIGHBOUR = 0.7
@@ -68,12 +70,16 @@ def _anneal(problem: PlanningProblem, search: Search, near: Sequence[Sequence[in
             break
         temperature *= cooling
         move = _draw_move(problem, near, of_group, left, draw)
-        if move is None or (peaks is not None and not peaks.takes(dict.fromkeys(move[0], move[2]))):
+        if move is None:
             search.skip()
             continue
         moved, old, new = move
         _put(problem, moved, new, devices)
         found = measured.seconds(devices)
+        if peaks is not None:
+            for one in moved:
+                peaks.move(one, new)
+            found *= 1 + PENALTY * peaks.excess
         search.spend(1)
         if found <= value or draw.random() < math.exp((value - found) / temperature):
             value = found
@@ -81,6 +87,7 @@ def _anneal(problem: PlanningProblem, search: Search, near: Sequence[Sequence[in
                 of_group[one] = new
                 left[old] += problem.held[one]
                 left[new] -= problem.held[one]
+            # with an excess, the value is above the makespan; only allocations decide
             if value < best.value and (order is None or not order.failing_devices(devices)):
                 best = measured.plan(devices)
                 yield best

@@ -1,0 +1,96 @@
+"""Limits of peaks in a search for a fast plan, against simulations of the plans as graphs."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from placesim.formats.sources.loading import load
+from placesim.machine.options import make_options
+from placesim.planning.graphs.memory_repair import limit_peaks
+from placesim.planning.graphs.multilevel_search import Candidate
+from placesim.planning.graphs.plan_comparison import Aim
+from placesim.planning.memory_limits import find_overfull_devices, limited_peaks
+from placesim.planning.methods.limited_memory import fit_memory
+from placesim.planning.portfolio import Effort, lanes, plan_problem
+from placesim.planning.problem import PlanningProblem
+from placesim.planning.schedules import assignments
+from placesim.planning.search_budget import Search
+from placesim.studies.plan_study import _Planner
+from tests.planning.graphs.test_memory_repair import BYTES, LAYERS, chain
+
+
+def planner(share: float) -> _Planner:
+    """A planner of a chain of layers on two GPUs with room for `share` of the variables each."""
+    options = make_options({})
+    loaded = load(chain(fraction=share * BYTES / 16e9), None, options)
+    found = _Planner(loaded, options, "g", Effort(evaluations=20, jobs=1), ("*",), lambda planned: None, Aim())
+    found._prepare()
+    return found
+
+
+def limited(found: _Planner) -> PlanningProblem:
+    """The problem of the planner with limits of peaks."""
+    return limit_peaks(found._problem, found._memory_problem(), 1.0, found._walked.recorder.moments[-1]).problem
+
+
+def layered(found: _Planner, gpus: tuple[int, ...]) -> tuple[int, ...]:
+    """An assignment with the layer of each number, and its variable, on a GPU."""
+    devices = list(found._problem.start)
+    for tasks, group in zip(found._problem.problem.groups, found._problem.groups, strict=True):
+        layers = [int(name[1:]) for name in group.nodes if name[1:].isdigit()]
+        for task in tasks if layers else ():
+            devices[task] = 1 + gpus[layers[0]]
+    return tuple(devices)
+
+
+@pytest.mark.slow
+def test_a_plan_is_overfull_in_the_search_if_and_only_if_it_does_not_fit_as_a_graph() -> None:
+    verdicts = set()
+    for share in (3.2, 4.6):
+        found = planner(share)
+        problem = limited(found)
+        for gpus in list(itertools.product((0, 1), repeat=LAYERS))[::5]:
+            devices = layered(found, gpus)
+            fits = found._simulated(Candidate("", devices)).fits
+            assert (not find_overfull_devices(problem, devices)) == fits, (share, gpus)
+            verdicts.add(fits)
+    assert verdicts == {True, False}
+
+
+def test_the_lanes_of_a_problem_with_limited_peaks_yield_only_plans_that_fit() -> None:
+    found = planner(4.6)
+    problem = limited(found)
+    fitting = [layered(found, gpus) for gpus in ((0, 1, 0, 1, 0, 1), (0, 0, 0, 1, 1, 1))]
+    assert not any(find_overfull_devices(problem, devices) for devices in fitting)
+    start = max((assignments(problem).plan(devices) for devices in fitting), key=lambda plan: plan.value)
+    assert [name for lane in lanes(problem) for name, _ in lane] == ["fit", "move", "dispatch", "move"]
+    plans = list(fit_memory(problem, Search(0, evaluations=600, start=start)))
+    assert plans
+    values = [start.value, *(plan.value for plan in plans)]
+    assert values == sorted(values, reverse=True)
+    assert not any(find_overfull_devices(problem, plan.devices) for plan in plans)
+    best, again = (plan_problem(problem, Effort(evaluations=200, jobs=1), start=start).plan for _ in range(2))
+    assert best == again
+    assert best is not None
+    assert best.value <= start.value
+    assert not find_overfull_devices(problem, best.devices)
+
+
+def test_peaks_after_moves_that_are_taken_are_those_from_scratch() -> None:
+    found = planner(4.6)
+    problem = limited(found)
+    mixed, sorted_ = (layered(found, gpus) for gpus in ((0, 1, 0, 1, 0, 1), (0, 0, 0, 1, 1, 1)))
+    peaks, expected = limited_peaks(problem, mixed), limited_peaks(problem, sorted_)
+    assert peaks is not None
+    assert expected is not None
+    peaks.move_to([sorted_[tasks[0]] for tasks in problem.groups])
+    assert list(peaks.peaks) == pytest.approx(list(expected.peaks))
+    before = list(peaks.of_group)
+    assert not peaks.excess
+    # all on one GPU is too much, so nothing moves
+    assert not peaks.takes(dict.fromkeys(problem.movable, 1))
+    assert peaks.of_group == before
+    peaks.move_to([layered(found, (0,) * LAYERS)[tasks[0]] for tasks in problem.groups])
+    assert peaks.excess > 0
