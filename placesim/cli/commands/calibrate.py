@@ -80,7 +80,7 @@ def _measured(*, is_quick: bool) -> tuple[str, str]:
 
 
 def _fitted(graph: str, source: str, options: dict[str, Any]) -> tuple[str, str]:
-    """Return the text of the fitted machine, and a note on how well it predicts."""
+    """Return the text of the fitted machine, and a note with its prediction error."""
     from placesim.cli.graph_arguments import graph_name, load_graph
     from placesim.cli.progress import show_stages
     from placesim.formats.graph_file.sections.hosts import host_text
