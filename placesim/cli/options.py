@@ -171,7 +171,7 @@ report_options = together(
         "--log-style",
         type=Word(("modern", "classic")),
         default="modern",
-        help="Log format: that of TensorFlow 2 or TensorFlow 1 (default: modern).",
+        help="modern: log format of TensorFlow 2; classic: of TensorFlow 1 (default: modern).",
     ),
     report_option(
         "--summary", is_flag=True, help="Print a table of nodes, variables, constants, transfers and peak memory per device."

@@ -98,7 +98,7 @@ def write_requests(
     if ending == ".py":
         written, wrong = function_text(file, placed, requests, path.stem)
         if wrong:
-            tell(f"{path} cannot place {_named('node', wrong)} as planned, as scopes of the script hold them")
+            tell(f"{path} cannot place {_named('node', wrong)} as planned, because scopes of the script request other devices")
         return iter([written.encode()])
     text = _own_text(loaded, options, base, requests, placed) if ending in (".yaml", ".yml", ".json") else None
     match ending:

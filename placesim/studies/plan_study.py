@@ -486,7 +486,7 @@ class _Planner:
             return False
         count = count_assignments(_without_capacities(self._problem.problem))
         if is_asked and not is_latency:
-            raise UsageError(f"wrong method: got '{EXHAUSTIVE}', expected another one for {self._aim.sought.value}")
+            raise UsageError(f"wrong method: got '{EXHAUSTIVE}', expected another method for {self._aim.sought.value}")
         if is_asked and count > MAX_ASSIGNMENTS:
             raise UsageError(
                 f"too many placements for method '{EXHAUSTIVE}': got {count:.3g}, expected at most {MAX_ASSIGNMENTS:,}"

@@ -98,7 +98,9 @@ class _RewriteStudy:
                 self._try(count, tried)
         if not tried or tried[_best(tried)].usage.peak >= usage.peak:
             reason = _reason(usage, before.graph)
-            raise UsageError(f"no memory saved: got {reason}, expected a peak of tensors that gradients read")
+            raise UsageError(
+                f"recomputation saves no memory: got {reason}, expected a peak at which tensors wait for gradients"
+            )
         return tried[_best(tried)]
 
     def _try(self, count: int, tried: dict[int, _Trial]) -> None:

@@ -97,7 +97,7 @@ def write_strategy(result: StrategyResult, loaded: LoadedGraph, path: Path) -> I
     form = check_ending(path)
     if result.file is None:
         why = "nothing fits" if result.placed.error is None else result.placed.error.message
-        raise UsageError(f"no graph: got {result.case.label}, which was refused: {why}")
+        raise UsageError(f"no graph of the strategy: got {result.case.label}, which cannot be applied: {why}")
     return convert_graph(with_feeds_from(result.file, loaded.directory, path.parent), form).pieces
 
 
@@ -190,7 +190,9 @@ class _Comparison:
         if len({spec.address_space for spec in specs}) == 1:
             return file
         if len(tasks) > 1 and case.strategy is not None and case.strategy.reduce == _NCCL:
-            raise UsageError(f"no NcclAllReduce between hosts: got GPUs of {len(tasks)} tasks, expected those of one task")
+            raise UsageError(
+                f"NcclAllReduce works only within a task: got GPUs of {len(tasks)} tasks, expected GPUs of one task"
+            )
         numbered = {f"/device:GPU:{number}": name for number, name in enumerate(self._gpus)}
         devices = {node.name: numbered[node.device] for node in file.graph.nodes if node.device in numbered}
         return replace(assign_devices(file, devices), inventory=self._file.inventory)

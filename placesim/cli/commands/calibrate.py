@@ -57,7 +57,7 @@ def calibrate_command(graph: str | None, output: str | None, quick: bool, source
     if (graph is None) != (source is None) or (source is None and any(options.values())) or (source is not None and quick):
         got = "--from with --quick" if quick and source else "--from without GRAPH" if graph is None and source else "no --from"
         raise UsageError(
-            f"wrong arguments: got {got}, expected a measurement, GRAPH and its options together, or none of these"
+            f"wrong arguments: got {got}, expected --from FILE together with GRAPH and its options, or none of these"
         )
     text, note = _measured(is_quick=quick) if graph is None or source is None else _fitted(graph, source, options)
     write(text) if output is None else write_files({Path(output): [text.encode()]})

@@ -198,7 +198,7 @@ def sweep_command(
     target = take_target(FORMS, values)
     form, output = target.form, target.output
     if columns is not None and form not in COLUMN_FORMS:
-        raise UsageError(f"--columns selects columns of text and markdown: got format {form}, which has all of them")
+        raise UsageError(f"--columns selects columns of text and markdown: got format {form}, which always has all columns")
     if is_sorted and form not in COLUMN_FORMS:
         raise UsageError(f"--sort sorts text and markdown: got format {form}, whose rows have the order of the combinations")
     listed = [("gpu", gpu), ("gpu-model", gpu_model), ("batch", batch), ("cpu", cpu)]

@@ -102,7 +102,7 @@ class Guard(NamedTuple):
             raise _Refused(403, "wrong origin: the studio answers only its own page")
         token, slash, rest = scope["path"].removeprefix("/").partition("/")
         if not secrets.compare_digest(token.encode(), self.token.encode()) or not slash:
-            raise _Refused(404, "no such address: open the one that `placesim studio` printed")
+            raise _Refused(404, "no such address: open the address that `placesim studio` printed")
         if is_post and headers.get(b"content-type", "").partition(";")[0].strip() != "application/json":
             raise _Refused(415, "wrong Content-Type: expected application/json")
         return f"/{rest}"

@@ -88,8 +88,10 @@ class BatchDependence:
             return Dependence.SUM  # tf.gradients adds the gradients of all elements
         name = self._graph.nodes[loss.node].name
         if found is Dependence.STATISTIC:
-            raise UsageError(f"no parts of the loss: got {name}, {self.reason(loss)}, expected a mean or a sum over the batch")
-        raise UsageError(f"no batch in the loss: got {name}, which depends on no tensor of the batch")
+            raise UsageError(
+                f"loss cannot be computed in parts: got {name}, {self.reason(loss)}, expected a mean or a sum over the batch"
+            )
+        raise UsageError(f"loss does not depend on the batch: got {name}; name the tensors that hold the batch with --split")
 
     def reason(self, ref: TensorRef) -> str:
         """Return why a tensor is neither a mean nor a sum over the batch."""

@@ -123,7 +123,9 @@ class BatchShapes:
             raise error
         size = next(iter(sizes), None)
         if size is not None and (size % self.parts or size == 0):
-            raise UsageError(f"no equal parts: got a batch of {size}, expected a multiple of {self.parts}")
+            raise UsageError(
+                f"cannot divide the batch into equal parts: got a batch of {size}, expected a multiple of {self.parts}"
+            )
         return size
 
     # --- a node -----------------------------------------------------------------------------------------------------
@@ -142,8 +144,8 @@ class BatchShapes:
             if not self._resolve(node):
                 shapes = ", ".join(format_dims(self.full.shape(ref)) for ref in node.inputs)
                 raise UsageError(
-                    f"no equal parts: got {node.name} ({node.op}) of {shapes}, expected an op that also takes 1 / {self.parts} "
-                    "of the batch"
+                    f"cannot divide the batch: got {node.name} ({node.op}) of {shapes}, expected an op that also accepts "
+                    f"1 / {self.parts} of the batch"
                 )
         for slot in range(len(node.signature.output_dtypes)):
             self._check_output(node, TensorRef(node.id, slot))
@@ -156,7 +158,9 @@ class BatchShapes:
             axis = self.axis(next(node.inputs))
             dims = self.full.shape(next(node.inputs)) or ()
             if axis is not None and axis == node.attrs.get("axis", 0) % len(dims):
-                raise UsageError(f"no equal parts: got {node.name} (Unpack) that takes the batch apart, expected whole batches")
+                raise UsageError(
+                    f"cannot divide the batch: got {node.name} (Unpack) along the batch's dimension, expected another axis"
+                )
 
     def _check_output(self, node: Node, ref: TensorRef) -> None:
         full, part = self.full.shape(ref), self.part.shape(ref)
@@ -168,7 +172,9 @@ class BatchShapes:
             raise UsageError(f"examples depend on each other: got {name}, expected the batch in one dimension")
         for i in differing:
             if full[i] * self._part_size != part[i] * self.examples:
-                raise UsageError(f"no equal parts: got {name} with a number of rows that the batch's examples do not divide")
+                raise UsageError(
+                    f"cannot divide the batch: got {name}, expected a multiple of the batch size in this dimension"
+                )
             if ref not in self._outer:
                 self._outer[ref] = self._repetition(node, full[i])
 
@@ -199,7 +205,7 @@ class BatchShapes:
                 self._fit_element(dims, i, size)
                 return
         raise UsageError(
-            f"no equal parts: got {node.name} (Reshape) from {format_dims(full_in)} to {format_dims(full_out)}, "
+            f"cannot divide the batch: got {node.name} (Reshape) from {format_dims(full_in)} to {format_dims(full_out)}, "
             "expected the batch in one dimension"
         )
 
@@ -287,8 +293,8 @@ class BatchShapes:
         dims = self.full.shape(ref) or ()
         if node.op in VARIABLES or ref.node not in self._region:
             raise UsageError(
-                f"no equal parts: got {node.name} ({node.op}) {format_dims(dims)} as an input of {reader.name} with the batch "
-                f"in dimension {axis}, expected a tensor of the batch; name it with --split if it is one"
+                f"cannot divide the batch: got {node.name} ({node.op}) {format_dims(dims)} as an input of {reader.name} with "
+                f"the batch in dimension {axis}, expected a tensor of the batch; if it is one, name it with --split"
             )
         if node.op == "Const":
             value: Array = node.attrs["value"].array

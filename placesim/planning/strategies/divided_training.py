@@ -156,7 +156,9 @@ def refuse_loops(training: TrainingGraph, what: str) -> None:
     for number in training.forward:
         node = training.graph.nodes[number]
         if node.op in (*ENTERS, *LOOPS):
-            raise UsageError(f"no {what} of loops: got {node.name} ({node.op}), expected a loss without a dynamic loop")
+            raise UsageError(
+                f"cannot rewrite a loop as {what}: got {node.name} ({node.op}), expected a loss without dynamic loops"
+            )
 
 
 def _is_random(node: Node) -> bool:

@@ -51,7 +51,7 @@ def mix_precision(
     Raises UsageError if no op can be computed in half precision, or if the loss cannot be scaled.
     """
     if any(step.nodes for step in file.steps or ()):
-        raise UsageError("no casts in a growing graph: got steps that add nodes, expected one graph for all steps")
+        raise UsageError("cannot rewrite a graph that grows: got steps that add nodes, expected one graph for all steps")
     scale = DEFAULT_SCALES[precision] if loss_scale is None else loss_scale
     writer = _MixedWriter(file, training, PRECISIONS[precision], scale, has_gpus=has_gpus)
     return MixedPrecision(writer.file(), precision, scale, len(writer.changes), len(writer.region), writer.casts)
@@ -76,7 +76,7 @@ class _MixedWriter:
             self.changes.setdefault(own.node, {})[own.key] = dtype
         if not self.changes:
             raise UsageError(
-                f"nothing in half precision: got {len(self.region)} forward and backward nodes, expected products or "
+                f"no op can be in half precision: got {len(self.region)} forward and backward nodes, expected products or "
                 f"convolutions of float32, with a kernel for {dtype.python_name}"
             )
         self._writer = NodeWriter(self._graph.ids)

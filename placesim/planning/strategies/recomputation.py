@@ -96,8 +96,8 @@ class Recomputation:
         empty = [name for name, segment in segments.items() if not self._add(segment)]
         if not self.copies:
             raise NothingToRecomputeError(
-                f"nothing to recompute: got {len(forward)} forward nodes, expected some whose outputs only gradients read "
-                "after their segment, and which are neither random nor stateful"
+                f"nothing to recompute: got {len(forward)} forward nodes, expected nodes that are neither random nor "
+                "stateful, and whose outputs are read after their segment only by gradients"
             )
         self.notes = () if has_cuts else tuple(f"nothing to recompute in {name}/" for name in empty)
         if self._unknown:
@@ -273,7 +273,7 @@ def _reachable(edges: Edges, numbers: Iterable[int]) -> set[int]:
 def recompute(file: GraphFile, recomputation: Recomputation) -> GraphFile:
     """Return the file with the copies."""
     if any(step.nodes for step in file.steps or ()):
-        raise UsageError("no copies in a growing graph: got steps that add nodes, expected one graph for all steps")
+        raise UsageError("cannot rewrite a graph that grows: got steps that add nodes, expected one graph for all steps")
     graph, copies = recomputation.graph, recomputation.copies
     names, nodes = recomputation.copy_names, list[NodeDef]()
 

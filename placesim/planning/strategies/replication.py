@@ -31,7 +31,7 @@ DONE = "done"
 def replicate(file: GraphFile, divided: DividedTraining) -> GraphFile:
     """Return the file with copies of the nodes for each part. Raises UsageError for a result that parts cannot give."""
     if any(step.nodes for step in file.steps or ()):
-        raise UsageError("no copies of a growing graph: got steps that add nodes, expected one graph for all steps")
+        raise UsageError("cannot rewrite a graph that grows: got steps that add nodes, expected one graph for all steps")
     return _Replicator(file, divided).file()
 
 
@@ -310,7 +310,7 @@ class _Replicator:
             return self._writer.total(name, tensors, dtype, self._result_device(ref), factor)
         why = self._divided.dependence.reason(ref) if is_in_order else "whose rows are not in the order of the batch"
         raise UsageError(
-            f"no combination of parts: got {self._graph.tensor_name(ref)} as a result or an input of another node, {why}, "
+            f"cannot combine the parts' results: got {self._graph.tensor_name(ref)}, {why}, "
             "expected examples, or a mean or a sum over them"
         )
 

@@ -82,7 +82,7 @@ def find_training(graph: Graph, batch: Sequence[str] = (), *, needs_batch: bool 
     updates = _find_updates(graph)
     if not updates:
         raise UsageError(
-            "no training: got a graph in which no op updates a variable with a gradient of tf.gradients, "
+            "not a training graph: got no op that updates a variable with a gradient of tf.gradients, "
             "expected the ops of an optimizer, such as an entry `train`"
         )
     cuts = dict.fromkeys(ref.node for update in updates for ref in update.gradients)
@@ -187,9 +187,7 @@ def _find_loss(graph: Graph, backward: Iterable[Node]) -> TensorRef:
     if len(last) == 1:
         return TensorRef(last[0].id, 0)
     if not last:
-        raise UsageError(
-            "no loss: got gradients in scopes without forward nodes, expected gradients named as tf.gradients names them"
-        )
+        raise UsageError("no loss: got gradients in scopes without forward nodes, expected the names that tf.gradients gives")
     named = ", ".join(node.name for node in last[:MAX_NAMED])
     error = UsageError(f"several losses: got {named}{', ...' if len(last) > MAX_NAMED else ''}, expected gradients of one loss")
     error.help = ("a graph that already has towers cannot get more: write it with one tower",)
@@ -240,7 +238,10 @@ def _find_batch(graph: Graph, region: Sequence[Node]) -> tuple[TensorRef, ...]:
             if dims:
                 found.append(ref)
     if not found:
-        raise UsageError("no batch: got a loss that reads no placeholder, dataset or queue; name its tensors with --split")
+        raise UsageError(
+            "no batch: got a loss that reads no placeholder, dataset or queue; name the tensors that hold the "
+            "batch with --split"
+        )
     return tuple(found)
 
 

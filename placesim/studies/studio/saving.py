@@ -64,7 +64,7 @@ def save_state(
     """
     source = studio.source
     if kind not in {found["kind"] for found in save_kinds(source)} or (is_written and kind != "yaml"):
-        raise UsageError(f"cannot save as {kind}: expected a form of the menu")
+        raise UsageError(f"cannot save as {kind}: expected one of the forms in the menu")
     notes = list[str]()
     if kind == "page":
         content = page().encode()

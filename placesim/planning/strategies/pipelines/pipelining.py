@@ -88,8 +88,8 @@ class Pipeline:
                 stage = self.variables.get(variable.id)
                 if stage not in (None, self.stage_of[node.id]):
                     raise UsageError(
-                        f"no stages: got {node.name} ({node.op}) in stage {self.stage_of[node.id]}, which needs the variable "
-                        f"{variable.name} of stage {stage} on its own device; choose other stages with --stage"
+                        f"cannot cut into stages: got {node.name} ({node.op}) in stage {self.stage_of[node.id]}, which needs "
+                        f"the variable {variable.name} of stage {stage} on its own device; choose other stages with --stage"
                     )
 
     @cached_property
