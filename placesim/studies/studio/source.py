@@ -15,7 +15,7 @@ from placesim.core.errors import PlacesimError, UsageError
 from placesim.formats.device_annotations import set_devices
 from placesim.formats.graph_file.parsing.yaml_tree import decode_utf8
 from placesim.formats.recognition import Format, is_script, recognise
-from placesim.formats.sources.loading import LoadedGraph, load, read_bytes, requested_device, run_script
+from placesim.formats.sources.loading import LoadedGraph, check_content, load, read_bytes, requested_device, run_script
 from placesim.graph.node_patterns import did_you_mean_node, find_matching_names, matcher
 from placesim.machine.options import SimulationOptions, make_options
 from placesim.studies.studio.messages import EditResult, State
@@ -75,8 +75,8 @@ class EditedGraph(NamedTuple):
 class StudioSource:
     """A graph at `path` with the options of the command line, by name.
 
-    `content` has the bytes of a graph file when it was read or last written. Raises GraphFileError if the file can't be read,
-    and the errors of a script; `tell` receives a message about a script's run.
+    `content` has the bytes of a graph file when it was read or last written. `tell` receives a message about a script's run.
+    Raises GraphFileError if the file is unreadable or not of the format that its extension implies, and errors of the script.
     """
 
     def __init__(self, path: str, values: Mapping[str, Any], tell: Callable[[str], None] = lambda told: None) -> None:
@@ -95,6 +95,7 @@ class StudioSource:
             content = read_bytes(path)
             self.kind = _KINDS.get(recognise(content).format, TENSORFLOW_FILE)
             if self.kind == GRAPH_FILE:
+                check_content(content, path)
                 self.content = content
 
     @property

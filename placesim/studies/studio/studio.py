@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from placesim.core.errors import GraphFileError, Location, PlacesimError
+from placesim.core.errors import GraphFileError, Location, PlacesimError, UsageError
 from placesim.core.process.gc_pause import collector_paused
 from placesim.core.styled_text import StyledText
 from placesim.inspection.difference import ScopeMove, compare
@@ -55,7 +55,7 @@ from placesim.studies.studio.messages import (
     Suggestion,
     TransferChange,
 )
-from placesim.studies.studio.source import EditedGraph, RecentValues, StudioSource
+from placesim.studies.studio.source import GRAPH_FILE, EditedGraph, RecentValues, StudioSource
 from placesim.studies.time_study import study_time
 
 MAX_REASONS = 100
@@ -132,6 +132,16 @@ class Studio:
             answer["changes"] = self._changes(baseline, placed)
         answer["seconds"] = time.monotonic() - began
         return answer
+
+    def check_start(self) -> None:
+        """Raise the error of the start that no edit on the page can mend: of an option, or of a graph without text."""
+        try:
+            self._place(self.source.start)
+        except UsageError:
+            raise
+        except PlacesimError:
+            if self.source.kind != GRAPH_FILE:
+                raise
 
     def snapshot(self, state: State) -> Snapshot:
         """Return the placement of a state."""
