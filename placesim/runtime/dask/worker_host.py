@@ -21,7 +21,7 @@ from placesim.runtime.dask.links import Link, can_be_direct, make_link
 from placesim.runtime.dask.message_queue import Arrival, FailureLimit, Mail, StopMessage
 from placesim.runtime.dask.messages import SESSION, TENSORS, SessionOpening
 from placesim.runtime.dask.serialization import Parcel, align_array, copy_compact, unpack
-from placesim.runtime.dask.shared_memory import Probe, SharedMemoryLender, can_borrow
+from placesim.runtime.dask.shared_memory import Probe, SharedArray, SharedMemoryBorrower, SharedMemoryLender, can_borrow
 from placesim.runtime.dask.worker_session import WorkerSession
 
 
@@ -101,6 +101,8 @@ class Post:
         # with a memory limit nothing is lent, because lent memory would count too
         self._lender = SharedMemoryLender() if opening.config.memory_limit is None else None
         self._borrowers: set[str] = set()
+        """Addresses of workers that can open the memory that this one lends."""
+        self._borrower = SharedMemoryBorrower()
         self._homes = opening.homes
         self._lock = Lock()
         """Held while the mails or the counts of tensors change."""
@@ -121,6 +123,7 @@ class Post:
         self._hosted.close()
         for link in (self._client, *self.senders, *self._peers.values()):
             link.abort()
+        self._borrower.close()
         if self._lender is not None:
             self._lender.close()
 
@@ -173,7 +176,8 @@ class Post:
         """Pass a tensor of another worker, with its key and generation, to its step; drop it if the step has ended here."""
         step, there = message["step"], perf_counter_ns()
         key, value, generation = unpack(tensor)
-        arrival = Arrival(key, align_array(value), generation, message["sent"], there)
+        found = self._borrower.borrow(value) if isinstance(value, SharedArray) else align_array(value)
+        arrival = Arrival(key, found, generation, message["sent"], there)
         with self._lock:
             self._count(step)[1] += 1
         self._deliver(step, arrival)
@@ -194,6 +198,7 @@ class Post:
             with self._lock:
                 self._ended = max(self._ended, message["step"])
                 self._mails.pop(message["step"], None)
+            self._borrower.step_ended()
             if self._lender is not None:
                 self._lender.step_ended()
         self._client.post(message, value)
