@@ -57,7 +57,7 @@ class BatchDependence:
     """The dependence of each tensor of a forward pass; `local_statistics` are nodes where examples influence each other.
 
     `factors` has tensors that a part must multiply by a number. For example, a sum over the batch may be divided by the batch
-    size, or multiplied by its reciprocal. In a part, the factor corrects it to the mean of the part. Nodes that compute the same
+    size, or multiplied by its reciprocal. In a part, the factor corrects it to the mean of the part. Nodes that compute equal
     values, such as recomputed ones, count as one.
     """
 
