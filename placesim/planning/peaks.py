@@ -61,7 +61,7 @@ class Peaks:
             self.live[device, self._made[number] : until + 1] += size
 
     def largest_at_peak(self, device: int) -> list[int]:
-        """Return the numbers of the tensors that are alive at the peak of a device, the largest first."""
+        """Return the indices of the tensors that are alive at the peak of a device, the largest first."""
         peak = int(self.live[device].argmax())
         tensors = self.problem.tensors
         alive = (n for n in range(len(tensors)) if self._made[n] <= peak <= self._ends(n).get(device, -1))

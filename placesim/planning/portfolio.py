@@ -169,9 +169,7 @@ def check_method(name: str, problem: PlanningProblem | None = None) -> None:
 
 
 def _is_scheduling(problem: PlanningProblem) -> bool:
-    """Return whether only an order of tasks is sought: devices are alike, nothing takes memory or is moved, and groups are
-    tasks.
-    """
+    """Return whether only an order of tasks is sought: equal devices, no memory, no transfers, and single tasks as groups."""
     if problem.layout is not None or problem.apart:
         return False
     is_free = all(not task.makes and not task.holds for task in problem.tasks)
@@ -335,7 +333,7 @@ _Said = LaneNews | _LaneEnd | Exception
 
 
 def _listen(lane: Process, task: LaneTask, news: SimpleQueue[_Said]) -> None:
-    """Send a task to a process and forward its messages; the last message says that it ended."""
+    """Send a task to a process and forward its messages; the last message reports the end of the task."""
     try:
         lane.tell(task)
         while (said := lane.answer()) is not DONE:

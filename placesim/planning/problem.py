@@ -31,7 +31,7 @@ class Objective(Enum):
     CALLS = auto()
     """Like the makespan, but paying devices run connected parts as calls.
 
-    A call begins when all its inputs are available and delivers all outputs at its end.  Other devices run any number of tasks
+    A call begins when all its inputs are available and delivers all outputs at its end. Other devices run any number of tasks
     at once.
     """
     PEAK = auto()
@@ -207,7 +207,10 @@ class PlanningProblem:
 
     @cached_property
     def order(self) -> tuple[int, ...]:
-        """Tasks in the order in which an executor runs them: the first that is ready comes first. Empty if there is a cycle."""
+        """Tasks in the order in which an executor runs them: in the order in which they become ready.
+
+        Empty if there is a cycle.
+        """
         waiting = [len(sources) for sources in self.inputs]
         ready = deque(task for task, count in enumerate(waiting) if not count)
         found = []
@@ -326,7 +329,7 @@ class PlanningProblem:
                 raise UsageError(f"{named}: got a tensor of size {tensor.size:g}, expected 0 or more, from an existing task")
 
     def _without_device(self, row: Sequence[int]) -> bool:
-        """Return whether groups of a row must share a device, by a bipartite matching with augmenting paths."""
+        """Return whether groups of a row must share a device, by bipartite matching with augmenting paths."""
         group_on: dict[int, int] = {}
 
         def takes_one(group: int, tried: set[int]) -> bool:

@@ -121,7 +121,7 @@ class SimulatedSchedule:
         return self.critical_tasks(devices)[0]
 
     def critical_tasks(self, devices: Sequence[int]) -> tuple[Plan, list[int]]:
-        """Return the plan for an assignment, and the tasks that determine its end: each of them waited for an earlier one."""
+        """Return the plan for an assignment, and its critical path, the tasks that determine the end."""
         simulated, numbers = self._plan(devices)
         timeline, count = simulate_plan(simulated), simulated.count
         chain, phase = set[int](), max(range(count), key=timeline.ends.__getitem__, default=NOWHERE)
@@ -210,10 +210,10 @@ def assignments(problem: PlanningProblem) -> FirstComeSchedule | SimulatedSchedu
 
 
 class FirstComeSchedule:
-    """Schedules assignments like an executor: tasks run on their devices as they become ready, ties by number.
+    """Schedules assignments like an executor: each device runs its tasks in the order in which they become ready.
 
-    A tensor is moved once to each device that reads it, as soon as it is made.  A device sends, and receives, one tensor at a
-    time.
+    Ties are broken by number. A tensor is moved once to each device that reads it, as soon as it is made. A device sends, and
+    receives, one tensor at a time.
     """
 
     def __init__(self, problem: PlanningProblem) -> None:

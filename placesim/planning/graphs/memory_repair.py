@@ -1,4 +1,4 @@
-"""Memory in a search for fast plans: the memory problem of all steps tells what groups hold, and which plans need too much."""
+"""Memory in a search for fast plans: the memory problem of all steps gives the memory of groups, and the peaks of plans."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from placesim.planning.problem import MemoryLimits, Objective, are_apart
 from placesim.planning.schedules import assignments
 
 MAX_TRIED, MAX_TIMED = 40, 8
-"""Number of tensors at a peak that are tried for a move, and of the moves whose step times are compared."""
+"""Number of tensors at a peak whose moves are tried, and number of moves whose step times are compared."""
 MORE = 1.1
 """Factor of the missing bytes by which a capacity is lowered."""
 _ROUNDED_UP = 1 + 1e-9
@@ -30,7 +30,7 @@ LEAST_HELP = 1e-3
 def hold_peak_memory(drawn: GraphProblem, memory: GraphProblem) -> GraphProblem:
     """Return the problem of a fast plan in which each group holds its memory at the peak of the dry run.
 
-    Its own estimate counts the same share of each output, no matter how long the output lives.
+    The fast plan's own estimate counts the same share of each output, no matter how long the output lives.
     """
     problem = memory.problem
     state = Peaks(problem, [0] * len(problem.tasks))
@@ -50,7 +50,7 @@ def hold_peak_memory(drawn: GraphProblem, memory: GraphProblem) -> GraphProblem:
 def extend_assignment(memory: GraphProblem, planned: Mapping[str, str]) -> tuple[int, ...]:
     """Return the assignment of a memory problem with the planned devices, by node.
 
-    Other groups, such as initializers, go to the device with which they share the most bytes, if they may run there.
+    Other groups, such as initializers, go to the device that shares the most bytes with them, if they may run there.
     """
     problem, numbers = memory.problem, {device.name: number for number, device in enumerate(memory.devices)}
     known = {
@@ -129,9 +129,9 @@ def limit_peaks(
 def lower_capacities(
     drawn: GraphProblem, memory: GraphProblem, devices: Sequence[int], fitting: Sequence[int] = ()
 ) -> GraphProblem:
-    """Return the problem with capacities lowered by the bytes that an assignment's peaks are above them.
+    """Return the problem with a lower capacity for each device whose peak in an assignment exceeds its memory.
 
-    But the next search can start from `fitting`, an assignment that is known to fit.
+    Capacities stay high enough for `fitting`, an assignment that is known to fit, so that the next search can start from it.
     """
     planned = planned_devices(drawn, devices)
     peaks = Peaks(memory.problem, extend_assignment(memory, planned)).peaks
@@ -152,8 +152,8 @@ def repair_peaks(
 ) -> tuple[int, ...] | None:
     """Return a similar assignment of the memory problem with peaks of at most a share `room` of the capacities.
 
-    A move takes a tensor that is alive at a peak to another device, together with all its readers on the device. Of the moves
-    that help most, the one is made that adds the fewest seconds for each byte. Return None if no move helps, or once `is_over`
+    A move takes a tensor that is alive at a peak to another device, together with all its readers on the device. Among the most
+    helpful moves, the move that adds the fewest seconds per byte is made. Return None if no move helps, or once `is_over`
     returns true.
     """
     problem = memory.problem

@@ -50,7 +50,7 @@ def search_plans(
     aim: Aim,
     tell: Callable[[PlanResult], None],
 ) -> tuple[list[Candidate], PlanResult]:
-    """Return new plans that were not simulated yet, and the result of the search."""
+    """Return plans that were not simulated yet, and the result of the search."""
     search = Search(deadline=time.monotonic() + effort.seconds, evaluations=effort.evaluations)
     measured = measure(drawn.problem)
     if len(drawn.problem.tasks) > MANY_TASKS:

@@ -82,7 +82,7 @@ class EstimatedMoves:
             start = self.shaken(best)
 
     def improve(self, start: Plan) -> Iterator[Plan]:
-        """Yield better plans until some rounds in a row find none, or the search is over."""
+        """Yield better plans until several consecutive rounds find none, or the search is over."""
         search, failures, promising = self._search, 0, list[_Move]()
         state = self._state(start.devices)
         while failures < MAX_FAILURES and not search.is_over and not search.is_met(state.plan.value):
@@ -198,7 +198,7 @@ class EstimatedMoves:
         return [move for _, move in self._rated(state, earlier, most)]
 
     def _rated(self, state: _State, earlier: Sequence[_Move], most: float) -> list[tuple[float, _Move]]:
-        """Draw moves, and return those of them and of the earlier ones whose estimates are lowest, the best first.
+        """Draw moves. Return the moves with the lowest estimates among new and earlier moves, the best first.
 
         An estimate is a multiple of the plan's estimate, and at most `most`.
         """

@@ -27,8 +27,8 @@ _TOGETHER = 0.3
 def anneal_moves(problem: PlanningProblem, search: Search) -> Iterator[Plan]:
     """Yield better plans from rounds of annealing, each longer than the one before.
 
-    A round starts from the best plan.  A move is of one group, or of a few connected ones. On a simulated machine, moves that
-    are estimated together improve the plan before each round; many tasks are only improved in this way.
+    A round starts from the best plan. A move is of one group, or of a few connected ones. On a simulated machine, moves that
+    are estimated together improve the plan before each round. Large problems use only these moves.
     """
     best = search.start or next(end_first(problem, search), None)
     if best is None:
