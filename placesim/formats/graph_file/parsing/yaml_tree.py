@@ -280,7 +280,7 @@ _UNREADABLE = {"control characters are not allowed": "got a control character, e
 
 
 def _marked_text(mark: Any, text: str) -> str:
-    """Return what stands at the position of an error, in the form of messages."""
+    """Return the text at the position of an error, in the form of messages."""
     character = next(islice(text.split("\n"), mark.line, None), "")[mark.column : mark.column + 1]
     return f"'{character}'" if character else "the end of the file" if mark.line >= text.count("\n") else "the end of the line"
 
