@@ -18,6 +18,7 @@ from placesim.core.errors import UnavailableError, UsageError
 from placesim.core.process.workers import DONE, Process, Worker
 from placesim.core.suggestions import SIMILAR_AMONG_FEW, did_you_mean
 from placesim.planning.bounds import Bound, best_bound
+from placesim.planning.memory_limits import find_overfull_devices
 from placesim.planning.methods.call_annealing import anneal_calls
 from placesim.planning.methods.closed_sets import split_closed_sets
 from placesim.planning.methods.contiguous import split_orders
@@ -226,6 +227,11 @@ class _Incumbent:
 
     def take(self, plan: Plan, method: str) -> None:
         if not are_apart(self._problem, plan.devices):
+            return
+        is_better = self.plan is None or plan.value < self.plan.value
+        # the methods check permanent memory themselves, and the start may be known to fit
+        is_limited = self._problem.memory is not None and method != "start"
+        if is_better and is_limited and find_overfull_devices(self._problem, plan.devices):
             return
         # of equal plans, the same one is kept, no matter which lane is faster
         if self.plan is None or (plan.value, plan.devices) < (self.plan.value, self.plan.devices):

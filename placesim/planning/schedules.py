@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from heapq import heappop, heappush
 
 from placesim.machine.timelines.compiled_workload import WorkloadPlan as SimulatedPlan
@@ -138,23 +138,37 @@ class SimulatedSchedule:
         work: list[SimulatedTask | LinkTransfer] = []
         numbers = [0] * len(problem.tasks)
         arrived: dict[tuple[int, int], int] = {}
-        waiting, readers, memories = self._waiting[:], self._readers, self._memories
-        made = [memories[row.on_host][device] for row, device in zip(problem.tasks, devices, strict=True)]
+        made = self.memories(devices)
+        for task, memory, is_received in self.turns(devices):
+            if memory == made[task]:
+                numbers[task] = len(work)
+                work.append(self._task(task, made, numbers, arrived, devices))
+            elif not is_received:
+                links, streams = self._routes[made[task]][memory]
+                arrived[task, memory] = len(work)
+                work.append(LinkTransfer(problem.tasks[task].makes, links, (numbers[task],), streams))
+        return make_plan(work, layout.resources, layout.links), numbers
+
+    def memories(self, devices: Sequence[int]) -> list[int]:
+        """Return the memory of each task's output."""
+        memories = self._memories
+        return [memories[row.on_host][device] for row, device in zip(self.problem.tasks, devices, strict=True)]
+
+    def turns(self, devices: Sequence[int]) -> Iterator[tuple[int, int, bool]]:
+        """Yield tasks, sends and receives in the order of TensorFlow's executors, as (task, memory, is_received).
+
+        A task has the memory of its output; the send of the output, and later the receive, have another one.
+        """
+        waiting, readers, memories, made = self._waiting[:], self._readers, self._memories, self.memories(devices)
         turns = {device: turn for turn, device in enumerate(dict.fromkeys(devices))}
-        # (task, device, is_received): a task on its own device; on another one, the send of its output, and then the receive
         ready: deque[tuple[int, int, bool]] = deque()
         for task in sorted(self._roots, key=lambda task: turns[devices[task]]):
             ready.append((task, made[task], False))
         while ready:
-            task, memory, is_received = ready.popleft()
+            turn = task, memory, is_received = ready.popleft()
             own = made[task]
-            if memory == own:
-                numbers[task] = len(work)
-                work.append(self._task(task, made, numbers, arrived, devices))
-            elif not is_received:
-                links, streams = self._routes[own][memory]
-                arrived[task, memory] = len(work)
-                work.append(LinkTransfer(problem.tasks[task].makes, links, (numbers[task],), streams))
+            yield turn
+            if memory != own and not is_received:
                 ready.append((task, memory, True))
                 continue
             sent = {own}
@@ -167,7 +181,6 @@ class SimulatedSchedule:
                 elif memory == own and other not in sent:
                     sent.add(other)
                     ready.append((task, other, False))
-        return make_plan(work, layout.resources, layout.links), numbers
 
     def _task(
         self,

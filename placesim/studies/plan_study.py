@@ -19,7 +19,13 @@ from placesim.planning.graphs.assignments import assignment_of, planned_devices
 from placesim.planning.graphs.avoided_devices import find_avoided, staying_nodes
 from placesim.planning.graphs.baselines import named_baselines
 from placesim.planning.graphs.edit_search import MAX_ADDED, EditTree, has_scopes, search_edits
-from placesim.planning.graphs.memory_repair import extend_assignment, hold_peak_memory, lower_capacities, repair_peaks
+from placesim.planning.graphs.memory_repair import (
+    extend_assignment,
+    hold_peak_memory,
+    limit_peaks,
+    lower_capacities,
+    repair_peaks,
+)
 from placesim.planning.graphs.moved_groups import find_moves
 from placesim.planning.graphs.multilevel_search import (
     SIMULATED,
@@ -174,6 +180,7 @@ class _Found:
     plans: Sequence[Candidate] = ()
     less_room: str = ""
     fits: bool = False
+    room: float = 1.0
 
 
 class _Planner:
@@ -333,7 +340,10 @@ class _Planner:
                 return
             tried = [plan.devices for plan in found.plans if plan.devices in self._shown]
             if self._memory is not None and found.plans:
-                tried += self._simulate_repaired(self._memory, found.plans)
+                repaired = self._simulate_repaired(self._memory, found.plans)
+                tried += repaired
+                if repaired and not self._shown[repaired[0]].fits:
+                    found.room *= 0.985
                 best = min(self._shown, key=lambda devices: self._value(devices, self._shown[devices]))
                 fitting = best if self._shown[best].fits else ()
                 found.searched = lower_capacities(found.searched, self._memory, found.plans[0].devices, fitting)
@@ -399,6 +409,9 @@ class _Planner:
         fitting = [devices for devices in known if devices in self._shown and self._shown[devices].fits]
         known = fitting if searched.plans and fitting else known
         if self._plans.tree is None:
+            if self._memory is not None and fitting and self._aim.sought is PlanMeasure.LATENCY:
+                best = min(fitting, key=lambda devices: self._value(devices, self._shown[devices]))
+                drawn, known = limit_peaks(drawn, self._memory, searched.room, self._walked.recorder.moments[-1], best), [best]
             return search_plans(drawn, known, effort, bound, self._aim, self._tell)
         tree = EditTree(drawn, is_by_scope=self._plans.tree.is_by_scope)
         chosen, planned = search_edits(tree, known, effort, bound, self._aim, self._tell)

@@ -13,6 +13,7 @@ from placesim.inspection.memory_categories import ACTIVATIONS, MemoryCategories
 from placesim.inspection.short_device_names import short_names
 from placesim.planning.strategies.recomputation import AUTO, NothingToRecomputeError
 from placesim.planning.strategies.rewriting import RewriteEffect, Strategy, TrainingRewrite, rewrite_training
+from placesim.planning.strategies.training_graph import find_feeds
 from placesim.report.text.amounts import readable_size
 from placesim.studies.dry_run import DryRun, search_dry_run
 from placesim.studies.simulation.settings import build_steps, with_machine
@@ -65,7 +66,7 @@ class _RewriteStudy:
         """Return the rewritten graph, with its effect if it is predicted."""
         strategy = self._strategy
         is_chosen = strategy.recompute != (AUTO,)
-        found = rewrite_training(self._file, strategy) if is_chosen else None
+        found = self._rewritten(strategy) if is_chosen else None
         if found is not None and not strategy.recompute and strategy.precision is None:
             return found
         try:
@@ -82,7 +83,21 @@ class _RewriteStudy:
         """Return the graph with neither recomputation nor half precision."""
         if self._strategy.parts * self._strategy.stages == 1:
             return self._file
-        return rewrite_training(self._file, replace(self._strategy, recompute=(), precision=None, loss_scale=None)).file
+        return self._rewritten(replace(self._strategy, recompute=(), precision=None, loss_scale=None)).file
+
+    def _rewritten(self, strategy: Strategy) -> TrainingRewrite:
+        """Return the rewritten graph. Raises UsageError for a fed batch, or that of `--batch`, without equal parts."""
+        found, batch = rewrite_training(self._file, strategy), self._options.batch
+        for name, size in found.batch.items():
+            if size is None and batch is not None and batch % strategy.parts:
+                raise UsageError(f"no equal parts: got a batch of {batch} for {name}, expected a multiple of {strategy.parts}")
+        for ref, dims in find_feeds(self._file) if batch is None else ():
+            name = self._file.graph.tensor_name(ref)
+            if name in found.batch and dims and dims[0] % strategy.parts:
+                raise UsageError(
+                    f"no equal parts: got a batch of {dims[0]} in a feed of {name}, expected a multiple of {strategy.parts}"
+                )
+        return found
 
     def choose(self, before: GraphFile, usage: DeviceUsage) -> _Trial:
         """Return the rewrite with the number of segments that has the least peak. Raises UsageError if none saves memory."""

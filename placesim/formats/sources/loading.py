@@ -205,8 +205,8 @@ def _load(source: Source, name: str | None, directory: Path, options: Simulation
         if kind.format is not Format.GRAPH_FILE:
             return _load_tensorflow(file, content, kind, options, directory)
         check_content(content, file)
-    text = content if isinstance(content, str) else decode_utf8(content, file)
-    return replace(_loaded(read_graph_file(text, file, registry), directory, options), text=text)
+        content = decode_utf8(content, file)  # the same name, so that the bytes are not kept
+    return replace(_loaded(read_graph_file(content, file, registry), directory, options), text=content)
 
 
 _BINARY_NAMES = {

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from placesim.planning.graphs.assignments import planned_devices
 from placesim.planning.graphs.problem_building import GraphProblem, relax_capacities
+from placesim.planning.memory_limits import limited_peaks
 from placesim.planning.objectives import measure
 from placesim.planning.peaks import Peaks
-from placesim.planning.problem import Objective, are_apart
+from placesim.planning.problem import MemoryLimits, Objective, are_apart
 from placesim.planning.schedules import assignments
 
 MAX_TRIED, MAX_TIMED = 40, 8
@@ -57,13 +58,7 @@ def extend_assignment(memory: GraphProblem, planned: Mapping[str, str]) -> tuple
         for group, own in enumerate(memory.groups)
         if (name := next((name for name in own.nodes if name in planned), None)) is not None
     }
-    shared: dict[int, Counter[int]] = {}
-    for tensor in problem.tensors:
-        own = problem.group_of[tensor.task]
-        for other in {problem.group_of[task] for task, _ in tensor.reads} - {own}:
-            for one, two in ((own, other), (other, own)):
-                if one not in known:
-                    shared.setdefault(one, Counter())[two] += int(tensor.size)
+    shared = _shared_bytes(memory, known)
     # an initializer may have several nodes in a row, so that the last one follows first
     while ready := [group for group in shared if group not in known and any(other in known for other in shared[group])]:
         for group in ready:
@@ -76,6 +71,59 @@ def extend_assignment(memory: GraphProblem, planned: Mapping[str, str]) -> tuple
     return tuple(
         known.get(group, memory.start[task]) for task, group in zip(range(len(problem.tasks)), problem.group_of, strict=True)
     )
+
+
+def _shared_bytes(memory: GraphProblem, known: Collection[int]) -> dict[int, Counter[int]]:
+    """Return the bytes that each group not in `known` shares with each other group."""
+    shared: dict[int, Counter[int]] = {}
+    for tensor in memory.problem.tensors:
+        own = memory.problem.group_of[tensor.task]
+        for other in {memory.problem.group_of[task] for task, _ in tensor.reads} - {own}:
+            for one, two in ((own, other), (other, own)):
+                if one not in known:
+                    shared.setdefault(one, Counter())[two] += int(tensor.size)
+    return shared
+
+
+def limit_peaks(
+    drawn: GraphProblem, memory: GraphProblem, room: float, last_step: int, fitting: Sequence[int] = ()
+) -> GraphProblem:
+    """Return the problem with peaks limited to a share `room` of the capacities, but not below those of `fitting`.
+
+    `last_step` is the moment at which the step of the problem begins. A group that runs only in other steps, such as an
+    initializer, moves with the group with which it shares the most bytes.
+    """
+    number_of = {name: number for number, group in enumerate(drawn.groups) for name in group.nodes}
+    follows = {
+        group: number_of[name]
+        for group, own in enumerate(memory.groups)
+        if (name := next((name for name in own.nodes if name in number_of), None)) is not None
+    }
+    shared = _shared_bytes(memory, follows)
+    while ready := [group for group in shared if group not in follows and any(other in follows for other in shared[group])]:
+        for group in ready:
+            near = Counter[int]()
+            for other, size in shared[group].items():
+                if other in follows:
+                    near[follows[other]] += size
+            follows[group] = near.most_common(1)[0][0]
+    groups: list[list[int]] = [[] for _ in drawn.groups]
+    for group, tasks in enumerate(memory.problem.groups):
+        if group in follows:
+            groups[follows[group]] += tasks
+        else:
+            groups.append(list(tasks))
+    limited = replace(memory.problem, groups=tuple(map(tuple, groups)))
+    gpus = tuple(device.gpu for device in drawn.devices)
+    problem = replace(drawn.problem, memory=MemoryLimits(limited, memory.start, gpus, last_step))
+    peaks = limited_peaks(problem, fitting) if fitting else None
+    least = np.zeros(len(limited.devices)) if peaks is None else peaks.peaks * _ROUNDED_UP
+    rooms = (
+        device._replace(capacity=max(device.capacity * room, float(own)))
+        for device, own in zip(limited.devices, least, strict=True)
+    )
+    limits = MemoryLimits(replace(limited, devices=tuple(rooms)), memory.start, gpus, last_step)
+    return replace(drawn, problem=replace(problem, memory=limits))
 
 
 def lower_capacities(

@@ -18,6 +18,7 @@ from typing import NamedTuple
 from placesim.machine.timelines.bandwidth_sharing import byte_seconds, route_latency
 from placesim.machine.timelines.workload import Cores
 from placesim.planning.coarsening import clusterings, join_groups
+from placesim.planning.memory_limits import find_overfull_devices
 from placesim.planning.problem import Plan, PlanningProblem
 from placesim.planning.schedules import assignments
 from placesim.planning.search_budget import Search
@@ -523,7 +524,8 @@ class _Passes:
                 value = plan.value
         if not pinned:
             self._tried.append((value, number, weights))
-        if plan is not None and (self._best is None or plan.value < self._best.value):
+        is_better = plan is not None and (self._best is None or plan.value < self._best.value)
+        if plan is not None and is_better and not find_overfull_devices(self._problem, plan.devices):
             self._best = plan
             self._good.append(weights)
             yield plan

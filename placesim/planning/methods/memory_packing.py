@@ -7,8 +7,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from placesim.planning.memory_limits import find_overfull_devices
 from placesim.planning.peaks import peak_plan
-from placesim.planning.problem import Plan, PlanningProblem, are_apart, find_overfull_devices
+from placesim.planning.problem import Plan, PlanningProblem, are_apart
 
 SHARES = (1.0, 0.5, 0.25, 0.1)
 """Maximum peaks of clusters, as shares of a device's available memory."""

@@ -12,7 +12,7 @@ from enum import Enum
 
 from placesim.core.errors import UsageError
 from placesim.graph.graph import Node, TensorRef
-from placesim.ops.categories import SHAPE_OPS
+from placesim.ops.categories import CONSTANTS, SHAPE_OPS
 from placesim.planning.strategies.batch_shapes import BatchShapes
 
 
@@ -57,7 +57,8 @@ class BatchDependence:
     """The dependence of each tensor of a forward pass; `local_statistics` are nodes where examples influence each other.
 
     `factors` has tensors that a part must multiply by a number. For example, a sum over the batch may be divided by the batch
-    size, or multiplied by its reciprocal. In a part, the factor corrects it to the mean of the part.
+    size, or multiplied by its reciprocal. In a part, the factor corrects it to the mean of the part. Nodes that compute equal
+    values, such as recomputed ones, count as one.
     """
 
     def __init__(self, shapes: BatchShapes) -> None:
@@ -69,10 +70,18 @@ class BatchDependence:
         self.factors: dict[TensorRef, float] = {}
         self._constants: set[int] = set()
         forward = frozenset(shapes.training.forward)
-        self._forward_reads = Counter(ref for number in forward for ref in self._graph.nodes[number].inputs)
-        for number in self._graph.runtime_order():
-            if number in forward:
-                self._enter(self._graph.nodes[number])
+        order = [self._graph.nodes[number] for number in self._graph.runtime_order() if number in forward]
+        self._first: dict[int, int] = {}
+        self._find_equal_nodes(order)
+        different = (node for node in order if node.id not in self._first)
+        self._forward_reads = Counter(self._first_ref(ref) for node in different for ref in node.inputs)
+        for node in order:
+            self._enter(node)
+        for number, first in self._first.items():
+            for slot in range(len(self._graph.nodes[number].signature.output_dtypes)):
+                factor = self.factors.get(TensorRef(first, slot))
+                if factor is not None:
+                    self.factors[TensorRef(number, slot)] = factor
 
     def of(self, ref: TensorRef) -> Dependence:
         """Return the dependence of a tensor; a tensor outside the forward pass does not depend on the batch."""
@@ -102,6 +111,19 @@ class BatchDependence:
         if node.op in _DIVISIONS:
             return f"in which {node.name} ({node.op}) divides by a number that depends on the examples"
         return f"in which {node.name} ({node.op}) is not linear in the examples' results"
+
+    def _find_equal_nodes(self, order: Sequence[Node]) -> None:
+        """Set `_first`: for each node with the op, attrs and inputs of an earlier one, the first of them."""
+        known: dict[tuple[object, ...], int] = {}
+        for node in order:
+            if node.op not in CONSTANTS and not node.signature.is_stateful:
+                attrs = sorted((name, repr(value)) for name, value in node.attrs.items() if not name.startswith("_"))
+                first = known.setdefault((node.op, *attrs, *map(self._first_ref, node.inputs)), node.id)
+                if first != node.id:
+                    self._first[node.id] = first
+
+    def _first_ref(self, ref: TensorRef) -> TensorRef:
+        return ref._replace(node=self._first.get(ref.node, ref.node))
 
     def _enter(self, node: Node) -> None:
         inputs = [*node.inputs]
@@ -195,7 +217,7 @@ class BatchDependence:
         A sum counts as a mean, and the number is adapted to a part, if the number is constant and no other forward node reads
         it.
         """
-        ref = [*node.inputs][position]
+        ref = self._first_ref([*node.inputs][position])
         if scaled is not Dependence.SUM or ref.node not in self._constants or self._forward_reads[ref] > 1:
             return scaled
         self.factors[ref] = float(self._shapes.parts) if node.op == "Mul" else 1.0 / self._shapes.parts

@@ -271,11 +271,17 @@ def _named_tensor(graph: Graph, text: str) -> TensorRef:
 def fed_shapes(file: GraphFile) -> dict[TensorRef, Dims]:
     """Return the shapes of the tensors that the steps feed, each as in the first step that feeds it."""
     found: dict[TensorRef, Dims] = {}
+    for ref, dims in find_feeds(file):
+        found.setdefault(ref, dims)
+    return found
+
+
+def find_feeds(file: GraphFile) -> Iterator[tuple[TensorRef, tuple[int, ...]]]:
+    """Yield the tensors that the steps feed, with their shapes, except those that are fed from a file."""
     for step in (*(file.steps or ()), *(file.each_step or ())):
         for feed in step.feeds:
             name, slot = split_tensor_name(next(iter(file.graph.spelled_out(feed.tensor)), feed.tensor))
             number = file.graph.ids.get(name)
             if number is not None and not isinstance(feed.value, FileFeed | Mapping):
                 dims = feed.value.shape if isinstance(feed.value, GeneratedFeed) else np.shape(feed.value)
-                found.setdefault(TensorRef(number, slot), tuple(dims))
-    return found
+                yield TensorRef(number, slot), tuple(dims)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import combinations, pairwise
 from pathlib import Path
 from types import SimpleNamespace
@@ -276,6 +277,15 @@ def test_the_stages_fit_the_memory_if_some_cut_does() -> None:
         assert bool(pipeline.notes) == (megabytes == 16)
         firsts.append(pipeline.stages[0].nodes)
     assert firsts[1] < firsts[0] == firsts[2]
+
+
+def test_the_batch_is_assumed_only_if_neither_graph_nor_feed_says_it() -> None:
+    for declared, said in ((8, False), (-1, True)):
+        graph = loaded(dense("momentum", declared))
+        assert graph.file is not None
+        pipeline = rewrite_training(replace(graph.file, steps=None), Strategy(stages=2)).pipeline
+        assert pipeline is not None
+        assert any("an assumed batch" in note for note in pipeline.notes) == said
 
 
 # --- what is refused ------------------------------------------------------------------------------------------------

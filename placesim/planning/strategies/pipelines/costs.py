@@ -37,10 +37,11 @@ class PipelineCosts:
     def __init__(self, file: GraphFile, training: TrainingGraph, shapes: BatchShapes | None, parts: int) -> None:
         self._graph = training.graph
         self._shapes, self._parts = shapes, parts
-        examples = _find_examples(file, training) if shapes is None or shapes.batch_size is None else shapes.batch_size
+        self._full = GraphShapes(self._graph) if shapes is None else shapes.full
+        declared = _find_batch_size(training, self._full) if shapes is None else shapes.batch_size
+        examples = _find_fed_examples(file, training) if declared is None else declared
         self.is_assumed = examples is None
         self._examples = examples or ASSUMED_BATCH
-        self._full = GraphShapes(self._graph) if shapes is None else shapes.full
         for ref in training.batch if shapes is None else ():
             size, *others = batch_dims(self._graph, self._full, ref) or (-1,)
             self._full.settle(ref.node, (self._examples if size < 0 else size, *others), ref.slot)
@@ -122,7 +123,13 @@ class PipelineCosts:
         return tuple(known)
 
 
-def _find_examples(file: GraphFile, training: TrainingGraph) -> int | None:
+def _find_batch_size(training: TrainingGraph, shapes: GraphShapes) -> int | None:
+    """Return the number of examples that the graph declares; None if it leaves them unknown."""
+    sizes = ((batch_dims(training.graph, shapes, ref) or (-1,))[0] for ref in training.batch)
+    return next((size for size in sizes if size >= 0), None)
+
+
+def _find_fed_examples(file: GraphFile, training: TrainingGraph) -> int | None:
     """Return the number of examples in a feed of the batch; None if no value is fed, or only a file."""
     shapes = fed_shapes(file)
     return next((dims[0] for ref in training.batch if (dims := shapes.get(ref))), None)
