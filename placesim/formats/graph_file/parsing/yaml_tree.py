@@ -66,7 +66,7 @@ _NO_KEY = object()
 
 
 class _TextStream:
-    """A text as a file, of which the parser reads no more than it needs. It would make a copy of a whole text."""
+    """A text as a file, which the parser reads piece by piece, so that it does not copy the whole text."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -80,7 +80,7 @@ class _TextStream:
 
 
 def _event_source(text: str) -> Callable[[], Any]:
-    """Return the function that returns a text's next event of YAML."""
+    """Return a function that returns the next YAML event of a text at each call."""
     loader = _Loader(_TextStream(text) if text.isascii() else text)
     next_event: Callable[[], Any] = loader.get_event
     return next_event
