@@ -199,6 +199,7 @@ def test_entries_become_the_nodes_that_the_long_way_makes(seed: int, monkeypatch
         made += index - first
         return index, line
 
+    monkeypatch.setattr(reader, "_SHORT_LETTERS", 0)
     monkeypatch.setattr(sequence_splitting, "_FIRST_LETTERS", 3000)
     monkeypatch.setattr(sequence_splitting, "_CHUNK_LETTERS", 900)
     monkeypatch.setattr(sequence_splitting, "_FEWEST_ENTRIES", 2)
@@ -259,6 +260,7 @@ def test_entries_that_are_read_together_become_the_nodes_that_the_long_way_makes
         together += lines > 0
         return lines
 
+    monkeypatch.setattr(reader, "_SHORT_LETTERS", 0)
     monkeypatch.setattr(sequence_splitting, "_FIRST_LETTERS", 900)
     monkeypatch.setattr(sequence_splitting, "_CHUNK_LETTERS", 300)
     monkeypatch.setattr(entry_chunks, "_MAX_REFUSED", 100)

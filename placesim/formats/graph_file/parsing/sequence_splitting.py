@@ -26,7 +26,9 @@ class EntryTaker(Protocol):
     """Protocol of a sequence that passes its entries on. `alike`, if any, makes nodes directly from texts."""
 
     marks: Any
-    alike: AlikeEntries | None
+
+    @property
+    def alike(self) -> AlikeEntries | None: ...
 
     def append(self, entry: Any) -> None: ...
 
