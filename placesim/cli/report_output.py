@@ -46,9 +46,10 @@ def write_report(
 
 
 class ReportWriter:
-    """Writer of a report. The results of a step are written when it ends, unless parts that come before them may still change.
+    """Writer of a report.
 
-    A `progress` bar is removed before something is written. `opening` is called before all output.
+    The results of a step are written when the step ends, unless earlier parts of the report may still change. A `progress` bar
+    is removed before something is written. `opening` is called before all output.
     """
 
     def __init__(

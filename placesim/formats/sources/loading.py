@@ -204,7 +204,7 @@ def _load(source: Source, name: str | None, directory: Path, options: Simulation
             return _load_onnx(content, file, directory, options)
         if kind.format is not Format.GRAPH_FILE:
             return _load_tensorflow(file, content, kind, options, directory)
-        _check_content(content, file)
+        check_content(content, file)
         content = decode_utf8(content, file)  # the same name, so that the bytes are not kept
     return replace(_loaded(read_graph_file(content, file, registry), directory, options), text=content)
 
@@ -215,7 +215,7 @@ _BINARY_NAMES = {
 }
 
 
-def _check_content(content: bytes, name: str) -> None:
+def check_content(content: bytes, name: str) -> None:
     """Raise GraphFileError for content of no known format in a file whose extension implies one."""
     from placesim.formats.recognition import is_text
 
