@@ -25,15 +25,15 @@ if TYPE_CHECKING:
     from placesim.runtime.accounting.usage import DeviceUsage
 
 FIRST_COUNTS = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
-"""Numbers of segments that are tried first, up to `PATIENCE` times the best one. The neighbours of the best one follow."""
+"""Numbers of segments to try first, up to `PATIENCE` times the best number. The neighbours of the best number follow."""
 PATIENCE = 3
 
 
 def study_rewrite(loaded: LoadedGraph, options: SimulationOptions, name: str, strategy: Strategy) -> TrainingRewrite:
     """Return a rewritten graph. For recomputation and half precision, it has predictions of memory and time.
 
-    The number of segments with the least predicted peak replaces `AUTO`. Raises UsageError for a graph that cannot be rewritten
-    so, and if no number of segments saves memory.
+    The number of segments with the least predicted peak replaces `AUTO`. Raises UsageError for a graph that the strategy does
+    not support, and if no number of segments saves memory.
     """
     return _RewriteStudy(loaded, options, name, strategy).rewrite()
 
@@ -113,7 +113,9 @@ class _RewriteStudy:
                 self._try(count, tried)
         if not tried or tried[_best(tried)].usage.peak >= usage.peak:
             reason = _reason(usage, before.graph)
-            raise UsageError(f"no memory saved: got {reason}, expected a peak of tensors that gradients read")
+            raise UsageError(
+                f"recomputation saves no memory: got {reason}, expected a peak at which tensors wait for gradients"
+            )
         return tried[_best(tried)]
 
     def _try(self, count: int, tried: dict[int, _Trial]) -> None:
@@ -136,7 +138,7 @@ class _RewriteStudy:
         return replace(rewrite, effect=effect, notes=notes)
 
     def fullest(self, file: GraphFile) -> DeviceUsage:
-        """Return the usage of the GPU with the highest peak, or without GPUs that of the CPU."""
+        """Return the usage of the GPU with the highest peak; without GPUs, the usage of the CPU."""
         steps = tuple(replace(step, repeat=min(step.repeat, 2)) for step in file.steps or ())
         loaded = replace(self._loaded, file=replace(file, steps=steps or None), text=None)
         outcome = search_dry_run(loaded, replace(self._options, no_memory_limit=True), _total_peak).outcome

@@ -56,7 +56,7 @@ def test_a_rewrite_that_saves_no_memory_is_told_with_the_reason() -> None:
     assert note.startswith("recomputation saves no memory: a peak of ")
     assert " on GPU:0 at " in note
     assert note.endswith(" of tensors of the forward pass")
-    with pytest.raises(UsageError, match=r"no memory saved: got a peak of .* MiB on GPU:0 at "):
+    with pytest.raises(UsageError, match=r"recomputation saves no memory: got a peak of .* MiB on GPU:0 at "):
         study(large, recompute=("auto",))
 
 

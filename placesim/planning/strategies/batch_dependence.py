@@ -1,7 +1,7 @@
-"""Dependence of a forward pass on the batch, from which follows how the results of its parts can be combined.
+"""Dependence of a forward pass on the batch, which determines how results of parts of the batch can be combined.
 
-The mean of the parts' means is the mean of the batch, and the sum of their sums is its sum; other functions of the whole batch
-cannot be computed from the parts.
+The mean of the parts' means is the mean of the batch, and the sum of the parts' sums is the sum of the batch. Other functions
+of the whole batch cannot be computed from the parts.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from placesim.planning.strategies.batch_shapes import BatchShapes
 class Dependence(Enum):
     """A tensor's dependence on the batch.
 
-    ROWS holds examples along a dimension, and FILLED too, but with values that depend on no example. MEAN and SUM are linear
+    ROWS and FILLED hold a row per example along a dimension, but values of FILLED depend on no example. MEAN and SUM are linear
     functions of a mean or a sum over the examples. SIZE depends only on the number of examples. STATISTIC is any other function
     of several examples.
     """
@@ -39,26 +39,26 @@ _LINEAR = frozenset(
         *("Transpose", "StridedSlice", "Slice", "Snapshot", "Sum", "Mean", "Pack", "ConcatV2", "Unpack", "Split", "Tile"),
     )
 )
-"""Ops that are linear in their first input, or in all of them, if the others do not depend on the batch."""
+"""Ops that are linear in their first input or in all inputs, if their other inputs do not depend on the batch."""
 _SUMMING = frozenset(("Sum", "L2Loss", "BiasAddGrad", "MatMul", "BatchMatMul", "BatchMatMulV2", "Einsum"))
-"""Ops that add over the batch's dimension if their output does not have it."""
+"""Ops that sum over the batch dimension if their output lacks this dimension."""
 _ADDITIONS = ("Add", "AddV2", "AddN", "Sub")
 _DIVISIONS = ("RealDiv", "Div", "DivNoNan")
 _FILLS = ("ZerosLike", "OnesLike")
 _DIMENSION_OPERANDS = {"Cumsum": 1, "Cumprod": 1, "CumulativeLogsumexp": 1, "ReverseV2": 1, "Roll": 2, "GatherV2": 2}
-"""Ops that combine or move the elements along some dimensions, and the position of the input that names these."""
+"""Ops that combine or move elements along some dimensions, and the position of the input that names the dimensions."""
 _COMBINED_DIMENSION = {"Gather": 0, "GatherNd": 0} | dict.fromkeys(("TopK", "TopKV2", "Softmax", "LogSoftmax"), -1)
-"""Ops that do so along the same dimension always."""
+"""Ops that combine or move elements along a fixed dimension."""
 
 _DATALESS = frozenset((Dependence.NONE, Dependence.SIZE, Dependence.FILLED))
 
 
 class BatchDependence:
-    """The dependence of each tensor of a forward pass; `local_statistics` are nodes at which examples influence each other.
+    """The dependence of each tensor of a forward pass; `local_statistics` are nodes where examples influence each other.
 
-    `factors` has tensors that a part must multiply: a sum that is divided by the number of the batch's examples is the mean of
-    a part if the divisor is that of a part, and so is a sum that is multiplied by the reciprocal. Nodes that compute the same,
-    such as recomputed ones, count as one.
+    `factors` has tensors that a part must multiply by a number. For example, a sum over the batch may be divided by the batch
+    size, or multiplied by its reciprocal. In a part, the factor corrects it to the mean of the part. Nodes that compute equal
+    values, such as recomputed ones, count as one.
     """
 
     def __init__(self, shapes: BatchShapes) -> None:
@@ -84,11 +84,11 @@ class BatchDependence:
                     self.factors[TensorRef(number, slot)] = factor
 
     def of(self, ref: TensorRef) -> Dependence:
-        """Return the dependence of a tensor; a tensor outside of the forward pass does not depend on the batch."""
+        """Return the dependence of a tensor; a tensor outside the forward pass does not depend on the batch."""
         return self._found.get(ref, Dependence.NONE)
 
     def of_loss(self) -> Dependence:
-        """Return MEAN or SUM for the loss. Raises UsageError for a loss that parts of the batch cannot compute."""
+        """Return MEAN or SUM for the loss. Raises UsageError for a loss that cannot be computed from parts of the batch."""
         loss = self._shapes.training.loss
         found = self.of(loss)
         if found in (Dependence.MEAN, Dependence.SUM):
@@ -97,8 +97,10 @@ class BatchDependence:
             return Dependence.SUM  # tf.gradients adds the gradients of all elements
         name = self._graph.nodes[loss.node].name
         if found is Dependence.STATISTIC:
-            raise UsageError(f"no parts of the loss: got {name}, {self.reason(loss)}, expected a mean or a sum over the batch")
-        raise UsageError(f"no batch in the loss: got {name}, which depends on no tensor of the batch")
+            raise UsageError(
+                f"loss cannot be computed in parts: got {name}, {self.reason(loss)}, expected a mean or a sum over the batch"
+            )
+        raise UsageError(f"loss does not depend on the batch: got {name}; name the tensors that hold the batch with --split")
 
     def reason(self, ref: TensorRef) -> str:
         """Return why a tensor is neither a mean nor a sum over the batch."""
@@ -146,7 +148,7 @@ class BatchDependence:
     def _refuse_mixed_examples(self, node: Node) -> None:
         """Raise UsageError for a node that combines or moves elements along the dimension of the batch.
 
-        The shapes of its tensors fit a part, but the values would be those of other examples.
+        In a part, the shapes would be valid, but examples would get values of other examples.
         """
         inputs = [*node.inputs]
         axis = self._shapes.axis(inputs[0]) if inputs else None
@@ -212,8 +214,8 @@ class BatchDependence:
     def _scaled(self, node: Node, position: int, scaled: Dependence) -> Dependence:
         """Return the dependence of a product or quotient with a number that does not depend on the batch.
 
-        A sum becomes a mean, whose number is adapted to a part, if the number is constant and no other node of the forward
-        pass reads it.
+        A sum counts as a mean, and the number is adapted to a part, if the number is constant and no other forward node reads
+        it.
         """
         ref = self._first_ref([*node.inputs][position])
         if scaled is not Dependence.SUM or ref.node not in self._constants or self._forward_reads[ref] > 1:

@@ -178,7 +178,8 @@ def test_a_loop_between_the_batch_and_the_loss_is_refused(tmp_path: Path) -> Non
     file = load(tmp_path / "loop.py", None, make_options({})).file
     assert file is not None
     with pytest.raises(
-        UsageError, match=r"no copies of loops: got while/Enter\w* \(Enter\), expected a loss without a dynamic loop"
+        UsageError,
+        match=r"cannot rewrite a loop as copies: got while/Enter\w* \(Enter\), expected a loss without dynamic loops",
     ):
         DividedTraining(find_training(file.graph), Replication(2))
 

@@ -24,14 +24,14 @@ from placesim.runtime.recording.recorder import TypedShape
 from placesim.runtime.shapes.graph_shapes import GraphShapes
 
 ASSUMED_BATCH = 32
-"""Number of examples if neither the graph nor a feed says it."""
+"""Number of examples if neither the graph nor a feed determines it."""
 
 
 class PipelineCosts:
     """Costs of nodes for one of `parts` equal parts of the batch.
 
-    `shapes` is needed for several parts. A dimension that is neither known nor the batch counts as 1. `is_assumed` says whether
-    the number of examples is assumed.
+    `shapes` is required if `parts` is greater than 1. An unknown dimension other than the batch counts as 1. `is_assumed` says
+    whether the number of examples is assumed.
     """
 
     def __init__(self, file: GraphFile, training: TrainingGraph, shapes: BatchShapes | None, parts: int) -> None:
@@ -72,7 +72,7 @@ class PipelineCosts:
         return 0 if dims is None else dtype.size * prod(dims)
 
     def transfer_seconds(self, num_bytes: int) -> float:
-        """Return the seconds to send a tensor from one GPU to the next; 0 for no bytes."""
+        """Return the seconds to send a tensor from one GPU to the next; 0 if there are no bytes."""
         one, two, *_ = self._gpus
         route = self._machine.route(one, two, from_host=False, to_host=False)
         return self._machine.copy_seconds(route, num_bytes) if num_bytes else 0.0
@@ -130,6 +130,6 @@ def _find_batch_size(training: TrainingGraph, shapes: GraphShapes) -> int | None
 
 
 def _find_fed_examples(file: GraphFile, training: TrainingGraph) -> int | None:
-    """Return the number of examples in a feed of the batch; None if none is fed, or only from a file."""
+    """Return the number of examples in a feed of the batch; None if no value is fed, or only a file."""
     shapes = fed_shapes(file)
     return next((dims[0] for ref in training.batch if (dims := shapes.get(ref))), None)
