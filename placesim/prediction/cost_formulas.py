@@ -26,7 +26,7 @@ from placesim.prediction.processors import Processor
 from placesim.prediction.work_amounts import Product, RecurrentLayer, Rows, StreamedBytes, Work
 
 TILES = ((256, 128), (128, 128), (128, 64), (64, 128), (64, 64), (64, 32), (32, 64), (32, 32), (16, 64), (64, 16))
-"""Rows and columns of the part of a result that one thread block computes: the sizes that libraries offer."""
+"""Rows and columns of the tile that one thread block computes: the sizes that libraries offer."""
 SPLITS = (1, 4, 16, 64)
 """Numbers of parts into which the summed dimension may be split, to give idle multiprocessors work."""
 PAGE_BYTES = 65536
@@ -45,13 +45,13 @@ TF32_CROSSWISE_SLOWDOWN = 1.2
 The tensor cores read 4-byte elements along the depth only, so such an operand is rearranged on its way.
 """
 _FED_BYTES_PER_CLOCK = 2048
-"""Bytes of operands per clock for a multiprocessor whose tensor cores do 1,024 float16 operations per clock, like V100's."""
+"""Operand bytes per clock for a multiprocessor whose tensor cores do 1,024 float16 operations per clock, as in V100."""
 _RAGGED_INT8_SHARE = 0.2
 """Share of its rate that int8 reaches on wide tensor cores, if rows are not a multiple of 16 bytes long (an H100)."""
 _RAGGED_GAIN = 2.5
 """Rate of wide tensor cores relative to float32, if rows are not a multiple of 16 bytes long (recorded on an H100)."""
 START_DEVIATION_SECONDS = 0.3e-6
-"""By how much kernels of a family on a GPU start and end sooner or later, as odd sizes and several instructions make them."""
+"""Deviation of the start time of kernels of one family on a GPU in both directions, by odd sizes and different instructions."""
 _OVERLAP = 2
 """The p of the p-norm that combines moving bytes with computing places or rows."""
 _CHOICE_SHARPNESS = 12
@@ -107,7 +107,7 @@ def work_family(work: Work, processor: Processor) -> str:
 
 
 def uses_tensor_cores(work: Product, processor: Processor) -> bool:
-    """Return whether tensor cores do the work: they need a supported arithmetic, and dimensions that are multiples of eight.
+    """Return whether tensor cores do the work. They need a supported arithmetic, and dimensions that are multiples of eight.
 
     Products of float64 have no such dimensions, and convolutions of float64 no kernels on tensor cores.
     """
@@ -221,8 +221,8 @@ def tiled_seconds(
 ) -> float:
     """Return the seconds of `batch` products of `[rows, depth]` and `[depth, columns]`, in tiles that run in waves.
 
-    Each pair of `TILES` and `SPLITS` has a time; the result is a smooth minimum of these, since libraries choose about the
-    fastest.  `is_winograd` is 1 if Winograd's method may apply the filter with fewer multiplications, else 0.
+    Each pair of `TILES` and `SPLITS` has a time; the result is a smooth minimum of these, since libraries choose nearly the
+    fastest one. `is_winograd` is 1 if Winograd's method may apply the filter with fewer multiplications, else 0.
     """
     p = c.sharpness
     gain = 1 + (c.winograd_gain - 1) * is_winograd

@@ -47,7 +47,7 @@ class SimulatedStep:
 
     @cached_property
     def interval(self) -> tuple[float, float]:
-        """Duration in seconds with all nodes at the low end of their intervals, and with all at the high end."""
+        """Duration in seconds with all nodes at the low ends, and with all nodes at the high ends, of their intervals."""
         low = self._seconds_with([cost.predicted.low for cost in self.placed])
         high = self._seconds_with([cost.predicted.high for cost in self.placed])
         # a worse order may cost more time than shorter nodes save

@@ -32,7 +32,7 @@ def study_steps(
     tells_helps: bool = False,
     is_traced: bool = False,
 ) -> TimeStudy:
-    """Predict the times of the steps on the machine.  Raise the errors of `StepCosts.placed`.
+    """Predict the times of the steps on the machine. Raises the errors of `StepCosts.placed`.
 
     With `tells_helps`, further simulations of the last step find possible speedups.  With `is_traced`, the result has the data
     for a trace of the last step.

@@ -13,6 +13,7 @@ from placesim.inspection.memory_categories import ACTIVATIONS, MemoryCategories
 from placesim.inspection.short_device_names import short_names
 from placesim.planning.strategies.recomputation import AUTO, NothingToRecomputeError
 from placesim.planning.strategies.rewriting import RewriteEffect, Strategy, TrainingRewrite, rewrite_training
+from placesim.planning.strategies.training_graph import find_feeds
 from placesim.report.text.amounts import readable_size
 from placesim.studies.dry_run import DryRun, search_dry_run
 from placesim.studies.simulation.settings import build_steps, with_machine
@@ -24,15 +25,15 @@ if TYPE_CHECKING:
     from placesim.runtime.accounting.usage import DeviceUsage
 
 FIRST_COUNTS = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
-"""Numbers of segments that are tried first, up to `PATIENCE` times the best one. The neighbours of the best one follow."""
+"""Numbers of segments to try first, up to `PATIENCE` times the best number. The neighbours of the best number follow."""
 PATIENCE = 3
 
 
 def study_rewrite(loaded: LoadedGraph, options: SimulationOptions, name: str, strategy: Strategy) -> TrainingRewrite:
     """Return a rewritten graph. For recomputation and half precision, it has predictions of memory and time.
 
-    The number of segments with the least predicted peak replaces `AUTO`. Raises UsageError for a graph that cannot be rewritten
-    so, and if no number of segments saves memory.
+    The number of segments with the least predicted peak replaces `AUTO`. Raises UsageError for a graph that the strategy does
+    not support, and if no number of segments saves memory.
     """
     return _RewriteStudy(loaded, options, name, strategy).rewrite()
 
@@ -65,7 +66,7 @@ class _RewriteStudy:
         """Return the rewritten graph, with its effect if it is predicted."""
         strategy = self._strategy
         is_chosen = strategy.recompute != (AUTO,)
-        found = rewrite_training(self._file, strategy) if is_chosen else None
+        found = self._rewritten(strategy) if is_chosen else None
         if found is not None and not strategy.recompute and strategy.precision is None:
             return found
         try:
@@ -82,7 +83,21 @@ class _RewriteStudy:
         """Return the graph with neither recomputation nor half precision."""
         if self._strategy.parts * self._strategy.stages == 1:
             return self._file
-        return rewrite_training(self._file, replace(self._strategy, recompute=(), precision=None, loss_scale=None)).file
+        return self._rewritten(replace(self._strategy, recompute=(), precision=None, loss_scale=None)).file
+
+    def _rewritten(self, strategy: Strategy) -> TrainingRewrite:
+        """Return the rewritten graph. Raises UsageError for a fed batch, or that of `--batch`, without equal parts."""
+        found, batch = rewrite_training(self._file, strategy), self._options.batch
+        for name, size in found.batch.items():
+            if size is None and batch is not None and batch % strategy.parts:
+                raise UsageError(f"no equal parts: got a batch of {batch} for {name}, expected a multiple of {strategy.parts}")
+        for ref, dims in find_feeds(self._file) if batch is None else ():
+            name = self._file.graph.tensor_name(ref)
+            if name in found.batch and dims and dims[0] % strategy.parts:
+                raise UsageError(
+                    f"no equal parts: got a batch of {dims[0]} in a feed of {name}, expected a multiple of {strategy.parts}"
+                )
+        return found
 
     def choose(self, before: GraphFile, usage: DeviceUsage) -> _Trial:
         """Return the rewrite with the number of segments that has the least peak. Raises UsageError if none saves memory."""
@@ -98,7 +113,9 @@ class _RewriteStudy:
                 self._try(count, tried)
         if not tried or tried[_best(tried)].usage.peak >= usage.peak:
             reason = _reason(usage, before.graph)
-            raise UsageError(f"no memory saved: got {reason}, expected a peak of tensors that gradients read")
+            raise UsageError(
+                f"recomputation saves no memory: got {reason}, expected a peak at which tensors wait for gradients"
+            )
         return tried[_best(tried)]
 
     def _try(self, count: int, tried: dict[int, _Trial]) -> None:
@@ -121,7 +138,7 @@ class _RewriteStudy:
         return replace(rewrite, effect=effect, notes=notes)
 
     def fullest(self, file: GraphFile) -> DeviceUsage:
-        """Return the usage of the GPU with the highest peak, or without GPUs that of the CPU."""
+        """Return the usage of the GPU with the highest peak; without GPUs, the usage of the CPU."""
         steps = tuple(replace(step, repeat=min(step.repeat, 2)) for step in file.steps or ())
         loaded = replace(self._loaded, file=replace(file, steps=steps or None), text=None)
         outcome = search_dry_run(loaded, replace(self._options, no_memory_limit=True), _total_peak).outcome

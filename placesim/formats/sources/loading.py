@@ -204,9 +204,9 @@ def _load(source: Source, name: str | None, directory: Path, options: Simulation
             return _load_onnx(content, file, directory, options)
         if kind.format is not Format.GRAPH_FILE:
             return _load_tensorflow(file, content, kind, options, directory)
-        _check_content(content, file)
-    text = content if isinstance(content, str) else decode_utf8(content, file)
-    return replace(_loaded(read_graph_file(text, file, registry), directory, options), text=text)
+        check_content(content, file)
+        content = decode_utf8(content, file)  # the same name, so that the bytes are not kept
+    return replace(_loaded(read_graph_file(content, file, registry), directory, options), text=content)
 
 
 _BINARY_NAMES = {
@@ -215,7 +215,7 @@ _BINARY_NAMES = {
 }
 
 
-def _check_content(content: bytes, name: str) -> None:
+def check_content(content: bytes, name: str) -> None:
     """Raise GraphFileError for content of no known format in a file whose extension implies one."""
     from placesim.formats.recognition import is_text
 

@@ -1,4 +1,4 @@
-"""The places at which a forward pass is cut into stages: given by scopes, or with the least time of the slowest stage."""
+"""The places at which a forward pass is cut into stages: given by scopes, or such that the slowest stage is fastest."""
 
 from __future__ import annotations
 
@@ -17,24 +17,25 @@ from placesim.planning.strategies.pipelines.places import ForwardPlaces
 from placesim.planning.strategies.pipelines.schedules import Schedule
 
 MAX_CUTS = 512
-"""Maximum number of places that the search considers; in a longer pass, it takes those that the fewest bytes cross."""
+"""Maximum number of places that the search considers. In a longer pass, these are the places that the fewest bytes cross."""
 _VIEWS = ("Identity", "Reshape", "Squeeze", "ExpandDims", "StopGradient")
-"""Ops whose output has the buffer of the first input."""
+"""Ops whose output shares the buffer of the first input."""
 _ROUNDING = 1 + 1e-9
 Array = np.ndarray[Any, Any]
 
 
 class CutCosts:
-    """The costs of the forward and backward pass of a micro-batch by place, and of a cut before each place.
+    """The costs of a micro-batch's forward and backward pass by place, and the costs of a cut before each place.
 
     - `forward`, `backward`: seconds of the nodes.
-    - `held`: bytes during the whole step: of variables, of the added gradients of those that are updated, and of the batch's
-      `micro_batches` parts, at the first place that reads them.
-    - `activations`: bytes of forward tensors that gradients read. A stage keeps them, and a tensor of another stage as a copy.
+    - `held`: bytes during the whole step: variables, accumulated gradients of updated variables, and the `micro_batches` parts
+      of the batch, at the first place that reads them.
+    - `activations`: bytes of forward tensors that gradients read. A stage keeps its own, and copies of those that it reads from
+      other stages.
     - `working`: bytes of the gradients that the largest gradient node reads and writes.
-    - `kept`: the tensors among them, each with the places of the gradients that read it.
+    - `kept`: the tensors of `activations`, each with the places of the gradients that read it.
     - `batch_readers`: the tensors of the batch, each with the places of the nodes that read it.
-    - `crossing`: bytes of the forward tensors that are made before a place, and read there or after it.
+    - `crossing`: bytes of the forward tensors that are made before a place, and read at this place or later.
     """
 
     def __init__(self, places: ForwardPlaces, costs: PipelineCosts, micro_batches: int) -> None:
@@ -111,9 +112,9 @@ class CutCosts:
 
 
 def named_cuts(places: ForwardPlaces, count: int, scopes: Sequence[str]) -> tuple[int, ...]:
-    """Return the places at which stages 1, 2, ... of `count` begin: those of the first nodes of the scopes.
+    """Return the first places of stages 1, 2, ... of `count`: the places of the first nodes of the scopes.
 
-    With as many scopes as stages, all that comes before the second scope belongs to the first stage.
+    If there are as many scopes as stages, everything before the second scope belongs to the first stage.
     """
     found = sorted({_first_place(places, scope) for scope in scopes})
     if len(scopes) == count:
@@ -140,17 +141,16 @@ def _first_place(places: ForwardPlaces, scope: str) -> int:
 
 
 def balanced_cuts(costs: CutCosts, schedule: Schedule, room: int) -> tuple[int, ...] | None:
-    """Return the places at which stages 1, 2, ... begin, so that the slowest stage is as fast as possible.
+    """Return the first places of stages 1, 2, ..., chosen so that the slowest stage is as fast as possible.
 
-    A stage takes the seconds of its nodes, and those of the transfers from the stage before and back. Of the cuts with the same
-    slowest stage, the one that the fewest bytes cross is taken. Return None if no cut has stages that fit `room` bytes on each
-    device.
+    The time of a stage is the time of its nodes and of the transfers from the previous stage and back. Among cuts with the same
+    slowest stage, the cut with the fewest crossing bytes is chosen. Return None if no cut fits `room` bytes per device.
     """
     return _CutSearch(costs, schedule, room).cuts()
 
 
 class _CutSearch:
-    """Dynamic programs over the candidates for cuts: for the time of the slowest stage, then for the bytes."""
+    """Dynamic programming over candidates for cuts: first minimize the time of the slowest stage, then the crossing bytes."""
 
     def __init__(self, costs: CutCosts, schedule: Schedule, room: float) -> None:
         self._schedule = schedule
@@ -179,10 +179,10 @@ class _CutSearch:
         return found[1]
 
     def _search(self, join: Callable[[Array, Array], Array], limit: float) -> tuple[float, tuple[int, ...]] | None:
-        """Return the least value, and the cut that has it.
+        """Return the least value, and its cut.
 
-        `join` gives the value of stages up to an end from that of the stages before and the last stage's seconds, for each
-        start of the last stage. A stage may take `limit` seconds.
+        For each start of the last stage, `join` returns the value of all stages, from the value of the previous stages and the
+        seconds of the last stage. A stage may take at most `limit` seconds.
         """
         count = len(self._starts)
         best = np.full(count, np.inf)  # the value of the stages up to the end of a candidate
@@ -206,7 +206,7 @@ class _CutSearch:
         return float(best[-1]), tuple(reversed(cuts))
 
     def _stage(self, stage: int, end: int) -> tuple[Array, Array]:
-        """Return the seconds of a stage with each start, and whether it fits the memory."""
+        """For each start of a stage, return the seconds of the stage, and whether it fits in memory."""
         stop = self._ends[end]
         seconds, held, activations = (
             values[stop] - values[self._starts] for values in (self._seconds, self._held, self._activations)
