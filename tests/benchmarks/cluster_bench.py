@@ -3,7 +3,8 @@
 `python -m tests.benchmarks.cluster_bench` prints ratios: a training step of AlexNet's two towers with a worker for each GPU, a
 step of two tiny ops, a tensor that crosses between workers, a turn of a loop that does so four times, and 100 MB from worker to
 worker against Dask's own transfer of one array.  AlexNet was trained on 128 images a step; with 16 most of a step is the
-weights: 26 million, which one worker updates.  Times are the least of several, since other programs only add to them.
+weights: 26 million, which one worker updates.  Times are the least of several, since other programs only add to them; that of
+the 100 MB is a median.
 """
 
 from __future__ import annotations
