@@ -99,7 +99,8 @@ class EstimatedMoves:
         peaks, order = self._peaks, self._order
         assert peaks is not None
         assert order is not None
-        capacities, failing, penalty = list(peaks.capacities), [0], search.random.choice(PENALTIES)
+        capacities, failing = list(peaks.capacities), order.failing_devices(start.devices)
+        penalty = search.random.choice(PENALTIES)
         while failing and failures < MAX_FAILURES and not search.is_over:
             peaks.move_to(state.of_group)
             excess = peaks.excess
