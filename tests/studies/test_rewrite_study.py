@@ -109,3 +109,21 @@ def test_a_fed_batch_without_equal_parts_is_refused() -> None:
         UsageError, match="cannot divide the batch into equal parts: got a batch of 20 for x, expected a multiple of 3"
     ):
         study(unknown, batch=20, replicas=3)
+
+
+def test_replicas_are_on_the_gpus_of_all_tasks() -> None:
+    hosts = {"devices": [{"job": "worker", "tasks": 2, "cpu": 1, "gpu": 2}]}
+    document = dense("momentum") | hosts
+    for settings in ({"replicas": 4}, {"replicas": 2, "stages": 2, "variables": "mirrored", "reduce": "ring"}):
+        found = study(document, **settings)
+        gpus = {node.device for node in found.file.graph.nodes if "GPU" in node.device}
+        assert gpus == {f"/job:worker/replica:0/task:{task}/device:GPU:{gpu}" for task in range(2) for gpu in range(2)}
+        assert [task.gpu for task in found.file.inventory or ()] == [2]
+    # those of the first task are enough, or all are too few
+    two, eight = study(document, replicas=2), study(document, replicas=8)
+    assert {node.device for node in two.file.graph.nodes if "GPU:1" in node.device} == {
+        "/job:worker/replica:0/task:0/device:GPU:1"
+    }
+    assert [task.gpu for task in eight.file.inventory or ()] == [8]
+    with pytest.raises(UsageError, match="no NcclAllReduce between hosts: got GPUs of 2 tasks"):
+        study(document, replicas=4, reduce="nccl")

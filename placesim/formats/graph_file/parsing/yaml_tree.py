@@ -254,7 +254,7 @@ def read_tree(
     `open_sequence` is called for each sequence in the root, with the root so far and the key. It may return a list, to which
     the entries are appended. `take_pieces` may then read the first entries faster.
     """
-    if "\\u" in text and _HALF.search(text):
+    if "\\" in text and _HALF.search(text):
         text = _with_whole_characters(text)
     try:
         reader = _TreeReader(text, file, open_sequence, take_pieces)
