@@ -25,7 +25,7 @@ from placesim.cli.option_types import (
 )
 
 _SETTING = (MACHINE, SOURCE, SIZES, PLACEMENT, FILE_ACCESS)
-"""Groups of options that define a graph and its placement. They mean the same in every command that has them."""
+"""Groups of options that define a graph and its placement. Their meaning is the same in all commands."""
 EXITS = {
     0: "done",
     1: "the graph can't be placed or run on this machine: TensorFlow would raise an error",
@@ -186,7 +186,7 @@ class Command(click.Command):
 
 
 def _say_default(text: str) -> str:
-    """Return the help of an option, with the default in parentheses; click appends `[default: 3; x>=1]` instead."""
+    """Return the help of an option, with the default in parentheses instead of click's `[default: 3; x>=1]`."""
     text, found, extra = text.partition("  [default: ")
     if not found:
         return text

@@ -1,9 +1,9 @@
 """Defaults of options that the command line does not name: environment variables, then settings files.
 
 `PLACESIM_COMMAND_OPTION` applies to one command, `PLACESIM_OPTION` to all commands with the option. A settings file is
-`placesim.toml`, or the table `[tool.placesim]` of a `pyproject.toml`, in the current directory or the nearest one above it. The
-user's own is `~/.config/placesim/config.toml`. The top of a file applies to all commands that have the option, and a table with
-a command's name to that command.
+`placesim.toml`, or the table `[tool.placesim]` of a `pyproject.toml`, in the current directory or the nearest parent directory.
+The user's own file is `~/.config/placesim/config.toml`. The top level of a file applies to all commands that have the option,
+and a table named after a command to this command.
 
 A folder, and the settings file in it, may come from an untrusted source. Each option's `folder_values` say which values such a
 file may set.
@@ -142,7 +142,7 @@ def _options(command: click.Command) -> dict[str, Words]:
 
 
 def _breach(param: click.Option, value: Any, folder: Path) -> str:
-    """Return the reason why a file found in a folder may not set an option to this value; empty if it may."""
+    """Return the reason why a file found in a folder may not set this value; empty if the value is allowed."""
     if not isinstance(param, Option) or param.folder_values == "none":
         return "a file found in a folder may not set it"
     if param.folder_values == "own files":
@@ -223,7 +223,7 @@ def _own_path() -> Path:
 
 
 def _nearest() -> SettingsFile | None:
-    """Return the settings file in the current directory, or in the nearest one above it; None if there is none."""
+    """Return the settings file in the current directory, or in the nearest parent directory; None if there is none."""
     try:
         here = Path.cwd()
     except OSError:
@@ -286,7 +286,7 @@ def _no_toml(path: Path, data: bytes, error: Exception) -> UsageError:
 
 
 def unknown_variables(command: click.Command, name: str, commands: Sequence[str]) -> Iterator[str]:
-    """Yield a message for each environment variable that looks like an option but sets none, in any command."""
+    """Yield a message for each environment variable that is named like an option but sets no option of any command."""
     own = _variables(command, name)
     for variable in sorted(os.environ):
         if not variable.startswith(PREFIX) or variable in own or variable == CONFIG:
@@ -307,7 +307,7 @@ def _variables(command: click.Command, name: str) -> set[str]:
 def _variables_of_all(variable: str, commands: Sequence[str]) -> set[str]:
     """Return the environment variables of all commands.
 
-    Commands are imported one by one until `variable` is found; the later ones are missing.
+    Commands are imported one by one until `variable` is found; later commands are missing.
     """
     known = {CONFIG}
     # the command that the variable names comes first
@@ -329,7 +329,7 @@ def _shown(path: Path) -> str:
 def _line_of(text: str, keys: Sequence[str]) -> int | None:
     """Return the number of the line that sets a key, from 1; None if unknown.
 
-    tomllib keeps no lines, so ever fewer lines are parsed until the key is missing.
+    tomllib keeps no line numbers, so shorter and shorter prefixes are parsed until the key is missing.
     """
     import tomllib
 
@@ -360,7 +360,7 @@ def _unknown(file: SettingsFile, keys: Sequence[str], known: Sequence[str], what
 
 
 def _value(param: click.Option, flags: Mapping[str, Any] | None, key: str, value: Any, source: DefaultOrigin) -> Any:
-    """Convert a default to the form that click takes: a flag's value, a text, or a list of texts for a repeatable option."""
+    """Convert a default to click's form: a flag's value, a text, or a list of texts for a repeatable option."""
     if flags is not None:
         return flags[key][0 if _truth(key, value, source) else 1]
     if param.multiple:

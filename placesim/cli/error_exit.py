@@ -21,7 +21,7 @@ DEFECT = 70
 """Exit code of a bug in placesim (EX_SOFTWARE of sysexits.h)."""
 _MAX_REPORTED = 300
 _NOT_A_NUMBER = re.compile(r"(?P<option>.*): '(?P<value>.*)' is not a valid (?P<kind>integer|float)(?: range)?\.")
-"""Click's error for a word in place of a number."""
+"""Click's error for a word instead of a number."""
 
 
 def run_shell(arguments: Sequence[str] | None) -> int:
@@ -69,7 +69,7 @@ def _invoke(arguments: Sequence[str], settings: CommandSettings) -> int:
 
 
 def _check_folder() -> None:
-    """Raise UsageError if the current directory has been deleted, because relative paths then lead nowhere."""
+    """Raise UsageError if the current directory has been deleted, because relative paths would then fail."""
     try:
         os.getcwd()
     except OSError as error:
@@ -78,7 +78,7 @@ def _check_folder() -> None:
 
 
 def _without_script_arguments(arguments: Sequence[str]) -> tuple[list[str], tuple[str, ...]]:
-    """Split the arguments at the `--` after a Python script, into those for placesim and those for the script."""
+    """Split the arguments at the `--` after a Python script into arguments for placesim and arguments for the script."""
     words = list(arguments)
     end = words.index("--") if "--" in words else len(words)
     if not any(word.endswith(".py") for word in words[:end]):
@@ -115,7 +115,7 @@ def _option_words(command: click.Command, context: click.Context) -> list[str]:
 
 
 def _commands_with(option: str) -> str:
-    """Return which commands have an option, as the end of a sentence; an empty text if none has."""
+    """Return the names of the commands that have an option, as the end of a sentence; empty if none has it."""
     from placesim.cli.commands import COMMANDS, command_named
 
     found = [

@@ -37,7 +37,7 @@ class LazyGroup(Command, click.Group):
 
 
 def _page_hint(name: str) -> str:
-    """Return a question after a page of the manual with a similar name, as the end of a sentence; an empty text if none has."""
+    """Return the end of a sentence that suggests the manual page with the most similar name; empty if none is similar."""
     from placesim.cli.manual_pages import topics
 
     return "".join(f"; did you mean `placesim manual {page}`?" for page in near_words(name, topics(), 1, SIMILAR_AMONG_FEW))

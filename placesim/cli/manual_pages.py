@@ -1,7 +1,7 @@
 """Pages of the manual by topic, and their sections and numbered rules.
 
-Most pages are files in `manual/`. Pages about tables are generated when they are read, section by section, and the page of the
-tutorial from its notebook.
+Most pages are files in `manual/`. Pages about tables are generated section by section when they are read; the tutorial's page
+is generated from its notebook.
 """
 
 from __future__ import annotations
@@ -34,7 +34,10 @@ class Part(NamedTuple):
 
 
 Sections = Mapping[str, Callable[[], str]]
-"""Headings of a generated page, each with a function that returns its text. "" has the text before the first heading."""
+"""Headings of a generated page, each with a function that returns its text.
+
+The key "" has the text before the first heading.
+"""
 
 
 def _ops() -> Sections:

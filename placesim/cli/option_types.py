@@ -52,7 +52,7 @@ class Option(click.Option):
         self.group = group
 
     def type_cast_value(self, ctx: click.Context, value: Any) -> Any:
-        """Return the converted value. Raises click.BadParameter, which says of a number what is expected."""
+        """Return the converted value. Raises click.BadParameter; for a number, the message has the expected range."""
         try:
             return super().type_cast_value(ctx, value)
         except click.BadParameter as error:
@@ -62,7 +62,7 @@ class Option(click.Option):
             raise click.BadParameter(f"got {got}, expected {self._number()}", ctx, self) from None
 
     def _number(self) -> str:
-        """Return the kind and the range of the numbers that the option takes."""
+        """Return the type and the range of the option's numbers."""
         low, high = (getattr(self.type, end, None) for end in ("min", "max"))
         kind = _NUMBERS[self.type.name]
         if high is None:
@@ -94,7 +94,7 @@ class Word(click.ParamType):  # type: ignore[type-arg]  # generic only from clic
         return "|".join(self.words)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Return the word. Raises click.BadParameter, with the most similar word, for any other."""
+        """Return the word. Raises click.BadParameter, with the most similar word, for any other word."""
         if value in self.renamed:
             if ctx is not None:
                 ctx.meta.setdefault(WARNINGS, []).append(f"'{value}' is now '{self.renamed[value]}'")
@@ -119,7 +119,7 @@ class Words(Word):
 
 
 class OutputFile(click.Path):
-    """A parameter type for the path of an output file. `-` is refused, since standard output has the command's report."""
+    """A parameter type for the path of an output file. `-` is rejected, since the command's report goes to standard output."""
 
     def __init__(self) -> None:
         super().__init__(dir_okay=False)
@@ -145,4 +145,4 @@ report_option = partial(option, group=REPORT, folder_values="any")
 cluster_option = partial(option, group=CLUSTER, folder_values="none")
 file_option = partial(option, group=FILE_ACCESS, folder_values="none")
 checkpoint_option = partial(option, group=CHECKPOINTS, folder_values="none")
-"""Each of these functions is `option` with a group and its usual `folder_values`, which a call can override."""
+"""Variants of `option` for one group each, with default `folder_values`."""

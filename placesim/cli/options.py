@@ -171,7 +171,7 @@ report_options = together(
         "--log-style",
         type=Word(("modern", "classic")),
         default="modern",
-        help="Log format: that of TensorFlow 2 or TensorFlow 1 (default: modern).",
+        help="modern: log format of TensorFlow 2; classic: of TensorFlow 1 (default: modern).",
     ),
     report_option(
         "--summary", is_flag=True, help="Print a table of nodes, variables, constants, transfers and peak memory per device."
@@ -266,7 +266,7 @@ def memory_option(text: str) -> Callable[[Command], Command]:
 def given(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options that have a value, with feeds by tensor, and a script's arguments.
 
-    Repeatable options without a value are left out too. Raises UsageError for an invalid feed.
+    Repeatable options without a value are also left out. Raises UsageError for an invalid feed.
     """
     found = {name: value for name, value in values.items() if value is not None and value != ()}
     if "feeds" in found:

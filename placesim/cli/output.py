@@ -26,7 +26,7 @@ def is_terminal(stream: TextIO) -> bool:
 
 
 def write(text: str, is_styled: bool = False) -> bool:
-    """Print a result, with control characters escaped unless `is_styled`. Returns False if the reader has gone."""
+    """Print a result, with control characters escaped unless `is_styled`. Returns False if the pipe's reader has closed it."""
     return write_result(text if is_styled else escape(text))
 
 
@@ -83,7 +83,7 @@ def unwritable(path: Path | None, error: Exception) -> UsageError:
 
 
 def check_writable(path: Path) -> None:
-    """Raise UsageError for an output file that can't be written. Called before the work begins."""
+    """Raise UsageError for an output file that can't be written. Commands call this before they begin their work."""
     try:
         if path.exists() and not path.is_file():
             return  # a pipe must not be opened twice
@@ -101,7 +101,7 @@ class _WriteTrialEnd(Exception):
 
 
 def write_trace(path: Path, events: Iterable[dict[str, Any]]) -> None:
-    """Write a trace into a file. Raises UsageError if it can't be written."""
+    """Write a trace to a file. Raises UsageError if the file can't be written."""
     from placesim.report.trace_json import trace_text
 
     write_files({path: (text.encode() for text in join_pieces(trace_text(events)))})
@@ -172,7 +172,7 @@ def write_traceback(error: BaseException) -> None:
 
 
 def write_error(error: PlacesimError) -> None:
-    """Print an error; if it has an outcome, the nodes that it names are printed with their locations."""
+    """Print an error; if it has an outcome, locations of the named nodes are printed too."""
     from placesim.report.text.complaint import format_error, format_outcome_error
 
     outcome = error.outcome

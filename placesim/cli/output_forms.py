@@ -55,12 +55,12 @@ def table_option(*names: str, renamed: Mapping[str, str] | None = None) -> Calla
 
 
 def find_form(forms: Iterable[Form[Writer]], name: str) -> Form[Writer]:
-    """Return the format of that name. Raises KeyError for any other name."""
+    """Return the format with this name. Raises KeyError for an unknown name."""
     return {form.name: form for form in forms}[name]
 
 
 def form_of_file(forms: Iterable[Form[Writer]], path: str) -> str | None:
-    """Return the format that a path's extension names; None if it names none."""
+    """Return the format that a path's extension names; None if it names no format."""
     ending = PurePath(path).suffix.lower()
     return next((form.name for form in forms if ending in form.endings), None)
 
@@ -68,7 +68,8 @@ def form_of_file(forms: Iterable[Form[Writer]], path: str) -> str | None:
 class Target(NamedTuple):
     """The destination and format of a result.
 
-    `output` is None for standard output. `opens` says to show it in a browser. `table` selects one of several tables.
+    `output` is None for standard output. `opens` is whether to show the result in a browser. `table` selects one of several
+    tables.
     """
 
     form: str
@@ -98,7 +99,7 @@ open_option = report_option(
 def find_target(
     forms: Sequence[Form[Any]], form: str | None, output: str | None, opens: bool = False, table: str | None = None
 ) -> Target:
-    """Return the format and destination: `--format` decides, else the file's extension, else the format is text.
+    """Return the format and destination. The format is that of `--format`, else that of the file's extension, else text.
 
     All commands that write reports use this rule. Raises UsageError for an unknown extension, a page on a terminal, `--open`
     without a page, and `--table` without a table.

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 PATIENCE_SECONDS = 0.5
 TICK_SECONDS = 0.2
-"""Seconds between two checks whether to show a bar, while the work reports nothing (for example in a long kernel)."""
+"""Seconds between checks that may show a bar even if the work reports nothing (for example in a long kernel)."""
 
 
 class TerminalProgress:
@@ -75,7 +75,7 @@ class TerminalProgress:
             self._cleared = time.monotonic()
 
     def update(self, steps_done: int, steps: int, nodes_done: int, nodes: int) -> None:
-        """Show the progress of a simulation, which calls this from time to time."""
+        """Show the progress of a simulation, which calls this periodically."""
         self.show({"steps": (steps_done, steps), "nodes": (nodes_done, nodes)})
 
     def watch(self, watcher: ProgressWatcher) -> None:
@@ -98,8 +98,8 @@ class TerminalProgress:
     def show(self, counts: Mapping[str, tuple[int, int | None]], began: float | None = None) -> None:
         """Draw a bar for each counter: the completed count, and the total if known.
 
-        Each counter divides one unit of the counter before it, as minutes divide an hour. So together they give the completed
-        share of the whole. `began` is the start time; by default, it is when something was first shown.
+        Each counter subdivides one unit of the previous counter, as minutes subdivide an hour, so that all together give the
+        completed share. `began` is the start time; by default, it is when something was first shown.
         """
         if not self._is_shown:
             return
@@ -133,7 +133,7 @@ class TerminalProgress:
                     self._put_up()
 
     def _is_worth_it(self) -> bool:
-        """Whether the work has taken longer than a moment."""
+        """Whether the work has taken so long that a bar is useful."""
         return self._started is not None and time.monotonic() - self._started >= PATIENCE_SECONDS
 
     def _put_up(self) -> None:
@@ -202,7 +202,7 @@ def write_beside_bar() -> Iterator[None]:
 
 
 def _share(counts: Sequence[tuple[int, int | None]]) -> float:
-    """Return the completed share, from 0 to 1. Each count divides one unit of the count before it."""
+    """Return the completed share, from 0 to 1. Each count subdivides one unit of the previous count."""
     share, part = 0.0, 1.0
     for done, total in counts:
         part /= total or 1

@@ -46,9 +46,10 @@ def write_report(
 
 
 class ReportWriter:
-    """Writer of a report. The results of a step are written when it ends, unless parts that come before them may still change.
+    """Writer of a report.
 
-    A `progress` bar is removed before something is written. `opening` is called before all output.
+    The results of a step are written when the step ends, unless earlier parts of the report may still change. A `progress` bar
+    is removed before something is written. `opening` is called before all output.
     """
 
     def __init__(
@@ -255,7 +256,7 @@ class _Text:
         self._graph = graph
         self._with_summary = with_summary
         self._is_classic = False
-        self._log: str | None = None
+        self._log: list[str] = []
         self._told: Report | None = None
         self._has_log: bool | None = None
 
@@ -276,13 +277,16 @@ class _Text:
         self._is_classic = report.style == "classic"
         if self._graph is not None:
             yield f"==> {escape_line(self._graph)} <==\n"
-        self._log, self._told = report.log(), report
-        if is_terminal(sys.stdout) and self._log:
+        self._told = report
+        pieces = report.log_pieces()
+        if is_terminal(sys.stdout) and (log := "".join(pieces)):
             from placesim.report.terminal.output import styled_log
 
+            self._log = [log]
             yield _StyledText(styled_log(report, sys.stdout))
-        else:
-            yield self._log
+        for piece in pieces:
+            self._log.append(piece)
+            yield piece
 
     def rows(self, rows: Sequence[Result]) -> Iterator[str]:
         from placesim.report.results import format_step
@@ -293,9 +297,10 @@ class _Text:
         if report is self._told:  # making a log of a million lines takes long
             return
         log, self._told = report.log(), report
-        if self._log is not None and log.startswith(self._log):
-            yield log[len(self._log) :]
-            self._log = log
+        known = "".join(self._log)
+        if log.startswith(known):
+            yield log[len(known) :]
+            self._log = [log]
 
     def tail(self, report: Report) -> Iterator[str]:
         yield from self.growth(report)

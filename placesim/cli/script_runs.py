@@ -1,4 +1,4 @@
-"""Execution of `placesim run script.py`: the script replaces this process."""
+"""Execution of `placesim run script.py`: the script replaces the process of placesim."""
 
 from __future__ import annotations
 
@@ -25,7 +25,10 @@ _OF_GRAPHS = (
     "feeds",
     "until",
 )
-"""Options that select or change parts of a graph. With any of them, `run` takes the script's graph and executes that."""
+"""Options that select or change parts of a graph.
+
+With any of these options, `run` executes the graph that the script builds, not the script.
+"""
 
 
 def is_live(graph: str, form: str, values: Mapping[str, Any], **wanted: Any) -> bool:

@@ -56,7 +56,7 @@ class _Bash(BashComplete):
     """Completion for bash, which splits words at `=` and `:`.
 
     It reads the raw line and answers with the missing rest of the word. Special characters are quoted, because names come from
-    graphs and must run nothing.
+    graphs, which must not run shell code.
     """
 
     source_template = _BASH
@@ -126,7 +126,7 @@ SHELLS: Mapping[str, type[ShellComplete]] = {"bash": _Bash, "zsh": _Zsh, "fish":
 
 
 def completion_script(shell: str) -> str:
-    """Return the script that a shell reads once to set up completion."""
+    """Return the script with which a shell sets up completion."""
     return SHELLS[shell](placesim, {}, "placesim", VARIABLE).source()
 
 
@@ -250,7 +250,7 @@ def _axes(ctx: click.Context, begun: str) -> Iterable[str]:
 
 
 def _graph() -> LoadedGraph | None:
-    """Return the graph that the command line names; None if there is none.
+    """Return the graph that the command line names; None if it names none.
 
     For a completion, scripts are not run, and standard input is not read.
     """

@@ -1,7 +1,7 @@
 """The three standard streams: made usable for any text before a command runs, and silenced if writing to them fails.
 
-If nobody reads a result (a closed pipe), the result is dropped, and nothing else changes. If a result can't be written (a full
-disk, a closed stream), that is an error. Warnings and errors that can't be written are dropped.
+If nobody reads a result (a closed pipe), the result is dropped, which is no error. If a result can't be written (a full disk, a
+closed stream), that is an error. Warnings and errors that can't be written are dropped.
 """
 
 from __future__ import annotations

@@ -11,8 +11,9 @@ import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from io import FileIO
+    from socket import socket
     from typing import Any
 
 # --- files ----------------------------------------------------------------------------------------------------------
@@ -86,6 +87,19 @@ def set_non_blocking(descriptor: int) -> None:
     """Let writes to a full pipe fail instead of waiting. Python 3.11 can't do this on Windows."""
     if hasattr(os, "set_blocking"):
         os.set_blocking(descriptor, False)
+
+
+SENDS_WITHOUT_WAITING = sys.platform != "win32"
+"""Whether `send_without_waiting` works."""
+
+
+def send_without_waiting(connection: socket, frames: Sequence[memoryview]) -> int:
+    """Send as much as a socket takes at once, and return the number of bytes. Raises BlockingIOError if it takes none."""
+    if sys.platform == "win32":
+        raise NotImplementedError
+    from socket import MSG_DONTWAIT
+
+    return connection.sendmsg(frames, (), MSG_DONTWAIT)
 
 
 def prepare_stream(stream: Any) -> None:

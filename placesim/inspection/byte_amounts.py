@@ -24,12 +24,12 @@ class Amount(NamedTuple):
         return Amount(self.number + other.number, self.bytes + other.bytes, self.unknown + other.unknown)
 
     def document(self, counted: str = "count") -> dict[str, int]:
-        """Return the amount for JSON; `counted` is the key of the number."""
+        """Return the amount as a JSON object; `counted` is the key of the number of items."""
         return {counted: self.number, "bytes": self.bytes, "unknown": self.unknown}
 
 
 def amounts_by(sized: Iterable[tuple[Key, int | None]]) -> dict[Key, Amount]:
-    """Add up pairs (key, size in bytes): return the amount of each key. Keys are in the order of their first pairs."""
+    """Return the amount of each key, summed over pairs (key, size in bytes). Keys keep the order of their first pairs."""
     found: dict[Key, Amount] = {}
     for key, size in sized:
         found[key] = found.get(key, Amount()).plus(size)

@@ -16,7 +16,7 @@ PARAMETERS, OPTIMIZER, ACTIVATIONS, GRADIENTS, TEMPORARIES = CATEGORIES = (
     *("parameters", "optimizer", "activations", "gradients", "temporaries"),
 )
 _PASSED_ON = ("dispatch", "view")
-"""Kinds of work of ops that pass a variable's value on."""
+"""Kinds of work of ops whose output is the value of their input."""
 _COPY = re.compile(r"/_\d+$")
 """End of the name of a copy on another device."""
 
@@ -77,7 +77,7 @@ def _optimizer_variables(graph: Graph) -> Iterator[str]:
 
 
 def find_origin(graph: Graph, number: int) -> Node:
-    """Return the node whose value reaches a node through ops that only pass it on."""
+    """Follow ops that pass their input on; return the node that computed the value."""
     node = graph.nodes[number]
     while len(node.input_nodes) == 1 and cost_of(node.op).kind in _PASSED_ON:
         node = graph.nodes[node.input_nodes[0]]
@@ -85,7 +85,7 @@ def find_origin(graph: Graph, number: int) -> Node:
 
 
 def _backward_nodes(graph: Graph) -> Iterator[str]:
-    """Yield the nodes that gradients reach, beginning with the nodes in scopes of `tf.gradients`."""
+    """Yield the nodes that gradients reach, starting with the nodes in scopes of `tf.gradients`."""
     found = [node for node in graph.nodes if is_gradient_name(node.name)]
     seen = {node.id for node in found}
     readers: dict[int, list[Node]] = {}

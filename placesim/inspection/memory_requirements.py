@@ -214,7 +214,7 @@ class _Group:
         return _Group(self.kind, self.scope(), sorted(members, key=_size, reverse=True), True)
 
     def parts(self) -> list[_Group]:
-        """Return the parts of the scope that all buffers share: its child scopes and buffers, that of the largest first."""
+        """Return the child scopes and buffers of the common scope; the one with the largest buffer is first."""
         start = len(scope) + 1 if (scope := self.scope()) else 0
         found: dict[tuple[str, int], list[Holder]] = {}
         for number, holder in enumerate(self.members):

@@ -66,7 +66,7 @@ def _check_listed(names: Set[str], placements: Sequence[Mapping[str, Any]], tran
 
 
 def _origin(index: int, row: Mapping[str, Any]) -> tuple[str, str]:
-    """Return a node's body, and the node from which lowering made it; both are empty for nodes that lowering did not make."""
+    """Return a node's body, and the node that lowering replaced by it; both are empty for nodes that lowering did not make."""
     given = [row.get(key, "") for key in ("body", "lowered_from")]
     for key, value in zip(("body", "lowered_from"), given, strict=True):
         if not isinstance(value, str):

@@ -78,8 +78,7 @@ def best_bound(problem: PlanningProblem) -> Bound:
 
 
 def relaxed_work(problem: PlanningProblem) -> tuple[float, dict[int, float]]:
-    """Return the optimum of the linear relaxation, and for each kind of device the dual price of one second on one of its
-    slots.
+    """Return the optimum of the linear relaxation, and for each kind of device the dual price of a second on one slot.
 
     In the relaxation, a group may be divided among kinds of devices. All slots of a kind work in parallel and share the kind's
     total memory. HiGHS solves it. The returned optimum is the dual value, because only this is certain to be a lower bound. The
@@ -143,7 +142,7 @@ def _solved_relaxation(
 def _relaxed_limits(
     seconds: np.ndarray, slots: Sequence[float], capacity: np.ndarray, held: np.ndarray
 ) -> tuple[list[float], tuple[list[int], list[int]], list[float], list[int]]:
-    """Return constraints: matrix entries, their (rows, columns), the upper limit of each row, and the numbers of load rows."""
+    """Return constraints: matrix entries, their (rows, columns), the upper limits of rows, and the indices of load rows."""
     count, kinds = seconds.shape
     rows: list[int] = []
     columns: list[int] = []
@@ -247,10 +246,10 @@ def _certain(
 def interval_bound(
     before: Sequence[float], seconds: Sequence[float], after: Sequence[float], slots: int, floor: float
 ) -> float:
-    """Return the smallest whole-number makespan in which no interval of time has more work than the slots can do in it.
+    """Return the smallest integer makespan for which no time interval has more work than the slots can do in that interval.
 
-    Times are whole numbers.  Each task has an earliest and a latest start.  Only the part of a task that lies in the interval
-    at every allowed start counts.  Source: Fernandez and Bussell, 1973.
+    Times are integers. Each task has an earliest and a latest start. Only the part of a task that lies in the interval at every
+    allowed start counts. Source: Fernandez and Bussell, 1973.
     """
     counted = [n for n, time in enumerate(seconds) if time]
     release, time = (np.array([row[n] for n in counted]) for row in (before, seconds))

@@ -1,8 +1,8 @@
 """Latency of a step whose devices run connected parts as calls (as msr-fiddle/dnn-partitioning defines it).
 
-A call begins when all its outside inputs are available and the device's previous call has ended.  It takes the time to load its
-inputs, run its tasks one after another, and store its outputs for other readers.  A device whose transfers take none of its
-time (`pays` is false) has no calls: tasks start as soon as their inputs are there.
+A call begins when all its outside inputs are available and the device's previous call has ended. It takes the time to load its
+inputs, run its tasks one after another, and store its outputs for other readers. A device whose transfers take none of its time
+(`pays` is false) has no calls: tasks start as soon as their inputs are available.
 """
 
 from __future__ import annotations

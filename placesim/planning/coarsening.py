@@ -113,8 +113,9 @@ def _join_chains(problem: PlanningProblem, parts: int) -> list[int]:
 
 
 def _only_readers(problem: PlanningProblem) -> Iterator[tuple[int, int]]:
-    """Yield each task with a single reader, and this reader, if both run on the same kinds of devices. The last task comes
-    first.
+    """Yield each task with a single reader, and the reader, if both run on the same kinds of devices.
+
+    The last task comes first.
     """
     kinds = [tuple(map(math.isfinite, seconds)) for seconds in problem.group_seconds]
     for task in reversed(problem.order):
@@ -189,7 +190,7 @@ def _contract(problem: PlanningProblem, leader: Sequence[int]) -> CoarseProblem:
 
 
 def _apart(problem: PlanningProblem, cluster_of: Sequence[int], groups: Sequence[Sequence[int]]) -> tuple[tuple[int, ...], ...]:
-    """Return the rows of groups that must be apart. If groups of a row were merged, the row has the merged group twice."""
+    """Return the rows of groups that must be apart. If groups of a row were merged, the row contains the merged group twice."""
     group_of = {cluster: number for number, members in enumerate(groups) for cluster in members}
     return tuple(tuple(group_of[cluster_of[problem.groups[group][0]]] for group in row) for row in problem.apart)
 

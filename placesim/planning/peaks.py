@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -61,7 +61,7 @@ class Peaks:
             self.live[device, self._made[number] : until + 1] += size
 
     def largest_at_peak(self, device: int) -> list[int]:
-        """Return the numbers of the tensors that are alive at the peak of a device, the largest first."""
+        """Return the indices of the tensors that are alive at the peak of a device, the largest first."""
         peak = int(self.live[device].argmax())
         tensors = self.problem.tensors
         alive = (n for n in range(len(tensors)) if self._made[n] <= peak <= self._ends(n).get(device, -1))
@@ -92,6 +92,29 @@ class Peaks:
         """Peak of each device."""
         found: _Array = self.held + self.live.max(axis=1)
         return found
+
+    @property
+    def over(self) -> _Array:
+        """Bytes by which each device's peak exceeds its capacity."""
+        found: _Array = np.maximum(self.peaks - self._capacities, 0.0)
+        return found
+
+    def takes(self, move: Mapping[int, int]) -> bool:
+        """Move groups to devices. If a peak would exceed a device's capacity, move none and return False."""
+        before = {group: self.of_group[group] for group in move}
+        for group, device in move.items():
+            self.move(group, device)
+        if not self.over.any():
+            return True
+        for group, device in before.items():
+            self.move(group, device)
+        return False
+
+    def move_to(self, of_group: Sequence[int]) -> None:
+        """Move each group to its device; groups without a device stay."""
+        for group, device in enumerate(of_group):
+            if self.of_group[group] != device:
+                self.move(group, device)
 
 
 def peak_plan(problem: PlanningProblem, devices: Sequence[int]) -> Plan:

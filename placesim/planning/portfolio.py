@@ -18,6 +18,7 @@ from placesim.core.errors import UnavailableError, UsageError
 from placesim.core.process.workers import DONE, Process, Worker
 from placesim.core.suggestions import SIMILAR_AMONG_FEW, did_you_mean
 from placesim.planning.bounds import Bound, best_bound
+from placesim.planning.memory_limits import find_overfull_devices
 from placesim.planning.methods.call_annealing import anneal_calls
 from placesim.planning.methods.closed_sets import split_closed_sets
 from placesim.planning.methods.contiguous import split_orders
@@ -163,9 +164,7 @@ def check_method(name: str, problem: PlanningProblem | None = None) -> None:
 
 
 def _is_scheduling(problem: PlanningProblem) -> bool:
-    """Return whether only an order of tasks is sought: devices are alike, nothing takes memory or is moved, and groups are
-    tasks.
-    """
+    """Return whether only an order of tasks is sought: equal devices, no memory, no transfers, and single tasks as groups."""
     if problem.layout is not None or problem.apart:
         return False
     is_free = all(not task.makes and not task.holds for task in problem.tasks)
@@ -228,6 +227,11 @@ class _Incumbent:
 
     def take(self, plan: Plan, method: str) -> None:
         if not are_apart(self._problem, plan.devices):
+            return
+        is_better = self.plan is None or plan.value < self.plan.value
+        # the methods check permanent memory themselves, and the start may be known to fit
+        is_limited = self._problem.memory is not None and method != "start"
+        if is_better and is_limited and find_overfull_devices(self._problem, plan.devices):
             return
         # of equal plans, the same one is kept, no matter which lane is faster
         if self.plan is None or (plan.value, plan.devices) < (self.plan.value, self.plan.devices):
@@ -324,7 +328,7 @@ _Said = LaneNews | _LaneEnd | Exception
 
 
 def _listen(lane: Process, task: LaneTask, news: SimpleQueue[_Said]) -> None:
-    """Send a task to a process and forward its messages; the last message says that it ended."""
+    """Send a task to a process and forward its messages; the last message reports the end of the task."""
     try:
         lane.tell(task)
         while (said := lane.answer()) is not DONE:

@@ -14,6 +14,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from placesim.core.errors import UsageError
+from placesim.machine.gpu_memory import GpuMemory
 from placesim.machine.timelines.bandwidth_sharing import Link, byte_seconds, route_latency
 from placesim.machine.timelines.workload import Resource
 
@@ -30,7 +31,7 @@ class Objective(Enum):
     CALLS = auto()
     """Like the makespan, but paying devices run connected parts as calls.
 
-    A call begins when all its inputs are available and delivers all outputs at its end.  Other devices run any number of tasks
+    A call begins when all its inputs are available and delivers all outputs at its end. Other devices run any number of tasks
     at once.
     """
     PEAK = auto()
@@ -117,6 +118,20 @@ class ProblemTensor(NamedTuple):
     only_on: frozenset[int] = frozenset()
 
 
+class MemoryLimits(NamedTuple):
+    """Limits on the peaks of plans: a problem of peaks, whose devices have the capacities.
+
+    Groups with equal numbers in both problems move together. All other tasks stay on the devices `start`. `gpus` has the
+    allocator settings of each GPU, on which all allocations of a plan must succeed. `last_step` is the moment at which the last
+    step begins; the plan is for this step.
+    """
+
+    problem: PlanningProblem
+    start: tuple[int, ...]
+    gpus: tuple[GpuMemory | None, ...]
+    last_step: int = 0
+
+
 class DeviceLink(NamedTuple):
     """Transfer time from one device to another: seconds before anything arrives, and seconds for each unit of size."""
 
@@ -155,6 +170,7 @@ class PlanningProblem:
     - `layout`: the machine on which makespans are simulated, if any.
     - `tensors`: the tensors that determine peaks.
     - `apart`: rows of groups, by number; no two groups of a row may share a device.
+    - `memory`: limits of peaks, which replace the limits of permanent memory.
 
     `check` raises UsageError if no plan is possible.
     """
@@ -169,6 +185,7 @@ class PlanningProblem:
     layout: MachineLayout | None = None
     tensors: tuple[ProblemTensor, ...] = ()
     apart: tuple[tuple[int, ...], ...] = ()
+    memory: MemoryLimits | None = None
 
     @cached_property
     def readers(self) -> tuple[tuple[int, ...], ...]:
@@ -190,7 +207,10 @@ class PlanningProblem:
 
     @cached_property
     def order(self) -> tuple[int, ...]:
-        """Tasks in the order in which an executor runs them: the first that is ready comes first. Empty if there is a cycle."""
+        """Tasks in the order in which an executor runs them: in the order in which they become ready.
+
+        Empty if there is a cycle.
+        """
         waiting = [len(sources) for sources in self.inputs]
         ready = deque(task for task, count in enumerate(waiting) if not count)
         found = []
@@ -309,7 +329,7 @@ class PlanningProblem:
                 raise UsageError(f"{named}: got a tensor of size {tensor.size:g}, expected 0 or more, from an existing task")
 
     def _without_device(self, row: Sequence[int]) -> bool:
-        """Return whether groups of a row must share a device, by a bipartite matching with augmenting paths."""
+        """Return whether groups of a row must share a device, by bipartite matching with augmenting paths."""
         group_on: dict[int, int] = {}
 
         def takes_one(group: int, tried: set[int]) -> bool:
@@ -358,14 +378,6 @@ class Plan(NamedTuple):
     devices: tuple[int, ...]
     starts: tuple[float, ...] = ()
     calls: tuple[int, ...] = ()
-
-
-def find_overfull_devices(problem: PlanningProblem, devices: Sequence[int]) -> list[int]:
-    """Return the devices whose memory would exceed their capacity."""
-    held = [0.0] * len(problem.devices)
-    for task, device in enumerate(devices):
-        held[device] += problem.tasks[task].holds
-    return [n for n, device in enumerate(problem.devices) if held[n] > device.capacity]
 
 
 def are_apart(problem: PlanningProblem, devices: Sequence[int]) -> bool:

@@ -116,9 +116,9 @@ class ScheduleEstimates:
         return found
 
     def _moves(self, memories: _Array, is_far: _Array) -> dict[int, dict[int, _Array]]:
-        """Return, for each task whose output is moved, for each memory the assignments that move it there.
+        """Return, for each task with a moved output and each memory, the assignments that move the output there.
 
-        For each read, `memories` has the memory of the reader, and `is_far` whether it is another one than the output's.
+        For each read, `memories` has the reader's memory, and `is_far` says whether this differs from the output's memory.
         """
         found: dict[int, dict[int, _Array]] = {}
         for memory in range(len(self._delays)):

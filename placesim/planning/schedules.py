@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from heapq import heappop, heappush
 
 from placesim.machine.timelines.compiled_workload import WorkloadPlan as SimulatedPlan
@@ -121,7 +121,7 @@ class SimulatedSchedule:
         return self.critical_tasks(devices)[0]
 
     def critical_tasks(self, devices: Sequence[int]) -> tuple[Plan, list[int]]:
-        """Return the plan for an assignment, and the tasks that determine its end: each of them waited for an earlier one."""
+        """Return the plan for an assignment, and its critical path, the tasks that determine the end."""
         simulated, numbers = self._plan(devices)
         timeline, count = simulate_plan(simulated), simulated.count
         chain, phase = set[int](), max(range(count), key=timeline.ends.__getitem__, default=NOWHERE)
@@ -138,23 +138,37 @@ class SimulatedSchedule:
         work: list[SimulatedTask | LinkTransfer] = []
         numbers = [0] * len(problem.tasks)
         arrived: dict[tuple[int, int], int] = {}
-        waiting, readers, memories = self._waiting[:], self._readers, self._memories
-        made = [memories[row.on_host][device] for row, device in zip(problem.tasks, devices, strict=True)]
+        made = self.memories(devices)
+        for task, memory, is_received in self.turns(devices):
+            if memory == made[task]:
+                numbers[task] = len(work)
+                work.append(self._task(task, made, numbers, arrived, devices))
+            elif not is_received:
+                links, streams = self._routes[made[task]][memory]
+                arrived[task, memory] = len(work)
+                work.append(LinkTransfer(problem.tasks[task].makes, links, (numbers[task],), streams))
+        return make_plan(work, layout.resources, layout.links), numbers
+
+    def memories(self, devices: Sequence[int]) -> list[int]:
+        """Return the memory of each task's output."""
+        memories = self._memories
+        return [memories[row.on_host][device] for row, device in zip(self.problem.tasks, devices, strict=True)]
+
+    def turns(self, devices: Sequence[int]) -> Iterator[tuple[int, int, bool]]:
+        """Yield tasks, sends and receives in the order of TensorFlow's executors, as (task, memory, is_received).
+
+        A task has the memory of its output; the send of the output, and later the receive, have another one.
+        """
+        waiting, readers, memories, made = self._waiting[:], self._readers, self._memories, self.memories(devices)
         turns = {device: turn for turn, device in enumerate(dict.fromkeys(devices))}
-        # (task, device, is_received): a task on its own device; on another one, the send of its output, and then the receive
         ready: deque[tuple[int, int, bool]] = deque()
         for task in sorted(self._roots, key=lambda task: turns[devices[task]]):
             ready.append((task, made[task], False))
         while ready:
-            task, memory, is_received = ready.popleft()
+            turn = task, memory, is_received = ready.popleft()
             own = made[task]
-            if memory == own:
-                numbers[task] = len(work)
-                work.append(self._task(task, made, numbers, arrived, devices))
-            elif not is_received:
-                links, streams = self._routes[own][memory]
-                arrived[task, memory] = len(work)
-                work.append(LinkTransfer(problem.tasks[task].makes, links, (numbers[task],), streams))
+            yield turn
+            if memory != own and not is_received:
                 ready.append((task, memory, True))
                 continue
             sent = {own}
@@ -167,7 +181,6 @@ class SimulatedSchedule:
                 elif memory == own and other not in sent:
                     sent.add(other)
                     ready.append((task, other, False))
-        return make_plan(work, layout.resources, layout.links), numbers
 
     def _task(
         self,
@@ -197,10 +210,10 @@ def assignments(problem: PlanningProblem) -> FirstComeSchedule | SimulatedSchedu
 
 
 class FirstComeSchedule:
-    """Schedules assignments like an executor: tasks run on their devices as they become ready, ties by number.
+    """Schedules assignments like an executor: each device runs its tasks in the order in which they become ready.
 
-    A tensor is moved once to each device that reads it, as soon as it is made.  A device sends, and receives, one tensor at a
-    time.
+    Ties are broken by number. A tensor is moved once to each device that reads it, as soon as it is made. A device sends, and
+    receives, one tensor at a time.
     """
 
     def __init__(self, problem: PlanningProblem) -> None:

@@ -82,4 +82,4 @@ class Search:
 
 
 Method = Callable[[PlanningProblem, Search], Iterator[Plan]]
-"""A planning method. It yields plans, each better than the previous one, until it has no better one or the search ends."""
+"""A planning method. It yields plans, each better than the previous one, until it finds no better plan or the search ends."""

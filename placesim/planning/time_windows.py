@@ -11,7 +11,7 @@ import numpy as np
 from placesim.planning.problem import UNSURE, PlanningProblem
 
 MAX_TASKS = 50_000
-"""Maximum number of tasks; with more, the bound takes more time than it is worth."""
+"""Maximum number of tasks; for more tasks, the bound takes too long."""
 _Array = np.ndarray
 
 

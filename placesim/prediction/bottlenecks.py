@@ -1,4 +1,4 @@
-"""Bottlenecks of a step, found by simulating it again and again, each time with one part set to take no time."""
+"""Bottlenecks of a step, found by repeated simulations, each with the time of one part set to zero."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ KINDS = ("link", "resource", "op", "node")
 OF_EACH_KIND = 4
 """Maximum number of candidates of each kind."""
 SIMULATED_TASKS = 1_000_000
-"""Maximum number of tasks that all trials together simulate; at least one candidate of each kind is tried in any case."""
+"""Maximum number of tasks that all trials together simulate; at least one candidate of each kind is always tried."""
 
 
 class _Candidate(NamedTuple):
     """A part of the step whose time is set to 0, to see how much faster the step would be.
 
-    `on_path` is its time on the critical path and `in_all` its total time, in seconds.  `free` returns the step's plan with
-    this part's time set to 0.
+    `on_path` is the part's time on the critical path and `in_all` its total time, in seconds. `free` returns the step's plan
+    with this time set to 0.
     """
 
     kind: str

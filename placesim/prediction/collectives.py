@@ -24,7 +24,7 @@ from placesim.runtime.recording.recorder import Execution
 
 
 class Ring(NamedTuple):
-    """Functions of the number of members: successive messages of a hop, and how often it passes a tensor's bytes."""
+    """Functions of the number of members: successive messages per hop, and multiples of the tensor's bytes per hop."""
 
     messages: Callable[[int], int]
     passes: Callable[[int], float]
@@ -40,15 +40,18 @@ RINGS: Mapping[str, Ring] = {
 }
 """Rings by the kind of a kernel's cost."""
 TREE = "all-reduce"
-"""The kind that NCCL also computes along trees."""
+"""The kind of collective that NCCL can also compute along trees."""
 MAX_ORDERED = 8
-"""Number of members up to which the order of a ring is searched, as NCCL does; a larger ring has the order of its devices."""
+"""Maximum number of members for which the order of a ring is searched, as NCCL does.
+
+A larger ring has the order of its devices.
+"""
 
 
 class Hops(NamedTuple):
-    """Routes of a ring's members to the next ones, in order of the members, each named once for each message.
+    """Routes from each member of a ring to the next member, in ring order. A route is repeated for each message.
 
-    Each message has `num_bytes`, so that a transfer of these bytes over such a route stands for all messages of a hop.
+    Each message has `num_bytes`, so one transfer of these bytes over the repeated route represents all messages of a hop.
     """
 
     routes: Sequence[tuple[int, ...]]
@@ -96,7 +99,7 @@ def tree_seconds(members: Sequence[DevicePlace], machine: SimulatedMachine, num_
 
 
 def _hop(sender: DevicePlace, receiver: DevicePlace, machine: SimulatedMachine) -> tuple[float, float]:
-    """Return the latency, and the seconds for a byte, between two members."""
+    """Return the latency between two members, and the seconds per byte."""
     route = _route(sender, receiver, machine)
     return route_latency(route, machine.links), byte_seconds(route, machine.links)
 
@@ -106,7 +109,7 @@ def _route(sender: DevicePlace, receiver: DevicePlace, machine: SimulatedMachine
 
 
 def ring_order(members: Sequence[DevicePlace], machine: SimulatedMachine) -> Sequence[int]:
-    """Return the order of the members in a ring whose slowest hop is as fast as possible; that of the devices if it is."""
+    """Return the ring order of the members with the fastest slowest hop; of equally fast orders, the order of the devices."""
     count = len(members)
     if count < 4 or count > MAX_ORDERED:
         return range(count)  # two or three have only one ring
@@ -123,7 +126,7 @@ def ring_order(members: Sequence[DevicePlace], machine: SimulatedMachine) -> Seq
 
 
 def _closed_path(path: list[int], count: int, pairs: Set[tuple[int, int]]) -> list[int]:
-    """Return the first closed path through all numbers that continues `path` over some of the pairs; empty if there is none."""
+    """Return the first closed path through all numbers that begins with `path` and uses only `pairs`; empty without one."""
     if len(path) == count:
         return path if (path[-1], path[0]) in pairs else []
     others = (number for number in range(count) if number not in path and (path[-1], number) in pairs)
@@ -138,7 +141,7 @@ def is_member(site: Site) -> bool:
 def group_members(step: Sequence[Execution]) -> list[list[int]]:
     """Return the executions of each collective's group, in order of their devices.
 
-    In a loop, or with one communicator, the executions of a device are members of different groups, in their order.
+    In a loop, or with a shared communicator, the n-th execution of each device belongs to the n-th group.
     """
     groups: dict[Hashable, list[int]] = {}
     turns: Counter[Hashable] = Counter()
@@ -182,7 +185,7 @@ def join_members(step: list[Execution]) -> list[Execution]:
 
 
 def _key(site: Site) -> tuple[object, ...]:
-    """Return the key of a node's group, which attrs, constant inputs or those of its communicator define."""
+    """Return the key of a node's group, from its attrs, its constant inputs or its communicator's inputs."""
     return tuple(_keys(site.instruction.node, site.program.graph))
 
 

@@ -19,7 +19,7 @@ class TiledConstants(NamedTuple):
     - `winograd_gain`, `winograd_traffic`: a Winograd convolution computes `winograd_gain` times less, and moves
       `winograd_traffic` times as many bytes.
     - `direct_efficiency`: share of the peak rate of a kernel without tiles; 0 if the library has no such kernel.
-    - `far_cost`: each page between two rows of an operand adds this share to the loading time, on chips of short reach.
+    - `far_cost`: share of the loading time that is added for each page between two rows of an operand, on chips of short reach.
     - `sharpness`: the p of the p-norm that combines computing and moving.
     """
 
@@ -42,7 +42,8 @@ class StreamConstants(NamedTuple):
     """Constants for streaming ops.
 
     - `passes`: number of passes over the bytes, at the rate of copying.
-    - `element_operations`: operations to find the place of an element, at the float32 rate; 0 if elements lie as they are read.
+    - `element_operations`: operations to find the place of an element, at the float32 rate; 0 if elements are read in memory
+      order.
     """
 
     start_seconds: float
@@ -55,7 +56,7 @@ class RowsConstants(NamedTuple):
 
     - `passes`: number of passes over the bytes; `further_passes` are added if the cache can't hold the rows in progress.
     - `rows_per_unit`: number of rows in progress on a multiprocessor.
-    - `row_clocks`, `element_clocks`: clocks for a row, and more for each of its elements.
+    - `row_clocks`, `element_clocks`: clocks per row, and additional clocks per element.
     """
 
     start_seconds: float

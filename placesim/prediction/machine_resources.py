@@ -67,7 +67,7 @@ class _Gpu(NamedTuple):
 
 
 class DevicePlace(NamedTuple):
-    """Resources that run a device's nodes: the host's cores, by resource number, and for a GPU its streams."""
+    """Resource numbers of a device: the host's cores, and for a GPU its streams."""
 
     device: Device
     task: DeviceName

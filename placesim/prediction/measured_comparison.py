@@ -14,7 +14,7 @@ ABSENT, NO_COPY, STARTED = "not recorded", "transfer that was not recorded", "st
 class ComparedNode(NamedTuple):
     """A node or transfer: its predicted seconds with their interval, and the median of the measured seconds of a step.
 
-    `op` is the measured op. `replaced` has the other nodes of the graph that the node stands for.
+    `op` is the measured op. `replaced` has the other nodes of the graph that the measured node replaces.
     """
 
     node: str
@@ -37,7 +37,10 @@ class ComparedOp(NamedTuple):
 
 
 class UnmatchedNodes(NamedTuple):
-    """Nodes that only the measurement or only the prediction has (`side`), and the reason; `names` has the longest."""
+    """Nodes that only the measurement or only the prediction has (`side`), and the reason.
+
+    `names` has the nodes with the longest times.
+    """
 
     side: str
     reason: str
@@ -50,7 +53,7 @@ class UnmatchedNodes(NamedTuple):
 class MeasuredComparison:
     """A predicted step beside the median of `steps` measured steps, both in seconds.
 
-    `node_seconds` is the measured time of all nodes and copies, with those that no prediction matches.
+    `node_seconds` is the measured time of all nodes and copies, including those without a prediction.
     """
 
     format: str
@@ -63,7 +66,7 @@ class MeasuredComparison:
 
     @property
     def matched_share(self) -> float:
-        """The share of `node_seconds` that a prediction matches."""
+        """The share of `node_seconds` in nodes and copies with a prediction."""
         matched = sum(node.measured for node in self.nodes)
         return matched / self.node_seconds if matched < self.node_seconds else 1.0  # sums in another order round otherwise
 

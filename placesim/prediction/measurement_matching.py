@@ -1,8 +1,8 @@
 """Comparison of a predicted step with measured steps, node by node.
 
 Nodes are matched by name, and copies by the name of their tensor. If the optimizer of the measured session (Grappler) replaced
-a node by another op, such as a fused one, the measured node is compared with all nodes that it stands for: the node of its
-name, and the nodes before it that did not run.
+a node by another op, such as a fused one, the measured node is compared with all nodes that it replaces: the node with its
+name, and the preceding nodes that did not run.
 """
 
 from __future__ import annotations
@@ -31,14 +31,17 @@ from placesim.prediction.time_breakdown import NodeCost, TimeStudy, dearest_node
 from placesim.runtime.recording.recorder import Execution
 
 _CALLING = frozenset((*CALLS, *SINGLE_DEVICE_CALLS))
-"""Ops whose recorded time includes that of the nodes in the functions that they call."""
+"""Ops whose recorded time includes the nodes of the functions that they call."""
 _HOLDERS = frozenset((*CONSTANTS, *VARIABLES, *IDENTITIES, *FUNCTION_ENDS, "ReadVariableOp"))
-"""Ops that no other op replaces by a fused one; the profiler leaves them out since they take little time."""
+"""Ops that are never fused. The profiler omits them since they take little time."""
 _NAMES = 3
-"""Number of names that stand for a group of unmatched nodes."""
+"""Maximum number of names that are kept for a group of unmatched nodes."""
 _COPIED = "transfer"
 _MOST_MATCHES = 0.5
-"""Share of the matches of the best step that a step needs; steps with fewer run something else, such as an initializer."""
+"""Minimum number of matches of a step, as a share of the best step's matches.
+
+Steps with fewer are other steps, such as initializers.
+"""
 
 
 def compare_step(study: TimeStudy, step: Sequence[Execution], measurement: Measurement) -> MeasuredComparison:
@@ -102,7 +105,7 @@ def _inputs(step: Sequence[Execution]) -> dict[str, list[str]]:
 
 
 class _Nodes:
-    """Rows of matched nodes, and groups of the others."""
+    """Rows of matched nodes, and groups of unmatched nodes."""
 
     def __init__(
         self,
@@ -158,7 +161,7 @@ class _Nodes:
         )
 
     def _replaced(self, name: str) -> list[NodeCost]:
-        """Return the nodes before `name` that were not recorded, up to those that were or that only hold a value."""
+        """Return the unrecorded nodes before `name`. The search ends at recorded nodes and at nodes that only hold a value."""
         found, waiting = [], list(self._inputs.get(name, ()))
         while waiting:
             source = waiting.pop()

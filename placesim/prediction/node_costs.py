@@ -146,7 +146,7 @@ class NodeCosts:
         )
 
     def _run(self, name: str) -> _Run | None:
-        """Return a node's executions in the last step that runs it; None if there is no such step."""
+        """Return a node's executions in the last step that runs it; None if no step runs it."""
         if self._runs is None:
             self._runs = self._all_runs()
         return self._runs.get(name)
@@ -204,7 +204,7 @@ class NodeCosts:
     def _transfers(self, run: _Run, execution: Execution, device: Device, memory: MemoryTypes) -> Iterator[InputTransfer]:
         """Yield a transfer for each input that is not in the device's memory.
 
-        A variable that the node takes by reference needs none, because it would move with the node.
+        A variable that the node takes by reference needs no transfer, because it would move with the node.
         """
         client, node, places = run.prepared.client, run.node, self._machine.places
         seen: set[tuple[int, int]] = set()

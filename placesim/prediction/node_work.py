@@ -45,7 +45,7 @@ _DENSE_OPERATIONS_PER_BYTE = 8
 class NodeShapes(NamedTuple):
     """A node's op, attrs and static shapes (all known), and the operations and bytes that its kernel's cost model counts.
 
-    `moved_bytes` are those that the kernel reads and writes, `read_bytes` those of its inputs.
+    `moved_bytes` are the bytes that the kernel reads and writes, `read_bytes` the bytes of its inputs.
     """
 
     op: str
@@ -98,7 +98,10 @@ def node_work(node: NodeShapes, processor: Processor) -> Work | None:
 
 
 def arithmetic_of(dtype: DataType, processor: Processor) -> Arithmetic:
-    """Return the arithmetic of an op of this type; as in TensorFlow, tensor cores that support tf32 compute float32 as tf32."""
+    """Return the arithmetic of an op with this element type.
+
+    As in TensorFlow, float32 is computed as tf32 if tensor cores support it.
+    """
     found = _ARITHMETICS.get(dtype, "float32")
     return "tf32" if found == "float32" and "tf32" in processor.tensor else found
 
@@ -155,7 +158,7 @@ def _convolution_sizes(node: NodeShapes, direction: Direction, *, is_depthwise: 
 
 
 def convolution_of(node: NodeShapes) -> Convolution | None:
-    """Return the sizes of a convolution, or of the one whose gradient a node computes; None for other nodes."""
+    """Return the sizes of a convolution, from a convolution node or one of its gradients; None for other nodes."""
     direction = _CONVOLUTIONS.get(node.cost.kind)
     if direction is None or min((prod(dims) for dims in (*node.inputs, *node.outputs)), default=0) == 0:
         return None
@@ -163,7 +166,7 @@ def convolution_of(node: NodeShapes) -> Convolution | None:
 
 
 def _reduction(node: NodeShapes, processor: Processor) -> Work:
-    """Return the work of a reduction; one along the last axes has a row for each result."""
+    """Return the work of a reduction. A reduction along the last axes has a row for each result."""
     images, results = tuple(node.inputs[0]), tuple(node.outputs[0])
     while results[-1:] == (1,):
         results = results[:-1]
@@ -181,7 +184,7 @@ def _transposition(node: NodeShapes, processor: Processor) -> Work:
 def _normalization(suffix: str, node: NodeShapes, processor: Processor) -> Work:
     """Return the work of a batch normalization; in inference, the kernel only scales each element.
 
-    If the channels are planes, a thread block computes each.
+    If the channels are planes, a thread block computes each channel.
     """
     if not (suffix or node.attrs.get("is_training", True)):
         return StreamedBytes("elementwise", float(node.moved_bytes))

@@ -32,7 +32,7 @@ _FLOAT64_TENSOR_CORES, _FLOAT64_TENSOR_GAIN = ("8.0", "9.0"), 2.0
 """Compute capabilities of A100 and H100, whose tensor cores double the rate of float64 products."""
 _WIDE_OPERATIONS_PER_CLOCK = 1500
 _TENSOR_CORES_GAIN = 3
-"""Least ratio of the float16 rate to the float32 rate that shows tensor cores; without them, the ratio is at most 2."""
+"""Minimum ratio of the float16 to the float32 rate of GPUs with tensor cores. Without tensor cores, the ratio is at most 2."""
 
 
 class NoFiguresError(UsageError):
@@ -51,7 +51,7 @@ class Processor:
     - `units`: multiprocessors, or a CPU's cores.
     - `watts`, `process_nm`: power limit and feature size, which bound the sustained rate.
     - `reached`: largest share of the data sheet's float32 rate that kernels reach; `rates` include it.
-    - `has_short_reach`: whether its translation buffer (TLB) covers too little for rows that lie pages apart.
+    - `has_short_reach`: whether its translation lookaside buffer (TLB) is too small for rows that are several pages apart.
     """
 
     name: str
@@ -80,7 +80,8 @@ class Processor:
     def rate(self, arithmetic: Arithmetic) -> float:
         """Return the peak operations per second for a kind of arithmetic.
 
-        Raises InvalidArgumentError if there is none. The message names the kinds with a rate, and the nearest of them in bits.
+        Raises InvalidArgumentError if there is none. The message names the kinds with a rate, and the kind with the most
+        similar number of bits.
         """
         found = self.rates.get(arithmetic, 0.0)
         if not 0 < found < _NO_LIMIT:
@@ -91,7 +92,7 @@ class Processor:
         return found
 
     def peak(self, arithmetic: Arithmetic) -> float:
-        """Return the data sheet's operations per second for a kind of arithmetic, or those for float32 if there are none."""
+        """Return the data sheet's operations per second for a kind of arithmetic; if it has none, those for float32."""
         found, float32 = self.rates.get(arithmetic, 0.0), self.rates["float32"]
         return found if found not in (0.0, float32) else float32 / self.reached
 

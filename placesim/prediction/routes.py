@@ -27,7 +27,7 @@ class _Edge(NamedTuple):
 
 
 class Routes:
-    """Vertices and the links between them; a route that was found before is not searched again."""
+    """Vertices and the links between them. Found routes are cached."""
 
     def __init__(self) -> None:
         self.links: list[Link] = []
@@ -43,7 +43,7 @@ class Routes:
         return len(self.links) - 1
 
     def connect(self, first: Vertex, second: Vertex, link: int) -> None:
-        """Add an edge from the first vertex to the second over a link."""
+        """Add an edge from the first vertex to the second vertex over a link."""
         to = self._number(second)
         self._edges[self._number(first)].append(_Edge(to, link))
 

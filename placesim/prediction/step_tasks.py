@@ -35,9 +35,10 @@ NOTHING = Prediction(0.0, 0.0, 0.0)
 class ExecutionCost(NamedTuple):
     """Cost and place of an execution on `resource`.
 
-    If the resource is a GPU's stream, the host first takes `launch` seconds to launch the execution.  `is_assumed` is set for a
-    host with assumed figures.  Only transfers have a `route` and `num_bytes`.  A member of a ring has a `hop` instead, without
-    inputs.  `operations` are those that the device itself computes, and `peak_seconds` is their time at its peak rate.
+    If the resource is a GPU's stream, the host first takes `launch` seconds to launch the execution. `is_assumed` is set for a
+    host with assumed figures. Only transfers have a `route` and `num_bytes`. A member of a ring has a `hop` instead, without
+    inputs. `operations` are the floating-point operations on the device itself, and `peak_seconds` is their time at its peak
+    rate.
     """
 
     predicted: Prediction
@@ -85,8 +86,8 @@ class StepCosts:
     def _collective(self, members: Sequence[Execution]) -> list[ExecutionCost]:
         """Return the cost of each member of a collective, which occupies a GPU's stream for copies to other GPUs.
 
-        NCCL's estimates of rings and trees decide between them. A ring is a transfer for each member, which shares the links
-        of its hop. A tree is only faster for small tensors, and is a task of fixed duration.
+        The faster of ring and tree is chosen by NCCL's estimates. In a ring, each member has a transfer over the links of its
+        hop. A tree, which is faster only for small tensors, is a task of fixed duration.
         """
         sites = [member.site for member in members if member.site is not None]
         places = [self._machine.places[site.program.state.device.name] for site in sites]

@@ -15,10 +15,10 @@ class SweepRow(NamedTuple):
 
     - `seconds`, `low`, `high`: predicted time and interval of the last step in its steady state.
     - `examples_per_second`: None if the number of examples in a step is not known.
-    - `peak_device`, `peak_bytes`, `limit_bytes`: the device that is nearest to its memory limit, its peak and its limit.
+    - `peak_device`, `peak_bytes`, `limit_bytes`: the device nearest to its memory limit, its peak and its limit.
     - `transfers`, `transfer_bytes`: number and bytes of the tensors copied between devices in a step.
     - `bound`, `bound_share`: the largest lower bound of the step time, and its share of the step time.
-    - `error`: if the graph does not fit, names the device that runs out of memory; the times are then those without limits.
+    - `error`: if the graph does not fit, names the device that runs out of memory; the times then ignore memory limits.
     """
 
     settings: tuple[Value, ...]

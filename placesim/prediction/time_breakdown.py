@@ -124,9 +124,9 @@ class Speedup(NamedTuple):
 class TimeStudy:
     """Predicted times of a graph's steps; all fields except `steps` describe the last step in its steady state.
 
-    `error` is TensorFlow's error if a device runs out of memory.  `helps` is empty, and `trace` is None, unless they were
-    requested.  `memory` has a curve for each device whose memory was used.  `value_assumptions` are those of `assumptions` that
-    stand for values unknown before the step runs.  `comparison` is None unless there was a measurement to compare with.
+    `error` is TensorFlow's error if a device runs out of memory. `helps` is empty, and `trace` is None, unless they were
+    requested. `memory` has a curve for each device whose memory was used. `value_assumptions` are the `assumptions` about
+    values that are unknown before the step runs. `comparison` is None unless a measurement was given.
     """
 
     name: str
@@ -162,7 +162,7 @@ class TimeStudy:
 
     @property
     def fullest_device(self) -> DeviceTime:
-        """The device with the highest used share of its memory limit; of those without a limit, the one with most bytes."""
+        """The device with the highest used share of its memory limit; without limits, the device that uses the most bytes."""
         return max(self.devices, key=_fullness)
 
 

@@ -47,7 +47,7 @@ class Product(NamedTuple):
 class StreamedBytes(NamedTuple):
     """Bytes that are read and written once: elementwise ops, copies, gathers, pooling, reductions, batch normalization.
 
-    `placed`: number of elements whose place in an operand the kernel has to compute.
+    `placed`: number of elements whose position in an operand the kernel must compute.
     """
 
     family: str
@@ -120,10 +120,10 @@ class Convolution(NamedTuple):
     groups: int = 1
 
     def depthwise_work(self, direction: Direction, element_bytes: float, *, has_channels_apart: bool) -> StreamedBytes | Rows:
-        """Return the work of a convolution with filters for each channel: its bytes, and each element that a result reads.
+        """Return the work of a depthwise convolution: its bytes, and the elements that results read.
 
-        For the input gradient, the results are the images' elements.  Half precision has kernels of cuDNN in both layouts.
-        Else, if channels are planes, each element of a filter's gradient is a row, the sum of a product for each result.
+        For the input gradient, the results are the images' elements. In half precision, cuDNN has kernels for both layouts.
+        Otherwise, if channels are planes, each element of a filter's gradient is a row: the sum of one product per result.
         """
         are_planes = has_channels_apart and element_bytes > _HALF_BYTES
         images = self.images * self.channels * self.height * self.width

@@ -1,4 +1,4 @@
-"""Workspaces of cuDNN's convolutions: the most bytes that an algorithm asks for, beside the tensors of its kernel.
+"""Workspaces of cuDNN's convolutions: the most bytes that an algorithm requests, besides the tensors of its kernel.
 
 TensorFlow measures the algorithms on the device and takes the fastest. One of them needs no workspace, so the lower bound is 0.
 The upper bound is the largest workspace within TensorFlow's limit, estimated from the sizes of transformed tensors:
@@ -36,7 +36,7 @@ def workspace_limit(environment: Mapping[str, str]) -> int:
 
 
 def largest_workspaces(executions: Iterable[Execution], limit: int) -> dict[str, int]:
-    """Return, for each convolution that ran on a GPU, the most bytes of its workspace by the node's name."""
+    """Return the maximum workspace in bytes of each convolution that ran on a GPU, by node name."""
     found: dict[str, int] = {}
     for execution in executions:
         site = execution.site

@@ -24,7 +24,7 @@ class ExplainReport(Reading):
     """Explained nodes in log order, with proofs and edits; `error` is set if the graph can't be placed.
 
     `nodes` are `ExplainedNode`s. If the snapshot was read from a written report, which has no reasons, `nodes` are
-    `PlacedNode`s and `error` is a `ReportedError`. The name of a node as an index gives the node, a number a row.
+    `PlacedNode`s and `error` is a `ReportedError`. An index is the name of a node, or the number of a row.
     """
 
     TABLES = TABLES

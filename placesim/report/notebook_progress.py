@@ -15,7 +15,7 @@ from placesim.core.process.progress import ProgressWatcher, current_watcher, wat
 PATIENCE_SECONDS = 1.0
 TICK_SECONDS = 0.5
 Publish = Callable[..., None]
-"""The publisher of the notebook's kernel: `data` by type, `transient` with a `display_id`, and whether to `update` it."""
+"""Function that displays output in a notebook, with `data` by MIME type, `transient` with a `display_id`, and `update`."""
 
 
 @contextmanager

@@ -100,7 +100,7 @@ class PlanReport(Reading):
 
     @property
     def staying(self) -> tuple[StayingNodes, ...]:
-        """Nodes that could not be kept off a device of `without`, with the reasons."""
+        """Nodes that had to stay on a device listed in `without`, with the reasons."""
         return self.study.staying
 
     @property

@@ -19,7 +19,7 @@ PAGE_HEIGHT = 600
 class Reading:
     """Base of reports: `document` returns the JSON object, `page` a whole HTML page, and `table` a table of the command.
 
-    The first of `TABLES` is the main table. Iteration, `len` and an index give its rows. A report is always true, also without
+    The first of `TABLES` is the main table. Iteration, `len` and an index give its rows. A report counts as true even without
     rows. `page` returns None for a report without a page or with nothing to show; a notebook then shows a text.
     """
 
@@ -51,7 +51,7 @@ class Reading:
         return f'<iframe srcdoc="{escape(page)}" style="width: 100%; height: {PAGE_HEIGHT}px; border: 0"></iframe>'
 
     def _notebook_text(self) -> str:
-        """Return the text for a notebook if there is no page: `text`, or `repr` if nothing is to be said."""
+        """Return the text for a notebook if there is no page: `text`, or `repr` if `text` is empty."""
         return self.text() or repr(self)
 
     def table(self, name: str | None = None) -> ReportTable:

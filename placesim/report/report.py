@@ -20,8 +20,8 @@ from placesim.report.text.log import (
     Shows,
     classic_lines,
     creation_lines,
-    format_lines,
     format_mapping,
+    format_pieces,
     mapping_lines,
     mark_lines,
     modern_lines,
@@ -168,7 +168,13 @@ class Report(Reading, Outcome):
 
     def log(self) -> str:
         """Return the device mapping and the placements; empty if the log is off."""
-        return self._mapping_text() + format_lines(self._log_lines())
+        return "".join(self.log_pieces())
+
+    def log_pieces(self) -> Iterator[str]:
+        """Yield the log in pieces of many whole lines, so that several copies of a large log are never in memory."""
+        if mapping := self._mapping_text():
+            yield str(mapping)
+        yield from format_pieces(self._log_lines())
 
     def marked_log(self) -> StyledText:
         """Return the log with styles; for a large graph this takes many times as long as `log`."""

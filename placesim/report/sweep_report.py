@@ -45,7 +45,7 @@ class SweepReport(Reading, Iterator[dict[str, Any]]):
         return row_document(self.keys, self._rows[self._yielded - 1])
 
     def close(self) -> None:
-        """End the sweep; its rows are those that are finished."""
+        """End the sweep; the report keeps the finished rows."""
         self._found.close()
 
     def document(self) -> dict[str, Any]:
@@ -58,7 +58,7 @@ class SweepReport(Reading, Iterator[dict[str, Any]]):
         return "".join(sweep_lines(self.keys, self._finished()).text())
 
     def page(self) -> str:
-        """Return the page with small pictures of all measures. `placesim sweep` does not continue it: it names no files."""
+        """Return the page with small pictures of all measures. It names no files, so `placesim sweep` can't resume from it."""
         from placesim.report.pictures.sweep_page import sweep_page
 
         return sweep_page(Sweep(self.name, self.keys, tuple(self._finished()), SweepIdentity("", "", "")))

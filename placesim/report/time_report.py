@@ -114,7 +114,7 @@ class TimeReport(Reading):
 
     @property
     def comparison(self) -> MeasuredComparison | None:
-        """The predicted step beside the measured one, if there was a measurement to compare with."""
+        """The predicted step beside the measured one, if a measurement was given."""
         return self.study.comparison
 
     @property

@@ -118,7 +118,7 @@ def convert_graph(
     """Return a graph in a format, with notes about lost parts. Raises UsageError for `onnx` without a `model`.
 
     `model` is the ONNX model from which the graph was read. If `source` is the path of a GraphDef, and the graph is unchanged,
-    another GraphDef is a copy of it, with everything in its order.
+    a new GraphDef is an exact copy, in the same order.
     """
     if form == "onnx":
         return onnx_content(file, model)

@@ -82,7 +82,7 @@ def run_dry(
 ) -> DryRun:
     """Return one dry run with these branches; any error is in its outcome.
 
-    With `surveys`, each size that no option gives is the op's own guess, or else SURVEYED.
+    With `surveys`, each size that no option gives is guessed by its op, or else is SURVEYED.
     """
     recorder = ExecutionRecorder()
     guesses = Assumptions(
@@ -121,7 +121,7 @@ class _BranchSearch:
         return run_dry(self._loaded, self._options, branches)
 
     def _settle(self, walked: DryRun, choices: Sequence[BranchChoice]) -> DryRun:
-        """Return the dry run with the highest cost among those that differ from `walked` in these choices.
+        """Return the dry run with the highest cost among `walked` and the dry runs with other values of these choices.
 
         The result may also differ in choices that occur only with other branches.
         """
@@ -142,12 +142,12 @@ class _BranchSearch:
         return walked
 
     def _cost_of(self, walked: DryRun) -> float:
-        """Return the cost of a dry run; it is -1 for a dry run that ends in an error, since its branches are not possible."""
+        """Return the cost of a dry run; -1 if it ends in an error, since its branches are impossible."""
         return -1.0 if walked.outcome.error is not None else self._cost(walked)
 
 
 def with_few_repeats(steps: Iterable[GraphStep]) -> tuple[GraphStep, ...]:
-    """Return the steps with as many repetitions as differ."""
+    """Return the steps with at most REPETITIONS repetitions each."""
     return tuple(replace(step, repeat=min(step.repeat, REPETITIONS)) for step in steps)
 
 
@@ -193,7 +193,7 @@ def _check_names(loaded: LoadedGraph, options: SimulationOptions) -> None:
 
 
 def _is_among(name: str, known: Sequence[str]) -> bool:
-    """Whether a name is that of a loop or node. In a function, the callers' names may stand before it (`caller/name`)."""
+    """Whether a loop or node has this name. In a function, the names of callers may precede the name (`caller/name`)."""
     return any(is_loop_name(name, one) or is_loop_name(one.removesuffix(CONTEXT), name) for one in known)
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 MAX_EDITS = 3
 MAX_MOVES = 3
-"""Maximum number of moved scopes that are tried, each in a dry run; one is tried again if the first target has no room."""
+"""Maximum number of moved scopes that are tried, each in a dry run. A scope is tried again if the first target has no room."""
 MAX_SHARE = 0.95
 """Share of the peak above which a change is no help."""
 LEAST_RECOMPUTED = 4
@@ -87,7 +87,7 @@ def _request(device: Device) -> str:
 
 
 def _movable(usage: DeviceUsage) -> list[str]:
-    """Return scopes and variables at the peak: the smallest whose move makes enough room, then the largest of the others."""
+    """Return scopes and variables at the peak: first the smallest ones that free enough memory, then the largest others."""
     variables = {name_of(holder) for holder in usage.holders if kind_of(holder) == VARIABLE}
     held: Counter[str] = Counter()
     for holder in usage.holders:
@@ -107,10 +107,10 @@ def _movable(usage: DeviceUsage) -> list[str]:
 
 
 def recomputation_edit(usage: DeviceUsage, categories: MemoryCategories) -> MemoryEdit | None:
-    """Return what keeping only every k-th activation until the backward pass would save; None if there are too few.
+    """Return the effect of keeping only every k-th activation until the backward pass; None for too few activations.
 
-    Of n activations, about the square root of n is kept, and those between two kept ones are computed again, one such segment
-    at a time (Chen et al., arXiv:1604.06174).
+    About the square root of n activations are kept. The others are recomputed, one segment between kept activations at a time
+    (Chen et al., arXiv:1604.06174).
     """
     held = [holder for holder in usage.holders if _is_recomputable(holder, categories)]
     if len(held) < LEAST_RECOMPUTED:

@@ -163,7 +163,7 @@ class _Study:
         return self._walk(replace(self._options, batch=batch), tells_memory=False)[1] is None
 
     def _with_few_repeats(self) -> LoadedGraph:
-        """The graph for many dry runs: repetitions of a step need the memory that the second one needs."""
+        """Return the graph with few repetitions: all repetitions of a step after the first need the same memory."""
         file = self._loaded.file
         if file is None or file.steps is None:
             return self._loaded
@@ -185,7 +185,7 @@ class _Study:
         return self._bisect(low, high, unit)
 
     def _bisect(self, low: int, high: int, unit: int, guess: int = 0) -> int:
-        """Return the largest multiple of `unit` that fits, from one that does and one that does not; begin near a guess."""
+        """Return the largest multiple of `unit` that fits, between one that fits and one that does not; begin near a guess."""
         reach = 1
         while high - low > 1:
             middle = guess if low < guess < high else (low + high) // 2
@@ -199,7 +199,7 @@ class _Study:
     def _fitting_batch(self, full: DeviceUsage) -> int | None:
         """Return the largest batch that fits, if the requested one does not; 0 if none fits, None if there is no batch.
 
-        The search begins where the device's limit is on the line between the peaks with the smallest and the requested batch.
+        The search begins with a linear interpolation between the peaks of the smallest and the requested batch.
         """
         batch, file = self._options.batch, self._loaded.file
         if batch is None or self._wanted.finds_batch or file is None or full.limit is None:
@@ -303,7 +303,7 @@ class _Study:
 
 
 def _held(walked: DryRun) -> float:
-    """Return the sum of the peaks of all devices in bytes; branches are compared by this sum."""
+    """Return the sum of the peaks of all devices in bytes; used to compare branches."""
     return float(sum(usage.peak for usage in walked.outcome.memory))
 
 
@@ -339,7 +339,7 @@ def _least_bytes(trace: Sequence[int]) -> int:
 
 
 def _other_growth(gpus: Sequence[tuple[Device, DeviceUsage]], *, fits: bool) -> bool | None:
-    """Return the `allow_growth` with which the outcome would be the opposite; None if no value changes the outcome."""
+    """Return the value of `allow_growth` that changes whether the graph fits; None if neither value does."""
     flipped = [(device.gpu._replace(allow_growth=not device.gpu.allow_growth), usage) for device, usage in gpus if device.gpu]
     if not flipped or all(_holds(gpu, gpu.memory_limit, usage) for gpu, usage in flipped) == fits:
         return None

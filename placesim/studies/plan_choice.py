@@ -1,4 +1,4 @@
-"""Choice of the plan among simulated placements: the best one, and for plans as edits, few edits that are each worth it."""
+"""Choice of the plan among simulated placements. For plans as edits, each edit must gain enough."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from placesim.planning.graphs.plan_comparison import ANNOTATED, PLANNED, Aim, Cu
 from placesim.planning.portfolio import OPTIMAL
 
 EDIT_SHARE = 0.01
-"""Share of the objective's value that each edit of a plan must be worth, unless the number of edits is limited."""
+"""Share of the objective's value that each edit of a plan must gain, unless the number of edits is limited."""
 NODE_BY_NODE = "better, node by node"
 """Label of a found placement that is better than the plan by scope."""
 LEAST_MEMORY = "least memory"
@@ -21,17 +21,17 @@ LEAST_MEMORY = "least memory"
 
 @dataclass
 class EditedPlans:
-    """The edits that lead to assignments. Without a tree, plans are not sought as edits, and any assignment may be the plan."""
+    """The edits that lead to each assignment. Without a tree, plans need not be edits, and any assignment may be the plan."""
 
     tree: EditTree | None = None
     edits: dict[tuple[int, ...], Edits] = field(default_factory=dict)
 
     def reaches(self, devices: tuple[int, ...]) -> bool:
-        """Return whether edits lead to an assignment; true if plans are not sought as edits."""
+        """Return whether edits lead to an assignment; true if plans need not be edits."""
         return self.tree is None or devices in self.edits
 
     def add(self, devices: tuple[int, ...], edits: Edits) -> bool:
-        """Keep the edits that lead to an assignment, if no fewer edits are known. Returns whether they are kept."""
+        """Keep the edits that lead to an assignment, unless fewer edits are known. Return whether they were kept."""
         if len(self.edits.get(devices, edits)) < len(edits):
             return False
         self.edits[devices] = edits
@@ -54,9 +54,10 @@ class PlanChoice:
         return self.shown[candidate.devices].value(self.aim.sought)
 
     def best(self, candidates: Sequence[Candidate]) -> Candidate | None:
-        """Return the best candidate. Without a limit of edits, each edit must be worth a share of the objective's value.
+        """Return the best candidate. Without a limit of edits, each edit must gain EDIT_SHARE of the objective's value.
 
-        But the candidate gains at least half of what is possible, and is no worse than the graph as annotated.
+        The candidate has at least half of the possible gain over the plan with the fewest edits, and is no worse than the graph
+        as annotated.
         """
         count = self.plans.count
         share = 0.0
@@ -89,9 +90,9 @@ class PlanChoice:
     def listed(self, candidates: Sequence[Candidate], best: Candidate | None, better: Candidate | None) -> Sequence[Candidate]:
         """Return the candidates to report.
 
-        Of plans as edits, these are the best one and a better placement that edits don't reach, with labels that say so. Else
-        they are the best two of the found plans. Of those with the least memory, only the best is reported, unless one is
-        among these already; placements that fit are better.
+        For plans as edits, the result is the best plan, and a better placement that edits don't reach, each with such a label.
+        Otherwise it is the two best found plans. If none of these has the label LEAST_MEMORY, the best placement with this
+        label is added. Simple placements are always included. Placements that fit rank first.
         """
 
         def rank(candidate: Candidate) -> tuple[bool, float]:

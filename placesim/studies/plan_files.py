@@ -44,7 +44,7 @@ def check_ending(path: Path) -> None:
 
 
 def check_source(loaded: LoadedGraph, path: Path) -> None:
-    """Raise UsageError for a path whose format needs an ONNX model or a script. The command also calls it before the search."""
+    """Raise UsageError for a path whose format needs an ONNX model or a script. The command calls this before the search."""
     if path.suffix.lower() in _PATCHES and loaded.file is not None and not loaded.file.graph.file.endswith(".py"):
         raise UsageError(f"only a Python script can be patched: got a graph file for '{path}', expected a .py")
     if path.suffix.lower() == ".onnx" and loaded.file is not None and loaded.onnx is None:
@@ -72,9 +72,9 @@ def write_requests(
 
     `tell` receives a sentence about requests that the file cannot express, or about weights that it lacks.
 
-    The machine and soft placement are included. Raises InternalError if TensorFlow's placer would not reproduce the
-    placement. Raises UsageError for an unknown extension, for one that needs an ONNX model or a script, and for a patch if no
-    line of the script can express an edit.
+    The machine and soft placement are included. Raises InternalError if TensorFlow's placer would not reproduce the placement.
+    Raises UsageError for an unknown extension, for an extension that needs an ONNX model or a script, and for a patch without a
+    changed line.
     """
     from placesim.formats.graph_file.parsing.yaml_tree import read_tree
     from placesim.formats.graph_file.writing.raw_writer import graph_file_parts, with_feeds_from, yaml_lines
@@ -98,7 +98,7 @@ def write_requests(
     if ending == ".py":
         written, wrong = function_text(file, placed, requests, path.stem)
         if wrong:
-            tell(f"{path} cannot place {_named('node', wrong)} as planned, as scopes of the script hold them")
+            tell(f"{path} cannot place {_named('node', wrong)} as planned, because scopes of the script request other devices")
         return iter([written.encode()])
     text = _own_text(loaded, options, base, requests, placed) if ending in (".yaml", ".yml", ".json") else None
     match ending:
@@ -147,9 +147,9 @@ def _patch_text(
 
 
 def patch_note(edits: Sequence[str], wrong: Sequence[str]) -> str:
-    """Return a note about `wrong`, the nodes that a patch leaves on other devices, and about the edits that they belong to.
+    """Return a note about `wrong`, the nodes that a patch leaves on other devices, and about their edits.
 
-    `edits` have no line in the script. Their nodes may follow all the same, as gradients that are colocated with their layers.
+    `edits` have no line in the script. Their nodes may still be placed as planned, such as gradients colocated with layers.
     """
     left = [edit for edit in edits if any(edit == "*" or f"{node}/".startswith(edit) for node in wrong)]
     others = "`--output FILE.py` writes a device function"

@@ -61,13 +61,13 @@ def _is_freed(op):
 
 
 class DeviceRequests(NamedTuple):
-    """The devices that a file is to express, of a plan or of other edits of a graph; all are full names.
+    """The device requests that a file must express, from a plan or from other edits of a graph. All devices are full names.
 
-    - `name`: the name of the graph; `origin`: where the requests come from, in words.
-    - `asked`: the requests by node with which TensorFlow places the graph as wanted.
-    - `edits`: the same by path: of scopes with their slash, of nodes, and `*` for the whole graph.
-    - `free`: patterns of the nodes whose own requests do not count.
-    - `places`: the devices on which a node may be in the end; other nodes are not checked.
+    - `name`: the name of the graph; `origin`: the source of the requests, in words.
+    - `asked`: the requests by node with which TensorFlow places the graph as planned.
+    - `edits`: the same requests by path: scopes with a slash at the end, nodes, and `*` for the whole graph.
+    - `free`: patterns of the nodes whose original requests are ignored.
+    - `places`: the allowed devices of each node that is checked.
     """
 
     name: str
@@ -90,7 +90,7 @@ def plan_requests(study: PlanStudy, free: Sequence[str]) -> DeviceRequests:
 
 
 def _edited_paths(study: PlanStudy, names: Sequence[str]) -> dict[str, str]:
-    """Return the devices of a plan's edits by path; without edits, those of its requests."""
+    """Return the devices of a plan's edits by path; without edits, the devices of its requests."""
     if not study.curve:
         return {f"{name}/": device for name, device in study.asked.items()}
     full = dict(zip(short_names(names), names, strict=True))
@@ -99,7 +99,7 @@ def _edited_paths(study: PlanStudy, names: Sequence[str]) -> dict[str, str]:
 
 
 def function_text(file: GraphFile, planned: Placement, requests: DeviceRequests, module: str) -> tuple[str, list[str]]:
-    """Return the text of a file `module.py` with a device function, and the nodes that it places otherwise.
+    """Return the text of a file `module.py` with a device function, and the nodes that the function misplaces.
 
     `file` is the graph as it was read, and `planned` its placement with the requests.
     """
@@ -133,7 +133,7 @@ def function_text(file: GraphFile, planned: Placement, requests: DeviceRequests,
 
 
 def _misplaced(file: GraphFile, planned: Placement, devices: Mapping[str, str], free: Sequence[str]) -> list[str]:
-    """Return the nodes that TensorFlow places otherwise than planned with a device function; all if it refuses the graph."""
+    """Return the nodes that are not on their planned devices with a device function; all if TensorFlow rejects the graph."""
     where = {name: device for name, device in devices_by_name(planned).items() if name in file.graph.ids}
     asked = requests_in_script(file.graph, _device_function(devices, matcher(free) if free else lambda name: False))
     placed = SessionPlacer(planned.device_set, planned.groups.soft).place(assign_devices(file, asked).graph)
@@ -141,7 +141,7 @@ def _misplaced(file: GraphFile, planned: Placement, devices: Mapping[str, str], 
 
 
 def _device_function(devices: Mapping[str, str], is_freed: Callable[[str], bool]) -> Callable[[str, str], str]:
-    """Return the function of the written file, of a node's name and its own request."""
+    """Return the device function of the written file, which takes a node's name and its own request."""
 
     def device_of(name: str, own: str) -> str:
         if own and not is_freed(name):
@@ -155,8 +155,9 @@ def _device_function(devices: Mapping[str, str], is_freed: Callable[[str], bool]
 def requests_in_script(graph: Graph, device_of: Callable[[str, str], str]) -> dict[str, str]:
     """Return the requests of all nodes if a script had built the graph within a device function.
 
-    `colocate_with` hides the function, so a node that copied the request of a colocated node copies the new one.  Variables
-    build their initial values under `tf.device(None)`, which hides it too (resource_variable_ops.py, `_init_from_args`).
+    `colocate_with` hides the function, so a node that copied the request of a colocated node copies the new one. Variables
+    build their initial values under `tf.device(None)`, which also hides the function (resource_variable_ops.py,
+    `_init_from_args`).
     """
     asked: dict[str, str] = {}
     for node in graph.nodes:

@@ -63,7 +63,7 @@ def patch_script(graph: Graph, devices: Devices) -> ScriptPatch:
 
 
 class _Line(NamedTuple):
-    """A line of a file with the edits that it makes; `is_shared` is set if it also opens scopes with other devices."""
+    """A line of a script and the edits that a device there makes; `is_shared` is set if the line also opens other scopes."""
 
     file: str
     number: int
@@ -107,7 +107,7 @@ def _own_line(graph: Graph, path: str) -> tuple[int, ...]:
 
 
 def _made_under(graph: Graph) -> dict[int, set[str]]:
-    """Return the nodes that were made while each line was running, as far as known: by their own line and their scopes."""
+    """Return the nodes that were made while each line was running, as known from their own lines and their scopes."""
     found: dict[int, set[str]] = {}
     for node in graph.nodes:
         opened = chain.from_iterable(graph.scope_lines.get(scope, ()) for scope in enclosing_scopes(node.name))
@@ -135,7 +135,7 @@ class _SourceEditor:
         """The last statement and the device of each new block, by its first statement."""
 
     def add(self, row: _Line) -> bool:
-        """Add the device of a line, and return whether that is possible."""
+        """Add the device of a line. Return whether that was possible."""
         around = [
             number
             for number, (statement, _) in enumerate(self._statements)

@@ -19,7 +19,13 @@ from placesim.planning.graphs.assignments import assignment_of, planned_devices
 from placesim.planning.graphs.avoided_devices import find_avoided, staying_nodes
 from placesim.planning.graphs.baselines import named_baselines
 from placesim.planning.graphs.edit_search import MAX_ADDED, EditTree, has_scopes, search_edits
-from placesim.planning.graphs.memory_repair import extend_assignment, hold_peak_memory, lower_capacities, repair_peaks
+from placesim.planning.graphs.memory_repair import (
+    extend_assignment,
+    hold_peak_memory,
+    limit_peaks,
+    lower_capacities,
+    repair_peaks,
+)
 from placesim.planning.graphs.moved_groups import find_moves
 from placesim.planning.graphs.multilevel_search import (
     SIMULATED,
@@ -64,9 +70,9 @@ if TYPE_CHECKING:
 LARGE_TASKS = 50_000
 """Number of tasks above which fewer placements are simulated for comparison."""
 FIRST_SECONDS, FIRST_EVALUATIONS = 2.0, 200
-"""Effort of the first search. Each further search has twice the effort, so a longer study begins with those of a shorter."""
+"""Effort of the first search. Each further search has twice the effort, so a longer study begins like a shorter one."""
 FIRST_SIMULATIONS = 4
-"""Minimum time of the first search as a number of simulations of placements, so that searches take most of the time."""
+"""Minimum time of the first search, in simulations of a placement, so that searches take most of the time."""
 LEAST_ROUND = 1.0
 """Minimum number of remaining seconds for another search."""
 REPAIRS, REPAIR_SHARE = 4, 0.25
@@ -74,8 +80,10 @@ REPAIRS, REPAIR_SHARE = 4, 0.25
 BASELINE_SHARE = 0.2
 """Maximum share of the effort's seconds for simulating simple placements."""
 CHECK_SHARE, SHORT_SHARE = 0.1, 0.6
-"""Minimum share of the remaining seconds for simulating what a search found. If memory is short, share of the other seconds for
-one search: found plans are then repaired, and searches are repeated."""
+"""Minimum share of the remaining seconds for simulating found plans.
+
+If memory is short, a search gets SHORT_SHARE of the other seconds, since plans are then repaired and searches repeated.
+"""
 ENUMERATION_SHARE = 0.5
 """Maximum share of the effort's seconds for trying all placements of a small problem."""
 LEAST_MEMORY_ROUNDS, LEAST_MEMORY_SHARE = 3, 0.3
@@ -83,11 +91,11 @@ LEAST_MEMORY_ROUNDS, LEAST_MEMORY_SHARE = 3, 0.3
 SLOWER = "all other placements are slower"
 """Reason of a bound that is proven by trying placements."""
 ROOMS = (0.995, 0.97, 0.94)
-"""Shares of the devices' memory that plans may use after a repair. Fragments of memory may take the rest."""
+"""Shares of the devices' memory that plans may use after a repair. Fragmentation may take the rest."""
 MORE_GPUS = (2, 4, 8)
 """Multiples of the number of GPUs that are tried if no plan fits."""
 WAYS_SHARE = 0.1
-"""Effort for each of these numbers, as a share of the total."""
+"""Effort for each number of MORE_GPUS, as a share of the total."""
 
 
 def study_plan(
@@ -163,7 +171,7 @@ def _devices(study: PlanStudy) -> list[DeviceTime]:
 class _Found:
     """The last search: its problem, which may have less memory than the graph's, its result, effort and plans.
 
-    `less_room` is the part of a plan's label that says so. `fits` says whether a plan of any search fits.
+    `less_room` is the part of a plan's label about less memory. `fits` says whether a plan of any search fits.
     """
 
     searched: GraphProblem
@@ -172,6 +180,7 @@ class _Found:
     plans: Sequence[Candidate] = ()
     less_room: str = ""
     fits: bool = False
+    room: float = 1.0
 
 
 class _Planner:
@@ -261,7 +270,7 @@ class _Planner:
     def _prepare(self) -> list[SimulatedPlacement]:
         """Complete the problem, and simulate the placements with which a plan is compared.
 
-        Return TensorFlow's placement if it cannot be the plan, because of requests or devices to avoid.
+        Return TensorFlow's placement if requests or devices to avoid exclude it as the plan.
         """
         if isinstance(self._walked_placement.error, ResourceExhaustedError):
             memory = self._memory_problem()
@@ -285,7 +294,10 @@ class _Planner:
         return [self._study(label, clear_devices(self._file), {})]
 
     def _simulate_simple(self) -> None:
-        """Simulate the other simple placements, unless that takes too long. The best of all can be the plan of few edits."""
+        """Simulate the other simple placements, unless that takes too long.
+
+        The best of all may become a plan with few edits.
+        """
         for candidate in self._simple if len(self._problem.problem.tasks) <= LARGE_TASKS else ():
             is_late = self._seconds + self._simulation_seconds > BASELINE_SHARE * self._effort.seconds
             if candidate.devices not in self._shown and (self._effort.evaluations is not None or not is_late):
@@ -307,11 +319,11 @@ class _Planner:
             self._plans.add(devices, edits)
 
     def _made_by(self, tree: EditTree, edits: Edits) -> tuple[int, ...] | None:
-        """Return the assignment that TensorFlow makes of edits. More nodes may move than the edits name."""
+        """Return TensorFlow's assignment with the edits. More nodes may move than the edits name."""
         return assignment_of(self._problem, assign_devices(self._base, tree.requests(dict(edits))))
 
     def _search_repeatedly(self, found: _Found, bound: Bound) -> None:
-        """Search plans and simulate them. After plans that do not fit, a search has less memory than the search before.
+        """Search plans and simulate them. If no plan fits, the next search may use less memory.
 
         Each search starts from the best placements of the earlier ones.
         """
@@ -328,7 +340,10 @@ class _Planner:
                 return
             tried = [plan.devices for plan in found.plans if plan.devices in self._shown]
             if self._memory is not None and found.plans:
-                tried += self._simulate_repaired(self._memory, found.plans)
+                repaired = self._simulate_repaired(self._memory, found.plans)
+                tried += repaired
+                if repaired and not self._shown[repaired[0]].fits:
+                    found.room *= 0.985
                 best = min(self._shown, key=lambda devices: self._value(devices, self._shown[devices]))
                 fitting = best if self._shown[best].fits else ()
                 found.searched = lower_capacities(found.searched, self._memory, found.plans[0].devices, fitting)
@@ -341,7 +356,7 @@ class _Planner:
                 found.fits = True
 
     def _rounds(self, found: _Found) -> Iterator[Effort]:
-        """Yield the efforts of searches, each of twice the work or time of the one before, and the last of the rest.
+        """Yield the efforts of searches: each has twice the work or time of the previous one, and the last has the rest.
 
         If no plan fits, or memory is short, a few more searches follow.
         """
@@ -377,7 +392,7 @@ class _Planner:
         return left if self._memory is None else SHORT_SHARE * left
 
     def count_fitting_gpus(self) -> int:
-        """Return the number of GPUs, or 0 if neither a simple placement nor one of low memory fits on them."""
+        """Return the number of GPUs, or 0 if neither a simple placement nor a placement with low memory use fits on them."""
         self._memory_problem()
         allowed = (row for row in self._known() if meets_constraints(self._problem, row.devices, self._aim))
         if not any(self._simulated(row).fits for row in allowed):
@@ -394,6 +409,9 @@ class _Planner:
         fitting = [devices for devices in known if devices in self._shown and self._shown[devices].fits]
         known = fitting if searched.plans and fitting else known
         if self._plans.tree is None:
+            if self._memory is not None and fitting and self._aim.sought is PlanMeasure.LATENCY:
+                best = min(fitting, key=lambda devices: self._value(devices, self._shown[devices]))
+                drawn, known = limit_peaks(drawn, self._memory, searched.room, self._walked.recorder.moments[-1], best), [best]
             return search_plans(drawn, known, effort, bound, self._aim, self._tell)
         tree = EditTree(drawn, is_by_scope=self._plans.tree.is_by_scope)
         chosen, planned = search_edits(tree, known, effort, bound, self._aim, self._tell)
@@ -409,7 +427,7 @@ class _Planner:
     def _add_least_memory(self) -> None:
         """Pack the GPUs by memory, then search placements with the least peak, and simulate them until one fits.
 
-        Peaks in the problem are those of the dry run's order, so that another placement may fit where the first does not.
+        Peaks in the problem are computed for the dry run's order, so a placement may fit even if a better-ranked one does not.
         """
         memory = prefer_gpus(self._memory_problem())
         effort, aim = share_effort(self._effort, LEAST_MEMORY_SHARE / LEAST_MEMORY_ROUNDS), Aim(PlanMeasure.MEMORY)
@@ -428,7 +446,10 @@ class _Planner:
                     return
 
     def _add_assigned(self, assigned: Candidate, memory: GraphProblem) -> tuple[int, ...] | None:
-        """Simulate an assignment of the memory problem, unless it is known. Return it as one of the problem, or None."""
+        """Simulate an assignment of the memory problem, unless it is known.
+
+        Return it as an assignment of the planning problem, or None.
+        """
         drawn = self._problem
         asked = annotate(self._base, planned_devices(memory, assigned.devices), drawn.device_set, soft=drawn.is_soft)
         file = assign_devices(self._base, asked)
@@ -453,7 +474,7 @@ class _Planner:
         return tried
 
     def _fits_on_gpus(self) -> bool:
-        """Return whether a placement that uses GPUs fits, or memory is not what is lacking."""
+        """Return whether a placement that uses GPUs fits, or no placement runs out of memory."""
         if all(not isinstance(placed.error, ResourceExhaustedError) for placed in self._shown.values()):
             return True
         pays = [device.pays for device in self._problem.problem.devices]
@@ -465,7 +486,7 @@ class _Planner:
         return placed.value(self._aim.sought) if can_be else math.inf
 
     def _reached(self) -> dict[tuple[int, ...], SimulatedPlacement]:
-        """Return the placements that edits reach; all if plans are not sought as edits."""
+        """Return the placements that edits reach; all if plans need not be edits."""
         return {devices: placed for devices, placed in self._shown.items() if self._plans.reaches(devices)}
 
     def _best_value(self, shown: Mapping[tuple[int, ...], SimulatedPlacement]) -> float:
@@ -478,7 +499,7 @@ class _Planner:
             return False
         count = count_assignments(_without_capacities(self._problem.problem))
         if is_asked and not is_latency:
-            raise UsageError(f"wrong method: got '{EXHAUSTIVE}', expected another one for {self._aim.sought.value}")
+            raise UsageError(f"wrong method: got '{EXHAUSTIVE}', expected another method for {self._aim.sought.value}")
         if is_asked and count > MAX_ASSIGNMENTS:
             raise UsageError(
                 f"too many placements for method '{EXHAUSTIVE}': got {count:.3g}, expected at most {MAX_ASSIGNMENTS:,}"
@@ -566,7 +587,7 @@ class _Planner:
             return replace(study, is_interrupted=True)
 
     def _simulate_found(self, found: _Found) -> None:
-        """Simulate found plans and add them to the candidates: the first in any case, and others while the effort lasts."""
+        """Simulate found plans and add them to the candidates: the first always, and others while the effort lasts."""
         is_counted = self._effort.evaluations is not None and self._aim.sought is not PlanMeasure.MEMORY
         # the plans of a curve are few, and each counts
         most = len(found.plans) if is_counted and self._plans.tree is not None else SIMULATED

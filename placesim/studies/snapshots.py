@@ -30,8 +30,8 @@ class DryRunNeed(Enum):
     def of(asked: bool | None, values: Mapping[str, Any], *, by_itself: bool) -> DryRunNeed:
         """Return the condition that a flag sets.
 
-        If the flag is not given (None), a given size requests the dry run. Without a size, `by_itself` says whether a cheap dry
-        run is done.
+        If the flag is not given (None), a given size requests the dry run. Without a size, `by_itself` is whether a cheap dry
+        run is done without a request.
         """
         if asked is None:
             asked = True if values.get("shape") or values.get("batch") is not None else None

@@ -14,7 +14,7 @@ from placesim.formats.graph_file.writing.raw_writer import with_feeds_from
 from placesim.machine.device_names import DeviceName, format_spec, parse_runtime_name
 from placesim.planning.graphs.multilevel_search import share_effort
 from placesim.planning.graphs.plan_annotations import clear_requests
-from placesim.planning.graphs.plan_comparison import Aim, SimulatedPlacement, is_gpu
+from placesim.planning.graphs.plan_comparison import Aim, SimulatedPlacement
 from placesim.planning.portfolio import Effort
 from placesim.planning.strategies.recomputation import AUTO
 from placesim.planning.strategies.rewriting import rewrite_training
@@ -34,7 +34,7 @@ from placesim.runtime.shapes.graph_shapes import GraphShapes
 from placesim.studies.conversions import WRITERS, convert_graph, find_file_form
 from placesim.studies.plan_files import planned_for
 from placesim.studies.plan_study import study_plan
-from placesim.studies.rewrite_study import search_segments
+from placesim.studies.rewrite_study import search_segments, sorted_gpus, spread_over_tasks
 from placesim.studies.simulation.settings import build_steps, file_access
 from placesim.studies.time_study import study_time
 
@@ -44,18 +44,16 @@ if TYPE_CHECKING:
     from placesim.graph.session_steps import GraphFile
     from placesim.machine.options import SimulationOptions
 
-_NCCL = "nccl"
-
 
 class StrategyRequest(NamedTuple):
     """Settings of a comparison.
 
-    - `split`: names of the tensors that hold the batch, if not all placeholders, datasets and queues do.
+    - `split`: names of the tensors that hold the batch; if empty, all placeholders, datasets and queues.
     - `free`: patterns of nodes that may leave their requested devices in the model-parallel plan; all if it is empty.
     - `examples`: number of examples in a step; None for the size of the batch.
-    - `price`: dollars for an hour of one device.
+    - `price`: dollars per hour and device.
     - `scales_batch`: whether the batch grows with the number of devices.
-    - `effort` and `aim` are those of the searches for model-parallel plans, which share the effort's seconds.
+    - `effort` and `aim`: of the searches for model-parallel plans, which share the effort's seconds.
     """
 
     effort: Effort
@@ -70,9 +68,9 @@ class StrategyRequest(NamedTuple):
 def compare_strategies(
     loaded: LoadedGraph, options: SimulationOptions, name: str, request: StrategyRequest
 ) -> StrategyComparison:
-    """Return the simulated strategies of a training graph. Those that cannot be applied have the reason as their error.
+    """Return the simulated strategies of a training graph. A strategy that cannot be applied has the reason as its error.
 
-    Raises UsageError for a graph that is no training, and the errors of the graph and the options.
+    Raises UsageError if the graph does not train, and the errors of the graph and the options.
     """
     if request.scales_batch and options.batch is None:
         raise UsageError("no batch to scale: got --scale-batch alone, expected --batch N for one device as well")
@@ -85,7 +83,7 @@ def compare_strategies(
 
 
 def check_ending(path: Path) -> str:
-    """Return the format of a strategy's file. Raises UsageError for an extension of no format, or that of ONNX."""
+    """Return the format of a strategy's file. Raises UsageError for an unknown extension and for `.onnx`."""
     form = find_file_form(path)
     if form not in WRITERS:
         raise UsageError(f"wrong format: got '{path}', expected an extension of {', '.join(WRITERS)}")
@@ -97,7 +95,7 @@ def write_strategy(result: StrategyResult, loaded: LoadedGraph, path: Path) -> I
     form = check_ending(path)
     if result.file is None:
         why = "nothing fits" if result.placed.error is None else result.placed.error.message
-        raise UsageError(f"no graph: got {result.case.label}, which was refused: {why}")
+        raise UsageError(f"no graph of the strategy: got {result.case.label}, which cannot be applied: {why}")
     return convert_graph(with_feeds_from(result.file, loaded.directory, path.parent), form).pieces
 
 
@@ -118,15 +116,13 @@ class _Comparison:
         if self.first.placed.study is None:
             assert self.first.placed.error is not None
             raise self.first.placed.error
-        # a session lists the devices of its own task last
-        names = [device.device for device in self.first.placed.study.devices if is_gpu(device.device)]
-        self._gpus = sorted(names, key=lambda name: tuple(_parsed(name)))
+        self._gpus = sorted_gpus(device.device for device in self.first.placed.study.devices)
         if not self._gpus:
             raise UsageError("no devices to compare: got a machine without GPUs, expected --gpu N, or `devices` in the graph")
         self.counts = device_counts(len(self._gpus))
 
     def _find_batch(self) -> int | None:
-        """Return the number of examples in the batch, if it is known. Raises UsageError for a graph that is no training."""
+        """Return the number of examples in the batch, if it is known. Raises UsageError if the graph does not train."""
         graph, given = self._file.graph, self._options.shapes
         batch = find_training(graph, self._request.split).batch
         shapes = GraphShapes(graph)
@@ -167,7 +163,7 @@ class _Comparison:
             else:
                 file = rewrite_training(file, case.strategy).file
             if case.devices > 1:
-                file = self._over_tasks(file, case)
+                file = spread_over_tasks(file, self._file.inventory, case.strategy, self._gpus)
         loaded = replace(self._loaded, file=file, text=None)
         study = study_time(loaded, options, self._name, is_traced=self._request.aim.is_traced)
         return SimulatedPlacement(case.label, study, study.error), file
@@ -183,21 +179,9 @@ class _Comparison:
             raise ResourceExhaustedError(f"no plan fits: {suggest_remedy(study)}")
         return study.plan, assign_devices(clear_requests(self._file, free), study.asked)
 
-    def _over_tasks(self, file: GraphFile, case: StrategyCase) -> GraphFile:
-        """Return the file with `/gpu:i` as the GPU number i of all tasks together, if the machine has several tasks."""
-        specs = [_parsed(name) for name in self._gpus]
-        tasks = list(dict.fromkeys(spec.address_space for spec in specs[: case.devices]))
-        if len({spec.address_space for spec in specs}) == 1:
-            return file
-        if len(tasks) > 1 and case.strategy is not None and case.strategy.reduce == _NCCL:
-            raise UsageError(f"no NcclAllReduce between hosts: got GPUs of {len(tasks)} tasks, expected those of one task")
-        numbered = {f"/device:GPU:{number}": name for number, name in enumerate(self._gpus)}
-        devices = {node.name: numbered[node.device] for node in file.graph.nodes if node.device in numbered}
-        return replace(assign_devices(file, devices), inventory=self._file.inventory)
-
 
 def _on_one_device(file: GraphFile) -> GraphFile:
-    """Return the file with GPU 0 in place of each other GPU that a node requests."""
+    """Return the file with every requested GPU replaced by GPU 0."""
     asked = {node.name: _parsed(node.device) for node in file.graph.nodes if node.device}
     moved = {name: format_spec(spec._replace(id=0)) for name, spec in asked.items() if spec.type == "GPU" and spec.id}
     return assign_devices(file, moved) if moved else file

@@ -56,7 +56,7 @@ def test_python_gets_a_graph_for_all_functions(losses: list[float], tmp_path: Pa
     assert placesim.simulate(graph).seconds > 0
     assert placesim.place(graph, clear_devices=True).text() != placesim.place(graph).text()
     assert placesim.convert(graph, tmp_path / "towers.pb").content
-    with pytest.raises(placesim.UsageError, match="no training"):
+    with pytest.raises(placesim.UsageError, match="not a training graph"):
         placesim.parallelize(ROOT / "graphs" / "towers.yaml", accumulate=2)
 
 
@@ -158,8 +158,8 @@ def test_a_pipeline_is_reported_with_its_stages_and_bubble(shell: Shell) -> None
         ((DATASET, "--precision", "float16", "--loss-scale", "much"), "got 'much', expected a number or dynamic"),
         ((DATASET, "--loss-scale", "8", "--accumulate", "2"), "no half precision: got --loss-scale, expected --precision"),
         ((DATASET, "--recompute", "inputs"), "no such scope: got 'inputs' in --recompute, expected auto, sqrt, a number"),
-        ((DATASET, "--replicas", "3"), "no equal parts: got a batch of 2, expected a multiple of 3"),
-        ((MODEL, "--replicas", "2"), "name its tensors with --split"),
+        ((DATASET, "--replicas", "3"), "cannot divide the batch into equal parts: got a batch of 2, expected a multiple of 3"),
+        ((MODEL, "--replicas", "2"), "name the tensors that hold the batch with --split"),
         ((MODEL, "--replicas", "2", "--split", "w"), "no such tensor: got 'w' in --split"),
         (
             (DATASET, "--accumulate", "2", "--output", "out.onnx"),

@@ -222,6 +222,10 @@ def test_bad_commands_say_what_is_wrong(shell: Shell, monkeypatch: pytest.Monkey
     assert shell("studio", "nosuch.yaml").complaint.startswith("GraphFileError: nosuch.yaml: cannot read the graph file")
     assert "port" in shell("studio", name, "--port", "99999").complaint
     assert shell("studio", name, "--gpu", "-1").code == 2
+    assert "unknown GPU model: got 'nope'" in shell("studio", name, "--gpu-model", "nope").complaint
+    empty = shell("studio", shell.write("empty.onnx", ""))
+    assert (empty.code, empty.output) == (2, "")
+    assert "empty.onnx: not a graph: got an empty file, expected an ONNX model" in empty.complaint
     for module in ("placesim.cli.studio.running", "uvicorn"):
         monkeypatch.delitem(sys.modules, module, raising=False)
     monkeypatch.setitem(sys.modules, "uvicorn", None)

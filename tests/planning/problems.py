@@ -10,7 +10,8 @@ from functools import cache
 from hypothesis import strategies as st
 
 from placesim.planning.loads import load_plan
-from placesim.planning.problem import Objective, PlanningProblem, ProblemDevice, ProblemTask, are_apart, find_overfull_devices
+from placesim.planning.memory_limits import find_overfull_devices
+from placesim.planning.problem import Objective, PlanningProblem, ProblemDevice, ProblemTask, are_apart
 
 TIMES = st.integers(0, 9).map(float)
 BOOLEANS = st.booleans()

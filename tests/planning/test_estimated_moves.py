@@ -8,9 +8,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from placesim.planning.memory_limits import find_overfull_devices
 from placesim.planning.methods.estimated_moves import EstimatedMoves
 from placesim.planning.methods.local_search import anneal_moves
-from placesim.planning.problem import PlanningProblem, ProblemTask, find_overfull_devices
+from placesim.planning.problem import PlanningProblem, ProblemTask
 from placesim.planning.schedule_estimates import ScheduleEstimates
 from placesim.planning.schedules import SimulatedSchedule
 from placesim.planning.search_budget import Search

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from placesim.planning import loads as plan_loads
 from placesim.planning.call_latency import ALONE, Calls
 from placesim.planning.loads import Loads
+from placesim.planning.memory_limits import find_overfull_devices
 from placesim.planning.methods import annealing, call_annealing, contiguous, local_search, peak_annealing
 from placesim.planning.methods.annealing import anneal_loads, neighbours
 from placesim.planning.methods.call_annealing import anneal_calls, cut_calls
@@ -35,7 +36,6 @@ from placesim.planning.problem import (
     ProblemTask,
     ProblemTensor,
     can_run_all,
-    find_overfull_devices,
 )
 from placesim.planning.search_budget import MAX_IDLE, Method, Search
 from tests.examples import examples

@@ -21,6 +21,7 @@ from placesim.planning.bounds import best_bound, lower_bounds
 from placesim.planning.call_latency import ALONE, Calls
 from placesim.planning.coarsening import coarsen, coarsen_levels
 from placesim.planning.loads import Loads, load_plan
+from placesim.planning.memory_limits import find_overfull_devices
 from placesim.planning.methods.annealing import anneal_loads
 from placesim.planning.methods.call_annealing import anneal_calls
 from placesim.planning.methods.closed_sets import split_closed_sets
@@ -39,7 +40,6 @@ from placesim.planning.problem import (
     ProblemDevice,
     ProblemTask,
     ProblemTensor,
-    find_overfull_devices,
 )
 from placesim.planning.schedules import FirstComeSchedule, PrioritySchedules, SimulatedSchedule
 from placesim.planning.search_budget import Method, Search

@@ -86,7 +86,7 @@ def _row(title: str, compared: Sequence[ScriptComparison]) -> str:
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command line.  Gives the exit code."""
     parser = argparse.ArgumentParser(prog="python -m tests.tf1.compare", description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("scripts", type=Path, help="the folder of scripts")
+    parser.add_argument("scripts", type=lambda text: Path(text).resolve(), help="the folder of scripts")
     parser.add_argument("graphs", type=Path, help="the recording, GRAPHS.jsonl.gz")
     parser.add_argument("patterns", nargs="*", metavar="PATTERN", help="only scripts of these names or beginnings")
     parser.add_argument("--show", type=int, default=0, metavar="N", help="print the first difference of N scripts")

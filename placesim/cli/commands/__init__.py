@@ -28,11 +28,11 @@ COMMANDS = {
     "help": "Show the help of a command.",
     "completion": "Set up shell completion.",
 }
-"""Line of help of each command. The command is a function in the module of its name."""
+"""Line of help of each command. The command is a function in the module of the same name."""
 
 
 def command_named(name: str) -> click.Command:
-    """Import and return the command of that name, one of `COMMANDS`."""
+    """Import and return the command with this name, one of `COMMANDS`."""
     # by name, so that a command costs no more than its own imports
     command: click.Command = getattr(import_module(f"placesim.cli.commands.{name}"), f"{name}_command")
     return command

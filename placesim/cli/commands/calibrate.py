@@ -42,8 +42,8 @@ def calibrate_command(graph: str | None, output: str | None, quick: bool, source
     `host` section.  It takes about a minute; nothing else should run meanwhile.
 
     With `--from`, nothing is measured.  FILE has a step of GRAPH that TensorFlow ran, and the figures of the machine are fitted
-    to it: rates, bandwidths, the time to start a node, and factors of ops.  Half of the nodes are not fitted to, and show how
-    well the figures predict.
+    to it: rates, bandwidths, the time to start a node, and factors of ops.  The fit leaves out half of the nodes, and
+    the error of their predicted times is printed.
 
     \b
     Examples:
@@ -57,7 +57,7 @@ def calibrate_command(graph: str | None, output: str | None, quick: bool, source
     if (graph is None) != (source is None) or (source is None and any(options.values())) or (source is not None and quick):
         got = "--from with --quick" if quick and source else "--from without GRAPH" if graph is None and source else "no --from"
         raise UsageError(
-            f"wrong arguments: got {got}, expected a measurement, GRAPH and its options together, or none of these"
+            f"wrong arguments: got {got}, expected --from FILE together with GRAPH and its options, or none of these"
         )
     text, note = _measured(is_quick=quick) if graph is None or source is None else _fitted(graph, source, options)
     write(text) if output is None else write_files({Path(output): [text.encode()]})
@@ -80,7 +80,7 @@ def _measured(*, is_quick: bool) -> tuple[str, str]:
 
 
 def _fitted(graph: str, source: str, options: dict[str, Any]) -> tuple[str, str]:
-    """Return the text of the fitted machine, and a note on how well it predicts."""
+    """Return the text of the fitted machine, and a note with its prediction error."""
     from placesim.cli.graph_arguments import graph_name, load_graph
     from placesim.cli.progress import show_stages
     from placesim.formats.graph_file.sections.hosts import host_text

@@ -161,7 +161,7 @@ def _check_steps(names: tuple[str, str]) -> None:
 
     for name in names:
         if name == "-" or is_stream(name):
-            raise UsageError(f"cannot make a page from a stream: got {name}, expected a file, to read it again")
+            raise UsageError(f"cannot make a page from a stream: got {name}, expected a file, which can be read twice")
 
 
 def _write_page(names: tuple[str, str], sides: list[dict[str, Any]], labels: list[str], html: str) -> None:

@@ -67,8 +67,8 @@ class _LossScale(click.ParamType):  # type: ignore[type-arg]  # generic only fro
     "--recompute",
     multiple=True,
     metavar="auto|sqrt|N|SCOPE",
-    help="Compute forward nodes again for the gradients, to need less memory: in the best number of segments, about sqrt(n), "
-    "N, or in a scope (repeatable).",
+    help="Recompute forward nodes for the gradients, to save memory: in the best number of segments, about sqrt(n), N, or in a "
+    "scope (repeatable).",
     completes="nodes",
 )
 @own_option(
@@ -108,7 +108,7 @@ class _LossScale(click.ParamType):  # type: ignore[type-arg]  # generic only fro
 @own_option(
     "--precision",
     type=Word(("float16", "bfloat16")),
-    help="Compute in half precision what TensorFlow computes in it.",
+    help="Compute the ops of TensorFlow's auto_mixed_precision in half precision.",
 )
 @own_option(
     "--loss-scale",
@@ -130,8 +130,8 @@ def parallelize_command(graph: str, form: str | None, output: str | None, **valu
     """Rewrite a training graph for several GPUs, as a pipeline, for micro-batches, with recomputation, or in half precision.
 
     GRAPH is any graph that `run` reads, with the ops of an optimizer and gradients made by tf.gradients.  The rewritten graph
-    computes the same losses and variables, up to rounding; random ops and batch statistics, which differ in each part of the
-    batch, are reported.  The report is on standard error.
+    computes the same losses and variables, up to rounding.  The report on standard error names random ops and batch statistics,
+    whose values differ in each part of the batch.
 
     \b
     Examples:
@@ -157,7 +157,9 @@ def parallelize_command(graph: str, form: str | None, output: str | None, **valu
     if chosen not in WRITERS:
         raise UsageError(f"wrong format: got {chosen}, expected one of {', '.join(WRITERS)}")
     if output is None and chosen == "pb" and sys.stdout.isatty():
-        raise UsageError("cannot print a binary GraphDef to a terminal: got no --output, expected it, or another --format")
+        raise UsageError(
+            "cannot print a binary GraphDef to a terminal: got no --output, expected --output FILE, or another --format"
+        )
     options = in_shell(given(values))
     loaded = load_graph(graph, options)
     with show_stages("rewriting"):

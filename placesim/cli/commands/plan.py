@@ -124,8 +124,8 @@ EXITS = {
 @own_option(
     "--by",
     type=Word(("scope", "node")),
-    help="scope: choose a device for each name scope as a whole (default if there are scopes); node: choose one for single "
-    "nodes.",
+    help="scope: choose a device for each name scope as a whole (default if there are scopes); node: for each "
+    "colocation group.",
 )
 @own_option(
     "--changes",
@@ -206,7 +206,7 @@ EXITS = {
     "--price",
     type=click.FloatRange(0, min_open=True),
     metavar="DOLLARS",
-    help="For --strategies: price of a device for an hour.",
+    help="For --strategies: dollars per hour for one device.",
 )
 @top_option(TOP, "moved groups to list")
 @graph_options
@@ -302,7 +302,9 @@ def plan_command(
 def _check_comparison(settings: dict[str, Any], compares: bool, output: str | None) -> None:
     """Raise UsageError for settings without --strategies, for a wrong price, and for a file of another format."""
     if not compares and any(settings.values()):
-        raise UsageError("no comparison: got --split, --examples, --scale-batch or --price, expected --strategies as well")
+        raise UsageError(
+            "options of --strategies alone: got --split, --examples, --scale-batch or --price, expected --strategies as well"
+        )
     if settings["price"] is not None and not settings["price"] < float("inf"):
         raise UsageError(f"wrong price: got {settings['price']}, expected a number of dollars")
     if compares and output is not None:

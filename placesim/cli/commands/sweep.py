@@ -85,7 +85,7 @@ FORMS = (
     Form("html", _html, (".html", ".htm")),
 )
 COLUMN_FORMS = ("text", "markdown")
-"""Formats that may leave out columns. A file in any other format is continued by the next sweep, which needs all."""
+"""Formats that may leave out columns. Other formats need all columns, since the next sweep resumes from the file."""
 EXITS = {
     0: "all combinations were simulated and fit",
     1: "in some combination a device runs out of memory, or TensorFlow would refuse the graph",
@@ -198,7 +198,7 @@ def sweep_command(
     target = take_target(FORMS, values)
     form, output = target.form, target.output
     if columns is not None and form not in COLUMN_FORMS:
-        raise UsageError(f"--columns selects columns of text and markdown: got format {form}, which has all of them")
+        raise UsageError(f"--columns selects columns of text and markdown: got format {form}, which always has all columns")
     if is_sorted and form not in COLUMN_FORMS:
         raise UsageError(f"--sort sorts text and markdown: got format {form}, whose rows have the order of the combinations")
     listed = [("gpu", gpu), ("gpu-model", gpu_model), ("batch", batch), ("cpu", cpu)]
@@ -289,7 +289,7 @@ class _RowOutput:
 
 
 def _name_best(keys: Sequence[str], rows: Sequence[SweepRow]) -> None:
-    """Name the best combination on standard error, for output that has no mark."""
+    """Name the best combination on standard error, for output in which it is not marked."""
     from placesim.cli.output import complain
     from placesim.prediction.sweep_rows import find_best_row
     from placesim.report.text.sweep import best_reason

@@ -1,1 +1,1 @@
-"""The server of `placesim studio`, and its safety: one page on this machine, with a secret address."""
+"""The server of `placesim studio`, which serves one page on this machine at a secret address."""

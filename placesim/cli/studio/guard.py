@@ -1,8 +1,8 @@
 """Checks of every request before the studio sees it, and headers of every answer.
 
-Other pages in the same browser, and other users of this machine, must not reach the studio. Its address has a random token. A
-page elsewhere can neither guess it nor read answers, and the checks of Host and Origin also stop requests by other names of
-this machine.
+Other pages in the same browser, and other users of this machine, must not reach the studio. Its address has a random token.
+Other pages can neither guess the token nor read answers. The checks of Host and Origin also reject requests under other names
+of this machine.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def new_token() -> str:
 
 
 def page_policy(page: str) -> str:
-    """Return the Content-Security-Policy of a page: it runs only its own scripts, and asks only its own server."""
+    """Return the Content-Security-Policy of a page, which allows only its own scripts and requests to its own server."""
     digests = (b64encode(sha256(script.encode()).digest()).decode() for script in _SCRIPT.findall(page))
     scripts = " ".join(f"'sha256-{digest}'" for digest in digests)
     return (
@@ -50,7 +50,7 @@ def page_policy(page: str) -> str:
 
 
 class _Refused(Exception):  # internal to this module
-    """A request that gets an HTTP status above 400."""
+    """A request that is answered with an HTTP status of 400 or above."""
 
     def __init__(self, status: int, problem: str) -> None:
         super().__init__(problem)
@@ -59,7 +59,10 @@ class _Refused(Exception):  # internal to this module
 
 
 class Guard(NamedTuple):
-    """An application behind the checks: only the addresses `http://HOST/TOKEN/...` lead to it, and without the token."""
+    """An application behind the checks.
+
+    Only requests to `http://HOST/TOKEN/...` reach it, with the token removed from the path.
+    """
 
     application: Application
     token: str
@@ -99,7 +102,7 @@ class Guard(NamedTuple):
             raise _Refused(403, "wrong origin: the studio answers only its own page")
         token, slash, rest = scope["path"].removeprefix("/").partition("/")
         if not secrets.compare_digest(token.encode(), self.token.encode()) or not slash:
-            raise _Refused(404, "no such address: open the one that `placesim studio` printed")
+            raise _Refused(404, "no such address: open the address that `placesim studio` printed")
         if is_post and headers.get(b"content-type", "").partition(";")[0].strip() != "application/json":
             raise _Refused(415, "wrong Content-Type: expected application/json")
         return f"/{rest}"
@@ -121,7 +124,7 @@ async def _body(scope: Scope, receive: Receive) -> bytes:
 
 
 def _replayed(body: bytes, receive: Receive) -> Receive:
-    """Return a function that gives the body that was read, and then what comes after it."""
+    """Return a function that returns the body that was already read, and then the following messages."""
     waiting = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def again() -> MutableMapping[str, Any]:

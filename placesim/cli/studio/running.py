@@ -22,16 +22,19 @@ HOST = "127.0.0.1"
 
 
 def serve(graph: str, values: Mapping[str, Any], port: int, *, opens: bool) -> int:
-    """Serve a studio until its page is closed, and return the exit code: that of Ctrl-C if it ended the studio.
+    """Serve a studio until its page is closed, and return the exit code: INTERRUPTED after Ctrl-C, else 0.
 
     Raises GraphFileError for an unreadable file, UsageError for invalid options or a port in use, and errors of a script.
+    A graph file with problems is served: the page shows them in its editor.
     """
     source = StudioSource(graph, {"environment": shell_environment(), **values}, lambda told: complain(f"{told}\n"))
+    edited = Studio(source)
+    edited.check_start()
     with _bound(port) as listener, InterruptGrace():
         port = listener.getsockname()[1]
         token = new_token()
         address = f"http://{HOST}:{port}/{token}/"
-        studio = StudioServer(Studio(source), lambda: setattr(server, "should_exit", True))
+        studio = StudioServer(edited, lambda: setattr(server, "should_exit", True))
         guard = Guard(studio.application, token, tuple(f"{name}:{port}" for name in (HOST, "localhost")))
         logging.getLogger("uvicorn.error").disabled = True  # errors are answers
         config = uvicorn.Config(guard.answer, interface="asgi3", ws="none", lifespan="off", log_config=None, access_log=False)

@@ -29,13 +29,13 @@ from placesim.studies.studio.start import start_document
 from placesim.studies.studio.studio import Studio
 
 GRACE_SECONDS = 4.0
-"""Seconds without a page after which the server ends; from the answer to a reload, its stream takes less."""
+"""Seconds without a page after which the server ends. A reloaded page opens its stream in less time."""
 PING_SECONDS = 1.0
 """Interval of the comments in the stream of events, which show that a page has gone."""
 
 
 class Superseded(PlacesimError):
-    """A later question of the same kind made this one needless."""
+    """Raised in a question that a later question of the same kind replaces."""
 
 
 class StudioServer:
@@ -140,7 +140,7 @@ class StudioServer:
         return StreamingResponse(self._stream(), media_type="text/event-stream")
 
     async def _stream(self) -> AsyncIterator[str]:
-        """Yield events while a page is open. The last page that goes starts the end."""
+        """Yield events while a page is open. When the last page closes, the server starts to end."""
         queue: asyncio.Queue[str] = asyncio.Queue()
         self._loop = asyncio.get_running_loop()
         self._pages.append(queue)
@@ -167,7 +167,7 @@ class StudioServer:
 
 
 def _asked(question: dict[str, Any]) -> tuple[int, State, State | None]:
-    """Return the number, the state and the baseline of a question. Raises UsageError for one of another form."""
+    """Return the number, the state and the baseline of a question. Raises UsageError for an invalid question."""
     number, baseline = question.get("id"), question.get("baseline")
     if not isinstance(number, int):
         raise UsageError("wrong id of a question: expected a number")
@@ -175,7 +175,7 @@ def _asked(question: dict[str, Any]) -> tuple[int, State, State | None]:
 
 
 async def _answered(ask: Callable[[dict[str, Any]], Mapping[str, Any]], request: Request) -> Response:
-    """Return the answer to a question, which is found in a thread; an error or a defect is an answer with a text."""
+    """Compute the answer to a question in a thread, and return it. Errors and bugs become answers with a text."""
     try:
         question = await request.json()
     except (ValueError, RecursionError):

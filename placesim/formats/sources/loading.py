@@ -204,9 +204,9 @@ def _load(source: Source, name: str | None, directory: Path, options: Simulation
             return _load_onnx(content, file, directory, options)
         if kind.format is not Format.GRAPH_FILE:
             return _load_tensorflow(file, content, kind, options, directory)
-        _check_content(content, file)
-    text = content if isinstance(content, str) else decode_utf8(content, file)
-    return replace(_loaded(read_graph_file(text, file, registry), directory, options), text=text)
+        check_content(content, file)
+        content = decode_utf8(content, file)  # the same name, so that the bytes are not kept
+    return replace(_loaded(read_graph_file(content, file, registry), directory, options), text=content)
 
 
 _BINARY_NAMES = {
@@ -215,7 +215,7 @@ _BINARY_NAMES = {
 }
 
 
-def _check_content(content: bytes, name: str) -> None:
+def check_content(content: bytes, name: str) -> None:
     """Raise GraphFileError for content of no known format in a file whose extension implies one."""
     from placesim.formats.recognition import is_text
 
@@ -266,7 +266,7 @@ def _check_directory(directory: Path) -> None:
 
 
 def read_bytes(path: str | Path, what: str = "graph file") -> bytes:
-    """Read a file; `what` is its expected kind, for messages. Raises GraphFileError if it is not a readable file."""
+    """Read a file; `what` is the expected kind of file, for messages. Raises GraphFileError if it is not a readable file."""
     try:
         return read_stream_path(path, GRAPH_BYTES)
     except (OSError, ValueError) as error:
@@ -302,8 +302,8 @@ def _nearest_file(path: str | Path) -> str:
 def run_script(path: str | Path, options: SimulationOptions, tell: Callable[[str], None] | None = None) -> ScriptGraph:
     """Run a Python script up to the options' `until`, and return its graph for `load`.
 
-    `tell` receives a message about how far it ran. Raises GraphFileError if there is no such file, and the errors of
-    `scripts.record_script`.
+    `tell` receives a message with the line that the script reached. Raises GraphFileError if there is no such file, and the
+    errors of `scripts.record_script`.
     """
     from placesim.formats.sources.scripts import record_script
 

@@ -33,7 +33,7 @@ def _measure(subject: Subject, what: str) -> Mapping[str, int]:
 
 
 def balance(subject: Subject, values: Values) -> Iterator[Breach]:
-    """Yield each device of the given type whose work differs from the mean of this type by more than the share `within`."""
+    """Yield each device of the given type whose work differs from the type's mean by more than the fraction `within`."""
     what = values["of"]
     measured = _measure(subject, what)
     names = [device.name for device in subject.snapshot.devices if device.type == values["type"]]

@@ -102,8 +102,9 @@ def _rule_tree(text: str) -> Any:
 
 
 def _read_own_report(path: str, directory: Path) -> Snapshot:
-    """Read a report that a policy names; it must lie below the policy's folder or the current folder, since the policy may be
-    untrusted.
+    """Read a report that a policy names.
+
+    The policy may be untrusted, so the report must be below its folder or the current folder.
     """
     found = directory / path
     if not any(is_inside(found, folder) for folder in (directory, Path())):
@@ -259,7 +260,7 @@ def _described(rule: PolicyRule) -> str:
 
 
 def _default(parameter: RuleParameter) -> str:
-    """Return a parameter's default as text; empty if it has none: without a value, it selects nothing and excludes nothing."""
+    """Return a parameter's default as text; empty for a parameter without a default."""
     value = parameter.default
     return "" if value is None else ", ".join(value) if isinstance(value, tuple) else str(value)
 

@@ -15,7 +15,7 @@ from placesim.inspection.snapshot import PlacedNode
 def soft_fallbacks(subject: Subject, values: Values) -> Iterator[Breach]:
     """Yield the nodes that soft placement put on another device than requested.
 
-    If the machine has no device of a requested type, all nodes that request this type are one breach.
+    If the machine has no device of a requested type, all nodes that request this type count as one violation.
     """
     excepted = subject.matcher(values["except"])
     moved: defaultdict[str | None, list[PlacedNode]] = defaultdict(list)

@@ -51,7 +51,7 @@ class Subject:
 
     @cached_property
     def overridden(self) -> Mapping[str, str]:
-        """Map each node whose request was overridden by a reference or resource edge to the node whose device it follows."""
+        """Map each node whose request a reference or resource edge overrode to the node that determines its device."""
         live = self.snapshot.live
         if live is None:
             return _overridden_in(self.snapshot.warnings)
@@ -64,7 +64,7 @@ class Subject:
 
     @property
     def placements(self) -> Iterator[tuple[str, Placement]]:
-        """Yield the newest placement and the placements of called bodies, each with the prefix of its nodes' names."""
+        """Yield the newest placement and the placements of called bodies, each with the prefix of the node names."""
         live = self.snapshot.live
         if live is not None and live.placement is not None:
             yield "", live.placement
@@ -72,12 +72,12 @@ class Subject:
 
     @cached_property
     def calls_on_one_device(self) -> Mapping[str, str]:
-        """Map each body that runs entirely on the device of its calling node to the name of this node; empty for a report."""
+        """Map each body that runs entirely on its calling node's device to the name of the calling node; empty for a report."""
         found = self.snapshot.bodies.bodies
         return {body.path: body.call for body in found if body.how is Instantiation.SINGLE_DEVICE}
 
     def _overridden_by(self, prefix: str, placement: Placement) -> Iterator[tuple[str, str]]:
-        """Yield nodes whose request was overridden, each with the node whose device its group follows.
+        """Yield nodes whose request was overridden, each with the node that determines the device of its group.
 
         The result includes nodes of the overridden group that had the same request.
         """

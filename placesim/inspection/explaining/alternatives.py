@@ -74,7 +74,7 @@ def _size(outcome: Trial) -> tuple[int, int, int]:
 
 
 def candidate_edits(setting: Setting, found: Proof) -> Iterator[Edit]:
-    """Yield edits that may change a node's device: edits of the node, session and machine first, then of its group."""
+    """Yield edits that may change a node's device: first of the node, the session and the machine, then of the node's group."""
     graph = setting.graph
     if found.node in graph.ids:
         yield from _own_edits(setting, graph.node(found.node), found)
@@ -105,7 +105,7 @@ def _own_edits(setting: Setting, node: Node, found: Proof) -> Iterator[Edit]:
 
 
 def _body_edits(setting: Setting, found: Proof) -> Iterator[Edit]:
-    """Yield edits for a function's node: of its own request, if this has an effect, and of the calling node's request."""
+    """Yield edits for a node of a function: of the node's request, if the request has an effect, and of the calling node's."""
     node = found.written_in_body
     if node is not None and (found.body is None or found.body.how is not Instantiation.SINGLE_DEVICE):
         function, definition = node
@@ -142,7 +142,10 @@ def _changes(annotation: Annotation, node: str, devices: Sequence[str]) -> Itera
 
 
 def _type_edits(graph: Graph, found: Proof) -> Iterator[Edit]:
-    """Yield edits to another element type, if only the type excludes a kernel. An integer type replaces another if possible."""
+    """Yield edits to another element type, if only the type excludes a kernel.
+
+    If possible, an integer type is replaced by another integer type.
+    """
     if found.node not in graph.ids:
         return
     members = found.group.members if found.group else ()
@@ -192,7 +195,7 @@ def _remedies(setting: Setting, found: Proof | None, conflict: Sequence[Annotati
 
 
 def _missing_devices(setting: Setting, spec: DeviceName | None) -> Iterator[Edit]:
-    """Yield edits that add devices: as many as a request needs, or as many as all requests for the same device type need.
+    """Yield edits that add devices: enough for one request, or enough for all requests for the same device type.
 
     There are no edits if the number of devices would exceed the limit of a machine.
     """

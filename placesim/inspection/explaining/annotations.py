@@ -201,7 +201,7 @@ class Annotations:
         return replace_nodes(graph, made.values())
 
     def given(self, graph: Graph, names: Iterable[str], device: str) -> Graph:
-        """Return a copy of the graph in which these nodes request `device`; they are the nodes of an entry without a device.
+        """Return a copy of the graph in which `device` is requested by these nodes, which belong to an entry without a device.
 
         Scopes fill in unset fields of the request.
         """
@@ -275,7 +275,7 @@ class Annotations:
 
 
 def _refilled(requested: DeviceName, before: DeviceName, around: DeviceName) -> DeviceName:
-    """Return a request whose job, replica and task come from the scopes `around` if they came from the old scopes `before`."""
+    """Return a request in which values of job, replica and task inherited from the old scopes (`before`) come from `around`."""
     fields = zip(requested[:3], before[:3], around[:3], strict=True)
     job, replica, task = (new if mine == old else mine for mine, old, new in fields)
     return DeviceName(job, replica, task, requested.type, requested.id)  # type: ignore[arg-type]

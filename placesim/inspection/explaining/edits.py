@@ -1,4 +1,4 @@
-"""Single edits of a graph, a session or a machine, and the setting that each of them gives."""
+"""Single edits of a graph, a session or a machine; each can be applied to a setting."""
 
 from __future__ import annotations
 
@@ -124,9 +124,9 @@ class BodyDeviceChange:
 
 @dataclass(frozen=True, slots=True)
 class TypeChange:
-    """An edit of an element type: of a node, and of the `colocated` nodes that share a variable with it.
+    """An edit of the element type of a node, and of the `colocated` nodes that share a variable with the node.
 
-    The nodes before and after them would also need changes.
+    The types of their inputs and readers would also have to change.
     """
 
     node: str
@@ -216,7 +216,7 @@ def _new_device(devices: DeviceSet, spec: DeviceName) -> Device:
 
 
 def more_devices(devices: DeviceSet, task: DeviceName, device_type: str, total: int | None = None) -> HardwareAddition:
-    """Return an edit that adds one device of a type to a task, or so many devices that the task has `total`."""
+    """Return an edit that adds one device of a type to a task, or enough devices for a total of `total`."""
     present = [d.spec.id or 0 for d in devices.devices if d.type == device_type and d.spec.address_space == task]
     count = max(present, default=-1) + 1
     wanted = count + 1 if total is None else total

@@ -32,7 +32,7 @@ class ExplainedNode:
     """A node's proof, and the edits that would move the node (None if edits were not requested).
 
     `cost` is the node's predicted time. If it is None, `cost_note` has the reason; the note is empty if costs were not
-    requested. If the placement is of an older release, `difference` has the different choices of the current release.
+    requested. For an older release, `difference` has the choices that the current release would make differently.
     """
 
     proof: Proof

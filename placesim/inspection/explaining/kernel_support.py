@@ -25,10 +25,9 @@ class Exclusion(NamedTuple):
 
 
 class KernelSupport(NamedTuple):
-    """The kernel of a node for one device type: its priority; without a kernel, None and the reasons why there is none.
+    """The kernel of a node for one device type. `priority` is None without a kernel.
 
-    Each of `exclusions` is an attr that alone excludes a kernel. Without exclusions, `registered` says whether the op has any
-    kernel for this type.
+    `exclusions` are the attrs that each exclude a kernel alone. `registered` is whether the op has any kernel for this type.
     """
 
     device_type: str

@@ -21,7 +21,10 @@ def device_tasks(devices: Sequence[str]) -> list[str]:
 
 
 def device_work(picture: Picture) -> list[float | None]:
-    """Return for each device the predicted seconds of its nodes, or None. A node counts in the last step that runs it."""
+    """Return for each device the predicted seconds of its nodes, each in the last step that runs it.
+
+    Without costs, all are None.
+    """
     if picture.costs is None:
         return [None] * len(picture.devices)
     found = [0.0] * len(picture.devices)

@@ -23,7 +23,7 @@ NODE_BUDGET = 300_000
 
 
 class NodeEdits(NamedTuple):
-    """Edits that would change a node's device, or edits that fix the graph if it can't be placed because of the node."""
+    """Edits that would change a node's device, or if the node caused the placement error, edits that fix the error."""
 
     node: int
     device: str | None

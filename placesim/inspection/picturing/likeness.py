@@ -65,7 +65,7 @@ def _numbered(keys: Sequence[Hashable]) -> list[int]:
 
 
 def _refined(kinds: list[int], links: Iterable[tuple[int, int]]) -> list[int]:
-    """Split the classes of siblings until all siblings of a class have sources of the same classes, and readers likewise."""
+    """Split the classes of siblings until in each class, all siblings have sources and readers of the same classes."""
     sources: list[set[int]] = [set() for _ in kinds]
     readers: list[set[int]] = [set() for _ in kinds]
     for source, reader in links:

@@ -40,7 +40,7 @@ def find_avoided(devices: Sequence[Device], wanted: Sequence[str]) -> frozenset[
 
 
 def staying_nodes(drawn: GraphProblem, graph: Graph) -> tuple[StayingNodes, ...]:
-    """Return the nodes of `graph` that have no other device than the avoided ones, by device and reason."""
+    """Return the nodes of `graph` that can only run on avoided devices, by device and reason."""
     names = short_names([device.name for device in drawn.devices])
     others = {device.spec.type for number, device in enumerate(drawn.devices) if number not in drawn.avoided}
     found: dict[tuple[str, str], list[str]] = {}
@@ -57,7 +57,7 @@ def staying_nodes(drawn: GraphProblem, graph: Graph) -> tuple[StayingNodes, ...]
 
 
 def _reason(nodes: Sequence[Node], others: set[str | None], graph: Graph) -> str:
-    """Return the reason for which a colocation group has no device of another type."""
+    """Return the reason why a colocation group can't run on another device type."""
     asking = next((node for node in nodes if node.device), None)
     if asking is not None:
         return f"{asking.name} requests {asking.device}, see --free"

@@ -21,8 +21,8 @@ def round_robin(drawn: GraphProblem) -> tuple[int, ...]:
 def split_by_memory(drawn: GraphProblem, *, by_layers: bool) -> tuple[int, ...]:
     """Return the assignment that fills one GPU after the other, each with an equal share of the memory of all groups.
 
-    Groups come in execution order. With `by_layers`, the order is that of layers: the position of a task is its distance from
-    the start or the end of the step, whichever is less. So the gradients of a layer go to the GPU of the layer.
+    Groups come in execution order. With `by_layers`, groups are ordered by layer: a task's position is its distance from the
+    start or the end of the step, whichever is less. So the gradients of a layer go to the layer's GPU.
     """
     problem = drawn.problem
     paying = [number for number, device in enumerate(problem.devices) if device.pays]
@@ -59,7 +59,10 @@ def named_baselines(drawn: GraphProblem) -> Iterator[tuple[str, tuple[int, ...]]
 
 
 def _by_group(drawn: GraphProblem, wanted: Sequence[int]) -> tuple[int, ...]:
-    """Assign each group to its wanted device; if it may not run there, to a GPU that it may use, else to its first device."""
+    """Assign each group to its wanted device.
+
+    A group that may not run there goes to an allowed GPU, else to its first allowed device.
+    """
     found = [0] * len(drawn.problem.tasks)
     for tasks, group, own in zip(drawn.problem.groups, drawn.groups, wanted, strict=True):
         # TensorFlow too prefers a GPU (3.4)

@@ -31,15 +31,18 @@ MAX_ADDED = 12
 MAX_POINTS = 12
 """Maximum number of plans on the curve."""
 MAX_PATHS = 64
-"""Number of paths that are tried first as a further edit: those of the groups with the most work."""
+"""Number of paths that are tried first as a further edit: the paths of the groups with the most work."""
 FIRST_ADDED, FIRST_PATHS = 4, 12
-"""Number of edits up to which edits are added, and number of paths, before edits of the found plans are left out."""
+"""Limits for the first additions of edits: number of edits, and number of tried paths.
+
+After these, edits of found plans are removed one by one.
+"""
 MAX_SEEDS = 3
-"""Number of found plans whose edits are left out one by one."""
+"""Number of found plans whose edits are removed one by one."""
 FEW_EDITS = 16
-"""Number of edits up to which the edit to leave out is chosen anew each time."""
+"""Maximum number of edits for which each removal is chosen by evaluating all edits again."""
 MANY_EDITS = 48
-"""Number of edits above which the third with the least work is left out at once."""
+"""Number of edits above which the third of the edits with the least work is removed at once."""
 LEAST_GAIN = 1e-3
 """Share of the objective's value that a plan with more edits must gain to be on the curve."""
 
@@ -95,7 +98,7 @@ class EditTree:
                 yield group, path
 
     def assign(self, edits: Mapping[str, int]) -> list[int]:
-        """Return the expected device of each task: that of an edit, or that of the start."""
+        """Return the expected device of each task: from an edit, or else from the start."""
         devices = list(self.drawn.start)
         for group, path in self._followed(edits):
             for task in self.drawn.problem.groups[group]:
@@ -107,7 +110,7 @@ class EditTree:
         return {self.leaders[group]: self.drawn.devices[edits[path]].name for group, path in self._followed(edits)}
 
     def describe(self, edits: Edits) -> tuple[PlanEdit, ...]:
-        """Return edits with the names of devices, and the number of nodes that follow each."""
+        """Return edits with the names of devices, and the number of nodes that follow each edit."""
         follows = Counter[str]()
         gradients: dict[str, dict[str, None]] = {}
         for group, path in self._followed(dict(edits)):
@@ -120,7 +123,7 @@ class EditTree:
         )
 
     def edits_of(self, devices: Sequence[int]) -> dict[str, int]:
-        """Return the fewest edits after which each group is expected on the device of its tasks."""
+        """Return the fewest edits that are expected to give every group the device of its tasks."""
         start, first = self.drawn.start, {group: self.drawn.problem.groups[group][0] for group in self.leaders}
         where = {f"{name.text}/": str(devices[first[group]]) for group, name in self._layered.items()}
         moved = {f"{name.text}/" for group, name in self._layered.items() if devices[first[group]] != start[first[group]]}
@@ -152,7 +155,7 @@ class EditTree:
 
 
 class _LayeredName(NamedTuple):
-    """The name of a node, with which a gradient is in the scope of its layer.
+    """A node name, changed for gradients so that a gradient is in the scope of its layer.
 
     For `gradients/dense/MatMul_grad/MatMul`, `text` is `dense/gradients|/MatMul_grad/MatMul`, `outer` has `gradients/`, and
     `layer` is `dense/`. For any other node, `text` is the name, and the others are empty.
@@ -209,8 +212,8 @@ def search_edits(
 ) -> tuple[list[Edits], PlanResult]:
     """Return plans of different numbers of edits, the best first, and the result of the search.
 
-    A plan with more edits is better than all with fewer. `known` are assignments from which the choice of edits also starts.
-    The result's bound is `bound`, because searches that move whole scopes prove nothing about other plans.
+    Each plan is better than all plans with fewer edits. The choice of edits also starts from the assignments `known`. The
+    result's bound is `bound`, because searches that move whole scopes give no bound for other plans.
     """
     search = Search(effort.seed, time.monotonic() + effort.seconds, effort.evaluations)
     found = _EditChoice(tree, aim, search)
@@ -278,7 +281,7 @@ class _EditChoice:
         return wrong + (not meets_constraints(drawn, devices, self._aim)), math.fsum(over)
 
     def improve(self) -> None:
-        """Add, change and leave out single edits until nothing is better or the search is over."""
+        """Add, change and remove single edits until nothing is better or the search is over."""
         most = MAX_ADDED if self._aim.changes is None else self._aim.changes
         seeds = sorted(self._best.values(), key=lambda row: row[0])[:MAX_SEEDS]
         self._add_to(range(min(most, FIRST_ADDED)), self._tree.paths[:FIRST_PATHS])
@@ -303,7 +306,7 @@ class _EditChoice:
                     self.offer({**self._best[count][1], path: device})
 
     def _leave_out(self, edits: dict[str, int]) -> None:
-        """Leave out one edit after another, those of the least loss first."""
+        """Remove one edit after another, the edit with the least loss first."""
         while len(edits) > MANY_EDITS and not self._search.is_over:
             self._search.spend(1)
             kept = sorted(edits, key=self._tree.work.__getitem__, reverse=True)[: len(edits) * 2 // 3]
@@ -319,7 +322,7 @@ class _EditChoice:
             self.offer(edits)
 
     def curve(self) -> list[Edits]:
-        """Return the plans that are better than all with fewer edits, the best first."""
+        """Return the plans that are better than all plans with fewer edits, the best first."""
         found: list[Edits] = []
         least = _UNKNOWN
         most = math.inf if self._aim.changes is None else self._aim.changes

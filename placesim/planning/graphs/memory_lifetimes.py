@@ -1,6 +1,6 @@
 """Lifetimes of the tensors of dry-run steps, and lower bounds of peaks over all orders and placements.
 
-The journals of a dry run tell the producer, the readers and the size of each buffer. Copies on other devices are merged with
+The journals of a dry run have the producer, the readers and the size of each buffer. Copies on other devices are merged with
 their originals, since a plan makes new copies on each device that reads the tensor.
 """
 
@@ -157,7 +157,7 @@ class _Finder:
         return self._found
 
     def _place(self, node: str, moment: int) -> _Place | None:
-        """Return the place of the execution at a moment. If this is not an execution of `node`, return the previous place.
+        """Return the place of the execution at a moment, or the previous place if this is not an execution of `node`.
 
         Return None if the moment is earlier than the first step.
         """
@@ -271,7 +271,7 @@ def _rounded(size: int) -> float:
 
 
 class StepOrder(NamedTuple):
-    """A step's tasks with the tasks that each waits for.
+    """A step's tasks, and the tasks that each task waits for.
 
     `reads` and `makes` say for each task whether all its inputs, and all its outputs, are in its device's memory.
     """
@@ -287,8 +287,8 @@ def bound_peak(
 ) -> float:
     """Return a lower bound of the highest peak over all placements and task orders; `groups` has the group of each task.
 
-    While a task runs, memory holds everything that must be made before it and is read by it or after it.  An output may reuse
-    the memory of an input of the same size.
+    While a task runs, memory holds all tensors that must be made before the task and are read by the task or after it. An
+    output may reuse the memory of an input of the same size.
     """
     return max((_of_step(held, order, groups, homes) for order in orders), default=0.0)
 

@@ -1,23 +1,24 @@
-"""Memory in a search for fast plans: the memory problem of all steps tells what groups hold, and which plans need too much."""
+"""Memory in a search for fast plans: the memory problem of all steps gives the memory of groups, and the peaks of plans."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from placesim.planning.graphs.assignments import planned_devices
 from placesim.planning.graphs.problem_building import GraphProblem, relax_capacities
+from placesim.planning.memory_limits import limited_peaks
 from placesim.planning.objectives import measure
 from placesim.planning.peaks import Peaks
-from placesim.planning.problem import Objective, are_apart
+from placesim.planning.problem import MemoryLimits, Objective, are_apart
 from placesim.planning.schedules import assignments
 
 MAX_TRIED, MAX_TIMED = 40, 8
-"""Number of tensors at a peak that are tried for a move, and of the moves whose step times are compared."""
+"""Number of tensors at a peak whose moves are tried, and number of moves whose step times are compared."""
 MORE = 1.1
 """Factor of the missing bytes by which a capacity is lowered."""
 _ROUNDED_UP = 1 + 1e-9
@@ -29,7 +30,7 @@ LEAST_HELP = 1e-3
 def hold_peak_memory(drawn: GraphProblem, memory: GraphProblem) -> GraphProblem:
     """Return the problem of a fast plan in which each group holds its memory at the peak of the dry run.
 
-    Its own estimate counts the same share of each output, no matter how long the output lives.
+    The fast plan's own estimate counts the same share of each output, no matter how long the output lives.
     """
     problem = memory.problem
     state = Peaks(problem, [0] * len(problem.tasks))
@@ -49,7 +50,7 @@ def hold_peak_memory(drawn: GraphProblem, memory: GraphProblem) -> GraphProblem:
 def extend_assignment(memory: GraphProblem, planned: Mapping[str, str]) -> tuple[int, ...]:
     """Return the assignment of a memory problem with the planned devices, by node.
 
-    Other groups, such as initializers, go to the device with which they share the most bytes, if they may run there.
+    Other groups, such as initializers, go to the device that shares the most bytes with them, if they may run there.
     """
     problem, numbers = memory.problem, {device.name: number for number, device in enumerate(memory.devices)}
     known = {
@@ -57,13 +58,7 @@ def extend_assignment(memory: GraphProblem, planned: Mapping[str, str]) -> tuple
         for group, own in enumerate(memory.groups)
         if (name := next((name for name in own.nodes if name in planned), None)) is not None
     }
-    shared: dict[int, Counter[int]] = {}
-    for tensor in problem.tensors:
-        own = problem.group_of[tensor.task]
-        for other in {problem.group_of[task] for task, _ in tensor.reads} - {own}:
-            for one, two in ((own, other), (other, own)):
-                if one not in known:
-                    shared.setdefault(one, Counter())[two] += int(tensor.size)
+    shared = _shared_bytes(memory, known)
     # an initializer may have several nodes in a row, so that the last one follows first
     while ready := [group for group in shared if group not in known and any(other in known for other in shared[group])]:
         for group in ready:
@@ -78,12 +73,65 @@ def extend_assignment(memory: GraphProblem, planned: Mapping[str, str]) -> tuple
     )
 
 
+def _shared_bytes(memory: GraphProblem, known: Collection[int]) -> dict[int, Counter[int]]:
+    """Return the bytes that each group not in `known` shares with each other group."""
+    shared: dict[int, Counter[int]] = {}
+    for tensor in memory.problem.tensors:
+        own = memory.problem.group_of[tensor.task]
+        for other in {memory.problem.group_of[task] for task, _ in tensor.reads} - {own}:
+            for one, two in ((own, other), (other, own)):
+                if one not in known:
+                    shared.setdefault(one, Counter())[two] += int(tensor.size)
+    return shared
+
+
+def limit_peaks(
+    drawn: GraphProblem, memory: GraphProblem, room: float, last_step: int, fitting: Sequence[int] = ()
+) -> GraphProblem:
+    """Return the problem with peaks limited to a share `room` of the capacities, but not below those of `fitting`.
+
+    `last_step` is the moment at which the step of the problem begins. A group that runs only in other steps, such as an
+    initializer, moves with the group with which it shares the most bytes.
+    """
+    number_of = {name: number for number, group in enumerate(drawn.groups) for name in group.nodes}
+    follows = {
+        group: number_of[name]
+        for group, own in enumerate(memory.groups)
+        if (name := next((name for name in own.nodes if name in number_of), None)) is not None
+    }
+    shared = _shared_bytes(memory, follows)
+    while ready := [group for group in shared if group not in follows and any(other in follows for other in shared[group])]:
+        for group in ready:
+            near = Counter[int]()
+            for other, size in shared[group].items():
+                if other in follows:
+                    near[follows[other]] += size
+            follows[group] = near.most_common(1)[0][0]
+    groups: list[list[int]] = [[] for _ in drawn.groups]
+    for group, tasks in enumerate(memory.problem.groups):
+        if group in follows:
+            groups[follows[group]] += tasks
+        else:
+            groups.append(list(tasks))
+    limited = replace(memory.problem, groups=tuple(map(tuple, groups)))
+    gpus = tuple(device.gpu for device in drawn.devices)
+    problem = replace(drawn.problem, memory=MemoryLimits(limited, memory.start, gpus, last_step))
+    peaks = limited_peaks(problem, fitting) if fitting else None
+    least = np.zeros(len(limited.devices)) if peaks is None else peaks.peaks * _ROUNDED_UP
+    rooms = (
+        device._replace(capacity=max(device.capacity * room, float(own)))
+        for device, own in zip(limited.devices, least, strict=True)
+    )
+    limits = MemoryLimits(replace(limited, devices=tuple(rooms)), memory.start, gpus, last_step)
+    return replace(drawn, problem=replace(problem, memory=limits))
+
+
 def lower_capacities(
     drawn: GraphProblem, memory: GraphProblem, devices: Sequence[int], fitting: Sequence[int] = ()
 ) -> GraphProblem:
-    """Return the problem with capacities lowered by the bytes that an assignment's peaks are above them.
+    """Return the problem with a lower capacity for each device whose peak in an assignment exceeds its memory.
 
-    But the next search can start from `fitting`, an assignment that is known to fit.
+    Capacities stay high enough for `fitting`, an assignment that is known to fit, so that the next search can start from it.
     """
     planned = planned_devices(drawn, devices)
     peaks = Peaks(memory.problem, extend_assignment(memory, planned)).peaks
@@ -104,8 +152,8 @@ def repair_peaks(
 ) -> tuple[int, ...] | None:
     """Return a similar assignment of the memory problem with peaks of at most a share `room` of the capacities.
 
-    A move takes a tensor that is alive at a peak to another device, together with all its readers on the device. Of the moves
-    that help most, the one is made that adds the fewest seconds for each byte. Return None if no move helps, or once `is_over`
+    A move takes a tensor that is alive at a peak to another device, together with all its readers on the device. Among the most
+    helpful moves, the move that adds the fewest seconds per byte is made. Return None if no move helps, or once `is_over`
     returns true.
     """
     problem = memory.problem

@@ -22,7 +22,7 @@ def find_moves(
     sought: PlanMeasure,
     simulate: Callable[[tuple[int, ...]], SimulatedPlacement] | None,
 ) -> list[PlanMove]:
-    """Return the groups that the plan moves, largest gain first, then by size.
+    """Return the groups that the plan moves, the largest gain first, then by size.
 
     `before` and `devices` are the assignments without and with the plan, and `value` is the plan's value. With `simulate`, the
     most important moves get a loss: the increase of the value if only this group stays in place.

@@ -14,9 +14,10 @@ from placesim.planning.coarsening import coarsen_levels, identity_problem
 from placesim.planning.graphs.plan_comparison import PLANNED, Aim, SimulatedPlacement
 from placesim.planning.graphs.problem_building import GraphProblem, relax_capacities
 from placesim.planning.loads import is_contiguous
+from placesim.planning.memory_limits import find_overfull_devices
 from placesim.planning.objectives import measure
 from placesim.planning.portfolio import MANY_TASKS, Effort, PlanResult, plan_problem
-from placesim.planning.problem import PlanningProblem, are_apart, can_run_all, find_overfull_devices
+from placesim.planning.problem import PlanningProblem, are_apart, can_run_all
 from placesim.planning.search_budget import Search
 
 MOST_TASKS = 600
@@ -49,14 +50,18 @@ def search_plans(
     aim: Aim,
     tell: Callable[[PlanResult], None],
 ) -> tuple[list[Candidate], PlanResult]:
-    """Return new plans that were not simulated yet, and the result of the search."""
+    """Return plans that were not simulated yet, and the result of the search."""
     search = Search(deadline=time.monotonic() + effort.seconds, evaluations=effort.evaluations)
     measured = measure(drawn.problem)
     if len(drawn.problem.tasks) > MANY_TASKS:
         known = ()
-    allowed = (devices for devices in known if not find_overfull_devices(drawn.problem, devices))
+    is_known = drawn.problem.memory is not None
+    allowed = (devices for devices in known if is_known or not find_overfull_devices(drawn.problem, devices))
     allowed = (devices for devices in allowed if meets_constraints(drawn, devices, aim))
     start = min((measured.plan(row) for row in allowed if not search.is_late), key=lambda plan: plan.value, default=None)
+    if start is None:
+        # without a start, a search within limits of peaks may find nothing, and its plans are repaired later
+        drawn = replace(drawn, problem=replace(drawn.problem, memory=None))
     found: list[Candidate] = []
     is_small = len(drawn.problem.tasks) <= FINALIST_TASKS
     planned = PlanResult(None, bound, "", 0.0)

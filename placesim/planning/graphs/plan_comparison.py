@@ -32,17 +32,17 @@ Edits = tuple[tuple[str, int], ...]
 """Edits of a plan: the path of a scope, with its slash, or of a node, and the number of the requested device."""
 
 BY_SCOPE, BY_NODE = "scope", "node"
-"""Units of decisions: name scopes, or nodes with their colocation groups."""
+"""Units that a plan moves: name scopes, or nodes with their colocation groups."""
 
 
 class Aim(NamedTuple):
     """Objective and requirements of a search for a plan.
 
-    - `needs_contiguous`: no path may leave a device and come back to it.
-    - `explains`: gains of moves are reported.
-    - `is_traced`: simulations of placements keep the data for traces.
+    - `needs_contiguous`: whether paths may not leave a device and come back to it.
+    - `explains`: whether gains of moves are reported.
+    - `is_traced`: whether simulations of placements keep the data for traces.
     - `apart`: node name patterns; two groups with nodes that match the same pattern may not share a device.
-    - `by`: BY_SCOPE or BY_NODE; None is by scope if the graph has scopes.
+    - `by`: BY_SCOPE or BY_NODE. None means BY_SCOPE if the graph has scopes.
     - `changes`: maximum number of edits; None for any number.
     - `without`: devices to avoid, as names or types.
     """
@@ -127,8 +127,8 @@ class PlanMove(NamedTuple):
 class PlanEdit(NamedTuple):
     """A device for a name scope (`path` ends in `/`), for a node, or for the whole graph (`path` is `*`).
 
-    `nodes` is the number of nodes that it moves: those in inner scopes with edits of their own do not count. `gradients` are
-    the scopes with the gradients of the scope's nodes, if the edit moves them too.
+    `nodes` is the number of nodes that it moves, without nodes in inner scopes that have their own edits. `gradients` are the
+    scopes with the gradients of the scope's nodes, if the edit moves them too.
     """
 
     path: str
@@ -138,7 +138,7 @@ class PlanEdit(NamedTuple):
 
     @property
     def title(self) -> str:
-        """Words for what the edit moves."""
+        """Text for the nodes that the edit moves."""
         return f"{self.path} and its gradients" if self.gradients else self.path
 
 
@@ -152,7 +152,7 @@ class CurvePoint(NamedTuple):
 
 
 class StayingNodes(NamedTuple):
-    """Nodes that stay on a device although they should be kept off, and the reason."""
+    """Nodes that must stay on a device to avoid, and the reason."""
 
     device: str
     nodes: tuple[str, ...]
@@ -167,13 +167,13 @@ class PlanStudy:
     - `bound`: the lower bound of the objective `sought`; `method` is the method that found the plan.
     - `asked`: the device requests of the plan, by node.
     - `movable`: the number of groups that could be on another device.
-    - `is_held`: whether any node has a device request that was kept.
+    - `is_held`: whether the request of any node was kept.
     - `ways_out`: changes that would let a plan fit if none does.
     - `by`: BY_SCOPE or BY_NODE.
     - `edits`: the plan as edits; empty if it was searched by node without a limit of edits.
     - `curve`: the best plans for increasing numbers of edits.
-    - `by_node`: a better placement that edits of scopes did not reach, if one was found.
-    - `staying`: nodes that could not be kept off a device.
+    - `by_node`: a better placement that edits of scopes did not reach; None if none was found.
+    - `staying`: nodes that must stay on a device to avoid.
     """
 
     name: str

@@ -103,7 +103,7 @@ class _Part(NamedTuple):
 
 
 class _Draft(NamedTuple):
-    """A task with the bytes that it keeps and makes. The share of `made` that counts is not yet known."""
+    """A task with the bytes that it keeps and makes, before the counted share of `made` is known."""
 
     name: str
     parts: tuple[_Part, ...]
@@ -113,10 +113,10 @@ class _Draft(NamedTuple):
 
 
 class ProblemRequest(NamedTuple):
-    """Request for a planning problem; `peak` is the largest number of bytes that all devices together held during the dry run.
+    """Request for a planning problem. `peak` is the maximum of the bytes in use on all devices together in the dry run.
 
-    Groups with another choice do not use the devices with the numbers `avoided`. For the objective memory, `recorder` has the
-    memory of all steps, and `on_host` the memory of the same steps on a CPU.
+    Groups that can run elsewhere do not use the devices with the numbers `avoided`. For the objective memory, `recorder` has
+    the memory of all steps, and `on_host` the memory of the same steps on a CPU.
     """
 
     sought: PlanMeasure
@@ -132,8 +132,8 @@ def build_problem(
 ) -> GraphProblem:
     """Return the planning problem of a step. Only nodes of `graph` can get device requests.
 
-    Memory that lives as long as the session counts in full. Of the outputs of the step, the fraction that was alive at once
-    counts. For the objective memory, tasks take no time, and all steps of the `recorder` count with their tensors.
+    Memory that lives as long as the session counts in full. Outputs of the step count with the maximum fraction that was alive
+    at one time. For the objective memory, tasks take no time, and all steps of the `recorder` count with their tensors.
     """
     return _ProblemBuilder(graph, prepared, step, machine, wanted).draw()
 
@@ -174,8 +174,8 @@ class _ProblemBuilder:
     def _in_graph_order(self, labels: Sequence[int]) -> list[int]:
         """Return the task number of each node. Nodes with the same label are one task.
 
-        Tasks are numbered in the order of the graph's nodes, in which executors begin. A node of a function's body comes after
-        the node of the graph that was executed last.
+        Tasks are numbered in the order of the graph's nodes, which is the order in which executors begin. A node of a
+        function's body comes after the node of the graph that was executed last.
         """
         ids, last = self._prepared.client.graph.ids, -1
         first: dict[int, int] = {}
@@ -292,7 +292,7 @@ class _ProblemBuilder:
         ]
 
     def _tasks(self, members: Sequence[Sequence[int]]) -> list[ProblemTask]:
-        """Return the tasks. Of each output, a fraction counts: the part of all outputs that was alive at one time."""
+        """Return the tasks. Each output counts with a fraction: the maximum share of all outputs that was alive at one time."""
         drafts = [self._draft(rows) for rows in members]
         kept, made = math.fsum(draft.kept for draft in drafts), math.fsum(draft.made for draft in drafts)
         share = min(1.0, max(0.0, (self._wanted.peak - kept) / made)) if made else 0.0
@@ -332,7 +332,7 @@ class _ProblemBuilder:
         return _Draft(nodes[0].name, parts, kept, math.fsum(sizes), is_divided)
 
     def _parts(self, nodes: Sequence[StepNode]) -> tuple[_Part, ...]:
-        """Return the costs of nodes on each kind of device. Equal lone nodes share one computation."""
+        """Return the costs of nodes on each kind of device. Equal single nodes share one computation."""
         node, execution = nodes[0], nodes[0].executions[0]
         site = execution.site
         key: tuple[object, ...] | None = None
@@ -368,7 +368,7 @@ class _ProblemBuilder:
         )
 
     def _sent(self, members: Sequence[Sequence[int]]) -> list[float]:
-        """Return the bytes of each task that are certainly moved to any other device that reads them; see `ProblemTask.sends`.
+        """Return for each task the bytes that each other reading device certainly receives; see `ProblemTask.sends`.
 
         Nothing is certain for repeated tasks, control edges, and outputs that a GPU keeps in host memory.
         """
@@ -385,7 +385,7 @@ class _ProblemBuilder:
         return [UNSURE if len(rows) > 1 or math.isinf(found[rows[0]]) else found[rows[0]] for rows in members]
 
     def _read_bytes(self, source: int, reader: int) -> float:
-        """Return the bytes that one node reads from another; UNSURE if they may not need a transfer."""
+        """Return the bytes that one node reads from another; UNSURE if possibly no transfer is needed."""
         graph, maker, taker = self._prepared.client.graph, self._nodes[source], self._nodes[reader]
         made = maker.executions[0].outputs
         if not taker.is_own or len(maker.executions) > 1 or len(taker.executions) > 1:
@@ -428,7 +428,7 @@ class _ProblemBuilder:
             tasks[task] = tasks[task]._replace(is_backward=True)
 
     def _on(self, nodes: Iterable[StepNode], place: DevicePlace) -> _Part:
-        """Return the cost of nodes with all their runs, as if they were on the device at this place."""
+        """Return the cost of nodes with all their runs, as if they were on the device with this index."""
         # the time of a collective depends on the devices of all its members, so that only simulations count it
         runs = [(node, run) for node in nodes for run in node.executions if run.site is None or not is_member(run.site)]
         kernels = [self._kernel(node, run, place).placed for node, run in runs]
@@ -605,7 +605,7 @@ def relax_capacities(problem: PlanningProblem, movable: Sequence[NodeGroup]) -> 
 
 
 def _choice_kinds(kinds: Sequence[int], movable: Sequence[NodeGroup]) -> list[tuple[int, frozenset[int]]]:
-    """Divide each kind of devices into parts such that a group may use all or no devices of a part. Return (kind, part)."""
+    """Divide each kind of devices into parts, so that each group may use all or no devices of a part. Return (kind, part)."""
     parts: list[tuple[int, frozenset[int]]] = [
         (kind, frozenset(n for n, own in enumerate(kinds) if own == kind)) for kind in dict.fromkeys(kinds)
     ]
@@ -631,7 +631,7 @@ def _with_signals(
 ) -> tuple[list[ProblemTask], list[set[int]], list[list[int]]]:
     """Add a signal for each task that others wait for without reading its output.
 
-    A signal is a task without work, because waiting costs a message but moves no tensor.
+    A signal is a task without work. It represents the message by which another device learns that a task has ended.
     """
     group_of = {task: number for number, group in enumerate(groups) for task in group}
     signals: dict[int, int] = {}

@@ -45,7 +45,7 @@ _WRAP = 1 + 3 * _CHANGED
 """Cost of a new scope: one request, and a little more."""
 _NEVER = 1e6
 _Context = DeviceName | None
-"""Request of the scopes around an entry; None within a colocation, where the devices of other nodes count."""
+"""Request of the scopes around an entry; None within a colocation, which determines the device."""
 
 
 def annotated_text(text: str, base: GraphFile, asked: Mapping[str, str], device_set: DeviceSet, *, soft: bool) -> str | None:
@@ -182,7 +182,7 @@ class _ScopeEditor:
     # --- the fewest devices
 
     def _edited(self) -> str:
-        """Return the text with the fewest devices for the required requests."""
+        """Return the text with the fewest new devices that satisfy the required requests."""
         for _ in range(_ROUNDS):
             texts = EditableText(self._text)
             rules = _Rules(self._target, self._held, frozenset(self._required), self._default, self._choices, self._specs)
@@ -256,7 +256,7 @@ class _Choice:
     # --- what is chosen
 
     def settle(self) -> list[_Clash]:
-        """Fill in `devices` and `runs`.  Return the entries for which no choice works."""
+        """Fill in `devices` and `runs`. Return the entries that no choice can satisfy."""
         clashes: list[_Clash] = []
         self._settle_list(self._texts.entries, [_Copy(self._uses, ANY)], clashes)
         return clashes
@@ -462,7 +462,7 @@ def _follows(node: Node) -> bool:
 
 
 def _differ(graph: Graph, other: Graph) -> bool:
-    """Return whether two graphs differ in more than devices. Nodes that group initializers by device are not compared."""
+    """Return whether two graphs differ in anything but devices. Nodes that group initializers by device are not compared."""
     groups, others = initializer_groups(graph), initializer_groups(other)
     names = graph.ids.keys() - groups
     if names != other.ids.keys() - others:

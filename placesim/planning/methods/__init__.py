@@ -1,1 +1,1 @@
-"""Planning methods: functions of a problem and a search that yield better and better plans."""
+"""Planning methods: functions of a problem and a search that yield increasingly better plans."""

@@ -11,9 +11,10 @@ import time
 from collections.abc import Iterator, Sequence
 
 from placesim.planning.loads import Loads, load_plan
+from placesim.planning.memory_limits import find_overfull_devices
 from placesim.planning.methods.contiguous import group_order, split_order
 from placesim.planning.methods.first_fit import first_fit
-from placesim.planning.problem import Plan, PlanningProblem, can_run_all, find_overfull_devices
+from placesim.planning.problem import Plan, PlanningProblem, can_run_all
 from placesim.planning.search_budget import Search
 
 FIRST_ROUND = 150_000

@@ -18,6 +18,7 @@ from typing import NamedTuple
 from placesim.machine.timelines.bandwidth_sharing import byte_seconds, route_latency
 from placesim.machine.timelines.workload import Cores
 from placesim.planning.coarsening import clusterings, join_groups
+from placesim.planning.memory_limits import find_overfull_devices
 from placesim.planning.problem import Plan, PlanningProblem
 from placesim.planning.schedules import assignments
 from placesim.planning.search_budget import Search
@@ -29,11 +30,9 @@ AHEAD = (0.0, 0.3, 1.0)
 NOISES = (0.0, 0.0, 0.1, 0.5)
 SPARES = (True, False)
 ANEW, IN_TIME, VARIED = 0.6, 0.7, 0.4
-"""Probabilities that a part of the best plan is decided again, that this part is a time interval, and that a weight changes."""
+"""Probabilities: a part of the best plan is decided again; this part is a time interval; a weight changes."""
 WORSE, WORSE_PINNED = 1.02, 1.003
-"""A pass is not simulated if its estimate exceeds the best estimate by a factor: the first, or the second if most tasks are
-pinned.
-"""
+"""Maximum estimate of a simulated pass, as a multiple of the best estimate: in general, and if most tasks are pinned."""
 SHARES = (0.02, 0.05, 0.1, 0.2, 0.4)
 """Shares of a plan that are decided again."""
 _LAUNCHED, _BEGUN, _ENDED, _MOVED = range(4)
@@ -354,7 +353,7 @@ class _Pass:
             self._start(task)
 
     def _foresee(self, source: int, device: int, waiting: list[int]) -> None:
-        """Record that an output will be moved to a device, and that its ports will be busy."""
+        """Record that an output will be moved to a device, and that the ports of the transfer will be busy."""
         self.moves[source, device] = waiting
         way = self.machine.ways[self.devices[source]][device]
         takes = way.delay + way.pace * self.machine.makes[source]
@@ -362,7 +361,7 @@ class _Pass:
             self.backlog[port] += takes
 
     def _move_early(self, source: int, device: int) -> None:
-        """As soon as an output is made, move it to each device that reads it, whatever else its readers wait for."""
+        """Move an output to each device that reads it as soon as it is made, even if its readers also wait for other inputs."""
         for reader in self.machine.problem.readers[source]:
             unit = self.units.of_task[reader]
             other = self.of_unit[unit]
@@ -429,7 +428,7 @@ class _Pass:
         self._serve(ports[0])
 
     def _serve(self, port: int) -> None:
-        """Start the transfers at a port that come first in the queues of all their ports."""
+        """Start the transfers at a port that are first in the queues of all their ports."""
         queue, busy, sending = self.sending[port], self.busy, self.sending
         while queue and not busy[port]:
             source, device = first = queue[0]
@@ -462,7 +461,7 @@ class _Pass:
 
 
 def dispatch_ready(problem: PlanningProblem, search: Search) -> Iterator[Plan]:
-    """Yield better and better plans: passes with various clusters and weights, then parts of the best plan decided again."""
+    """Yield increasingly better plans: passes with various clusters and weights, then parts of the best plan decided again."""
     passes = _Passes(problem, search)
     for plan in passes.plans():
         yield plan
@@ -525,7 +524,8 @@ class _Passes:
                 value = plan.value
         if not pinned:
             self._tried.append((value, number, weights))
-        if plan is not None and (self._best is None or plan.value < self._best.value):
+        is_better = plan is not None and (self._best is None or plan.value < self._best.value)
+        if plan is not None and is_better and not find_overfull_devices(self._problem, plan.devices):
             self._best = plan
             self._good.append(weights)
             yield plan

@@ -7,11 +7,13 @@ on a device during a time interval.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
 
 from placesim.planning.coarsening import clusterings, join_groups
+from placesim.planning.memory_limits import AllocationOrder, limited_peaks
 from placesim.planning.methods.annealing import neighbours
 from placesim.planning.problem import Plan, PlanningProblem
 from placesim.planning.schedule_estimates import ScheduleEstimates
@@ -28,6 +30,8 @@ ROUND_COST = 12
 """Number of simulations that take about as long as the estimates of a round."""
 MAX_ALONE = 3
 """Number of best moves that are simulated alone if no combination of moves improves the plan."""
+MAX_WEIGHED = 64
+"""Number of moves with the best estimates whose peaks are computed, if peaks are limited."""
 LEAST_GAIN = 1e-5
 """Share of the step time that a move must gain by its estimate."""
 MAX_FAILURES = 6
@@ -55,6 +59,8 @@ class EstimatedMoves:
         self._unit_of = [{group: unit for unit in units for group in unit} for units in self._units]
         self._rank = {task: place for place, task in enumerate(problem.order)}
         self._moves = min(MOVES, MAX_CELLS // max(1, len(problem.tasks)))
+        self._order = None if problem.memory is None else AllocationOrder(problem)
+        self._peaks = limited_peaks(problem, [min(problem.homes[group], default=0) for group in problem.group_of])
 
     def plans(self, start: Plan) -> Iterator[Plan]:
         """Yield better plans until the search is over. If moves no longer help, random moves give another plan to improve."""
@@ -69,7 +75,7 @@ class EstimatedMoves:
             start = self._shaken(best)
 
     def improve(self, start: Plan) -> Iterator[Plan]:
-        """Yield better plans until some rounds in a row find none, or the search is over."""
+        """Yield better plans until several consecutive rounds find none, or the search is over."""
         search, failures, promising = self._search, 0, list[_Move]()
         state = self._state(start.devices)
         while failures < MAX_FAILURES and not search.is_over and not search.is_met(state.plan.value):
@@ -84,9 +90,8 @@ class EstimatedMoves:
         """Return a plan after a few random moves that lose little time by their estimates."""
         state, together = self._state(plan.devices), _Move()
         moves = self._estimated(state, (), 1 + MAX_LOSS)
-        for move in self._search.random.sample(moves, min(SHAKEN, len(moves))):
-            if self._is_possible(state, {**together, **move}):
-                together |= move
+        for combined in self._combined(state, self._search.random.sample(moves, min(SHAKEN, len(moves)))):
+            together = combined
         self._search.spend(1)
         return self._simulated.plan(self._moved(plan, together))
 
@@ -104,7 +109,7 @@ class EstimatedMoves:
         return _State(plan, of_group, left, first, order, chain or list(movable))
 
     def _estimated(self, state: _State, earlier: Sequence[_Move], most: float) -> list[_Move]:
-        """Draw moves, and return those of them and of the earlier ones whose estimates are lowest, the best first.
+        """Draw moves. Return the moves with the lowest estimates among new and earlier moves, the best first.
 
         `most` is the maximum of an estimate as a multiple of the plan's estimate.
         """
@@ -147,9 +152,12 @@ class EstimatedMoves:
         return {group: device for group, device in move.items() if of_group[group] != device and device in homes[group]}
 
     def _is_possible(self, state: _State, move: _Move) -> bool:
-        """Return whether the devices have room for the moved groups, and groups that must be apart stay apart."""
+        """Return whether the devices have room for the moved groups, and groups that must be apart stay apart.
+
+        Limits of peaks are left out.
+        """
         problem, left = self._problem, state.left.copy()
-        for group, device in move.items():
+        for group, device in move.items() if self._peaks is None else ():
             left[device] -= problem.held[group]
             left[state.of_group[group]] += problem.held[group]
         return all(left[device] >= 0 for device in move.values()) and not (
@@ -163,16 +171,32 @@ class EstimatedMoves:
 
     def _best_of(self, state: _State, moves: Sequence[_Move]) -> list[int] | None:
         """Simulate combinations of the best moves. Return the devices of the best result; None if it is not better."""
-        combined: list[_Move] = []
-        together: _Move = {}
-        for move in moves:
-            if move.keys().isdisjoint(together) and self._is_possible(state, {**together, **move}):
-                together = {**together, **move}
-                combined.append(together)
+        combined = list(self._combined(state, moves))
         # all moves together, then the best half of them, and so on, until fewer moves gain less
         halves = (combined[(len(combined) >> shift) - 1] for shift in range(len(combined).bit_length()))
         best = self._best_simulated(state, halves, stops_early=True)
-        return best or self._best_simulated(state, moves[1:MAX_ALONE])
+        alone = (move for move in moves[:MAX_WEIGHED] if self._fits(state, move))
+        return best or self._best_simulated(state, islice(alone, 1, MAX_ALONE))
+
+    def _combined(self, state: _State, moves: Sequence[_Move]) -> Iterator[_Move]:
+        """Yield the first move, and then its combinations with more and more of the other moves, if these are possible."""
+        together: _Move = {}
+        peaks = self._peaks
+        if peaks is not None:
+            peaks.move_to(state.of_group)
+        for move in moves if peaks is None else moves[:MAX_WEIGHED]:
+            if not move.keys().isdisjoint(together) or not self._is_possible(state, {**together, **move}):
+                continue
+            if peaks is None or peaks.takes(move):
+                together = {**together, **move}
+                yield together
+
+    def _fits(self, state: _State, move: _Move) -> bool:
+        """Return whether peaks are within their limits after a move."""
+        if self._peaks is None:
+            return True
+        self._peaks.move_to(state.of_group)
+        return self._peaks.takes(move)
 
     def _best_simulated(self, state: _State, moves: Iterable[_Move], *, stops_early: bool = False) -> list[int] | None:
         """Return the devices after the best move; None if no move gains time.
@@ -184,7 +208,7 @@ class EstimatedMoves:
             devices = self._moved(state.plan, move)
             self._search.spend(1)
             value = self._simulated.seconds(devices)
-            if value < least:
+            if value < least and (self._order is None or not self._order.failing_devices(devices)):
                 best, least = devices, value
             elif (best is not None and stops_early) or self._search.is_over:
                 break

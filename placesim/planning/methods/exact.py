@@ -159,7 +159,7 @@ def solve_peaks(problem: PlanningProblem, search: Search) -> Iterator[Plan]:
 
 
 def _full_moments(problem: PlanningProblem) -> list[int]:
-    """Return the moments at which memory can be highest: after an allocation and before the next release."""
+    """Return the moments at which memory can be at its maximum: after an allocation and before the next release."""
     made = {tensor.made for tensor in problem.tensors}
     read = {at for tensor in problem.tensors for at in (tensor.made, *(at for _, at in tensor.reads))}
     found, is_more = [], False
@@ -275,11 +275,11 @@ def _hint(model: Any, problem: PlanningProblem, on: Sequence[Sequence[Any]], bes
 
 
 def solve_makespan(problem: PlanningProblem, search: Search) -> Iterator[Plan]:
-    """Minimise the makespan on devices and links that differ, and yield better and better plans.
+    """Minimise the makespan on devices and links that differ, and yield increasingly better plans.
 
-    The solver's model is a relaxation, so its bounds are valid. In it, tasks wait for inputs sent over links that are never
-    busy, and streams and slots run one task at a time in the best order. Its solutions are evaluated by simulation. While the
-    bound is below the best plan, solutions that were already evaluated are excluded, and the solver runs again.
+    The solver's model is a relaxation, so its bounds are valid. In the model, links are never busy, and streams and slots run
+    one task at a time in the best order. Its solutions are evaluated by simulation. While the bound is below the best plan,
+    solutions that were already evaluated are excluded, and the solver runs again.
     """
     count, movable = len(problem.devices), problem.movable
     if not has_solver() or not movable or len(problem.tasks) * count > MAX_PLACES:

@@ -8,7 +8,7 @@ from placesim.planning.problem import PlanningProblem
 def first_fit(problem: PlanningProblem) -> list[int] | None:
     """Return a device for each task; None if a group finds none.
 
-    Groups that must be apart come first, in increasing order of their number of possible devices.  The other groups follow,
+    Groups that must be apart come first, in increasing order of their number of possible devices. The other groups follow,
     largest memory first.
     """
     held = [0.0] * len(problem.devices)

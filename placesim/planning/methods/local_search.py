@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from random import Random
 
+from placesim.planning.memory_limits import AllocationOrder, limited_peaks
 from placesim.planning.methods.annealing import neighbours
 from placesim.planning.methods.estimated_moves import MAX_TASKS, EstimatedMoves
 from placesim.planning.methods.list_scheduling import end_first
@@ -24,8 +25,8 @@ _TOGETHER = 0.3
 def anneal_moves(problem: PlanningProblem, search: Search) -> Iterator[Plan]:
     """Yield better plans from rounds of annealing, each longer than the one before.
 
-    A round starts from the best plan.  A move is of one group, or of a few connected ones. On a simulated machine, moves that
-    are estimated together improve the plan before each round; many tasks are only improved in this way.
+    A round starts from the best plan. A move is of one group, or of a few connected ones. On a simulated machine, moves that
+    are estimated together improve the plan before each round. Large problems use only these moves.
     """
     best = search.start or next(end_first(problem, search), None)
     if best is None:
@@ -56,7 +57,9 @@ def _anneal(problem: PlanningProblem, search: Search, near: Sequence[Sequence[in
     measured, draw = assignments(problem), search.random
     devices, value = list(best.devices), best.value
     of_group = [devices[members[0]] for members in problem.groups]
-    left = [device.capacity for device in problem.devices]
+    peaks = limited_peaks(problem, devices)
+    order = None if peaks is None else AllocationOrder(problem)
+    left = [device.capacity if peaks is None else math.inf for device in problem.devices]
     for group, device in enumerate(of_group):
         left[device] -= problem.held[group]
     temperature, cooling = value * WARM, (COLD / WARM) ** (1 / length)
@@ -65,7 +68,7 @@ def _anneal(problem: PlanningProblem, search: Search, near: Sequence[Sequence[in
             break
         temperature *= cooling
         move = _draw_move(problem, near, of_group, left, draw)
-        if move is None:
+        if move is None or (peaks is not None and not peaks.takes(dict.fromkeys(move[0], move[2]))):
             search.skip()
             continue
         moved, old, new = move
@@ -78,11 +81,13 @@ def _anneal(problem: PlanningProblem, search: Search, near: Sequence[Sequence[in
                 of_group[one] = new
                 left[old] += problem.held[one]
                 left[new] -= problem.held[one]
-            if value < best.value:
+            if value < best.value and (order is None or not order.failing_devices(devices)):
                 best = measured.plan(devices)
                 yield best
         else:
             _put(problem, moved, old, devices)
+            if peaks is not None:
+                peaks.move_to(of_group)
 
 
 def _put(problem: PlanningProblem, groups: Sequence[int], device: int, devices: list[int]) -> None:

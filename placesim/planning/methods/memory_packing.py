@@ -7,11 +7,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from placesim.planning.memory_limits import find_overfull_devices
 from placesim.planning.peaks import peak_plan
-from placesim.planning.problem import Plan, PlanningProblem, are_apart, find_overfull_devices
+from placesim.planning.problem import Plan, PlanningProblem, are_apart
 
 SHARES = (1.0, 0.5, 0.25, 0.1)
-"""Largest peaks of clusters, as shares of the room that a device has for them."""
+"""Maximum peaks of clusters, as shares of a device's available memory."""
 MAX_MOMENTS = 256
 """Maximum number of moments at which memory is counted; between two of them, the largest use counts."""
 _Array = np.ndarray
@@ -45,7 +46,7 @@ def _shared_bytes(problem: PlanningProblem) -> Counter[tuple[int, int]]:
 
 
 def _memory_of_groups(problem: PlanningProblem) -> list[_Array]:
-    """Return the memory `[moments]` of each group: what it holds, and what it makes, up to the last reader."""
+    """Return the memory `[moments]` of each group: its permanent memory, and its outputs up to their last readers."""
     moments = sorted({moment for tensor in problem.tensors for moment in (tensor.made, *(at for _, at in tensor.reads))})
     count = max(1, min(MAX_MOMENTS, len(moments)))
     place = {moment: number * count // len(moments) for number, moment in enumerate(moments)}

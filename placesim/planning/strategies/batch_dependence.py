@@ -1,7 +1,7 @@
-"""Dependence of a forward pass on the batch, from which follows how the results of its parts can be combined.
+"""Dependence of a forward pass on the batch, which determines how results of parts of the batch can be combined.
 
-The mean of the parts' means is the mean of the batch, and the sum of their sums is its sum; other functions of the whole batch
-cannot be computed from the parts.
+The mean of the parts' means is the mean of the batch, and the sum of the parts' sums is the sum of the batch. Other functions
+of the whole batch cannot be computed from the parts.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from enum import Enum
 
 from placesim.core.errors import UsageError
 from placesim.graph.graph import Node, TensorRef
-from placesim.ops.categories import SHAPE_OPS
+from placesim.ops.categories import CONSTANTS, SHAPE_OPS
 from placesim.planning.strategies.batch_shapes import BatchShapes
 
 
 class Dependence(Enum):
     """A tensor's dependence on the batch.
 
-    ROWS holds examples along a dimension, and FILLED too, but with values that depend on no example. MEAN and SUM are linear
+    ROWS and FILLED hold a row per example along a dimension, but values of FILLED depend on no example. MEAN and SUM are linear
     functions of a mean or a sum over the examples. SIZE depends only on the number of examples. STATISTIC is any other function
     of several examples.
     """
@@ -39,25 +39,26 @@ _LINEAR = frozenset(
         *("Transpose", "StridedSlice", "Slice", "Snapshot", "Sum", "Mean", "Pack", "ConcatV2", "Unpack", "Split", "Tile"),
     )
 )
-"""Ops that are linear in their first input, or in all of them, if the others do not depend on the batch."""
+"""Ops that are linear in their first input or in all inputs, if their other inputs do not depend on the batch."""
 _SUMMING = frozenset(("Sum", "L2Loss", "BiasAddGrad", "MatMul", "BatchMatMul", "BatchMatMulV2", "Einsum"))
-"""Ops that add over the batch's dimension if their output does not have it."""
+"""Ops that sum over the batch dimension if their output lacks this dimension."""
 _ADDITIONS = ("Add", "AddV2", "AddN", "Sub")
 _DIVISIONS = ("RealDiv", "Div", "DivNoNan")
 _FILLS = ("ZerosLike", "OnesLike")
 _DIMENSION_OPERANDS = {"Cumsum": 1, "Cumprod": 1, "CumulativeLogsumexp": 1, "ReverseV2": 1, "Roll": 2, "GatherV2": 2}
-"""Ops that combine or move the elements along some dimensions, and the position of the input that names these."""
+"""Ops that combine or move elements along some dimensions, and the position of the input that names the dimensions."""
 _COMBINED_DIMENSION = {"Gather": 0, "GatherNd": 0} | dict.fromkeys(("TopK", "TopKV2", "Softmax", "LogSoftmax"), -1)
-"""Ops that do so along the same dimension always."""
+"""Ops that combine or move elements along a fixed dimension."""
 
 _DATALESS = frozenset((Dependence.NONE, Dependence.SIZE, Dependence.FILLED))
 
 
 class BatchDependence:
-    """The dependence of each tensor of a forward pass; `local_statistics` are nodes at which examples influence each other.
+    """The dependence of each tensor of a forward pass; `local_statistics` are nodes where examples influence each other.
 
-    `factors` has tensors that a part must multiply: a sum that is divided by the number of the batch's examples is the mean of
-    a part if the divisor is that of a part, and so is a sum that is multiplied by the reciprocal.
+    `factors` has tensors that a part must multiply by a number. For example, a sum over the batch may be divided by the batch
+    size, or multiplied by its reciprocal. In a part, the factor corrects it to the mean of the part. Nodes that compute equal
+    values, such as recomputed ones, count as one.
     """
 
     def __init__(self, shapes: BatchShapes) -> None:
@@ -69,17 +70,25 @@ class BatchDependence:
         self.factors: dict[TensorRef, float] = {}
         self._constants: set[int] = set()
         forward = frozenset(shapes.training.forward)
-        self._forward_reads = Counter(ref for number in forward for ref in self._graph.nodes[number].inputs)
-        for number in self._graph.runtime_order():
-            if number in forward:
-                self._enter(self._graph.nodes[number])
+        order = [self._graph.nodes[number] for number in self._graph.runtime_order() if number in forward]
+        self._first: dict[int, int] = {}
+        self._find_equal_nodes(order)
+        different = (node for node in order if node.id not in self._first)
+        self._forward_reads = Counter(self._first_ref(ref) for node in different for ref in node.inputs)
+        for node in order:
+            self._enter(node)
+        for number, first in self._first.items():
+            for slot in range(len(self._graph.nodes[number].signature.output_dtypes)):
+                factor = self.factors.get(TensorRef(first, slot))
+                if factor is not None:
+                    self.factors[TensorRef(number, slot)] = factor
 
     def of(self, ref: TensorRef) -> Dependence:
-        """Return the dependence of a tensor; a tensor outside of the forward pass does not depend on the batch."""
+        """Return the dependence of a tensor; a tensor outside the forward pass does not depend on the batch."""
         return self._found.get(ref, Dependence.NONE)
 
     def of_loss(self) -> Dependence:
-        """Return MEAN or SUM for the loss. Raises UsageError for a loss that parts of the batch cannot compute."""
+        """Return MEAN or SUM for the loss. Raises UsageError for a loss that cannot be computed from parts of the batch."""
         loss = self._shapes.training.loss
         found = self.of(loss)
         if found in (Dependence.MEAN, Dependence.SUM):
@@ -88,8 +97,10 @@ class BatchDependence:
             return Dependence.SUM  # tf.gradients adds the gradients of all elements
         name = self._graph.nodes[loss.node].name
         if found is Dependence.STATISTIC:
-            raise UsageError(f"no parts of the loss: got {name}, {self.reason(loss)}, expected a mean or a sum over the batch")
-        raise UsageError(f"no batch in the loss: got {name}, which depends on no tensor of the batch")
+            raise UsageError(
+                f"loss cannot be computed in parts: got {name}, {self.reason(loss)}, expected a mean or a sum over the batch"
+            )
+        raise UsageError(f"loss does not depend on the batch: got {name}; name the tensors that hold the batch with --split")
 
     def reason(self, ref: TensorRef) -> str:
         """Return why a tensor is neither a mean nor a sum over the batch."""
@@ -100,6 +111,19 @@ class BatchDependence:
         if node.op in _DIVISIONS:
             return f"in which {node.name} ({node.op}) divides by a number that depends on the examples"
         return f"in which {node.name} ({node.op}) is not linear in the examples' results"
+
+    def _find_equal_nodes(self, order: Sequence[Node]) -> None:
+        """Set `_first`: map each node to the first node with the same op, attrs and inputs."""
+        known: dict[tuple[object, ...], int] = {}
+        for node in order:
+            if node.op not in CONSTANTS and not node.signature.is_stateful:
+                attrs = sorted((name, repr(value)) for name, value in node.attrs.items() if not name.startswith("_"))
+                first = known.setdefault((node.op, *attrs, *map(self._first_ref, node.inputs)), node.id)
+                if first != node.id:
+                    self._first[node.id] = first
+
+    def _first_ref(self, ref: TensorRef) -> TensorRef:
+        return ref._replace(node=self._first.get(ref.node, ref.node))
 
     def _enter(self, node: Node) -> None:
         inputs = [*node.inputs]
@@ -124,7 +148,7 @@ class BatchDependence:
     def _refuse_mixed_examples(self, node: Node) -> None:
         """Raise UsageError for a node that combines or moves elements along the dimension of the batch.
 
-        The shapes of its tensors fit a part, but the values would be those of other examples.
+        In a part, the shapes would be valid, but examples would get values of other examples.
         """
         inputs = [*node.inputs]
         axis = self._shapes.axis(inputs[0]) if inputs else None
@@ -190,10 +214,10 @@ class BatchDependence:
     def _scaled(self, node: Node, position: int, scaled: Dependence) -> Dependence:
         """Return the dependence of a product or quotient with a number that does not depend on the batch.
 
-        A sum becomes a mean, whose number is adapted to a part, if the number is constant and no other node of the forward
-        pass reads it.
+        A sum counts as a mean, and the number is adapted to a part, if the number is constant and no other forward node reads
+        it.
         """
-        ref = [*node.inputs][position]
+        ref = self._first_ref([*node.inputs][position])
         if scaled is not Dependence.SUM or ref.node not in self._constants or self._forward_reads[ref] > 1:
             return scaled
         self.factors[ref] = float(self._shapes.parts) if node.op == "Mul" else 1.0 / self._shapes.parts

@@ -1,9 +1,9 @@
 """Shapes of a training graph's tensors for the whole batch and for one of its equal parts.
 
-A graph that was built for a fixed batch holds the batch in constants: in shapes, in multiples of `Tile`, in the divisors of
-means. `BatchShapes` infers all shapes twice, and finds the value of these constants for a part. Three rules find them. A
-`Reshape` keeps the place of the batch in row-major order. The constants in a gradient's scope are the shapes of the forward
-node's tensors. Any other constant is found when a shape function refuses the part.
+A graph that was built for a fixed batch size has this size in constants: in shapes, in multiples of `Tile`, and in divisors of
+means. `BatchShapes` infers all shapes twice, and finds the values of these constants for a part by three rules. A `Reshape`
+keeps the place of the batch in row-major order. Constants in a gradient's scope are shapes of the forward node's tensors. Any
+other constant is found when a shape function rejects the part.
 """
 
 from __future__ import annotations
@@ -23,34 +23,36 @@ from placesim.planning.strategies.training_graph import TrainingGraph, batch_dim
 from placesim.runtime.shapes.graph_shapes import GraphShapes
 
 ASSUMED = (1009, 1013, 1019)
-"""Numbers of examples for which shapes are inferred: primes, so that no other dimension is like them.
+"""Numbers of examples for which shapes are inferred: primes, so that no other dimension is equal to one of them.
 
-One is that of a part, whose real number would hide errors: rows of 1 fit any others. Another is the batch's, if unknown."""
+One is the size of a part. A part's real size could hide errors, since a dimension of 1 is broadcast. Another is the size of the
+batch, if unknown.
+"""
 _SHAPE_OPERAND = {"Fill": 0, "BroadcastTo": 1, "RandomUniform": 0, "RandomStandardNormal": 0, "TruncatedNormal": 0} | {
     "RandomUniformInt": 0,
     "Reshape": 1,
     "StatelessRandomUniform": 0,
     "StatelessRandomNormal": 0,
 }
-"""Ops whose output has the shape that an input's value gives, and the position of this input."""
+"""Ops whose output shape is the value of an input, and the position of this input."""
 
 Array = np.ndarray[Any, Any]
 
 
 class _Fitted(NamedTuple):
-    """Values of a constant: with the assumed number of examples in a part, and with the real one."""
+    """Values of a constant for the assumed and for the real number of examples in a part."""
 
     assumed: Array
     value: Array
 
 
 class BatchShapes:
-    """Shapes for the whole batch (`full`), and for a part of it (`part`) with an assumed number of examples.
+    """Shapes for the whole batch (`full`), and for a part (`part`) with an assumed number of examples.
 
-    `split` has constants that hold data of examples, with the dimension of the batch: each part has its own elements.
-    `examples` is the number of examples for which `full` has shapes: an assumed one if the graph leaves it unknown.
+    `split` maps constants that hold data of examples to their batch dimension. Each part has its own elements of them.
+    `examples` is the number of examples in the shapes of `full`; it is assumed if the graph leaves it unknown.
 
-    Raises UsageError for a batch that has no equal parts, and for a tensor that has none.
+    Raises UsageError for a batch or a tensor that cannot be divided into equal parts.
     """
 
     def __init__(self, training: TrainingGraph, parts: int) -> None:
@@ -85,12 +87,12 @@ class BatchShapes:
                 self._demand(TensorRef(node.id, 0), axis, node)
 
     def constant(self, number: int) -> Array | None:
-        """Return the value of a constant in a part with `1 / parts` of the examples; None if it is that of the whole batch."""
+        """Return the value of a constant in a part with `1 / parts` of the examples; None if the value is unchanged."""
         found = self._fitted.get(number)
         return None if found is None else found.value
 
     def axis(self, ref: TensorRef) -> int | None:
-        """Return the dimension of a tensor that holds the batch; None if it holds no examples."""
+        """Return the batch dimension of a tensor; None for a tensor without examples."""
         return next(iter(self._differing(ref)), None)
 
     def _differing(self, ref: TensorRef) -> list[int]:
@@ -101,7 +103,7 @@ class BatchShapes:
         return [i for i, (size, own) in enumerate(zip(full, part, strict=True)) if size != own]
 
     def outer(self, ref: TensorRef) -> int:
-        """Return how often the batch's examples are repeated along their dimension: T for rows that are [T * batch]."""
+        """Return the number of repetitions of the batch along its dimension: T if the dimension has T * batch rows."""
         return self._outer.get(ref, 1)
 
     def _find_batch_size(self) -> int | None:
@@ -121,13 +123,15 @@ class BatchShapes:
             raise error
         size = next(iter(sizes), None)
         if size is not None and (size % self.parts or size == 0):
-            raise UsageError(f"no equal parts: got a batch of {size}, expected a multiple of {self.parts}")
+            raise UsageError(
+                f"cannot divide the batch into equal parts: got a batch of {size}, expected a multiple of {self.parts}"
+            )
         return size
 
     # --- a node -----------------------------------------------------------------------------------------------------
 
     def _check(self, node: Node) -> None:
-        """Find the constants with which a node's shapes fit a part."""
+        """Find values of constants with which a node's shapes fit a part."""
         self._inferred.add(node.id)
         if node.op == "Const":
             self._fit_gradient_constant(node)
@@ -140,8 +144,8 @@ class BatchShapes:
             if not self._resolve(node):
                 shapes = ", ".join(format_dims(self.full.shape(ref)) for ref in node.inputs)
                 raise UsageError(
-                    f"no equal parts: got {node.name} ({node.op}) of {shapes}, expected an op that also takes 1 / {self.parts} "
-                    "of the batch"
+                    f"cannot divide the batch: got {node.name} ({node.op}) of {shapes}, expected an op that also accepts "
+                    f"1 / {self.parts} of the batch"
                 )
         for slot in range(len(node.signature.output_dtypes)):
             self._check_output(node, TensorRef(node.id, slot))
@@ -154,7 +158,9 @@ class BatchShapes:
             axis = self.axis(next(node.inputs))
             dims = self.full.shape(next(node.inputs)) or ()
             if axis is not None and axis == node.attrs.get("axis", 0) % len(dims):
-                raise UsageError(f"no equal parts: got {node.name} (Unpack) that takes the batch apart, expected whole batches")
+                raise UsageError(
+                    f"cannot divide the batch: got {node.name} (Unpack) along the batch's dimension, expected another axis"
+                )
 
     def _check_output(self, node: Node, ref: TensorRef) -> None:
         full, part = self.full.shape(ref), self.part.shape(ref)
@@ -166,12 +172,14 @@ class BatchShapes:
             raise UsageError(f"examples depend on each other: got {name}, expected the batch in one dimension")
         for i in differing:
             if full[i] * self._part_size != part[i] * self.examples:
-                raise UsageError(f"no equal parts: got {name} with a number of rows that the batch's examples do not divide")
+                raise UsageError(
+                    f"cannot divide the batch: got {name}, expected a multiple of the batch size in this dimension"
+                )
             if ref not in self._outer:
                 self._outer[ref] = self._repetition(node, full[i])
 
     def _repetition(self, node: Node, size: int) -> int:
-        """Return `outer` of an output whose batch dimension has this size."""
+        """Return the value of `outer` for an output whose batch dimension has this size."""
         repetitions = []
         for ref in node.inputs:
             axis = self.axis(ref)
@@ -197,19 +205,19 @@ class BatchShapes:
                 self._fit_element(dims, i, size)
                 return
         raise UsageError(
-            f"no equal parts: got {node.name} (Reshape) from {format_dims(full_in)} to {format_dims(full_out)}, "
+            f"cannot divide the batch: got {node.name} (Reshape) from {format_dims(full_in)} to {format_dims(full_out)}, "
             "expected the batch in one dimension"
         )
 
     def _fit_slice(self, node: Node) -> None:
-        """Let a slice that takes the whole batch take the whole part."""
+        """Change a slice of the whole batch to a slice of the whole part."""
         data, _, sizes = node.inputs
         axis, dims, value = self.axis(data), self.full.shape(data) or (), self.full.value(sizes)
         if axis is not None and value is not None and value[axis] == dims[axis]:
             self._fit_element(sizes, axis, dims[axis])
 
     def _fit_gradient_constant(self, node: Node) -> None:
-        """Set a constant in a gradient's scope that is a shape, multiples, or the divisor of a mean, of the forward node."""
+        """Set a constant in a gradient's scope: a shape, multiples, or the divisor of a mean, of the forward node."""
         forward = None if node.id in self._forward else self.training.forward_node(node)
         value: Array = node.attrs["value"].array
         if forward is None or forward.op == "Transpose" or node.id in self._fitted or value.size > MAX_DIMS:
@@ -230,7 +238,7 @@ class BatchShapes:
 
     @staticmethod
     def _fit_vector(value: Array, pairs: list[tuple[Dims, Dims]]) -> Array | None:
-        """Return the vector with the sizes of a part: of the tensor with this shape, or of one with as many dimensions."""
+        """Return the vector with the sizes of a part, from the tensor with this shape or a tensor of the same rank."""
         known = [(full, part) for full, part in pairs if full is not None and part is not None and len(full) == value.size]
         same = [pair for pair in known if pair[0] == tuple(value)]
         for full, part in same or known:
@@ -242,7 +250,7 @@ class BatchShapes:
     # --- search -----------------------------------------------------------------------------------------------------
 
     def _resolve(self, node: Node) -> bool:
-        """Change a constant that makes a node refuse a part. Return whether one was found."""
+        """Change a constant because of which a node's shape function rejects a part. Return whether one was found."""
         sizes = {}
         for ref in node.inputs:
             axis, full = self.axis(ref), self.full.shape(ref)
@@ -261,7 +269,10 @@ class BatchShapes:
         return False
 
     def _fit_value(self, node: Node, ref: TensorRef) -> bool:
-        """Change the first element of a vector of sizes with which a node fits a part. Return whether there is one."""
+        """Change the first element of a vector of sizes for which the change makes a node fit a part.
+
+        Return whether one was found.
+        """
         value = self.full.value(ref)
         if value is None or value.dtype.kind not in "iu":
             return False
@@ -275,15 +286,15 @@ class BatchShapes:
         return False
 
     def _demand(self, ref: TensorRef, axis: int, reader: Node) -> bool:
-        """Make a tensor have the batch in a dimension, by a change of the constants that it is made from."""
+        """Change the constants from which a tensor is made so that a dimension is the batch dimension."""
         if self.axis(ref) is not None:
             return True
         node = self._graph.nodes[ref.node]
         dims = self.full.shape(ref) or ()
         if node.op in VARIABLES or ref.node not in self._region:
             raise UsageError(
-                f"no equal parts: got {node.name} ({node.op}) {format_dims(dims)} as an input of {reader.name} with the batch "
-                f"in dimension {axis}, expected a tensor of the batch; name it with --split if it is one"
+                f"cannot divide the batch: got {node.name} ({node.op}) {format_dims(dims)} as an input of {reader.name} with "
+                f"the batch in dimension {axis}, expected a tensor of the batch; if it is one, name it with --split"
             )
         if node.op == "Const":
             value: Array = node.attrs["value"].array
@@ -311,7 +322,7 @@ class BatchShapes:
             self._check_output(node, TensorRef(node.id, slot))
 
     def _fit_element(self, ref: TensorRef, index: int, size: int) -> None:
-        """Divide an element of a vector of sizes, if the vector is made of constants and the element is still the whole."""
+        """Divide an element of a vector of sizes, if the vector is made of constants and the element is not divided yet."""
         node = self._graph.nodes[ref.node]
         inputs = [*node.inputs]
         if node.op == "Const":
@@ -344,7 +355,7 @@ class BatchShapes:
             self.part.forget(changed)
 
     def _restore(self, before: Mapping[int, _Fitted]) -> None:
-        """Undo the changes of constants since `before`."""
+        """Undo all changes of constants after `before`."""
         for number in [number for number, fitted in self._fitted.items() if fitted is not before.get(number)]:
             original: Array = self._graph.nodes[number].attrs["value"].array
             self._set(self._graph.nodes[number], *before.get(number, (original, original)))
@@ -352,7 +363,7 @@ class BatchShapes:
                 del self._fitted[number]
 
     def _dependents(self, number: int) -> Iterator[int]:
-        """Yield a node and all that depend on it, as far as their shapes have been inferred."""
+        """Yield a node and all nodes that depend on it, if their shapes have been inferred."""
         waiting, seen = [number], {number}
         while waiting:
             current = waiting.pop()
@@ -367,4 +378,4 @@ _FITTED: Mapping[str, Callable[[BatchShapes, Node], None]] = {
     "Reshape": BatchShapes._fit_reshape,
     "Slice": BatchShapes._fit_slice,
 }
-"""Rules for ops whose shape functions accept the sizes of the whole batch for a part, too."""
+"""Rules for ops whose shape functions accept sizes of the whole batch even in a part."""

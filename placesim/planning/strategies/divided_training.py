@@ -1,4 +1,4 @@
-"""A training graph whose batch is computed in equal parts: the nodes that each part needs a copy of, and all others."""
+"""A training graph whose batch is computed in equal parts: the nodes that are copied for each part, and all other nodes."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ class Part(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Replication:
-    """Number of replicas, each on its GPUs, and of micro-batches that each replica computes one after another.
+    """The numbers of replicas, each on its own GPUs, and of micro-batches that each replica computes one after another.
 
-    `reduction` is a name of `REDUCTIONS`. With `is_mirrored`, each replica has its own variables, which the same gradients
-    update; otherwise the replicas share the variables on the CPU. `gpus` is the number of GPUs of a replica: for several, the
-    nodes request those of the first replica.
+    `reduction` is a name of `REDUCTIONS`. With `is_mirrored`, each replica has its own variables, updated with the same
+    gradients; otherwise all replicas share variables on the CPU. `gpus` is the number of GPUs of a replica; if there are
+    several, nodes request the GPUs of the first replica.
     """
 
     replicas: int = 1
@@ -43,7 +43,7 @@ class Replication:
     gpus: int = 1
 
     def parts(self) -> tuple[Part, ...]:
-        """Return the copies, with the micro-batches of a replica together."""
+        """Return the copies, ordered by replica and then by micro-batch."""
         found: list[Part] = []
         for replica in range(self.replicas):
             for micro_batch in range(self.micro_batches):
@@ -55,14 +55,15 @@ class Replication:
 class DividedTraining:
     """The parts of the batch, and the role of each node. Raises UsageError if the batch cannot be computed in parts.
 
-    - `copied`: the nodes of the forward and backward pass, of which each part has a copy; `backward` are those of gradients.
-    - `after`: the other nodes that depend on copied ones. They read the results of all parts together.
+    - `copied`: the nodes of the forward and backward pass, which are copied for each part; `backward`: the nodes of gradients
+      among them.
+    - `after`: the other nodes that depend on copied nodes. They read the combined results of all parts.
     - `gradients`: the gradients that nodes in `after` read, if they have the same shape in each part.
-    - `awaited`: nodes in `after` for which copied nodes wait, such as moving averages of statistics. A copy would wait for all
-      copies, so the updates wait instead.
+    - `awaited`: nodes in `after` for which copied nodes wait, such as moving averages of statistics. In the rewritten graph,
+      the updates wait for them, since otherwise each copy would wait for all copies.
     - `on_cpu`: variables that replicas share, and the nodes between gradients and updates.
     - `is_mean`: whether the loss is a mean over the batch; else it is a sum.
-    - `order`: the order of the passes of a pipeline. Without one, a micro-batch waits for the one before.
+    - `order`: the order of the passes of a pipeline. Without an order, each micro-batch waits for the previous one.
     """
 
     def __init__(self, training: TrainingGraph, settings: Replication, order: PassOrder | None = None) -> None:
@@ -108,11 +109,11 @@ class DividedTraining:
         return self.graph.nodes[ref.node].signature.output_dtypes[ref.slot]
 
     def gradient_name(self, ref: TensorRef) -> str:
-        """Return the name of the variable whose gradient a tensor is, or the tensor's own name."""
+        """Return the variable's name for a gradient of a variable, and the tensor's own name otherwise."""
         return self._variable_names.get(ref) or self.graph.tensor_name(ref).replace(":", "_")
 
     def result_name(self, ref: TensorRef) -> str:
-        """Return the name under which the parts' results of a tensor are combined."""
+        """Return the name of the combined results of all parts of a tensor."""
         if ref in self._variable_names:
             return f"{'average' if self.is_mean else 'total'}/{self._variable_names[ref]}"
         return self.gradient_name(ref)
@@ -151,11 +152,13 @@ class DividedTraining:
 
 
 def refuse_loops(training: TrainingGraph, what: str) -> None:
-    """Raise UsageError for a loop in the forward pass, of which there are no copies or stages."""
+    """Raise UsageError for a loop in the forward pass, since loops cannot be copied or divided into stages."""
     for number in training.forward:
         node = training.graph.nodes[number]
         if node.op in (*ENTERS, *LOOPS):
-            raise UsageError(f"no {what} of loops: got {node.name} ({node.op}), expected a loss without a dynamic loop")
+            raise UsageError(
+                f"cannot rewrite a loop as {what}: got {node.name} ({node.op}), expected a loss without dynamic loops"
+            )
 
 
 def _is_random(node: Node) -> bool:

@@ -1,4 +1,4 @@
-"""The sum or mean of the replicas' gradients: on the CPU, around a ring of GPUs, along a tree of GPUs, or by NCCL."""
+"""Reduction of the replicas' gradients to a sum or mean: on the CPU, around a ring or along a tree of GPUs, or by NCCL."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from placesim.planning.strategies.node_writer import CPU, NodeWriter
 
 
 class Gradients(NamedTuple):
-    """A gradient of each replica, on the replica's device. The result is their sum times `factor`, and is called `name`."""
+    """A gradient of each replica, on the replica's device. The result `name` is their sum times `factor`."""
 
     name: str
     tensors: Sequence[str]
@@ -23,7 +23,7 @@ class Gradients(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Reduction:
-    """Writer of a reduction's nodes. With `is_mirrored`, each replica gets the result, otherwise the CPU does."""
+    """Writer of a reduction's nodes. The result is on each replica with `is_mirrored`, otherwise on the CPU."""
 
     writer: NodeWriter
     is_mirrored: bool
@@ -34,9 +34,9 @@ class Reduction:
         return [self.writer.total(name, tensors, dtype, CPU, factor)] * len(tensors)
 
     def by_nccl(self, gradients: Gradients) -> list[str]:
-        """Add by one `NcclAllReduce` on each GPU, and scale there.
+        """Add with one `NcclAllReduce` per GPU, and scale on each GPU.
 
-        All of them have to run, so if only one result is read, it waits for the others.
+        All of these nodes must run, so if only one result is read, it waits for the others.
         """
         name, tensors, devices, dtype, *_ = gradients
         attrs = {"reduction": "sum", "T": dtype, "num_devices": len(tensors), "shared_name": name}
@@ -50,7 +50,7 @@ class Reduction:
         return [self._finished(gradients, first, 0)] * len(tensors)
 
     def along_tree(self, gradients: Gradients) -> list[str]:
-        """Add in pairs, then pairs of pairs, and pass the result on in the opposite order."""
+        """Add in pairs, then in pairs of pairs, and send the result back along the same tree."""
         name, tensors, devices, dtype, *_ = gradients
         sums, width = [*tensors], 1
         passes: list[tuple[int, int]] = []
@@ -67,7 +67,10 @@ class Reduction:
         return found
 
     def around_ring(self, gradients: Gradients) -> list[str]:
-        """Add each of as many chunks as there are GPUs on its way around the ring, and pass the sums on in a second round."""
+        """Divide each gradient into one chunk per GPU.
+
+        Sum each chunk around the ring, then send the sums around in a second round.
+        """
         name, tensors, devices, dtype, shape, factor = gradients
         count, size = len(tensors), 1
         for dim in shape:
@@ -118,4 +121,4 @@ REDUCTIONS: Mapping[str, Callable[[Reduction, Gradients], list[str]]] = {
     "tree": Reduction.along_tree,
     "nccl": Reduction.by_nccl,
 }
-"""Functions that write a reduction, and return the tensor that each replica reads."""
+"""Functions that add the nodes of a reduction, and return the tensor that each replica reads."""

@@ -1,4 +1,4 @@
-"""Loss scales: a fixed number, or one that adapts as that of TensorFlow's `LossScaleOptimizer`."""
+"""Loss scales: a fixed number, or a dynamic scale like that of TensorFlow's `LossScaleOptimizer`."""
 
 from __future__ import annotations
 
@@ -55,9 +55,9 @@ class _ScaleVariable(NamedTuple):
 class DynamicLossScale:
     """A loss scale in a variable. It is halved, and the variables are not updated, if a gradient is not finite.
 
-    After `GROWTH_STEPS` steps with finite gradients, the scale is doubled. A `Switch` skips each update: without finite
-    gradients, its output is dead, and so are all nodes that depend on it. Raises UsageError if no group of assignments
-    initializes the variables.
+    After `GROWTH_STEPS` steps with finite gradients, the scale is doubled. Each update depends on a `Switch`, whose output is
+    dead if a gradient is not finite, so that the update is skipped. Raises UsageError if no group of assignments initializes
+    the variables.
     """
 
     def __init__(self, writer: NodeWriter, training: TrainingGraph, file: GraphFile) -> None:
@@ -86,7 +86,10 @@ class DynamicLossScale:
         return found
 
     def finished(self, file: GraphFile) -> GraphFile:
-        """Write the nodes that change the scale and skip updates. Return the file with initial values of the variables."""
+        """Write the nodes that change the scale and skip updates.
+
+        Return the file, with initial values for the scale's variables.
+        """
         finite = self._finite()
         decided = self._writer.identity(f"{SCOPE}/decided", finite, BOOL, CPU, self._changes(finite))
         places = {node.name: i for i, node in enumerate(self._writer.nodes)}

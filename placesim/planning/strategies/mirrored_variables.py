@@ -1,4 +1,4 @@
-"""Variables of which each replica has its own, and the nodes that update them."""
+"""Mirrored variables, of which each replica has a copy, and the nodes that update them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from placesim.planning.strategies.training_graph import TrainingGraph, find_writ
 
 
 class MirroredVariables:
-    """The updated variables with their slots, their reads, and all nodes between gradients and writes of them.
+    """The updated variables with their slots and reads, and all nodes between gradients and writes of these variables.
 
     Without `training`, no variable is mirrored.
     """
@@ -56,4 +56,4 @@ def _find_mirrored(training: TrainingGraph) -> Iterator[int]:
 
 
 _QUERIES = ("VarIsInitializedOp", "IsVariableInitialized", "VariableShape")
-"""Ops that read something else than the value of a variable."""
+"""Ops that read other properties of a variable than its value."""

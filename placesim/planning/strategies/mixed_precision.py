@@ -1,7 +1,7 @@
 """Mixed precision: ops of the forward and backward pass in half precision, with variables and updates in float32.
 
-The gradient of the loss is multiplied by the loss scale, so that small gradients are no zeros in half precision. The gradients
-of variables are cast to float32 and divided by the scale.
+The gradient of the loss is multiplied by the loss scale, so that small gradients do not become zero in half precision. The
+gradients of variables are cast to float32 and divided by the scale.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from placesim.planning.strategies.training_graph import TrainingGraph
 PRECISIONS: Mapping[str, DataType] = {"float16": HALF, "bfloat16": BFLOAT16}
 """Types of half precision."""
 DEFAULT_SCALES: Mapping[str, float] = {"float16": 2.0**15, "bfloat16": 1.0}
-"""Loss scales; bfloat16 has the range of float32, and needs none."""
+"""Default loss scales. bfloat16 has the range of float32, so it needs no scaling."""
 
 
 @dataclass(frozen=True, slots=True)
 class MixedPrecision:
     """A graph in mixed precision.
 
-    `half` is the number of nodes in half precision, of `nodes` in the forward and backward pass, and `casts` that of new casts.
-    `loss_scale` is a number or `DYNAMIC`.
+    `nodes` is the number of nodes in the forward and backward pass, and `half` the number of these in half precision. `casts`
+    is the number of new casts. `loss_scale` is a number or `DYNAMIC`.
     """
 
     file: GraphFile
@@ -48,10 +48,10 @@ def mix_precision(
 ) -> MixedPrecision:
     """Return the file in mixed precision. `has_gpus` says whether nodes without a request are on a GPU.
 
-    Raises UsageError if no op can be computed in half precision, and if the loss cannot be scaled.
+    Raises UsageError if no op can be computed in half precision, or if the loss cannot be scaled.
     """
     if any(step.nodes for step in file.steps or ()):
-        raise UsageError("no casts in a growing graph: got steps that add nodes, expected one graph for all steps")
+        raise UsageError("cannot rewrite a graph that grows: got steps that add nodes, expected one graph for all steps")
     scale = DEFAULT_SCALES[precision] if loss_scale is None else loss_scale
     writer = _MixedWriter(file, training, PRECISIONS[precision], scale, has_gpus=has_gpus)
     return MixedPrecision(writer.file(), precision, scale, len(writer.changes), len(writer.region), writer.casts)
@@ -76,7 +76,7 @@ class _MixedWriter:
             self.changes.setdefault(own.node, {})[own.key] = dtype
         if not self.changes:
             raise UsageError(
-                f"nothing in half precision: got {len(self.region)} forward and backward nodes, expected products or "
+                f"no op can be in half precision: got {len(self.region)} forward and backward nodes, expected products or "
                 f"convolutions of float32, with a kernel for {dtype.python_name}"
             )
         self._writer = NodeWriter(self._graph.ids)
@@ -103,7 +103,7 @@ class _MixedWriter:
     # --- inputs -----------------------------------------------------------------------------------------------------
 
     def _input(self, node: Node, place: int, ref: TensorRef) -> str:
-        """Return the tensor that a node reads in place of an input."""
+        """Return the new tensor that a node reads instead of an input."""
         if node.id not in self.region:
             return self._outside(ref)
         name = self._scaled(ref) if ref.node in self._initial else self._graph.tensor_name(ref)
@@ -126,7 +126,7 @@ class _MixedWriter:
         return self._once("scaled", name, lambda new: self._scale.scaled(new, name, dtype, device))
 
     def _cast(self, name: str, ref: TensorRef, dtype: DataType) -> str:
-        """Cast a tensor, or write a constant once more with another type."""
+        """Cast a tensor; a constant is written again with the new type instead."""
 
         def write(new: str) -> str:
             node = self._graph.nodes[ref.node]
@@ -143,7 +143,10 @@ class _MixedWriter:
         return self._once(dtype.python_name, name, write)
 
     def _once(self, word: str, name: str, write: Callable[[str], str]) -> str:
-        """Return the tensor that `write` makes of a tensor, for a node named by the tensor and the word."""
+        """Return the tensor that `write` makes from a tensor.
+
+        The new node is named after the tensor and the word, and made once.
+        """
         key = word, name
         if key not in self._written:
             self._written[key] = write(f"{name.replace(':', '_')}/{word}")
@@ -157,7 +160,7 @@ class _MixedWriter:
     # --- nodes with a role ------------------------------------------------------------------------------------------
 
     def _find_initial_gradients(self) -> Iterator[int]:
-        """Yield the nodes with the gradient of the loss, ones, from which `tf.gradients` starts.
+        """Yield the nodes with the gradient of the loss (ones), from which `tf.gradients` starts.
 
         Raises UsageError if there is none.
         """
@@ -176,11 +179,11 @@ class _MixedWriter:
             )
 
     def _is_first(self, node: Node) -> bool:
-        """Whether a node computes the gradient of no forward node."""
+        """Whether a node starts the backward pass, and is not the gradient of a forward node."""
         return self._training.forward_node(node) is None
 
     def _named_in_steps(self) -> Iterator[int]:
-        """Yield the nodes that steps fetch or feed: these keep their types."""
+        """Yield the nodes that steps fetch or feed. These nodes keep their types."""
         for step in (*(self._file.steps or ()), *(self._file.each_step or ())):
             for text in (*(fetch.name for fetch in step.fetches), *(feed.tensor for feed in step.feeds)):
                 for name in self._graph.spelled_out(text):

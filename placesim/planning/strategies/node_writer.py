@@ -35,7 +35,7 @@ def on_gpu(graph: Graph, node: Node, number: int) -> str:
 
 
 def with_labels(graph: Graph, node: Node, name_of: Callable[[Node], str | None]) -> Attrs:
-    """Return a node's attrs with the new name of each node that a colocation label names; None drops the label."""
+    """Return a node's attrs with new names in its colocation labels. A label is dropped if its new name is None."""
     labels = node.attrs.get("_class")
     if not isinstance(labels, tuple):
         return node.attrs
@@ -49,14 +49,14 @@ def with_labels(graph: Graph, node: Node, name_of: Callable[[Node], str | None])
 
 
 class NodeWriter:
-    """Nodes in the order in which they are added. Methods return the name of the tensor that the new node gives."""
+    """Nodes in the order in which they are added. Methods return the name of the new node's output."""
 
     def __init__(self, reserved: Iterable[str] = ()) -> None:
         self.nodes: list[NodeDef] = []
         self._names = set(reserved)
 
     def unique(self, name: str) -> str:
-        """Return the name, with the lowest suffix `_1`, `_2`, ... that makes it new, and reserve it."""
+        """Return the name, with a suffix `_1`, `_2`, ... if it is taken, and reserve it."""
         found, number = name, 0
         while found in self._names:
             number += 1
@@ -75,13 +75,13 @@ class NodeWriter:
         return self.add(name, "Const", (), device, {"dtype": dtype, "value": TensorValue(dtype, array)})
 
     def split(self, name: str, tensor: str, axis: int, count: int, dtype: DataType, device: str = CPU) -> list[str]:
-        """Split a tensor into equal parts, and return these."""
+        """Split a tensor into equal parts, and return the parts."""
         dimension = self.constant(f"{name}/split_dim", axis, INT32, device)
         found = self.add(name, "Split", (dimension, tensor), device, {"num_split": count, "T": dtype})
         return [f"{found}:{i}" if i else found for i in range(count)]
 
     def total(self, name: str, tensors: Sequence[str], dtype: DataType, device: str = CPU, factor: float = 1.0) -> str:
-        """Add tensors, and multiply the sum by a factor. The nodes are named as those of an entry `train` with `apply`."""
+        """Add tensors, and multiply the sum by a factor. Node names are those of an entry `train` with `apply`."""
         if factor == 1.0:
             return self._sum(name, tensors, dtype, device)
         total = self._sum(f"{name}/sum", tensors, dtype, device)
@@ -91,7 +91,7 @@ class NodeWriter:
         return self.add(name, "AddN", tensors, device, {"N": len(tensors), "T": dtype})
 
     def scaled(self, name: str, tensor: str, dtype: DataType, factor: float, device: str = "") -> str:
-        """Multiply a tensor by a factor, or only pass it on for the factor 1."""
+        """Multiply a tensor by a factor. For the factor 1, add an identity."""
         if factor == 1.0:
             return self.identity(name, tensor, dtype, device)
         other = self.constant(f"{name}/y", factor, dtype, device)

@@ -1,10 +1,9 @@
 """The choice of the nodes that are computed in half precision, by the rules of TensorFlow's `auto_mixed_precision`.
 
-1. All ops of the list `ALLOW` are computed in half precision.
-2. Ops of `DENY` are computed in float32, with the ops of `INFER` that depend on them, and the ops of `CLEAR` between.
-3. Other ops of `INFER` and `CLEAR` are computed in half precision if they are between ops of `ALLOW`.
-4. Other ops of `INFER` follow an op in half precision whose output they read, unless they also read an output of rule 2.
-5. Other ops of `CLEAR` follow if only such ops are between them and an op in half precision.
+1. All ops of the list `ALLOW` are computed in half precision. 2. Ops of `DENY` are computed in float32, and so are dependent
+ops of `INFER`, and ops of `CLEAR` between them. 3. Other ops of `INFER` and `CLEAR` are computed in half precision if they are
+between ops of `ALLOW`. 4. Other ops of `INFER` follow an op in half precision whose output they read, unless they also read an
+output of rule 2. 5. Other ops of `CLEAR` follow if only such ops are between them and an op in half precision.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from placesim.ops.precision_classes import ALLOW, CLEAR, DENY, INFER
 
 
 class TypedNode(NamedTuple):
-    """A node's tensors of one type: those whose type an attr gives, or those of a fixed type, by the type's name."""
+    """A node and one of its tensor types: a type attr, or the name of a fixed type."""
 
     node: int
     key: str
@@ -126,7 +125,7 @@ def _arg_keys(arg: ArgDef, node: Node) -> Iterator[str]:
 def _reached(
     starts: Iterable[TypedNode], edges: dict[TypedNode, list[TypedNode]], enters: Callable[[TypedNode], bool]
 ) -> set[TypedNode]:
-    """Return the starts, and all that edges reach from them through typed nodes that `enters` accepts."""
+    """Return the starts, and all typed nodes that can be reached from them through nodes that `enters` accepts."""
     found = set(starts)
     waiting = [*found]
     while waiting:

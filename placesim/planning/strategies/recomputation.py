@@ -26,11 +26,11 @@ from placesim.planning.strategies.training_graph import TrainingGraph, find_writ
 from placesim.runtime.shapes.graph_shapes import GraphShapes
 
 SQRT, AUTO = "sqrt", "auto"
-"""Words for the number of segments: the square root of that of tensors, and the number with the least predicted peak."""
+"""Words for the number of segments: the square root of the number of tensors, and the number with the least predicted peak."""
 COPIES = "recompute"
 """Scope of the copies."""
 _VIEWS = ("Reshape", "ExpandDims")
-"""Ops with several inputs whose output has the buffer of the first."""
+"""Ops with several inputs whose output shares the buffer of the first input."""
 MAX_DIGITS = 7
 _NOTHING: Mapping[TensorRef, Dims] = MappingProxyType({})
 Edges = Sequence[Sequence[int]]
@@ -45,17 +45,17 @@ class NothingToRecomputeError(UsageError):
 
 
 class Recomputation:
-    """The copies of forward nodes that gradients read. Raises UsageError for an unknown scope, and if there are no copies.
+    """The copies of forward nodes that gradients read. Raises UsageError for an unknown scope, or if nothing can be copied.
 
     - `copies`: for each copied node, the backward nodes that its copy waits for.
     - `readers`: the backward nodes that read copies.
-    - `kept`: forward nodes whose outputs gradients or copies read as before.
+    - `kept`: forward nodes whose original outputs are still read by gradients or copies.
     - `segments`: the number of segments with copies.
     - `notes`: sentences about scopes without copies, and about unknown sizes.
-    - `waits`: for each node that writes a variable, the copies that must read the variable before.
+    - `waits`: for each node that writes a variable, the copies that must read the variable before the write.
 
-    `chosen` has scopes, or one word: a number of segments, or `SQRT`. `fed` are the shapes of fed tensors, as far as they are
-    known. `stage_of` has the nodes' stages in a pipeline: segments are cut at stages, so no stage needs copies of another.
+    `chosen` has scopes, or one word: a number of segments, or `SQRT`. `fed` has the known shapes of fed tensors. `stage_of` has
+    the nodes' stages in a pipeline; segments are cut at stages, so no stage needs copies of another stage.
     """
 
     def __init__(
@@ -96,8 +96,8 @@ class Recomputation:
         empty = [name for name, segment in segments.items() if not self._add(segment)]
         if not self.copies:
             raise NothingToRecomputeError(
-                f"nothing to recompute: got {len(forward)} forward nodes, expected some whose outputs only gradients read "
-                "after their segment, and which are neither random nor stateful"
+                f"nothing to recompute: got {len(forward)} forward nodes, expected nodes that are neither random nor "
+                "stateful, and whose outputs are read after their segment only by gradients"
             )
         self.notes = () if has_cuts else tuple(f"nothing to recompute in {name}/" for name in empty)
         if self._unknown:
@@ -113,7 +113,8 @@ class Recomputation:
     def _cut(self, nodes: Sequence[Node], count: int | None, *, is_last: bool) -> dict[str, Sequence[Node]]:
         """Return the segments of a stage.
 
-        The last segment of the last stage is left out: its gradients come first, when its tensors are still there.
+        The last segment of the last stage is left out, since its gradients are computed first, while its tensors are still in
+        memory.
         """
         places = {node.id: place for place, node in enumerate(nodes)}
         sizes = {node.id: self._size(node) for node in nodes if self._buffer(node.id) is node}
@@ -124,7 +125,7 @@ class Recomputation:
         return {str(start): nodes[start:end] for start, end in pairwise([*starts] if is_last else [*starts, len(nodes)])}
 
     def _leaving_bytes(self, places: Mapping[int, int], sizes: Mapping[int, int]) -> list[int]:
-        """Return for each place in the order of nodes the bytes of buffers made before it, and read from it on."""
+        """Return for each place in the order of nodes the bytes of buffers that are made before it, and read at it or later."""
         last: dict[int, int] = {}
         end = len(places)
         for number in places:
@@ -180,7 +181,7 @@ class Recomputation:
         return True
 
     def _can_be_copied(self, node: Node, segment: frozenset[int]) -> bool:
-        """Whether a node gives the same values again, and only gradients and its segment read them."""
+        """Whether a node can run again with the same result, and only gradients and its segment read its outputs."""
         signature = node.signature
         if signature.definition is None or signature.is_stateful or node.op in CONTROL_FLOW or any(signature.output_is_ref):
             return False
@@ -199,7 +200,7 @@ class Recomputation:
         return found
 
     def _entering_gradients(self, segment: frozenset[int], readers: set[int]) -> tuple[int, ...]:
-        """Return the gradients that a segment's gradients read from other segments, and that need none of the copies."""
+        """Return the gradients that a segment's gradients read from other segments, and that do not depend on the copies."""
         own = readers | {i for i, source in self._backward.items() if source is not None and source.id in segment}
         read = {i for number in own for i in self.graph.nodes[number].input_nodes if i in self._backward and i not in own}
         after = _reachable(self._later, readers)
@@ -259,7 +260,7 @@ def _find_writers(training: TrainingGraph, later: Edges) -> dict[int, list[int]]
 
 
 def _reachable(edges: Edges, numbers: Iterable[int]) -> set[int]:
-    """Return nodes with all nodes to which edges lead from them."""
+    """Return the nodes, and all nodes that can be reached from them."""
     found = set(numbers)
     waiting = [*found]
     while waiting:
@@ -272,7 +273,7 @@ def _reachable(edges: Edges, numbers: Iterable[int]) -> set[int]:
 def recompute(file: GraphFile, recomputation: Recomputation) -> GraphFile:
     """Return the file with the copies."""
     if any(step.nodes for step in file.steps or ()):
-        raise UsageError("no copies in a growing graph: got steps that add nodes, expected one graph for all steps")
+        raise UsageError("cannot rewrite a graph that grows: got steps that add nodes, expected one graph for all steps")
     graph, copies = recomputation.graph, recomputation.copies
     names, nodes = recomputation.copy_names, list[NodeDef]()
 

@@ -1,6 +1,6 @@
-"""A training graph with a copy of its forward and backward pass for each part of the batch, and their combined results.
+"""A training graph with a copy of the forward and backward pass for each part of the batch, and with combined results.
 
-A copy is a replica on its own GPU (`tower_0/...`), or a micro-batch that runs after the one before (`micro_batch_0/...`).
+A copy is a replica on its own GPU (`tower_0/...`), or a micro-batch that runs after the previous one (`micro_batch_0/...`).
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ DONE = "done"
 
 
 def replicate(file: GraphFile, divided: DividedTraining) -> GraphFile:
-    """Return the file with a copy of the training's nodes for each part. Raises UsageError for a result that no parts give."""
+    """Return the file with copies of the nodes for each part. Raises UsageError for a result that parts cannot give."""
     if any(step.nodes for step in file.steps or ()):
-        raise UsageError("no copies of a growing graph: got steps that add nodes, expected one graph for all steps")
+        raise UsageError("cannot rewrite a graph that grows: got steps that add nodes, expected one graph for all steps")
     return _Replicator(file, divided).file()
 
 
@@ -45,6 +45,7 @@ class _Replicator:
         self._replicas = divided.settings.replicas
         self._writer = NodeWriter(node.name for node in divided.nodes if node.id not in divided.copied)
         self._shards: dict[TensorRef, list[str]] = {}
+        self._arrived: dict[tuple[TensorRef, int, int], str] = {}
         self._scaled: dict[tuple[TensorRef, int], str] = {}
         self._sums: dict[tuple[TensorRef, int], str] = {}
         self._combined: dict[TensorRef, Sequence[str]] = {}
@@ -101,7 +102,7 @@ class _Replicator:
         return frozenset(found)
 
     def _keep(self, node: Node, replica: int = 0) -> None:
-        """Write a node that is no part of the copies, or a replica's own one if it is mirrored."""
+        """Write a node that is not copied, or if it is mirrored, a replica's own node."""
         inputs = [self._kept_input(ref, replica) for ref in node.inputs]
         controls = dict.fromkeys(self._controls(node, self._divided.parts, replica))
         if node.id in self._divided.updates:
@@ -150,10 +151,10 @@ class _Replicator:
             self._shards[ref] = self._writer.split(name, self._graph.tensor_name(ref), axis, count, dtype)
 
     def _copy(self, node: Node, part: Part) -> None:
-        """Write a node of the copies for a part of the batch."""
+        """Write the copy of a node for a part of the batch."""
         if node.id in self._divided.shapes.split:
             return  # its parts are shards of the constant
-        inputs = [self._input(ref, part) for ref in node.inputs]
+        inputs = [self._shard(ref, node, part) if ref in self._shards else self._input(ref, part) for ref in node.inputs]
         controls = [*self._controls(node, (part,), part.replica), *self._turn(node, part)]
         name, device, attrs = f"{part.scope}/{node.name}", self._device(node, part.replica), self._attrs(node, part)
         self._writer.nodes.append(NodeDef(name, node.op, (*inputs, *controls), device, attrs, node.location))
@@ -174,8 +175,22 @@ class _Replicator:
             return self._kept_input(ref, part.replica)
         return f"{part.scope}/{self._graph.tensor_name(ref)}"
 
+    def _shard(self, ref: TensorRef, node: Node, part: Part) -> str:
+        """Return a node's part of a tensor of the batch. It reaches a stage of a pipeline shortly before the stage reads it."""
+        order = self._divided.order
+        release = None if order is None else order.release(node.id, part.micro_batch)
+        if order is None or release is None:
+            return self._shards[ref][part.number]
+        key = ref, part.number, order.stage_of[node.id]
+        if key not in self._arrived:
+            name = f"{part.scope}/stage_{order.stage_of[node.id]}/{self._graph.tensor_name(ref).replace(':', '_')}"
+            after = f"{self._part(part.replica, release.micro_batch).scope}/{release.done}"
+            shard = self._shards[ref][part.number]
+            self._arrived[key] = self._writer.identity(name, shard, self._divided.dtype(ref), CPU, (after,))
+        return self._arrived[key]
+
     def _turn(self, node: Node, part: Part) -> Iterator[str]:
-        """Yield the control input by which a node that begins a part, or a pass of a pipeline, waits for the one before."""
+        """Yield the control input with which the first nodes of a part, or of a pass of a pipeline, wait for the one before."""
         if self._divided.order is not None:
             before = self._divided.order.before(node.id, part.micro_batch)
             if before is not None:
@@ -187,13 +202,13 @@ class _Replicator:
         return self._divided.parts[replica * self._divided.settings.micro_batches + micro_batch]
 
     def _begins(self, node: Node) -> bool:
-        """Whether a node of the copies needs no other one except constants."""
+        """Whether a copied node reads no other copied nodes except constants."""
         nodes = self._graph.nodes
         inner = (nodes[i] for i in (*node.input_nodes, *node.control_inputs) if i in self._divided.copied)
         return node.op not in CONSTANTS and all(source.op in CONSTANTS for source in inner)
 
     def _attrs(self, node: Node, part: Part) -> Attrs:
-        """Return a copy's attrs: constants have their value in a part, and labels name nodes of the same part."""
+        """Return a copy's attrs: a constant has its value for a part, and labels name nodes of the same part."""
         labelled = with_labels(self._graph, node, lambda holder: self._holder(holder, part))
         attrs = {name: value for name, value in labelled.items() if name != "_output_shapes"}
         value = self._divided.shapes.constant(node.id)
@@ -206,7 +221,7 @@ class _Replicator:
         return attrs
 
     def _holder(self, node: Node, part: Part) -> str | None:
-        """Return the name of a node with which a copy is colocated: a copy's, or without replicas, any other node's."""
+        """Return the new name of a node in a copy's colocation label; None if the label is dropped."""
         if node.id in self._divided.copied:
             return f"{part.scope}/{node.name}"
         return node.name if self._replicas == 1 else None
@@ -238,7 +253,7 @@ class _Replicator:
                 self._end(part, own.done, [*ends, *sums], device)
 
     def _accumulate(self, part: Part, gradients: Sequence[TensorRef]) -> list[str]:
-        """Add the gradients of a micro-batch to those of the earlier ones, and return the sums."""
+        """Add the gradients of a micro-batch to the sums of earlier micro-batches, and return the new sums."""
         for ref in gradients:
             own, earlier = self._input(ref, part), self._sums.get((ref, part.replica))
             if earlier is not None:
@@ -254,7 +269,7 @@ class _Replicator:
         self._writer.add(f"{part.scope}/{name}", "NoOp", waits, device)
 
     def _combine(self, ref: TensorRef) -> Sequence[str]:
-        """Return the tensor for the whole batch, made from those of the parts, as each replica reads it."""
+        """Return for each replica the tensor of the whole batch, combined from the parts."""
         found = self._combined.get(ref)
         if found is None:
             if ref in self._divided.gradients:
@@ -310,7 +325,7 @@ class _Replicator:
             return self._writer.total(name, tensors, dtype, self._result_device(ref), factor)
         why = self._divided.dependence.reason(ref) if is_in_order else "whose rows are not in the order of the batch"
         raise UsageError(
-            f"no combination of parts: got {self._graph.tensor_name(ref)} as a result or an input of another node, {why}, "
+            f"cannot combine the parts' results: got {self._graph.tensor_name(ref)}, {why}, "
             "expected examples, or a mean or a sum over them"
         )
 
@@ -320,7 +335,7 @@ class _Replicator:
         return divided.result_name(ref), divided.dtype(ref), divided.shapes.axis(ref)
 
     def _of_whole_batch(self, ref: TensorRef) -> str:
-        """Write the node of a tensor that depends only on the batch's size once more, for the whole batch."""
+        """Write the node of a tensor that depends only on the batch size again, for the whole batch."""
         node = self._graph.nodes[ref.node]
         inputs = [self._kept_input(own, 0) for own in node.inputs]
         name = self._writer.add(node.name, node.op, inputs, node.device, node.attrs)

@@ -1,4 +1,4 @@
-"""A training graph rewritten by a strategy, with the facts that a report tells about it."""
+"""A training graph rewritten by a strategy, with the facts for a report."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from placesim.planning.strategies.replication import replicate
 from placesim.planning.strategies.training_graph import TrainingGraph, fed_shapes, find_training
 
 VARIABLES = ("cpu", "mirrored")
-"""Places of variables: shared on the CPU, or one for each replica on its GPU."""
+"""Placements of variables: shared on the CPU, or a copy for each replica on its GPU."""
 MAX_PARTS = 4096
 
 
@@ -34,18 +34,18 @@ class Strategy:
     - `accumulate`: micro-batches that each replica computes one after another before the update.
     - `reduce`: how the gradients of replicas are added, one of `REDUCTIONS`.
     - `variables`: one of `VARIABLES`.
-    - `split`: names of the tensors that hold the batch, if not all placeholders, datasets and queues do.
-    - `recompute`: names of scopes, whose forward nodes are computed again for the gradients, or one word: a number of segments,
-      `SQRT`, or `AUTO`, for which a study must choose a number first.
+    - `split`: names of the tensors that hold the batch; if empty, all placeholders, datasets and queues.
+    - `recompute`: names of scopes whose forward nodes are recomputed for the gradients, or one word: a number of segments,
+      `SQRT`, or `AUTO`. For `AUTO`, a study must choose a number first.
     - `stages`: GPUs of a pipeline, each with a part of the forward and backward pass.
     - `micro_batches`: parts of the batch that go through the pipeline one after another.
     - `schedule`: order of forward and backward passes on each GPU, one of `SCHEDULES`.
     - `chunks`: stages of each GPU of an interleaved pipeline; None for 2.
     - `stage`: names of scopes that begin stages; by default, stages take equal times.
-    - `precision`: one of `PRECISIONS`, for the ops that TensorFlow computes in half precision; None leaves all types.
+    - `precision`: one of `PRECISIONS`, for the ops that TensorFlow computes in half precision; None changes no types.
     - `loss_scale`: factor of the loss's gradient in half precision, or `DYNAMIC`; None for the default of the precision.
 
-    Raises UsageError for a value or combination that has no meaning.
+    Raises UsageError for an invalid value or combination.
     """
 
     replicas: int = 1
@@ -139,11 +139,11 @@ class RewriteEffect(NamedTuple):
 class TrainingRewrite:
     """A rewritten graph file, with the original's training parts.
 
-    `training` has the parts that are copied, after recomputation if there is one. `batch` has the number of examples in the
-    batch for each input by name, None if the graph leaves it unknown; it is empty for recomputation alone. `is_mean` says
-    whether the loss is a mean over the batch, so that gradients are averaged, or a sum. `notes` name results that depend on
-    the division of the batch, scopes without recomputation, and variables of several stages. `nodes_before` is the number of
-    nodes of the original. `effect` is None without a prediction.
+    `training` has the training parts, after recomputation if it was requested. `batch` has the number of examples in the batch
+    for each input by name, None if the graph leaves it unknown; it is empty for recomputation alone. `is_mean` says whether the
+    loss is a mean over the batch, so that gradients are averaged, or a sum. `notes` mention results that depend on the division
+    of the batch, scopes without recomputation, and variables of several stages. `nodes_before` is the number of nodes of the
+    original. `effect` is None without a prediction.
     """
 
     file: GraphFile
@@ -160,7 +160,7 @@ class TrainingRewrite:
 
 
 def rewrite_training(file: GraphFile, strategy: Strategy) -> TrainingRewrite:
-    """Return the graph with copies of its nodes. Raises UsageError for a graph that cannot be rewritten so."""
+    """Return the rewritten graph. Raises UsageError for a graph that the strategy does not support."""
     settings = Replication(
         strategy.replicas,
         max(strategy.accumulate, strategy.micro_batches),

@@ -1,4 +1,4 @@
-"""The division of a forward pass into segments, each recomputed as a whole, that leave few bytes in memory."""
+"""Division of a forward pass into segments for recomputation, chosen so that few bytes stay in memory."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from collections.abc import Sequence
 import numpy as np
 
 EVENNESS = 1e-3
-"""Weight of equal segments, relative to the bytes that leave them."""
+"""Weight of equal segment sizes, relative to the bytes that leave segments."""
 
 
 def cut_segments(held: Sequence[int], leaving: Sequence[int], count: int | None) -> list[int]:
     """Return the places at which segments begin, the first of which is 0.
 
     `held` has for each node, in order, the bytes of its tensor that gradients read. `leaving` has for each place, and for the
-    end, the bytes of tensors that are made before it and read from it on. No segment has more than 1 / `count` of the held
-    bytes, or than the largest tensor. Among such segments, these leave the fewest bytes. Without a count, it is the square root
-    of the number of tensors, where a large one counts more.
+    end, the bytes of tensors that are made before it, and read at it or later. Each segment has at most 1 / `count` of the held
+    bytes, or the bytes of the largest tensor if these are more. Among these divisions, the one with the fewest leaving bytes is
+    chosen. The default of `count` is the square root of the number of tensors, where large tensors count more.
     """
     sizes = np.array(held, np.float64)
     total, nodes = max(float(sizes.sum()), 1.0), len(sizes)

@@ -1,4 +1,4 @@
-"""Strategies to compare, each a name with the settings of a rewrite, and their predicted steps beside that of one device."""
+"""Strategies to compare: their names and settings, and the comparison of their predicted steps with one device."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ ONE_DEVICE, MODEL_PARALLEL = "one device", "model parallel"
 
 
 class StrategyKind(NamedTuple):
-    """A strategy for any number of devices: its name, and settings, which are fields of `Strategy`.
+    """A strategy for any number of devices: its name, and its settings by the names of `Strategy`'s fields.
 
-    `counts` has the settings that grow with the number of devices, each with its value for one device. A batch may have fewer
-    micro-batches: as many as divide it.
+    `counts` has the settings that are multiplied by the number of devices, with their values for one device. The number of
+    micro-batches is reduced until it divides the batch.
     """
 
     name: str
@@ -39,9 +39,9 @@ VARIANTS: Mapping[str, Mapping[str, Any]] = {
     "recomputation": {"recompute": (SQRT,)},
     "half precision": {"precision": "float16"},
 }
-"""Further settings, by name, with which one device and each of `KINDS` are compared as well."""
+"""Further settings, by name. One device and each of `KINDS` are also compared with these settings."""
 ONE_DEVICE_VARIANTS: Mapping[str, Mapping[str, Any]] = {**VARIANTS, "auto recomputation": {"recompute": (AUTO,)}}
-"""Those of one device, for which the search of a number of segments is quick enough."""
+"""Further settings for one device. The search for a number of segments is quick enough only there."""
 
 
 class StrategyCase(NamedTuple):
@@ -121,7 +121,7 @@ class StrategyResult(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StrategyComparison:
-    """Strategies for a graph: those that fit in memory, the fastest first, then those that do not fit, then refused ones.
+    """Strategies for a graph: first those that fit in memory, fastest first, then those that do not fit, then unsupported ones.
 
     `price` is in dollars for an hour of one device, or None.
     """
@@ -148,7 +148,7 @@ class StrategyComparison:
         return () if study is None else study.value_assumptions
 
     def efficiency(self, result: StrategyResult) -> float | None:
-        """Return the speed as a share of that of as many single devices; None if nothing was simulated."""
+        """Return the speed divided by the speed of one device times the number of devices; None without a simulation."""
         return result.speed / self.one_device.speed / result.case.devices if result.placed.study is not None else None
 
     def dollars_per_million(self, result: StrategyResult) -> float | None:
@@ -158,5 +158,8 @@ class StrategyComparison:
 
 
 def sort_results(results: Sequence[StrategyResult]) -> tuple[StrategyResult, ...]:
-    """Return the results in the order of `StrategyComparison`; of equally fast ones, that with fewer devices comes first."""
+    """Return the results in the order of `StrategyComparison`.
+
+    Of equally fast results, the one with fewer devices comes first.
+    """
     return tuple(sorted(results, key=lambda row: (row.placed.study is None, not row.placed.fits, -row.speed, row.case.devices)))

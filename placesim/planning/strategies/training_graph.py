@@ -23,12 +23,12 @@ from placesim.ops.kernels.shapes import Dims
 from placesim.runtime.shapes.graph_shapes import GraphShapes
 
 BATCH_SOURCES = ("IteratorGetNext", "IteratorGetNextSync", "QueueDequeue", "QueueDequeueV2")
-"""Ops whose outputs are a batch, as are the ops that start with these names (`QueueDequeueManyV2`), and placeholders."""
+"""Names of ops, besides placeholders, whose outputs are a batch. Ops whose names start with these are included."""
 MAX_NAMED = 4
 
 
 def list_names(nodes: Sequence[Node]) -> str:
-    """Return the names of the first nodes, and the number of the others."""
+    """Return the names of the first nodes, and the number of further nodes."""
     named = ", ".join(node.name for node in nodes[:MAX_NAMED])
     return f"{named} and {len(nodes) - MAX_NAMED} more" if len(nodes) > MAX_NAMED else named
 
@@ -72,16 +72,17 @@ class TrainingGraph:
 
 
 def find_training(graph: Graph, batch: Sequence[str] = (), *, needs_batch: bool = True) -> TrainingGraph:
-    """Return the training parts of a graph. `batch` names the tensors that hold the batch, if they are no placeholders.
+    """Return the training parts of a graph.
 
-    Without `needs_batch`, only named tensors are the batch.
+    `batch` names the tensors that hold the batch; if empty, all placeholders, datasets and queues. Without `needs_batch`, only
+    named tensors are the batch.
 
     Raises UsageError for a part that cannot be recognized, with the node and the reason.
     """
     updates = _find_updates(graph)
     if not updates:
         raise UsageError(
-            "no training: got a graph in which no op updates a variable with a gradient of tf.gradients, "
+            "not a training graph: got no op that updates a variable with a gradient of tf.gradients, "
             "expected the ops of an optimizer, such as an entry `train`"
         )
     cuts = dict.fromkeys(ref.node for update in updates for ref in update.gradients)
@@ -106,7 +107,7 @@ def find_training(graph: Graph, batch: Sequence[str] = (), *, needs_batch: bool 
 def find_forward_node(graph: Graph, node: Node) -> Node | None:
     """Return the node whose gradient a node computes, from the name that `tf.gradients` gives: `gradients/NAME_grad/...`.
 
-    In a copied scope, the name is that of a node in the same copy.
+    In a copied scope, the forward node is in the same copy.
     """
     known = graph.gradients_of.get(node.name)
     if known is not None and known in graph.ids:
@@ -130,7 +131,7 @@ _GRAD = "_grad/"
 
 
 def _find_updates(graph: Graph) -> tuple[VariableUpdate, ...]:
-    """Return the ops outside of gradients that write a variable from gradients, in graph order."""
+    """Return the ops outside the backward pass that write a variable from gradients, in graph order."""
     reached: dict[int, dict[TensorRef, None]] = {}
     found = []
     for number in graph.runtime_order():
@@ -154,9 +155,9 @@ def _find_updates(graph: Graph) -> tuple[VariableUpdate, ...]:
 
 
 def find_written_variable(graph: Graph, node: Node) -> int | None:
-    """Return the variable whose reference or handle is a node's first input beside others; None if there is none.
+    """Return the variable that a node writes: its first input is a reference or handle, followed by others.
 
-    A node that gives a value, such as a ResourceGather, only reads the variable.
+    None if it writes none. A node with a value as output, such as a ResourceGather, only reads the variable.
     """
     gives_value = bool(node.signature.output_is_ref) and not node.signature.output_is_ref[0]
     if len(node.input_nodes) < 2 or 0 not in node.signature.tied_inputs or gives_value:
@@ -186,9 +187,7 @@ def _find_loss(graph: Graph, backward: Iterable[Node]) -> TensorRef:
     if len(last) == 1:
         return TensorRef(last[0].id, 0)
     if not last:
-        raise UsageError(
-            "no loss: got gradients in scopes without forward nodes, expected gradients named as tf.gradients names them"
-        )
+        raise UsageError("no loss: got gradients in scopes without forward nodes, expected the names that tf.gradients gives")
     named = ", ".join(node.name for node in last[:MAX_NAMED])
     error = UsageError(f"several losses: got {named}{', ...' if len(last) > MAX_NAMED else ''}, expected gradients of one loss")
     error.help = ("a graph that already has towers cannot get more: write it with one tower",)
@@ -199,7 +198,7 @@ def _find_loss(graph: Graph, backward: Iterable[Node]) -> TensorRef:
 
 
 def _ancestors(graph: Graph, numbers: Iterable[int], sources: frozenset[int] = frozenset()) -> Iterator[Node]:
-    """Yield nodes and all that they need. Nodes that replicas share are yielded, but not what these need."""
+    """Yield the nodes and all nodes that they depend on. The search does not continue behind nodes that replicas share."""
     waiting = list(dict.fromkeys(numbers))
     seen = set(waiting)
     while waiting:
@@ -226,7 +225,7 @@ def _is_batch_source(node: Node) -> bool:
 
 
 def _find_batch(graph: Graph, region: Sequence[Node]) -> tuple[TensorRef, ...]:
-    """Return the tensors with at least one dimension that placeholders, datasets and queues give to the replicated nodes."""
+    """Return the tensors, except scalars, that replicated nodes read from placeholders, datasets and queues."""
     shapes = GraphShapes(graph)
     read = sorted({ref for node in region for ref in node.inputs})
     found = []
@@ -239,12 +238,15 @@ def _find_batch(graph: Graph, region: Sequence[Node]) -> tuple[TensorRef, ...]:
             if dims:
                 found.append(ref)
     if not found:
-        raise UsageError("no batch: got a loss that reads no placeholder, dataset or queue; name its tensors with --split")
+        raise UsageError(
+            "no batch: got a loss that reads no placeholder, dataset or queue; name the tensors that hold the "
+            "batch with --split"
+        )
     return tuple(found)
 
 
 def batch_dims(graph: Graph, shapes: GraphShapes, ref: TensorRef) -> Dims:
-    """Return the static shape of a tensor of the batch; that of a dequeued one follows from the queue's elements."""
+    """Return the static shape of a tensor of the batch; for a dequeued tensor, it follows from the queue's elements."""
     node, dims = graph.nodes[ref.node], shapes.shape(ref)
     if dims is not None or not node.op.startswith("QueueDequeue"):
         return dims
@@ -269,11 +271,17 @@ def _named_tensor(graph: Graph, text: str) -> TensorRef:
 def fed_shapes(file: GraphFile) -> dict[TensorRef, Dims]:
     """Return the shapes of the tensors that the steps feed, each as in the first step that feeds it."""
     found: dict[TensorRef, Dims] = {}
+    for ref, dims in find_feeds(file):
+        found.setdefault(ref, dims)
+    return found
+
+
+def find_feeds(file: GraphFile) -> Iterator[tuple[TensorRef, tuple[int, ...]]]:
+    """Yield the tensors that the steps feed, with their shapes, except tensors that are fed from a file."""
     for step in (*(file.steps or ()), *(file.each_step or ())):
         for feed in step.feeds:
             name, slot = split_tensor_name(next(iter(file.graph.spelled_out(feed.tensor)), feed.tensor))
             number = file.graph.ids.get(name)
             if number is not None and not isinstance(feed.value, FileFeed | Mapping):
                 dims = feed.value.shape if isinstance(feed.value, GeneratedFeed) else np.shape(feed.value)
-                found.setdefault(TensorRef(number, slot), tuple(dims))
-    return found
+                yield TensorRef(number, slot), tuple(dims)

@@ -16,7 +16,7 @@ from placesim.prediction.node_work import NodeShapes
 
 
 def elementwise(node: NodeShapes) -> Load:
-    """Return the load of passes over all elements; a view has none."""
+    """Return the load of passes over all elements; a view has no load."""
     kind, passes, _ = node.cost
     if kind == "view":
         return Load("elementwise", Amounts(call=2 + len(node.outputs)), Amounts())

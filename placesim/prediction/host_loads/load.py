@@ -9,7 +9,7 @@ TEMPORARY = 3
 
 
 class Amounts:
-    """Amounts of work: counts by name, and pairs of the bytes moved and the size in bytes of the data that holds them."""
+    """Amounts of work: counts by name, and pairs of moved bytes and the size of the data that contains them."""
 
     __slots__ = ("counts", "traffic")
 

@@ -37,8 +37,8 @@ def text_width(text: str, size: float, *, is_bold: bool = False) -> float:
 def fit_text(text: str, width: float, size: float, *, is_bold: bool = False) -> str:
     """Return a text shortened with `…` to a width.
 
-    The last part of a name stays whole, after the beginning of the other parts; without room, only its two ends remain. Of two
-    names joined by ` … `, both stay whole, or the first.
+    The last part of a name stays whole, and the other parts are cut at the end. If the last part is too long, its middle is
+    cut. Of two names joined by ` … `, both are shown in full, else only the first.
     """
     if text_width(text, size, is_bold=is_bold) <= width:
         return text

@@ -17,7 +17,7 @@ _WORD = re.compile(r"\S+\s*|\s+")
 _JOINED = re.compile(r"[^/_:,;=.-]*[/_:,;=.-]*")
 _CAPITALS = re.compile(r"[A-Z]*[^A-Z]*")
 LEAST_NAME = 20
-"""Minimum width of a column of names. If there is less room, other columns are left out, as far as they may be missing."""
+"""Minimum width of a column of names. If there is less room, optional columns are left out."""
 BETWEEN = 2
 """Number of blanks between the columns of a table."""
 
@@ -111,7 +111,7 @@ def print_wrapped(console: Console, text: Text, indent: int = 0) -> None:
 
 
 class Column(NamedTuple):
-    """A table column. Names may be wrapped. If there is no room, columns with a number `missed` are left out, lowest first."""
+    """A table column. Names may be wrapped. Without room, columns with a nonzero `missed` are left out, lowest first."""
 
     title: str
     is_number: bool = False

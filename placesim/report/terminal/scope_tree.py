@@ -30,7 +30,7 @@ MIN_PAIRS = 3
 The list has the pairs with the most bytes and fills a third of the height.
 """
 MIN_MATRIX = 6
-"""Number of devices up to which the matrix is shown whatever the terminal's height."""
+"""Maximum number of devices for which the matrix is shown at any terminal height."""
 _CORNER = "copied from \\ to"
 _CELLS = ("█", "▓", "▒", "▚", "░", "▞", "▤")
 """Characters of bars; they differ by device, so that bars can be read without colour."""

@@ -33,13 +33,13 @@ _LEFT_OUT = (
 _GAP = "  "
 _LONGEST = 300
 _UNPLACED = re.compile(r"Cannot assign a device for operation \S+: (?:node )?(.+?) but available devices are .*", re.DOTALL)
-"""The placer's commonest error; the group is the reason."""
+"""The placer's most common error; the colocation group is the reason."""
 
 
 def styled_sweep(sweep: Sweep, stream: TextIO, columns: Sequence[str] = ()) -> str:
     """Return a table with a row for each combination; `*` marks the best one, and each error is below the table in full.
 
-    `columns` are the results to show. By default, they are those that some row has, as far as the width allows.
+    `columns` are the results to show; by default, as many as fit the width, without empty ones.
     """
     console = make_console(stream)
     best, cells = find_best_row(sweep.rows), [_cells(row) for row in sweep.rows]

@@ -19,7 +19,7 @@ from placesim.report.text.timing import device_labels
 
 MIN_LANE, MAX_LANE = 8, 150
 _COMPARED = (("measured op", (">nodes",)), ("measured node", ("/op", "-device")))
-"""Titles of the tables of compared ops and nodes, with those of their first columns."""
+"""Titles of the tables of compared ops and nodes, and titles of the first columns."""
 IDLE = "·"
 _INDENT = 2
 """Indentation of continuation lines."""

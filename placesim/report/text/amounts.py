@@ -35,7 +35,7 @@ def readable_operations(count: int) -> str:
 
 
 def distinct_sizes(*sizes: int) -> tuple[str, ...]:
-    """Return sizes with units, with as many decimals as it takes to tell different sizes apart, at most 6."""
+    """Return sizes with units, with the fewest decimals that distinguish all sizes, at most 6."""
     for decimals in range(7):
         shown = tuple(readable_size(size, decimals) for size in sizes)
         if len(set(shown)) >= len(set(sizes)):

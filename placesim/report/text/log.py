@@ -8,7 +8,7 @@ last to first.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import chain
+from itertools import chain, islice
 from typing import NamedTuple
 
 from placesim.core.escaping import escape_line
@@ -19,6 +19,7 @@ from placesim.machine.inventory import Device
 from placesim.placement.placer import Placement
 
 Shows = Callable[[str], bool]
+_PIECE_LINES = 1 << 12
 _NO_DEVICES = "Device mapping: no known devices."
 
 
@@ -73,7 +74,14 @@ def creation_lines(log: Iterable[CreationLine], devices: Iterable[Device], class
 
 def format_lines(lines: Iterable[LogLine]) -> str:
     """Join lines of the log."""
-    return "".join(chain.from_iterable((node, end.text) for node, end in lines))
+    return "".join([part for node, end in lines for part in (node, end.text)])
+
+
+def format_pieces(lines: Iterable[LogLine]) -> Iterator[str]:
+    """Yield the log in pieces of many whole lines."""
+    rest = iter(lines)
+    while piece := format_lines(islice(rest, _PIECE_LINES)):
+        yield piece
 
 
 def mark_lines(lines: Iterable[LogLine]) -> StyledText:
@@ -88,12 +96,15 @@ def _marked_parts(node: str, end: LineEnd) -> Iterator[str]:
 
 
 def modern_lines(placements: Iterable[Placement], shows: Shows | None = None) -> Iterator[LogLine]:
-    """Yield a line for each node, in TensorFlow 2.x's format."""
-    for placement in placements:
-        nodes, devices = placement.graph.nodes, placement.devices
-        ends = _LineEnds()
-        shown = placement.log if shows is None else [i for i in placement.log if shows(nodes[i].name)]
-        yield from ((nodes[i].name, ends[nodes[i].signature, devices[i].name]) for i in shown)  # type: ignore[union-attr]
+    """Return a line for each node, in TensorFlow 2.x's format."""
+    return chain.from_iterable(_placement_lines(placement, shows) for placement in placements)
+
+
+def _placement_lines(placement: Placement, shows: Shows | None) -> Iterator[LogLine]:
+    nodes, devices = placement.graph.nodes, placement.devices
+    ends = _LineEnds()
+    shown = placement.log if shows is None else [i for i in placement.log if shows(nodes[i].name)]
+    return ((nodes[i].name, ends[nodes[i].signature, devices[i].name]) for i in shown)  # type: ignore[union-attr]
 
 
 def classic_lines(placements: Iterable[Placement], fetches: Sequence[str], shows: Shows | None = None) -> Iterator[LogLine]:

@@ -19,9 +19,9 @@ COLUMNS = {
 """Columns of each table in a pipe.
 
 - `ratio` is predicted divided by measured seconds; `share` is the share of the measured time of all nodes.
-- `matched` is the share of the measured time of all nodes that a prediction matches.
-- `replaced` is the number of other nodes of the graph that the measured node stands for, such as those of a fused node. In
-  JSON and CSV, it has their names.
+- `matched` is the share of the measured time of all nodes that belongs to nodes with a prediction.
+- `replaced` is the number of other graph nodes that the measured node replaces, such as the parts of a fused op. In JSON and
+  CSV, it has their names.
 - `names` are the longest nodes of the group.
 """
 TABLES = (

@@ -44,12 +44,12 @@ COLUMNS = {
 
 - `value` of `plan` and `curve` is in seconds, or in bytes of memory, as the objective is.
 - `placement` has the busiest device's load, the highest peak, the highest share of a device's memory, and `fits` or the error.
-- `loss` of `move` is the loss if only these nodes stay (with `--explain`).
-- `edit` is the plan by scope, or with a limit of edits, with the number of nodes that follow each edit, and the scopes of
-  gradients that it includes.
+- `loss` of `move` is the increase of the value if only these nodes stay in place (with `--explain`).
+- `edit` is one edit of the plan, with the number of nodes that follow the edit, and the scopes of gradients that it includes. A
+  plan by node has edits only if their number is limited.
 - `curve` is the best plan for each number of edits.
 - `ask` is a device request that produces the plan by node.
-- `stay` has the nodes that could not be kept off a device.
+- `stay` has the nodes that had to stay on a device to avoid.
 - `assumption` is about a value that is unknown before the step runs.
 """
 
@@ -131,7 +131,7 @@ def summarise_error(placed: SimulatedPlacement) -> str:
 
 
 def suggest_remedy(study: PlanStudy) -> str:
-    """Return a change with which some placement would fit, derived from the memory that the placements need."""
+    """Return a change after which a placement would fit, derived from the memory use of the placements."""
     short = []
     for placed in study.placements:
         devices = () if placed.study is None else placed.study.devices

@@ -19,11 +19,10 @@ COLUMNS = (
 )
 """Names of a strategy's values.
 
-- `fits` is whether all devices have enough memory; if not, the times are those without limits.
-- `efficiency` is the speed divided by that of as many single devices.
-- `dollars_per_million` is the price of a million examples.
-- `peak_device` is the device that is nearest to its memory limit.
-- `options` are those of `placesim parallelize`.
+- `fits` is whether all devices have enough memory. If not, the times ignore memory limits. - `efficiency` is the speed divided
+by the speed of one device times the number of devices. - `dollars_per_million` is the price of a million examples. -
+`peak_device` is the device nearest to its memory limit. - `options` are the options of `placesim parallelize` that apply the
+strategy.
 """
 TABLES = (TableSpec("strategies", ("strategies",), COLUMNS),)
 

@@ -45,12 +45,11 @@ COLUMNS = {
 }
 """Columns of each table in a pipe.
 
-- `time` is the last step in its steady state.
-- `operations` are floating-point operations. `mfu` (model FLOPs utilization) is the share of the device's peak that they reach.
-- `host` of `node` is `assumed` if the node ran on a host with assumed figures.
-- `help` is the step if a link, resource, op or node took no time, and the share that this saves.
-- `out` is the device that runs out of memory, and the node that fails; the times assume no memory limits.
-- The tables of `measured` are there only if there is a measurement to compare with.
+- `time` is the last step in its steady state. - `operations` are floating-point operations. `mfu` (model FLOPs utilization) is
+the share of the device's peak that they reach. - `host` of `node` is `assumed` if the node ran on a host with assumed figures.
+- `help` is the step time if a link, resource, op or node took no time, and the saved share. - `out` is the device that runs out
+of memory, and the node that fails; the times assume no memory limits. - The tables of `measured` exist only after a comparison
+with a measurement.
 """
 
 

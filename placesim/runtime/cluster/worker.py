@@ -14,6 +14,7 @@ from threading import Thread
 from typing import IO, Any
 
 from placesim.core.process.workers import serve
+from placesim.ops.process.freed_memory import keep_freed_memory
 from placesim.runtime.cluster.local_cluster import OWN_HOST, OWN_HTTP, WorkerPlace
 
 _CLOSING_SECONDS = 2.0
@@ -23,6 +24,7 @@ def work(questions: IO[bytes], answer: Callable[[Any], None]) -> None:
     """Run a worker until `questions` ends or the scheduler is gone."""
     import asyncio
 
+    keep_freed_memory()  # before any thread has started
     place = pickle.load(questions)
     assert isinstance(place, WorkerPlace)
     try:

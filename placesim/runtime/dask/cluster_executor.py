@@ -234,8 +234,12 @@ class _StepRun:
         if len(self._counts) < len(self._workers):
             return
         running = [address for address in self._workers if address not in self._ended]
-        is_quiet = all(self._idle[address][0] == self._counts[address][1] for address in running)
-        if is_quiet and sum(sent for sent, _ in self._counts.values()) == sum(come for _, come in self._counts.values()):
+        busy = [address for address in running if self._idle[address][0] != self._counts[address][1]]
+        for address in busy:  # it has received a tensor since its report, and will report when it is idle again
+            del self._idle[address]
+        if busy:
+            return
+        if sum(sent for sent, _ in self._counts.values()) == sum(come for _, come in self._counts.values()):
             if self._counts == self._before:
                 waiting = min((self._idle[address][1] for address in running), key=lambda found: found.kind)
                 raise waiting.error

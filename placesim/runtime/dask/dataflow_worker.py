@@ -26,6 +26,8 @@ from placesim.runtime.executors.frames import DEAD, Visit
 from placesim.runtime.executors.program import Program
 
 _FROM_OUTSIDE = (Arrival, FailureLimit, StopMessage)
+IDLE_SECONDS = 0.02
+"""Seconds without a tensor after which a worker that can't run any node tells the client; usual transfers take less."""
 LAST = 1 << 62
 """Generation of errors that are found after all nodes have run."""
 
@@ -156,8 +158,11 @@ class PartRun(DataflowRun):
         elif self.in_flight:
             self._wait()
         elif not self._retried():
-            self._tell_idle(self._come, self._waiting())
-            self._wait()
+            try:
+                self._take(self.finished.get(timeout=IDLE_SECONDS))
+            except Empty:
+                self._tell_idle(self._come, self._waiting())
+                self._wait()
 
     def _wait(self) -> None:
         while True:

@@ -1,7 +1,7 @@
 """Serialization of values and graphs as frames, which Dask's protocol sends without copying them.
 
-With pickle protocol 5, the memory of arrays is not part of the pickle, and is sent without a copy. Op registries are the same
-in all processes, and are sent by name.
+With pickle protocol 5, the memory of large arrays is not part of the pickle, and is sent without a copy. Op registries are the
+same in all processes, and are sent by name.
 """
 
 from __future__ import annotations
@@ -13,12 +13,15 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from distributed.protocol import dask_deserialize, dask_serialize, to_serialize
+from distributed.protocol import dask_deserialize, dask_serialize
 
 from placesim.core.errors import UnimplementedError
 from placesim.ops.definitions import OpDef
 from placesim.ops.kernels.data.values import ElementSequence
 from placesim.ops.registry import Registry, load_registry
+
+SMALL_BYTES = 1 << 12
+"""Maximum bytes of an array whose elements are copied into the pickle, which takes less time than a separate frame."""
 
 
 class Parcel:
@@ -65,17 +68,39 @@ def _elsewhere() -> Any:
     raise found
 
 
+def _reduced_array(array: np.ndarray[Any, Any]) -> Any:
+    """Return a small array of numbers in few bytes, in a third of the time of numpy's own pickle."""
+    dtype, flags = array.dtype, array.flags
+    if not 0 < array.nbytes <= SMALL_BYTES or dtype.isbuiltin != 1 or dtype.kind not in "biufc" or not flags.c_contiguous:
+        return array.__reduce_ex__(5)
+    elements = array.tobytes()
+    return (_small_array, (bytearray(elements) if flags.writeable else elements, dtype.char, array.shape))
+
+
+def _small_array(elements: bytes | bytearray, dtype: str, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
+    return np.frombuffer(elements, dtype).reshape(shape)
+
+
+_Pickler.dispatch_table[np.ndarray] = _reduced_array
 _Pickler.dispatch_table[Registry] = _reduced_registry
 _Pickler.dispatch_table[OpDef] = _reduced_op
 _Pickler.dispatch_table[ElementSequence] = _reduced_dataset
 
 
-def pack(value: Any) -> Any:
-    """Return a value in a form that Dask messages can carry."""
+def pack(value: Any) -> Parcel:
+    """Return a value as frames that another process can unpack."""
     text = io.BytesIO()
-    memory: list[Any] = []
-    _Pickler(text, 5, buffer_callback=lambda buffer: memory.append(buffer.raw())).dump(value)
-    return to_serialize(Parcel([text.getvalue(), *memory]))
+    memory: list[memoryview] = []
+
+    def is_small(buffer: pickle.PickleBuffer) -> bool:
+        view = buffer.raw()
+        if view.nbytes <= SMALL_BYTES:
+            return True
+        memory.append(view)
+        return False
+
+    _Pickler(text, 5, buffer_callback=is_small).dump(value)
+    return Parcel([text.getvalue(), *memory])
 
 
 def unpack(parcel: Parcel) -> Any:

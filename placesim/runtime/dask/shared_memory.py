@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import os
 import secrets
+import weakref
 from collections import defaultdict
 from mmap import PAGESIZE, mmap
+from threading import Lock
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -37,16 +39,14 @@ class Probe(NamedTuple):
 
 
 class SharedArray(NamedTuple):
-    """An array in a segment of shared memory; unpickling this object returns a writable array in that memory."""
+    """An array in a segment of shared memory, for another process; `token` belongs to this segment alone, unlike its path."""
 
     path: str
+    token: bytes
     size: int
     dtype: np.dtype[Any]
     shape: tuple[int, ...]
     order: str
-
-    def __reduce__(self) -> Any:
-        return _borrowed, tuple(self)
 
 
 class _SharedMemory:
@@ -58,6 +58,7 @@ class _SharedMemory:
     used: int
 
     def __init__(self, size: int) -> None:
+        self.token = secrets.token_bytes(_TOKEN_BYTES)
         self._file = open_shared_memory()  # closed with this object
         self._file.truncate(size + PAGESIZE)
         self.memory = mmap(self._file.fileno(), size + PAGESIZE)
@@ -82,10 +83,9 @@ class SharedMemoryLender:
     def probe(self) -> Probe | None:
         """Return the test segment for other processes; None if the system has no such shared memory."""
         if self._probe is None and has_shared_memory():
-            token = secrets.token_bytes(_TOKEN_BYTES)
             piece = _SharedMemory(0)
-            piece.memory[:_TOKEN_BYTES] = token
-            self._probe = piece, Probe(piece.path, token)
+            piece.memory[:_TOKEN_BYTES] = piece.token
+            self._probe = piece, Probe(piece.path, piece.token)
         return None if self._probe is None else self._probe[1]
 
     def lend(self, value: Any) -> Any:
@@ -99,7 +99,7 @@ class SharedMemoryLender:
         np.copyto(_array_in(piece.memory, value.dtype, value.shape, order), value)
         piece.memory[-1] = _LENT
         piece.used = 0
-        return SharedArray(piece.path, piece.memory.size(), value.dtype, value.shape, order)
+        return SharedArray(piece.path, piece.token, piece.memory.size(), value.dtype, value.shape, order)
 
     def _free_piece(self, nbytes: int) -> _SharedMemory | None:
         # sizes are rounded up, so that tensors whose sizes change a little from step to step can use the same segments
@@ -144,20 +144,46 @@ def can_borrow(probe: Probe | None) -> bool:
         return False
 
 
-class _BorrowedMemory(mmap):
-    """A segment of another process, mapped into this one; it is marked as free when no array uses it any more."""
+class SharedMemoryBorrower:
+    """Segments of other workers that one session of a worker has mapped; it keeps each for the next tensor in it.
 
-    def __del__(self) -> None:
-        self[-1] = _FREE
+    Mapping a segment, and its page faults, take as long as copying it.
+    """
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._mapped: dict[bytes, tuple[mmap, int]] = {}
+        """Each segment, by token, with the number of the step in which it was last used."""
+        self._step = 0
+
+    def borrow(self, shared: SharedArray) -> np.ndarray[Any, Any]:
+        """Return a writable array in a segment, which becomes free when no process uses the array any more."""
+        with self._lock:
+            memory, _ = self._mapped.get(shared.token) or (_map(shared.path, shared.size), 0)
+            self._mapped[shared.token] = memory, self._step
+        array = _array_in(memory, shared.dtype, shared.shape, shared.order)
+        weakref.finalize(array, memory.__setitem__, -1, _FREE).atexit = False  # views of the array keep it alive
+        return array
+
+    def step_ended(self) -> None:
+        """Forget the segments that were not used for KEPT_STEPS steps; called at the end of each step."""
+        with self._lock:
+            self._step += 1
+            oldest = self._step - KEPT_STEPS
+            self._mapped = {token: (memory, used) for token, (memory, used) in self._mapped.items() if used >= oldest}
+
+    def close(self) -> None:
+        """Forget all segments; each is unmapped when no array uses it any more."""
+        with self._lock:
+            self._mapped.clear()
 
 
-def _borrowed(path: str, size: int, dtype: np.dtype[Any], shape: tuple[int, ...], order: str) -> np.ndarray[Any, Any]:
+def _map(path: str, size: int) -> mmap:
     file = os.open(path, os.O_RDWR)
     try:
-        memory = _BorrowedMemory(file, size)
+        return mmap(file, size)
     finally:
         os.close(file)
-    return _array_in(memory, dtype, shape, order)
 
 
 def _array_in(memory: mmap, dtype: np.dtype[Any], shape: tuple[int, ...], order: str) -> np.ndarray[Any, Any]:

@@ -6,18 +6,20 @@ import asyncio
 import uuid
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import partial
 from queue import Empty, SimpleQueue
 from time import perf_counter_ns
 from typing import Any, NamedTuple
 
 from distributed import Client
-from distributed.comm.core import Comm, CommClosedError, connect
+from distributed.comm.core import CommClosedError, connect
+from distributed.protocol import to_serialize
 
 from placesim.core.errors import UnavailableError
 from placesim.core.process.deadlines import TURN_SECONDS
+from placesim.runtime.dask.links import Link, can_be_direct, make_link
 from placesim.runtime.dask.messages import SESSION, SessionOpening
-from placesim.runtime.dask.outgoing_messages import Outbox
-from placesim.runtime.dask.serialization import pack, unpack
+from placesim.runtime.dask.serialization import Parcel, pack, unpack
 from placesim.runtime.dask.worker_host import install_handlers
 
 CLOSING_SECONDS = 2.0
@@ -40,8 +42,7 @@ class WorkerConnections:
         """Open a session on workers, by address. Raises UnavailableError if a worker can't be reached."""
         self._client = client
         self._inbox: SimpleQueue[WorkerMessage] = SimpleQueue()
-        self._outboxes: dict[str, Outbox] = {}
-        self._readers: list[asyncio.Task[None]] = []
+        self._links: dict[str, Link] = {}
         self._id = uuid.uuid4().hex
         self._is_closed = False
         self.gone: set[str] = set()
@@ -57,7 +58,7 @@ class WorkerConnections:
 
     def tell(self, address: str, message: Mapping[str, Any], value: Any = None) -> None:
         """Send a message to a worker."""
-        self._outboxes[address].post(dict(message), value)
+        self._links[address].post(dict(message), value)
 
     def hear(self) -> WorkerMessage:
         """Return the next message from any worker."""
@@ -85,30 +86,24 @@ class WorkerConnections:
     async def _open_one(self, address: str, opening: SessionOpening) -> None:
         try:
             comm = await connect(address, **self._client.security.get_connection_args("client"))
-            await comm.write({"op": SESSION, "session": self._id, "value": pack(opening)})
-            await comm.read()
+            opened = {"op": SESSION, "session": self._id, "may_be_direct": can_be_direct(comm)}
+            await comm.write({**opened, "value": to_serialize(pack(opening))})
+            is_direct = await comm.read()
+            if self._is_closed:
+                comm.abort()
+                return
+            link = make_link(comm, partial(self._inbox.put, WorkerMessage(address, {"is": "lost"}, None)), is_direct=is_direct)
         except (CommClosedError, OSError) as error:
             raise UnavailableError(f"cannot reach worker {address}: {error}") from None
-        if self._is_closed:
-            comm.abort()
-            return
-        loop = asyncio.get_running_loop()
-        outbox = self._outboxes[address] = Outbox(loop, comm)
-        outbox.start()
-        self._readers.append(loop.create_task(self._read(address, comm)))
-
-    async def _read(self, address: str, comm: Comm) -> None:
-        try:
-            while True:
-                message = await comm.read()
-                value = message.pop("value")
-                self._inbox.put(WorkerMessage(address, message, unpack(value), perf_counter_ns()))
-        except (CommClosedError, OSError):
-            self._inbox.put(WorkerMessage(address, {"is": "lost"}, None))
+        self._links[address] = link
+        link.listen(partial(self._take, address))
 
     async def _close(self) -> None:
         self._is_closed = True
-        for reader in self._readers:
-            reader.cancel()
-        for outbox in self._outboxes.values():
-            outbox.abort()
+        for link in self._links.values():
+            link.abort()
+
+    # --- in a link's thread, or in the client's event loop
+
+    def _take(self, address: str, message: dict[str, Any], value: Parcel) -> None:
+        self._inbox.put(WorkerMessage(address, message, unpack(value), perf_counter_ns()))

@@ -28,7 +28,7 @@ from placesim.studies.simulation.simulation import SimulationStage, simulate
 
 SEED = 0
 NUMBERS = 100_003
-"""Number of distinct random values, which are repeated: more than a branch predictor can learn."""
+"""Number of distinct random values before they repeat: more than a branch predictor can learn."""
 
 
 class Timing(NamedTuple):
@@ -48,7 +48,8 @@ MAX_REPEATS = 3
 class NoiseCheck:
     """Repeats measurements that other work on the machine disturbed, and counts them.
 
-    `repeated` is the number of measurements that were repeated, and `disturbed` the number of those that stayed disturbed.
+    `repeated` is the number of measurements that were repeated, and `disturbed` the number of repeated measurements that stayed
+    disturbed.
     """
 
     def __init__(self) -> None:
@@ -173,7 +174,7 @@ def random_feeds(graph: dict[str, Any]) -> list[Feed]:
 
 
 def time_quickest(run: Callable[[], float], seconds: float, fewest: int = 3) -> Timing:
-    """Return the timing of repeated runs: as many runs as begin within `seconds`, but at least `fewest`.
+    """Return the timing of repeated runs. New runs start for `seconds`, and until `fewest` runs have ended.
 
     Other work on the machine only slows runs down, so the time of the fastest run is the most repeatable.
     """
@@ -195,9 +196,9 @@ def time_case(case: Case, pools: ThreadPools, seconds: float, step_seconds: floa
 
 
 def time_kernels(case: Case, pools: ThreadPools, runs: int, **config: Any) -> Timing:
-    """Return the time of a kernel: take the fastest of `runs` runs of each copy, and then the median of all copies.
+    """Return the time of a kernel: the median over all copies of the fastest of `runs` runs.
 
-    On several processors, other work disturbs nearly every step as a whole, but often not a single kernel.
+    On several processors, other work disturbs almost every step, but seldom the same kernel in all runs.
     """
     graph = build_case_graph(case, case.copies)
     timings, _ = StepTimer(graph, pools, random_feeds(graph), **config).time_nodes(runs)

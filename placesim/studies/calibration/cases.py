@@ -43,7 +43,7 @@ class Case(NamedTuple):
 
 
 class CaseGroup(NamedTuple):
-    """Cases that determine `figures`, given the figures of earlier groups."""
+    """Cases from which `figures` are fitted, given the figures of earlier groups."""
 
     figures: tuple[str, ...]
     cases: tuple[Case, ...]
@@ -56,7 +56,7 @@ class CaseGroup(NamedTuple):
 
 _SMALL = 60_000
 _CASE_BYTES = 16 << 20
-"""Total bytes of the tensors of all copies of a case: more than the private caches of a core hold."""
+"""Total bytes of the tensors of all copies of a case, which exceeds the private caches of a core."""
 _CASE_WORK = 300_000_000
 """Approximate number of multiplications of all copies of a case."""
 _MOST_COPIES = 200

@@ -61,8 +61,8 @@ def _fitted(
 def fit_threads(alone: Sequence[Sample], shared: Sequence[Sample], profile: HostProfile, cores: int) -> dict[str, float]:
     """Fit the cost of sharing an op's work, from kernels run by one thread and then by all cores.
 
-    `profile` has the times of one thread. The fitted slow-down of a kind of work is limited: no kernel may be predicted to take
-    longer than measured because of this slow-down alone, since the other costs of sharing only add time.
+    `profile` has the times of one thread. The slow-down of each kind of work is limited: alone, it must not make the predicted
+    time of a kernel longer than its measured time, since other costs of sharing only add time.
     """
     if not shared:
         return dict.fromkeys((*_SHARING, *SHARES), 0.0)
@@ -120,7 +120,7 @@ def fit_families(samples: Sequence[Sample], profile: HostProfile) -> dict[str, M
 def rescale_families(
     families: Mapping[str, MeasuredFigure], cases: Sequence[Sample], found: Sequence[Sample], profile: HostProfile, threads: int
 ) -> dict[str, MeasuredFigure]:
-    """Return the single-threaded factors `families`, scaled by the total slow-down of the samples `found` in networks.
+    """Return the single-threaded factors `families`, multiplied by the total slow-down of the samples `found` in networks.
 
     The scale is one number, since the slow-down of a family depends on the rest of the network. The spread includes the spread
     of the cases and the spread among threads in networks.

@@ -54,7 +54,7 @@ def calibrate(progress: Progress = lambda done, total: None, *, is_quick: bool =
 
 
 def find_noise(host: HostModel) -> str:
-    """Return how other work disturbed the measurements of a host; empty if it did not, or if that was not checked."""
+    """Return a text about disturbed measurements of a host; empty if none was disturbed, or if noise was not checked."""
     said = "" if host.profile is None else host.profile.about[_QUIET_KEY]
     return said.removeprefix(NOT_QUIET) if said.startswith(NOT_QUIET) else ""
 
@@ -169,7 +169,7 @@ class _Calibration:
     def _dispatches(self) -> tuple[dict[str, float], dict[str, float]]:
         """Measure the executors' seconds per node: in a fixed order (`dispatch`), and as inputs arrive (`dataflow`).
 
-        Also returns the spread of these times and of the times that `_among_others` adds.
+        Also returns the spread of these times, and the spread of the times that `_among_others` adds.
         """
         budget = 2 * self._case_seconds
         fixed = self._slope(budget)

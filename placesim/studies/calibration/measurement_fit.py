@@ -29,26 +29,26 @@ if TYPE_CHECKING:
     from placesim.machine.timelines.measured_steps import Measurement
 
 MIN_NODES = 8
-"""Minimum number of compared nodes: half of them are not fitted to."""
+"""Minimum number of compared nodes. Half of them are not used in the fit."""
 _STEPS = (1.0, 0.5, 0.25, 0.125, 0.0625)
 """Steps of the search in powers of 2, the largest first."""
 _GAIN = 1e-4
-"""Least relative improvement that counts as one."""
+"""Minimum relative improvement for which the search continues."""
 _LEAST = 1e-9
-"""Seconds of a kernel below which a node only starts."""
+"""Minimum seconds of a kernel; a shorter kernel counts as the start of a node alone."""
 _LEAST_FACTOR = 0.01
 """Least factor of an op, for nodes that take less time than the start of a node."""
 _PULL = 0.01
-"""Cost of doubling or halving a figure, for each node in logarithms, so that figures without influence stay."""
+"""Cost per node of doubling or halving a figure, in logarithms, so that figures without influence keep their values."""
 _FOLDED = "Const"
-"""Op of nodes that the measured session computed beforehand."""
+"""Op of nodes that the measured session folded to constants."""
 
 
 class FittedMachine(NamedTuple):
-    """The fitted host, the fitted GPU model if GPUs ran measured nodes, the number of GPUs, and how well they predict.
+    """The fitted host, the fitted GPU model if GPUs ran measured nodes, the number of GPUs, and the errors of the prediction.
 
     `fitted` and `tested` are numbers of nodes. `before` and `after` are the median error of the `tested` nodes, which the fit
-    did not use: the factor between predicted and measured seconds.
+    did not use. An error is the factor between predicted and measured seconds.
     """
 
     host: HostModel
@@ -61,7 +61,7 @@ class FittedMachine(NamedTuple):
 
 
 HOSTS = ""
-"""Key of the factors of hosts; those of GPUs have the name of their model."""
+"""Key of the factors of hosts. The key of a GPU's factors is the name of its model."""
 RATE, BANDWIDTH = "rate", "bandwidth"
 
 
@@ -117,7 +117,7 @@ class _Node(NamedTuple):
 
 
 class _Fit:
-    """Predictions of the last step of a dry run on machines with other figures."""
+    """Predictions of the last step of a dry run, with changed figures of the machine."""
 
     def __init__(self, steps: DryRunSteps) -> None:
         self._step = steps.steps[-1]
@@ -168,7 +168,7 @@ class _Fit:
         return figures._replace(ops=ops)
 
     def _searched(self, figures: _Figures, rows: Sequence[ComparedNode]) -> _Figures:
-        """Return the rates and bandwidths with the least loss: a search along one at a time, with ever smaller steps."""
+        """Return the rates and bandwidths with the least loss. The search changes one at a time, with decreasing steps."""
         keys = [(processor, name) for processor in (HOSTS, *self._gpus) for name in (RATE, BANDWIDTH)]
         pull = _PULL * len(rows)
         best, least = figures, _loss(self.nodes(figures), rows)
@@ -187,7 +187,7 @@ class _Fit:
 
 
 def _plain(host: Host) -> HostModel:
-    """Return a host with all figures of a data sheet, without measurements."""
+    """Return a host with the figures of its data sheet, without measurements."""
     whole = host.processor(host.cores)
     return replace(
         host.model,
@@ -234,7 +234,7 @@ def _kernel(nodes: Mapping[str, _Node], row: ComparedNode) -> float:
 
 
 def _off(nodes: Mapping[str, _Node], row: ComparedNode) -> float:
-    """Return the factor between predicted and measured seconds, at least 1."""
+    """Return the error: the factor between predicted and measured seconds, at least 1."""
     return exp(abs(log(max(_predicted(nodes, row), _LEAST) / row.measured)))
 
 

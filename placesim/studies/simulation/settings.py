@@ -140,7 +140,7 @@ def with_machine(file: GraphFile, options: SimulationOptions) -> GraphFile:
 
 
 def _with_profile(task: TaskInventory, known: TaskInventory) -> TaskInventory:
-    """Return `task` with the host of `known`, and if both have the same GPU model, with the GPU figures of `known`."""
+    """Return `task` with the host of `known`, and also with its GPU figures if both have the same GPU model."""
     own, other = task.gpu_model, known.gpu_model
     if own.name == other.name:
         own = own._replace(flops=other.flops, bandwidth=other.bandwidth, figures=other.figures)

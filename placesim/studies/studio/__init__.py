@@ -1,1 +1,1 @@
-"""Answers of the studio: a graph and a machine that a page edits, and what happens then."""
+"""Answers of the studio about a graph and a machine that a page edits."""

@@ -1,4 +1,4 @@
-"""The words of a graph file for an editor's completion and hover: ops, keys and element types."""
+"""The vocabulary of graph files for an editor's completion and hover texts: ops, keys and element types."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _KEYS = {
 
 
 def language(release: str) -> Language:
-    """Return the words of a graph file for a TensorFlow release."""
+    """Return the vocabulary of graph files for a TensorFlow release."""
     schema = graph_file_schema()
     entries = {kind: found["properties"] for kind, found in schema["$defs"].items() if "properties" in found}
     keys = {"file": schema["properties"], **entries, **_KEYS}

@@ -13,7 +13,7 @@ class State(TypedDict):
     """The graph and the machine that the page shows.
 
     - `text`: the text of the graph file in the editor; None if the source is not a graph file.
-    - `options`: simulation options by name, among those in `Start.options`, beside those of the command line.
+    - `options`: simulation options by name, in addition to the command line's. The page may set those in `Start.options`.
     - `devices`: edits as pairs of a node, pattern or scope (`conv1/`) and a requested device, in order; the last match counts.
     """
 
@@ -45,7 +45,7 @@ class Question(TypedDict):
 
 
 class FileProblem(TypedDict):
-    """A problem of the text or the options. Lines and columns count from 1; line 0 means no line."""
+    """A problem of the text or the options. Lines and columns start at 1; line 0 means no line."""
 
     line: int
     column: int
@@ -54,7 +54,7 @@ class FileProblem(TypedDict):
 
 
 class PlacementError(TypedDict):
-    """TensorFlow's error for a graph that can't be placed or run. `text` is the whole text, with suggestions."""
+    """TensorFlow's error for a graph that can't be placed or run. `text` is the complete text, with suggestions."""
 
     type: str
     summary: str
@@ -187,7 +187,7 @@ class Suggestion(TypedDict):
     """An edit that was tried by placing the edited graph.
 
     `text` is the edit with its result. `devices` and `options` are the additions to the state that have the same effect; both
-    are None for an edit that must be made in the text, at `line` (0 if it has none).
+    are None for an edit that must be made in the text, at `line` (0 if there is no line).
     """
 
     text: str
@@ -234,7 +234,7 @@ class PlanProgress(TypedDict):
 
 
 class FoundEdit(TypedDict):
-    """An edit of a plan: words for what it moves, the number of nodes, the device, and its pairs for `State.devices`."""
+    """An edit of a plan: a title, the number of nodes that it moves, their device, and its pairs for `State.devices`."""
 
     title: str
     nodes: int
@@ -245,11 +245,11 @@ class FoundEdit(TypedDict):
 class FoundPlan(TypedDict):
     """The data of the events `plan-best` and `plan-done`: a plan that was simulated.
 
-    - `base`: the state of the search, or if that takes fewer edits, the same without the requests that were free. Its devices,
-      followed by those of the accepted edits, make a state; with all edits it is the plan.
+    - `base`: the state of the search, or if that takes fewer edits, this state without the requests that were free. `base` with
+      the devices of the accepted edits appended is a new state; with all edits, it is the plan.
     - `edits`: the edits of the plan; empty if nothing is better than the state of the search.
-    - `value`, `before`, `bound`: the step time with the plan, that of the state of the search (None if it does not run), and
-      the bound that no plan can beat, in seconds.
+    - `value`, `before`, `bound`: the step time in seconds of the plan and of the state of the search (None if it does not run),
+      and the lower bound of any plan.
     - `is_interrupted`: whether the search was stopped.
     - `note`: says why there is no plan; `base` is then None.
     """
@@ -267,8 +267,8 @@ class Saved(TypedDict):
     """The answer to `save`: the content and a file name for it.
 
     `content` is a text, or base64 of bytes if `is_binary`. `written` is the path of the graph file if it was replaced.
-    `options` are those of the state that the form can't hold, and `notes` sentences about this and other losses. If `conflict`,
-    the file on the disk has changed since it was read, and nothing was written.
+    `options` are the state's options that the form can't hold, and `notes` are sentences about all losses. If `conflict`, the
+    file on the disk has changed since it was read, and nothing was written.
     """
 
     id: int
@@ -307,11 +307,11 @@ class SaveKind(TypedDict):
 class Start(TypedDict):
     """The data in the page itself, in the element `packed-data`.
 
-    - `is_live`: whether a server answers; False in a shared page, which has only what is here.
+    - `is_live`: whether a server answers; False in a shared page, which has only this data.
     - `baseline_lanes`: the timeline of `baseline_state`, only in a shared page.
     - `name`: the name of the graph, and `source` its kind: `graph file`, `TensorFlow file`, `ONNX model` or `script`.
-    - `state`: the state that the page opens with, and `answer` and `measure` its answers; `measure` is None if the page is to
-      ask for it. In a shared page, `answer.picture` also has `proofs`, and `baseline_state` may be another state.
+    - `state`: the first state of the page, with its `answer` and `measure`. If `measure` is None, the page asks for it. In a
+      shared page, `answer.picture` also has `proofs`, and `baseline_state` may be another state.
     - `gpu_models`: rows of the catalogue: name, memory in bytes, compute capability.
     """
 
@@ -339,7 +339,7 @@ class OpWords(TypedDict):
 
 
 class Language(TypedDict):
-    """The answer to `language`: the words of a graph file.
+    """The answer to `language`: the vocabulary of graph files.
 
     `keys` has the keys of each kind of mapping: `file`, entries of `nodes` by their kind (`op`, `variable`, `nodes` for a
     scope, `gradients`, `train`, `cond`, `while`, ...), and `step`, `config`, `devices`, `link` and others.

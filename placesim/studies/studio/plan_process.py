@@ -1,4 +1,4 @@
-"""A search for a plan in a process of its own, which does not slow the answers."""
+"""A search for a plan in a separate process, so that it does not slow down answers."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class PlanSearch:
         Thread(target=self._follow, args=(worker,), name="placesim-plan", daemon=True).start()
 
     def stop(self) -> None:
-        """Let the search end with its best plan so far."""
+        """Ask the search to end with its best plan so far."""
         with self._lock:
             if self._worker is not None:
                 self._worker.pass_on(b"stop")
@@ -62,7 +62,7 @@ class PlanSearch:
 
 
 def read_search(value: object) -> Search:
-    """Return the settings of a search that a page sent. Raises UsageError for wrong ones."""
+    """Return the settings of a search that a page sent. Raises UsageError for invalid settings."""
     free = value.get("free") if isinstance(value, dict) else None
     seconds = value.get("seconds") if isinstance(value, dict) else None
     if not isinstance(free, list) or not all(isinstance(pattern, str) for pattern in free):

@@ -1,4 +1,4 @@
-"""The search for a plan of a state: its events, and the plan as edits of the state.
+"""Search for a plan of a state. It reports events, and returns the plan as edits of the state.
 
 Several searches have growing shares of the seconds, so that a first plan is known early.
 """
@@ -108,7 +108,7 @@ class StudioPlanner:
         return FoundPlan(**{**found, "base": base, "edits": edits, "value": study.value})
 
     def _moves(self, planned: State) -> list[FoundEdit]:
-        """Return the nodes and scopes that a plan moves, as edits of the present state."""
+        """Return the nodes and scopes that a plan moves, as edits of the task's state."""
         short = {full: name for name, full in self._full.items()}
         difference = compare(self._studio.snapshot(self._task.state), self._studio.snapshot(planned))
         return [
@@ -119,7 +119,7 @@ class StudioPlanner:
         ]
 
     def _ways(self, study: PlanStudy) -> Iterator[list[FoundEdit]]:
-        """Yield the plan as devices of scopes, as requests of nodes by scope, and as requests of nodes."""
+        """Yield three forms of the plan: devices of scopes, requests of nodes grouped by scope, and requests of nodes."""
         rows = sorted(study.edits, key=lambda edit: 0 if edit.path == "*" else len(edit.path))
         paths = {path: edit for edit in rows for path in (edit.path, *edit.gradients)}
         by_scope: dict[str, list[list[str]]] = {edit.path: [] for edit in rows}
@@ -158,7 +158,7 @@ class StudioPlanner:
         return self._words[self._full[short]]
 
     def _leads(self, base: State, edits: list[FoundEdit], study: PlanStudy) -> bool:
-        """Whether the placer follows the plan if all of these edits are made."""
+        """Whether all nodes are placed as planned if all of these edits are made."""
         live = self._studio.snapshot(_planned(base, edits)).live
         if live is None or live.placement is None or live.placement.error is not None:
             return False

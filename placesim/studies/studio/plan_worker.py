@@ -1,7 +1,7 @@
 """Process that searches a plan for the studio: `python -m placesim.studies.studio.plan_worker`.
 
-It reads a pickled `PlanTask`, answers with `PlanEvent`s, the last of which is `plan-done`, and ends. Any further input
-interrupts the search.
+It reads a pickled `PlanTask`, writes `PlanEvent`s, and ends after the event `plan-done`. Any further input interrupts the
+search.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ _NOT_IN_FILE = ("batch", "shape")
 
 
 def save_kinds(source: StudioSource) -> list[SaveKind]:
-    """Return the forms in which the states of a source can be saved."""
+    """Return the forms in which a source's states can be saved."""
     only = {"patch": SCRIPT, "onnx": "ONNX model"}
     kinds = [kind for kind in _LABELS if only.get(kind, source.kind) == source.kind]
     return [SaveKind(kind=kind, label=_LABELS[kind], can_write=kind == "yaml" and source.kind == GRAPH_FILE) for kind in kinds]
@@ -57,14 +57,14 @@ def save_state(
     is_written: bool = False,
     overwrites: bool = False,
 ) -> Saved:
-    """Return a state in a form; `page` makes the form `page`. With `is_written`, the graph file on the disk is replaced.
+    """Return a state in a form; `page` generates the form `page`. With `is_written`, the graph file on the disk is replaced.
 
-    Raises UsageError for an unknown form, for a file that can't be written, and for a state that the form can't express, and
-    the errors of the state.
+    Raises the errors of the state. Raises UsageError for an unknown form, a file that can't be written, and a state that the
+    form can't express.
     """
     source = studio.source
     if kind not in {found["kind"] for found in save_kinds(source)} or (is_written and kind != "yaml"):
-        raise UsageError(f"cannot save as {kind}: expected a form of the menu")
+        raise UsageError(f"cannot save as {kind}: expected one of the forms in the menu")
     notes = list[str]()
     if kind == "page":
         content = page().encode()
@@ -165,7 +165,7 @@ def _left_options(state: State, kind: str) -> dict[str, Any]:
 
 
 def _is_new_raw(source: StudioSource, state: State, content: str) -> bool:
-    """Return whether a text became a raw graph file, which has none of the original text."""
+    """Return whether the new text is a raw graph file, which keeps none of the original text."""
     before, after = (
         source.graph({"text": text, "options": {}, "devices": []}).loaded.file for text in (state["text"], content)
     )

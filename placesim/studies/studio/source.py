@@ -15,7 +15,7 @@ from placesim.core.errors import PlacesimError, UsageError
 from placesim.formats.device_annotations import set_devices
 from placesim.formats.graph_file.parsing.yaml_tree import decode_utf8
 from placesim.formats.recognition import Format, is_script, recognise
-from placesim.formats.sources.loading import LoadedGraph, load, read_bytes, requested_device, run_script
+from placesim.formats.sources.loading import LoadedGraph, check_content, load, read_bytes, requested_device, run_script
 from placesim.graph.node_patterns import did_you_mean_node, find_matching_names, matcher
 from placesim.machine.options import SimulationOptions, make_options
 from placesim.studies.studio.messages import EditResult, State
@@ -33,14 +33,14 @@ Value = TypeVar("Value")
 
 
 class RecentValues(Generic[Value]):
-    """The most recently used values, by key. Threads wait for each other, so that a value is made only once."""
+    """The most recently used values, by key. A lock ensures that each value is computed only once."""
 
     def __init__(self) -> None:
         self._values: OrderedDict[Hashable, Value] = OrderedDict()
         self._lock = RLock()
 
     def find(self, key: Hashable, make: Callable[[], Value]) -> Value:
-        """Return the value of a key, which `make` returns if it is not known."""
+        """Return the value of a key; if it is not stored, `make` computes it."""
         with self._lock:
             if key not in self._values:
                 self._values[key] = make()
@@ -55,9 +55,9 @@ class RecentValues(Generic[Value]):
 
 
 class EditedGraph(NamedTuple):
-    """The graph of a state, with the options of the state, and a result for each edit of a device.
+    """The graph of a state, with the state's options and a result for each edit of a device.
 
-    `patterns` are those of the edits that were applied.
+    `patterns` are the patterns of the applied edits.
     """
 
     loaded: LoadedGraph
@@ -75,8 +75,8 @@ class EditedGraph(NamedTuple):
 class StudioSource:
     """A graph at `path` with the options of the command line, by name.
 
-    `content` has the bytes of a graph file when it was read or last written. Raises GraphFileError if the file can't be read,
-    and the errors of a script; `tell` receives a message about a script's run.
+    `content` has the bytes of a graph file when it was read or last written. `tell` receives a message about a script's run.
+    Raises GraphFileError if the file is unreadable or not of the format that its extension implies, and errors of the script.
     """
 
     def __init__(self, path: str, values: Mapping[str, Any], tell: Callable[[str], None] = lambda told: None) -> None:
@@ -95,6 +95,7 @@ class StudioSource:
             content = read_bytes(path)
             self.kind = _KINDS.get(recognise(content).format, TENSORFLOW_FILE)
             if self.kind == GRAPH_FILE:
+                check_content(content, path)
                 self.content = content
 
     @property
@@ -110,7 +111,7 @@ class StudioSource:
         )
 
     def encoded(self, text: str) -> bytes:
-        """Return a text as the bytes of the graph file, with its line ends and its mark of byte order."""
+        """Return a text encoded like the graph file, with the same line ends and byte order mark."""
         content = text.encode()
         content = content.replace(b"\n", b"\r\n") if b"\r\n" in self.content else content
         return _BOM + content if self.content.startswith(_BOM) else content
@@ -156,7 +157,7 @@ class StudioSource:
 
 
 def read_state(value: Any) -> State:
-    """Return a state that a page sent. Raises UsageError if it does not have the form of one."""
+    """Return a state that a page sent. Raises UsageError for an invalid state."""
     if not isinstance(value, dict) or set(value) != set(State.__annotations__):
         raise UsageError("wrong state: expected an object with text, options and devices")
     text, options, devices = value["text"], value["options"], value["devices"]

@@ -1,4 +1,4 @@
-"""The data with which the studio's page opens: from a server, or in one file that needs none."""
+"""The initial data of the studio's page, which comes from a server or is one file."""
 
 from __future__ import annotations
 
@@ -34,7 +34,10 @@ _FIELDS = (
 
 
 def start_document(studio: Studio, state: State | None = None, baseline: State | None = None, *, is_live: bool = True) -> Start:
-    """Return the data of a page: of the command line's state, or without a server, of any state with all of its answers."""
+    """Return the initial data of a page.
+
+    With a server, it has the command line's state; otherwise any state with all answers.
+    """
     source = studio.source
     state = state or source.start
     baseline = baseline or source.start

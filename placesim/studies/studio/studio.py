@@ -1,4 +1,4 @@
-"""Answers about a graph and a machine that a page edits: where nodes are, what moved and why, and what a step takes.
+"""Answers about a graph and a machine that a page edits: placement, moves with reasons, and step time.
 
 The page sends its whole state with each question. Graphs and placements of recent states are cached.
 """
@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from placesim.core.errors import GraphFileError, Location, PlacesimError
+from placesim.core.errors import GraphFileError, Location, PlacesimError, UsageError
 from placesim.core.process.gc_pause import collector_paused
 from placesim.core.styled_text import StyledText
 from placesim.inspection.difference import ScopeMove, compare
@@ -55,7 +55,7 @@ from placesim.studies.studio.messages import (
     Suggestion,
     TransferChange,
 )
-from placesim.studies.studio.source import EditedGraph, RecentValues, StudioSource
+from placesim.studies.studio.source import GRAPH_FILE, EditedGraph, RecentValues, StudioSource
 from placesim.studies.time_study import study_time
 
 MAX_REASONS = 100
@@ -72,7 +72,10 @@ class _Placed(NamedTuple):
     error: PlacementError | None
 
     def reason(self, proof: Proof) -> str:
-        """Return the reason for a node's device in one line; an edit of the page comes before the group that follows it."""
+        """Return the reason for a node's device in one line.
+
+        An edit of the node takes precedence over the reason of its group.
+        """
         edit = self.graph.edit_of(proof.node)
         wanted, device = parse_runtime_name(proof.requested), parse_runtime_name(proof.device or "")
         if edit is not None and proof.requested and wanted is not None and device is not None and wanted.matches(device):
@@ -100,7 +103,7 @@ class Studio:
 
     @collector_paused()
     def answer(self, number: int, state: State, baseline: State | None = None, *, explains: bool = False) -> Answer:
-        """Return the placement of a state, and what moved against the baseline. With `explains`, it has all proofs."""
+        """Return the placement of a state, and the moves since the baseline. With `explains`, it has all proofs."""
         began = time.monotonic()
         answer = Answer(
             id=number,
@@ -129,6 +132,16 @@ class Studio:
             answer["changes"] = self._changes(baseline, placed)
         answer["seconds"] = time.monotonic() - began
         return answer
+
+    def check_start(self) -> None:
+        """Raise the error of the start that no edit on the page can mend: of an option, or of a graph without text."""
+        try:
+            self._place(self.source.start)
+        except UsageError:
+            raise
+        except PlacesimError:
+            if self.source.kind != GRAPH_FILE:
+                raise
 
     def snapshot(self, state: State) -> Snapshot:
         """Return the placement of a state."""
@@ -244,7 +257,7 @@ class Studio:
     def explain(self, number: int, state: State, node: str) -> Explanation:
         """Return why a node is on its device, and edits that would move it.
 
-        If the graph can't be placed, the edits are those that resolve the error. Raises UsageError for an unknown node.
+        If the graph can't be placed, the edits resolve the error. Raises UsageError for an unknown node.
         """
         from placesim.report.explain_report import explain_snapshot
 
@@ -298,7 +311,7 @@ def _key(state: State) -> str:
 
 
 def _settings(graph: EditedGraph, state: State) -> dict[str, Any]:
-    """Return the values in effect of a page's options; None where tasks differ."""
+    """Return the effective values of a page's options; None if tasks differ."""
     file, options = graph.loaded.file, graph.options
     assert file is not None
     tasks = build_machine_settings(file, options).tasks

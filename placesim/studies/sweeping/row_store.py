@@ -28,7 +28,7 @@ _COUNTS = ("peak_bytes", "limit_bytes", "transfers", "transfer_bytes")
 def read_finished_rows(
     path: Path, form: str, keys: Sequence[str], identity: SweepIdentity
 ) -> dict[tuple[Value, ...], SweepRow]:
-    """Map settings to the finished rows of a file; the mapping is empty if the file is missing or from another version.
+    """Map settings to the finished rows of a file; empty if the file is missing or from another version of placesim.
 
     Raises UsageError for a file with other content, and for a path that can't be written.
     """

@@ -132,7 +132,7 @@ def test_the_plan_of_a_small_graph_is_the_best_of_all_placements(seed: int) -> N
     assert study.value == pytest.approx(small.simulated(best.devices), rel=1e-6)
     asked = study_plan(small.loaded, OPTIONS, "g", Effort(evaluations=2000, jobs=1, method="exhaustive"))
     assert (asked.value, asked.is_optimal) == (study.value, True)
-    with pytest.raises(UsageError, match=r"^wrong method: got 'exhaustive', expected another one for throughput$"):
+    with pytest.raises(UsageError, match=r"^wrong method: got 'exhaustive', expected another method for throughput$"):
         study_plan(small.loaded, OPTIONS, "g", Effort(method="exhaustive"), aim=Aim(PlanMeasure.THROUGHPUT))
 
 

@@ -11,10 +11,10 @@ from placesim.machine.options import make_options
 from placesim.planning.graphs.memory_repair import extend_assignment, lower_capacities, repair_peaks
 from placesim.planning.graphs.plan_comparison import Aim
 from placesim.planning.graphs.problem_building import GraphProblem, prefer_gpus
+from placesim.planning.memory_limits import find_overfull_devices
 from placesim.planning.methods.memory_packing import pack_by_memory
 from placesim.planning.peaks import Peaks
 from placesim.planning.portfolio import Effort
-from placesim.planning.problem import find_overfull_devices
 from placesim.studies.plan_study import _Planner, study_plan
 
 SIZE = 2048

@@ -237,7 +237,7 @@ TRAIN: Document = {"train": {"minimize": "loss", "optimizer": OPTIMIZERS["moment
         ({"loss_scale": 0}, "wrong loss_scale: got 0, expected a number above 0, or dynamic"),
         ({"loss_scale": True}, "wrong loss_scale: got True"),
         ({"precision": None, "loss_scale": 8.0, "accumulate": 2}, "no half precision: got --loss-scale"),
-        ({}, "nothing in half precision: got 22 forward and backward nodes"),
+        ({}, "no op can be in half precision: got 22 forward and backward nodes"),
     ],
 )
 def test_wrong_settings_and_graphs_without_products_are_refused(settings: dict[str, Any], expected: str) -> None:

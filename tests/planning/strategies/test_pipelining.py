@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import combinations, pairwise
 from pathlib import Path
 from types import SimpleNamespace
@@ -278,6 +279,48 @@ def test_the_stages_fit_the_memory_if_some_cut_does() -> None:
     assert firsts[1] < firsts[0] == firsts[2]
 
 
+@pytest.mark.slow
+def test_a_part_of_the_batch_arrives_during_the_pass_before_the_one_that_reads_it() -> None:
+    graph = rewrite(loaded(dense("momentum")), micro_batches=4).file.graph
+    for micro_batch, name, released in (
+        (2, "stage_0/x", "micro_batch_1/stage_0/forward_done"),
+        (3, "stage_0/x", "micro_batch_2/stage_0/forward_done"),
+        (1, "stage_1/y", "micro_batch_0/stage_1/forward_done"),
+        (3, "stage_1/y", "micro_batch_2/stage_1/forward_done"),
+    ):
+        arriving = graph.node(f"micro_batch_{micro_batch}/{name}")
+        assert graph.input_texts(arriving) == [f"shards/{name[-1]}:{micro_batch}", f"^{released}"]
+        assert arriving.device == "/device:CPU:0"
+    assert "micro_batch_1/stage_0/x" not in graph.ids
+
+
+@pytest.mark.slow
+def test_a_stage_does_not_hold_the_whole_batch() -> None:
+    nodes = [placeholder("x", 4096, 1024), variable("w", 1024, 64, seed=1), variable("v", 64, 64, seed=2)]
+    nodes += [
+        node("MatMul", "a", "x", "w"),
+        node("Tanh", "h", "a"),
+        node("MatMul", "b", "h", "v"),
+        node("Mean", "loss", "b", [0, 1]),
+    ]
+    document = training(nodes, "gradient descent", lambda random: {"x": {"zeros": [4096, 1024]}})
+    graph = placesim.parallelize(document | {"run": document["run"][:2]}, stages=2, micro_batches=16)
+    peak = placesim.memory(graph).memory[1].peak
+    assert peak < 0.5 * 4 * 4096 * 1024
+    pipeline = graph.rewrite.pipeline
+    assert pipeline is not None
+    assert pipeline.memory[0] == pytest.approx(peak, rel=0.2)
+
+
+def test_the_batch_is_assumed_only_if_neither_graph_nor_feed_says_it() -> None:
+    for declared, said in ((8, False), (-1, True)):
+        graph = loaded(dense("momentum", declared))
+        assert graph.file is not None
+        pipeline = rewrite_training(replace(graph.file, steps=None), Strategy(stages=2)).pipeline
+        assert pipeline is not None
+        assert any("an assumed batch" in note for note in pipeline.notes) == said
+
+
 # --- what is refused ------------------------------------------------------------------------------------------------
 
 
@@ -293,7 +336,7 @@ def test_the_stages_fit_the_memory_if_some_cut_does() -> None:
             "no interleaved schedule: got 3 micro-batches, expected a multiple of 2",
         ),
         ({"chunks": 2}, "no chunks: got --chunks with --schedule 1f1b"),
-        ({"micro_batches": 3}, "no equal parts: got a batch of 8, expected a multiple of 3"),
+        ({"micro_batches": 3}, "cannot divide the batch into equal parts: got a batch of 8, expected a multiple of 3"),
         ({"stages": 9}, "too many stages: got 9, expected at most 7"),
         ({"stage": ("logit",)}, r"no such scope: got 'logit' in --stage, .*did you mean 'logits'"),
         ({"stage": ("h", "logits", "errors")}, "wrong stages: got h, logits, errors in --stage, expected 2 scopes"),
@@ -309,7 +352,7 @@ def test_wrong_settings_are_refused(settings: dict[str, Any], expected: str) -> 
 def test_what_has_no_stages_is_refused_or_said(tmp_path: Path) -> None:
     loop = script(tmp_path / "loop.py", LOOP)
     for count in (1, 2):
-        with pytest.raises(UsageError, match=r"no stages of loops: got while/Enter\w* \(Enter\)"):
+        with pytest.raises(UsageError, match=r"cannot rewrite a loop as stages: got while/Enter\w* \(Enter\)"):
             rewrite(loop, micro_batches=count)
     found = rewrite(script(tmp_path / "normalized.py", NORMALIZED), micro_batches=2)
     assert "statistics of a part of the batch, not of the whole: batch_normalization/FusedBatchNormV3" in found.notes
@@ -322,6 +365,6 @@ def test_what_has_no_stages_is_refused_or_said(tmp_path: Path) -> None:
     graph = loaded(training(table, "gradient descent", lambda random: {"x": random.randint(0, 4, 4)}))
     check(graph, {}, {"micro_batches": 2}, {"replicas": 2})
     with pytest.raises(
-        UsageError, match=r"no stages: got c \(ResourceGather\) in stage 1, which needs the variable w of stage 0"
+        UsageError, match=r"cannot cut into stages: got c \(ResourceGather\) in stage 1, which needs the variable w of stage 0"
     ):
         rewrite(graph, stage=("b",))

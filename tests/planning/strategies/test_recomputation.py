@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -156,6 +157,40 @@ def test_replicas_recompute_their_parts() -> None:
     found = rewrite(graph, "sqrt", replicas=2)
     assert "tower_1/recompute/h1" in found.file.graph.ids
     for (name, array), (_, other) in zip(results(graph), results(graph, found.file), strict=True):
+        np.testing.assert_allclose(other, array, rtol=1e-5, atol=1e-7, err_msg=name)
+
+
+MEANS = """
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+tf.disable_v2_behavior()
+tf.set_random_seed(1)
+x, y = tf.placeholder(tf.float32, [8, 3], name="x"), tf.placeholder(tf.float32, [8, 2], name="y")
+hidden = tf.layers.dense(x, 4, tf.tanh)
+squares = tf.losses.mean_squared_error(y, tf.layers.dense(hidden, 2))
+loss = squares + 0.3 * tf.losses.huber_loss(y, tf.layers.dense(hidden, 2))
+train = tf.train.AdamOptimizer(1e-2).minimize(loss)
+random = np.random.RandomState(1)
+with tf.Session() as session:
+    session.run(tf.global_variables_initializer())
+    session.run([loss, squares, train], {x: random.randn(8, 3), y: random.randn(8, 2)})
+"""
+"""Two losses, each a sum that is divided by a number of elements that the graph makes of constants."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("settings", [{"replicas": 2}, {"accumulate": 4}, {"stages": 2, "micro_batches": 2}])
+def test_recomputed_numbers_of_elements_are_those_of_a_part(tmp_path: Path, settings: dict[str, Any]) -> None:
+    graph = script(tmp_path / "means.py", MEANS)
+    assert graph.file is not None
+    found = rewrite_training(graph.file, Strategy(**settings, recompute=("2",)))
+    assert any("num_present" in name for name in copied(found))
+    for (name, array), (_, other) in zip(results(graph), results(graph, found.file), strict=True):
+        np.testing.assert_allclose(other, array, rtol=1e-5, atol=1e-7, err_msg=name)
+    # a file that recomputes already is divided in the same way
+    again = rewrite_training(rewrite(graph, "2").file, Strategy(**settings))
+    for (name, array), (_, other) in zip(results(graph), results(graph, again.file), strict=True):
         np.testing.assert_allclose(other, array, rtol=1e-5, atol=1e-7, err_msg=name)
 
 

@@ -97,6 +97,10 @@ with tf.Session() as session:
 """
 
 
+_READ = "/Read/ReadVariableOp"
+"""End of the name of the op by which a script reads a resource variable."""
+
+
 def script(path: Path, text: str) -> LoadedGraph:
     """Load a script, with its last step repeated, and a further step that fetches all variables."""
     path.write_text(text, encoding="utf-8")
@@ -104,7 +108,8 @@ def script(path: Path, text: str) -> LoadedGraph:
     if graph.error is not None or graph.file is None:
         raise graph.error or AssertionError
     *first, last = graph.file.steps or ()
-    variables = [Fetch(node.name) for node in graph.file.graph.nodes if node.op in REF_VARIABLES]
+    nodes = graph.file.graph.nodes
+    variables = [Fetch(f"{node.name}:0") for node in nodes if node.op in REF_VARIABLES or node.name.endswith(_READ)]
     steps = (*first, replace(last, repeat=STEPS), GraphStep(tuple(variables)))
     return replace(graph, file=replace(graph.file, steps=steps, each_step=None))
 
@@ -173,7 +178,8 @@ def test_a_loop_between_the_batch_and_the_loss_is_refused(tmp_path: Path) -> Non
     file = load(tmp_path / "loop.py", None, make_options({})).file
     assert file is not None
     with pytest.raises(
-        UsageError, match=r"no copies of loops: got while/Enter\w* \(Enter\), expected a loss without a dynamic loop"
+        UsageError,
+        match=r"cannot rewrite a loop as copies: got while/Enter\w* \(Enter\), expected a loss without dynamic loops",
     ):
         DividedTraining(find_training(file.graph), Replication(2))
 

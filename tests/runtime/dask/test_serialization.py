@@ -22,7 +22,7 @@ from tests.placement.toy import REGISTRY
 
 def sent(value: Any) -> Any:
     """A value as another process has it."""
-    parcel: Parcel = pack(value).data
+    parcel: Parcel = pack(value)
     return unpack(Parcel([bytes(frame) if number == 0 else bytearray(frame) for number, frame in enumerate(parcel.frames)]))
 
 
@@ -41,7 +41,7 @@ def test_registries_and_ops_are_the_process_s_own() -> None:
 
 def test_arrays_travel_beside_the_text() -> None:
     array = np.arange(1000, dtype=np.float64)
-    parcel = pack({"a": array, "b": 3}).data
+    parcel = pack({"a": array, "b": 3})
     assert len(parcel.frames) == 2
     assert parcel.size == len(parcel.frames[0]) + 8000
     found = sent({"a": array, "b": 3})

@@ -24,9 +24,10 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "memfd_create"), reason="this sy
 LARGE = np.arange(lending.LEAST_BYTES, dtype=np.float32).reshape(2, -1)
 
 
-def arrived(lent: Any) -> np.ndarray[Any, Any]:
+def arrived(lent: Any, borrower: Any = None) -> np.ndarray[Any, Any]:
     """What the other side gets."""
-    found: np.ndarray[Any, Any] = pickle.loads(pickle.dumps(lent, 5))
+    borrower = borrower or lending.SharedMemoryBorrower()
+    found: np.ndarray[Any, Any] = borrower.borrow(pickle.loads(pickle.dumps(lent, 5)))
     return found
 
 
@@ -67,6 +68,37 @@ def test_memory_is_used_again_once_nobody_holds_it() -> None:
     assert fourth.path not in (second.path, third.path)
     np.testing.assert_array_equal(held, LARGE + 1)
     np.testing.assert_array_equal(arrived(fourth), LARGE + 3)
+
+
+def test_memory_stays_mapped_for_the_next_tensor() -> None:
+    lender, borrower = lending.SharedMemoryLender(), lending.SharedMemoryBorrower()
+    before = mapped_bytes()
+    row = arrived(lender.lend(LARGE), borrower)[1]
+    second = arrived(lender.lend(LARGE + 1), borrower)
+    np.testing.assert_array_equal(row, LARGE[1])
+    two = mapped_bytes() - before
+    del row
+    for number in range(2 * lending.KEPT_STEPS):  # all in the first segment
+        borrower.step_ended()
+        np.testing.assert_array_equal(arrived(lender.lend(LARGE + number), borrower), LARGE + number)
+        assert mapped_bytes() - before == two
+    np.testing.assert_array_equal(second, LARGE + 1)
+    del second
+    assert mapped_bytes() - before < two
+    borrower.close()
+    lender.close()
+    assert mapped_bytes() == before
+
+
+def test_a_path_that_another_segment_has_taken_over() -> None:
+    lender, borrower = lending.SharedMemoryLender(), lending.SharedMemoryBorrower()
+    first = lender.lend(LARGE)
+    arrived(first, borrower)
+    for _ in range(lending.KEPT_STEPS + 1):
+        lender.step_ended()
+    second = lender.lend(LARGE + 1)
+    assert second.path == first.path
+    np.testing.assert_array_equal(arrived(second, borrower), LARGE + 1)
 
 
 def test_memory_that_steps_do_not_use_is_given_back() -> None:

@@ -65,6 +65,27 @@ MERGE = _Merge()
 _NO_KEY = object()
 
 
+class _TextStream:
+    """A text as a file, which the parser reads piece by piece, so that it does not copy the whole text."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._position = 0
+
+    def read(self, size: int) -> str:
+        """Return the next `size` characters."""
+        start = self._position
+        self._position += size
+        return self._text[start : self._position]
+
+
+def _event_source(text: str) -> Callable[[], Any]:
+    """Return a function that returns the next YAML event of a text at each call."""
+    loader = _Loader(_TextStream(text) if text.isascii() else text)
+    next_event: Callable[[], Any] = loader.get_event
+    return next_event
+
+
 def pack_mark(mark: Any) -> int:
     """Pack a parser's mark as `line * COLUMNS + column`, both from 1."""
     if mark.__class__ is int:
@@ -233,7 +254,7 @@ def read_tree(
     `open_sequence` is called for each sequence in the root, with the root so far and the key. It may return a list, to which
     the entries are appended. `take_pieces` may then read the first entries faster.
     """
-    if _HALF.search(text):
+    if "\\" in text and _HALF.search(text):
         text = _with_whole_characters(text)
     try:
         reader = _TreeReader(text, file, open_sequence, take_pieces)
@@ -280,7 +301,7 @@ _UNREADABLE = {"control characters are not allowed": "got a control character, e
 
 
 def _marked_text(mark: Any, text: str) -> str:
-    """Return what stands at the position of an error, in the form of messages."""
+    """Return the text at the position of an error, in the form of messages."""
     character = next(islice(text.split("\n"), mark.line, None), "")[mark.column : mark.column + 1]
     return f"'{character}'" if character else "the end of the file" if mark.line >= text.count("\n") else "the end of the line"
 
@@ -342,7 +363,7 @@ class _TreeReader:
         return first if [mark.line, mark.column] == opened else int(mark.line)
 
     def read(self) -> Any:
-        self._next_event = _Loader(self.text).get_event
+        self._next_event = _event_source(self.text)
         self._next_event()
         if self._next_event().__class__ is yaml.StreamEndEvent:
             return None
@@ -476,11 +497,10 @@ class _TreeReader:
         self.text = text[:begun] + "\n" * (number - first) + text[start:]
         self._skipped_letters -= number - first
         self._skipped_lines = (first, number, mark.column)
-        loader = _Loader(self.text)
-        self._next_event = loader.get_event
+        self._next_event = next_event = _event_source(self.text)
         opened: Any = None
         while opened is None or opened.line != number:  # skip events until the sequence opens
-            event = loader.get_event()
+            event = next_event()
             assert event is not None, "the sequence opens in the line where the parser goes on"
             opened = event.start_mark if event.__class__ is yaml.SequenceStartEvent else None
 

@@ -1,1 +1,1 @@
-"""A training graph as a pipeline: its costs by node, the places to cut it, schedules of passes, and the rewritten graph."""
+"""A training graph as a pipeline: costs of nodes, cuts into stages, schedules of passes, and the rewritten graph."""

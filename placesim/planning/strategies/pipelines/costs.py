@@ -24,23 +24,24 @@ from placesim.runtime.recording.recorder import TypedShape
 from placesim.runtime.shapes.graph_shapes import GraphShapes
 
 ASSUMED_BATCH = 32
-"""Number of examples if neither the graph nor a feed says it."""
+"""Number of examples if neither the graph nor a feed determines it."""
 
 
 class PipelineCosts:
     """Costs of nodes for one of `parts` equal parts of the batch.
 
-    `shapes` is needed for several parts. A dimension that is neither known nor the batch counts as 1. `is_assumed` says whether
-    the number of examples is assumed.
+    `shapes` is required if `parts` is greater than 1. An unknown dimension other than the batch counts as 1. `is_assumed` says
+    whether the number of examples is assumed.
     """
 
     def __init__(self, file: GraphFile, training: TrainingGraph, shapes: BatchShapes | None, parts: int) -> None:
         self._graph = training.graph
         self._shapes, self._parts = shapes, parts
-        examples = _find_examples(file, training) if shapes is None or shapes.batch_size is None else shapes.batch_size
+        self._full = GraphShapes(self._graph) if shapes is None else shapes.full
+        declared = _find_batch_size(training, self._full) if shapes is None else shapes.batch_size
+        examples = _find_fed_examples(file, training) if declared is None else declared
         self.is_assumed = examples is None
         self._examples = examples or ASSUMED_BATCH
-        self._full = GraphShapes(self._graph) if shapes is None else shapes.full
         for ref in training.batch if shapes is None else ():
             size, *others = batch_dims(self._graph, self._full, ref) or (-1,)
             self._full.settle(ref.node, (self._examples if size < 0 else size, *others), ref.slot)
@@ -71,7 +72,7 @@ class PipelineCosts:
         return 0 if dims is None else dtype.size * prod(dims)
 
     def transfer_seconds(self, num_bytes: int) -> float:
-        """Return the seconds to send a tensor from one GPU to the next; 0 for no bytes."""
+        """Return the seconds to send a tensor from one GPU to the next; 0 if there are no bytes."""
         one, two, *_ = self._gpus
         route = self._machine.route(one, two, from_host=False, to_host=False)
         return self._machine.copy_seconds(route, num_bytes) if num_bytes else 0.0
@@ -122,7 +123,13 @@ class PipelineCosts:
         return tuple(known)
 
 
-def _find_examples(file: GraphFile, training: TrainingGraph) -> int | None:
-    """Return the number of examples in a feed of the batch; None if none is fed, or only from a file."""
+def _find_batch_size(training: TrainingGraph, shapes: GraphShapes) -> int | None:
+    """Return the number of examples that the graph declares; None if it leaves them unknown."""
+    sizes = ((batch_dims(training.graph, shapes, ref) or (-1,))[0] for ref in training.batch)
+    return next((size for size in sizes if size >= 0), None)
+
+
+def _find_fed_examples(file: GraphFile, training: TrainingGraph) -> int | None:
+    """Return the number of examples in a feed of the batch; None if no value is fed, or only a file."""
     shapes = fed_shapes(file)
     return next((dims[0] for ref in training.batch if (dims := shapes.get(ref))), None)

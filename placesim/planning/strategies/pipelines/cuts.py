@@ -1,4 +1,4 @@
-"""The places at which a forward pass is cut into stages: given by scopes, or with the least time of the slowest stage."""
+"""The places at which a forward pass is cut into stages: given by scopes, or such that the slowest stage is fastest."""
 
 from __future__ import annotations
 
@@ -14,38 +14,41 @@ from placesim.graph.node_patterns import did_you_mean_node
 from placesim.ops.categories import CONSTANTS, SHAPE_OPS
 from placesim.planning.strategies.pipelines.costs import PipelineCosts
 from placesim.planning.strategies.pipelines.places import ForwardPlaces
-from placesim.planning.strategies.pipelines.schedules import Schedule
+from placesim.planning.strategies.pipelines.schedules import GPIPE, Schedule
 
 MAX_CUTS = 512
-"""Maximum number of places that the search considers; in a longer pass, it takes those that the fewest bytes cross."""
+"""Maximum number of places that the search considers. In a longer pass, these are the places that the fewest bytes cross."""
 _VIEWS = ("Identity", "Reshape", "Squeeze", "ExpandDims", "StopGradient")
-"""Ops whose output has the buffer of the first input."""
+"""Ops whose output shares the buffer of the first input."""
 _ROUNDING = 1 + 1e-9
 Array = np.ndarray[Any, Any]
 
 
 class CutCosts:
-    """The costs of the forward and backward pass of a micro-batch by place, and of a cut before each place.
+    """The costs of a micro-batch's forward and backward pass by place, and the costs of a cut before each place.
 
     - `forward`, `backward`: seconds of the nodes.
-    - `held`: bytes during the whole step: of variables, of the added gradients of those that are updated, and of the batch's
-      `micro_batches` parts, at the first place that reads them.
-    - `activations`: bytes of forward tensors that gradients read. A stage keeps them, and a tensor of another stage as a copy.
+    - `held`: bytes during the whole step: variables, accumulated gradients of updated variables, and those `arriving`, at the
+      first place that reads them.
+    - `activations`: bytes of the `kept` tensors. A stage keeps its own, and copies of those that it reads from other stages.
     - `working`: bytes of the gradients that the largest gradient node reads and writes.
-    - `kept`: the tensors among them, each with the places of the gradients that read it.
+    - `kept`: the tensors of the forward pass and the batch that gradients read, each with the places of these gradients.
+    - `arriving`: bytes of a tensor of the batch for the next micro-batch, and for the current one if no gradient reads it.
     - `batch_readers`: the tensors of the batch, each with the places of the nodes that read it.
-    - `crossing`: bytes of the forward tensors that are made before a place, and read there or after it.
+    - `crossing`: bytes of the forward tensors that are made before a place, and read at this place or later.
     """
 
-    def __init__(self, places: ForwardPlaces, costs: PipelineCosts, micro_batches: int) -> None:
+    def __init__(self, places: ForwardPlaces, costs: PipelineCosts, schedule: Schedule) -> None:
         self._places, self._costs, self._count = places, costs, len(places.main)
         self.forward, self.backward = (self._find_seconds(nodes) for nodes in (places.forward, places.backward))
         self.batch_readers = self._find_batch_readers()
-        self.held = self._find_held(micro_batches)
         self.kept = self._find_kept()
+        self.arriving = {ref: costs.size(ref) * self._extra_parts(ref, schedule) for ref in self.batch_readers}
+        self.held = self._find_held()
         self.activations = np.zeros(self._count)
         for ref in self.kept:
-            self.activations[places.of[ref.node]] += costs.size(ref)
+            first = min(self.batch_readers[ref]) if ref in self.batch_readers else places.of[ref.node]
+            self.activations[first] += costs.size(ref)
         self.working = self._find_working()
         self.crossing = self._find_crossing()
         self.transfer = np.array([costs.transfer_seconds(int(size)) for size in self.crossing])
@@ -64,13 +67,19 @@ class CutCosts:
                 found.setdefault(ref, []).append(self._places.of[node.id])
         return found
 
-    def _find_held(self, micro_batches: int) -> Array:
+    def _extra_parts(self, ref: TensorRef, schedule: Schedule) -> int:
+        """Return how many parts of a tensor of the batch a stage has beside those of micro-batches with kept activations."""
+        if ref not in self.kept:
+            return min(2, schedule.micro_batches)
+        return int(schedule.micro_batches > 1 and schedule.name != GPIPE)  # with gpipe, all micro-batches have such
+
+    def _find_held(self) -> Array:
         found = np.zeros(self._count)
         updated = frozenset(self._places.training.variables)
         for variable, place in self._places.variables.items():
             found[place] += self._costs.size(TensorRef(variable, 0)) * (1 + (variable in updated))
         for ref, readers in self.batch_readers.items():
-            found[min(readers)] += self._costs.size(ref) * micro_batches
+            found[min(readers)] += self.arriving[ref]
         return found
 
     def _find_working(self) -> Array:
@@ -90,7 +99,7 @@ class CutCosts:
             for ref in node.inputs if node.op not in SHAPE_OPS else ():
                 while ref.node in forward and graph.nodes[ref.node].op in _VIEWS:
                     ref = next(iter(graph.nodes[ref.node].inputs))
-                if ref.node in forward and graph.nodes[ref.node].op not in CONSTANTS:
+                if ref in self.batch_readers or (ref.node in forward and graph.nodes[ref.node].op not in CONSTANTS):
                     found.setdefault(ref, []).append(self._places.of[node.id])
         return found
 
@@ -111,9 +120,9 @@ class CutCosts:
 
 
 def named_cuts(places: ForwardPlaces, count: int, scopes: Sequence[str]) -> tuple[int, ...]:
-    """Return the places at which stages 1, 2, ... of `count` begin: those of the first nodes of the scopes.
+    """Return the first places of stages 1, 2, ... of `count`: the places of the first nodes of the scopes.
 
-    With as many scopes as stages, all that comes before the second scope belongs to the first stage.
+    If there are as many scopes as stages, everything before the second scope belongs to the first stage.
     """
     found = sorted({_first_place(places, scope) for scope in scopes})
     if len(scopes) == count:
@@ -140,17 +149,16 @@ def _first_place(places: ForwardPlaces, scope: str) -> int:
 
 
 def balanced_cuts(costs: CutCosts, schedule: Schedule, room: int) -> tuple[int, ...] | None:
-    """Return the places at which stages 1, 2, ... begin, so that the slowest stage is as fast as possible.
+    """Return the first places of stages 1, 2, ..., chosen so that the slowest stage is as fast as possible.
 
-    A stage takes the seconds of its nodes, and those of the transfers from the stage before and back. Of the cuts with the same
-    slowest stage, the one that the fewest bytes cross is taken. Return None if no cut has stages that fit `room` bytes on each
-    device.
+    The time of a stage is the time of its nodes and of the transfers from the previous stage and back. Among cuts with the same
+    slowest stage, the cut with the fewest crossing bytes is chosen. Return None if no cut fits `room` bytes per device.
     """
     return _CutSearch(costs, schedule, room).cuts()
 
 
 class _CutSearch:
-    """Dynamic programs over the candidates for cuts: for the time of the slowest stage, then for the bytes."""
+    """Dynamic programming over candidates for cuts: first minimize the time of the slowest stage, then the crossing bytes."""
 
     def __init__(self, costs: CutCosts, schedule: Schedule, room: float) -> None:
         self._schedule = schedule
@@ -179,10 +187,10 @@ class _CutSearch:
         return found[1]
 
     def _search(self, join: Callable[[Array, Array], Array], limit: float) -> tuple[float, tuple[int, ...]] | None:
-        """Return the least value, and the cut that has it.
+        """Return the least value, and its cut.
 
-        `join` gives the value of stages up to an end from that of the stages before and the last stage's seconds, for each
-        start of the last stage. A stage may take `limit` seconds.
+        For each start of the last stage, `join` returns the value of all stages, from the value of the previous stages and the
+        seconds of the last stage. A stage may take at most `limit` seconds.
         """
         count = len(self._starts)
         best = np.full(count, np.inf)  # the value of the stages up to the end of a candidate
@@ -206,7 +214,7 @@ class _CutSearch:
         return float(best[-1]), tuple(reversed(cuts))
 
     def _stage(self, stage: int, end: int) -> tuple[Array, Array]:
-        """Return the seconds of a stage with each start, and whether it fits the memory."""
+        """For each start of a stage, return the seconds of the stage, and whether it fits in memory."""
         stop = self._ends[end]
         seconds, held, activations = (
             values[stop] - values[self._starts] for values in (self._seconds, self._held, self._activations)

@@ -1,4 +1,4 @@
-"""The order of the passes of a pipeline in the graph: the nodes that begin a pass, those that end it, and the pass before."""
+"""The order of the passes of a pipeline in the graph: the first and last nodes of a pass, and the previous pass."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from placesim.planning.strategies.training_graph import TrainingGraph
 class PassOrder:
     """The nodes of each pass, and the order of a schedule. `stage_of` has the stage of each copied node, by id.
 
-    A node that gradients reach, such as a recomputed one, belongs to the backward pass. A pass without nodes is left out.
+    A node that depends on gradients, such as a recomputed node, belongs to the backward pass. A pass without nodes is left out.
     """
 
     def __init__(self, training: TrainingGraph, stage_of: Mapping[int, int], schedule: Schedule) -> None:
@@ -58,9 +58,19 @@ class PassOrder:
             yield from order
 
     def before(self, number: int, micro_batch: int) -> Pass | None:
-        """Return the pass for which a node waits; None if it does not begin a pass, or if its pass is the first."""
+        """Return the pass for which a node waits; None if the node does not begin a pass, or if its pass is the first one."""
         own = self._begins.get(number)
         return None if own is None else self._before.get(Pass(micro_batch, *own))
+
+    def release(self, number: int, micro_batch: int) -> Pass | None:
+        """Return the pass after which a node's stage gets its part of the batch, so that this arrives during the next pass.
+
+        None if the micro-batch is among the first two passes of the device.
+        """
+        stage = self.stage_of[number]
+        own = Pass(micro_batch, stage, is_backward=(stage, False) not in self._ends)
+        before = self._before.get(own)
+        return None if before is None else self._before.get(before)
 
     def ends(self, own: Pass) -> Sequence[int]:
         """Return the nodes of a pass that no other node of the pass reads or waits for."""

@@ -1,4 +1,4 @@
-"""A training graph as a pipeline: a GPU has one stage of the forward and backward pass, with its variables and updates."""
+"""A training graph as a pipeline: each stage of the forward and backward pass, with variables and updates, is on one GPU."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Pipeline:
     - `stage_of`: the stage of each node that has one, by id.
     - `variables`: the stage of each variable of the forward pass and of the optimizer.
 
-    Raises UsageError for a graph that has no such stages.
+    Raises UsageError for a graph that cannot be cut into stages.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class Pipeline:
                 "on the batch and on variables"
             )
         self._predicted = PipelineCosts(file, training, shapes, parts)
-        self._costs = costs = CutCosts(places, self._predicted, schedule.micro_batches)
+        self._costs = costs = CutCosts(places, self._predicted, schedule)
         room = self._predicted.room - int(costs.working.max())
         fitting = named_cuts(places, count, scopes) if scopes else balanced_cuts(costs, schedule, room)
         self._cuts = fitting or balanced_cuts(costs, schedule, _NO_LIMIT) or ()
@@ -88,8 +88,8 @@ class Pipeline:
                 stage = self.variables.get(variable.id)
                 if stage not in (None, self.stage_of[node.id]):
                     raise UsageError(
-                        f"no stages: got {node.name} ({node.op}) in stage {self.stage_of[node.id]}, which needs the variable "
-                        f"{variable.name} of stage {stage} on its own device; choose other stages with --stage"
+                        f"cannot cut into stages: got {node.name} ({node.op}) in stage {self.stage_of[node.id]}, which needs "
+                        f"the variable {variable.name} of stage {stage} on its own device; choose other stages with --stage"
                     )
 
     @cached_property
@@ -98,7 +98,7 @@ class Pipeline:
         return tuple(self._make_stage(stage, *bounds) for stage, bounds in enumerate(self._bounds()))
 
     def _bounds(self) -> Iterator[tuple[int, int]]:
-        """Yield the first place of each stage, and the place after its last."""
+        """Yield the first place of each stage, and the place after its last place."""
         yield from pairwise((0, *self._cuts, len(self._places.main)))
 
     def _make_stage(self, stage: int, first: int, end: int) -> PipelineStage:
@@ -126,8 +126,8 @@ class Pipeline:
     def memory(self) -> tuple[int, ...]:
         """The predicted bytes of each device.
 
-        These are its variables, their gradients, the batch, copies of other stages' variables, activations as long as the
-        schedule keeps them, and the tensors of the largest gradient node.
+        The bytes are the sum of the stage's variables, their gradients, the batch, copies of other stages' variables, the
+        activations that the schedule keeps at once, and the tensors of the largest gradient node.
         """
         schedule, costs = self.schedule, self._costs
         activations, found = [0] * schedule.stages, [0] * schedule.devices
@@ -136,7 +136,7 @@ class Pipeline:
                 activations[stage] += self._predicted.size(ref)
         for ref, readers in costs.batch_readers.items():
             for device in {self._device(place) for place in readers} - {self._device(min(readers))}:
-                found[device] += self._predicted.size(ref) * schedule.micro_batches
+                found[device] += costs.arriving[ref]
         for variable, readers in self._places.readers.items():
             for device in {self._device(self._places.of[reader]) for reader in readers}:
                 if device != self.variables[variable] % schedule.devices:
@@ -169,10 +169,10 @@ class Pipeline:
         if largest > room:
             yield f"a GPU needs about {largest:,} bytes without recomputation, and has {room:,}"
         if self._predicted.is_assumed:
-            yield f"times and memory are those of an assumed batch of {ASSUMED_BATCH}, since no step feeds one"
+            yield f"times and memory are for an assumed batch of {ASSUMED_BATCH}, since no step feeds a batch"
 
     def stages_in(self, training: TrainingGraph, recomputation: Recomputation | None) -> dict[int, int]:
-        """Return the stage of each copied node, after a recomputation has added nodes and renumbered all."""
+        """Return the stage of each copied node, after recomputation has added nodes and renumbered all nodes."""
         stages = {self._graph.nodes[number].name: stage for number, stage in self.stage_of.items()}
         if recomputation is not None:
             copies = recomputation.copy_names.items()
@@ -180,9 +180,9 @@ class Pipeline:
         return {number: stages[training.graph.nodes[number].name] for number in (*training.forward, *training.backward)}
 
     def file(self, file: GraphFile, *, moves_variables: bool = True) -> GraphFile:
-        """Return the file with the request of its stage's GPU for each node that has a stage and a kernel for GPUs.
+        """Return the file in which each node with a stage and a GPU kernel requests the GPU of its stage.
 
-        Without `moves_variables`, only the forward and backward pass gets requests.
+        Without `moves_variables`, only nodes of the forward and backward pass get requests.
         """
         graph = self._graph
         passes = (*self._places.forward, *self._places.backward)

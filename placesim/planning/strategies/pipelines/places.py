@@ -1,8 +1,8 @@
 """The places of a training graph's nodes along the forward pass, at which a pipeline can be cut into stages.
 
-The forward nodes between the batch and the loss that depend on variables have the places 0, 1, ... in topological order. All
-other nodes get the place of one of these. Tensors of the forward pass then never go to an earlier place, and gradients never to
-a later one, so a cut of the places cuts the whole graph.
+The forward nodes between the batch and the loss that depend on variables have the places 0, 1, ... in topological order. Every
+other node gets the place of one of these nodes. Tensors of the forward pass then never go to an earlier place, and gradients
+never to a later one, so a cut of the places cuts the whole graph.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ class ForwardPlaces:
     - `forward`, `backward`: all nodes of both passes in topological order.
     - `readers`: for each variable, the forward nodes that read it.
 
-    A forward node without a variable has the place of the first node that reads it. A node without the batch has that of its
-    last variable, and a variable that of its first reader. Gradients have the place of their forward node, and sums of several
-    gradients the first of their places. Updates have the place of their variable.
+    A forward node that does not depend on a variable has the place of its first reader. A node that does not depend on the
+    batch has the place of its last variable, and a variable has the place of its first reader. A gradient has the place of its
+    forward node, and a sum of gradients has the first of their places. An update has the place of its variable.
     """
 
     def __init__(self, training: TrainingGraph) -> None:
@@ -100,8 +100,8 @@ class ForwardPlaces:
     def _place_updates(self) -> None:
         """Place updates, the optimizer's variables, and the nodes between gradients and updates.
 
-        A node that leads to updates of one variable has the place of the variable. Any other node has that of its gradient, or
-        if it needs several, the first place among the variables.
+        A node that leads to updates of one variable has the variable's place. Any other node has the place of its gradient, or
+        if it needs several gradients, the first place among the variables.
         """
         nodes, graph = self._graph.nodes, self._graph
         targets: dict[int, set[int]] = {}

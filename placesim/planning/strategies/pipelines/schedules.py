@@ -1,7 +1,7 @@
-"""Schedules of a pipeline: the order of the passes on each device, and the share of the time in which devices are idle.
+"""Schedules of a pipeline: the order of the passes on each device, and the share of idle time.
 
-A pass computes one micro-batch in one stage, forward or backward. Stage s is on device s modulo the number of devices, so with
-interleaving each device has several stages, its chunks.
+A pass computes one micro-batch in one stage, forward or backward. Stage s is on device s modulo the number of devices. With
+interleaving, each device has several stages, called chunks.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ class Pass(NamedTuple):
 
     @property
     def done(self) -> str:
-        """Name of the node that runs after the pass, in the scope of the micro-batch."""
+        """Name of the node that runs at the end of the pass, in the scope of the micro-batch."""
         return f"stage_{self.stage}/{'backward' if self.is_backward else 'forward'}_done"
 
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """A pipeline with a stage for each of `chunks` chunks of each device.
+    """A pipeline with `chunks` stages on each device.
 
     - `gpipe`: all forward passes, then all backward passes in reverse (Huang et al. 2019).
-    - `1f1b`: as many forward passes as the later stages need to begin, then a forward and a backward pass in turn
-      (PipeDream-Flush, Narayanan et al. 2021).
+    - `1f1b`: forward passes until the last stage can begin, then one forward and one backward pass in turn (PipeDream-Flush,
+      Narayanan et al. 2021).
     - `interleaved`: the same with several chunks on each device, so that each device begins earlier (Narayanan et al. 2021).
     """
 
@@ -61,7 +61,10 @@ class Schedule:
         return [*found, *backward[total - first :]]
 
     def _nth(self, number: int, device: int, is_backward: bool) -> Pass:
-        """Return the forward or backward pass with this number on a device: a chunk computes N micro-batches, then the next."""
+        """Return the forward or backward pass with this number on a device.
+
+        A chunk computes N micro-batches, then the next chunk does.
+        """
         group, place = divmod(number, self.stages)
         chunk, within = divmod(place, self.devices)
         if is_backward:
@@ -71,7 +74,7 @@ class Schedule:
         return Pass(group * self.devices + within, chunk * self.devices + device, is_backward)
 
     def alive(self, device: int) -> Iterator[Sequence[int]]:
-        """Yield after each pass of a device the number of micro-batches of each stage whose backward pass has not ended."""
+        """After each pass of a device, yield for each stage the number of micro-batches that wait for their backward pass."""
         found = [0] * self.stages
         for own in self.order(device):
             found[own.stage] += -1 if own.is_backward else 1
@@ -79,14 +82,14 @@ class Schedule:
 
     @property
     def ideal_idle_share(self) -> float:
-        """The idle share of devices with stages of equal time, and transfers that take none."""
+        """The idle share of devices if all stages take equal time, and transfers take no time."""
         others = self.devices - 1
         return others / (self.chunks * self.micro_batches + others)
 
     def simulate(self, seconds: Callable[[Pass], float], transfer: Callable[[int], float] = lambda stage: 0.0) -> PipelineTimes:
         """Return the times of a step whose passes take `seconds`.
 
-        `transfer` gives the seconds that a tensor takes from a stage to the next, or its gradient back.
+        `transfer` returns the seconds to send a tensor from a stage to the next one, or its gradient back.
         """
         waiting = [self.order(device) for device in range(self.devices)]
         next_place, free, busy = [0] * self.devices, [0.0] * self.devices, 0.0
@@ -109,7 +112,7 @@ class Schedule:
         return PipelineTimes(max(free), busy / self.devices)
 
     def _arrival(self, own: Pass, ends: dict[Pass, float], transfer: Callable[[int], float]) -> float | None:
-        """Return the time at which a pass has its input from another stage; None if it is not known yet."""
+        """Return the time at which a pass has received its input from another stage; None if the time is not known yet."""
         source = own.stage + 1 if own.is_backward else own.stage - 1
         if not 0 <= source < self.stages:
             return 0.0
@@ -118,7 +121,7 @@ class Schedule:
 
 
 class PipelineTimes(NamedTuple):
-    """The seconds of a pipeline's step, and those in which a device computes, on average."""
+    """The seconds of a pipeline's step, and the average seconds in which a device computes."""
 
     seconds: float
     busy_seconds: float
