@@ -116,19 +116,23 @@ class _RewriteStudy:
         return self._rewritten(replace(self._strategy, recompute=(), precision=None, loss_scale=None)).file
 
     def _rewritten(self, strategy: Strategy) -> TrainingRewrite:
-        """Return the rewritten graph. Raises UsageError for a fed batch, or that of `--batch`, without equal parts."""
+        """Return the rewritten graph. Raises UsageError if a fed batch, or the batch of `--batch`, has no equal parts."""
         found, batch = rewrite_training(self._file, strategy), self._options.batch
         if strategy.replicas * strategy.stages > 1:
             gpus = sorted_gpus(device.name for device in build_devices(self._file.inventory or ()))
             found = replace(found, file=spread_over_tasks(found.file, self._file.inventory, strategy, gpus))
         for name, size in found.batch.items():
             if size is None and batch is not None and batch % strategy.parts:
-                raise UsageError(f"no equal parts: got a batch of {batch} for {name}, expected a multiple of {strategy.parts}")
+                raise UsageError(
+                    f"cannot divide the batch into equal parts: got a batch of {batch} for {name}, "
+                    f"expected a multiple of {strategy.parts}"
+                )
         for ref, dims in find_feeds(self._file) if batch is None else ():
             name = self._file.graph.tensor_name(ref)
             if name in found.batch and dims and dims[0] % strategy.parts:
                 raise UsageError(
-                    f"no equal parts: got a batch of {dims[0]} in a feed of {name}, expected a multiple of {strategy.parts}"
+                    f"cannot divide the batch into equal parts: got a batch of {dims[0]} in a feed of {name}, "
+                    f"expected a multiple of {strategy.parts}"
                 )
         return found
 

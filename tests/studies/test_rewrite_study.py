@@ -99,10 +99,15 @@ def test_half_precision_needs_less_memory_and_time_where_a_gpu_has_units_for_it(
 def test_a_fed_batch_without_equal_parts_is_refused() -> None:
     unknown = dense("momentum", declared=-1)
     for settings in ({"replicas": 3}, {"stages": 2, "micro_batches": 3}, {"accumulate": 3, "recompute": ("auto",)}):
-        with pytest.raises(UsageError, match="no equal parts: got a batch of 8 in a feed of x, expected a multiple of 3"):
+        with pytest.raises(
+            UsageError,
+            match="cannot divide the batch into equal parts: got a batch of 8 in a feed of x, expected a multiple of 3",
+        ):
             study(unknown, **settings)
     assert study(unknown, batch=24, replicas=3).batch == {"x": None, "y": None}
-    with pytest.raises(UsageError, match="no equal parts: got a batch of 20 for x, expected a multiple of 3"):
+    with pytest.raises(
+        UsageError, match="cannot divide the batch into equal parts: got a batch of 20 for x, expected a multiple of 3"
+    ):
         study(unknown, batch=20, replicas=3)
 
 

@@ -169,7 +169,7 @@ class Pipeline:
         if largest > room:
             yield f"a GPU needs about {largest:,} bytes without recomputation, and has {room:,}"
         if self._predicted.is_assumed:
-            yield f"times and memory are those of an assumed batch of {ASSUMED_BATCH}, since no step feeds one"
+            yield f"times and memory are for an assumed batch of {ASSUMED_BATCH}, since no step feeds a batch"
 
     def stages_in(self, training: TrainingGraph, recomputation: Recomputation | None) -> dict[int, int]:
         """Return the stage of each copied node, after recomputation has added nodes and renumbered all nodes."""
