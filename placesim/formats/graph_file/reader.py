@@ -6,10 +6,10 @@ Entries of `nodes` become nodes while the text is still being read, so that the 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import PurePath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from placesim.core.errors import UsageError
 from placesim.core.escaping import escape_line
@@ -20,7 +20,6 @@ from placesim.formats.graph_file.entries.functions import FunctionReader
 from placesim.formats.graph_file.entries.limits import EntryLimits
 from placesim.formats.graph_file.entries.raw_nodes import RawNodes
 from placesim.formats.graph_file.parsing import yaml_tree
-from placesim.formats.graph_file.parsing.sequence_splitting import take_pieces
 from placesim.formats.graph_file.plain_values import bool_value, bytes_value, int_value, text_value
 from placesim.formats.graph_file.sections.config import read_config
 from placesim.formats.graph_file.sections.devices import read_devices
@@ -34,6 +33,9 @@ from placesim.graph.session_steps import Config, GraphFile, GraphStep
 from placesim.machine.inventory import TaskInventory
 from placesim.machine.links import NO_LINKS
 from placesim.ops.registry import Registry, load_registry
+
+if TYPE_CHECKING:
+    from placesim.formats.graph_file.parsing.entry_templates import AlikeEntries
 
 FILE_KEYS = (
     "name",
@@ -53,6 +55,8 @@ FILE_KEYS = (
     "rest",
     "marks",
 )
+_SHORT_LETTERS = 1 << 11
+"""Length of text below which imports for faster reading take longer than they save."""
 VERSION_KEYS = ("producer", "min_consumer")
 _INT32 = 1 << 31
 
@@ -72,15 +76,28 @@ def graph_file_from_mapping(mapping: Mapping[str, Any], name: str = "<mapping>",
         return content.finish(dict(mapping) if isinstance(mapping, Mapping) else mapping)
 
 
+def take_pieces(text: str, start: int, number: int, taker: _EntryStream) -> Iterator[tuple[int, int]]:
+    """Read entries as `sequence_splitting.take_pieces` does; those of a short text are left to the parser."""
+    if len(text) < _SHORT_LETTERS:
+        return iter(())
+    from placesim.formats.graph_file.parsing import sequence_splitting
+
+    return sequence_splitting.take_pieces(text, start, number, taker)
+
+
 class _EntryStream(yaml_tree.Sequence):
     """The sequence under `nodes`, which passes on each entry instead of storing it."""
 
-    __slots__ = ("_take", "alike")
+    __slots__ = ("_take", "_taker")
 
     def __init__(self, taker: Entries | RawNodes) -> None:
         super().__init__()
+        self._taker = taker
         self._take = taker.take
-        self.alike = taker.alike if isinstance(taker, Entries) else None
+
+    @property
+    def alike(self) -> AlikeEntries | None:
+        return self._taker.alike if isinstance(self._taker, Entries) else None
 
     def append(self, entry: Any) -> None:
         marks = self.marks

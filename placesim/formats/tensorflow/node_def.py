@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from itertools import repeat
+from itertools import chain, repeat
 from typing import NamedTuple
 
 from placesim.core.dtypes import DataType
@@ -57,14 +57,12 @@ class NodeReader:
         self._texts: dict[str, str] = {"": ""}
 
     def read_all(self, data: memoryview, spans: Sequence[int]) -> Iterator[NodeDef]:
-        """Yield the consecutive NodeDefs in `data`; `spans` are their starts and ends. Raises WireError."""
-        for starts, ends in split_runs(spans):
-            if len(starts) < _FEW_NODES:
-                yield from (self.read(data[start:end]) for start, end in zip(starts, ends, strict=True))
-            else:
-                yield from self._read_run(data, starts, ends)
+        """Return an iterator over the consecutive NodeDefs in `data`; `spans` are their starts and ends. Raises WireError."""
+        return chain.from_iterable(self._read_run(data, starts, ends) for starts, ends in split_runs(spans))
 
     def _read_run(self, data: memoryview, starts: Column, ends: Column) -> list[NodeDef]:
+        if len(starts) < _FEW_NODES:
+            return [self.read(data[start:end]) for start, end in zip(starts, ends, strict=True)]
         names, ops, inputs, rests, numbers = node_parts(data, starts, ends)
         keys = list(zip(ops, rests, strict=True))
         known = self._alike

@@ -7,7 +7,7 @@ parts of such nodes, in steps for all nodes of a block.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import islice, repeat
+from itertools import repeat
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -75,12 +75,11 @@ def node_parts(data: memoryview, starts: Column, ends: Column) -> NodeParts:
     others = np.flatnonzero(found > _SHORT)
     is_usual &= (rest <= end) & (np.searchsorted(others, start) == np.searchsorted(others, rest))
     numbers, rest_end = _numbers(found, np.flatnonzero(is_usual), op, op_end, rest, end)
-    texts = iter(_cut(text, input_start, input_end))
     counts = np.bincount(input_row, minlength=len(start)).tolist()
     return NodeParts(
         _cut(text, name, name_end),
         _cut(text, op, np.where(is_usual, op_end, op)),
-        [tuple(islice(texts, count)) for count in counts],
+        _grouped(_cut(text, input_start, input_end), counts),
         _cut(text, rest, rest_end),
         numbers,
     )
@@ -88,6 +87,14 @@ def node_parts(data: memoryview, starts: Column, ends: Column) -> NodeParts:
 
 def _cut(text: str, starts: Column, ends: Column) -> list[str]:
     return [text[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
+
+
+def _grouped(texts: Sequence[str], counts: Sequence[int]) -> list[tuple[str, ...]]:
+    """Return the texts in tuples of these lengths."""
+    rest = iter(texts)
+    # the tuples of a length come from an iterator of their own, all of which share `rest`
+    following = {count: zip(*[rest] * count, strict=False).__next__ if count else tuple for count in set(counts)}
+    return [following[count]() for count in counts]
 
 
 def _text_end(found: Bytes, field: Column, end: Column, tag: int, is_usual: np.ndarray[Any, Any]) -> Column:

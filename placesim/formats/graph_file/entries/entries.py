@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 from placesim.formats.graph_file.entries.control_flow_entries import (
     CONDITIONAL_KEYS,
@@ -23,10 +24,12 @@ from placesim.formats.graph_file.entries.scope_entries import SCOPE_KEYS, ScopeE
 from placesim.formats.graph_file.entries.scoped_names import EntryBreak, ScopedNames, UnresolvedName, slot_of
 from placesim.formats.graph_file.entries.training_entries import GRADIENTS_KEYS, TRAIN_KEYS, TrainingEntries
 from placesim.formats.graph_file.entries.variable_entries import INITIALIZER_KEYS, VARIABLE_KEYS, VariableEntries
-from placesim.formats.graph_file.parsing.entry_templates import AlikeEntries
 from placesim.formats.problems import WRONG, FileProblems, key_position, own_position, spell, value_position
 from placesim.graph.builder import ScopedGraphBuilder
 from placesim.graph.graph import TensorRef, split_tensor_name
+
+if TYPE_CHECKING:
+    from placesim.formats.graph_file.parsing.entry_templates import AlikeEntries
 
 _KINDS = "op, variable, initializer, gradients, train, cond, while or nodes"
 _FIRST_WORDS = ("variable", "initializer", "gradients", "train", "cond", "while", "scope", "nodes")
@@ -73,13 +76,19 @@ class Entries:
         self._training = TrainingEntries(context, self._scopes)
         self._bodies = BodyEntries(context, self._scopes, self._open_body, functions, around)
         self._around = around
-        self.alike = AlikeEntries(builder, problems, self._names, self.take)
         self._counter = self._scopes
         self.last: list[TensorRef] = []
         if functions is not None and around is not None:
             self._references.outside = Surroundings(functions, around)
             self._names.is_copy = around.names.is_copy
             self._counter = around.counter
+
+    @cached_property
+    def alike(self) -> AlikeEntries:
+        """The fast reader of entries that differ little from earlier ones, imported when a file is long enough."""
+        from placesim.formats.graph_file.parsing.entry_templates import AlikeEntries
+
+        return AlikeEntries(self._builder, self._problems, self._names, self.take)
 
     def take_all(self, entries: Any, position: int = 0) -> None:
         """Read a list of entries."""
