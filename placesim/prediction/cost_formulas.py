@@ -45,9 +45,9 @@ TF32_CROSSWISE_SLOWDOWN = 1.2
 The tensor cores read 4-byte elements along the depth only, so such an operand is rearranged on its way.
 """
 TF32_START_SECONDS = 1.5e-6
-"""Time by which products in tf32 on wide tensor cores start later than others (recorded on an H100 and an H200).
+"""Time by which products in tf32 on wide tensor cores start later than others.
 
-Published products of an H100 and a B200 have it, too.
+Our recording of an H100 and an H200 alone gives 2 microseconds, XLA's tables of an H100 and a B200 1 to 1.5.
 """
 RECENT_FORWARD_SHARE = 0.86
 """Time of forward convolutions on narrow tensor cores since Ampere, relative to V100 and T4 with cuDNN 7.
