@@ -2,7 +2,7 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 ARGS ?= run graphs/logging.yaml --log-placement
-BROWSER := $(shell command -v chromium || command -v chromium-browser || command -v google-chrome)
+BROWSER := $(shell command -v chromium-headless-shell || command -v chromium || command -v chromium-browser || command -v google-chrome)
 # the tests of the HTML page drive a real browser: without one they are left out, and that is said
 BROWSED = $(if $(BROWSER),,-m "not browser")
 SAY_BROWSER = $(if $(BROWSER),,@echo "no Chromium on this machine: the tests that drive one are left out (apt-get install chromium)")

@@ -77,7 +77,7 @@ class ScopedGraphBuilder:
         self.variables: dict[int, VariableNodes] = {}
         self.prefix = ""
         self.noted_names: dict[str, int] = {}
-        """The content of `names_in_use` without lower-case names of nodes that have been noted nowhere else so far."""
+        """The content of `names_in_use`, except names that `claim_free_names` has not added to it yet."""
         self._unnoted: list[Sequence[str]] = []
         self._device = ANY
         self._device_text = ""

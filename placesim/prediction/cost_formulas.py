@@ -45,15 +45,15 @@ TF32_CROSSWISE_SLOWDOWN = 1.2
 The tensor cores read 4-byte elements along the depth only, so such an operand is rearranged on its way.
 """
 TF32_START_SECONDS = 1.5e-6
-"""Time by which products in tf32 on wide tensor cores start later than others (recorded on an H100 and an H200).
+"""Time by which products in tf32 on wide tensor cores start later than others.
 
-Published products of an H100 and a B200 have it, too.
+Our recording of an H100 and an H200 alone gives 2 microseconds, XLA's tables of an H100 and a B200 1 to 1.5.
 """
 RECENT_FORWARD_SHARE = 0.86
 """Time of forward convolutions on narrow tensor cores since Ampere, relative to V100 and T4 with cuDNN 7.
 
 From published inference of convolutional networks on an RTX 3090, an RTX 5090 and an RTX PRO 6000 with cuDNN 8 and 9: each of
-the three alone gives 0.81 to 0.93.
+the three alone gives about 0.74 to 0.88.
 """
 _FED_BYTES_PER_CLOCK = 2048
 """Operand bytes per clock for a multiprocessor whose tensor cores do 1,024 float16 operations per clock, as in V100."""

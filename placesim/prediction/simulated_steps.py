@@ -31,9 +31,9 @@ from placesim.prediction.time_breakdown import (
 from placesim.runtime.recording.recorder import Execution
 
 DEVIATION_SCALE = 1.9
-"""Factor of the deviation of a step on GPUs, beside that of kernels which deviate independently of each other.
+"""Factor between the deviation of a step on GPUs, and the deviation of kernels that deviate independently of each other.
 
-Four of five measured steps of published networks lie in the interval then (`tests/benchmarks/timing_bench.py`).
+With it, four of five measured steps of published networks lie in the interval (`tests/benchmarks/timing_bench.py`).
 """
 
 

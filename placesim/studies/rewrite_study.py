@@ -61,7 +61,7 @@ def spread_over_tasks(
         return file
     if len({*tasks[:count]}) > 1 and strategy.reduce == _NCCL:
         raise UsageError(
-            f"no NcclAllReduce between hosts: got GPUs of {len({*tasks[:count]})} tasks, expected those of one task"
+            f"cannot use NcclAllReduce between tasks: got GPUs of {len({*tasks[:count]})} tasks, expected GPUs of one task"
         )
     numbered = {f"/device:GPU:{number}": name for number, name in enumerate(gpus)}
     devices = {node.name: numbered[node.device] for node in file.graph.nodes if node.device in numbered}

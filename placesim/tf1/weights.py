@@ -84,7 +84,7 @@ def broadcast_weights(weights: Any, values: Any) -> Any:
 def remove_squeezable_dimensions(
     labels: Any, predictions: Any, expected_rank_diff: int = 0, name: str | None = None
 ) -> tuple[Any, Any]:
-    """Labels and predictions; the last dimension of one is squeezed if its rank is one higher than expected."""
+    """Labels and predictions. The last dimension of one of them is squeezed if its rank is one higher than expected."""
     with tf.name_scope(name, "remove_squeezable_dimensions", [labels, predictions]):
         predictions = tf.convert_to_tensor(predictions)
         labels = tf.convert_to_tensor(labels)

@@ -116,7 +116,7 @@ def read_published(path: Path = PUBLISHED) -> Iterator[Measurement]:
 
 
 def read_judged(path: Path = JUDGED) -> Iterator[Measurement]:
-    """Published products that no constant is fitted to; the matrices are those of rows, so a plain product's.
+    """Published products that are no part of the fit; the matrices are those of rows, so a plain product's.
 
     XLA's profiler adds its launch.  Its rows of float8 on an H100 are left out of the file: up to 2,600 of 1,979 TFLOP/s.
     """

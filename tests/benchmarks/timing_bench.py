@@ -24,6 +24,7 @@ from placesim.prediction.simulated_steps import DEVIATION_SCALE
 from tests.benchmarks.collective_times import predict_collectives
 from tests.benchmarks.network_rows import NetworkRow, OmittedRow, read_networks
 from tests.benchmarks.network_times import NetworkTime, predict_networks, predict_scaled, sharing_of
+from tests.benchmarks.recorded_networks import recorded_networks
 from tests.benchmarks.scaling import EXPECTED_SLOWEST, SPREAD_OF_BOARDS
 from tests.benchmarks.step_intervals import deviation_scale, write_coverage
 from tests.benchmarks.strategy_times import predict_strategies
@@ -119,9 +120,7 @@ def bench_models(models: Path, devices: Path) -> None:
     write_errors("by device", found, lambda time: time.row.device)
     write_errors("by framework", found, lambda time: f"{time.row.device}, {time.row.framework}, {_phase(time.row)}")
     write_errors("by network", found, lambda time: time.row.run.network)
-    print(f"\nscale of steps' deviations: {deviation_scale(found):.2f} fitted here, {DEVIATION_SCALE} shipped")
-    write_coverage("steps in their intervals, by device", found, lambda time: time.row.device)
-    write_coverage("steps in their intervals, by family", found, lambda time: time.row.family)
+    bench_intervals(found)
     left_out = Counter((row.suite, row.why) for row in rows if isinstance(row, OmittedRow))
     print("\nrows of networks that are left out, and why")
     for (suite, why), count in sorted(left_out.items()):
@@ -134,6 +133,14 @@ def bench_models(models: Path, devices: Path) -> None:
         write_errors("by sharing", scaled, lambda time: f"{sharing_of(time.row.variant)}, {time.row.device}")
         write_errors("by number of GPUs", scaled, lambda time: f"{time.row.gpus:2} GPUs")
         write_errors("by network", scaled, lambda time: time.row.run.network)
+
+
+def bench_intervals(found: Sequence[NetworkTime]) -> None:
+    """How many steps lie in their intervals, of these and of our recording."""
+    steps = [*found, *predict_networks(recorded_networks())]
+    print(f"\nscale of steps' deviations: {deviation_scale(steps):.2f} fitted here, {DEVIATION_SCALE} shipped")
+    write_coverage("steps in their intervals, by device", steps, lambda time: time.row.device)
+    write_coverage("steps in their intervals, by family", steps, lambda time: time.row.family)
 
 
 def bench_strategies(models: Path, devices: Path) -> None:

@@ -102,7 +102,7 @@ def test_gpus_of_several_hosts_and_refused_strategies(shell: Shell) -> None:
     report = placesim.compare_strategies(model(tasks), **FEW)
     named = {(row["strategy"], row["devices"]): row for row in report}
     assert named["data parallel, nccl", 2]["error"] == (
-        "UsageError: NcclAllReduce works only within a task: got GPUs of 2 tasks, expected GPUs of one task"
+        "UsageError: cannot use NcclAllReduce between tasks: got GPUs of 2 tasks, expected GPUs of one task"
     )
     ring = next(row for row in report.comparison.results if row.case.name == "data parallel, ring")
     assert ring.placed.study is not None

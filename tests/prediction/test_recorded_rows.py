@@ -15,7 +15,7 @@ from placesim.machine.gpu_models import GPU_MODELS
 from placesim.prediction.cost_formulas import predict
 from placesim.prediction.processors import gpu_processor
 from placesim.prediction.work_amounts import Convolution, Product, Rows, StreamedBytes, Work, matrix_product
-from tests.benchmarks.gpu_times_bench import recorded_networks
+from tests.benchmarks.recorded_networks import recorded_networks
 from tests.benchmarks.recorded_rows import read_fit_rows, read_judged, read_published, read_recording
 
 HEADER = "device,arithmetic,m,n,k,tflops,source\n"

@@ -67,7 +67,8 @@ class Browser:
 
     def _visited(self, address: str, width: int, height: int, dark: bool) -> Page:
         page = self._page
-        page.mouse.move(-1, -1)
+        if page.evaluate("document.querySelector(':hover') !== null"):
+            page.mouse.move(-1, -1)
         page.set_viewport_size({"width": width, "height": height})
         page.emulate_media(media="null", color_scheme="dark" if dark else "light")
         page.goto(address)

@@ -125,5 +125,5 @@ def test_replicas_are_on_the_gpus_of_all_tasks() -> None:
         "/job:worker/replica:0/task:0/device:GPU:1"
     }
     assert [task.gpu for task in eight.file.inventory or ()] == [8]
-    with pytest.raises(UsageError, match="no NcclAllReduce between hosts: got GPUs of 2 tasks"):
+    with pytest.raises(UsageError, match="cannot use NcclAllReduce between tasks: got GPUs of 2 tasks"):
         study(document, replicas=4, reduce="nccl")

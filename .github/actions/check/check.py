@@ -32,7 +32,8 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as place:
         annotations = Path(place, "annotations")
         # -P: modules of the checked repository, the current folder, take no module's place
-        command = [sys.executable, "-P", "-m", "placesim", "check", *options, "--format", "github", "--output", str(annotations)]
+        output = ["--format", "github", "--output", str(annotations)]
+        command = [sys.executable, "-P", "-m", "placesim", "check", *options, *output]
         # an error's text may quote a file, and must start no workflow command
         print(f"::stop-commands::{token}", flush=True)
         code = subprocess.run([*command, *graphs], check=False).returncode

@@ -123,10 +123,18 @@ class GraphShapes:
 
     def refusals(self) -> list[GraphBuildError]:
         """Return the errors that TensorFlow's Python would have raised when it created the nodes, in graph order."""
-        known = self._known
+        known, infer = self._known, self._infer
+        shapes_of = known.__getitem__
         for node in self.graph.nodes:
-            if node.id not in known:
-                self._infer_with_ancestors(node.id)
+            node_id = node.id
+            if node_id in known:
+                continue
+            try:  # without a call, as there may be a million nodes
+                inputs = tuple(map(shapes_of, node.input_nodes))
+            except KeyError:
+                self._infer_with_ancestors(node_id)
+            else:
+                known[node_id] = infer(node, inputs)
         return [self._worded(self.graph.nodes[node_id], self._refused[node_id]) for node_id in sorted(self._refused)]
 
     def _worded(self, node: Node, refusal: _Refusal) -> GraphBuildError:

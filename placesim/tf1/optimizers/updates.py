@@ -35,7 +35,10 @@ class Updates:
     # --- slots and other variables ---
 
     def get_slot(self, var: object, name: str) -> Any:
-        """Slot variable, for a component of a distributed variable the slot's component; None if there is none."""
+        """Slot variable of a variable; for a component of a distributed variable, the slot's component.
+
+        None if there is none.
+        """
         slot = self._slots.get(name, {}).get(_key(var))
         return slot if slot is None or container_of(var) is var else slot.component()
 

@@ -82,7 +82,10 @@ def _is_list(value: Any) -> bool:
 
 
 def _depths(value: Any) -> tuple[int | None, int]:
-    """Depth of scalars, None without any, and the greatest depth.  Raises ValueError for scalars of different depths."""
+    """Depth of the scalars (None if there are none), and the greatest depth.
+
+    Raises ValueError for scalars of different depths.
+    """
     if not _is_list(value):
         return 0, 0
     found = [_depths(child) for child in value]

@@ -191,7 +191,10 @@ def _of_uniform_length(length: Tensor, count: Tensor) -> RowPartition:
 
 
 def segment_ids_of(splits: TensorLike, name: str | None = None, out_type: DTypeLike | None = None) -> Any:
-    """`tf.ragged.row_splits_to_segment_ids`: the number of its row for each value.  Raises ValueError for no vector of ints."""
+    """`tf.ragged.row_splits_to_segment_ids`: the row number of each value.
+
+    Raises ValueError unless the row splits are a vector of integers.
+    """
     with tf.name_scope(name, "RaggedSplitsToSegmentIds"):
         found = tf.convert_to_tensor(splits, preferred_dtype=tf.int64, name="splits")
         if found.dtype not in (tf.int32, tf.int64):
@@ -207,7 +210,7 @@ def segment_ids_of(splits: TensorLike, name: str | None = None, out_type: DTypeL
 def splits_of(
     segment_ids: TensorLike, num_segments: Any = None, out_type: DTypeLike | None = None, name: str | None = None
 ) -> Any:
-    """`tf.ragged.segment_ids_to_row_splits`: limits of rows from the sorted number of its row for each value."""
+    """`tf.ragged.segment_ids_to_row_splits`: limits of rows from the sorted row numbers of the values."""
     typed = [given.dtype for given in (segment_ids, num_segments) if isinstance(given, Tensor)]
     dtype = out_type or [*typed, tf.int64][0]
     with tf.name_scope(name, "SegmentIdsToRaggedSplits"):
@@ -289,7 +292,7 @@ class RaggedTensor:
         name: str | None = None,
         validate: bool = True,
     ) -> RaggedTensor:
-        """Rows by the number of its row for each value."""
+        """Rows by the row number of each value."""
         return cls._made(values, "ValueRowIds", name, validate, lambda _: _of_rowids(value_rowids, validate, nrows))
 
     @classmethod
@@ -337,7 +340,7 @@ class RaggedTensor:
         name: str | None = None,
         validate: bool = True,
     ) -> RaggedTensor:
-        """Rows of rows, by the number of its row for each value, the outermost rows first.  Raises ValueError."""
+        """Rows of rows, by the row number of each value, the outermost rows first. Raises ValueError."""
         counts = [None] * len(nested_value_rowids) if nested_nrows is None else nested_nrows
         if len(counts) != len(nested_value_rowids):
             raise ValueError(
@@ -471,12 +474,12 @@ class RaggedTensor:
             return tuple(level.row_lengths() for level in self._levels())
 
     def nested_value_rowids(self, name: str | None = None) -> tuple[Any, ...]:
-        """The number of its row for each value, in each ragged dimension, the outermost first."""
+        """The row number of each value, in each ragged dimension, the outermost first."""
         with tf.name_scope(name, "RaggedNestedValueRowIds"):
             return tuple(level.value_rowids() for level in self._levels())
 
     def value_rowids(self, name: str | None = None) -> Any:
-        """The number of its row for each value."""
+        """The row number of each value."""
         with tf.name_scope(name, "RaggedValueRowIds"):
             return self._partition.value_rowids()
 
@@ -564,7 +567,7 @@ class RaggedTensor:
             return tf.SparseTensor(*gen("RaggedTensorToSparse")(self.nested_row_splits, self.flat_values, name=name))
 
     def to_list(self) -> list[Any]:
-        """Raises ValueError, as in a graph; the value of a session has the lists."""
+        """Raise ValueError, as TensorFlow does in a graph; a fetched value has this method."""
         raise ValueError("to_list can only be used in eager mode.")
 
     def __bool__(self) -> bool:

@@ -14,7 +14,7 @@ from placesim.tf1.saving.saveables import SaveableObject, cpu_of
 V1, V2 = 1, 2
 """`SaverDef.CheckpointFormatVersion`."""
 _REMOTE, _BESIDE, _TEMPORARY = "^s3://.*", ".part", "_temp/part"
-"""Pattern of S3 paths; suffixes of temporary shards on S3 (beside the checkpoint: a rename copies) and elsewhere (a folder)."""
+"""Pattern of S3 paths; suffixes of temporary shards on S3 (no folder, since a rename copies there) and elsewhere."""
 
 
 class SaveGraph:

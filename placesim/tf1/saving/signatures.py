@@ -63,7 +63,7 @@ def predict_signature_def(inputs: Any, outputs: Any) -> Any:
 
 
 def _examples(word: str, examples: object, no_tensor: str, no_string: str) -> Any:
-    """The TensorInfo of examples.  Raises ValueError, in these words, if they are no tensor of strings."""
+    """The TensorInfo of examples. Raises ValueError, with the given texts, if they are no tensor of strings."""
     if examples is None:
         raise ValueError(f"{word} `examples` cannot be None.")
     if not isinstance(examples, tf.Tensor):

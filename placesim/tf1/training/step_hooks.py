@@ -28,7 +28,7 @@ def step_reader(hook: str) -> Any:
 
 
 class SecondOrStepTimer:
-    """Timer by seconds or by steps.  Raises ValueError unless exactly one of both is given."""
+    """Timer by seconds or by steps. Raises ValueError unless exactly one of the two is given."""
 
     def __init__(self, every_secs: float | None = None, every_steps: int | None = None) -> None:
         if every_secs is None and every_steps is None:

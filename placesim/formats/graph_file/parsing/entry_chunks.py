@@ -22,7 +22,7 @@ from placesim.ops.attributes import Attrs
 Item = TypeVar("Item")
 _MAX_KINDS = 16
 _MAX_REFUSED = 4
-"""Number of refused chunks after which no other is tried."""
+"""Number of refused chunks after which no more are tried."""
 
 
 class _KindRows(NamedTuple):
@@ -44,7 +44,7 @@ class _Pattern:
         self._find_all = re.compile(rf"{opening}(?:{alternatives})(?={opening}|\Z)").findall
 
     def read(self, chunk: str) -> list[_KindRows]:
-        """Return the entries of a chunk by kind; nothing if an entry is of no kind."""
+        """Return the entries of a chunk by kind; an empty list if an entry is of no kind."""
         text = "\n" + chunk
         found = self._find_all(text)
         if len(found) < text.count(self._opening):
@@ -71,7 +71,7 @@ class EntryChunks:
     def take(self, chunk: str, dash: str, kinds: Sequence[EntryKind], line: int) -> int:
         """Make the nodes of a chunk that begins in `line` (from 0). Returns its number of lines; 0 for a refused chunk.
 
-        All names in the graph must mean the same with and without quotes, and lead to nodes that are no variables.
+        All names in the graph must mean the same with and without quotes, and lead to nodes other than variables.
         """
         if not 0 < len(kinds) <= _MAX_KINDS or self._refused >= _MAX_REFUSED:
             return 0
