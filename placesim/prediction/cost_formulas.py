@@ -53,7 +53,7 @@ RECENT_FORWARD_SHARE = 0.86
 """Time of forward convolutions on narrow tensor cores since Ampere, relative to V100 and T4 with cuDNN 7.
 
 From published inference of convolutional networks on an RTX 3090, an RTX 5090 and an RTX PRO 6000 with cuDNN 8 and 9: each of
-the three alone gives about 0.74 to 0.88.
+the three alone gives 0.74 to 0.88.
 """
 _FED_BYTES_PER_CLOCK = 2048
 """Operand bytes per clock for a multiprocessor whose tensor cores do 1,024 float16 operations per clock, as in V100."""
