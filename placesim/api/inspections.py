@@ -96,10 +96,10 @@ def diff(
 ) -> DiffReport:
     """Compare two placements: moved, new and removed nodes, transfers, memory peaks, step times and errors.
 
-    A result of `plan` stands for its graph with the plan's devices. A result of `simulate` has only step times. Without
-    `after`, the graph is compared with itself under other options. `before_options` and `after_options` apply to one side, and
-    override `options`. `memory` and `time` say whether to compare memory peaks and step times; None compares them only if that
-    is cheap. With `page`, the steps of both graphs are simulated, and the report has an HTML page, which a notebook shows.
+    A result of `plan` means its graph with the plan's devices. A result of `simulate` has only step times. Without `after`, the
+    graph is compared with itself under other options. `before_options` and `after_options` apply to one side, and override
+    `options`. `memory` and `time` say whether to compare memory peaks and step times; None compares them only if that is cheap.
+    With `page`, the steps of both graphs are simulated, and the report has an HTML page, which a notebook shows.
 
     Raises UsageError if there is nothing to compare, or if a page is wanted and a side has no steps. Also raises an error if a
     graph or an option is wrong.

@@ -65,20 +65,20 @@ def parallelize(
 ) -> ParallelGraph:
     """Rewrite a training graph for several GPUs, as a pipeline, for micro-batches, with recomputation, or in half precision.
 
-    The result is a source for all other functions.
+    The result can be passed to all other functions that take a graph.
 
     Each of `replicas` copies computes the gradients of its part of the batch on its GPU, in `accumulate` micro-batches one
-    after another. `reduce` adds the gradients (`cpu`, `ring`, `tree` or `nccl`). With
-    `variables="mirrored"`, each GPU has its own variables. `split` names the tensors that hold the batch; by default, these are
-    all placeholders, datasets and queues that the loss reads. `recompute` names scopes whose forward nodes are
-    computed again for the gradients, or is a number of segments, `"sqrt"`, or `"auto"` for the number with the least predicted
-    peak. `precision` is `"float16"` or `"bfloat16"`; `loss_scale` is then a number or `"dynamic"`.
+    after another. `reduce` selects how gradients are added (`cpu`, `ring`, `tree` or `nccl`). With `variables="mirrored"`, each
+    GPU has its own copies of the variables. `split` names the tensors that hold the batch; by default, these are all
+    placeholders, datasets and queues that the loss reads. `recompute` names scopes whose forward nodes are computed again for
+    the gradients, or is a number of segments, `"sqrt"`, or `"auto"` for the number with the least predicted peak. `precision`
+    is `"float16"` or `"bfloat16"`; `loss_scale` is then a number or `"dynamic"`.
 
-    A pipeline has `stages` GPUs, through which `micro_batches` parts of the batch go in the order of `schedule`: `gpipe`,
-    `1f1b`, or `interleaved` with `chunks` stages on each GPU. `stage` names the scopes that begin stages; by default, the cuts
-    make the slowest stage as fast as possible.
+    A pipeline has `stages` GPUs and `micro_batches` micro-batches. `schedule` is `gpipe`, `1f1b`, or `interleaved` with
+    `chunks` stages on each GPU. `stage` names the scopes that begin stages; by default, stages are chosen so that the slowest
+    stage is as fast as possible.
 
-    Raises UsageError if the graph cannot be rewritten, with the node and the reason.
+    Raises UsageError, with the node and the reason, if the graph cannot be rewritten.
     """
     from placesim.formats.graph_file.writing.raw_writer import with_feeds_from
     from placesim.planning.strategies.rewriting import Strategy
@@ -127,14 +127,15 @@ def compare_strategies(
     """Simulate the strategies for a training graph on 1, 2, 4, ... GPUs of the machine, and sort them by speed.
 
     The strategies are one device, a model-parallel plan, data parallelism with each reduction, and a pipeline, with and without
-    recomputation. A row that cannot be applied has the reason in `error`.
+    recomputation. A strategy that cannot be applied has the reason in `error`.
 
-    `split` names the tensors that hold the batch, as for `parallelize`. All strategies compute the same batch, but with
-    `scale_batch`, the option `batch` is for one device and grows with their number. `examples` is the number of examples in a
-    step (default: the batch). `price`, in dollars for an hour of one device, gives the price of a million examples. The
-    model-parallel plans are searched as by `plan`, with `seconds` for all of them, and may move all nodes or those of `free`.
+    `split` names the tensors that hold the batch, as for `parallelize`. By default, all strategies compute the same batch. With
+    `scale_batch`, the option `batch` is the batch of one device, and the batch grows with the number of devices. `examples` is
+    the number of examples in a step (default: the batch). With `price`, in dollars per hour and device, the report has the
+    price of a million examples. Model-parallel plans are searched as by `plan`. All searches share `seconds`, and may move all
+    nodes, or the nodes that match `free`.
 
-    Raises UsageError for a graph that is no training, and for a machine without GPUs.
+    Raises UsageError if the graph does not train, or if the machine has no GPUs.
     """
     from placesim.planning.graphs.plan_comparison import Aim
     from placesim.planning.portfolio import Effort

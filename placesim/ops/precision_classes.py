@@ -25,7 +25,7 @@ INFER = _ops(
 )
 """Ops that are safe unless their input comes from an op of `DENY`."""
 DENY = _ops("Exp Expm1 L2Loss Mean Pow SaveV2 SoftmaxCrossEntropyWithLogits SparseSoftmaxCrossEntropyWithLogits Sum")
-"""Ops that are computed in float32, as are those of `INFER` that depend on them."""
+"""Ops that are computed in float32. Ops of `INFER` that depend on them are also computed in float32."""
 CLEAR = _ops(
     """
     Abs ArgMax ArgMin BatchToSpace BatchToSpaceND BroadcastTo Ceil CheckNumerics ClipByValue Concat ConcatV2 DepthToSpace
@@ -38,7 +38,7 @@ CLEAR = _ops(
     Transpose Unpack Where ZerosLike
     """
 )
-"""Ops that lose no precision, and have that of the ops around them.
+"""Ops that lose no precision, and take the precision of neighbouring ops.
 
 Ops of control flow and of tensor lists, which TensorFlow's list has too, keep float32 here: all tensors that meet in a loop
 must have one type.

@@ -22,7 +22,7 @@ COMPOSITE = "COMPOSITE"
 
 
 class SoftStep(IntEnum):
-    """Step of soft placement: how far a request was relaxed (7.2c)."""
+    """Step of soft placement: the degree to which a request was relaxed (7.2c)."""
 
     NONE = 0
     WITHOUT_TYPE_AND_ID = 1

@@ -1,4 +1,4 @@
-"""Limits of memory: the permanent memory of tasks or, where peaks are limited, whether all allocations of a plan succeed."""
+"""Memory limits of plans: on the permanent memory of tasks, or if peaks are limited, on all allocations of a plan."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from placesim.runtime.accounting.trace_replay import replay
 
 
 def limited_peaks(problem: PlanningProblem, devices: Sequence[int]) -> Peaks | None:
-    """Return the peaks of an assignment that the problem limits; None if it limits only permanent memory."""
+    """Return the peaks of an assignment if the problem limits peaks; None if it limits only permanent memory."""
     if problem.memory is None:
         return None
     return Peaks(problem.memory.problem, _extended(problem, devices))
@@ -30,7 +30,7 @@ def find_overfull_devices(problem: PlanningProblem, devices: Sequence[int]) -> l
 
 
 def _extended(problem: PlanningProblem, devices: Sequence[int]) -> list[int]:
-    """Return the device of each task of the problem of peaks."""
+    """Return the device of each task in the problem of peaks."""
     assert problem.memory is not None
     found = list(problem.memory.start)
     for members, tasks in zip(problem.memory.problem.groups, problem.groups, strict=False):
@@ -42,7 +42,7 @@ def _extended(problem: PlanningProblem, devices: Sequence[int]) -> list[int]:
 class AllocationOrder:
     """The allocations of plans on a machine with limited peaks, in the order in which TensorFlow's executors make them.
 
-    The order in the last step is that of the plan, and in earlier steps that of the dry run.
+    The last step has the order of the plan, and earlier steps have the order of the dry run.
     """
 
     def __init__(self, problem: PlanningProblem) -> None:

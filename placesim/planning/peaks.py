@@ -100,7 +100,7 @@ class Peaks:
         return found
 
     def takes(self, move: Mapping[int, int]) -> bool:
-        """Move groups to devices, or return False and move none if a peak would exceed a device's capacity."""
+        """Move groups to devices. If a peak would exceed a device's capacity, move none and return False."""
         before = {group: self.of_group[group] for group in move}
         for group, device in move.items():
             self.move(group, device)
@@ -111,7 +111,7 @@ class Peaks:
         return False
 
     def move_to(self, of_group: Sequence[int]) -> None:
-        """Move each group to its device; those without a device stay."""
+        """Move each group to its device; groups without a device stay."""
         for group, device in enumerate(of_group):
             if self.of_group[group] != device:
                 self.move(group, device)

@@ -119,11 +119,11 @@ class ProblemTensor(NamedTuple):
 
 
 class MemoryLimits(NamedTuple):
-    """The peaks that plans of a problem may have: a problem of peaks, whose devices have the capacities.
+    """Limits on the peaks of plans: a problem of peaks, whose devices have the capacities.
 
-    Its groups with the numbers of the plans' groups move together with these. All other tasks stay on the devices `start`.
-    `gpus` has the allocator settings of each device that is a GPU, whose allocations must fit without using fragments.
-    `last_step` is the moment at which the last step begins, which the plan is for.
+    Groups with equal numbers in both problems move together. All other tasks stay on the devices `start`. `gpus` has the
+    allocator settings of each GPU, on which all allocations of a plan must succeed. `last_step` is the moment at which the last
+    step begins; the plan is for this step.
     """
 
     problem: PlanningProblem
@@ -170,7 +170,7 @@ class PlanningProblem:
     - `layout`: the machine on which makespans are simulated, if any.
     - `tensors`: the tensors that determine peaks.
     - `apart`: rows of groups, by number; no two groups of a row may share a device.
-    - `memory`: limits of peaks, which then replace those of the permanent memory.
+    - `memory`: limits of peaks, which replace the limits of permanent memory.
 
     `check` raises UsageError if no plan is possible.
     """

@@ -44,6 +44,17 @@ TF32_CROSSWISE_SLOWDOWN = 1.2
 
 The tensor cores read 4-byte elements along the depth only, so such an operand is rearranged on its way.
 """
+TF32_START_SECONDS = 1.5e-6
+"""Time by which products in tf32 on wide tensor cores start later than others (recorded on an H100 and an H200).
+
+Published products of an H100 and a B200 have it, too.
+"""
+RECENT_FORWARD_SHARE = 0.86
+"""Time of forward convolutions on narrow tensor cores since Ampere, relative to V100 and T4 with cuDNN 7.
+
+From published inference of convolutional networks on an RTX 3090, an RTX 5090 and an RTX PRO 6000 with cuDNN 8 and 9: each of
+the three alone gives 0.81 to 0.93.
+"""
 _FED_BYTES_PER_CLOCK = 2048
 """Operand bytes per clock for a multiprocessor whose tensor cores do 1,024 float16 operations per clock, as in V100."""
 _RAGGED_INT8_SHARE = 0.2
@@ -122,9 +133,18 @@ def kernel_seconds(work: Work, processor: Processor, family: str) -> float:
     formula, constants = _formula(work, family)
     seconds = formula(constants, machine, *work.load())
     if isinstance(work, Product):
-        return seconds + rearranged_passes(work, processor) * work.rearranged_bytes / machine.bandwidth
+        if family == "tensor convolution forward" and "tf32" in processor.tensor:
+            seconds *= RECENT_FORWARD_SHARE
+        rearranging = rearranged_passes(work, processor) * work.rearranged_bytes / machine.bandwidth
+        return seconds + later_start(work, processor) + rearranging
     # the start is that of a GPU kernel; on a CPU, only the executor's dispatch counts
     return seconds - constants.start_seconds if processor.memory == "processor" else seconds
+
+
+def later_start(work: Work, processor: Processor) -> float:
+    """Return the seconds by which a kernel starts later than others of its family."""
+    is_late = isinstance(work, Product) and work.family == "product" and work.arithmetic == "tf32"
+    return TF32_START_SECONDS if is_late and processor.has_wide_tensor_cores else 0.0
 
 
 def rearranged_passes(work: Product, processor: Processor) -> float:
@@ -148,7 +168,7 @@ def start_seconds(work: Work, processor: Processor) -> float:
     if processor.memory == "processor" and not isinstance(work, Product):
         return 0.0
     _, constants = _formula(work, work_family(work, processor))
-    return constants.start_seconds
+    return constants.start_seconds + later_start(work, processor)
 
 
 def machine_of(work: Work, processor: Processor) -> ProcessorFigures:
@@ -181,8 +201,9 @@ def peak_rate(work: Work, processor: Processor) -> float:
     if isinstance(work, StreamedBytes | Rows):
         return processor.rate("float32")
     if isinstance(work, Product) and work.arithmetic in processor.tensor and not uses_tensor_cores(work, processor):
-        is_ragged_product = processor.has_wide_tensor_cores and work.family == "product"
-        return processor.rate("float32") * (_RAGGED_GAIN if is_ragged_product else 1.0)
+        is_ragged_product = "tf32" in processor.tensor and work.family == "product"
+        ragged_rate = processor.rate("float32") * (_RAGGED_GAIN if is_ragged_product else 1.0)
+        return min(ragged_rate, processor.rate(work.arithmetic))
     if (
         isinstance(work, Product)
         and work.arithmetic == "int8"

@@ -74,7 +74,7 @@ def _assumptions(step: Sequence[Execution], machine: SimulatedMachine) -> tuple[
     said = list(dict.fromkeys(line for host in machine.hosts.values() for line in host.assumptions(has_gpus=has_gpus)))
     if machine.assumes_links:
         said.append(LINK_ASSUMPTION)
-    said.append("the interval is the 10th-90th percentile of measured kernel times")
+    said.append("the interval is the 10th-90th percentile of measured times")
     if any(dtype.size == 0 and dtype.name == "string" for e in step for _, dtype in (*e.inputs, *e.outputs)):
         said.append("strings count as 0 bytes")
     return tuple(said)

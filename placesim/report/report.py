@@ -171,7 +171,7 @@ class Report(Reading, Outcome):
         return "".join(self.log_pieces())
 
     def log_pieces(self) -> Iterator[str]:
-        """Yield the log as texts of many whole lines each, so that a large log need not be in memory several times."""
+        """Yield the log in pieces of many whole lines, so that several copies of a large log are never in memory."""
         if mapping := self._mapping_text():
             yield str(mapping)
         yield from format_pieces(self._log_lines())

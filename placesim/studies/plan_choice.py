@@ -91,8 +91,8 @@ class PlanChoice:
         """Return the candidates to report.
 
         For plans as edits, the result is the best plan, and a better placement that edits don't reach, each with such a label.
-        Otherwise it is the two best found plans. Of the placements with the least memory, the best one is added if the result
-        has none. Placements that fit rank first.
+        Otherwise it is the two best found plans. If none of these has the label LEAST_MEMORY, the best placement with this
+        label is added. Simple placements are always included. Placements that fit rank first.
         """
 
         def rank(candidate: Candidate) -> tuple[bool, float]:

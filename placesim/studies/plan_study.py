@@ -474,7 +474,7 @@ class _Planner:
         return tried
 
     def _fits_on_gpus(self) -> bool:
-        """Return whether a placement that uses GPUs fits, or fails for another reason than memory."""
+        """Return whether a placement that uses GPUs fits, or no placement runs out of memory."""
         if all(not isinstance(placed.error, ResourceExhaustedError) for placed in self._shown.values()):
             return True
         pays = [device.pays for device in self._problem.problem.devices]

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from placesim.core.errors import PlacesimError, UsageError
+from placesim.formats.device_annotations import assign_devices
 from placesim.graph.graph import Graph, split_tensor_name
 from placesim.graph.session_steps import GraphFile, GraphStep
 from placesim.inspection.memory_categories import ACTIVATIONS, MemoryCategories
 from placesim.inspection.short_device_names import short_names
+from placesim.machine.device_names import DeviceName, parse_runtime_name
+from placesim.machine.inventory import TaskInventory, build_devices
+from placesim.planning.graphs.plan_comparison import is_gpu
 from placesim.planning.strategies.recomputation import AUTO, NothingToRecomputeError
 from placesim.planning.strategies.rewriting import RewriteEffect, Strategy, TrainingRewrite, rewrite_training
 from placesim.planning.strategies.training_graph import find_feeds
@@ -27,6 +31,7 @@ if TYPE_CHECKING:
 FIRST_COUNTS = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
 """Numbers of segments to try first, up to `PATIENCE` times the best number. The neighbours of the best number follow."""
 PATIENCE = 3
+_NCCL = "nccl"
 
 
 def study_rewrite(loaded: LoadedGraph, options: SimulationOptions, name: str, strategy: Strategy) -> TrainingRewrite:
@@ -36,6 +41,31 @@ def study_rewrite(loaded: LoadedGraph, options: SimulationOptions, name: str, st
     not support, and if no number of segments saves memory.
     """
     return _RewriteStudy(loaded, options, name, strategy).rewrite()
+
+
+def sorted_gpus(devices: Iterable[str]) -> list[str]:
+    """Return the names of the GPUs among a session's devices, in order of tasks. A session lists its own task last."""
+    return sorted(filter(is_gpu, devices), key=lambda name: tuple(parse_runtime_name(name) or DeviceName()))
+
+
+def spread_over_tasks(
+    file: GraphFile, inventory: tuple[TaskInventory, ...] | None, strategy: Strategy, gpus: Sequence[str]
+) -> GraphFile:
+    """Return a rewritten file with `/gpu:i` as GPU number i of all tasks of a machine together, if it has several tasks.
+
+    Raises UsageError for `NcclAllReduce` between tasks.
+    """
+    tasks = [(parse_runtime_name(name) or DeviceName()).address_space for name in gpus]
+    count = strategy.replicas * strategy.stages
+    if len({*tasks}) < 2 or count > len(gpus):
+        return file
+    if len({*tasks[:count]}) > 1 and strategy.reduce == _NCCL:
+        raise UsageError(
+            f"no NcclAllReduce between hosts: got GPUs of {len({*tasks[:count]})} tasks, expected those of one task"
+        )
+    numbered = {f"/device:GPU:{number}": name for number, name in enumerate(gpus)}
+    devices = {node.name: numbered[node.device] for node in file.graph.nodes if node.device in numbered}
+    return replace(assign_devices(file, devices), inventory=inventory)
 
 
 def search_segments(loaded: LoadedGraph, options: SimulationOptions, name: str, strategy: Strategy) -> TrainingRewrite:
@@ -86,16 +116,23 @@ class _RewriteStudy:
         return self._rewritten(replace(self._strategy, recompute=(), precision=None, loss_scale=None)).file
 
     def _rewritten(self, strategy: Strategy) -> TrainingRewrite:
-        """Return the rewritten graph. Raises UsageError for a fed batch, or that of `--batch`, without equal parts."""
+        """Return the rewritten graph. Raises UsageError if a fed batch, or the batch of `--batch`, has no equal parts."""
         found, batch = rewrite_training(self._file, strategy), self._options.batch
+        if strategy.replicas * strategy.stages > 1:
+            gpus = sorted_gpus(device.name for device in build_devices(self._file.inventory or ()))
+            found = replace(found, file=spread_over_tasks(found.file, self._file.inventory, strategy, gpus))
         for name, size in found.batch.items():
             if size is None and batch is not None and batch % strategy.parts:
-                raise UsageError(f"no equal parts: got a batch of {batch} for {name}, expected a multiple of {strategy.parts}")
+                raise UsageError(
+                    f"cannot divide the batch into equal parts: got a batch of {batch} for {name}, "
+                    f"expected a multiple of {strategy.parts}"
+                )
         for ref, dims in find_feeds(self._file) if batch is None else ():
             name = self._file.graph.tensor_name(ref)
             if name in found.batch and dims and dims[0] % strategy.parts:
                 raise UsageError(
-                    f"no equal parts: got a batch of {dims[0]} in a feed of {name}, expected a multiple of {strategy.parts}"
+                    f"cannot divide the batch into equal parts: got a batch of {dims[0]} in a feed of {name}, "
+                    f"expected a multiple of {strategy.parts}"
                 )
         return found
 
@@ -121,7 +158,7 @@ class _RewriteStudy:
     def _try(self, count: int, tried: dict[int, _Trial]) -> None:
         """Rewrite the graph with a number of segments, if there is something to recompute."""
         try:
-            rewrite = rewrite_training(self._file, replace(self._strategy, recompute=(str(count),)))
+            rewrite = self._rewritten(replace(self._strategy, recompute=(str(count),)))
         except NothingToRecomputeError:
             return
         tried[count] = _Trial(rewrite, self.fullest(rewrite.file))

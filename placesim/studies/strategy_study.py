@@ -14,7 +14,7 @@ from placesim.formats.graph_file.writing.raw_writer import with_feeds_from
 from placesim.machine.device_names import DeviceName, format_spec, parse_runtime_name
 from placesim.planning.graphs.multilevel_search import share_effort
 from placesim.planning.graphs.plan_annotations import clear_requests
-from placesim.planning.graphs.plan_comparison import Aim, SimulatedPlacement, is_gpu
+from placesim.planning.graphs.plan_comparison import Aim, SimulatedPlacement
 from placesim.planning.portfolio import Effort
 from placesim.planning.strategies.recomputation import AUTO
 from placesim.planning.strategies.rewriting import rewrite_training
@@ -34,7 +34,7 @@ from placesim.runtime.shapes.graph_shapes import GraphShapes
 from placesim.studies.conversions import WRITERS, convert_graph, find_file_form
 from placesim.studies.plan_files import planned_for
 from placesim.studies.plan_study import study_plan
-from placesim.studies.rewrite_study import search_segments
+from placesim.studies.rewrite_study import search_segments, sorted_gpus, spread_over_tasks
 from placesim.studies.simulation.settings import build_steps, file_access
 from placesim.studies.time_study import study_time
 
@@ -43,8 +43,6 @@ if TYPE_CHECKING:
     from placesim.graph.graph import TensorRef
     from placesim.graph.session_steps import GraphFile
     from placesim.machine.options import SimulationOptions
-
-_NCCL = "nccl"
 
 
 class StrategyRequest(NamedTuple):
@@ -118,9 +116,7 @@ class _Comparison:
         if self.first.placed.study is None:
             assert self.first.placed.error is not None
             raise self.first.placed.error
-        # a session lists the devices of its own task last
-        names = [device.device for device in self.first.placed.study.devices if is_gpu(device.device)]
-        self._gpus = sorted(names, key=lambda name: tuple(_parsed(name)))
+        self._gpus = sorted_gpus(device.device for device in self.first.placed.study.devices)
         if not self._gpus:
             raise UsageError("no devices to compare: got a machine without GPUs, expected --gpu N, or `devices` in the graph")
         self.counts = device_counts(len(self._gpus))
@@ -167,7 +163,7 @@ class _Comparison:
             else:
                 file = rewrite_training(file, case.strategy).file
             if case.devices > 1:
-                file = self._over_tasks(file, case)
+                file = spread_over_tasks(file, self._file.inventory, case.strategy, self._gpus)
         loaded = replace(self._loaded, file=file, text=None)
         study = study_time(loaded, options, self._name, is_traced=self._request.aim.is_traced)
         return SimulatedPlacement(case.label, study, study.error), file
@@ -182,20 +178,6 @@ class _Comparison:
         if study.plan is None:
             raise ResourceExhaustedError(f"no plan fits: {suggest_remedy(study)}")
         return study.plan, assign_devices(clear_requests(self._file, free), study.asked)
-
-    def _over_tasks(self, file: GraphFile, case: StrategyCase) -> GraphFile:
-        """Return the file with `/gpu:i` replaced by the i-th GPU counted over all tasks, if the machine has several tasks."""
-        specs = [_parsed(name) for name in self._gpus]
-        tasks = list(dict.fromkeys(spec.address_space for spec in specs[: case.devices]))
-        if len({spec.address_space for spec in specs}) == 1:
-            return file
-        if len(tasks) > 1 and case.strategy is not None and case.strategy.reduce == _NCCL:
-            raise UsageError(
-                f"NcclAllReduce works only within a task: got GPUs of {len(tasks)} tasks, expected GPUs of one task"
-            )
-        numbered = {f"/device:GPU:{number}": name for number, name in enumerate(self._gpus)}
-        devices = {node.name: numbered[node.device] for node in file.graph.nodes if node.device in numbered}
-        return replace(assign_devices(file, devices), inventory=self._file.inventory)
 
 
 def _on_one_device(file: GraphFile) -> GraphFile:

@@ -34,7 +34,8 @@ UNAUTHENTICATED = 16
 class OpError(Exception):
     """An error status of the runtime: `message`, `error_code`, and `node_def` and `op` of the node if known.
 
-    `original` is placesim's own error, whose hints the command line prints, and `graph` the graph whose nodes it names.
+    `original` is placesim's own error, whose hints the command line prints, and `graph` is the graph of the nodes that it
+    names.
     """
 
     __module__ = "tensorflow.python.framework.errors_impl"  # as tracebacks name it

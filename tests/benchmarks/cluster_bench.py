@@ -1,8 +1,10 @@
 """What a cluster costs and what it gives, against one process in the same run.
 
 `python -m tests.benchmarks.cluster_bench` prints ratios: a training step of AlexNet's two towers with a worker for each GPU, a
-step of two tiny ops, and 100 MB from worker to worker against Dask's own transfer of one array.  AlexNet was trained on 128
-images a step; with 16 most of a step is the weights: 26 million, which one worker updates.
+step of two tiny ops, a tensor that crosses between workers, a turn of a loop that does so four times, and 100 MB from worker to
+worker against Dask's own transfer of one array.  AlexNet was trained on 128 images a step; with 16 most of a step is the
+weights: 26 million, which one worker updates.  Times are the least of several, since other programs only add to them; that of
+the 100 MB is a median.
 """
 
 from __future__ import annotations
@@ -56,11 +58,23 @@ def both(
 
 
 def in_turns(here: GraphSession, there: GraphSession, step: GraphStep, times: int) -> tuple[float, float]:
-    """The median seconds of a step in either, measured in turns, after a first of each."""
+    """The least seconds of a step in either, measured in turns, after a first of each."""
     here.run(step)
     there.run(step)
     rows = [(seconds_of(lambda: here.run(step)), seconds_of(lambda: there.run(step))) for _ in range(times)]
-    return median(row[0] for row in rows), median(row[1] for row in rows)
+    return min(row[0] for row in rows), min(row[1] for row in rows)
+
+
+def processor_shares(here: GraphSession, there: GraphSession, cluster: Cluster, step: GraphStep, times: int) -> list[float]:
+    """Of the processor time of a step in this process, what each worker takes: other programs do not add to it."""
+    start = time.process_time()
+    for _ in range(times):
+        here.run(step)
+    alone = time.process_time() - start
+    before = cluster.client.run(time.process_time)
+    for _ in range(times):
+        there.run(step)
+    return [(after - before[address]) / alone for address, after in cluster.client.run(time.process_time).items()]
 
 
 def training_towers(images: int) -> GraphFile:
@@ -95,16 +109,18 @@ def measure_towers(images: int) -> None:
     file = training_towers(images)
     feeds = (Feed("images", GeneratedFeed("random_normal", (images, 67, 67, 3), seed=7)), Feed("labels", [0] * images))
     devices = tuple(build_devices([TaskInventory(cpu=3, gpu=2)]))
-    with both(file, devices) as (here, there, _):
+    with both(file, devices) as (here, there, cluster):
         for step in file.steps or ():
             here.run(step)
             there.run(step)
         train = GraphStep((Fetch("train"),), feeds)
         one, two = in_turns(here, there, train, 15)
+        shares = processor_shares(here, there, cluster, train, 8)
     bound = fullest_share(file, devices, there.homes, train)
     print(
         f"AlexNet's towers, a training step of {images} images: one process {one:.2f} s, a worker a GPU {two:.2f} s, "
-        f"ratio {two / one:.2f}; one worker's nodes are {bound:.2f} of the work"
+        f"ratio {two / one:.2f}; in processor time {' and '.join(f'{share:.2f}' for share in shares)}; "
+        f"one worker's nodes are {bound:.2f} of the work"
     )
 
 
@@ -132,6 +148,33 @@ def measure_tiny() -> None:
     with both(graph_file_from_mapping({"nodes": nodes}), tuple(build_devices([TaskInventory(gpu=2)]))) as (here, there, _):
         one, two = in_turns(here, there, GraphStep((Fetch("two"),)), 100)
     print(f"two tiny ops: one process {one * 1e3:.2f} ms, two workers {two * 1e3:.2f} ms, {(two - one) * 1e3:.2f} ms more")
+
+
+def measure_crossings() -> None:
+    """Tiny ops one after another, each on another worker than the one before."""
+    count = 40
+    nodes: list[Any] = [{"op": "Const", "name": "x0", "value": 1.0, "device": "/gpu:0"}]
+    nodes += [{"op": "Neg", "name": f"x{i}", "inputs": [f"x{i - 1}"], "device": f"/gpu:{i % 2}"} for i in range(1, count + 1)]
+    with both(graph_file_from_mapping({"nodes": nodes}), tuple(build_devices([TaskInventory(gpu=2)]))) as (here, there, _):
+        one, two = in_turns(here, there, GraphStep((Fetch(f"x{count}"),)), 100)
+    print(f"{count} crossings between two workers: {(two - one) / count * 1e3:.3f} ms each")
+
+
+def measure_loop() -> None:
+    """A loop whose turn crosses between two workers four times, besides the condition."""
+    turns = 50
+    body: list[Any] = [{"id": "x1", "op": "AddV2", "inputs": ["x", 1.0], "device": "/gpu:0"}]
+    for i in range(1, 5):
+        name = "x" if i == 4 else f"x{i + 1}"
+        body.append({"id": name, "op": "Neg", "inputs": [f"x{i}"], "device": f"/gpu:{i % 2}"})
+    condition = {"op": "Less", "inputs": ["x", float(turns)], "device": "/gpu:0"}
+    nodes: list[Any] = [
+        {"op": "Const", "name": "start", "value": 0.0, "device": "/gpu:0"},
+        {"while": {"loop_vars": {"x": "start"}, "cond": condition, "body": body}},
+    ]
+    with both(graph_file_from_mapping({"nodes": nodes}), tuple(build_devices([TaskInventory(gpu=2)]))) as (here, there, _):
+        one, two = in_turns(here, there, GraphStep((Fetch("while"),)), 15)
+    print(f"a turn of a loop: one process {one / turns * 1e3:.2f} ms, two workers {two / turns * 1e3:.2f} ms")
 
 
 def measure_transfer() -> None:
@@ -172,4 +215,6 @@ if __name__ == "__main__":
     for count in (16, 128):
         measure_towers(count)
     measure_tiny()
+    measure_crossings()
+    measure_loop()
     measure_transfer()

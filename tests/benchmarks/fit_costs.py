@@ -169,7 +169,7 @@ def _columns(rows: Sequence[Measurement]) -> Columns:
             cost_formulas.loading_hz(row.work[0], row.processor),
             row.processor.cache_bytes,
             row.processor.has_short_reach,
-            row.launch_seconds,
+            row.launch_seconds + cost_formulas.later_start(row.work[0], row.processor),
             row.seconds,
             fold_of(row.sizes),
         )

@@ -16,7 +16,7 @@ from tests.benchmarks.network_rows import NetworkRow, NetworkRun
 from tests.benchmarks.network_tape import Layout, Numerics
 from tests.benchmarks.network_times import predict_networks
 from tests.benchmarks.networks import architecture
-from tests.benchmarks.recorded_rows import FOREIGN, RECORDING, read_lines, read_published, read_recording
+from tests.benchmarks.recorded_rows import FOREIGN, RECORDING, read_judged, read_lines, read_published, read_recording
 from tests.benchmarks.timing_bench import compare, grouped, write_errors, write_table
 from tests.benchmarks.timing_rows import Measurement
 
@@ -33,6 +33,13 @@ def product_label(row: Measurement) -> str:
     work = row.work[0]
     assert isinstance(work, Product)
     return f"{row.device}, {work.arithmetic}, {'up to 30 us' if row.seconds <= 3e-5 else 'longer'}"
+
+
+def judged_label(row: Measurement) -> str:
+    """Device, type and who published it."""
+    work = row.work[0]
+    assert isinstance(work, Product)
+    return f"{row.device}, {work.arithmetic}, {row.harness.partition('/')[0]}"
 
 
 def op_label(row: Measurement) -> str:
@@ -76,6 +83,12 @@ def main() -> None:
     labels = dict.fromkeys(map(product_label, products))
     write_table("products", {label: [compare(row) for row in products if product_label(row) == label] for label in labels})
     write_table("published products", grouped([compare(row) for row in read_published()], 1))
+    judged = list(read_judged())
+    kinds = dict.fromkeys(map(judged_label, judged))
+    write_table(
+        "published products that no constant is fitted to",
+        {kind: [compare(row) for row in judged if judged_label(row) == kind] for kind in kinds},
+    )
     found = predict_networks(recorded_networks(args.recording))
     write_errors("networks", found, lambda time: "all")
     write_errors("by network", found, lambda time: f"{time.row.device}, {time.row.run.network}, {time.row.framework}")

@@ -27,12 +27,20 @@ long beside their launches."""
 
 
 class NetworkTime(NamedTuple):
-    """A row, and what was predicted of it in seconds."""
+    """A row, and what was predicted of it in seconds.
+
+    `below` and `above`: deviations of the step if its kernels deviate independently, which `DEVIATION_SCALE` multiplies;
+    `lowest` and `highest`: with all kernels at an end of their intervals, beyond which the interval of the step never goes.
+    """
 
     row: NetworkRow
     seconds: float
     low: float
     high: float
+    below: float
+    above: float
+    lowest: float
+    highest: float
 
     @property
     def measured(self) -> float:
@@ -42,6 +50,16 @@ class NetworkTime(NamedTuple):
     def is_within(self) -> bool:
         return self.low <= self.row.seconds <= self.high
 
+    @property
+    def deviation(self) -> float:
+        """The scale from which on the interval holds the measurement, if it may go beyond the extremes."""
+        away = self.measured - self.seconds
+        return away / self.above if away > 0 else -away / self.below
+
+    def is_within_scale(self, scale: float) -> bool:
+        """Whether the interval would hold the measurement with this scale."""
+        return self.deviation <= scale and self.lowest <= self.measured <= self.highest
+
 
 def predict_networks(rows: Sequence[NetworkRow]) -> list[NetworkTime]:
     """Each row's step, simulated; a graph is walked through once for all GPUs that ran it."""
@@ -50,7 +68,7 @@ def predict_networks(rows: Sequence[NetworkRow]) -> list[NetworkTime]:
     for number, row in enumerate(sorted(rows, key=lambda row: repr(row.run))):
         if row.run != last:
             step, last = recorded_step(row.run), row.run
-        found.append(NetworkTime(row, *network_seconds(step, row.model)))
+        found.append(NetworkTime._make([row, *network_seconds(step, row.model)]))
         if sys.stderr.isatty():
             print(f"\r{number + 1} of {len(rows)} networks", end="", file=sys.stderr)
     return found
@@ -85,11 +103,13 @@ def placed_on(step: Sequence[Execution], model: GpuModel) -> tuple[SimulatedMach
     return machine, StepCosts(machine).placed(step)
 
 
-def network_seconds(step: Sequence[Execution], model: GpuModel) -> tuple[float, float, float]:
-    """The step's time, with all nodes at their middle, low and high times."""
+def network_seconds(step: Sequence[Execution], model: GpuModel) -> tuple[float, ...]:
+    """The figures of `NetworkTime`."""
     machine, placed = placed_on(step, model)
     simulated = SimulatedStep(step, placed, machine)
-    return simulated.seconds, *simulated.interval
+    (low, high), (below, above) = simulated.extremes, simulated.independent_shares()
+    seconds = simulated.seconds
+    return seconds, *simulated.interval, below * (seconds - low), above * (high - seconds), low, high
 
 
 # --- TensorFlow's page: several GPUs from one ---------------------------------------------------------------------------

@@ -20,10 +20,12 @@ from typing import Any, NamedTuple, Protocol
 
 from placesim.prediction.cost_formulas import predict, work_family
 from placesim.prediction.processors import Processor
+from placesim.prediction.simulated_steps import DEVIATION_SCALE
 from tests.benchmarks.collective_times import predict_collectives
 from tests.benchmarks.network_rows import NetworkRow, OmittedRow, read_networks
 from tests.benchmarks.network_times import NetworkTime, predict_networks, predict_scaled, sharing_of
 from tests.benchmarks.scaling import EXPECTED_SLOWEST, SPREAD_OF_BOARDS
+from tests.benchmarks.step_intervals import deviation_scale, write_coverage
 from tests.benchmarks.strategy_times import predict_strategies
 from tests.benchmarks.timing_rows import DATA, WHERE, Measurement, UnmodelledRow, read_measurements, read_processors
 
@@ -117,6 +119,9 @@ def bench_models(models: Path, devices: Path) -> None:
     write_errors("by device", found, lambda time: time.row.device)
     write_errors("by framework", found, lambda time: f"{time.row.device}, {time.row.framework}, {_phase(time.row)}")
     write_errors("by network", found, lambda time: time.row.run.network)
+    print(f"\nscale of steps' deviations: {deviation_scale(found):.2f} fitted here, {DEVIATION_SCALE} shipped")
+    write_coverage("steps in their intervals, by device", found, lambda time: time.row.device)
+    write_coverage("steps in their intervals, by family", found, lambda time: time.row.family)
     left_out = Counter((row.suite, row.why) for row in rows if isinstance(row, OmittedRow))
     print("\nrows of networks that are left out, and why")
     for (suite, why), count in sorted(left_out.items()):

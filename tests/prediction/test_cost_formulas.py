@@ -12,10 +12,13 @@ from placesim.machine.gpu_models import GPU_MODELS, GpuFigures, GpuModel
 from placesim.prediction import cost_formulas
 from placesim.prediction.cost_constants import RowsConstants, StepsConstants, StreamConstants, TiledConstants
 from placesim.prediction.cost_formulas import (
+    RECENT_FORWARD_SHARE,
     START_DEVIATION_SECONDS,
+    TF32_START_SECONDS,
     ProcessorFigures,
     kernel_seconds,
     machine_of,
+    peak_rate,
     power_slowdown,
     predict,
     rows_seconds,
@@ -26,7 +29,7 @@ from placesim.prediction.cost_formulas import (
     work_family,
 )
 from placesim.prediction.fitted_constants import BANDWIDTH_SHARE, ROWS, SPREAD, STEPS, STREAMS, TILED
-from placesim.prediction.processors import NoFiguresError, Processor, gpu_processor
+from placesim.prediction.processors import Arithmetic, NoFiguresError, Processor, gpu_processor
 from placesim.prediction.work_amounts import Convolution, RecurrentLayer, Rows, StreamedBytes, Work, matrix_product
 
 ENDLESS = float("inf")
@@ -227,6 +230,49 @@ def test_tf32_operands_across_the_depth_slow_wide_tensor_cores_down() -> None:
     assert machine_of(product, narrow) == machine_of(product._replace(crosswise=2), narrow)
     half = matrix_product(1, 4096, 4096, 4096, "float16", 2)
     assert machine_of(half, wide) == machine_of(half._replace(crosswise=2), wide)
+
+
+def test_tf32_products_start_later_on_wide_tensor_cores() -> None:
+    wide, narrow = (gpu_processor(GPU_MODELS[name]) for name in ("H100-SXM5-80GB", "GeForce RTX 3090"))
+    product = matrix_product(1, 256, 256, 256, "tf32", 4)
+    half = product._replace(arithmetic="bfloat16")
+    assert start_seconds(product, wide) - start_seconds(half, wide) == pytest.approx(TF32_START_SECONDS)
+    assert start_seconds(product, narrow) == start_seconds(half, narrow)
+    machine, constants = machine_of(product, wide), TILED["wide tensor product"]
+    alone = tiled_seconds(constants, machine, *product.load())
+    assert kernel_seconds(product, wide, "wide tensor product") == pytest.approx(alone + TF32_START_SECONDS)
+
+
+def test_forward_convolutions_are_quicker_on_narrow_tensor_cores_since_ampere() -> None:
+    """Only forward, and without what changes the layout."""
+    family, work = "tensor convolution forward", IMAGES.work("forward", "float16", 2)
+    apart = IMAGES.work("forward", "float16", 2, has_channels_apart=True)
+    for name, share in (("Tesla T4", 1.0), ("GeForce RTX 3090", RECENT_FORWARD_SHARE)):
+        gpu = gpu_processor(GPU_MODELS[name])
+        machine = machine_of(work, gpu)
+        alone = tiled_seconds(TILED[family], machine, *work.load())
+        assert kernel_seconds(work, gpu, family) == pytest.approx(share * alone)
+        moved = apart.rearranged_bytes / machine.bandwidth
+        assert kernel_seconds(apart, gpu, family) == pytest.approx(share * alone + moved)
+        back = IMAGES.work("input gradient", "float16", 2)
+        gradient = tiled_seconds(TILED["tensor convolution input gradient"], machine_of(back, gpu), *back.load())
+        assert kernel_seconds(back, gpu, "tensor convolution input gradient") == pytest.approx(gradient)
+
+
+@pytest.mark.parametrize(
+    ("name", "arithmetic", "gain"),
+    [
+        ("Tesla T4", "float16", 1.0),
+        ("GeForce RTX 3090", "tf32", 1.0),  # never quicker than with whole octets
+        ("GeForce RTX 3090", "float16", 2.0),
+        ("A100-SXM4-40GB", "float16", 2.5),
+    ],
+)
+def test_ragged_products_are_some_times_as_quick_as_float32(name: str, arithmetic: Arithmetic, gain: float) -> None:
+    gpu = gpu_processor(GPU_MODELS[name])
+    ragged = matrix_product(12, 197, 197, 64, arithmetic, 2)
+    assert not ragged.has_whole_octets
+    assert peak_rate(ragged, gpu) / gpu.rate("float32") == pytest.approx(gain, rel=0.01)
 
 
 def test_float64_products_of_any_sizes_and_no_convolutions_have_tensor_cores_on_an_h100() -> None:

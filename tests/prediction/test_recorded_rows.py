@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections import Counter
+from collections import Counter, defaultdict
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -14,9 +14,9 @@ import pytest
 from placesim.machine.gpu_models import GPU_MODELS
 from placesim.prediction.cost_formulas import predict
 from placesim.prediction.processors import gpu_processor
-from placesim.prediction.work_amounts import Convolution, Rows, StreamedBytes, Work, matrix_product
+from placesim.prediction.work_amounts import Convolution, Product, Rows, StreamedBytes, Work, matrix_product
 from tests.benchmarks.gpu_times_bench import recorded_networks
-from tests.benchmarks.recorded_rows import read_fit_rows, read_published, read_recording
+from tests.benchmarks.recorded_rows import read_fit_rows, read_judged, read_published, read_recording
 
 HEADER = "device,arithmetic,m,n,k,tflops,source\n"
 
@@ -100,6 +100,25 @@ def test_published_products_lie_in_their_intervals() -> None:
     found = [(predict(row.work[0], row.processor), row.seconds) for row in rows]
     assert sum(time.low <= seconds <= time.high for time, seconds in found) >= 0.8 * len(rows)
     assert median(abs(time.seconds / seconds - 1) for time, seconds in found) < 0.15
+
+
+def test_products_that_no_constant_is_fitted_to_are_predicted_within_15_percent() -> None:
+    errors: dict[tuple[str, str], list[float]] = defaultdict(list)
+    for row in read_judged():
+        work = row.work[0]
+        assert isinstance(work, Product)
+        seconds = predict(work, row.processor, row.launch_seconds).seconds
+        errors[row.device, work.arithmetic].append(abs(seconds / row.seconds - 1))
+    assert {kind: len(found) for kind, found in errors.items()} == {
+        ("B200-SXM6-180GB", "bfloat16"): 375,
+        ("B200-SXM6-180GB", "float8"): 375,
+        ("B200-SXM6-180GB", "tf32"): 375,
+        ("H100-SXM5-80GB", "bfloat16"): 375,
+        ("H100-SXM5-80GB", "tf32"): 375,
+        ("H100-SXM5-80GB", "float8"): 7,
+        ("H100-SXM5-80GB", "float16"): 7,
+    }
+    assert all(median(found) < 0.15 for found in errors.values())
 
 
 def test_networks_that_are_built_are_compared() -> None:

@@ -15,6 +15,7 @@ from placesim.machine.timelines.trace_events import Arrow, Count, TraceSlice, Tr
 from placesim.prediction.cost_formulas import machine_of, predict, start_seconds
 from placesim.prediction.hosts import Host
 from placesim.prediction.processors import gpu_processor
+from placesim.prediction.simulated_steps import DEVIATION_SCALE, SimulatedStep
 from placesim.prediction.spans import BeginCause, PathSpan, step_spans
 from placesim.prediction.step_tasks import StepCosts
 from placesim.prediction.time_breakdown import COMPUTE, LAUNCH, TRANSFER, TimeStudy
@@ -146,6 +147,33 @@ def test_bounds_and_interval_are_those_of_the_tasks(step: TimeStudy) -> None:
     on_path = ("s/a", "f", "s/b", "m")
     assert step.step.high - END == pytest.approx(sum(slow[node] for node in on_path))
     assert END - step.step.low == pytest.approx(sum(fast[node] for node in on_path))
+
+
+@pytest.mark.parametrize(
+    ("ops", "share"), [(["Neg"] * 9, 1.0), (["Neg", "Abs", "Exp", "Tanh", "Sqrt", "Sin", "Cos", "Log", "Ceil"], 1 / 3)]
+)
+def test_kernels_of_a_gpu_deviate_independently_and_equal_ones_together(ops: list[str], share: float) -> None:
+    """Of nine different kernels of the same size, the root of the sum of squares is a third of the sum."""
+    nodes: list[dict[str, Any]] = [{"op": "Placeholder", "name": "x", "dtype": "float32", "shape": [1000, 1000]}]
+    names = [f"n{number}" for number in range(len(ops))]
+    nodes += [{"op": op, "name": name, "inputs": ["x"], "device": "/gpu:0"} for op, name in zip(ops, names, strict=True)]
+    step, machine = recorded({**GRAPH, "nodes": nodes, "fetch": names})
+    simulated = SimulatedStep(step, StepCosts(machine).placed(step), machine)
+    assert simulated.independent_shares() == pytest.approx((share, share))
+    seconds, (low, high), reached = simulated.seconds, simulated.extremes, min(1.0, DEVIATION_SCALE * share)
+    assert low < seconds < high
+    assert simulated.interval == pytest.approx((seconds - reached * (seconds - low), seconds + reached * (high - seconds)))
+
+
+def test_nodes_of_a_host_deviate_together() -> None:
+    names = [f"n{number}" for number in range(8)]
+    nodes: list[dict[str, Any]] = [{"op": "Placeholder", "name": "x", "dtype": "float32", "shape": [1000, 1000]}]
+    nodes += [{"op": "Slice", "name": f"s{number}", "inputs": ["x", [0, 0], [100 * (number + 1), 1000]]} for number in range(8)]
+    nodes += [{"op": "Neg", "name": name, "inputs": [f"s{number}"]} for number, name in enumerate(names)]
+    step, machine = recorded({"devices": {"cpu": 1}, "nodes": nodes, "fetch": names})
+    simulated = SimulatedStep(step, StepCosts(machine).placed(step), machine)
+    assert simulated.independent_shares() == (1.0, 1.0)
+    assert simulated.interval == simulated.extremes
 
 
 def test_without_a_part_the_step_is_as_much_shorter(step: TimeStudy) -> None:

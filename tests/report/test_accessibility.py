@@ -35,7 +35,7 @@ def violations(page: Page, *rules: str) -> list[str]:
 
 def page_of(kind: str) -> str | None:
     if kind == "sweep":
-        return sweep_page(sweep())
+        return sweep_page(sweep(batches=(16, 64)))
     if kind == "plan":
         return placesim.plan(GRAPH, page=True, free=["*"], evaluations=20, jobs=1).page()
     if kind == "show":

@@ -103,7 +103,10 @@ def test_every_page_saves_its_picture(browser: Browser, pages: dict[str, str | N
 
 
 def test_a_notebook_has_several_pages_in_frames_of_their_own(browser: Browser) -> None:
-    source = {"devices": {"cpu": 1, "gpu": 2}, "nodes": [{"op": "Const", "name": "a", "value": 1.0}], "fetch": ["a"]}
+    nodes = [
+        {"op": "Const", "name": name, "value": 1.0, "device": device} for name, device in (("a", "/cpu:0"), ("b", "/gpu:0"))
+    ]
+    source = {"devices": {"cpu": 1, "gpu": 2}, "nodes": nodes, "fetch": ["a", "b"]}
     reports: tuple[Reading, ...] = (
         placesim.show(source),
         placesim.simulate(source),

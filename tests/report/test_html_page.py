@@ -37,8 +37,8 @@ TOWERS = towers_text(2, 2)
 CY = "document.getElementById('graph')._cyreg.cy"
 """The drawing, which Cytoscape keeps at its element."""
 GRAPHS = ASSETS.parent.parent.parent / "graphs"
-SMALL = (GRAPHS / "cifar10-towers.yaml").read_text()
-"""So few boxes that there is room for the bytes on links."""
+SMALL = "cifar10-towers.yaml"
+"""A graph of so few boxes that there is room for the bytes on links."""
 LARGE_NODES = 20_000
 MAX_LARGE_BYTES = 2_500_000
 
@@ -181,8 +181,9 @@ def towers_page() -> str:
 
 
 @cache
-def small_page() -> str:
-    return html_page(picture(SMALL))
+def graph_page(file: str) -> str:
+    """The page of a graph in `graphs/`."""
+    return html_page(picture((GRAPHS / file).read_text()))
 
 
 @pytest.fixture
@@ -211,6 +212,15 @@ def boxes(page: Page) -> dict[str, dict[str, Any]]:
     )
     names = page.evaluate("[...document.querySelectorAll('#tree .row')].map(row => [Number(row.dataset.item), row.title])")
     return {dict(names)[row["item"]]: row for row in rows}
+
+
+def first_by_scope(browser: Browser, text: str, width: int) -> Page:
+    """A page's first picture by scope in a window of this width: a window that shows the page already is made so wide."""
+    page = by_scope(browser.look(text, width))
+    wait(page, f"innerWidth === {width} && {CY}.width() === document.getElementById('graph').clientWidth")
+    for key in "cvv":
+        press(page, key)
+    return page
 
 
 def place(page: Page, name: str) -> tuple[float, float]:
@@ -399,6 +409,11 @@ def test_arrow_keys_walk_through_the_graph(towers: Page) -> None:
     assert towers.inner_text("#panel .title") == "tower_0/layer_0/matmul"
 
 
+def test_what_has_no_room_is_closed_inside_first(browser: Browser) -> None:
+    page = first_by_scope(browser, towers_page(), 400)
+    assert {"model", "tower_0", "tower_1", "train"} == set(boxes(page))
+
+
 CONTRAST = """(() => {
   const light = (colour) => { const part = [1, 3, 5].map(i => parseInt(colour.slice(i, i + 2), 16) / 255)
     .map(v => v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
@@ -412,7 +427,7 @@ CONTRAST = """(() => {
 
 
 def test_transfers_are_drawn_with_their_bytes(browser: Browser) -> None:
-    towers = by_scope(browser.look(small_page()))
+    towers = by_scope(browser.look(graph_page(SMALL)))
     labels = towers.evaluate(f"{CY}.nodes('.size').map(s => s.data('text'))")
     assert "10 tensors · 4.1 MiB" in labels
     assert len(labels) == towers.evaluate(f"{CY}.edges('.copy').length")
@@ -420,7 +435,7 @@ def test_transfers_are_drawn_with_their_bytes(browser: Browser) -> None:
 
 
 def test_a_link_tells_its_tensors(browser: Browser) -> None:
-    towers = by_scope(browser.look(small_page()))
+    towers = by_scope(browser.look(graph_page(SMALL)))
     x, y = towers.evaluate(
         f"(() => {{ const p = {CY}.nodes('.size')[0].renderedPosition(); "
         "const r = document.getElementById('graph').getBoundingClientRect(); return [p.x + r.x, p.y + r.y]; })()"
@@ -430,6 +445,19 @@ def test_a_link_tells_its_tensors(browser: Browser) -> None:
         towers, "document.querySelector('#panel h2:not(.title)')?.innerText.toLowerCase().startsWith('copied between devices')"
     )
     assert "image_shards:0" in towers.inner_text("#panel")
+
+
+@pytest.mark.parametrize("width", [1400, 800])
+@pytest.mark.parametrize("file", [SMALL, "alexnet.yaml"])
+def test_by_scope_the_first_picture_fits_and_can_be_read(browser: Browser, file: str, width: int) -> None:
+    page = first_by_scope(browser, graph_page(file), width)
+    box = page.evaluate(f"(b => [b.x1, b.y1, b.x2, b.y2])({CY}.nodes('.node, .scope').renderedBoundingBox())")
+    canvas = page.evaluate("(e => [e.clientWidth, e.clientHeight])(document.getElementById('graph'))")
+    assert min(box[:2]) >= 0
+    assert box[2] <= canvas[0]
+    assert box[3] <= canvas[1]
+    # letters have 12 pixels at the zoom 1
+    assert page.evaluate(f"{CY}.zoom() * 12") >= 10
 
 
 @pytest.mark.parametrize("dark", [False, True])
@@ -651,8 +679,7 @@ def test_a_flat_graph_of_many_nodes_is_folded(browser: Browser) -> None:
 
 
 def test_memory_by_device_is_seen_and_leads_to_its_node(browser: Browser, tmp_path: Path) -> None:
-    page = opened(browser, with_memory(tmp_path, 4))
-    settled(page)
+    page = lanes(browser, with_memory(tmp_path, 4))
     rows = page.evaluate(
         "[...document.querySelectorAll('#memory .peak')].map(row => row.innerText.replace(/\\s+/g, ' ').trim())"
     )
@@ -674,23 +701,3 @@ def test_where_memory_is_not_known_it_says_why(browser: Browser, tmp_path: Path,
     assert "Unavailable: placeholders have unknown shapes: x [?,262144]" in page.inner_text("#memory")
     assert overflowing(page) == []
     assert page.evaluate("document.querySelector('.peak')") is None
-
-
-@pytest.mark.parametrize("width", [1400, 800])
-@pytest.mark.parametrize("file", ["cifar10-towers.yaml", "alexnet.yaml"])
-def test_by_scope_the_first_picture_fits_and_can_be_read(browser: Browser, file: str, width: int) -> None:
-    page = by_scope(browser.open(html_page(picture((GRAPHS / file).read_text())), width=width))
-    settled(page)
-    box = page.evaluate(f"(b => [b.x1, b.y1, b.x2, b.y2])({CY}.nodes('.node, .scope').renderedBoundingBox())")
-    canvas = page.evaluate("(e => [e.clientWidth, e.clientHeight])(document.getElementById('graph'))")
-    assert min(box[:2]) >= 0
-    assert box[2] <= canvas[0]
-    assert box[3] <= canvas[1]
-    # letters have 12 pixels at the zoom 1
-    assert page.evaluate(f"{CY}.zoom() * 12") >= 10
-
-
-def test_what_has_no_room_is_closed_inside_first(browser: Browser) -> None:
-    page = by_scope(browser.open(towers_page(), width=400))
-    settled(page)
-    assert {"model", "tower_0", "tower_1", "train"} == set(boxes(page))

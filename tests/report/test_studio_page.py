@@ -27,7 +27,7 @@ def graph(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def address(graph: Path) -> Iterator[str]:
+def address(graph: Path, chromium: Browser) -> Iterator[str]:
     """The address of a studio that all tests here share: its server keeps no edits.
 
     A stream of events that nobody reads keeps it from ending between two pages.
@@ -37,10 +37,11 @@ def address(graph: Path) -> Iterator[str]:
         found = process.stdout.readline().decode().strip()
         with urlopen(f"{found}events"):
             yield found
+            chromium.leave()
 
 
 @pytest.fixture
-def studio(browser: Browser, address: str) -> Iterator[Callable[..., Page]]:
+def studio(browser: Browser, address: str) -> Callable[..., Page]:
     """Opens the studio in a window of a width, height and colour scheme."""
 
     def visit(*window: Any) -> Page:
@@ -48,8 +49,7 @@ def studio(browser: Browser, address: str) -> Iterator[Callable[..., Page]]:
         settled(page)
         return page
 
-    yield visit
-    browser.leave()
+    return visit
 
 
 def settled(page: Page) -> None:

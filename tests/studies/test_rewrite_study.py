@@ -99,8 +99,31 @@ def test_half_precision_needs_less_memory_and_time_where_a_gpu_has_units_for_it(
 def test_a_fed_batch_without_equal_parts_is_refused() -> None:
     unknown = dense("momentum", declared=-1)
     for settings in ({"replicas": 3}, {"stages": 2, "micro_batches": 3}, {"accumulate": 3, "recompute": ("auto",)}):
-        with pytest.raises(UsageError, match="no equal parts: got a batch of 8 in a feed of x, expected a multiple of 3"):
+        with pytest.raises(
+            UsageError,
+            match="cannot divide the batch into equal parts: got a batch of 8 in a feed of x, expected a multiple of 3",
+        ):
             study(unknown, **settings)
     assert study(unknown, batch=24, replicas=3).batch == {"x": None, "y": None}
-    with pytest.raises(UsageError, match="no equal parts: got a batch of 20 for x, expected a multiple of 3"):
+    with pytest.raises(
+        UsageError, match="cannot divide the batch into equal parts: got a batch of 20 for x, expected a multiple of 3"
+    ):
         study(unknown, batch=20, replicas=3)
+
+
+def test_replicas_are_on_the_gpus_of_all_tasks() -> None:
+    hosts = {"devices": [{"job": "worker", "tasks": 2, "cpu": 1, "gpu": 2}]}
+    document = dense("momentum") | hosts
+    for settings in ({"replicas": 4}, {"replicas": 2, "stages": 2, "variables": "mirrored", "reduce": "ring"}):
+        found = study(document, **settings)
+        gpus = {node.device for node in found.file.graph.nodes if "GPU" in node.device}
+        assert gpus == {f"/job:worker/replica:0/task:{task}/device:GPU:{gpu}" for task in range(2) for gpu in range(2)}
+        assert [task.gpu for task in found.file.inventory or ()] == [2]
+    # those of the first task are enough, or all are too few
+    two, eight = study(document, replicas=2), study(document, replicas=8)
+    assert {node.device for node in two.file.graph.nodes if "GPU:1" in node.device} == {
+        "/job:worker/replica:0/task:0/device:GPU:1"
+    }
+    assert [task.gpu for task in eight.file.inventory or ()] == [8]
+    with pytest.raises(UsageError, match="no NcclAllReduce between hosts: got GPUs of 2 tasks"):
+        study(document, replicas=4, reduce="nccl")

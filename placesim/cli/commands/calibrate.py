@@ -42,8 +42,8 @@ def calibrate_command(graph: str | None, output: str | None, quick: bool, source
     `host` section.  It takes about a minute; nothing else should run meanwhile.
 
     With `--from`, nothing is measured.  FILE has a step of GRAPH that TensorFlow ran, and the figures of the machine are fitted
-    to it: rates, bandwidths, the time to start a node, and factors of ops.  Half of the nodes are not fitted to, and show how
-    well the figures predict.
+    to it: rates, bandwidths, the time to start a node, and factors of ops.  The fit leaves out half of the nodes, and
+    the error of their predicted times is printed.
 
     \b
     Examples:

@@ -130,8 +130,8 @@ def parallelize_command(graph: str, form: str | None, output: str | None, **valu
     """Rewrite a training graph for several GPUs, as a pipeline, for micro-batches, with recomputation, or in half precision.
 
     GRAPH is any graph that `run` reads, with the ops of an optimizer and gradients made by tf.gradients.  The rewritten graph
-    computes the same losses and variables, up to rounding; random ops and batch statistics, which differ in each part of the
-    batch, are reported.  The report is on standard error.
+    computes the same losses and variables, up to rounding.  The report on standard error names random ops and batch statistics,
+    whose values differ in each part of the batch.
 
     \b
     Examples:

@@ -22,7 +22,7 @@ HOST = "127.0.0.1"
 
 
 def serve(graph: str, values: Mapping[str, Any], port: int, *, opens: bool) -> int:
-    """Serve a studio until its page is closed, and return the exit code, which is that of Ctrl-C after Ctrl-C.
+    """Serve a studio until its page is closed, and return the exit code: INTERRUPTED after Ctrl-C, else 0.
 
     Raises GraphFileError for an unreadable file, UsageError for invalid options or a port in use, and errors of a script.
     A graph file with problems is served: the page shows them in its editor.

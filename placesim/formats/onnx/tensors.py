@@ -77,7 +77,7 @@ class TensorReader:
             raise GraphBuildError(f"invalid tensor: {error}") from None
 
     def read_weights(self, tensor: Message) -> tuple[TensorValue, bool]:
-        """Return a tensor, and whether its content is there. Raises the other errors of `read`.
+        """Return a tensor, and whether its content is available. Raises the other errors of `read`.
 
         Large weights of other files are zeros until `read_waiting`: only runs and other formats need them. If the tensor's file
         does not exist, its elements are zeros, which share one zero in memory.

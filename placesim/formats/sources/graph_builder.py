@@ -50,7 +50,7 @@ class NodeHandle:
 
 
 class _Level:
-    """A graph to which nodes are added: the file's, a function's, or that of the body of a conditional or loop."""
+    """A graph to which nodes are added: the graph of the file, of a function, or of the body of a conditional or loop."""
 
     def __init__(self, builder: NodeBuilder, functions: FunctionMaker | None = None, open_types: Any = None) -> None:
         self.builder = builder
@@ -115,7 +115,7 @@ class GraphBuilder:
 
     @property
     def _builder(self) -> NodeBuilder:
-        """Return the builder of the current graph: the file's, or that of the innermost body."""
+        """Return the builder of the current graph: the file's builder, or the builder of the innermost body."""
         return self._levels[-1].builder
 
     def __repr__(self) -> str:

@@ -266,7 +266,7 @@ def _check_directory(directory: Path) -> None:
 
 
 def read_bytes(path: str | Path, what: str = "graph file") -> bytes:
-    """Read a file; `what` is its expected kind, for messages. Raises GraphFileError if it is not a readable file."""
+    """Read a file; `what` is the expected kind of file, for messages. Raises GraphFileError if it is not a readable file."""
     try:
         return read_stream_path(path, GRAPH_BYTES)
     except (OSError, ValueError) as error:
@@ -302,8 +302,8 @@ def _nearest_file(path: str | Path) -> str:
 def run_script(path: str | Path, options: SimulationOptions, tell: Callable[[str], None] | None = None) -> ScriptGraph:
     """Run a Python script up to the options' `until`, and return its graph for `load`.
 
-    `tell` receives a message about how far it ran. Raises GraphFileError if there is no such file, and the errors of
-    `scripts.record_script`.
+    `tell` receives a message with the line that the script reached. Raises GraphFileError if there is no such file, and the
+    errors of `scripts.record_script`.
     """
     from placesim.formats.sources.scripts import record_script
 

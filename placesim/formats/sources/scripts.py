@@ -62,8 +62,8 @@ def record_script(
     """Run a script on the options' machine up to their `until`, and return the graph that it has built.
 
     `sources` has other texts of the script and its modules, by absolute path. The script's prints go to standard error. `tell`
-    receives a message about how far it ran. Raises ScriptFailedError for an exception of the script, DeadlineExceededError
-    after `timeout` seconds, and UnavailableError if its process dies.
+    receives a message with the line that the script reached. Raises ScriptFailedError for an exception of the script,
+    DeadlineExceededError after `timeout` seconds, and UnavailableError if its process dies.
     """
     with tempfile.TemporaryDirectory(prefix="placesim-") as folder:
         answer = Path(folder, "answer")

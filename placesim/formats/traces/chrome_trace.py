@@ -45,7 +45,7 @@ class _Trace:
                     self._threads[_thread(event)] = name
 
     def timeline_steps(self) -> tuple[MeasuredStep, ...]:
-        """Return the steps of a timeline: those that placesim marks, else a single one."""
+        """Return the steps of a timeline: the steps that placesim marks, else a single step."""
         spans = [self._times(event) for event in self._slices if event.get("cat") == "Step"]
         runs = dict.fromkeys(self._timeline_runs())  # a copy between two GPUs stands under both
         return divide_at_marks(runs, [(start, start + seconds) for start, seconds in spans]) if spans else (single_step(runs),)

@@ -1,4 +1,4 @@
-"""Error of a file that is no measurement."""
+"""Error for a file that is not a usable measurement."""
 
 from __future__ import annotations
 
@@ -9,4 +9,4 @@ FORMATS = (
 
 
 class NotMeasuredError(Exception):
-    """Raised by the reader of a format for a file of this format without what is needed; the text tells what is missing."""
+    """Raised by the reader of a format for a file of this format that lacks required data; the text says which data."""

@@ -1,4 +1,4 @@
-"""Events of TensorFlow's profiler, which are alike in its Chrome traces and in its XSpace files."""
+"""Events of TensorFlow's profiler, which have the same form in its Chrome traces and in its XSpace files."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _COPIED = "memcpy"
 
 
 class ProfilerEvent(NamedTuple):
-    """An event: its names, of which one may name a node, and its times in seconds.
+    """An event: its names, one of which may be a node's, and its times in seconds.
 
     `plane` and `line` are the names of its process and thread. `is_step` is set if the event has the number of a step.
     """
@@ -37,7 +37,7 @@ class ProfilerEvent(NamedTuple):
 
 
 def profiled_steps(events: Iterable[ProfilerEvent]) -> tuple[MeasuredStep, ...]:
-    """Return the steps of a profile: calls of `Session.run`, else steps that the program numbered, else repetitions."""
+    """Return the steps of a profile: calls of `Session.run`, else steps that the program numbered, else repeated events."""
     runs: list[MeasuredRun] = []
     sessions: list[tuple[float, float]] = []
     numbered: list[tuple[float, float]] = []

@@ -1,4 +1,4 @@
-"""Reader of measurement files; the content of a file tells its format."""
+"""Reader of measurement files, which recognises the format by the content."""
 
 from __future__ import annotations
 

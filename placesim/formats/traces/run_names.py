@@ -61,7 +61,7 @@ def labelled_run(kind: str, node: str, label: str, start: float, seconds: float)
 
 
 def named_run(kind: str, name: str, op: str, start: float, seconds: float) -> MeasuredRun:
-    """Return the run of a node, or of a tensor's transfer if the run is a copy or its op sends or receives."""
+    """Return the run of a node, or if the run is a copy or a send or receive, the run of a tensor's transfer."""
     if op == RECEIVED:
         kind = COPY
     elif op in (*SENDS, *RECEIVES):

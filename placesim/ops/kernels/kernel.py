@@ -56,7 +56,7 @@ class Trait(Flag):
     NEW_MEMORY = auto()
     """Returns newly allocated memory, so that following elementwise ops can work in place."""
     SPELLS_SIZE = auto()
-    """Each input may determine an output's size, whatever its type."""
+    """An input of any type may determine an output's size."""
     MEETS_OTHERS = auto()
     """Waits for the inputs of the other members of its collective, not for the node that ran last."""
     GUESSES_MOST = auto()
@@ -97,9 +97,8 @@ Table = dict[str, Kernel]
 class KernelContext:
     """The context of a kernel with state.
 
-    `node_state` is the node's own state (such as a generator's position), kept from step to step. `resources` has those of the
-    device.
-    `step_resources` (stacks, tensor arrays) end with the step. `files` says which files the kernel may open.
+    `node_state` is the node's own state (such as a generator's position), kept from step to step. `resources` has the resources
+    of the device. `step_resources` (stacks, tensor arrays) end with the step. `files` says which files the kernel may open.
     """
 
     node: str

@@ -412,8 +412,8 @@ def infer_by(notation: str) -> ShapeFunction:
     """Return the shape function of a notation: the first inputs, and the outputs, as in `[batch, n], [batch] -> [batch]`.
 
     `[n, 3, ?]` has the dimensions n, 3 and any. `x` is a shape of any rank, `x:2` one of rank 2, `x:1+` of at least that rank,
-    `x:4-` of at most that rank. The same name stands for the same dimension or shape. `*` is any input or an unknown output.
-    `x, []...` means that all inputs after x are scalars. Ranks and numbers are checked before names.
+    `x:4-` of at most that rank. Equal names mean equal dimensions or shapes. `*` is any input or an unknown output. `x, []...`
+    means that all inputs after x are scalars. Ranks and numbers are checked before names.
     """
     parse = cache(lambda: _ShapeNotation.parse(notation))
 

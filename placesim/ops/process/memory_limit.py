@@ -36,7 +36,7 @@ OWN_BYTES = 64 << 20
 RESERVE_BYTES = 128 << 20
 """Bytes that a run without a limit leaves to the machine."""
 LOOK_SHARE = 1 / 16
-"""Share of the machine's free memory that may be allocated before it is measured again.
+"""Share of the machine's free memory that may be allocated before free memory is measured again.
 
 A measurement takes as long as a pass over megabytes.
 """
@@ -57,7 +57,7 @@ class AllocationRefusal(Exception):
 
 
 class ProcessMemory:
-    """The memory limit of a session: `limit` bytes of growth, and no more than the machine has free."""
+    """The memory limit of a session: `limit` bytes of growth, and at most the free memory of the machine."""
 
     def __init__(self, limit: int | None = None) -> None:
         keep_freed_memory()
@@ -194,7 +194,7 @@ def _outside() -> ProcessMemory:
 
 
 def tensor_bytes(shape: Sequence[int], dtype: DataType) -> int:
-    """Return the bytes of a tensor; for strings and other objects, only those of the references to them."""
+    """Return the bytes of a tensor; for strings and other objects, only the bytes of the references to them."""
     return math.prod(shape) * (dtype.size or OBJECT_BYTES)
 
 

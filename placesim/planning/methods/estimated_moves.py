@@ -31,7 +31,7 @@ ROUND_COST = 12
 MAX_ALONE = 3
 """Number of best moves that are simulated alone if no combination of moves improves the plan."""
 MAX_WEIGHED = 64
-"""Number of moves with the best estimates of which the peaks are computed, if peaks are limited."""
+"""Number of moves with the best estimates whose peaks are computed, if peaks are limited."""
 LEAST_GAIN = 1e-5
 """Share of the step time that a move must gain by its estimate."""
 MAX_FAILURES = 6
@@ -179,7 +179,7 @@ class EstimatedMoves:
         return best or self._best_simulated(state, islice(alone, 1, MAX_ALONE))
 
     def _combined(self, state: _State, moves: Sequence[_Move]) -> Iterator[_Move]:
-        """Yield the first move, and then it together with more and more of the others that are possible in addition."""
+        """Yield the first move, and then its combinations with more and more of the other moves, if these are possible."""
         together: _Move = {}
         peaks = self._peaks
         if peaks is not None:

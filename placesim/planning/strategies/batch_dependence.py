@@ -113,7 +113,7 @@ class BatchDependence:
         return f"in which {node.name} ({node.op}) is not linear in the examples' results"
 
     def _find_equal_nodes(self, order: Sequence[Node]) -> None:
-        """Set `_first`: for each node with the op, attrs and inputs of an earlier one, the first of them."""
+        """Set `_first`: map each node to the first node with the same op, attrs and inputs."""
         known: dict[tuple[object, ...], int] = {}
         for node in order:
             if node.op not in CONSTANTS and not node.signature.is_stateful:

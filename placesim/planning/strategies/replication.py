@@ -45,6 +45,7 @@ class _Replicator:
         self._replicas = divided.settings.replicas
         self._writer = NodeWriter(node.name for node in divided.nodes if node.id not in divided.copied)
         self._shards: dict[TensorRef, list[str]] = {}
+        self._arrived: dict[tuple[TensorRef, int, int], str] = {}
         self._scaled: dict[tuple[TensorRef, int], str] = {}
         self._sums: dict[tuple[TensorRef, int], str] = {}
         self._combined: dict[TensorRef, Sequence[str]] = {}
@@ -153,7 +154,7 @@ class _Replicator:
         """Write the copy of a node for a part of the batch."""
         if node.id in self._divided.shapes.split:
             return  # its parts are shards of the constant
-        inputs = [self._input(ref, part) for ref in node.inputs]
+        inputs = [self._shard(ref, node, part) if ref in self._shards else self._input(ref, part) for ref in node.inputs]
         controls = [*self._controls(node, (part,), part.replica), *self._turn(node, part)]
         name, device, attrs = f"{part.scope}/{node.name}", self._device(node, part.replica), self._attrs(node, part)
         self._writer.nodes.append(NodeDef(name, node.op, (*inputs, *controls), device, attrs, node.location))
@@ -173,6 +174,20 @@ class _Replicator:
         if ref.node not in self._divided.copied:
             return self._kept_input(ref, part.replica)
         return f"{part.scope}/{self._graph.tensor_name(ref)}"
+
+    def _shard(self, ref: TensorRef, node: Node, part: Part) -> str:
+        """Return a node's part of a tensor of the batch. It reaches a stage of a pipeline shortly before the stage reads it."""
+        order = self._divided.order
+        release = None if order is None else order.release(node.id, part.micro_batch)
+        if order is None or release is None:
+            return self._shards[ref][part.number]
+        key = ref, part.number, order.stage_of[node.id]
+        if key not in self._arrived:
+            name = f"{part.scope}/stage_{order.stage_of[node.id]}/{self._graph.tensor_name(ref).replace(':', '_')}"
+            after = f"{self._part(part.replica, release.micro_batch).scope}/{release.done}"
+            shard = self._shards[ref][part.number]
+            self._arrived[key] = self._writer.identity(name, shard, self._divided.dtype(ref), CPU, (after,))
+        return self._arrived[key]
 
     def _turn(self, node: Node, part: Part) -> Iterator[str]:
         """Yield the control input with which the first nodes of a part, or of a pass of a pipeline, wait for the one before."""

@@ -14,9 +14,9 @@ def cut_segments(held: Sequence[int], leaving: Sequence[int], count: int | None)
     """Return the places at which segments begin, the first of which is 0.
 
     `held` has for each node, in order, the bytes of its tensor that gradients read. `leaving` has for each place, and for the
-    end, the bytes of tensors that are made before it, and read at it or later. No segment has more than 1 / `count` of the held
-    bytes, unless it is a single larger tensor. Among these divisions, the one with the fewest leaving bytes is chosen. The
-    default of `count` is the square root of the number of tensors, where large tensors count more.
+    end, the bytes of tensors that are made before it, and read at it or later. Each segment has at most 1 / `count` of the held
+    bytes, or the bytes of the largest tensor if these are more. Among these divisions, the one with the fewest leaving bytes is
+    chosen. The default of `count` is the square root of the number of tensors, where large tensors count more.
     """
     sizes = np.array(held, np.float64)
     total, nodes = max(float(sizes.sum()), 1.0), len(sizes)

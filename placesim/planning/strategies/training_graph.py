@@ -277,7 +277,7 @@ def fed_shapes(file: GraphFile) -> dict[TensorRef, Dims]:
 
 
 def find_feeds(file: GraphFile) -> Iterator[tuple[TensorRef, tuple[int, ...]]]:
-    """Yield the tensors that the steps feed, with their shapes, except those that are fed from a file."""
+    """Yield the tensors that the steps feed, with their shapes, except tensors that are fed from a file."""
     for step in (*(file.steps or ()), *(file.each_step or ())):
         for feed in step.feeds:
             name, slot = split_tensor_name(next(iter(file.graph.spelled_out(feed.tensor)), feed.tensor))

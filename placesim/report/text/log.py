@@ -78,7 +78,7 @@ def format_lines(lines: Iterable[LogLine]) -> str:
 
 
 def format_pieces(lines: Iterable[LogLine]) -> Iterator[str]:
-    """Yield the log as texts of many whole lines each."""
+    """Yield the log in pieces of many whole lines."""
     rest = iter(lines)
     while piece := format_lines(islice(rest, _PIECE_LINES)):
         yield piece

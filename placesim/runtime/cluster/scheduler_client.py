@@ -1,4 +1,4 @@
-"""Connection to a Dask scheduler, with an error that says what is wrong."""
+"""Connection to a Dask scheduler, with an error that names the problem."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Links, which carry messages between two processes: any thread may send one, and each received one is passed to a function.
+"""Links, which carry messages between two processes. Any thread may send a message; received messages are passed to a function.
 
 A connection without TLS is taken out of Dask's event loop. The thread that sends a message then writes it to the socket itself,
 and a thread of the link reads what arrives. All other connections stay in the event loop.
@@ -38,7 +38,7 @@ class Link(Protocol):
     """One connection; its function `lost` is called once, when the connection has ended, failed or been aborted."""
 
     def listen(self, take: Take) -> None:
-        """Begin to pass received messages to `take`, in a thread or task that only reads; must be called in the event loop."""
+        """Start a thread or task that reads messages and passes them to `take`; must be called in the event loop."""
 
     def post(self, message: dict[str, Any], value: Any) -> None:
         """Send a message with a value, without waiting for its receiver; may be called in any thread."""
@@ -115,7 +115,7 @@ class DirectLink:
     # --- writing
 
     def _send(self, frames: Sequence[Any]) -> None:
-        """Send frames without waiting; pass what the system can't take at once to a thread. Raises OSError."""
+        """Send frames without waiting; a thread sends the frames that the system can't take at once. Raises OSError."""
         views = deque(memoryview(frame) for frame in frames if len(frame))
         if not self._rest:
             with suppress(BlockingIOError):

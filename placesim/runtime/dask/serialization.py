@@ -21,7 +21,7 @@ from placesim.ops.kernels.data.values import ElementSequence
 from placesim.ops.registry import Registry, load_registry
 
 SMALL_BYTES = 1 << 12
-"""Maximum bytes of an array whose elements are copied into the pickle: this takes less time than a frame of its own."""
+"""Maximum bytes of an array whose elements are copied into the pickle, which takes less time than a separate frame."""
 
 
 class Parcel:
@@ -69,7 +69,7 @@ def _elsewhere() -> Any:
 
 
 def _reduced_array(array: np.ndarray[Any, Any]) -> Any:
-    """Return a small array of numbers as few bytes, which takes a third of the time of numpy's own pickle."""
+    """Return a small array of numbers in few bytes, in a third of the time of numpy's own pickle."""
     dtype, flags = array.dtype, array.flags
     if not 0 < array.nbytes <= SMALL_BYTES or dtype.isbuiltin != 1 or dtype.kind not in "biufc" or not flags.c_contiguous:
         return array.__reduce_ex__(5)

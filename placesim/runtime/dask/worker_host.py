@@ -101,11 +101,11 @@ class Post:
         # with a memory limit nothing is lent, because lent memory would count too
         self._lender = SharedMemoryLender() if opening.config.memory_limit is None else None
         self._borrowers: set[str] = set()
-        """Addresses of workers that can open the memory that this one lends."""
+        """Addresses of workers that can open the memory that this worker lends."""
         self._borrower = SharedMemoryBorrower()
         self._homes = opening.homes
         self._lock = Lock()
-        """Held while the mails or the counts of tensors change."""
+        """Lock for changes of the messages and of the counts of tensors."""
         self._mails: defaultdict[int, Mail] = defaultdict(SimpleQueue)
         self._counts: dict[int, list[int]] = {}
         self._ended = -1
@@ -216,7 +216,7 @@ class Post:
         peer.post({"step": step, "sent": sent}, (key, copy_compact(given), generation))
 
     def _joined(self, address: str) -> Link | None:
-        """Connect to another worker, and return the link; None if there is no connection, of which the client is told."""
+        """Connect to another worker, and return the link. If this fails, tell the client and return None."""
         # without a new context, timers of the connection would keep the session alive after it is closed
         joining = Context().run(asyncio.run_coroutine_threadsafe, self._connect(address), self._loop)
         while not joining.done():

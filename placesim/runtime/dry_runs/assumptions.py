@@ -50,7 +50,7 @@ class Assumptions:
     The dry run records:
 
     - `loops`, `chosen`: iteration counts of loops, and the branches taken, in order of occurrence.
-    - `used`: what each used number of `numbers` decides, by its name there, as a sentence.
+    - `used`: a sentence about the effect of each used number, by its name in `numbers`.
     - `sizes`: guessed numbers of elements of outputs, by node.
     - `opened`: tensors with an assumed dimension, by graph, node and output.
     - `causes`: for these tensors, and for those whose shapes follow from them, the feeds whose values would have determined the

@@ -1,4 +1,4 @@
-"""Nodes of a program compiled for dataflow execution: each knows its readers, and what to do when it is ready."""
+"""Nodes of a program compiled for dataflow execution: each has its readers, and the kind of work to do when it is ready."""
 
 from __future__ import annotations
 

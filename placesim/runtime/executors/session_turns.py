@@ -11,7 +11,7 @@ from types import TracebackType
 from placesim.core.errors import CancelledError
 
 _WAIT_SECONDS = 0.05
-"""Maximum seconds that a waiting step sleeps: what it waits for may change without another step."""
+"""Maximum seconds that a waiting step sleeps, since its condition may change without another step."""
 _OWN_THREADS = ("placesim", "Dask-", "IO loop", "Profile", "TCP-Executor", "AsyncProcess", "QueueFeederThread")
 """Prefixes of the names of threads that start no steps: threads of placesim, Dask and multiprocessing."""
 

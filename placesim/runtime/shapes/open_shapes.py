@@ -31,9 +31,9 @@ def choose_settlements(causes: Sequence[frozenset[Cause]], acts: Mapping[Act, Co
     """Choose acts that settle (determine) tensors, best first, each with the number of tensors that it settles in addition.
 
     `causes` has for each tensor the causes that leave it unknown; `acts` maps each act to the causes that it removes. A tensor
-    is settled when all of its causes are removed. The next act is always the one that settles the most tensors. If no act
-    alone settles a tensor, it is the act that the most tensors need. Ties follow the order of `acts`. Acts that no tensor needs
-    are left out.
+    is settled when all of its causes are removed. The next act is always the act that settles the most tensors. If no
+    act alone settles a tensor, it is the act that the most tensors need. Ties follow the order of `acts`. Acts that no tensor
+    needs are left out.
     """
     open_sets = [(set(some), count) for some, count in Counter(causes).items() if some]
     left = {act: set(removed) for act, removed in acts.items()}

@@ -134,7 +134,7 @@ class _Parameters:
         return parameter(name, self._size, self._dtype, initializer, self._collections, trainable, self._regularizers.get(name))
 
     def constant(self, value: float) -> Any:
-        """Constant in place of an unwanted parameter, in kernels that take one."""
+        """Constant that replaces an unwanted parameter in kernels that require it."""
         return tf.constant(value, dtype=self._dtype, shape=[self._size])
 
     def averages(self) -> _Averages:

@@ -16,8 +16,8 @@ CLUSTERS_VAR_NAME = "clusters"
 class KMeans:
     """Clusters of the rows of `inputs`, a matrix or a list of matrices.
 
-    With `use_mini_batch`, centers move a little in each step; the copy that clusters are assigned by follows after
-    `mini_batch_steps_per_iteration` steps.
+    With `use_mini_batch`, centers move slightly in each step. Rows are assigned to clusters by a copy of the centers, which is
+    updated every `mini_batch_steps_per_iteration` steps.
     """
 
     def __init__(
@@ -32,7 +32,7 @@ class KMeans:
         kmeans_plus_plus_num_retries: int = 2,
         kmc2_chain_length: int = 200,
     ) -> None:
-        """Raise ValueError for unknown ways to begin or to measure."""
+        """Raise ValueError for an unknown initialization or distance."""
         known = (RANDOM_INIT, KMEANS_PLUS_PLUS_INIT, KMC2_INIT)
         if isinstance(initial_clusters, str) and initial_clusters not in known:
             raise ValueError(f"Unsupported initialization algorithm '{initial_clusters}'")
@@ -54,9 +54,9 @@ class KMeans:
         return self._is_cosine and (not self._use_mini_batch or self._has_copy)
 
     def training_graph(self) -> tuple[Any, Any, Any, Any, Any, Any]:
-        """Distances to all centers, indices of the nearest, distances to those, whether centers are there, and two ops.
+        """Distances to all centers, nearest centers, distances to these, whether all centers are initialized, and two ops.
 
-        The first op chooses centers and runs until they are there; the second is a step of training.
+        The first op chooses initial centers and must run until all are chosen. The second op is a training step.
         """
         if isinstance(self._initial_clusters, str) or callable(self._initial_clusters):
             initial, count = self._initial_clusters, tf.convert_to_tensor(self._num_clusters)
@@ -81,7 +81,7 @@ class KMeans:
         return all_scores, indices, scores, is_initialized, init_op, training_op
 
     def _variables(self, count: Any) -> tuple[Any, Any, Any, Any, Any]:
-        """The centers, whether they are chosen, members a cluster, the copy that moves, and steps until the copy is taken."""
+        """The centers, whether they are initialized, cluster sizes, the moving copy, and the steps until the copy is used."""
         empty = tf.constant([], dtype=tf.float32)
         centers = tf.Variable(empty, name=CLUSTERS_VAR_NAME, validate_shape=False)
         is_initialized = tf.Variable(False, dtype=tf.bool, name="initialized")
@@ -113,7 +113,7 @@ class KMeans:
         return own + tf.transpose(tf.reduce_sum(tf.square(centers), 1, keepdims=True))
 
     def _sync(self, steps_left: Any, centers: Any, moved: Any, counts: Any) -> Any:
-        """Take the copy as centers when no steps are left; else count one step down."""
+        """Replace the centers by the copy if no steps are left; else decrement the number of steps."""
 
         def take_copy() -> Any:
             with tf.control_dependencies([tf.assign(steps_left, self._steps - 1)]):
@@ -133,7 +133,7 @@ class KMeans:
             return tf.cond(steps_left <= 0, take_copy, lambda: tf.assign_sub(steps_left, 1))
 
     def _mini_batch_step(self, inputs: list[Any], indices: Any, centers: Any, counts: Any) -> Any:
-        """Move each center by the mean of what its new members differ, weighted by all members so far."""
+        """Move each center by the mean difference of its new members, weighted by the number of all members so far."""
         updates = []
         for one, own in zip(inputs, indices, strict=True):
             with tf.colocate_with(one, ignore_existing=True):
@@ -180,7 +180,7 @@ class _Initialization:
         self._rows = tf.add_n([tf.shape(one)[0] for one in inputs])
 
     def op(self) -> Any:
-        """The op; it fails if all centers are there and the variable does not say so."""
+        """The op; it fails if all centers exist but the variable does not record this."""
         are_there = tf.equal(self._missing, 0)
         return tf.cond(are_there, lambda: tf.assert_equal(self._is_initialized, True), self._initialize)
 
@@ -191,7 +191,7 @@ class _Initialization:
             return tf.cond(tf.equal(missing, 0), lambda: tf.assign(self._is_initialized, True), tf.no_op)
 
     def _add_centers(self) -> Any:
-        """Add centers; return how many are missing then."""
+        """Add centers; return the number of missing centers."""
         new = self._new_centers()
         if self._kmeans._is_cosine:
             new = tf.nn.l2_normalize(new, dim=1)
@@ -200,7 +200,7 @@ class _Initialization:
         return self._count - tf.shape(self._assign(both))[0]
 
     def _add_by_chains(self) -> Any:
-        """Add the first row, or the row at the end of each Markov chain; return how many centers are missing then."""
+        """Add the first row, or the row at the end of each Markov chain; return the number of missing centers."""
         rows, length = self._inputs[0], self._kmeans._chain_length
         most = tf.cast(tf.shape(rows)[0] / length, dtype=tf.int32)
         count = tf.maximum(tf.minimum(self._missing, most), 1)
@@ -256,6 +256,6 @@ class _Initialization:
 
 
 def _beside(value: Any, make: Callable[[], Any]) -> Any:
-    """Call `make`, and colocate its ops with a tensor alone."""
+    """Call `make` with its ops colocated only with a tensor."""
     with tf.colocate_with(value, ignore_existing=True):
         return make()

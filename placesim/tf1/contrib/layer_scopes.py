@@ -54,7 +54,7 @@ def parameter(
     regularizer: object = None,
     kind: str | None = None,
 ) -> Any:
-    """Model variable of a layer, which is also in the collections for its `kind` (by default its name)."""
+    """Model variable of a layer, which is also added to the collections of its `kind` (default: its name)."""
     return model_variable(
         name,
         shape=shape if isinstance(shape, (list, tuple, tf.TensorShape)) else [shape],

@@ -65,7 +65,7 @@ class ControlFlowContext:
 
     @property
     def pivot(self) -> Tensor | None:
-        """Tensor that exists whenever this context runs."""
+        """Tensor that is available whenever this context runs."""
         raise NotImplementedError
 
     # --- ops inside ------------------------------------------------------------------------------------------------
@@ -133,7 +133,7 @@ class ControlFlowContext:
         return self.graph.get_collection(GraphKeys._SUMMARY_COLLECTION)
 
     def take_summaries(self, first: int) -> list[Any]:
-        """Remove the summaries from index `first` on, and return them: the context's results have to wait for them."""
+        """Remove and return the summaries from index `first` on. The context's results must wait for these summaries."""
         added = self.summaries()[first:]
         if added:
             del self.graph.get_collection_ref(GraphKeys._SUMMARY_COLLECTION)[first:]
@@ -153,7 +153,7 @@ class LoopContext(ControlFlowContext):
 
 
 class LoopGradient(Protocol):
-    """The gradient of a loop: another loop, which reads tensors of the forward loop."""
+    """The gradient of a loop: a second loop, which reads tensors of the forward loop."""
 
     @property
     def forward_context(self) -> LoopContext:
@@ -164,7 +164,7 @@ class LoopGradient(Protocol):
 
 
 def output_context(op: Operation) -> ControlFlowContext | None:
-    """The context of an op's outputs: the op's own, but for a loop's Exit the one around the loop."""
+    """The context of an op's outputs: the op's own context, or for a loop's Exit, the context around the loop."""
     # an Exit belongs to its loop, but its output is already outside it
     context: ControlFlowContext | None = op._control_flow_context
     return context.outer if context is not None and op.type in LOOP_EXITS else context

@@ -129,7 +129,10 @@ class WhileContext(LoopContext):
     # --- ops inside ------------------------------------------------------------------------------------------------
 
     def take(self, op: Operation) -> None:
-        """Add an op.  A Shape, Size or Rank of a forward tensor goes to the forward loop: its result is smaller to record."""
+        """Add an op.
+
+        A Shape, Size or Rank of a forward tensor is added to the forward loop, since recording its result takes less memory.
+        """
         if op.type in _MEASURES and op.inputs:
             loop = loop_of(self.graph._control_flow_context)
             if loop is not None and loop.grad_state is not None:

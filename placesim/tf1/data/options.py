@@ -183,7 +183,7 @@ class Options(_Group):
     ALIASES: ClassVar = {"experimental_deterministic": "deterministic", "experimental_threading": "threading"}
 
     def merge(self, options: Options) -> Options:
-        """A copy of these options, overridden by those that are set in `options`."""
+        """A copy of these options, overridden by the options that are set in `options`."""
         return merged(self, options)
 
 

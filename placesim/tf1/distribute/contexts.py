@@ -11,14 +11,14 @@ import placesim.tf1 as tf
 
 
 class Mode(NamedTuple):
-    """A strategy in force; `replica` is None between the replicas, where values of all of them are combined."""
+    """An active strategy. `replica` is None outside of replicas, where values of all replicas are combined."""
 
     strategy: Any
     replica: ReplicaContext | None = None
 
 
 class _Modes(threading.local):
-    """The modes that a thread entered, and the replica whose variables it updates."""
+    """The modes that a thread has entered, and the replica whose variables it updates."""
 
     def __init__(self) -> None:
         self.entered: list[Mode] = []
@@ -88,7 +88,7 @@ def entered(mode: Mode) -> Iterator[None]:
 
 @contextmanager
 def updating(replica: int | None) -> Iterator[None]:
-    """Context in which distributed variables are those of one replica."""
+    """Context in which a distributed variable stands for its component on one replica."""
     saved, _modes.updated_replica = _modes.updated_replica, replica
     try:
         yield

@@ -26,7 +26,7 @@ _SOURCE = "/cpu:0"
 
 
 class InputContext(NamedTuple):
-    """`tf.distribute.InputContext`, which an input function gets: there is one pipeline for all replicas."""
+    """`tf.distribute.InputContext`, the argument of an input function; all replicas share one input pipeline."""
 
     num_replicas_in_sync: int = 1
     input_pipeline_id: int = 0
@@ -65,7 +65,7 @@ class CallableIterator:
 
 
 def input_function_iterator(input_fn: Callable[[Any], Any], host: str, devices: Sequence[str]) -> Any:
-    """Iterator over what an input function returns: a dataset of replicas' batches, or a function.  Raises ValueError."""
+    """Iterator over the result of an input function: a dataset of replicas' batches, or a function.  Raises ValueError."""
     with tf.device(host):
         found = input_fn(InputContext(len(devices)))
     if isinstance(found, Dataset):
@@ -76,7 +76,7 @@ def input_function_iterator(input_fn: Callable[[Any], Any], host: str, devices: 
 
 
 class DistributedDataset:
-    """A dataset whose batches are split among replicas.  `rebatches`: whether a batch is for all replicas together."""
+    """A dataset whose batches are split among replicas. `rebatches`: whether batches are divided among the replicas."""
 
     def __init__(self, dataset: Dataset, host: str, devices: Sequence[str], rebatches: bool = True) -> None:
         self._host, self._devices = host, devices
@@ -236,7 +236,7 @@ def _part_sizes(size: Tensor, count: int) -> Tensor:
 
 
 class _Shard:
-    """A replica's part of a dataset: three functions on its device call functions on the dataset's device."""
+    """A replica's part of a dataset. Three functions on the replica's device call functions on the dataset's device."""
 
     def __init__(self, number: int, shards: Tensor, run: Tensor, source: Tensor, spec: Any) -> None:
         self._spec = spec
@@ -267,7 +267,7 @@ class _Shard:
 
 
 class _Function:
-    """A function of the library, of a string or of nothing, with the tensors that it captures."""
+    """A library function with one string argument or none, and the tensors that it captures."""
 
     def __init__(
         self, name: str, function: Callable[..., Any], has_argument: bool = True, attrs: dict[str, Any] | None = None

@@ -43,7 +43,7 @@ class CrossDeviceOps:
         return self._reduce_parts(reduce_op, parts, devices)
 
     def batch_reduce(self, reduce_op: ReduceOp, pairs: Sequence[tuple[Any, Sequence[str]]]) -> list[Any]:
-        """`reduce` of each value to its devices; a single component on its device stays."""
+        """`reduce` of each value to its devices. A value with one component that is already there is unchanged."""
         if all(len(value.values) == 1 and value.devices == tuple(devices) for value, devices in pairs):
             return [regroup(value.values, Mirrored) for value, _ in pairs]
         return self._batch_reduce(reduce_op, pairs)
@@ -106,7 +106,10 @@ class CollectiveAllReduce(CrossDeviceOps):
         return [regroup(parts, Mirrored) for parts in zip(*on_devices, strict=True)]
 
     def _packed(self, reduce_op: ReduceOp, values: list[Any], device: str, key: int, hint: str) -> list[Any]:
-        """The reduced values of one device, from one collective.  The last value comes first: its gradient is ready first."""
+        """The reduced values of one device, from one collective.
+
+        Values are packed from last to first, since the last gradient is ready first.
+        """
         values = values[::-1]
         with tf.device(device):
             flat = [tf.reshape(value, [-1]) for value in values]

@@ -14,7 +14,7 @@ from placesim.tf1.distribute.values import regroup, select_replica
 from placesim.tf1.variables.scopes import get_variable_scope
 
 _NUMBER = re.compile(r"_\d+(?=/)|_\d$")
-"""A number by which a name was made unique."""
+"""A number that makes a name unique."""
 
 
 def run_replicas(strategy: Any, fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
@@ -69,7 +69,7 @@ class _Merge:
 
 
 class _StoppedError(BaseException):
-    """Raised in a replica whose function is not to go on."""
+    """Raised in a replica to end its function early."""
 
 
 class _Replica(threading.Thread):
@@ -165,7 +165,7 @@ class _Replica(threading.Thread):
         return self.merged
 
     def _make_variable(self, next_creator: Callable[..., Any], **arguments: Any) -> Any:
-        """A variable of all replicas: the first replica makes it, the others find it by its name without numbers."""
+        """A variable of all replicas. The first replica creates it; other replicas find it by its name without numbers."""
         name = _NUMBER.sub("", arguments.get("name") or "Variable")
         if not self.number:
             made = next_creator(**arguments)

@@ -43,7 +43,7 @@ class _NewOp:
 
 
 def full_device(device: str) -> str:
-    """A device with all parts except the job: the parts that it lacks are those of the current scope, or CPU 0 of task 0."""
+    """A device with all parts except the job. Missing parts come from the current scope, or are CPU 0 of task 0."""
     merged = DeviceSpec(replica=0, task=0, device_type="CPU", device_index=0)
     for text in (Strategy.current_device(), device):
         merged = merged.make_merged_spec(DeviceSpec.from_string(text))
@@ -58,9 +58,9 @@ class Strategy:
 
     worker_devices: tuple[str, ...] = ()
     _splits_batches = True
-    """Whether a batch of a dataset is for all replicas together."""
+    """Whether batches of a dataset are divided among the replicas."""
     _default_device = ""
-    """The task of the devices, if a job is named."""
+    """The task of the devices, if they name a job."""
 
     @property
     def extended(self) -> Strategy:
@@ -259,7 +259,7 @@ class Strategy:
         return self.experimental_distribute_dataset(dataset).make_initializable_iterator()
 
     def make_input_fn_iterator(self, input_fn: Callable[[Any], Any], replication_mode: object = None) -> Any:
-        """Iterator over what `input_fn(context)` returns: a dataset of replicas' batches, or a function without arguments."""
+        """Iterator over the result of `input_fn(context)`: a dataset of replicas' batches, or a function without arguments."""
         from placesim.tf1.distribute.inputs import input_function_iterator
 
         return input_function_iterator(input_fn, self._host, self.worker_devices)
@@ -276,7 +276,7 @@ class Strategy:
         return first.replace(device_type="CPU", device_index=0).to_string()
 
     def update_config_proto(self, config_proto: Any) -> Any:
-        """A copy of a session's configuration, with the strategy's needs."""
+        """A copy of a session's configuration, with the settings that the strategy requires."""
         found = type(config_proto)()
         found.CopyFrom(config_proto)
         found.isolate_session_state = True
@@ -284,7 +284,7 @@ class Strategy:
 
 
 class DefaultStrategy(Strategy):
-    """The strategy outside of all scopes: one replica, on no device, that changes nothing."""
+    """The strategy outside of all scopes: a single replica without a device, in which nothing changes."""
 
     @contextmanager
     def scope(self) -> Iterator[Strategy]:
@@ -369,7 +369,7 @@ class MirroredStrategy(Strategy):
     # --- variables ---
 
     def _create_variable(self, next_creator: Callable[..., Any], beside: Any, arguments: dict[str, Any]) -> Any:
-        """Make a component on each device, and the variable of them, which is in the collections in their place."""
+        """Make a component on each device, and the distributed variable, which replaces the components in collections."""
         collections = list(arguments.pop("collections", None) or ["variables"])
         synchronization = _synchronization(arguments)
         aggregation = arguments.get("aggregation") or VariableAggregation.NONE
@@ -427,7 +427,7 @@ class MirroredStrategy(Strategy):
         return tf.nest.map_structure(reduce, value)
 
     def _reduce_single(self, reduce_op: ReduceOp, value: object, destinations: Destinations) -> Any:
-        """Reduce a value that is one for all replicas.  Raises ValueError for a sum of several."""
+        """Reduce a value that all replicas share.  Raises ValueError for a sum over several replicas."""
         if not isinstance(value, Tensor | tf.IndexedSlices | Variable) and value == 0:
             return 0
         if reduce_op is ReduceOp.MEAN:
@@ -510,7 +510,7 @@ def _copy_initial_value(variable: Variable, device: str) -> Any:
 
 
 def _synchronization(arguments: Mapping[str, Any]) -> VariableSynchronization:
-    """Synchronization of a new variable.  Raises ValueError for one that strategies do not have."""
+    """Synchronization of a new variable. Raises ValueError for an unsupported one."""
     found = arguments.get("synchronization", VariableSynchronization.AUTO)
     if found is VariableSynchronization.NONE:
         raise ValueError(
@@ -521,7 +521,7 @@ def _synchronization(arguments: Mapping[str, Any]) -> VariableSynchronization:
 
 
 def _without_partitioner(getter: Callable[..., Any], *args: object, **kwargs: object) -> Any:
-    """Custom getter of a strategy's scope, whose variables have no parts."""
+    """Custom getter of a strategy's scope, in which variables are not partitioned."""
     kwargs.pop("partitioner", None)
     return getter(*args, **kwargs)
 

@@ -97,7 +97,10 @@ def _check_structure(first: Any, value: Any) -> None:
 
 
 def select_replica(replica: int, structure: Any, selects_variables: bool = False) -> Any:
-    """A structure with the components of one replica; by default distributed variables stay: they find theirs."""
+    """A structure with the components of one replica.
+
+    By default, distributed variables stay, since they select a component themselves.
+    """
 
     def select(value: Any) -> Any:
         is_selected = isinstance(value, DistributedValues) and (selects_variables or not isinstance(value, Variable))

@@ -53,7 +53,7 @@ class DistributedVariable(DistributedValues, HandledVariable):
     # --- components ---
 
     def component(self) -> Any:
-        """The component of the current replica or device; the first if there is none."""
+        """The component of the current replica or device; the first component if there is none."""
         replica = current_replica()
         if replica is None:
             here = self.distribute_strategy.current_device()
@@ -204,7 +204,10 @@ class MirroredVariable(DistributedVariable, Mirrored):
         return self.component()._as_graph_element()
 
     def _update_in_replica(self, method: str, value: Any, **options: Any) -> Any:
-        """Combine the replicas' values and assign the result to all components; without an aggregation, only this one."""
+        """Combine the replicas' values, and assign the result to all components.
+
+        Without an aggregation, assign only this component.
+        """
         if self.aggregation is VariableAggregation.NONE:
             return super()._update_in_replica(method, value, **options)
 

@@ -22,7 +22,7 @@ from placesim.tf1.types.shapes import TensorShape
 
 @dataclass
 class _Mapping:
-    """Tensors that belong together: an argument, its value, and the inverse's determinants by the event's rank."""
+    """Related tensors: an argument, its value, and the inverse's log determinants by event rank."""
 
     x: Any = None
     y: Any = None
@@ -32,8 +32,8 @@ class _Mapping:
 class Bijector:
     """An invertible function.
 
-    A subclass defines `_forward`, `_inverse`, and one of `_forward_log_det_jacobian` and `_inverse_log_det_jacobian`. A tensor
-    that `forward` returned is given back by `inverse` without another op, and the other way round.
+    A subclass defines `_forward`, `_inverse`, and one of `_forward_log_det_jacobian` and `_inverse_log_det_jacobian`. Given a
+    tensor that `forward` returned, `inverse` returns the original argument without a new op, and vice versa.
     """
 
     _event_ndims = 0
@@ -85,7 +85,7 @@ class Bijector:
             return tf.convert_to_tensor(input_shape, dtype=tf.int32, name="input_shape")
 
     def inverse_event_shape(self, output_shape: Any) -> TensorShape:
-        """Shape of the events of which the values have a shape."""
+        """Shape of the events whose values have the given shape."""
         return self.forward_event_shape(output_shape)
 
     def inverse_event_shape_tensor(self, output_shape: Any, name: str = "inverse_event_shape_tensor") -> Any:
@@ -159,7 +159,7 @@ class Bijector:
             self._constant_determinants[event_ndims] = found
 
     def _reduced(self, value: Any, determinant: Any, event_ndims: int) -> Any:
-        """The sum of the determinants' logarithms over the axes that the event has beyond the function's rank."""
+        """The sum of the log determinants over the axes of the event beyond the function's rank."""
         rank = tf.rank(value)
         sizes = tf.shape(value)[rank - event_ndims : rank - self._event_ndims]
         total = tf.ones(sizes, determinant.dtype) * determinant
@@ -366,7 +366,7 @@ class Invert(Bijector):
 
 
 class Chain(Bijector):
-    """The functions of a list, of which the last is applied first."""
+    """The composition of functions in a list; the last function is applied first."""
 
     def __init__(self, bijectors: Any = None, validate_args: bool = False, name: str | None = None) -> None:
         """Raise ValueError for functions of different types."""
@@ -392,7 +392,7 @@ class Chain(Bijector):
         return self._total(y, "inverse", self.bijectors)
 
     def _total(self, value: Tensor, direction: str, bijectors: Sequence[Any]) -> Any:
-        """The sum of the functions' determinants' logarithms, each at the value of those before it."""
+        """The sum of the functions' log determinants, each at the output of the functions applied before it."""
         value = tf.convert_to_tensor(value, name="x" if direction == "forward" else "y")
         total = tf.cast(0.0, dtype=value.dtype.base_dtype)
         sizes = None

@@ -68,7 +68,7 @@ def _divergence_of_bernoullis(a: Bernoulli, b: Bernoulli, name: str | None = Non
 
 
 class Categorical(Distribution):
-    """Distributions of classes; the last axis of `logits` or `probs` is that of the classes.  Raises ValueError for both."""
+    """Distributions of classes; the last axis of `logits` or `probs` has the classes. Raises ValueError for both."""
 
     _is_reparameterized = False
 
@@ -388,7 +388,7 @@ class NegativeBinomial(_OfTotalCount):
 
 
 class Deterministic(Distribution):
-    """Random variables of the one value `loc`; `atol + rtol * abs(loc)` is the distance within which others equal it."""
+    """Random variables with the only value `loc`. Other values within `atol + rtol * abs(loc)` count as equal."""
 
     _shaping = ("loc",)
     _is_reparameterized = False

@@ -1,4 +1,4 @@
-"""Base class of distributions: the methods that scripts call, in terms of those that subclasses define."""
+"""Base class of distributions: the public methods, implemented with methods that subclasses define."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ NOT_REPARAMETERIZED = ReparameterizationType("NOT_REPARAMETERIZED")
 class Distribution:
     """A batch of random variables, each with values of the event's shape.
 
-    A subclass names its parameters' tensors in `_shaping`: the batch's shape is their common shape. It defines those of the
-    methods `_sample_n`, `_log_prob`, `_prob`, `_cdf`, `_entropy`, `_mean`, `_mode`, `_variance`, `_stddev` that it has.
+    A subclass names its parameters' tensors in `_shaping`: the batch's shape is their common shape. It may define `_sample_n`,
+    `_log_prob`, `_prob`, `_cdf`, `_entropy`, `_mean`, `_mode`, `_variance` and `_stddev`.
     """
 
     _shaping: tuple[str, ...] = ()
@@ -163,7 +163,7 @@ class Distribution:
         return self._of_value("log_survival_function", value, name, "cdf", lambda found: tf.log1p(-found))
 
     def quantile(self, value: TensorLike, name: str = "quantile") -> Any:
-        """The values below which random values are with these probabilities."""
+        """The values below which random values lie with these probabilities."""
         return self._of_value("quantile", value, name)
 
     def _of_value(self, method: str, value: TensorLike, name: str, *fallback: Any) -> Any:
@@ -269,7 +269,7 @@ def _as_vector(shape: Tensor) -> tuple[Any, Any]:
 
 
 def logits_and_probs(logits: Any, probs: Any, name: str, has_classes: bool = False) -> tuple[Any, Any]:
-    """Logits and probabilities of a distribution that is given by one of them.  Raises ValueError or TypeError."""
+    """Logits and probabilities of a distribution, from either of them. Raises ValueError or TypeError."""
     with tf.name_scope(name):
         if (probs is None) == (logits is None):
             raise ValueError("Must pass probs or logits, but not both.")

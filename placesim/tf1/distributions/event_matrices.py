@@ -1,4 +1,4 @@
-"""Tensors of samples, batches and events as batches of matrices of events and samples, and back."""
+"""Conversion of tensors `[*samples, *batch, *event]` to batches of matrices `[event, samples]`, and back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Mixtures of distributions, and batches of distributions as one of a larger event."""
+"""Mixtures of distributions, and batches of distributions as one distribution of larger events."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class Mixture(Distribution):
         return found
 
     def _of_event(self, share: Any) -> Any:
-        """A share with an axis for each of the event's."""
+        """A share with added axes for the axes of the event."""
         for _ in range(self.event_shape.ndims or 0):
             share = tf.expand_dims(share, -1)
         return share
@@ -139,7 +139,7 @@ class Mixture(Distribution):
         return tf.dynamic_partition(data=values, partitions=classes, num_partitions=self.num_components)
 
     def entropy_lower_bound(self, name: str = "entropy_lower_bound") -> Any:
-        """The mean of the components' entropies, which the mixture's is not below."""
+        """The mean of the components' entropies, a lower bound of the mixture's entropy."""
         with self._scope(name):
             entropies = [component.entropy() for component in self.components]
             return tf.add_n([share * one for share, one in zip(self._shares(tf.nn.softmax), entropies, strict=True)])

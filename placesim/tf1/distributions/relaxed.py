@@ -182,7 +182,7 @@ class RelaxedOneHotCategorical(TransformedDistribution):
 
 
 class RelaxedBernoulli(TransformedDistribution):
-    """Relaxed values of 0 and 1, between them.  Raises ValueError for both logits and probabilities."""
+    """Relaxed binary values, between 0 and 1. Raises ValueError for both logits and probabilities."""
 
     def __init__(
         self,

@@ -80,7 +80,7 @@ def _axes(axis: Any, rank: int | None) -> list[int]:
 
 
 def _flat_at_end(values: Any, axes: list[int]) -> Any:
-    """The tensor with these axes as one, the last."""
+    """The tensor with these axes merged to one, which is the last."""
     rank = values.shape.ndims
     front = [axis for axis in range(rank) if axis not in axes]
     turned = tf.transpose(values, perm=front + axes)

@@ -141,7 +141,10 @@ class TransformedDistribution(Distribution):
         return int(rank)
 
     def _scalar(self, value: Tensor, method: str) -> Any:
-        """The distribution's method of the inverse of a value.  Raises NotImplementedError for events of an own shape."""
+        """The distribution's method applied to the inverse of a value.
+
+        Raises NotImplementedError for events with a replaced shape.
+        """
         if self._has_own_event:
             raise NotImplementedError(f"{method} is not implemented when overriding event_shape")
         return getattr(self.distribution, method)(self.bijector.inverse(value))

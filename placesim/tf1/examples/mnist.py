@@ -37,7 +37,7 @@ class Datasets(NamedTuple):
 
 
 class DataSet:
-    """Images and labels in batches: in order in the first epoch, then shuffled in each."""
+    """Images and labels in batches: in order in the first epoch, and shuffled in each later epoch."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Sparse tensors: `tf.sparse_NAME`, of which most are `tf.sparse.NAME` too."""
+"""Sparse tensors: `tf.sparse_NAME`, most of which are also `tf.sparse.NAME`."""
 
 from __future__ import annotations
 

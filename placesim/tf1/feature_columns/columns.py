@@ -16,7 +16,7 @@ from placesim.tf1.types.shapes import TensorShape
 
 
 class WeightSettings(NamedTuple):
-    """Collections and trainability of a model's variables, and the tables of columns that exist already."""
+    """Collections and trainability of a model's variables, and the existing tables of columns."""
 
     collections: list[str]
     trainable: bool
@@ -288,7 +288,7 @@ class IdentityCategoricalColumn(_KeyedColumn, _Identity):
         return SparseTensor(tensor.indices, values, tensor.dense_shape)
 
     def _with_default(self, values: Tensor) -> Any:
-        """The values, with the default in place of those that are no class."""
+        """The values; values that are no class are replaced by the default."""
         size = tf.cast(self.num_buckets, tf.int64, name="num_buckets")
         zero = tf.cast(0, tf.int64, name="zero")
         is_wrong = tf.logical_or(values < zero, values >= size, name="out_of_range")
@@ -496,7 +496,7 @@ class _SharedEmbedding(NamedTuple):
 
 
 class SharedEmbeddingColumn(_TableColumn, _SharedEmbedding):
-    """Column whose table is that of the other columns with its collection."""
+    """Column that shares its table with all columns of the same collection."""
 
     suffix = "shared_embedding"
 

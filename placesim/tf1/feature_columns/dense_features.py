@@ -21,7 +21,7 @@ class _FeatureLayer(Layer):
     _taken: tuple[type, ...]
     """Classes of columns."""
     _base: str
-    """TensorFlow's base class of these."""
+    """TensorFlow's base class of the accepted columns."""
 
     def __init__(self, feature_columns: Any, trainable: bool = True, name: str | None = None, **kwargs: Any) -> None:
         super().__init__(trainable, name, **kwargs)

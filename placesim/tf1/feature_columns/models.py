@@ -116,7 +116,7 @@ def _sparse_matrix(tensor: Any) -> Any:
 
 
 def _collections(given: Sequence[str] | None) -> list[str]:
-    """Collections of a model's variables, with those of all variables and of models' variables."""
+    """Collections of a model's variables, including the collections of global and of model variables."""
     return list(dict.fromkeys([*(given or []), "variables", "model_variables"]))
 
 

@@ -146,7 +146,7 @@ class FunctionGraph(Graph):
         return super().make(op, full_name, tensors, attrs, control_inputs)
 
     def _check_references(self, op: str, tensors: Sequence[Tensor]) -> None:
-        """Raise TypeError if an op needs a reference but gets a captured tensor, which is no reference."""
+        """Raise TypeError if an op needs a reference but gets a captured tensor, which is never a reference."""
         definition = self.builder.registry.op(op)
         if definition is None or len(definition.inputs) != len(tensors):
             return
@@ -209,7 +209,7 @@ class FunctionGraph(Graph):
 
 
 def _copied(collections: dict[str, list[Any]]) -> dict[str, list[Any]]:
-    """Copies of collections, except for those of variables, which a function shares with its outer graph."""
+    """Copies of the collections. Collections of variables are shared with the outer graph instead."""
     for name in _SHARED_COLLECTIONS:
         collections.setdefault(name, [])
     return {name: items if name in _SHARED_COLLECTIONS else list(items) for name, items in collections.items()}

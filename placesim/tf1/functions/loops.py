@@ -24,7 +24,7 @@ from placesim.tf1.types.shapes import TensorShape, as_shape
 
 
 class TurnGraph(FunctionGraph):
-    """The body of a loop."""
+    """The graph of a loop's body."""
 
     is_turn = True
 

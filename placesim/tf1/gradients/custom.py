@@ -38,7 +38,7 @@ def NotDifferentiable(op_type: str) -> None:  # noqa: N802 (TensorFlow's name)
 
 
 def custom_gradient(f: Any = None) -> Any:
-    """Decorator: `f(*args)` returns a result and a function from the result's gradients to those of the arguments."""
+    """Decorator: `f(*args)` returns a result, and a function from gradients of the result to gradients of the arguments."""
     if f is None:
         return custom_gradient
 

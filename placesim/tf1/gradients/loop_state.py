@@ -179,7 +179,7 @@ class GradLoopState:
         return stack  # type: ignore[no-any-return]
 
     def recall(self, stack: Tensor, value: Tensor, dead_branch: bool = False) -> Tensor:
-        """Value popped from the stack in the gradient loop, so that the forward loop's last value comes first."""
+        """Value popped from the stack in the gradient loop, which starts with the last value of the forward loop."""
         branch = _branch_between(value.op, stack.op)
         with control_dependencies(None), within(self.backward_loop):
             if branch is not None:

@@ -66,7 +66,7 @@ class LoopGradients:
         return op.type in SWITCHES and isinstance(op._control_flow_context, WhileContext)
 
     def exits_out_of_reach(self, pending: dict[Operation, int], started: set[Operation]) -> list[Tensor]:
-        """Exits, other than ys, of the loops whose exits are read by no op between xs and ys."""
+        """Exits, other than ys, of loops of which no exit is read by an op between xs and ys."""
         found: list[Tensor] = []
         for state in self._states.values():
             idle = [tensor for tensor in state.exits if not pending[tensor.op]]
@@ -143,7 +143,7 @@ class LoopGradients:
         return tf.zeros(state.recall(history, shape, is_dead), output.dtype)
 
     def close_unchanged(self) -> None:
-        """If a loop variable's next value does not depend on its current value, set the current value's gradient to zeros."""
+        """Set the gradient of a loop variable's current value to zeros if the next value does not depend on it."""
         for state in self._states.values():
             loop = state.backward_loop
             for merged in state.switches.values():

@@ -1,4 +1,4 @@
-"""The collections of a graph: lists of anything, by name."""
+"""The collections of a graph: lists of arbitrary values, by name."""
 
 from __future__ import annotations
 

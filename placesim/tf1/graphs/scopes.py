@@ -86,7 +86,7 @@ class Scopes:
         return device_spec.parse(device)
 
     def _apply_device_functions(self, op: Any) -> None:
-        """Give an operation, or an object like one, the device of the open device scopes.  Libraries ask for it so."""
+        """Give an operation, or a similar object, the device of the open device scopes. Libraries call this method."""
         # Keras' objects of this kind have no `_set_device_from_string` before version 2.3
         set_device = getattr(op, "_set_device_from_string", op._set_device)
         scope: Any
@@ -133,11 +133,11 @@ class Scopes:
             yield
 
     def current_control_inputs(self) -> list[Operation]:
-        """The operations for which new ones wait because of open control scopes."""
+        """The operations for which new operations wait because of open control scopes."""
         return [self.operation(i) for i in dict.fromkeys(i for one in self.builder._controllers for i in one.inputs)]
 
     def _control_op(self, item: Any) -> Operation:
-        """Operation of a control input: for a resource variable that of the handle, for IndexedSlices that of the values."""
+        """Operation of a control input; of a resource variable's handle, or of the values of IndexedSlices."""
         if hasattr(item, "_handle") and hasattr(item, "op"):
             item = item.op
         element = self.as_graph_element(item.op if hasattr(item, "dense_shape") else item)
@@ -147,8 +147,8 @@ class Scopes:
     def init_scope(self) -> Iterator[None]:
         """`tf.init_scope`: ops inside have no control dependencies, and are outside of conditionals and loops.
 
-        TensorFlow goes back to the device scopes that existed when the graph became the default.  So device scopes around a
-        `colocate_with` apply again, unless the graph is the thread's first, which no `as_default` made the default.
+        TensorFlow goes back to the device scopes that existed when the graph became the default. So device scopes around a
+        `colocate_with` apply again, unless the graph is the thread's initial default graph, without `as_default`.
         """
         depth = self._default_depths[-1] if self._default_depths else self.builder.colocation_depth
         with self.as_default(), self.control_dependencies(None), self.builder.devices_at(depth):
@@ -251,7 +251,7 @@ class _DeviceFunction:
         return self.of_operation(self._graph.operation(node))
 
     def of_operation(self, op: Operation) -> str:
-        """The device for an operation, or for an object like one."""
+        """The device for an operation, or for a similar object."""
         found = self._device(op)
         return found.to_string() if isinstance(found, device_spec.DeviceSpec) else as_text(found)
 

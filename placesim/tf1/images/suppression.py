@@ -98,7 +98,7 @@ _SUPPRESS = Function(_suppress, name=_NAME, implements=_NAME)
 
 
 def _canonicalize(boxes: Tensor) -> Any:
-    """Boxes with the lesser coordinates first; the first box tells which coordinates these are."""
+    """Boxes with the smaller coordinates first; the first box determines which coordinates are smaller."""
     with tf.name_scope("canonicalize_coordinates"):
         y_1, x_1, y_2, x_2 = tf.split(value=boxes, num_or_size_splits=4, axis=2)
 
@@ -111,7 +111,7 @@ def _canonicalize(boxes: Tensor) -> Any:
 
 
 def _sort_by_score(boxes: Tensor, scores: Tensor) -> tuple[Any, Any, Any]:
-    """Boxes and scores from the highest score to the lowest, and their indices before."""
+    """Boxes and scores sorted by decreasing score, and their indices before sorting."""
     with tf.name_scope("sort_scores_and_boxes"):
         order = tf.argsort(scores, axis=1, direction="DESCENDING")
         scores, boxes = (tf.gather(value, order, axis=1, batch_dims=1) for value in (scores, boxes))

@@ -68,7 +68,7 @@ class MissingBase:
 
 
 def not_there(name: str, instead: str) -> NotImplementedError:
-    """Error for a missing function, or for a missing way to call it."""
+    """Error for a missing function, or for an unsupported call of a function."""
     return NotImplementedError(
         f"tf.{name} is not there in placesim.tf1 ({instead}). Build the graph with TensorFlow and write it with "
         "tf.io.write_graph (graph.as_graph_def()): every command of placesim takes that file, and `placesim convert` turns it "
@@ -78,7 +78,7 @@ def not_there(name: str, instead: str) -> NotImplementedError:
 
 @cache
 def absent(name: str) -> Any:
-    """Placeholder for a missing name; None for a name that TensorFlow lacks too."""
+    """Placeholder for a missing name; None for a name that TensorFlow does not have either."""
     if name not in all_names():
         return None
     return type(name.rpartition(".")[2], (_MissingSymbol,), {"public_name": name, "__module__": "tensorflow"})

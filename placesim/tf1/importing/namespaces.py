@@ -13,7 +13,7 @@ from placesim.tf1.exports import packages, table
 def find(name: str, top: str = "tensorflow.compat.v1") -> Any:
     """Find `tf.NAME`; a function or class that placesim lacks is a placeholder whose call fails.
 
-    Raises AttributeError for a name that TensorFlow lacks too; in its message, `top` is the name of the module `tf`.
+    Raises AttributeError for a name that TensorFlow does not have either; in its message, `top` is the name of the module `tf`.
     """
     export = table().get(name)
     if export is None and name.startswith("__"):

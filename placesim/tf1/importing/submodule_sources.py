@@ -1,8 +1,8 @@
 """Sources of the names in TensorFlow's own submodules (`tensorflow.python.ops.array_ops`).
 
-Most sources follow from the submodule's name: `tensorflow.python.ops.nn_ops` has the names of `tf.nn`, and those of `tf`.
-`_ROWS` maps the other submodules to their sources: modules of placesim.tf1 or of the public API, and `NAME=MODULE.WHAT` for
-a name that is called differently in placesim.tf1.
+Most sources follow from the submodule's name: `tensorflow.python.ops.nn_ops` has the names of `tf.nn` and of `tf`. `_ROWS` maps
+the other submodules to their sources: modules of placesim.tf1 or of the public API, and `NAME=MODULE.WHAT` for a name that is
+called differently in placesim.tf1.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Classes and functions that a script adds to those that Keras finds by name."""
+"""Classes and functions that a script registers, so that Keras finds them by name."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ class Layer(layer.Layer):
     def __call__(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
         """Call the layer; a call inside another layer's has its `training`, unless it is given.
 
-        The mask of the inputs is passed on to a layer that takes one.
+        A layer that takes a mask gets the mask of the inputs.
         """
         given = dict(kwargs)
         parameters = inspect.signature(self.call).parameters
@@ -76,7 +76,10 @@ class Layer(layer.Layer):
         return outputs
 
     def _finish_call(self, inputs: object, outputs: object) -> Any:
-        """The outputs with their masks; outputs that are inputs of a model are copied, as they have another layer's history."""
+        """The outputs with their masks.
+
+        An output that is an input of a model is copied, because its history belongs to another layer.
+        """
         if all_of_models(inputs):
             own = {id(value) for value in nest.flatten(inputs)}
             outputs = nest.map_structure(lambda value: self._copied(value) if id(value) in own else value, outputs)
@@ -161,7 +164,7 @@ class Layer(layer.Layer):
         return list(dict.fromkeys(one for value in vars(self).values() for one in _layers_in(value)))
 
     def _with_nested(self, own: list[Any], name: str) -> list[Any]:
-        """Own items, and those of nested layers that the property `name` has."""
+        """This layer's items, and the items in the property `name` of nested layers."""
         return own + [item for nested in self._nested for item in getattr(nested, name)]
 
     @property
@@ -176,7 +179,7 @@ class Layer(layer.Layer):
 
     @property
     def losses(self) -> list[Any]:
-        """Losses of the layer and of nested layers; those of regularizers are built at each access."""
+        """Losses of the layer and of nested layers. Losses of regularizers are built at each access."""
         found = list(self._losses)
         for variable, regularizer in self._regularized:
             with tf.name_scope(variable.op.name + "/Regularizer"):
@@ -306,7 +309,7 @@ class InputLayer(Layer):
 
 
 class TensorFlowOpLayer(Layer):
-    """An op of which some inputs are tensors of a model, and others constants by their positions."""
+    """An op with tensors of a model as inputs; the other inputs are constants, by position."""
 
     def __init__(self, operation: Operation, constants: dict[int, Any]) -> None:
         super().__init__(name=f"tf_op_layer_{operation.name}")

@@ -34,7 +34,10 @@ class Network:
     """The calls of layers between a model's inputs and outputs, in the order in which the model repeats them."""
 
     def __init__(self, inputs: Any, outputs: Any, model: str) -> None:
-        """Raises ValueError for inputs other than `Input`s, and outputs that no layer made; `model` is the model's class."""
+        """Raises ValueError for inputs other than `Input`s, and for outputs that no layer made.
+
+        `model` is the model's class.
+        """
         self.inputs, self.outputs = inputs, outputs
         flat = nest.flatten(inputs)
         for value in flat:
@@ -125,7 +128,7 @@ def _depths(calls: Sequence[LayerCall]) -> tuple[dict[LayerCall, int], dict[Any,
 
 
 class Model(Layer):
-    """A layer of other layers: those between `inputs` and `outputs`, or those of a subclass with a method `call`."""
+    """A layer made of other layers: the layers between `inputs` and `outputs`, or those of a subclass with `call`."""
 
     _network: Network | None = None
 
@@ -198,13 +201,13 @@ class Model(Layer):
         return self._network.repeat(inputs, self.name)
 
     def build(self, input_shape: ShapeLike) -> None:
-        """Make the variables outside of a call, which makes them otherwise, by a call on a placeholder."""
+        """Make the variables by a call on a placeholder; otherwise, the first call makes them."""
         if not is_in_call():
             self.call(tf.placeholder(tf.float32, input_shape))
         self.built = True
 
     def _with_nested(self, own: list[Any], name: str) -> list[Any]:
-        """As in a layer, but a model's own items come last."""
+        """As in a layer, but the model's own items are last."""
         return [item for nested in self._nested for item in getattr(nested, name)] + own
 
     @property

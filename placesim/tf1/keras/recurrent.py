@@ -47,13 +47,13 @@ _DEFAULTS: dict[str, Any] = {
 
 
 class _Cell(Layer):
-    """A cell whose kernels for `gates` gates stand beside each other in one variable."""
+    """A cell whose kernels for `gates` gates are concatenated in one variable."""
 
     gates = 1
     lacks: tuple[str, ...] = ()
     """Arguments of other cells that this cell does not take."""
     other_defaults: Mapping[str, Any] = {}
-    """Default values that differ from those of other cells."""
+    """Default values that differ from the defaults of other cells."""
     activation: Callable[[Any], Any]
     recurrent_activation: Callable[[Any], Any]
     use_bias: bool
@@ -138,7 +138,7 @@ class _Cell(Layer):
         return self._masks[key] if 0 < rate < 1 else []
 
     def _masked(self, value: _Value, masks: Sequence[Any]) -> list[Any]:
-        """The value for each gate."""
+        """The masked value for each gate."""
         return [value * mask for mask in masks] or [value] * self.gates
 
     def _part(self, weights: _Value | None, gate: int, count: int = 1) -> Any:
@@ -265,7 +265,7 @@ class LSTMCell(_Cell):
         return output, [output, cell]
 
     def _split_gates(self, inputs: Tensor, before: _Value, masks: Sequence[Any], state_masks: Sequence[Any]) -> Iterator[Any]:
-        """Each gate before its activation, made when it is asked for."""
+        """Each gate before its activation, made on demand."""
         given = self._masked(inputs, masks)
         kernels = tf.split(self.kernel, num_or_size_splits=4, axis=1)
         parts = [tf.matmul(value, kernel) for value, kernel in zip(given, kernels, strict=True)]
@@ -276,7 +276,7 @@ class LSTMCell(_Cell):
             yield part + tf.matmul(state, self._part(self.recurrent_kernel, gate))
 
     def _joined_gates(self, inputs: Tensor, before: _Value, masks: Sequence[Any], state_masks: Sequence[Any]) -> Iterator[Any]:
-        """The same, with one product for all gates."""
+        """Each gate before its activation, from one product for all gates."""
         products = tf.matmul(self._masked(inputs, masks[:1])[0], self.kernel) + tf.matmul(before, self.recurrent_kernel)
         yield from tf.split(_add_bias(products, self.bias), num_or_size_splits=4, axis=1)
 
@@ -294,7 +294,7 @@ GRUCellV2, LSTMCellV2 = _in_version2(GRUCell), _in_version2(LSTMCell)
 
 
 class StackedRNNCells(Layer):
-    """Cells as one cell: each reads the output of the one below."""
+    """A stack of cells as one cell: each cell reads the output of the previous one."""
 
     def __init__(self, cells: Sequence[Any], **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -330,7 +330,7 @@ class StackedRNNCells(Layer):
 
 
 def output_size(cell: Any) -> Any:
-    """Size of a cell's output: the one that it tells, else that of its first state."""
+    """Size of a cell's output: its `output_size`, else the size of its first state."""
     told = getattr(cell, "output_size", None)
     return nest.flatten(cell.state_size)[0] if told is None else told
 
@@ -361,7 +361,7 @@ class RNN(Layer):
     """Applies a cell to each step of `inputs [batch, time, ...]`."""
 
     notes_runtime = False
-    """Whether a constant says that it is unknown which implementation runs."""
+    """Whether a constant marks that the implementation is chosen at run time."""
 
     def __init__(
         self,
@@ -436,7 +436,7 @@ class RNN(Layer):
             )
 
     def compute_mask(self, inputs: object, mask: object = None) -> Any:
-        """The mask of the outputs: that of the inputs for sequences, else none."""
+        """The mask of the outputs: the mask of the inputs if the layer returns sequences, else None."""
         kept = nest.flatten(mask)[0] if self.return_sequences else None
         return [kept, *(None for _ in self.states)] if self.return_state else kept
 
@@ -529,7 +529,7 @@ _UNKNOWN_BATCH = """If a RNN is stateful, it needs to know its batch size. Speci
 
 
 def _layer(kind: type[_Cell], name: str, described: str) -> Any:
-    """Make the layer class of a cell class: it takes the cell's arguments, and those of `RNN`."""
+    """Make the layer class of a cell class. It takes the arguments of the cell and of `RNN`."""
     names = kind.argument_names()
     own = ["activity_regularizer", "return_sequences", "return_state", "go_backwards", "stateful", "unroll"]
     place = names.index("bias_regularizer") + 1

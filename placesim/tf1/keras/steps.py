@@ -99,7 +99,7 @@ class _Loop(NamedTuple):
         return last, stacked, states
 
     def run(self, count: Any) -> tuple[Any, Any, Any]:
-        """The same in a loop of `count` steps."""
+        """The same results from a loop of `count` steps."""
         flat = nest.flatten(self.inputs)
         arrays = [self._array(count, f"input_ta_{i}", value) for i, value in enumerate(flat)]
         read_from = [array.unstack(self._in_step_order(value)) for array, value in zip(arrays, flat, strict=True)]

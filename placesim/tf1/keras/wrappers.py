@@ -25,7 +25,7 @@ _MERGED: dict[str | None, Callable[[Any, Any], Any]] = {
 
 
 class Bidirectional(Layer):
-    """Applies two copies of a recurrent layer, one of which begins at the end."""
+    """Applies two copies of a recurrent layer, one of them from the end to the beginning."""
 
     def __init__(self, layer: Any, merge_mode: str | None = "concat", backward_layer: Any = None, **kwargs: Any) -> None:
         _check_layer("Bidirectional", layer)
@@ -78,7 +78,7 @@ class Bidirectional(Layer):
         return [*(output if self.merge_mode is None else [output]), *states]
 
     def compute_mask(self, inputs: Any, mask: Any = None) -> Any:
-        """The mask of the outputs: that of the inputs for sequences, else none."""
+        """The mask of the outputs: the mask of the inputs if the layer returns sequences, else None."""
         kept = [mask if self.return_sequences else None] * (2 if self.merge_mode is None else 1)
         if self.return_state:
             return [*kept, *(None for _ in self.forward_layer.states * 2)]
@@ -121,7 +121,7 @@ class TimeDistributed(Layer):
         return tf.reshape(outputs, (batch or -1, steps, *_sizes_from(outputs, 1)))
 
     def compute_mask(self, inputs: Any, mask: Any = None) -> Any:
-        """The mask of the inner layer's outputs, else that of the inputs."""
+        """The mask of the inner layer's outputs, else the mask of the inputs."""
         batch, steps, *_ = inputs.shape.as_list()
         if batch and not self._joins_steps:
             return mask

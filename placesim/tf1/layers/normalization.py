@@ -168,7 +168,7 @@ class BatchNormalization(Layer):
 
 
 def _moments(inputs: Tensor, axes: list[int], keep: bool, mask: TensorLike | None) -> tuple[Any, Any]:
-    """Mean and variance over these axes, of the elements that a mask leaves."""
+    """Mean and variance over these axes, of the elements that are in the mask."""
     if mask is None:
         return tuple(tf.nn.moments(inputs, axes, keep_dims=keep))
     weights = tf.expand_dims(tf.cast(mask, tf.float32, name="mask_weights"), axis=-1, name="mask_weights_broadcasted")

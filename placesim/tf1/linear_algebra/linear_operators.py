@@ -231,7 +231,7 @@ class LinearOperator(Module):
             return self._solvevec(self._argument(rhs, "rhs", -1 if adjoint else -2, -1), adjoint=adjoint)
 
     def _argument(self, value: TensorLike, name: str, own_axis: int, axis: int) -> Any:
-        """Tensor of an argument whose size along `axis` is the operator's along `own_axis`."""
+        """Tensor of an argument; its size along `axis` must equal the operator's size along `own_axis`."""
         found = tf.convert_to_tensor(value, name=name)
         if found.dtype.base_dtype != self.dtype:
             raise TypeError(f"Expected argument to have dtype {self.dtype}.  Found: {found.dtype} in tensor {found}")
@@ -302,7 +302,7 @@ def as_sizes(sizes: Any, name: str | None = None) -> Any:
 
 
 def as_member(value: TensorLike, name: str) -> Any:
-    """Tensor of an operator's argument; a variable stays one, so that it is read at each use."""
+    """Tensor of an operator's argument. A variable stays a variable, so that it is read at each use."""
     return value if isinstance(value, Variable) else tf.convert_to_tensor(value, name=name)
 
 

@@ -217,7 +217,10 @@ def _real_is_self_adjoint(values: Any, hint: bool | None) -> bool | None:
 
 
 def _checked_sizes(sizes: Any, argument: str, rank: int, found: str) -> Any:
-    """The static value of sizes, None if it is unknown.  Raises TypeError and ValueError; `found` precedes a negative value."""
+    """The static value of sizes, None if unknown.
+
+    Raises TypeError and ValueError; in the message, `found` precedes a negative value.
+    """
     if not sizes.dtype.is_integer:
         raise TypeError(f"Argument {argument} must be integer type.  Found: {sizes}")
     known = constant_value(sizes)

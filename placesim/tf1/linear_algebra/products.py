@@ -207,7 +207,7 @@ def linspace(start: TensorLike, stop: TensorLike, num: TensorLike, name: str | N
 
 
 def _points(start: Tensor, stop: TensorLike, num: TensorLike, axis: int) -> Any:
-    """First, inner and last points along a new axis, cut to `num` if that is 1."""
+    """First, inner and last points along a new axis; only the first point if `num` is 1."""
     kind = start.dtype
     count = cast_always(num, dtypes.int32)
     cast_always(count, kind)  # TensorFlow makes this op, which nothing reads

@@ -228,7 +228,7 @@ false_negatives = _counter("false_negatives", True, False)
 
 
 def _share(word: str, count_wrong: Callable[..., tuple[Any, Any]], doc: str) -> Callable[..., tuple[Any, Any]]:
-    """The metric with the share of true positives among these and the wrong ones."""
+    """The metric `true positives / (true positives + wrong ones)`."""
 
     def share(
         labels: TensorLike,

@@ -91,7 +91,7 @@ def _counted(
 
 
 def _share_of_best(word: str, wrong: str, doc: str) -> Callable[..., tuple[Any, Any]]:
-    """The metric with the share of true positives among these and the wrong classes."""
+    """The metric `true positives / (true positives + wrong classes)`."""
 
     def at_top_k(
         labels: TensorLike,

@@ -80,7 +80,7 @@ def _loss_and_gradient(logits: Tensor, labels: Tensor, label_length: Tensor, log
 
 
 def _states_of_labels(labels: Tensor, classes: Tensor | int, of_labels: Tensor) -> Any:
-    """Log probabilities of states `[frames, batch, states]` from those of labels `[frames, batch, classes]`."""
+    """Log probabilities of states `[frames, batch, states]`, from log probabilities of labels `[frames, batch, classes]`."""
     count = size_along(labels, 1)
     blanks = tf.tile(of_labels[:, :, :1], [1, 1, count + 1])
     one_hot = tf.expand_dims(tf.one_hot(labels, depth=classes), axis=0)
@@ -90,7 +90,7 @@ def _states_of_labels(labels: Tensor, classes: Tensor | int, of_labels: Tensor) 
 
 
 def _labels_of_states(labels: Tensor, classes: Tensor | int, of_states: Tensor) -> Any:
-    """Log probabilities of labels from those of states."""
+    """Log probabilities of labels, from log probabilities of states."""
     count = size_along(labels, 1) + 1
     label_states, blank_states = of_states[:, :, 1:count], of_states[:, :, count:]
     one_hot = tf.one_hot(labels - 1, depth=classes - 1, on_value=0.0, off_value=tf.log(0.0))

@@ -72,7 +72,7 @@ class _SampledClasses:
         return tf.reshape(_sum_rows(flat), [-1, self.num_true])
 
     def without_hits(self, logits: Any) -> Any:
-        """Logits of the sampled classes, very small for those that are true classes of the example."""
+        """Logits of the sampled classes; a class that is a true class of the example gets a very small logit."""
         rows, ids, weights = tf.nn.compute_accidental_hits(self.labels, self.drawn, num_true=self.num_true)
         places = [tf.reshape(rows, [-1, 1]), tf.reshape(tf.cast(ids, tf.int32), [-1, 1])]
         indices = tf.concat(places, 1, "sparse_indices")

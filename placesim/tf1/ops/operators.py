@@ -51,7 +51,7 @@ _UNSCOPED = {"lt": "Less", "le": "LessEqual", "gt": "Greater", "ge": "GreaterEqu
 
 
 def binary_operator(scope_name: str, make: Binary) -> Callable[[Any, Any], Any]:
-    """Make the method for `x OP y` of a tensor x; where it fails, y's own reversed operator is tried."""
+    """Make the method for `x OP y` of a tensor x; if it fails, y's own reversed operator is tried."""
     reverse = f"__r{scope_name}__"
 
     def operate(x: TensorLike, y: TensorLike) -> Any:
@@ -73,7 +73,7 @@ def binary_operator(scope_name: str, make: Binary) -> Callable[[Any, Any], Any]:
 
 
 def _reversed(y: TensorLike, reverse: str, x: Tensor) -> Any:
-    """Result of y's reversed operator; NotImplemented where it fails too."""
+    """Result of y's reversed operator; NotImplemented if it also fails."""
     try:
         return getattr(y, reverse)(x)
     except (TypeError, ValueError):

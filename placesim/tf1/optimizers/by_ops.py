@@ -1,4 +1,4 @@
-"""Updates of variables that are single ops."""
+"""Updates of variables by a single op each."""
 
 from __future__ import annotations
 

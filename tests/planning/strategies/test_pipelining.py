@@ -279,6 +279,39 @@ def test_the_stages_fit_the_memory_if_some_cut_does() -> None:
     assert firsts[1] < firsts[0] == firsts[2]
 
 
+@pytest.mark.slow
+def test_a_part_of_the_batch_arrives_during_the_pass_before_the_one_that_reads_it() -> None:
+    graph = rewrite(loaded(dense("momentum")), micro_batches=4).file.graph
+    for micro_batch, name, released in (
+        (2, "stage_0/x", "micro_batch_1/stage_0/forward_done"),
+        (3, "stage_0/x", "micro_batch_2/stage_0/forward_done"),
+        (1, "stage_1/y", "micro_batch_0/stage_1/forward_done"),
+        (3, "stage_1/y", "micro_batch_2/stage_1/forward_done"),
+    ):
+        arriving = graph.node(f"micro_batch_{micro_batch}/{name}")
+        assert graph.input_texts(arriving) == [f"shards/{name[-1]}:{micro_batch}", f"^{released}"]
+        assert arriving.device == "/device:CPU:0"
+    assert "micro_batch_1/stage_0/x" not in graph.ids
+
+
+@pytest.mark.slow
+def test_a_stage_does_not_hold_the_whole_batch() -> None:
+    nodes = [placeholder("x", 4096, 1024), variable("w", 1024, 64, seed=1), variable("v", 64, 64, seed=2)]
+    nodes += [
+        node("MatMul", "a", "x", "w"),
+        node("Tanh", "h", "a"),
+        node("MatMul", "b", "h", "v"),
+        node("Mean", "loss", "b", [0, 1]),
+    ]
+    document = training(nodes, "gradient descent", lambda random: {"x": {"zeros": [4096, 1024]}})
+    graph = placesim.parallelize(document | {"run": document["run"][:2]}, stages=2, micro_batches=16)
+    peak = placesim.memory(graph).memory[1].peak
+    assert peak < 0.5 * 4 * 4096 * 1024
+    pipeline = graph.rewrite.pipeline
+    assert pipeline is not None
+    assert pipeline.memory[0] == pytest.approx(peak, rel=0.2)
+
+
 def test_the_batch_is_assumed_only_if_neither_graph_nor_feed_says_it() -> None:
     for declared, said in ((8, False), (-1, True)):
         graph = loaded(dense("momentum", declared))

@@ -325,6 +325,17 @@ def test_tls(certificates: Path, tmp_path: Path, shell: Shell) -> None:
             assert cluster.homes[PS].startswith("tls://")
         listed = shell("devices", "--no-header", "--scheduler", commands.address, *options)
         assert listed.output.split("\t")[1] == "safe"
+        commands.worker()
+        graph = tmp_path / "two.yaml"
+        graph.write_text(
+            "devices: {cpu: 2}\n"
+            "nodes:\n"
+            "  - {op: Const, name: one, value: 1.0, device: /cpu:0}\n"
+            "  - {op: Neg, name: two, inputs: [one], device: /cpu:1}\n"
+        )
+        asked = ("--engine", "dask", "--scheduler", commands.address, "--worker-per", "device")
+        ran = shell("run", str(graph), *asked, *options)
+        assert (ran.code, ran.output) == (0, shell("run", str(graph)).output), ran.complaint
         without = shell("devices", "--scheduler", commands.address)
         assert (without.code, without.output) == (2, "")
         assert "needs TLS: expected --tls-ca-file, --tls-cert and --tls-key, or Dask's" in without.complaint

@@ -66,7 +66,7 @@ _NO_KEY = object()
 
 
 class _TextStream:
-    """A text as a file, of which the parser reads no more than it needs. It would make a copy of a whole text."""
+    """A text as a file, which the parser reads piece by piece, so that it does not copy the whole text."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -80,7 +80,7 @@ class _TextStream:
 
 
 def _event_source(text: str) -> Callable[[], Any]:
-    """Return the function that returns a text's next event of YAML."""
+    """Return a function that returns the next YAML event of a text at each call."""
     loader = _Loader(_TextStream(text) if text.isascii() else text)
     next_event: Callable[[], Any] = loader.get_event
     return next_event
@@ -301,7 +301,7 @@ _UNREADABLE = {"control characters are not allowed": "got a control character, e
 
 
 def _marked_text(mark: Any, text: str) -> str:
-    """Return what stands at the position of an error, in the form of messages."""
+    """Return the text at the position of an error, in the form of messages."""
     character = next(islice(text.split("\n"), mark.line, None), "")[mark.column : mark.column + 1]
     return f"'{character}'" if character else "the end of the file" if mark.line >= text.count("\n") else "the end of the line"
 

@@ -1,4 +1,4 @@
-"""Centers drawn for k-means: rows of points, more often those that are far from the centers so far.
+"""Drawing of centers for k-means from the points; points far from the centers drawn so far are more likely.
 
 Source: TensorFlow's clustering ops.
 """
@@ -28,7 +28,7 @@ class _Centers:
         self.chosen: list[int] = []
 
     def add(self, tries: int) -> None:
-        """Add the best point of this number of draws: the one after which the sum of the distances is least."""
+        """Draw this number of points, and add the one with which the sum of the distances is smallest."""
         if self.chosen:
             self._totals = np.cumsum(self._distances)
         best, least, distances = 0, np.inf, self._distances

@@ -1,8 +1,8 @@
 """Collectives: ops of one step on several devices that exchange tensors, NCCL's and TensorFlow's own.
 
-Each op of a group waits until all of the group have arrived; the executor tries it again after `KernelWait`. A group has a
-number of members and a key: from attrs, in the second version of an op from inputs, and in the third from a communicator, which
-also gives the members ranks.
+Each op of a group waits until all members of the group have arrived; the executor runs it again after `KernelWait`. A group has
+a number of members and a key. They are attrs in the first version of an op, inputs in the second, and come from a communicator
+in the third. A communicator also gives the members ranks.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _FUNCTIONS: dict[str, Callable[[Any, Any], Any]] = {
 
 
 class GroupKey(NamedTuple):
-    """Number of members of a group, the key that tells it from other groups of a step, and the member's rank, if it has one."""
+    """Number of members of a group, a key that is unique among the groups of a step, and the member's rank, if it has one."""
 
     size: int
     key: tuple[Any, ...]
@@ -76,7 +76,7 @@ GROUP_ARGUMENTS = ("num_devices", "shared_name", "group_size", "group_key", "ins
 
 @dataclass(slots=True)
 class _Communicator:
-    """The resource of a group whose ops have no keys: each member counts the ops (`instances`) that it has taken part in."""
+    """The resource of a group whose ops have no keys: each member counts the ops in which it has taken part (`instances`)."""
 
     size: int
     group: int
@@ -116,7 +116,7 @@ def communicator_key(inputs: Sequence[Any], attrs: Attrs, context: KernelContext
 
 
 def _exchange(given: Any, dims: Dims, group_key: GroupKey, context: KernelContext) -> tuple[list[Any], int]:
-    """Return the tensors of all members, in order, and the number of this member's device, which expects the shape `dims`.
+    """Return the tensors of all members, in order, and the number of this member's device. The member expects the shape `dims`.
 
     Raises KernelWait until all have arrived, and InvalidArgumentError if they expect different shapes.
     """
@@ -182,7 +182,7 @@ def _gather(tensors: Sequence[Any], attrs: Attrs, position: int) -> Any:
 
 
 def _all_to_all(tensors: Sequence[Any], attrs: Attrs, position: int) -> Any:
-    """Return the rows that all members have for this one. Raises InvalidArgumentError unless there is one for each member."""
+    """Return the rows that all members send to this member. Raises InvalidArgumentError unless there is one row per member."""
     size, count = tensors[0].shape[0], len(tensors)
     if size != count:
         raise _aborted(f"input to all-to-all first dimension size ({size}) must be the same as the group size ({count})")

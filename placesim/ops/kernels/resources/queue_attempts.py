@@ -1,8 +1,8 @@
 """Contents of a queue, and the attempts of ops that enqueue or dequeue, which may wait for room or for elements.
 
 As in TensorFlow, a queue has a line of enqueue attempts and a line of dequeue attempts, and only the first attempt of each line
-acts.  So ops act in order of arrival, and an op that needs many elements takes each as soon as it is there.  The lines belong
-to a step.  Source: TensorFlow's `queue_base.cc` and its four kinds of queue.
+acts. So ops act in order of arrival, and an op that needs many elements takes each element as soon as it is available. The
+lines belong to a step. Source: TensorFlow's `queue_base.cc` and its four kinds of queue.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Element = tuple[Any, ...]
 
 
 class QueueOrder(Protocol):
-    """The elements of a queue, which are returned in the order of its kind."""
+    """The elements of a queue, in the order in which this kind of queue returns them."""
 
     def __len__(self) -> int: ...
     def put(self, element: Element) -> None:

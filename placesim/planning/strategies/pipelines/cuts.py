@@ -14,7 +14,7 @@ from placesim.graph.node_patterns import did_you_mean_node
 from placesim.ops.categories import CONSTANTS, SHAPE_OPS
 from placesim.planning.strategies.pipelines.costs import PipelineCosts
 from placesim.planning.strategies.pipelines.places import ForwardPlaces
-from placesim.planning.strategies.pipelines.schedules import Schedule
+from placesim.planning.strategies.pipelines.schedules import GPIPE, Schedule
 
 MAX_CUTS = 512
 """Maximum number of places that the search considers. In a longer pass, these are the places that the fewest bytes cross."""
@@ -28,25 +28,27 @@ class CutCosts:
     """The costs of a micro-batch's forward and backward pass by place, and the costs of a cut before each place.
 
     - `forward`, `backward`: seconds of the nodes.
-    - `held`: bytes during the whole step: variables, accumulated gradients of updated variables, and the `micro_batches` parts
-      of the batch, at the first place that reads them.
-    - `activations`: bytes of forward tensors that gradients read. A stage keeps its own, and copies of those that it reads from
-      other stages.
+    - `held`: bytes during the whole step: variables, accumulated gradients of updated variables, and those `arriving`, at the
+      first place that reads them.
+    - `activations`: bytes of the `kept` tensors. A stage keeps its own, and copies of those that it reads from other stages.
     - `working`: bytes of the gradients that the largest gradient node reads and writes.
-    - `kept`: the tensors of `activations`, each with the places of the gradients that read it.
+    - `kept`: the tensors of the forward pass and the batch that gradients read, each with the places of these gradients.
+    - `arriving`: bytes of a tensor of the batch for the next micro-batch, and for the current one if no gradient reads it.
     - `batch_readers`: the tensors of the batch, each with the places of the nodes that read it.
     - `crossing`: bytes of the forward tensors that are made before a place, and read at this place or later.
     """
 
-    def __init__(self, places: ForwardPlaces, costs: PipelineCosts, micro_batches: int) -> None:
+    def __init__(self, places: ForwardPlaces, costs: PipelineCosts, schedule: Schedule) -> None:
         self._places, self._costs, self._count = places, costs, len(places.main)
         self.forward, self.backward = (self._find_seconds(nodes) for nodes in (places.forward, places.backward))
         self.batch_readers = self._find_batch_readers()
-        self.held = self._find_held(micro_batches)
         self.kept = self._find_kept()
+        self.arriving = {ref: costs.size(ref) * self._extra_parts(ref, schedule) for ref in self.batch_readers}
+        self.held = self._find_held()
         self.activations = np.zeros(self._count)
         for ref in self.kept:
-            self.activations[places.of[ref.node]] += costs.size(ref)
+            first = min(self.batch_readers[ref]) if ref in self.batch_readers else places.of[ref.node]
+            self.activations[first] += costs.size(ref)
         self.working = self._find_working()
         self.crossing = self._find_crossing()
         self.transfer = np.array([costs.transfer_seconds(int(size)) for size in self.crossing])
@@ -65,13 +67,19 @@ class CutCosts:
                 found.setdefault(ref, []).append(self._places.of[node.id])
         return found
 
-    def _find_held(self, micro_batches: int) -> Array:
+    def _extra_parts(self, ref: TensorRef, schedule: Schedule) -> int:
+        """Return how many parts of a tensor of the batch a stage has beside those of micro-batches with kept activations."""
+        if ref not in self.kept:
+            return min(2, schedule.micro_batches)
+        return int(schedule.micro_batches > 1 and schedule.name != GPIPE)  # with gpipe, all micro-batches have such
+
+    def _find_held(self) -> Array:
         found = np.zeros(self._count)
         updated = frozenset(self._places.training.variables)
         for variable, place in self._places.variables.items():
             found[place] += self._costs.size(TensorRef(variable, 0)) * (1 + (variable in updated))
         for ref, readers in self.batch_readers.items():
-            found[min(readers)] += self._costs.size(ref) * micro_batches
+            found[min(readers)] += self.arriving[ref]
         return found
 
     def _find_working(self) -> Array:
@@ -91,7 +99,7 @@ class CutCosts:
             for ref in node.inputs if node.op not in SHAPE_OPS else ():
                 while ref.node in forward and graph.nodes[ref.node].op in _VIEWS:
                     ref = next(iter(graph.nodes[ref.node].inputs))
-                if ref.node in forward and graph.nodes[ref.node].op not in CONSTANTS:
+                if ref in self.batch_readers or (ref.node in forward and graph.nodes[ref.node].op not in CONSTANTS):
                     found.setdefault(ref, []).append(self._places.of[node.id])
         return found
 

@@ -62,6 +62,16 @@ class PassOrder:
         own = self._begins.get(number)
         return None if own is None else self._before.get(Pass(micro_batch, *own))
 
+    def release(self, number: int, micro_batch: int) -> Pass | None:
+        """Return the pass after which a node's stage gets its part of the batch, so that this arrives during the next pass.
+
+        None if the micro-batch is among the first two passes of the device.
+        """
+        stage = self.stage_of[number]
+        own = Pass(micro_batch, stage, is_backward=(stage, False) not in self._ends)
+        before = self._before.get(own)
+        return None if before is None else self._before.get(before)
+
     def ends(self, own: Pass) -> Sequence[int]:
         """Return the nodes of a pass that no other node of the pass reads or waits for."""
         return self._ends[own.stage, own.is_backward]

@@ -67,7 +67,7 @@ class Pipeline:
                 "on the batch and on variables"
             )
         self._predicted = PipelineCosts(file, training, shapes, parts)
-        self._costs = costs = CutCosts(places, self._predicted, schedule.micro_batches)
+        self._costs = costs = CutCosts(places, self._predicted, schedule)
         room = self._predicted.room - int(costs.working.max())
         fitting = named_cuts(places, count, scopes) if scopes else balanced_cuts(costs, schedule, room)
         self._cuts = fitting or balanced_cuts(costs, schedule, _NO_LIMIT) or ()
@@ -136,7 +136,7 @@ class Pipeline:
                 activations[stage] += self._predicted.size(ref)
         for ref, readers in costs.batch_readers.items():
             for device in {self._device(place) for place in readers} - {self._device(min(readers))}:
-                found[device] += self._predicted.size(ref) * schedule.micro_batches
+                found[device] += costs.arriving[ref]
         for variable, readers in self._places.readers.items():
             for device in {self._device(self._places.of[reader]) for reader in readers}:
                 if device != self.variables[variable] % schedule.devices:
@@ -169,7 +169,7 @@ class Pipeline:
         if largest > room:
             yield f"a GPU needs about {largest:,} bytes without recomputation, and has {room:,}"
         if self._predicted.is_assumed:
-            yield f"times and memory are those of an assumed batch of {ASSUMED_BATCH}, since no step feeds one"
+            yield f"times and memory are for an assumed batch of {ASSUMED_BATCH}, since no step feeds a batch"
 
     def stages_in(self, training: TrainingGraph, recomputation: Recomputation | None) -> dict[int, int]:
         """Return the stage of each copied node, after recomputation has added nodes and renumbered all nodes."""

@@ -28,7 +28,7 @@ from placesim.tf1.sparse.values import IndexedSlices
 
 tf = namespace("")
 _MEASURES = frozenset(("Shape", "Size", "Rank", "TensorListElementShape", "TensorListLength"))
-"""Ops that are made in the forward loop's body if they read its tensors: their results take less memory on a list."""
+"""Ops that are made in the forward loop's body if they read its tensors, since their results take less memory in a list."""
 _LEADING = 3
 """Number of loop variables before the gradients: the gradient loop's counter, the maximum and the number of iterations."""
 

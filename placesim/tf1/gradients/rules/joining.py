@@ -32,7 +32,7 @@ def _shapes(tensors: Sequence[Any]) -> list[Any]:
 
 
 def _axis_here(grad: Tensor, axis: Tensor) -> Any:
-    """The axis, or a copy of it if it is a constant in another loop or branch than the gradient."""
+    """The axis. If it is a constant in another loop or branch than the gradient, a copy of it."""
     if axis.op.type != "Const" or output_context(axis.op) is output_context(grad.op):
         return axis
     return constant(constant_value(axis), dtype=axis.dtype)

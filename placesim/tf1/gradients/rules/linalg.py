@@ -254,7 +254,7 @@ def _qr(op: Any, q_grad: Tensor, r_grad: Tensor) -> Any:
         raise NotImplementedError(f"{refused}. Received r.shape={r.shape} with nrows={rows}and ncols={columns}.")
 
     def behind(x: Tensor, triangle: object) -> Any:
-        """Product of x and the adjoint of the triangle's inverse."""
+        """Product of x and the adjoint of the inverse of the triangular matrix."""
         return tf.linalg.adjoint(tf.linalg.triangular_solve(triangle, tf.linalg.adjoint(x), lower=False, adjoint=False))
 
     def square_or_tall(q: object, r: object, q_grad: Tensor, r_grad: Tensor) -> Any:

@@ -48,9 +48,9 @@ def _segment_extreme(op: Operation, grad: Tensor) -> list[Any]:
 
 
 def _without_zeros(family: str, data: Tensor, grad: Tensor, *segments: object) -> tuple[Any, Any, Any, Any]:
-    """Mask of zeros in the data, the data with ones for zeros, the gradient, and the products of the changed data.
+    """Mask of zeros in the data, the data with zeros replaced by ones, the gradient, and the products of the changed data.
 
-    The gradient becomes zero for a segment with several zeros: there, every product of all other elements is zero.
+    The gradient becomes zero for a segment with several zeros, since the product of all other elements is zero there.
     """
     is_zero = tf.equal(data, 0)
     how_many = gen(family + "Sum")(tf.cast(is_zero, "int32"), *segments)
@@ -71,7 +71,7 @@ def _segment_product(op: Operation, grad: Tensor) -> list[Any]:
 def _unsorted_rows(
     values: Tensor, ids: Tensor | None, ids_or_zero: object = None, known: object = None
 ) -> tuple[Any, Any, Any]:
-    """Row of `values` for each id (zero for a negative id); ids with 0 for negative ones; and the mask of nonnegative ids."""
+    """Row of `values` for each id (zeros for a negative id), the ids with 0 for negative ones, and the mask of the others."""
     if ids_or_zero is None:
         ids_or_zero = tf.maximum(ids, tf.zeros_like(ids))
     # a Gather refuses a negative id, so it reads row 0, which is masked below

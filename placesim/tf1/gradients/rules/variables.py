@@ -33,7 +33,7 @@ def held_type(handle: Any) -> str | None:
 
 
 def zeros_of(tensor: Tensor) -> Any:
-    """Zeros of a tensor's shape and type; for a resource handle, of its variable's."""
+    """Zeros with a tensor's shape and type; for a resource handle, with its variable's shape and type."""
     if tensor.dtype.base_dtype.name == "resource":
         return tf.zeros(variable_shape(tensor), held_type(tensor))
     return tf.zeros_like(tensor)
