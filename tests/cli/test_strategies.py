@@ -111,7 +111,7 @@ def test_gpus_of_several_hosts_and_refused_strategies(shell: Shell) -> None:
     }
     assert [row["error"] is None for row in report] == [True] * 14 + [False] * 3
     last = report.comparison.results[-1]
-    with pytest.raises(placesim.UsageError, match="which cannot be applied: NcclAllReduce"):
+    with pytest.raises(placesim.UsageError, match="which cannot be applied: cannot use NcclAllReduce"):
         report.write(shell.directory / "none.pb", len(report) - 1)
     assert "refused" in styled_comparison(report.comparison, StringIO())
     nothing = replace(report.comparison, results=(last, *report.comparison.results[:-1]))
