@@ -63,7 +63,7 @@ def parallelize(
     loss_scale: float | str | None = None,
     **options: Unpack[OptionValues],
 ) -> ParallelGraph:
-    """Rewrite a training graph for several GPUs, as a pipeline, for micro-batches, with recomputation, or in half precision.
+    """Rewrite a training graph: copies on several GPUs, a pipeline, micro-batches, recomputation or half precision.
 
     The result can be passed to all other functions that take a graph.
 

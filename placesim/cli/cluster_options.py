@@ -12,7 +12,11 @@ from placesim.core.errors import UsageError
 from placesim.runtime.cluster.connection_settings import CONNECT_SECONDS, PER, Connection, Tls
 
 scheduler_options = together(
-    cluster_option("--scheduler", metavar="ADDRESS", help="Use the workers of the Dask scheduler at ADDRESS: tcp://HOST:PORT."),
+    cluster_option(
+        "--scheduler",
+        metavar="ADDRESS",
+        help="Address of the Dask scheduler whose workers are used or listed: tcp://HOST:PORT.",
+    ),
     cluster_option(
         "--scheduler-timeout",
         type=click.FloatRange(0, 86400, min_open=True),

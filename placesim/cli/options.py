@@ -212,8 +212,8 @@ guess_options = together(
         "--assume",
         multiple=True,
         metavar="NODE=N",
-        help="Use N for a number that depends on unknown values: size of a node's output, iterations of a loop, or branch of a "
-        "predicate (repeatable).",
+        help="Assume N for NODE if it depends on unknown values: size of its output, iterations of its loop, or the "
+        "branch it selects (repeatable).",
     ),
     size_option(
         "--assume-unknown", type=click.IntRange(1), metavar="N", help="Size to assume for dimensions that are still unknown."

@@ -61,7 +61,7 @@ class OpFilter(NamedTuple):
 
     @property
     def dtype(self) -> DataType | None:
-        """Return the element type that a kernel's input or output must have; the name is one of `DTYPE_NAMES`."""
+        """Return the element type named `dtype_name`, which a kernel's input or output must have; None for any type."""
         return None if self.dtype_name is None else parse_dtype(self.dtype_name)
 
     def accepts(self, facts: OpFacts) -> bool:

@@ -459,7 +459,10 @@ class _Planner:
         return devices
 
     def _simulate_repaired(self, memory: GraphProblem, found: Sequence[Candidate]) -> list[tuple[int, ...]]:
-        """Simulate found plans after moves of groups from devices with too high peaks, and return their assignments."""
+        """Move groups of each found plan away from devices whose memory peak is too high, and simulate the results.
+
+        Return the assignments that were simulated.
+        """
         tried: list[tuple[int, ...]] = []
         for candidate in found[:SIMULATED]:
             extended = extend_assignment(memory, planned_devices(self._problem, candidate.devices))

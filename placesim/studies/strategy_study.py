@@ -141,7 +141,7 @@ class _Comparison:
         return None
 
     def batch_on(self, devices: int) -> int | None:
-        """Return the number of examples in the batch on a number of devices, if it is known."""
+        """Return the batch size for this number of devices; None if it is not known."""
         return self._batch * devices if self._batch is not None and self._request.scales_batch else self._batch
 
     def result(self, case: StrategyCase) -> StrategyResult:

@@ -167,7 +167,7 @@ def test_a_wrong_file_is_a_graph_file_error() -> None:
         ({"gpu_model": "Tesla T5"}, "did you mean 'Tesla T4'?"),
         ({"log_style": "clasic"}, "did you mean 'classic'?"),
         ({"feed": {"z": 1}}, "unknown feed: got 'z'"),
-        ({"feed": {"x": "text"}}, "Expected float32, but got 'text'"),
+        ({"feed": {"x": "text"}}, "feed 'x': Expected float32, but got 'text'"),
     ],
 )
 def test_a_wrong_option_is_a_usage_error(options: dict[str, Any], message: str) -> None:

@@ -289,8 +289,11 @@ def test_a_step_that_would_take_too_long_is_found_where_the_rule_stands(shell: S
     ("rule", "messages"),
     [
         ("4MiB", []),
-        ("4194303", ["GPU:0 PCIe in carries 4194304", "GPU:0 PCIe out", "GPU:1 PCIe in", "GPU:1 PCIe out"]),
-        ("{bytes: 1KiB, link: 'GPU:1*out'}", ["GPU:1 PCIe out carries 4194304 bytes, limit 1024"]),
+        (
+            "4194303",
+            ["link 'GPU:0 PCIe in' carries 4194304", "link 'GPU:0 PCIe out'", "link 'GPU:1 PCIe in'", "link 'GPU:1 PCIe out'"],
+        ),
+        ("{bytes: 1KiB, link: 'GPU:1*out'}", ["link 'GPU:1 PCIe out' carries 4194304 bytes, limit 1024"]),
         ("{bytes: 1KiB, link: NVLink*}", ["no link matches 'NVLink*': the machine's are GPU:0 PCIe in, GPU:0 PCIe out"]),
         (
             "{bytes: 1KiB, from: GPU:0}",

@@ -53,7 +53,7 @@ SAID = {
         "rules: [no-soft-fallback]\n",
         [
             f"GraphFileError: g.yaml:1:1: unknown key in a graph file: got 'rules', expected {KEYS}",
-            "  g.yaml:1:1: no nodes: got no key 'nodes', expected one",
+            "  g.yaml:1:1: no nodes: got a file without the key 'nodes', expected a graph file",
             "  to check a graph against a policy: placesim check GRAPH --policy FILE",
         ],
     ),
@@ -187,15 +187,15 @@ SAID = {
     "a file as a text": (
         NEG + "run: [{fetch: [y], feed: {x: numbers.csv}}]\n",
         [
-            "GraphFileError: g.yaml:4:30: wrong feed: got the string 'numbers.csv', expected {file: numbers.csv} to read that "
-            "file"
+            "GraphFileError: g.yaml:4:30: feed 'x': wrong value: got the string 'numbers.csv', "
+            "expected {file: numbers.csv} to read that file"
         ],
     ),
     "a generator's key": (
         NEG + "run: [{fetch: [y], feed: {x: {random_uniform: [2], sed: 1}}}]\n",
         [
-            "GraphFileError: g.yaml:4:30: unknown key beside 'random_uniform': got 'sed', expected minval, maxval or seed;"
-            " did you mean 'seed'?"
+            "GraphFileError: g.yaml:4:30: feed 'x': unknown key beside 'random_uniform': got 'sed', "
+            "expected minval, maxval or seed; did you mean 'seed'?"
         ],
     ),
     "whole numbers without an end": (

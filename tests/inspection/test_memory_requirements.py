@@ -14,7 +14,7 @@ HOLDERS = [Holder(name, size, size - 1, name, "end", "", made) for made, (name, 
 KEPT = [
     Holder("w/Assign", 100, 100, "w/Assign", "", "variable w"),
     Holder("k", 3, 3, "k", "", "constant k"),
-    Holder("ScratchBuffer", 1, 1, "k", "", "scratch of /device:GPU:0"),
+    Holder("ScratchBuffer", 1, 1, "k", "", "scratch memory of /device:GPU:0"),
 ]
 
 

@@ -46,9 +46,9 @@ EXITS = {
 def devices_command(graph: str | None, form: str, log_creation: bool, gpu_models: bool, **values: Any) -> int:
     """List the devices of a simulated machine, one per line, CPUs first.
 
-    With GRAPH, list the devices of its session, as the GPU options of its config determine them.  The columns are full name,
-    type, memory limit in bytes and physical description.  The PCI bus ids of a GPU model are those in TensorFlow's guides; a
-    model that is not in the guides starts at bus 05.  Each further GPU gets the next bus.
+    With GRAPH, list the devices of this graph's machine, with the GPU options of its config.  The columns are full name, type,
+    memory limit in bytes and physical description.  The PCI bus ids of a GPU model are those in TensorFlow's guides; a model
+    that is not in the guides starts at bus 05.  Each further GPU gets the next bus.
 
     With --scheduler, list the workers of a Dask cluster instead: address, name, host, threads, memory in bytes, and the
     versions of placesim, Python and numpy, which must be the same on all workers and on this computer.

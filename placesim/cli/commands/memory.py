@@ -107,8 +107,8 @@ def memory_command(graph: str, batch: int | str | None, execute: bool, top: int,
 
     GRAPH is any graph that `run` reads.  The steps are simulated without computing values, so all sizes must be known: set
     unknown ones with `--batch` or `--shape`.  In a terminal, the report shows a memory curve per device and the largest
-    tensors at its peak.  In a pipe, it is tab-separated tables with header lines.  With `--format html`, the report is
-    a single page that needs no network.
+    holders of memory at its peak: tensors and other users.  In a pipe, it is tab-separated tables with header lines.  With
+    `--format html`, the report is a single page that needs no network.
 
     \b
     Examples:

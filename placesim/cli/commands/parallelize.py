@@ -67,8 +67,8 @@ class _LossScale(click.ParamType):  # type: ignore[type-arg]  # generic only fro
     "--recompute",
     multiple=True,
     metavar="auto|sqrt|N|SCOPE",
-    help="Recompute forward nodes for the gradients, to save memory: in the best number of segments, about sqrt(n), N, or in a "
-    "scope (repeatable).",
+    help="Recompute forward nodes for the gradients, to save memory. auto: best number of segments; sqrt: about "
+    "sqrt(tensors); N: about N; SCOPE: only this scope (repeatable).",
     completes="nodes",
 )
 @own_option(
@@ -108,12 +108,12 @@ class _LossScale(click.ParamType):  # type: ignore[type-arg]  # generic only fro
 @own_option(
     "--precision",
     type=Word(("float16", "bfloat16")),
-    help="Compute the ops of TensorFlow's auto_mixed_precision in half precision.",
+    help="Compute in half precision the ops that TensorFlow's auto_mixed_precision would convert.",
 )
 @own_option(
     "--loss-scale",
     type=_LossScale(),
-    help="Factor of half-precision gradients (default: 32768 for float16).",
+    help="Factor that keeps small half-precision gradients from becoming zero (default: 32768 for float16).",
 )
 @own_option(
     "--split",
@@ -127,7 +127,7 @@ class _LossScale(click.ParamType):  # type: ignore[type-arg]  # generic only fro
 @form_option(_FORMS, "Output format (default: from the extension of --output, else yaml).")
 @output_option("Write the rewritten graph (.yaml, .json, .pb, .pbtxt) instead of printing it.")
 def parallelize_command(graph: str, form: str | None, output: str | None, **values: Any) -> int:
-    """Rewrite a training graph for several GPUs, as a pipeline, for micro-batches, with recomputation, or in half precision.
+    """Rewrite a training graph: copies on several GPUs, a pipeline, micro-batches, recomputation or half precision.
 
     GRAPH is any graph that `run` reads, with the ops of an optimizer and gradients made by tf.gradients.  The rewritten graph
     computes the same losses and variables, up to rounding.  The report on standard error names random ops and batch statistics,

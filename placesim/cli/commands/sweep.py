@@ -108,7 +108,8 @@ def _axis(name: str, text: str, completes: str = "") -> Callable[[Command], Comm
     "sets",
     multiple=True,
     metavar="KEY=LIST",
-    help="Vary another option, named without dashes: soft-placement=true,false. A link is link:A-B=1GB/s,2GB/s (repeatable).",
+    help="Vary another option, named without the leading dashes: soft-placement=true,false. For a link: "
+    "link:A-B=1GB/s,2GB/s (repeatable).",
     completes="sweep keys",
     folder_values="none",
 )
@@ -119,7 +120,8 @@ def _axis(name: str, text: str, completes: str = "") -> Callable[[Command], Comm
     "--jobs",
     type=click.IntRange(1),
     metavar="N",
-    help="Number of processes (default: one per CPU core; on a cluster, two per worker thread).",
+    help="Number of combinations in progress at once (default: one per CPU core; on a cluster, two per worker "
+    "thread, so that no thread waits).",
     folder_values="none",
 )
 @option(
@@ -139,7 +141,8 @@ def _axis(name: str, text: str, completes: str = "") -> Callable[[Command], Comm
     "--sort",
     "is_sorted",
     is_flag=True,
-    help="For text and markdown: show the best combination first, and failed ones last. A pipe then waits for all rows.",
+    help="For text and markdown: show the best combination first, and failed ones last. In a pipe, nothing is "
+    "then printed until all rows are done.",
 )
 @steps_option
 @shape_option()

@@ -64,7 +64,7 @@ class Worker:
         self._process.stdin.flush()
 
     def tell_no_more(self) -> None:
-        """Close the input: the process ends after its answers."""
+        """Close the input; the process answers the questions sent before, and ends."""
         assert self._process.stdin is not None
         self._process.stdin.close()
 

@@ -220,8 +220,10 @@ class _Content:
         """Make the nodes that were not made while the text was read."""
         if "nodes" not in tree:
             is_inventory = "devices" in tree and tree.keys() <= {"devices", "links"}
-            got = "an inventory, an option for --inventory" if is_inventory else "no key 'nodes'"
-            self._problems.add(own_position(tree), f"no nodes: got {got}, expected {'nodes' if is_inventory else 'one'}")
+            got = "an inventory, an option for --inventory" if is_inventory else "a file without the key 'nodes'"
+            self._problems.add(
+                own_position(tree), f"no nodes: got {got}, expected {'nodes' if is_inventory else 'a graph file'}"
+            )
         elif not isinstance(tree["nodes"], _EntryStream):
             self.taker.take_all(tree["nodes"], value_position(tree, "nodes"))
         self.taker.finish()

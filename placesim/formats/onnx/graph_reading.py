@@ -169,7 +169,7 @@ class GraphReader:
     # --- nodes ------------------------------------------------------------------------------------------------------
 
     def read_nodes(self, nodes: Iterable[Any]) -> None:
-        """Add the ops of nodes in topological order. Problems are added to the model's problems.
+        """Add the ops of nodes in topological order. Problems are recorded in the model.
 
         Raises UnsupportedNodeError for a cycle of nodes, and for a problem in a body or function.
         """

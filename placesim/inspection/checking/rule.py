@@ -55,6 +55,6 @@ class PolicyRule(NamedTuple):
 EXCEPT = RuleParameter("except", "patterns", "nodes to exclude", ())
 NODES = RuleParameter("nodes", "patterns", "names, patterns or scopes (`a/`)", ())
 OPS = RuleParameter("ops", "words", "op types", ())
-DEVICE = RuleParameter("device", "device", "`GPU:0`, `/gpu:*`, `/job:ps`", required=True)
+DEVICE = RuleParameter("device", "device", "a device, such as `GPU:0`, `/gpu:*` or `/job:ps`", required=True)
 FROM = RuleParameter("from", "device", "only from these devices")
 TO = RuleParameter("to", "device", "only to these devices")

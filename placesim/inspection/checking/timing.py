@@ -74,8 +74,8 @@ def _named_bytes(study: TimeStudy, values: Values) -> Iterator[Breach]:
     is_chosen = matcher(patterns)
     for link in study.links:
         if is_chosen(link.name) and link.bytes > values["bytes"]:
-            said = f"{link.name} carries {link.bytes:.0f} bytes, limit {values['bytes']}"
-            yield Breach(None, StyledText(f"{said}: `placesim simulate` lists the transfers"))
+            said = f"link '{link.name}' carries {link.bytes:.0f} bytes, limit {values['bytes']}"
+            yield Breach(None, StyledText(f"{said}; `placesim simulate` lists the transfers"))
 
 
 def _pair_bytes(study: TimeStudy, values: Values) -> Iterator[Breach]:
@@ -102,7 +102,12 @@ RULES = (
         (
             RuleParameter("seconds", "seconds", "a limit, optionally with a unit (5ms)", required=True),
             RuleParameter("step", "count", "only this step of `run:` (the first is 0)"),
-            RuleParameter("of", "end", "predicted time to check: `middle`, or `high`, the upper end of its interval", "middle"),
+            RuleParameter(
+                "of",
+                "end",
+                "what must stay within the limit: `middle`, the predicted time, or `high`, the upper end of its interval",
+                "middle",
+            ),
         ),
         needs_graph=True,
         needs_time=True,

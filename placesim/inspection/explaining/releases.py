@@ -1,4 +1,4 @@
-"""Comparison of a node's device in an older release with the current release, and the rules that differ (section 13)."""
+"""Comparison of a node's device in an older release with that in the current one; the rules that differ are in section 13."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ class AllocationRefusal(Exception):
 
 
 class ProcessMemory:
-    """The memory limit of a session: `limit` bytes of growth, and at most the free memory of the machine."""
+    """The memory limit of a session: the process may grow by `limit` bytes, but never by more than the machine has free."""
 
     def __init__(self, limit: int | None = None) -> None:
         keep_freed_memory()
@@ -208,7 +208,9 @@ def out_of_memory(shape: Sequence[int], dtype: str, device: str = "") -> Resourc
 
 
 def _with_help(error: ResourceExhaustedError) -> ResourceExhaustedError:
-    error.help = ("a run may take what the machine has free, or what `--memory-limit` says",)
+    error.help = (
+        "a run computes with the memory of this computer, also for nodes on a GPU: the free memory, or `--memory-limit`",
+    )
     return error
 
 

@@ -38,11 +38,11 @@ BY_SCOPE, BY_NODE = "scope", "node"
 class Aim(NamedTuple):
     """Objective and requirements of a search for a plan.
 
-    - `needs_contiguous`: whether paths may not leave a device and come back to it.
+    - `needs_contiguous`: whether no path may leave a device and come back to it.
     - `explains`: whether gains of moves are reported.
     - `is_traced`: whether simulations of placements keep the data for traces.
     - `apart`: node name patterns; two groups with nodes that match the same pattern may not share a device.
-    - `by`: BY_SCOPE or BY_NODE. None means BY_SCOPE if the graph has scopes.
+    - `by`: unit that the plan moves, BY_SCOPE or BY_NODE. None means BY_SCOPE if the graph has scopes.
     - `changes`: maximum number of edits; None for any number.
     - `without`: devices to avoid, as names or types.
     """

@@ -384,7 +384,7 @@ class _Choice:
         return found
 
     def _inner(self, entry: NodeEntry, context: _Context, own: Own) -> list[_Context]:
-        """Return the requests inside an entry, for each of its copies."""
+        """Return the request that holds inside an entry with the device `own`, once for each copy of the entry."""
         if entry.is_colocated:
             context = None
         return [_within(text, context) for text in own] if isinstance(own, list) else [_within(own, context)]

@@ -82,8 +82,8 @@ def find_training(graph: Graph, batch: Sequence[str] = (), *, needs_batch: bool 
     updates = _find_updates(graph)
     if not updates:
         raise UsageError(
-            "not a training graph: got no op that updates a variable with a gradient of tf.gradients, "
-            "expected the ops of an optimizer, such as an entry `train`"
+            "not a training graph: got no op that updates a variable with a gradient of tf.gradients, expected an optimizer: "
+            "in a script, `minimize`; in a graph file, an entry `train`"
         )
     cuts = dict.fromkeys(ref.node for update in updates for ref in update.gradients)
     loss = _find_loss(graph, [node for node in _ancestors(graph, cuts) if is_gradient_name(node.name)])

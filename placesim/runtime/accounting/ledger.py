@@ -317,7 +317,7 @@ class Ledger:
     def keeper_of(self) -> dict[Buffer, str]:
         """Return the owner of each buffer that outlives the steps, such as `variable w`."""
         found = {buffer: f"constant {buffer.owner}" for buffer in self._constants}
-        found |= {buffer: f"scratch of {device}" for device, buffer in self._scratch.items()}
+        found |= {buffer: f"scratch memory of {device}" for device, buffer in self._scratch.items()}
         found |= {
             memory.buffer.root: f"variable {variable.name}"
             for variable, memory in self._variables.items()

@@ -240,5 +240,5 @@ def _rest(buffers: Sequence[Buffer]) -> list[str]:
 def _holding(buffer: Buffer, usage: FailureUsage) -> str:
     """Return a text with the owner of a buffer and the event after which it is freed."""
     if buffer in usage.kept:
-        return f"{usage.kept[buffer]}: stays with the session"
+        return f"{usage.kept[buffer]}: stays after the step"
     return f"{feed_name(buffer.owner)}: {usage.last_readers.get(buffer, 'until the step ends, at the latest')}"

@@ -54,7 +54,7 @@ def sketch_feeds(
     """
     for name in wanted.shapes:
         if name not in graph.ids:
-            error = UsageError(f"no such placeholder: got '{name}' in --shape, expected a node of the graph")
+            error = UsageError(f"no such placeholder: got '{name}' in --shape, expected a placeholder of the graph")
             error.help = nearest_names(graph, name)
             raise error
     found: dict[TensorRef, Any] = {}

@@ -40,7 +40,7 @@ def fit_caches(samples: Sequence[Sample], figures: Sequence[str], known: Mapping
 def fit_figures(
     samples: Sequence[Sample], figures: Sequence[str], known: Mapping[str, float], caches: tuple[float, float]
 ) -> dict[str, float]:
-    """Return the fitted seconds of each figure in `figures`; the figures in `known` keep their values in the fit."""
+    """Return the fitted value of each of `figures`, in seconds per unit of work; the figures in `known` are not fitted."""
     return _fitted(samples, figures, known, caches)[1]
 
 

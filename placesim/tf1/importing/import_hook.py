@@ -133,9 +133,9 @@ class LazyLoader(ModuleType):
 
 
 def _absent(path: str) -> NotImplementedError:
-    from placesim.tf1.importing.missing_names import not_there
+    from placesim.tf1.importing.missing_names import LISTED, not_there
 
-    return not_there(path, "see `placesim manual tf1-functions` for what is")
+    return not_there(path, LISTED)
 
 
 def _found_in(source: str, name: str) -> Any:

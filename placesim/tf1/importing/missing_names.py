@@ -51,20 +51,24 @@ def known_packages() -> frozenset[str]:
     return frozenset(".".join(parts[:i]) for parts in (name.split(".") for name in all_names()) for i in range(1, len(parts)))
 
 
+LISTED = "`placesim manual tf1-functions` lists what is"
+"""Advice for a function that placesim.tf1 lacks."""
+
+
 class _MissingSymbol:
     """Placeholder for a missing function or class, which can be named and imported but not called."""
 
     public_name = ""
 
     def __new__(cls, *args: object, **kwargs: object) -> NoReturn:
-        raise not_there(cls.public_name, "see `placesim manual tf1-functions` for what is")
+        raise not_there(cls.public_name, LISTED)
 
 
 class MissingBase:
     """Placeholder for a missing class, of which packages define subclasses."""
 
     def __init__(self, *args: object, **kwargs: object) -> None:
-        raise not_there(f"{type(self).__name__}'s base class", "see `placesim manual tf1-functions` for what is")
+        raise not_there(f"{type(self).__name__}'s base class", LISTED)
 
 
 def not_there(name: str, instead: str) -> NotImplementedError:

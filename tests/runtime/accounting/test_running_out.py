@@ -247,8 +247,8 @@ def test_help_says_whose_memory_it_is_and_how_long() -> None:
         "at least 1.00MiB more are needed here",
         "4.00MiB x: is fetched: until the step ends",
         "4.00MiB minus: until all has run",
-        "1.00MiB variable v: stays with the session",
-        "256B constant v/Initializer/ones/shape_as_tensor: stays with the session",
+        "1.00MiB variable v: stays after the step",
+        "256B constant v/Initializer/ones/shape_as_tensor: stays after the step",
     )
 
 

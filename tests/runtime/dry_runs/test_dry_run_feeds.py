@@ -85,7 +85,7 @@ def test_feeds_that_are_small_stay_as_they_are() -> None:
 @pytest.mark.parametrize(
     ("shapes", "message", "help_line"),
     [
-        ({"xx": (1,)}, "no such placeholder: got 'xx' in --shape, expected a node of the graph", "did you mean x?"),
+        ({"xx": (1,)}, "no such placeholder: got 'xx' in --shape, expected a placeholder of the graph", "did you mean x?"),
         ({"x": (1,)}, "wrong shape of x: got [1], expected [?,2]", ""),
         ({"x": (1, 3)}, "wrong shape of x: got [1,3], expected [?,2]", ""),
     ],

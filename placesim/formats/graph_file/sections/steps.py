@@ -123,7 +123,7 @@ class StepReader:
                 try:
                     found.append(Feed(name, self._feed_value(name, value), position))
                 except InvalidValue as wrong:
-                    self._problems.add(value_position(tree, text), str(wrong))
+                    self._problems.add(value_position(tree, text), f"feed {spell(text)}: {wrong}")
         return tuple(found)
 
     def _feed_value(self, name: str, value: Any) -> Any:
@@ -134,7 +134,7 @@ class StepReader:
         is_file_name = isinstance(value, str) and value.endswith((".npy", ".npz", ".csv", ".txt"))
         if is_file_name and self._dtype(name) not in (None, STRING):
             expected = f"expected {{file: {value.removeprefix('@')}}} to read that file"
-            raise InvalidValue(f"wrong feed: got the string {spell(value)}, {expected}")
+            raise InvalidValue(f"wrong value: got the string {spell(value)}, {expected}")
         value = literal(value)
         if isinstance(value, TensorValue):
             return value.array
@@ -156,7 +156,7 @@ def _made_value(tree: dict[Any, Any]) -> FileFeed | GeneratedFeed:
     if len(kinds) != 1:
         got = ", ".join(map(str, tree)) or "nothing"
         near = did_you_mean(next(iter(tree), None), ("file", *GENERATORS)) if not kinds else ""
-        raise InvalidValue(f"wrong feed: got a mapping with {got}, expected one of file, {', '.join(GENERATORS)}{near}")
+        raise InvalidValue(f"wrong value: got a mapping with {got}, expected one of file, {', '.join(GENERATORS)}{near}")
     ((kind),) = kinds
     known = () if kind == "file" else (*GENERATORS[kind], "seed")
     for key in tree:

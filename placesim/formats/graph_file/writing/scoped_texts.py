@@ -124,7 +124,7 @@ class EntryTextWriter:
         yield from self._entries(_with_devices(_tree(items, "")), indent, "")
 
     def reference(self, ref: TensorRef) -> str:
-        """Return the name that refers to a tensor from below the last entry."""
+        """Return the name by which an entry after all others would refer to a tensor."""
         self._now = len(self._graph)
         return self._reference(ref)
 

@@ -183,7 +183,7 @@ def spread_max_to_equals(tensor: Tensor, largest: Tensor, grads: Tensor, pool: P
 
 
 def take_at_max(tensor: Tensor, largest: Tensor, grads: Tensor, pool: PoolWindows) -> Tensor:
-    """The gradient of a maximum's gradient, `[batch, outputs..., channels]`: `grads` at each window's first largest cell."""
+    """The second gradient of max pooling, `[batch, outputs..., channels]`: `grads` at each window's first largest cell."""
     output: Tensor = np.zeros(largest.shape, tensor.dtype)
     is_found: Tensor = np.zeros(largest.shape, bool)
 

@@ -96,7 +96,7 @@ def matching_paths(files: FileAccess, pattern: str) -> list[str]:
 
 
 def anchored(pattern: str) -> str:
-    """Return a pattern that begins with `./` if already its first folder has wildcards, as TensorFlow's matching paths do."""
+    """Return a pattern that begins with `./` if its first folder already has wildcards, as TensorFlow's matching paths do."""
     return f"./{pattern}" if glob.has_magic(pattern.partition("/")[0]) else pattern
 
 
