@@ -33,8 +33,8 @@ def test_a_node_with_its_proof_and_edits(shell: Shell) -> None:
         "  candidates      GPU:0\n"
         "  chosen          the first of the candidates\n"
         "  what would change this\n"
-        "    g.yaml:4:5: change the device /device:GPU:0 of m to /device:CPU:0; the node is then on CPU:0, "
-        "and 1 other node moves\n"
+        "    g.yaml:4:5: change the device /device:GPU:0 of m to /device:CPU:0; the node is then on CPU:0, and 1 other node "
+        "moves\n"
     )
 
 
