@@ -49,6 +49,13 @@ SAID = {
             "  `placesim devices --gpu-models` lists them",
         ],
     ),
+    "a GraphDef's key in YAML": (
+        "node:\n  - {op: Const, name: a, value: 1.0}\n",
+        [
+            "GraphFileError: g.yaml:2:3: invalid GraphDef: '  - {op: Const, name: a, value: 1.0}': Expected \"{\".",
+            "  the file begins like a GraphDef in text format; a graph file begins with a key such as 'nodes:'",
+        ],
+    ),
     "a policy as a graph": (
         "rules: [no-soft-fallback]\n",
         [
@@ -311,3 +318,11 @@ def test_a_checkpoint_of_another_model(shell: Shell) -> None:
 def test_what_tensorflow_has_not(shell: Shell, line: str, advice: str) -> None:
     ended = run_warm(shell.directory, "place", shell.write("s.py", f"import tensorflow as tf\n{line}\n"))
     assert advice in ended.complaint.splitlines()
+
+
+def test_a_group_on_a_missing_device(shell: Shell) -> None:
+    graph = "devices: {cpu: 1, gpu: 1}\nnodes:\n  - {variable: w, shape: [2], device: '/gpu:1'}\n"
+    ended = shell("run", shell.write("g.yaml", graph))
+    assert ended.complaint.splitlines()[-1] == (
+        "  the machine has no /device:GPU:1: --soft-placement allows another device; --cpu and --gpu change the machine"
+    )

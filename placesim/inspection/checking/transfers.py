@@ -33,12 +33,18 @@ def transfer_count(subject: Subject, values: Values) -> Iterator[Breach]:
 
 
 def transfer_bytes(subject: Subject, values: Values) -> Iterator[Breach]:
-    """Yield a violation if more than `bytes` are transferred; a tensor of unknown size counts as `unknown` bytes."""
+    """Yield a violation if more than `bytes` are transferred.
+
+    A tensor of unknown size counts as `unknown` bytes. Without this number, such tensors are a violation as well.
+    """
     amounts = _pairs(subject, values).values()
-    unknown = sum(amount.unknown for amount in amounts)
-    total = sum(amount.bytes for amount in amounts) + unknown * values["unknown"]
+    unknown, each = sum(amount.unknown for amount in amounts), values["unknown"]
+    total = sum(amount.bytes for amount in amounts) + unknown * (each or 0)
+    if unknown and each is None and total <= values["bytes"]:
+        sentence = "transfers{} of unknown size: got {}, expected known sizes, or 'unknown', the bytes to count for each"
+        yield Breach(subject.snapshot.start, fill_template(sentence, _where(values), unknown))
     if total > values["bytes"]:
-        noted = f" ({unknown} of unknown size counted as {values['unknown']} each)" if unknown else ""
+        noted = f" ({unknown} of unknown size counted as {each or 0} each)" if unknown else ""
         sentence = "{} bytes are transferred{}{}, limit {}"
         yield Breach(subject.snapshot.start, fill_template(sentence, total, _where(values), noted, values["bytes"]))
 
@@ -58,7 +64,9 @@ RULES = (
             RuleParameter("bytes", "bytes", "a limit, optionally with a unit (4MiB)", required=True),
             FROM,
             TO,
-            RuleParameter("unknown", "bytes", "bytes to count for a tensor of unknown size", 0),
+            RuleParameter(
+                "unknown", "bytes", "bytes to count for a tensor of unknown size; without it, such tensors are findings"
+            ),
         ),
     ),
 )
