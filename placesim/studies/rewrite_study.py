@@ -19,7 +19,7 @@ from placesim.planning.graphs.plan_comparison import is_gpu
 from placesim.planning.strategies.recomputation import AUTO, NothingToRecomputeError
 from placesim.planning.strategies.rewriting import RewriteEffect, Strategy, TrainingRewrite, rewrite_training
 from placesim.planning.strategies.training_graph import batch_dims, find_feeds, find_training
-from placesim.report.text.amounts import readable_size
+from placesim.report.text.amounts import readable_count, readable_size
 from placesim.runtime.partitioning.step_requests import resolve_feed
 from placesim.runtime.shapes.graph_shapes import GraphShapes
 from placesim.studies.dry_run import search_dry_run, total_peak
@@ -148,6 +148,10 @@ class _RewriteStudy:
         if strategy.replicas * strategy.stages > 1:
             gpus = sorted_gpus(device.name for device in build_devices(self._file.inventory or ()))
             found = replace(found, file=spread_over_tasks(found.file, self._file.inventory, strategy, gpus))
+            count = strategy.replicas * strategy.stages
+            if 0 < len(gpus) < count:
+                note = f"the machine has {readable_count(len(gpus), 'GPU')}, and the new graph's machine has {count}"
+                found = replace(found, notes=(*found.notes, note))
         for name, size in found.batch.items():
             if size is None and batch is not None and batch % strategy.parts:
                 raise UsageError(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from placesim.formats.graph_file.reader import FILE_KEYS
@@ -325,4 +327,13 @@ def test_a_group_on_a_missing_device(shell: Shell) -> None:
     ended = shell("run", shell.write("g.yaml", graph))
     assert ended.complaint.splitlines()[-1] == (
         "  the machine has no /device:GPU:1: --soft-placement allows another device; --cpu and --gpu change the machine"
+    )
+
+
+def test_an_output_in_a_missing_folder(shell: Shell) -> None:
+    ended = shell("show", shell.write("g.yaml", "nodes:\n  - {op: NoOp, name: n}\n"), "--output", "none/x.svg")
+    folder = Path("none")
+    assert (ended.code, ended.complaint) == (
+        2,
+        f"UsageError: cannot write {folder / 'x.svg'}: got no folder {folder}, expected a path in an existing folder\n",
     )

@@ -158,3 +158,15 @@ def test_replicas_are_on_the_gpus_of_all_tasks() -> None:
     assert [task.gpu for task in eight.file.inventory or ()] == [8]
     with pytest.raises(UsageError, match="cannot use NcclAllReduce between tasks: got GPUs of 2 tasks"):
         study(document, replicas=4, reduce="nccl")
+
+
+def test_a_machine_with_fewer_gpus_than_replicas_is_noted() -> None:
+    graph = dense("adam", declared=-1) | {"devices": {"cpu": 1, "gpu": 1}}
+    assert study(graph, replicas=2).notes == ("the machine has 1 GPU, and the new graph's machine has 2",)
+    graph["devices"] = {"cpu": 1, "gpu": 2}
+    assert study(graph, replicas=2).notes == ()
+
+
+def test_the_batch_of_an_option_replaces_an_unknown_one() -> None:
+    assert {*study(dense("adam", declared=-1), replicas=2).batch.values()} == {None}
+    assert {*study(dense("adam", declared=-1), 64, replicas=2).batch.values()} == {64}
