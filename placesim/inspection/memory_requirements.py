@@ -17,6 +17,8 @@ from placesim.runtime.sessions.outcome import Outcome
 VARIABLE, CONSTANT, STEP, SCRATCH = "variable", "constant", "step", "scratch"
 KINDS = (VARIABLE, CONSTANT, STEP, SCRATCH)
 """Kinds of buffers: a variable, a constant, a tensor of the step, or scratch space of the device."""
+STRATEGY = "strategy"
+"""Kind of an edit that rewrites a training graph by `placesim parallelize`."""
 NAMED_SHARE = 0.001
 """Share of a device's bytes from which a variable has its own row among the holders."""
 
@@ -55,8 +57,8 @@ class DeviceMemory(NamedTuple):
 class MemoryEdit(NamedTuple):
     """A change to a graph or its options, and the peak with it on the device that ran out of memory.
 
-    `kind` is `batch`, `devices` or `recomputation`; the peak of a recomputation is estimated. `fits` says whether the graph
-    then fits on all devices.
+    `kind` is `batch`, `devices`, `recomputation` or `STRATEGY`; the peak of a recomputation is estimated. `fits` says whether
+    the graph then fits on all devices.
     """
 
     kind: str

@@ -391,3 +391,15 @@ def _device_pattern(text: str) -> tuple[str, str]:
     if not equals or not pattern.strip():
         raise UsageError(f"wrong device: got '{text}', expected PATTERN=DEVICE, such as 'conv1/*=/device:GPU:0'")
     return pattern.strip(), device.strip()
+
+
+def option_words(options: Mapping[str, Any]) -> Iterator[str]:
+    """Yield options by name as words of a command line; None is left out."""
+    for name, value in options.items():
+        flag = name.replace("_", "-")
+        if isinstance(value, bool):
+            if value or name != "clear_devices":
+                yield f"--{flag}" if value else f"--no-{flag}"
+        elif value is not None:
+            for one in value if isinstance(value, list | tuple) else (value,):
+                yield from (f"--{flag}", str(one))

@@ -151,6 +151,11 @@ def with_few_repeats(steps: Iterable[GraphStep]) -> tuple[GraphStep, ...]:
     return tuple(replace(step, repeat=min(step.repeat, REPETITIONS)) for step in steps)
 
 
+def total_peak(run: DryRun) -> float:
+    """Return the sum of the peaks of all devices in bytes; used to compare branches."""
+    return float(sum(usage.peak for usage in run.outcome.memory))
+
+
 def _with_more_ways(error: SketchedValueError, loaded: LoadedGraph, options: SimulationOptions) -> PlacesimError:
     """Return the error with a hint: the option that would determine most unknown sizes, found by another dry run."""
     survey = run_dry(loaded, replace(options, no_memory_limit=True), {}, tells_memory=False, surveys=True)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from placesim.machine.inventory import Device
     from placesim.runtime.sessions.outcome import Outcome
 
-MAX_EDITS = 3
+MAX_EDITS = 6
 MAX_MOVES = 3
 """Maximum number of moved scopes that are tried, each in a dry run. A scope is tried again if the first target has no room."""
 MAX_SHARE = 0.95

@@ -21,7 +21,7 @@ from placesim.runtime.accounting.usage import DeviceUsage
 from placesim.runtime.dry_runs.assumptions import Assumptions
 from placesim.runtime.dry_runs.dry_run_feeds import check_batch
 from placesim.runtime.recording.recorder import ExecutionRecorder
-from placesim.studies.dry_run import DryRun, check_execution_options, run_dry, search_dry_run, with_few_repeats
+from placesim.studies.dry_run import DryRun, check_execution_options, run_dry, search_dry_run, total_peak, with_few_repeats
 from placesim.studies.memory_edits import MAX_EDITS, move_edit, recomputation_edit
 from placesim.studies.simulation.simulation import SimulationStage, simulate
 
@@ -150,7 +150,7 @@ class _Study:
             walked = DryRun(outcome, recorder, self.guesses)
         else:
             loaded = self._loaded if tells_memory else self._with_few_repeats()
-            walked = search_dry_run(loaded, options, _held, self.guesses.chosen, tells_memory=tells_memory)
+            walked = search_dry_run(loaded, options, total_peak, self.guesses.chosen, tells_memory=tells_memory)
             self.guesses = walked.guesses
         error = walked.outcome.error
         if error is None:
@@ -244,8 +244,17 @@ class _Study:
     def _edits(
         self, options: SimulationOptions, needed: Outcome, full: DeviceUsage, categories: MemoryCategories, batch: int | None
     ) -> tuple[MemoryEdit, ...]:
-        """Return the changes with the most effect on the device that ran out of memory: those that fit first."""
-        found: list[MemoryEdit | None] = [recomputation_edit(full, categories)]
+        """Return the changes with the most effect on the device that ran out of memory: only those that fit, if there are any.
+
+        Recomputation by a rewrite replaces its estimate.
+        """
+        from placesim.studies.memory_rewrites import rewrite_edits
+
+        estimate = recomputation_edit(full, categories)
+        rewrites = rewrite_edits(self._loaded, options, self._name, full.device, batch, recomputes=estimate is not None)
+        found: list[MemoryEdit | None] = [*rewrites]
+        if not any(edit is not None and "--recompute" in edit.text for edit in found):
+            found.append(estimate)
         if batch:
             least = self._walk(replace(options, batch=batch))[0].outcome
             peak = next((usage.peak for usage in least.memory if usage.device == full.device), 0)
@@ -256,7 +265,8 @@ class _Study:
             return run_dry(loaded, unlimited, self.guesses.chosen).outcome
 
         found.append(move_edit(self._loaded, needed, full, walk, _fits_all))
-        return tuple(sorted(filter(None, found), key=lambda edit: (not edit.fits, edit.peak)))[:MAX_EDITS]
+        edits = sorted(filter(None, found), key=lambda edit: edit.peak)
+        return tuple([edit for edit in edits if edit.fits] or edits)[:MAX_EDITS]
 
     def _devices(self, outcome: Outcome, unlimited: DryRun, categories: MemoryCategories) -> Iterator[DeviceMemory]:
         reached = {usage.device: usage for usage in outcome.memory}
@@ -300,11 +310,6 @@ class _Study:
         least = max(_least_bytes(usage.trace) for _, usage in gpus)
         enough = sorted((c for c in candidates if c.limit >= least), key=lambda c: (c.limit, c.model.memory))
         return next((c for c in enough if all(_holds(device.gpu, c.limit, usage) for device, usage in gpus)), None)
-
-
-def _held(walked: DryRun) -> float:
-    """Return the sum of the peaks of all devices in bytes; used to compare branches."""
-    return float(sum(usage.peak for usage in walked.outcome.memory))
 
 
 def _pairs(outcome: Outcome) -> list[tuple[Device, DeviceUsage]]:

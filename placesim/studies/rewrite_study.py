@@ -8,19 +8,22 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from placesim.core.errors import PlacesimError, UsageError
 from placesim.formats.device_annotations import assign_devices
-from placesim.graph.graph import Graph, split_tensor_name
+from placesim.graph.graph import Graph, TensorRef, split_tensor_name
 from placesim.graph.session_steps import GraphFile, GraphStep
 from placesim.inspection.memory_categories import ACTIVATIONS, MemoryCategories
+from placesim.inspection.memory_requirements import name_of
 from placesim.inspection.short_device_names import short_names
 from placesim.machine.device_names import DeviceName, parse_runtime_name
 from placesim.machine.inventory import TaskInventory, build_devices
 from placesim.planning.graphs.plan_comparison import is_gpu
 from placesim.planning.strategies.recomputation import AUTO, NothingToRecomputeError
 from placesim.planning.strategies.rewriting import RewriteEffect, Strategy, TrainingRewrite, rewrite_training
-from placesim.planning.strategies.training_graph import find_feeds
+from placesim.planning.strategies.training_graph import batch_dims, find_feeds, find_training
 from placesim.report.text.amounts import readable_count, readable_size
-from placesim.studies.dry_run import DryRun, search_dry_run
-from placesim.studies.simulation.settings import build_steps, with_machine
+from placesim.runtime.partitioning.step_requests import resolve_feed
+from placesim.runtime.shapes.graph_shapes import GraphShapes
+from placesim.studies.dry_run import search_dry_run, total_peak
+from placesim.studies.simulation.settings import build_steps, file_access, with_machine
 from placesim.studies.time_study import study_time
 
 if TYPE_CHECKING:
@@ -41,6 +44,30 @@ def study_rewrite(loaded: LoadedGraph, options: SimulationOptions, name: str, st
     not support, and if no number of segments saves memory.
     """
     return _RewriteStudy(loaded, options, name, strategy).rewrite()
+
+
+def find_batch_size(loaded: LoadedGraph, file: GraphFile, options: SimulationOptions, split: Sequence[str] = ()) -> int | None:
+    """Return the number of examples in the batch of a training graph, if it is known.
+
+    `file` is the file of `loaded` with the steps and the machine of the options. Raises UsageError if the graph does not train.
+    """
+    graph, given = file.graph, options.shapes
+    batch = find_training(graph, split).batch
+    shapes = GraphShapes(graph)
+    sizes = [(batch_dims(graph, shapes, ref) or (-1,))[0] for ref in batch]
+    sizes += [] if options.batch is None else [options.batch]
+    sizes += [given[graph.nodes[ref.node].name][0] for ref in batch if graph.nodes[ref.node].name in given]
+    return next((size for size in sizes if size > 0), None) or _fed_examples(loaded, file, options, batch)
+
+
+def _fed_examples(loaded: LoadedGraph, file: GraphFile, options: SimulationOptions, batch: Sequence[TensorRef]) -> int | None:
+    """Return the number of examples that the last step feeds; None if it feeds no tensor of the batch."""
+    access = file_access(loaded, options)
+    for feed in (feed for step in (file.steps or ())[-1:] for feed in step.feeds):
+        ref, value = resolve_feed(file.graph, feed, loaded.directory, access)
+        if ref in batch and value.ndim:
+            return int(value.shape[0])
+    return None
 
 
 def sorted_gpus(devices: Iterable[str]) -> list[str]:
@@ -153,10 +180,7 @@ class _RewriteStudy:
             if best and count > 1 and count not in tried:
                 self._try(count, tried)
         if not tried or tried[_best(tried)].usage.peak >= usage.peak:
-            reason = _reason(usage, before.graph)
-            raise UsageError(
-                f"recomputation saves no memory: got {reason}, expected a peak at which tensors wait for gradients"
-            )
+            raise UsageError(f"recomputation saves no memory: {_reason(usage, before.graph)}")
         return tried[_best(tried)]
 
     def _try(self, count: int, tried: dict[int, _Trial]) -> None:
@@ -182,7 +206,7 @@ class _RewriteStudy:
         """Return the usage of the GPU with the highest peak; without GPUs, the usage of the CPU."""
         steps = tuple(replace(step, repeat=min(step.repeat, 2)) for step in file.steps or ())
         loaded = replace(self._loaded, file=replace(file, steps=steps or None), text=None)
-        outcome = search_dry_run(loaded, replace(self._options, no_memory_limit=True), _total_peak).outcome
+        outcome = search_dry_run(loaded, replace(self._options, no_memory_limit=True), total_peak).outcome
         if outcome.error is not None:
             raise outcome.error
         return max(outcome.memory, key=lambda usage: (usage.limit is not None and usage.peak > 0, usage.peak))
@@ -193,10 +217,6 @@ class _RewriteStudy:
         steps = [step for step in file.steps or () if step.repeat]
         training = [number for number, step in enumerate(steps) if not updates.isdisjoint(_needed(file.graph, step))]
         return study.steps[training[-1] if training else -1].seconds
-
-
-def _total_peak(run: DryRun) -> float:
-    return float(sum(usage.peak for usage in run.outcome.memory))
 
 
 def _best(tried: Mapping[int, _Trial]) -> int:
@@ -220,10 +240,20 @@ def _needed(graph: Graph, step: GraphStep) -> Iterator[str]:
 
 
 def _reason(usage: DeviceUsage, graph: Graph) -> str:
-    """Return why recomputation does not lower a peak."""
+    """Return why recomputation does not lower a peak: from the tensors in use then, those of the node at the peak first."""
+    names = {name_of(holder) for holder in usage.holders}
+    near = {usage.peak_node}
+    for number in graph.node(usage.peak_node).input_nodes if usage.peak_node in graph.ids else ():
+        source, seen = graph.nodes[number], {number}
+        # a node without a buffer has written its output into the buffer of an input
+        while source.name not in names and source.input_nodes and source.input_nodes[0] not in seen:
+            source = graph.nodes[source.input_nodes[0]]
+            seen.add(source.id)
+        near.add(source.name)
+    own = sum(holder.size for holder in usage.holders if name_of(holder) in near)
     held = MemoryCategories(graph).sizes(usage.holders)[ACTIVATIONS]
     (name,) = short_names([usage.device])
-    return (
-        f"a peak of {readable_size(usage.peak)} on {name} at {usage.peak_node}, "
-        f"with {readable_size(held)} of tensors of the forward pass"
-    )
+    peak = f"the peak of {readable_size(usage.peak)} on {name} is at {usage.peak_node}"
+    if 2 * own > usage.peak:
+        return f"{peak}, whose inputs and outputs take {readable_size(own)}, recomputed or not"
+    return f"{peak}, with {readable_size(held)} of tensors of the forward pass"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -27,20 +27,16 @@ from placesim.planning.strategies.strategy_comparison import (
     sort_results,
     strategy_cases,
 )
-from placesim.planning.strategies.training_graph import batch_dims, find_training
 from placesim.report.text.planning import suggest_remedy
-from placesim.runtime.partitioning.step_requests import resolve_feed
-from placesim.runtime.shapes.graph_shapes import GraphShapes
 from placesim.studies.conversions import WRITERS, convert_graph, find_file_form
 from placesim.studies.plan_files import planned_for
 from placesim.studies.plan_study import study_plan
-from placesim.studies.rewrite_study import search_segments, sorted_gpus, spread_over_tasks
-from placesim.studies.simulation.settings import build_steps, file_access
+from placesim.studies.rewrite_study import find_batch_size, search_segments, sorted_gpus, spread_over_tasks
+from placesim.studies.simulation.settings import build_steps
 from placesim.studies.time_study import study_time
 
 if TYPE_CHECKING:
     from placesim.formats.sources.loading import LoadedGraph
-    from placesim.graph.graph import TensorRef
     from placesim.graph.session_steps import GraphFile
     from placesim.machine.options import SimulationOptions
 
@@ -110,7 +106,7 @@ class _Comparison:
         file = replace(loaded.file, steps=build_steps(loaded, loaded.file, options))
         self._options = replace(options, fetch=None)
         self._file = _on_one_device(planned_for(file, options))
-        self._batch = self._find_batch()
+        self._batch = find_batch_size(loaded, self._file, self._options, request.split)
         (one,) = [case for case in strategy_cases((1,)) if case.strategy is None]
         self.first = self.result(one)
         if self.first.placed.study is None:
@@ -120,25 +116,6 @@ class _Comparison:
         if not self._gpus:
             raise UsageError("no devices to compare: got a machine without GPUs, expected --gpu N, or `devices` in the graph")
         self.counts = device_counts(len(self._gpus))
-
-    def _find_batch(self) -> int | None:
-        """Return the number of examples in the batch, if it is known. Raises UsageError if the graph does not train."""
-        graph, given = self._file.graph, self._options.shapes
-        batch = find_training(graph, self._request.split).batch
-        shapes = GraphShapes(graph)
-        sizes = [(batch_dims(graph, shapes, ref) or (-1,))[0] for ref in batch]
-        sizes += [] if self._options.batch is None else [self._options.batch]
-        sizes += [given[graph.nodes[ref.node].name][0] for ref in batch if graph.nodes[ref.node].name in given]
-        return next((size for size in sizes if size > 0), None) or self._fed_examples(batch)
-
-    def _fed_examples(self, batch: Sequence[TensorRef]) -> int | None:
-        """Return the number of examples that the last step feeds; None if it feeds no tensor of the batch."""
-        graph, access = self._file.graph, file_access(self._loaded, self._options)
-        for feed in (feed for step in (self._file.steps or ())[-1:] for feed in step.feeds):
-            ref, value = resolve_feed(graph, feed, self._loaded.directory, access)
-            if ref in batch and value.ndim:
-                return int(value.shape[0])
-        return None
 
     def batch_on(self, devices: int) -> int | None:
         """Return the batch size for this number of devices; None if it is not known."""

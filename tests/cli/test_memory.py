@@ -181,16 +181,33 @@ def test_edits_that_would_make_it_fit_are_measured(shell: Shell) -> None:
     graph = shell.write("deep.yaml", DEEP.replace("LAYERS", layers))
     ended = shell("memory", graph, "--batch", "10000")
     (peak,) = [int(row[3]) for row in rows(ended.output, "device") if row[0] == "GPU:0"]
-    edits = {row[0]: row[1:] for row in rows(ended.output, "edit")}
-    assert set(edits) == {"recomputation", "batch", "devices"}
-    assert edits["recomputation"][0] == "recompute 6 of 9 activations in the backward pass, segment by segment"
-    assert all(int(edit[1]) < 0.95 * peak for edit in edits.values())
-    # what the other edits say is what a run with them gives
-    for name, (change, least, outcome) in edits.items():
-        if name != "recomputation":
-            changed = shell("memory", graph, *shlex.split(f"--batch 10000 {change}"))
-            assert int(next(row for row in rows(changed.output, "device") if row[0] == "GPU:0")[3]) == int(least)
-            assert changed.code == (outcome == "fails")
+    edits = rows(ended.output, "edit")
+    assert [kind for kind, *_ in edits] == ["devices", "strategy", "strategy", "strategy", "batch"]
+    commands = [change.split(graph)[1] for kind, change, *_ in edits if kind == "strategy"]
+    assert commands == [" --replicas 2", " --accumulate 2", " --recompute 3"]
+    # the edits have the peaks of runs with them
+    for kind, change, least, outcome in edits:
+        assert int(least) < 0.95 * peak
+        words = shlex.split(f"--batch 10000 {change}") if kind != "strategy" else ["--batch", "10000"]
+        if kind == "strategy":
+            rewritten = shell(*shlex.split(change)[1:], "--output", "rewritten.yaml")
+            assert rewritten.code == 0
+        changed = shell("memory", "rewritten.yaml" if kind == "strategy" else graph, *words)
+        assert int(next(row for row in rows(changed.output, "device") if row[0] == "GPU:0")[3]) == int(least)
+        assert (changed.code, outcome) == (0, "fits")
+
+
+def test_of_micro_batches_the_fewest_are_offered_and_other_graphs_get_no_rewrite(shell: Shell, graph: str) -> None:
+    layers = "".join(LAYER % (i, i, f"r{i - 1}" if i else "x", i, i, i) for i in range(10))
+    deep = shell.write("deep.yaml", DEEP.replace("LAYERS", layers).replace("count: 2", "count: 1"))
+    strategies = [row for row in rows(shell("memory", deep, "--batch", "30000").output, "edit") if row[0] == "strategy"]
+    ((*_, change, _, fits),) = strategies
+    assert (change.split(deep)[1], fits) == (" --accumulate 8", "fits")
+    shell(*shlex.split(change.replace("8", "6"))[1:], "--output", "fewer.yaml")
+    assert shell("memory", "fewer.yaml", "--batch", "30000").code == 1
+    # a batch without divisors has no equal parts, and a graph without gradients has no strategy
+    for name, batch in ((deep, "30011"), (graph, "16")):
+        assert not [row for row in rows(shell("memory", name, "--batch", batch).output, "edit") if row[0] == "strategy"]
 
 
 def test_a_move_never_only_takes_the_shortage_to_another_device(shell: Shell, graph: str) -> None:

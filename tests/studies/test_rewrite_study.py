@@ -48,16 +48,47 @@ def test_the_prediction_compares_with_the_other_strategies_alone() -> None:
     assert study(deep(12), replicas=2).effect is None
 
 
-def test_a_rewrite_that_saves_no_memory_is_told_with_the_reason() -> None:
-    large = deep(4)
-    large["nodes"].insert(0, variable("table", 512, 512, seed=1))  # its initialization needs the most memory
-    found = study(large, recompute=("sqrt",))
-    (note,) = found.notes
-    assert note.startswith("recomputation saves no memory: a peak of ")
-    assert " on GPU:0 at " in note
-    assert note.endswith(" of tensors of the forward pass")
-    with pytest.raises(UsageError, match=r"recomputation saves no memory: got a peak of .* MiB on GPU:0 at "):
+@pytest.mark.parametrize(
+    ("tables", "reason"),
+    [(1, ", whose inputs and outputs take 2.0 MiB, recomputed or not"), (4, ", with 0 B of tensors of the forward pass")],
+)
+def test_a_rewrite_that_saves_no_memory_is_told_with_the_reason(tables: int, reason: str) -> None:
+    large = deep(4)  # the initialization of the tables needs the most memory
+    large["nodes"] = [*(variable(f"table{i}", 512, 512, seed=1) for i in range(tables)), *large["nodes"]]
+    (note,) = study(large, recompute=("sqrt",)).notes
+    assert note.startswith("recomputation saves no memory: the peak of ")
+    assert f"/Assign{reason}" in note
+    assert note.endswith(reason)
+    with pytest.raises(UsageError, match=r"recomputation saves no memory: the peak of .* MiB on GPU:0 is at "):
         study(large, recompute=("auto",))
+
+
+POOLED: Document = {
+    "devices": {"cpu": 1, "gpu": 1},
+    "nodes": [
+        {"op": "Placeholder", "name": "x", "dtype": "float32", "shape": [None, 32, 32, 3]},
+        variable("k", 3, 3, 3, 16, seed=1),
+        {"op": "Conv2D", "name": "c", "inputs": ["x", "k"], "attrs": {"strides": [1, 1, 1, 1], "padding": "SAME"}},
+        {"op": "Relu", "name": "r", "inputs": ["c"]},
+        {
+            "op": "MaxPool",
+            "name": "p",
+            "inputs": ["r"],
+            "attrs": {"ksize": [1, 2, 2, 1], "strides": [1, 2, 2, 1], "padding": "SAME"},
+        },
+        {"op": "Mean", "name": "loss", "inputs": ["p", [0, 1, 2, 3]]},
+        {"name": "train", "train": {"minimize": "loss", "optimizer": {"GradientDescent": {"learning_rate": 0.1}}}},
+        {"initializer": "init"},
+    ],
+    "run": [{"fetch": ["init"]}, {"fetch": ["train"]}],
+}
+
+
+def test_a_peak_at_one_node_is_told_as_that() -> None:
+    # a segment cannot free the inputs of the node at the peak, which it computes for this node
+    why = r"at gradients/p_grad/MaxPoolGrad, whose inputs and outputs take .* MiB, recomputed or not$"
+    with pytest.raises(UsageError, match=why):
+        study(POOLED, batch=64, recompute=("auto",))
 
 
 def test_without_sizes_there_is_no_prediction() -> None:

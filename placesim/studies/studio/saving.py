@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from base64 import b64encode
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from placesim.core.files.writer import write_whole
 from placesim.formats.graph_file.writing.text_edits import EditableText, UneditableText
 from placesim.formats.sources.loading import LoadedGraph, read_bytes
 from placesim.graph.node_patterns import find_matching_names, is_pattern, matcher
+from placesim.machine.options import option_words
 from placesim.planning.graphs.plan_annotations import devices_by_name
 from placesim.studies.plan_files import machine_text, planned_for, write_requests
 from placesim.studies.plan_functions import DeviceRequests
@@ -125,7 +126,7 @@ def _graph(studio: Studio, state: State, kind: str, notes: list[str]) -> bytes:
     if kind == "yaml" and text is not None and not _given_options(state) and not state["devices"]:
         return text.encode()  # even if it can't be read
     if left:
-        notes.append(f"this form cannot hold these options; give them to the command: {shlex.join(_flags(left))}")
+        notes.append(f"this form cannot hold these options; give them to the command: {shlex.join(option_words(left))}")
     edited, plain = source.graph(state), source.graph({**state, "devices": []})
     notes += (edit["problem"] for edit in edited.edits if edit["problem"])
     snapshot = studio.snapshot(state)
@@ -234,15 +235,4 @@ def _command(source: StudioSource, state: State, notes: list[str]) -> str:
         last = len(pairs) - 1 - pairs[::-1].index(_ALL_DROPPED)
         options, pairs = {**options, "clear_devices": True}, pairs[last + 1 :]
     devices = (word for pattern, device in pairs for word in ("--device", f"{pattern}={device}"))
-    return f"{shlex.join([*_flags(options), *devices])}\n"
-
-
-def _flags(options: dict[str, Any]) -> Iterator[str]:
-    for name, value in options.items():
-        flag = name.replace("_", "-")
-        if isinstance(value, bool):
-            if value or name != "clear_devices":
-                yield f"--{flag}" if value else f"--no-{flag}"
-        elif value is not None:
-            for one in value if isinstance(value, list) else (value,):
-                yield from (f"--{flag}", str(one))
+    return f"{shlex.join([*option_words(options), *devices])}\n"
