@@ -461,6 +461,29 @@ def test_sizes_of_a_dry_run_leave_a_baseline_alone(shell: Shell) -> None:
     assert shell("check", graph, *rules, "--batch", "100").code == 0
 
 
+def test_a_written_device_is_one_finding_at_its_line(shell: Shell) -> None:
+    nodes = """\
+  - {op: Placeholder, name: x, dtype: float32, shape: [2, 4], device: /gpu:0}
+  - device: /cpu:0
+    nodes:
+      - {variable: w, shape: [4, 4]}
+      - {op: MatMul, name: y, inputs: [x, w]}
+  - {op: Mean, name: loss, inputs: [y, [0, 1]], device: /gpu:0}
+  - {train: {minimize: loss, optimizer: {Momentum: {learning_rate: 0.1, momentum: 0.9}}}, name: train}
+"""
+    graph = shell.write("g.yaml", f"devices: {{cpu: 1, gpu: 1}}\nnodes:\n{nodes}")
+    ended = shell("check", graph, "--rule", "not-on-device: {nodes: ['w/', w, y], device: '/cpu:*'}")
+    said = "device /cpu:0 of the scope around w puts 15 nodes on CPU:0, which must not be on /device:CPU:*: "
+    assert (ended.code, ended.output.count("\n")) == (1, 1), ended.output
+    assert ended.output.startswith(f"g.yaml:4:13: not-on-device: {said}"), ended.output
+
+
+def test_a_scope_of_a_rule_includes_the_node_of_its_name(shell: Shell) -> None:
+    graph = shell.write("g.yaml", "nodes:\n  - {variable: step, shape: []}\n")
+    rule = "not-on-device: {nodes: '*', device: '/cpu:*', except: [step/]}"
+    assert shell("check", graph, "--rule", rule).output == ""
+
+
 def test_a_variable_of_unknown_size_breaks_max_memory(shell: Shell) -> None:
     graph = shell.write("g.yaml", "nodes:\n  - {op: VarHandleOp, name: v, attrs: {dtype: float32, shape: [null, 4]}}\n")
     rule = "max-memory: 1GiB"

@@ -68,7 +68,7 @@ CLEAN_AND_BROKEN = [
         SPLIT,
         "not-on-device: {device: GPU:1, except: [far, 'se?', v/]}",
         "not-on-device: {device: '/gpu:*', nodes: '*', except: v/}",
-        ["near/ReadVariableOp (ReadVariableOp)"],
+        ["device /gpu:0 of v puts "],
     ),
     (SPLIT, "together: [near, v]", "together: [near, far]", ["far is on GPU:1 and near on GPU:0"]),
     (SPLIT, "apart: [near, far]", "apart: [near, v]", ["v and near are both on GPU:0"]),

@@ -59,6 +59,10 @@ _HINTS = (
         "--soft-placement allows another device; --cpu and --gpu change the machine",
     ),
     (
+        r"colocated with a group of nodes that required incompatible device",
+        "--soft-placement allows another device; --cpu and --gpu change the machine",
+    ),
+    (
         r"Could not satisfy explicit device specification '[^']*' because no supported kernel for",
         "--soft-placement allows a device with a kernel",
     ),
