@@ -40,8 +40,9 @@ _scripts: dict[str, tuple[SimulationOptions, ScriptGraph]] = {}
 
 
 def _built(graph: str, options: SimulationOptions) -> ScriptGraph | None:
-    """Return the graph that a Python script builds; None for any other source. A command runs each script once, and prints a
-    note.
+    """Return the graph that a Python script builds; None for any other source.
+
+    A command runs each script only once, and prints a note that it has run.
     """
     from placesim.formats.recognition import is_script
 

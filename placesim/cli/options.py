@@ -111,8 +111,8 @@ source_options = together(
     source_option(
         "--until",
         type=Word(UNTIL),
-        help="first-run: stop a Python script before its first step; end: run it to its end (default: first-run). Arguments of "
-        "the script follow `--`.",
+        help="Stop a Python script before its first step or at its end (default: first-run; for `run`, the script itself "
+        "runs). Its arguments follow `--`.",
     ),
 )
 """Options for reading a source, and for changing its device requests."""
@@ -212,8 +212,7 @@ guess_options = together(
         "--assume",
         multiple=True,
         metavar="NODE=N",
-        help="Use N for a number that depends on unknown values: size of a node's output, iterations of a loop, or branch of a "
-        "predicate (repeatable).",
+        help="Use N if the size of a node's output, the iterations of a loop, or a predicate's branch is unknown (repeatable).",
     ),
     size_option(
         "--assume-unknown", type=click.IntRange(1), metavar="N", help="Size to assume for dimensions that are still unknown."

@@ -78,6 +78,8 @@ def write_content(content: Iterable[str] | bytes, output: str | None) -> None:
 
 def unwritable(path: Path | None, error: Exception) -> UsageError:
     """Return the error for a file that can't be written."""
+    if isinstance(error, FileNotFoundError) and path is not None and not path.parent.exists():
+        return UsageError(f"cannot write {path}: got no folder {path.parent}, expected a path in an existing folder")
     reason = getattr(error, "strerror", None) or str(error)
     return UsageError(f"cannot write {path}: got '{reason}', expected a writable path")
 

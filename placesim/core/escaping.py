@@ -28,13 +28,13 @@ _VISIBLE_AND_ENDS = _VISIBLE + b"\n\t"
 
 def escape(text: str) -> str:
     r"""Escape a text of several lines: control characters except line ends and tabs as `\x1b`, bytes that are not UTF-8 as
-    `\xff`, and GitHub's commands.
+    `\xff`, and the `::` and `##[` of GitHub's workflow commands.
     """
     return _break_commands(escape_data(text))
 
 
 def escape_data(text: str) -> str:
-    """Escape the control characters of a text for programs, as `escape` does, and keep GitHub's commands."""
+    """Escape the control characters of a text for programs, as `escape` does, but not GitHub's workflow commands."""
     if text.isascii() and not text.encode("ascii").translate(None, _VISIBLE_AND_ENDS):
         return text  # the cheap test is enough for nearly every text
     return re.sub(_CONTROLS, _as_escape, text)

@@ -147,7 +147,7 @@ def one_of(words: Iterable[str]) -> str:
 
 
 def part_position(tree: Any, *path: Any) -> int:
-    """Return the position of the part of an entry under nested keys; for a missing part, the position around it."""
+    """Return the position of the value at a path of keys; if a key is missing, that of the innermost part that exists."""
     position = own_position(tree)
     for key in path:
         if not isinstance(tree, dict) or key not in tree:

@@ -29,7 +29,7 @@ NVLINK_SWITCH = "switch:nvlink"
 """Switch that connects each GPU of a task with all others by NVLink, unless the inventory defines links."""
 HOST, NETWORK = "host", "network"
 END_FORMS = (
-    "GPU:N, GPU:*, CPU:N, host, switch:NAME, network or network:NAME, prefixed with /job:NAME/task:N/ if there are several"
+    "GPU:N, GPU:*, CPU:N, host, switch:NAME, network or network:NAME, after /job:NAME/task:N/ if there are several tasks"
 )
 
 

@@ -30,7 +30,7 @@ def find_overfull_devices(problem: PlanningProblem, devices: Sequence[int]) -> l
 
 
 def _extended(problem: PlanningProblem, devices: Sequence[int]) -> list[int]:
-    """Return the device of each task in the problem of peaks."""
+    """Return the device of each task of the memory problem: that of its group in the plan, and the start for all others."""
     assert problem.memory is not None
     found = list(problem.memory.start)
     for members, tasks in zip(problem.memory.problem.groups, problem.groups, strict=False):
@@ -52,7 +52,7 @@ class AllocationOrder:
         self._schedule = SimulatedSchedule(problem)
         tasks = self._limits.problem.tasks
         number_of = {task.name: number for number, task in reversed(list(enumerate(problem.tasks)))}
-        # the task of the step that each task of the problem of peaks is, if any
+        # the step's task that is the same as each task of the memory problem, if any
         self._task_of = [number_of.get(task.name) for task in tasks]
 
     def failing_devices(self, devices: Sequence[int]) -> list[int]:

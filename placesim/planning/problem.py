@@ -119,7 +119,7 @@ class ProblemTensor(NamedTuple):
 
 
 class MemoryLimits(NamedTuple):
-    """Limits on the peaks of plans: a problem of peaks, whose devices have the capacities.
+    """Limits on the peaks of plans: the memory problem, whose devices have the capacities.
 
     Groups with equal numbers in both problems move together. All other tasks stay on the devices `start`. `gpus` has the
     allocator settings of each GPU, on which all allocations of a plan must succeed. `last_step` is the moment at which the last

@@ -65,7 +65,7 @@ class DeviceCost(NamedTuple):
     @property
     def bound_text(self) -> str:
         """Name of the largest part for reports, which show `launch` as the kernel's start."""
-        return "start" if self.bound == LAUNCH else self.bound
+        return "the kernel's start" if self.bound == LAUNCH else self.bound
 
     @property
     def transfer_seconds(self) -> float:

@@ -80,8 +80,8 @@ class Processor:
     def rate(self, arithmetic: Arithmetic) -> float:
         """Return the peak operations per second for a kind of arithmetic.
 
-        Raises InvalidArgumentError if there is none. The message names the kinds with a rate, and the kind with the most
-        similar number of bits.
+        Raises InvalidArgumentError if there is none. The message names the kinds with a rate, and the one with the
+        nearest number of bits.
         """
         found = self.rates.get(arithmetic, 0.0)
         if not 0 < found < _NO_LIMIT:

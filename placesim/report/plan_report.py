@@ -90,7 +90,7 @@ class PlanReport(Reading):
 
     @property
     def edits(self) -> tuple[PlanEdit, ...]:
-        """Devices of scopes and nodes that make up the plan; empty for a plan by node without a limit of changes."""
+        """Devices of scopes and nodes that make up the plan; empty for a plan by node without `changes`."""
         return self.study.edits
 
     @property

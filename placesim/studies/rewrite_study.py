@@ -18,7 +18,7 @@ from placesim.planning.graphs.plan_comparison import is_gpu
 from placesim.planning.strategies.recomputation import AUTO, NothingToRecomputeError
 from placesim.planning.strategies.rewriting import RewriteEffect, Strategy, TrainingRewrite, rewrite_training
 from placesim.planning.strategies.training_graph import find_feeds
-from placesim.report.text.amounts import readable_size
+from placesim.report.text.amounts import readable_count, readable_size
 from placesim.studies.dry_run import DryRun, search_dry_run
 from placesim.studies.simulation.settings import build_steps, with_machine
 from placesim.studies.time_study import study_time
@@ -121,6 +121,10 @@ class _RewriteStudy:
         if strategy.replicas * strategy.stages > 1:
             gpus = sorted_gpus(device.name for device in build_devices(self._file.inventory or ()))
             found = replace(found, file=spread_over_tasks(found.file, self._file.inventory, strategy, gpus))
+            count = strategy.replicas * strategy.stages
+            if 0 < len(gpus) < count:
+                note = f"the machine has {readable_count(len(gpus), 'GPU')}, and the new graph's machine has {count}"
+                found = replace(found, notes=(*found.notes, note))
         for name, size in found.batch.items():
             if size is None and batch is not None and batch % strategy.parts:
                 raise UsageError(
@@ -134,7 +138,7 @@ class _RewriteStudy:
                     f"cannot divide the batch into equal parts: got a batch of {dims[0]} in a feed of {name}, "
                     f"expected a multiple of {strategy.parts}"
                 )
-        return found
+        return found if batch is None else replace(found, batch={name: size or batch for name, size in found.batch.items()})
 
     def choose(self, before: GraphFile, usage: DeviceUsage) -> _Trial:
         """Return the rewrite with the number of segments that has the least peak. Raises UsageError if none saves memory."""

@@ -33,7 +33,8 @@ def test_a_node_with_its_proof_and_edits(shell: Shell) -> None:
         "  candidates      GPU:0\n"
         "  chosen          the first of the candidates\n"
         "  what would change this\n"
-        "    g.yaml:4:5: change the device /device:GPU:0 of m to /device:CPU:0 -> CPU:0, moving 1 other node\n"
+        "    g.yaml:4:5: change the device /device:GPU:0 of m to /device:CPU:0; the node is then on CPU:0, and 1 other node "
+        "moves\n"
     )
 
 
@@ -174,10 +175,10 @@ def test_a_graph_that_cannot_be_placed(shell: Shell) -> None:
         "  this annotation cannot be satisfied",
         "    g.yaml:4:5: device /device:GPU:0 of m",
         "  possible fixes",
-        "    g.yaml:4:5: drop the device /device:GPU:0 of m -> CPU:0",
-        "    g.yaml:4:5: change the device /device:GPU:0 of m to /device:CPU:0 -> CPU:0",
-        "    turn soft placement on (--soft-placement) -> CPU:0",
-        "    one more GPU (--gpu 1) -> GPU:0",
+        "    g.yaml:4:5: drop the device /device:GPU:0 of m; the node is then on CPU:0",
+        "    g.yaml:4:5: change the device /device:GPU:0 of m to /device:CPU:0; the node is then on CPU:0",
+        "    turn soft placement on (--soft-placement); the node is then on CPU:0",
+        "    one more GPU (--gpu 1); the node is then on GPU:0",
     ]
 
 
@@ -259,10 +260,10 @@ def test_a_node_of_a_scope_may_move_alone(shell: Shell) -> None:
     worker = "/job:w/replica:0/task:0/device:"
     change = "g.yaml:3:28: change the device /job:w/gpu:0 of the scope around tower/a to /device:"
     assert [line.strip() for line in offered][:4] == [
-        f"g.yaml:3:87: set the device of tower/b to /device:GPU:1 -> {worker}GPU:1",
-        f"g.yaml:3:87: set the device of tower/b to /device:CPU:0 -> {worker}CPU:0",
-        f"{change}GPU:1 -> {worker}GPU:1, moving 2 other nodes",
-        f"{change}CPU:0 -> {worker}CPU:0, moving 2 other nodes",
+        f"g.yaml:3:87: set the device of tower/b to /device:GPU:1; the node is then on {worker}GPU:1",
+        f"g.yaml:3:87: set the device of tower/b to /device:CPU:0; the node is then on {worker}CPU:0",
+        f"{change}GPU:1; the node is then on {worker}GPU:1, and 2 other nodes move",
+        f"{change}CPU:0; the node is then on {worker}CPU:0, and 2 other nodes move",
     ]
 
 
@@ -273,7 +274,9 @@ def test_what_takes_its_device_from_a_node_moves_along(shell: Shell) -> None:
         "  - gradients: {of: b, with_respect_to: w, colocate_gradients_with_ops: true}\n"
     )
     offered = shell("explain", shell.write("g.yaml", text), "a", "--no-cost").output
-    assert "    g.yaml:6:9: set the device of a to /device:GPU:0 -> GPU:0, moving 1 other node\n" in offered
+    assert (
+        "    g.yaml:6:9: set the device of a to /device:GPU:0; the node is then on GPU:0, and 1 other node moves\n" in offered
+    )
     moved = shell.write("h.yaml", text.replace("inputs: [w]}", "inputs: [w], device: '/gpu:0'}"))
     assert shell("diff", "g.yaml", moved, "--no-time", "--no-memory").output.splitlines()[2:5] == [
         "moved: 2 nodes",

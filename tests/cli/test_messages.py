@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from placesim.formats.graph_file.reader import FILE_KEYS
@@ -47,6 +49,13 @@ SAID = {
             "GraphFileError: g.yaml:1:42: unknown GPU model: got 'NVIDIA RTX 4090', expected one in the catalogue, or a mapping"
             " that describes the GPU; did you mean 'GeForce RTX 4090'?",
             "  `placesim devices --gpu-models` lists them",
+        ],
+    ),
+    "a GraphDef's key in YAML": (
+        "node:\n  - {op: Const, name: a, value: 1.0}\n",
+        [
+            "GraphFileError: g.yaml:2:3: invalid GraphDef: '  - {op: Const, name: a, value: 1.0}': Expected \"{\".",
+            "  the file begins like a GraphDef in text format; a graph file begins with a key such as 'nodes:'",
         ],
     ),
     "a policy as a graph": (
@@ -311,3 +320,20 @@ def test_a_checkpoint_of_another_model(shell: Shell) -> None:
 def test_what_tensorflow_has_not(shell: Shell, line: str, advice: str) -> None:
     ended = run_warm(shell.directory, "place", shell.write("s.py", f"import tensorflow as tf\n{line}\n"))
     assert advice in ended.complaint.splitlines()
+
+
+def test_a_group_on_a_missing_device(shell: Shell) -> None:
+    graph = "devices: {cpu: 1, gpu: 1}\nnodes:\n  - {variable: w, shape: [2], device: '/gpu:1'}\n"
+    ended = shell("run", shell.write("g.yaml", graph))
+    assert ended.complaint.splitlines()[-1] == (
+        "  the machine has no /device:GPU:1: --soft-placement allows another device; --cpu and --gpu change the machine"
+    )
+
+
+def test_an_output_in_a_missing_folder(shell: Shell) -> None:
+    ended = shell("show", shell.write("g.yaml", "nodes:\n  - {op: NoOp, name: n}\n"), "--output", "none/x.svg")
+    folder = Path("none")
+    assert (ended.code, ended.complaint) == (
+        2,
+        f"UsageError: cannot write {folder / 'x.svg'}: got no folder {folder}, expected a path in an existing folder\n",
+    )

@@ -32,6 +32,7 @@ def test_the_graph_is_printed_or_written_and_the_report_told(shell: Shell, losse
         "gradients: averaged on the CPU",
         "variables: 1, on the CPU",
         "nodes: 45 before, 81 after",
+        "note: the machine has 1 GPU, and the new graph's machine has 2",
     ]
     found = yaml.safe_load(printed.output)
     assert found["devices"]["gpu"] == 2

@@ -265,7 +265,7 @@ def test_memory_fits_the_terminal(shell: Shell, monkeypatch: pytest.MonkeyPatch,
             "expected text or json or csv or markdown or dot or mermaid or html or svg or png; did you mean 'html'?",
         ),
         (["--depth", "0"], "0 is not in the range x>=1"),
-        (["--output", "no/such/directory.html"], "cannot write no/such/directory.html: got 'No such file or directory'"),
+        (["--output", "no/such/directory.html"], "cannot write no/such/directory.html: got no folder no/such"),
     ],
 )
 def test_a_wrong_command_line_is_one_line(shell: Shell, graph: str, arguments: list[str], message: str) -> None:

@@ -121,7 +121,8 @@ def test_gpus_of_several_hosts_and_refused_strategies(shell: Shell) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "expected"),
     [
-        (("--price", "2"), 2, "got --split, --examples, --scale-batch or --price, expected --strategies as well"),
+        (("--price", "2"), 2, "options without --strategies: got --price, expected --strategies as well"),
+        (("--split", "x", "--scale-batch"), 2, "options without --strategies: got --split, --scale-batch, expected"),
         ((*COMMAND, "--gpu", "0"), 2, "no devices to compare: got a machine without GPUs, expected --gpu N"),
         ((*COMMAND, "--output", "best.onnx"), 2, "wrong format: got 'best.onnx'"),
         ((*COMMAND, "--price", "nan"), 2, "wrong price: got nan, expected a number of dollars"),

@@ -80,6 +80,37 @@ def test_what_contradicts_is_named_and_mended() -> None:
     }
 
 
+MISSING = """devices: {cpu: 1, gpu: 2}
+nodes:
+  - device: /gpu:2
+    nodes:
+      - {variable: w, shape: [4, 4]}
+      - {op: MatMul, name: y, inputs: [w, w]}
+  - {op: Mean, name: loss, inputs: [y, [0, 1]]}
+  - {train: {minimize: loss, optimizer: {GradientDescent: {learning_rate: 0.1}}}, name: train}
+  - {initializer: init}
+run:
+  - fetch: [init]
+  - fetch: [train]
+"""
+
+
+def test_a_scope_is_to_blame_for_requests_copied_from_its_nodes() -> None:
+    found = snapshot(MISSING)
+    asked = inquire(found)
+    assert asked is not None
+    error = asked.explained_error(found)
+    assert error is not None
+    assert error.conflict is not None
+    assert error.remedies is not None
+    assert [(str(a.location), str(a)) for a in error.conflict.annotations] == [
+        ("g.yaml:3:13", "device /gpu:2 of the scope around w")
+    ]
+    assert {str(outcome.edit.text): (outcome.device, outcome.error) for outcome in error.remedies.outcomes}[
+        "change the device /gpu:2 of the scope around w to /device:GPU:1"
+    ] == ("/job:localhost/replica:0/task:0/device:GPU:1", None)
+
+
 def test_without_an_annotation_none_is_to_blame() -> None:
     found = snapshot(
         "nodes:\n  - {op: NcclAllReduce, inputs: [1.0], attrs: {reduction: sum, num_devices: 1, shared_name: s}}\n"

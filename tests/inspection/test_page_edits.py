@@ -36,13 +36,13 @@ def test_nodes_that_were_moved_have_the_edits_that_explain_tries() -> None:
         assert edit.device == explained.proof.device
     rows = page_document(picture_of(seen))["edits"]
     assert [row[0] for row in rows] == [0, 2]
-    assert "graph.yaml:5:5: change the device /device:GPU:3 of a to /device:CPU:0 -> CPU:0" in rows[0]
+    assert "graph.yaml:5:5: change the device /device:GPU:3 of a to /device:CPU:0; the node is then on CPU:0" in rows[0]
 
 
 def test_where_a_graph_cannot_be_placed_the_node_to_blame_has_what_mends_it() -> None:
     [row] = page_document(picture(UNPLACED))["edits"]
     assert row[0] == 0
-    assert any("turn soft placement on (--soft-placement) -> CPU:0" in text for text in row[2:])
+    assert any("turn soft placement on (--soft-placement); the node is then on CPU:0" in text for text in row[2:])
 
 
 def test_a_page_does_not_wait_for_many_trials(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -101,6 +101,21 @@ def test_a_rule_is_kept_and_broken(graph: str | Path, kept: str, rule: str | Non
         assert str(finding).startswith(f"{subject.name}:")
 
 
+UNKNOWN = """devices: {cpu: 1, gpu: 2}
+nodes:
+  - {op: Placeholder, name: x, attrs: {dtype: float, shape: [null, 256]}, device: '/gpu:0'}
+  - {op: Tanh, name: y, inputs: [x], device: '/gpu:1'}
+"""
+
+
+def test_an_unknown_size_is_not_within_a_limit_of_bytes() -> None:
+    (finding,) = broken(snapshot(UNKNOWN), "max-transfer-bytes: 1KiB")
+    assert finding.message == ("2 transfers of unknown size: ")
+    assert broken(snapshot(UNKNOWN), "max-transfer-bytes: {bytes: 1KiB, unknown: 0}") == ()
+    (finding,) = broken(snapshot(UNKNOWN), "max-transfer-bytes: {bytes: 1KiB, unknown: 2KiB}")
+    assert finding.message.startswith("4096 bytes are transferred (2 of unknown size counted as 2048 each)")
+
+
 def test_every_rule_has_a_case() -> None:
     tested = {text.partition(":")[0] for _, *rules, _ in CLEAN_AND_BROKEN for text in rules if text}
     walked = {name for name, rule in RULES.items() if rule.needs_memory or rule.needs_time}  # tests/cli/test_check.py has these

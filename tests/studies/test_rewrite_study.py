@@ -104,7 +104,7 @@ def test_a_fed_batch_without_equal_parts_is_refused() -> None:
             match="cannot divide the batch into equal parts: got a batch of 8 in a feed of x, expected a multiple of 3",
         ):
             study(unknown, **settings)
-    assert study(unknown, batch=24, replicas=3).batch == {"x": None, "y": None}
+    assert study(unknown, batch=24, replicas=3).batch == {"x": 24, "y": 24}
     with pytest.raises(
         UsageError, match="cannot divide the batch into equal parts: got a batch of 20 for x, expected a multiple of 3"
     ):
@@ -127,3 +127,15 @@ def test_replicas_are_on_the_gpus_of_all_tasks() -> None:
     assert [task.gpu for task in eight.file.inventory or ()] == [8]
     with pytest.raises(UsageError, match="cannot use NcclAllReduce between tasks: got GPUs of 2 tasks"):
         study(document, replicas=4, reduce="nccl")
+
+
+def test_a_machine_with_fewer_gpus_than_replicas_is_noted() -> None:
+    graph = dense("adam", declared=-1) | {"devices": {"cpu": 1, "gpu": 1}}
+    assert study(graph, replicas=2).notes == ("the machine has 1 GPU, and the new graph's machine has 2",)
+    graph["devices"] = {"cpu": 1, "gpu": 2}
+    assert study(graph, replicas=2).notes == ()
+
+
+def test_the_batch_of_an_option_replaces_an_unknown_one() -> None:
+    assert {*study(dense("adam", declared=-1), replicas=2).batch.values()} == {None}
+    assert {*study(dense("adam", declared=-1), 64, replicas=2).batch.values()} == {64}

@@ -181,8 +181,8 @@ def _count(checked: Sequence[CheckResult]) -> str:
     from placesim.report.readings import counted
 
     findings, errors = len(_findings(checked)), sum(result.error is not None for result in checked)
-    said = f"{counted(findings, 'finding') if findings else 'no findings'} in {counted(len(checked), 'graph')}"
-    return f"{said}, {errors} of them not checked\n" if errors else f"{said}\n"
+    said = f"{counted(findings, 'finding') if findings else 'no findings'} in {counted(len(checked) - errors, 'graph')}"
+    return f"{said}; {counted(errors, 'graph')} could not be checked\n" if errors else f"{said}\n"
 
 
 def _check(

@@ -67,8 +67,8 @@ class _LossScale(click.ParamType):  # type: ignore[type-arg]  # generic only fro
     "--recompute",
     multiple=True,
     metavar="auto|sqrt|N|SCOPE",
-    help="Recompute forward nodes for the gradients, to save memory: in the best number of segments, about sqrt(n), N, or in a "
-    "scope (repeatable).",
+    help="Recompute forward nodes for the gradients to save memory. auto, sqrt and N choose the number of segments; "
+    "SCOPE is one segment (repeatable).",
     completes="nodes",
 )
 @own_option(
@@ -108,12 +108,12 @@ class _LossScale(click.ParamType):  # type: ignore[type-arg]  # generic only fro
 @own_option(
     "--precision",
     type=Word(("float16", "bfloat16")),
-    help="Compute the ops of TensorFlow's auto_mixed_precision in half precision.",
+    help="Compute in half precision the ops that TensorFlow's auto_mixed_precision selects.",
 )
 @own_option(
     "--loss-scale",
     type=_LossScale(),
-    help="Factor of half-precision gradients (default: 32768 for float16).",
+    help="Multiply the gradient of the loss by this number (default: 32768 for float16).",
 )
 @own_option(
     "--split",

@@ -137,8 +137,8 @@ EXITS = {
     "--without",
     multiple=True,
     metavar="DEVICE",
-    help="Keep nodes off a device or all devices of a type, such as GPU:1 or CPU. Nodes without another device stay "
-    "(repeatable).",
+    help="Keep nodes off a device or all devices of a type, such as GPU:1 or CPU. Nodes that need the device "
+    "stay (repeatable).",
     completes="devices",
 )
 @own_option(
@@ -239,8 +239,8 @@ def plan_command(
     device requests, all nodes on one device, and round robin.  The output graph has only the device requests that
     TensorFlow needs to reproduce the plan.
 
-    With --strategies, a training graph is simulated on one device, with a plan, and rewritten as by `parallelize` (data
-    parallelism, pipelines, recomputation).  The output is the graph of the fastest strategy that fits.
+    --strategies simulates several variants of a training graph: on one device, placed by a plan, and rewritten as by
+    `parallelize` (data parallelism, pipelines, recomputation).  The output is the graph of the fastest strategy that fits.
 
     \b
     Examples:
@@ -301,10 +301,10 @@ def plan_command(
 
 def _check_comparison(settings: dict[str, Any], compares: bool, output: str | None) -> None:
     """Raise UsageError for settings without --strategies, for a wrong price, and for a file of another format."""
-    if not compares and any(settings.values()):
-        raise UsageError(
-            "options of --strategies alone: got --split, --examples, --scale-batch or --price, expected --strategies as well"
-        )
+    names = {"split": "--split", "examples": "--examples", "scales_batch": "--scale-batch", "price": "--price"}
+    given = [names[key] for key, value in settings.items() if value not in (None, False, ())]
+    if given and not compares:
+        raise UsageError(f"options without --strategies: got {', '.join(given)}, expected --strategies as well")
     if settings["price"] is not None and not settings["price"] < float("inf"):
         raise UsageError(f"wrong price: got {settings['price']}, expected a number of dollars")
     if compares and output is not None:

@@ -24,10 +24,10 @@ from placesim.core.errors import UsageError
 def studio_command(graph: str, port: int, no_browser: bool, **values: Any) -> int:
     """Change a graph or a machine on a page, and see at once what happens.
 
-    GRAPH is a graph file, or any other graph that `run` reads; the page can edit only the devices of the latter.  The page
-    shows the device of each node, the effect of each edit with reasons, transfers, the timeline of a step, and memory.  It also
-    searches for a plan, and saves the graph.  The page is served on this machine only, at a secret address.  The command ends
-    when the page is closed, or with Ctrl-C.  It needs the extra `placesim[studio]`.
+    GRAPH is any graph that `run` reads.  The page can edit the whole of a graph file, and only the devices of any other graph.
+    It shows the device of each node, the effect of each edit with reasons, transfers, the timeline of a step, and memory.  It
+    also searches for a plan, and saves the graph.  The page is served on this machine only, at a secret address.  The command
+    ends when the page is closed, or with Ctrl-C.  It needs the extra `placesim[studio]`.
 
     \b
     Examples:

@@ -88,8 +88,8 @@ COLUMN_FORMS = ("text", "markdown")
 """Formats that may leave out columns. Other formats need all columns, since the next sweep resumes from the file."""
 EXITS = {
     0: "all combinations were simulated and fit",
-    1: "in some combination a device runs out of memory, or TensorFlow would refuse the graph",
-    2: "options are wrong, or tensor sizes are unknown in every combination",
+    1: "a combination has an error: a device runs out of memory, TensorFlow would refuse the graph, or another",
+    2: "options are wrong, or no combination can be simulated, always for the same reason, such as unknown tensor sizes",
 }
 
 

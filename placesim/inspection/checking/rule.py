@@ -58,6 +58,8 @@ EXCEPT = RuleParameter("except", "patterns", "nodes to exclude", ())
 NODES = RuleParameter("nodes", "patterns", "names, patterns or scopes (`a/`: the node `a` and all nodes in the scope)", ())
 OPS = RuleParameter("ops", "words", "op types", ())
 DEVICE = RuleParameter("device", "device", "`GPU:0`, `/gpu:*`, `/job:ps`", required=True)
-UNKNOWN = RuleParameter("unknown", "bytes", "bytes to count for a tensor of unknown size, which else breaks the rule")
+UNKNOWN = RuleParameter(
+    "unknown", "bytes", "bytes to count for a tensor of unknown size; without it, such tensors are findings"
+)
 FROM = RuleParameter("from", "device", "only from these devices")
 TO = RuleParameter("to", "device", "only to these devices")

@@ -209,7 +209,7 @@ class Annotations:
                 else:
                     node.device = self._device(written, changes)
                 made[node_id] = node
-        self._follow_colocated(graph, made)
+        self._follow(graph, made)
         return replace_nodes(graph, made.values())
 
     def given(self, graph: Graph, names: Iterable[str], device: str) -> Graph:
@@ -220,7 +220,7 @@ class Annotations:
         made = {node.id: copy_node(node) for node in map(graph.node, names)}
         for node in made.values():
             node.device = str(enclose(parse_python_spec(device), parse_runtime_name(node.device) or ANY))
-        self._follow_colocated(graph, made)
+        self._follow(graph, made)
         return replace_nodes(graph, made.values())
 
     def _without_labels(self, node: Node, changes: Changes) -> dict[str, object]:
@@ -260,10 +260,34 @@ class Annotations:
                 found.setdefault(node.location, []).append(node.id)
         return found
 
+    def _follow(self, graph: Graph, made: dict[int, Node]) -> None:
+        """Update the requests that `colocate_with` or `tf.group` copied from changed nodes."""
+        if not self._is_raw:
+            self._follow_colocated(graph, made)
+            self._follow_grouped(graph, made)
+
+    def _follow_grouped(self, graph: Graph, made: dict[int, Node]) -> None:
+        for node in self._groups:
+            new = {made[number].device for number in node.control_inputs if number in made}
+            if node.id not in made and len(new) == 1 and new != {node.device} and made.keys() >= set(node.control_inputs):
+                made[node.id] = copy_node(graph.nodes[node.id])
+                made[node.id].device = new.pop()
+
+    @cached_property
+    def _groups(self) -> list[Node]:
+        """Return the nodes of `tf.group` that have the request of all their inputs and are not in scopes that make it."""
+        nodes = self._graph.nodes
+        return [
+            node
+            for node in nodes
+            if node.op == "NoOp"
+            and node.device
+            and {nodes[number].device for number in node.control_inputs} == {node.device}
+            and self._contributing(node, parse_runtime_name(node.device) or ANY) is None
+        ]
+
     def _follow_colocated(self, graph: Graph, made: dict[int, Node]) -> None:
         """Update the requests that `colocate_with` copied from a changed node (2.2)."""
-        if self._is_raw:
-            return
         for holder_id in list(made):
             written, new = self._graph.nodes[holder_id], made[holder_id]
             if written.device == new.device:

@@ -251,7 +251,7 @@ class _Finder:
         self._found.asked.append(buffer.size)
 
     def _add_copy(self, entry: JournalEntry, made: _Place, end: JournalEntry | None) -> None:
-        """Add the readers of a copy to its original tensor. If the original outlives the steps, the copy itself is recorded."""
+        """Add the readers of a copy to its original tensor. If that is not recorded, record the copy instead."""
         reads = self._readers(self._holders(entry.buffer, end), None)
         for number in self._sent.get(made, ()):
             if self._found.asked[number] == entry.buffer.size:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from collections.abc import Set as AbstractSet
 
+from placesim.formats.device_annotations import set_devices
 from placesim.formats.graph_file.reader import read_graph_file
 from placesim.formats.graph_file.writing.text_edits import EditableText
 from placesim.graph.session_steps import GraphFile
@@ -17,6 +18,10 @@ from placesim.planning.graphs.plan_annotations import devices_by_name, find_misp
 _ROUNDS = 6
 _MAX_DEPTH = 64
 """Maximum depth of a scope that is requested as a whole."""
+_MAX_TRIALS = 64
+"""Maximum number of placements that try to leave out rows."""
+_MAX_PLACED = 500_000
+"""Maximum number of nodes that these placements place together."""
 
 
 def request(name: str, device_set: DeviceSet) -> DeviceName:
@@ -42,22 +47,62 @@ def request_words(device_set: DeviceSet) -> dict[str, str]:
 def text_by_name(text: str, base: GraphFile, planned: Placement, *, soft: bool) -> str | None:
     """Return the text of a graph file with a `placement` key that yields `planned`; None if that is not possible.
 
-    Raises UneditableText if the text cannot be changed, and GraphFileError if it is invalid.
+    Rows are left out if the placement stays the same without them, for instance because TensorFlow colocates their nodes with
+    nodes of other rows.  Raises UneditableText if the text cannot be changed, and GraphFileError if it is invalid.
     """
     where = {name: device for name, device in devices_by_name(planned).items() if name in base.graph.ids}
     words = request_words(planned.device_set)
+    own = read_graph_file(text, base.graph.file, base.graph.registry)
+
+    def misplaced(file: GraphFile) -> set[str] | None:
+        """Return the nodes on another device than planned; None if placing fails."""
+        found = SessionPlacer(planned.device_set, soft).place(file.graph)
+        return None if found.error is not None else set(find_misplaced_nodes(found, where))
+
+    def written(rows: Mapping[str, str]) -> tuple[str, set[str] | None]:
+        """Return the text with rows, and the nodes that it misplaces."""
+        edited = EditableText(text).with_placement(rows) if rows else text
+        return edited, misplaced(read_graph_file(edited, base.graph.file, base.graph.registry))
+
     moved: set[str] = set()
-    written = text
+    rows: dict[str, str] = {}
     for _ in range(_ROUNDS):
-        graph = read_graph_file(written, base.graph.file, base.graph.registry).graph
-        found = SessionPlacer(planned.device_set, soft).place(graph)
-        wrong = set(where if found.error is not None else find_misplaced_nodes(found, where)) - moved
-        if not wrong:
-            return None if found.error is not None else written
-        moved |= wrong
-        rows = placement_rows(moved, where)
-        written = EditableText(text).with_placement({name: words[device] for name, device in rows.items()})
-    return None
+        edited, wrong = written(rows)
+        new = (where.keys() if wrong is None else wrong) - moved
+        if not new:
+            break
+        moved |= new
+        rows = {name: words[device] for name, device in placement_rows(moved, where).items()}
+    else:
+        return None
+    if wrong is None:
+        return None
+    trials = min(_MAX_TRIALS, _MAX_PLACED // max(1, len(own.graph)))
+    fewer = needed_rows(rows, lambda left: misplaced(set_devices(own, list(left.items()))) == set(), trials)
+    if len(fewer) < len(rows):
+        shorter, wrong = written(fewer)
+        edited = edited if wrong or wrong is None else shorter
+    return edited
+
+
+def needed_rows(rows: Mapping[str, str], is_enough: Callable[[Mapping[str, str]], bool], trials: int) -> dict[str, str]:
+    """Return rows without those that can be left out one after another: names first, then inner scopes, then outer scopes.
+
+    `is_enough` tells whether rows suffice. It is called at most `trials` times.
+    """
+    order = sorted(rows, key=lambda name: (name.endswith("/"), -name.count("/")))
+    left, waiting = dict(rows), [order[len(order) // 2 :], order[: len(order) // 2]]
+    while waiting and trials:
+        tried = waiting.pop()
+        if not tried:
+            continue
+        trials -= 1
+        fewer = {name: device for name, device in left.items() if name not in tried}
+        if is_enough(fewer):
+            left = fewer
+        elif len(tried) > 1:
+            waiting += [tried[len(tried) // 2 :], tried[: len(tried) // 2]]
+    return left
 
 
 def placement_rows(moved: Collection[str], where: Mapping[str, str]) -> dict[str, str]:

@@ -55,7 +55,10 @@ def solve(problem: PlanningProblem, search: Search) -> Iterator[Plan]:
 
 
 def solve_schedule(problem: PlanningProblem, search: Search) -> Iterator[Plan]:
-    """Yield the shortest schedule on equal devices with whole-number times that the solver finds."""
+    """Yield the shortest schedule that the solver finds on equal devices.
+
+    Yield nothing without the solver, for too many tasks, or if a time is not a whole number.
+    """
     schedules = PrioritySchedules(problem)
     if (
         not has_solver()

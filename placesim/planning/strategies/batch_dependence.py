@@ -196,7 +196,7 @@ class BatchDependence:
 
     @staticmethod
     def _reduced(node: Node, dependent: Sequence[Dependence]) -> Dependence:
-        """Return the dependence of a tensor without examples that is computed from rows of examples."""
+        """Return the dependence of a tensor without a batch dimension whose inputs have one."""
         is_filled = all(kind in (Dependence.FILLED, Dependence.SIZE) for kind in dependent)
         if node.op == "Mean" or node.op.startswith("FusedBatchNorm"):
             return Dependence.SIZE if is_filled else Dependence.MEAN

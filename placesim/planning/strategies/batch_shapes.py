@@ -92,7 +92,7 @@ class BatchShapes:
         return None if found is None else found.value
 
     def axis(self, ref: TensorRef) -> int | None:
-        """Return the batch dimension of a tensor; None for a tensor without examples."""
+        """Return the batch dimension of a tensor; None if it has none."""
         return next(iter(self._differing(ref)), None)
 
     def _differing(self, ref: TensorRef) -> list[int]:

@@ -140,7 +140,7 @@ class TrainingRewrite:
     """A rewritten graph file, with the original's training parts.
 
     `training` has the training parts, after recomputation if it was requested. `batch` has the number of examples in the batch
-    for each input by name, None if the graph leaves it unknown; it is empty for recomputation alone. `is_mean` says whether the
+    for each input by name, None if it is unknown; it is empty for recomputation alone. `is_mean` says whether the
     loss is a mean over the batch, so that gradients are averaged, or a sum. `notes` mention results that depend on the division
     of the batch, scopes without recomputation, and variables of several stages. `nodes_before` is the number of nodes of the
     original. `effect` is None without a prediction.

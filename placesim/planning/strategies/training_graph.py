@@ -82,7 +82,7 @@ def find_training(graph: Graph, batch: Sequence[str] = (), *, needs_batch: bool 
     updates = _find_updates(graph)
     if not updates:
         raise UsageError(
-            "not a training graph: got no op that updates a variable with a gradient of tf.gradients, "
+            "not a training graph: got no update of a variable with a gradient of tf.gradients, "
             "expected the ops of an optimizer, such as an entry `train`"
         )
     cuts = dict.fromkeys(ref.node for update in updates for ref in update.gradients)

@@ -30,6 +30,10 @@ _HINTS = (
         "to check a graph against a policy: placesim check GRAPH --policy FILE",
     ),
     (r"unknown key in a graph file: got 'nbformat'", "convert a notebook to a script with `jupyter nbconvert --to script`"),
+    (
+        r"\.(yaml|yml|json):[\d:]* invalid GraphDef",
+        "the file begins like a GraphDef in text format; a graph file begins with a key such as 'nodes:'",
+    ),
     (r"got a checkpoint's index", "to load variables from a checkpoint, use --checkpoint PREFIX"),
     (
         r"\.data-\d{5}-of-\d{5}:[\d:]* not (UTF-8|valid)",
@@ -59,8 +63,8 @@ _HINTS = (
         "--soft-placement allows another device; --cpu and --gpu change the machine",
     ),
     (
-        r"colocated with a group of nodes that required incompatible device",
-        "--soft-placement allows another device; --cpu and --gpu change the machine",
+        r"required incompatible device '(/device:\w+:\d+)'\. All available devices \[(?!.*\1[,\]])",
+        r"the machine has no \1: --soft-placement allows another device; --cpu and --gpu change the machine",
     ),
     (
         r"Could not satisfy explicit device specification '[^']*' because no supported kernel for",

@@ -175,7 +175,11 @@ def _cost_here(found: NodeCostEstimate) -> Iterator[str]:
             f"{_part(here.memory)} for {found.bytes:,} bytes",
             f"start {readable_seconds(here.launch)}",
         )
-        on_host = f"; before it, the launch on the host {readable_seconds(here.launch_on_host)}" if here.launch_on_host else ""
+        on_host = (
+            f"; before it, the launch on the host takes another {readable_seconds(here.launch_on_host)}"
+            if here.launch_on_host
+            else ""
+        )
         yield f"{here.family} kernel on {here.processor}: {', '.join(parts)}{on_host}"
     elif found.calls:
         yield "nodes of the functions it calls are counted separately"
@@ -229,12 +233,12 @@ def _format_alternatives(title: str, found: Alternatives, before: str | None, li
 
 def trial_text(trial: Trial, before: str | None) -> StyledText:
     """Return an edit as an instruction with its location and result; `before` is the device without the edit."""
-    led_to: str = short_device(trial.device) if trial.device else "placed"
+    led_to = f"the node is then on {short_device(trial.device)}" if trial.device else "the graph can then be placed"
     if trial.error is not None:
-        led_to = f"then {trial.error.node or 'the graph'} cannot be placed"
+        led_to = f"{trial.error.node or 'the graph'} then cannot be placed"
     others = max(0, trial.moved - 1)
-    moved = f", moving {others} other node{'s' * (others != 1)}" if before is not None and others else ""
-    return fill_template("{}{} -> {}{}", _at(trial.edit.location), trial.edit.text, led_to, moved)
+    moved = f", and {others} other {'node moves' if others == 1 else 'nodes move'}" if before is not None and others else ""
+    return fill_template("{}{}; {}{}", _at(trial.edit.location), trial.edit.text, led_to, moved)
 
 
 def format_error_explained(explained: ExplainedError, limit: int = MAX_LISTED) -> StyledText:

@@ -1,4 +1,4 @@
-"""`tf.metrics`: values accumulated over steps in local variables, and the ops that add a step."""
+"""`tf.metrics`: values accumulated over steps in local variables, and the ops that add the values of a step."""
 
 from __future__ import annotations
 

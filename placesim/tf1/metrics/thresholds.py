@@ -22,7 +22,7 @@ Counts = dict[str, Any]
 def _counts(
     labels: TensorLike, predictions: Any, thresholds: Sequence[float], weights: Any, wanted: str
 ) -> tuple[Counts, Counts]:
-    """Running counts at each threshold, by `tp`, `fn`, `tn` and `fp`, and the ops that add a step."""
+    """Running counts at each threshold, by `tp`, `fn`, `tn` and `fp`, and the ops that add the values of a step."""
     error = "predictions must be in [0, 1]"
     checks = [
         tf.assert_greater_equal(predictions, tf.cast(0.0, predictions.dtype), message=error),

@@ -102,7 +102,7 @@ class Optimizer(Updates):
     ) -> Any:
         """Make an op that applies gradients, and then adds one to `global_step`.  Raises ValueError or TypeError.
 
-        In a replica of a strategy, the gradients are the sums of all replicas'.
+        In a replica of a strategy, each gradient is the sum of this gradient in all replicas.
         """
         mode = current_mode()
         if mode is not None and not skip_gradients_aggregation:

@@ -44,7 +44,9 @@ def advice(error: BaseException) -> list[str]:
         file = getattr(error, "filename", None) or "SCRIPT"
         return [f"this is Python 2: `2to3 -w {file}` converts it (Python up to 3.12 brings 2to3)"]
     if library is not None:
-        return [f"{library} works on real GPUs: placesim stands in for TensorFlow alone, whose GPUs it simulates"]
+        return [
+            f"{library} works on real GPUs, and placesim simulates only TensorFlow: remove what needs {library} from the script"
+        ]
     if isinstance(error, ModuleNotFoundError) and error.name:
         return [f"{error.name.partition('.')[0]} is not installed for {sys.executable}"]
     in_keras = isinstance(error, AttributeError) and type(error.obj).__module__.startswith("placesim.tf1.keras")

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from placesim.formats.graph_file.reader import read_graph_file
 from placesim.formats.graph_file.writing.text_edits import EditableText
 from placesim.graph.node_patterns import matcher
-from placesim.planning.graphs.requests_by_name import placement_rows
+from placesim.planning.graphs.requests_by_name import needed_rows, placement_rows
 
 NAMES = st.lists(st.sampled_from("abc"), min_size=1, max_size=4).map("/".join)
 
@@ -34,6 +34,21 @@ def test_rows_give_what_moves_its_device_and_nothing_another(where: dict[str, st
 def test_a_scope_is_asked_for_as_one_with_exceptions() -> None:
     where = {"a/b/c": "x", "a/b/d": "x", "a/e": "x", "a/f": "y", "g": "y"}
     assert placement_rows(where, where) == {"a/": "x", "a/f": "y", "g": "y"}
+
+
+@given(st.sets(NAMES), st.sets(NAMES), st.integers(0, 40))
+def test_rows_that_are_not_needed_are_left_out(names: set[str], needed: set[str], trials: int) -> None:
+    rows, tried = dict.fromkeys(sorted(names | needed), "x"), list[set[str]]()
+
+    def is_enough(left: Mapping[str, str]) -> bool:
+        tried.append({*left})
+        return needed <= left.keys()
+
+    left = needed_rows(rows, is_enough, trials)
+    assert needed <= left.keys() <= rows.keys()
+    assert len(tried) <= trials
+    if trials >= 2 * len(rows):
+        assert left.keys() == needed
 
 
 def test_a_name_as_deep_as_it_likes() -> None:

@@ -14,6 +14,7 @@ from placesim.core.errors import InternalError, PlacesimError
 from placesim.formats.device_annotations import assign_devices, clear_devices
 from placesim.formats.graph_file.reader import read_graph_file
 from placesim.formats.graph_file.sections.overrides import read_inventory
+from placesim.formats.graph_file.writing.text_edits import EditableText
 from placesim.formats.sources.loading import LoadedGraph
 from placesim.graph.session_steps import GraphFile
 from placesim.machine.device_names import DeviceName
@@ -315,6 +316,38 @@ def test_a_plan_that_the_text_can_not_say_is_said_by_names() -> None:
     rows = by_name[len(text) :].splitlines()
     # the list's own devices are kept for what they fit
     assert rows == ["placement:", "  tower/a: /gpu:2", "  tower_1/b: /gpu:0"]
+
+
+TRAINED = """\
+devices: {cpu: 1, gpu: 2}
+nodes:
+  - {op: Placeholder, name: x, dtype: float32, shape: [4, 4]}
+  - scope: left
+    nodes:
+      - {variable: w, shape: [4, 4]}
+      - {op: MatMul, name: h, inputs: [x, w]}
+  - scope: right
+    nodes:
+      - {variable: w, shape: [4, 4]}
+      - {op: MatMul, name: h, inputs: [left/h, w]}
+  - {op: Mean, name: loss, inputs: [right/h, [0, 1]]}
+  - name: train
+    train: {minimize: loss, optimizer: {GradientDescent: {learning_rate: 0.1}}, colocate_gradients_with_ops: true}
+fetch: [train]
+"""
+
+
+def test_nodes_that_follow_other_nodes_have_no_rows() -> None:
+    # x follows its reader, and the updates follow the variable
+    rows = ("x", "left/", "gradients/left/", "train/update_left/")
+    longer = EditableText(TRAINED).with_placement(dict.fromkeys(rows, "/gpu:1"))
+    planned = placed(read_graph_file(longer, "g.yaml"), soft=False)
+    file = read_graph_file(TRAINED, "g.yaml")
+    by_name = text_by_name(TRAINED, file, planned, soft=False)
+    assert by_name is not None
+    assert by_name[len(TRAINED) :].splitlines() == ["placement:", "  left/: /gpu:1", "  gradients/left/h_grad/: /gpu:1"]
+    assert devices_of(placed(read_graph_file(by_name, "g.yaml"), soft=False)) == devices_of(planned)
+    assert set(devices_of(planned).values()) == {GPU + "0", GPU + "1"}
 
 
 def test_requests_are_as_short_as_the_machine_allows() -> None:

@@ -89,7 +89,7 @@ def test_an_explanation_has_the_proof_and_edits_that_move_the_node() -> None:
     assert found["line"] == 11
     assert found["text"].startswith("MatMul: (MatMul): /job:localhost/replica:0/task:0/device:GPU:0")
     moved = changed(state, devices=[*state["devices"], *(found["edits"][0]["devices"] or [])])
-    assert "-> " in found["edits"][0]["text"]
+    assert "; the node is then on " in found["edits"][0]["text"]
     assert studio.explain(2, moved, "MatMul")["summary"] != found["summary"]
     with pytest.raises(UsageError, match="no such node: got 'MatMull'"):
         studio.explain(1, state, "MatMull")

@@ -162,7 +162,7 @@ def _device_count(value: Any, what: str, position: int, problems: FileProblems) 
         if isinstance(kind, str) and kind not in _COUNTED and kind.upper() in _COUNTED:
             problems.doubt(key_position(counts, kind), f"{what} of '{kind}' has no effect: the type is {kind.upper()}")
         try:
-            found.append((text_value(kind, "a device type"), int_value(count, 0, MAX_COUNT, f"count of '{kind}'")))
+            found.append((text_value(kind, "a device type"), int_value(count, 0, MAX_COUNT, f"the count of '{kind}'")))
         except InvalidValue as wrong:
             problems.add(value_position(counts, kind) if isinstance(kind, str) else key_position(counts, kind), str(wrong))
     return tuple(found)

@@ -64,7 +64,7 @@ def _read_counts(tree: dict[Any, Any], known: tuple[str, ...], problems: FilePro
 
 def count_value(value: Any, what: str) -> int:
     """Return a number of devices or tasks. Raises InvalidValue."""
-    return int_value(value, 0, MAX_COUNT, f"count of '{what}'")
+    return int_value(value, 0, MAX_COUNT, f"the count of '{what}'")
 
 
 def _read_cpus(tree: dict[Any, Any], entry: TaskInventory, problems: FileProblems) -> TaskInventory:

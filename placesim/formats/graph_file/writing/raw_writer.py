@@ -314,7 +314,7 @@ class _FetchWriter:
         self._later: dict[str, NodeDef] = {}
 
     def write(self, step: GraphStep) -> list[Any]:
-        """Return the fetches of a step. If its label is not the written name, a fetch is `{LABEL: NAME}`."""
+        """Return the fetches of a step: a name, or `{LABEL: NAME}` for a fetch whose label differs from its written name."""
         self._later |= {node.name: node for node in step.nodes}
         return [self._fetch(fetch) for fetch in step.fetches]
 

@@ -38,8 +38,9 @@ def convolve_back(
     """(the input's shape or the input, filter, gradients of the output) -> gradient of the input.
 
     The input is `[batch, spatial..., channels]`, the output `[batch, windows..., outputs]`; `takes_sizes`: the first tensor is
-    a shape. Raises InvalidArgumentError if attrs or shapes do not fit, and, unless `in_library`, for dilations and groups. With
-    two spatial axes, raises UnimplementedError for strides or dilations of batch or channels.
+    a shape; `in_library`: the kernel is cuDNN's or oneDNN's. Raises InvalidArgumentError if attrs or shapes do not fit, and for
+    dilations and groups unless `in_library`. With two spatial axes, raises UnimplementedError for strides or dilations of batch
+    or channels.
     """
     sizes, filters, grads = inputs
     layout = _check_back_attrs(attrs, spatial, "Input", in_library)
@@ -63,7 +64,8 @@ def convolve_filter(
     """(input, the filter's shape or the filter, gradients of the output) -> gradient of the filter.
 
     The filter is `[taps..., channels, outputs]`, the output `[batch, windows..., outputs]`; `takes_sizes`: the second tensor is
-    a shape. Raises InvalidArgumentError if attrs or shapes do not fit, and, unless `in_library`, for dilations and groups.
+    a shape; `in_library`: the kernel is cuDNN's or oneDNN's. Raises InvalidArgumentError if attrs or shapes do not fit, and for
+    dilations and groups unless `in_library`.
     """
     tensor, sizes, grads = inputs
     layout = _check_back_attrs(attrs, spatial, "Filter", in_library)

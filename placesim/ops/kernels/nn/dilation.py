@@ -50,7 +50,7 @@ def dilate(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 def largest_sums(tensor: Tensor, filters: Tensor, windows: Sequence[SpatialWindow]) -> tuple[Tensor, Tensor]:
     """(the largest sum of each window, the number of its tap), both `[batch, windows, windows, channels]`.
 
-    A window without a sum above the lowest value, such as a window of NaN or padding, has the lowest value and tap -1.
+    A window without a sum above the lowest value of the dtype, such as a window of NaN or padding, has this value and tap -1.
     """
     shape = (len(tensor), *(window.outputs for window in windows), tensor.shape[-1])
     sums, taps = np.full(shape, lowest(tensor.dtype), tensor.dtype), np.full(shape, -1, np.int32)

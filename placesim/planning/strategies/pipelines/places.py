@@ -16,15 +16,16 @@ from placesim.planning.strategies.training_graph import TrainingGraph, find_writ
 
 
 class ForwardPlaces:
-    """The place of each node by id (`of`), and of each variable that forward nodes read or updates write (`variables`).
+    """Places by id: of each node (`of`), and of each variable that a forward node reads or an update writes (`variables`).
 
     - `main`: the nodes that have a place of their own.
     - `forward`, `backward`: all nodes of both passes in topological order.
     - `readers`: for each variable, the forward nodes that read it.
 
-    A forward node that does not depend on a variable has the place of its first reader. A node that does not depend on the
-    batch has the place of its last variable, and a variable has the place of its first reader. A gradient has the place of its
-    forward node, and a sum of gradients has the first of their places. An update has the place of its variable.
+    A variable has the earliest place of the forward nodes that read it. A forward node that depends on variables but not on
+    the batch has the latest place of these variables and its inputs. A forward node that does not depend on a variable has the
+    earliest place of its readers. A gradient has the place of its forward node, and a sum of gradients has the first of their
+    places. An update has the place of its variable.
     """
 
     def __init__(self, training: TrainingGraph) -> None:
