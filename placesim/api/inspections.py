@@ -116,7 +116,8 @@ def diff(
     sources = (kept, kept if after is None else kept_source(after, make_options(sides[1])))
     names = (_name(before), _name(before if after is None else after))
     sized = {key: value for side in sides for key, value in side.items() if key in ("batch", "shape")}
-    wishes = DryRunNeeds(*(DryRunNeed.of(asked, sized, by_itself=True) for asked in (memory, time)))
+    peaks, times = (DryRunNeed.of(asked, sized, by_itself=True) for asked in (memory, time))
+    wishes = DryRunNeeds(peaks, times, sizes=DryRunNeed.of(None, sized, by_itself=False))
     snapshots = [
         _predicted(source) or _snapshot(source, make_options(side), wishes, name=name)
         for source, side, name in zip(sources, sides, names, strict=True)
@@ -156,7 +157,9 @@ def show(
 
     chosen = make_options(options)
     wish = DryRunNeed.of(memory, options, by_itself=True)
-    snapshot = _snapshot(source, chosen, DryRunNeeds(memory=wish, costs=wish if wish is DryRunNeed.CHEAP else DryRunNeed.NONE))
+    sizes = DryRunNeed.of(None, options, by_itself=False)
+    costs = wish if wish is DryRunNeed.CHEAP else DryRunNeed.NONE
+    snapshot = _snapshot(source, chosen, DryRunNeeds(memory=wish, costs=costs, sizes=sizes))
     return ShowReport(run_within(chosen.timeout, lambda: picture_of(snapshot)), depth)
 
 
@@ -307,7 +310,9 @@ def read_rules(rules: Sequence[Rule], policy: str | PurePath | Mapping[str, Any]
 
 def rule_needs(uses: Sequence[RuleUse]) -> DryRunNeeds:
     """Return what the rules need of a dry run."""
-    memory, time = (any(use.rule.needs_memory for use in uses), any(use.rule.needs_time for use in uses))
+    rules = [use.rule for use in uses]
     return DryRunNeeds(
-        memory=DryRunNeed.NEEDED if memory else DryRunNeed.NONE, time=DryRunNeed.NEEDED if time else DryRunNeed.NONE
+        memory=DryRunNeed.NEEDED if any(rule.needs_memory for rule in rules) else DryRunNeed.NONE,
+        time=DryRunNeed.NEEDED if any(rule.needs_time for rule in rules) else DryRunNeed.NONE,
+        sizes=DryRunNeed.KNOWN if any(rule.needs_sizes for rule in rules) else DryRunNeed.NONE,
     )

@@ -96,6 +96,9 @@ class Snapshot:
     `memory` is the memory use of devices, if requested; `memory_note` says why it is unknown. In the same way, `time` and
     `time_note` are about step times, and `costs` and `cost_note` about single nodes. `step` has the times that `diff` compares.
     A prediction has only `step`, and `holds_placement` is then False.
+
+    If a dry run was requested for the sizes of transfers, `transfers` has them, `static_transfers` are the transfers with the
+    sizes that static shapes determine, and `size_note` says why sizes are unknown.
     """
 
     name: str
@@ -109,6 +112,8 @@ class Snapshot:
     memory_note: str = field(default="", compare=False)
     time: TimeStudy | None = field(default=None, compare=False)
     time_note: str = field(default="", compare=False)
+    static_transfers: tuple[TransferRow, ...] | None = field(default=None, compare=False)
+    size_note: str = field(default="", compare=False)
     costs: NodeCosts | None = field(default=None, compare=False)
     cost_note: str = field(default="", compare=False)
     step: PredictedStep | None = field(default=None, compare=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from placesim.graph.graph import Node, TensorRef
@@ -100,10 +100,19 @@ def transfers_by_pair(transfers: Iterable[TransferRow]) -> dict[tuple[str, str],
 
 def held_amounts(placement: Placement, ops: Sequence[str]) -> dict[str, Amount]:
     """Return for each device the number and bytes of its variables or constants: of the nodes whose op is in `ops`."""
+    return amounts_by((device, held_bytes(node)) for node, device in _holders(placement, ops))
+
+
+def nodes_of_unknown_size(placement: Placement, ops: Sequence[str]) -> Iterator[tuple[Node, str]]:
+    """Yield the variables or constants (by `ops`) whose bytes are unknown, each with the name of its device."""
+    return ((node, device) for node, device in _holders(placement, ops) if held_bytes(node) is None)
+
+
+def _holders(placement: Placement, ops: Sequence[str]) -> Iterator[tuple[Node, str]]:
     wanted = {signature for signature in {node.signature for node in placement.graph.nodes} if signature.op in ops}
     holders = [node for node in placement.graph.nodes if node.signature in wanted] if wanted else []
-    placed_on = ((placement.devices[node.id], node) for node in holders)
-    return amounts_by((device.name, held_bytes(node)) for device, node in placed_on if device is not None)
+    placed_on = ((node, placement.devices[node.id]) for node in holders)
+    return ((node, device.name) for node, device in placed_on if device is not None)
 
 
 def held_bytes(node: Node) -> int | None:

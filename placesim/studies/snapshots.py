@@ -41,11 +41,12 @@ class DryRunNeed(Enum):
 
 
 class DryRunNeeds(NamedTuple):
-    """The needed results of a dry run: device memory, step times and node costs."""
+    """The needed results of a dry run: device memory, step times, node costs, and sizes of transfers that shapes leave open."""
 
     memory: DryRunNeed = DryRunNeed.NONE
     time: DryRunNeed = DryRunNeed.NONE
     costs: DryRunNeed = DryRunNeed.NONE
+    sizes: DryRunNeed = DryRunNeed.NONE
 
 
 NO_WISHES = DryRunNeeds()
@@ -75,6 +76,8 @@ def open_snapshot(
         from placesim.report.text.complaint import format_outcome_error
 
         return replace(snapshot, complaint=format_outcome_error(outcome))
+    if wishes.sizes is not DryRunNeed.NONE:
+        snapshot = _with_sizes(snapshot, loaded, options, wishes.sizes)
     if wishes.memory is not DryRunNeed.NONE:
         snapshot = _with_memory(snapshot, loaded, options, wishes.memory)
     if wishes.time is not DryRunNeed.NONE:
@@ -107,6 +110,21 @@ def read_snapshot(
     if step is not None and not takes_prediction:
         raise UsageError(f"not a graph: got the prediction {name}, which only `placesim diff` reads, expected a graph")
     return None if step is None else Snapshot(name, step=step, holds_placement=False)
+
+
+def _with_sizes(snapshot: Snapshot, loaded: LoadedGraph, options: SimulationOptions, wish: DryRunNeed) -> Snapshot:
+    from placesim.studies.graph_summary import ask
+    from placesim.studies.transfer_sizes import size_transfers
+
+    open_shapes, prepared = snapshot.transfers, () if snapshot.live is None else snapshot.live.prepared
+    sizes = ask(
+        lambda: size_transfers(open_shapes, prepared, loaded, options),
+        loaded,
+        options,
+        "--batch",
+        is_asked=wish is not DryRunNeed.CHEAP,
+    )
+    return replace(snapshot, transfers=sizes.found or open_shapes, static_transfers=open_shapes, size_note=sizes.note)
 
 
 def _with_memory(snapshot: Snapshot, loaded: LoadedGraph, options: SimulationOptions, wish: DryRunNeed) -> Snapshot:

@@ -41,7 +41,10 @@ def test_a_policy_file(shell: Shell) -> None:
     policy = shell.write("policy.yaml", "description: ours\nrules:\n  - no-soft-fallback\n  - max-transfers: 0\n")
     ended = shell("check", graph, *TOWERS, "--policy", policy)
     assert ended.code == 1
-    assert ended.output.splitlines() == [LINE, "g.yaml:1:1: max-transfers: 1 transfers, limit 0"]
+    assert ended.output.splitlines() == [
+        LINE,
+        "g.yaml:1:1: max-transfers: 1 transfers, limit 0; largest: m:0 (4 bytes, g.yaml:3:5)",
+    ]
 
 
 def test_findings_as_json(shell: Shell) -> None:
@@ -407,3 +410,86 @@ def test_a_graph_or_a_report_a_line(shell: Shell) -> None:
     assert again.code == 1
     assert again.output.count("no-soft-fallback") == 2
     assert shell("check", "none.jsonl").code == 2
+
+
+UNKNOWN_SIZES = """\
+devices: {cpu: 1, gpu: 2}
+nodes:
+  - {op: Placeholder, name: x, dtype: float32, shape: [null, 4], device: /cpu:0}
+  - {op: Relu, name: one, inputs: [x], device: /gpu:0}
+  - {op: Relu, name: two, inputs: [one], device: /gpu:1}
+run:
+  - fetch: [two]
+"""
+BETWEEN_GPUS = "max-transfer-bytes: {bytes: 1KiB, from: '/gpu:*', to: '/gpu:*'}"
+
+
+def test_a_transfer_of_unknown_size_breaks_a_byte_rule(shell: Shell) -> None:
+    graph = shell.write("g.yaml", UNKNOWN_SIZES)
+    ended = shell("check", graph, "--rule", BETWEEN_GPUS)
+    assert ended.code == 1
+    assert "1 transfer from /device:GPU:* to /device:GPU:* of unknown size: one:0 (unknown size, g.yaml:4:5)" in ended.output
+    assert "x [?,4]; `--batch N` sets the first dimension of all" in ended.output
+    counted = BETWEEN_GPUS.replace("}", ", unknown: 2KiB}")
+    assert "2048 bytes are transferred" in shell("check", graph, "--rule", counted).output
+    assert shell("check", graph, "--rule", counted.replace("2KiB", "0")).code == 0
+
+
+@pytest.mark.parametrize(
+    ("run", "arguments"),
+    [
+        ("", ("--batch", "100")),
+        ("", ("--shape", "x=100,4")),
+        ("", ("--assume-unknown", "100")),
+        ("    feed: {x: {random_normal: [100, 4]}}\n", ()),
+    ],
+)
+def test_a_byte_rule_uses_the_sizes_of_a_dry_run(shell: Shell, run: str, arguments: tuple[str, ...]) -> None:
+    graph = shell.write("g.yaml", UNKNOWN_SIZES + run)
+    ended = shell("check", graph, "--rule", BETWEEN_GPUS, *arguments)
+    said = "1600 bytes are transferred from /device:GPU:* to /device:GPU:*, limit 1024; largest: one:0 (1600 bytes, g.yaml:4:5)"
+    assert (ended.code, ended.output) == (1, f"g.yaml:1:1: max-transfer-bytes: {said}\n")
+
+
+def test_steps_of_different_batches_count_their_own_bytes(shell: Shell) -> None:
+    steps = "    feed: {x: {random_normal: [100, 4]}}\n  - fetch: [one]\n    feed: {x: {random_normal: [10, 4]}}\n"
+    ended = shell("check", shell.write("g.yaml", UNKNOWN_SIZES + steps), "--rule", "max-transfer-bytes: 0")
+    assert ended.output.startswith("g.yaml:1:1: max-transfer-bytes: 5120 bytes are transferred, limit 0; ")
+
+
+def test_sizes_of_a_dry_run_leave_a_baseline_alone(shell: Shell) -> None:
+    graph = shell.write("g.yaml", UNKNOWN_SIZES)
+    shell.write("baseline.json", shell("place", graph, "--format", "json").output)
+    rules = ("--rule", "baseline=baseline.json", "--rule", "max-transfer-bytes: 1GiB")
+    assert shell("check", graph, *rules, "--batch", "100").code == 0
+
+
+def test_a_written_device_is_one_finding_at_its_line(shell: Shell) -> None:
+    nodes = """\
+  - {op: Placeholder, name: x, dtype: float32, shape: [2, 4], device: /gpu:0}
+  - device: /cpu:0
+    nodes:
+      - {variable: w, shape: [4, 4]}
+      - {op: MatMul, name: y, inputs: [x, w]}
+  - {op: Mean, name: loss, inputs: [y, [0, 1]], device: /gpu:0}
+  - {train: {minimize: loss, optimizer: {Momentum: {learning_rate: 0.1, momentum: 0.9}}}, name: train}
+"""
+    graph = shell.write("g.yaml", f"devices: {{cpu: 1, gpu: 1}}\nnodes:\n{nodes}")
+    ended = shell("check", graph, "--rule", "not-on-device: {nodes: ['w/', w, y], device: '/cpu:*'}")
+    said = "device /cpu:0 of the scope around w puts 15 nodes on CPU:0, which must not be on /device:CPU:*: "
+    assert (ended.code, ended.output.count("\n")) == (1, 1), ended.output
+    assert ended.output.startswith(f"g.yaml:4:13: not-on-device: {said}"), ended.output
+
+
+def test_a_scope_of_a_rule_includes_the_node_of_its_name(shell: Shell) -> None:
+    graph = shell.write("g.yaml", "nodes:\n  - {variable: step, shape: []}\n")
+    rule = "not-on-device: {nodes: '*', device: '/cpu:*', except: [step/]}"
+    assert shell("check", graph, "--rule", rule).output == ""
+
+
+def test_a_variable_of_unknown_size_breaks_max_memory(shell: Shell) -> None:
+    graph = shell.write("g.yaml", "nodes:\n  - {op: VarHandleOp, name: v, attrs: {dtype: float32, shape: [null, 4]}}\n")
+    rule = "max-memory: 1GiB"
+    ended = shell("check", graph, "--rule", rule)
+    assert (ended.code, ended.output[:60]) == (1, "g.yaml:2:5: max-memory: v on CPU:0 has an unknown size: give")
+    assert shell("check", graph, "--rule", "max-memory: {bytes: 1GiB, unknown: 1KiB}").code == 0

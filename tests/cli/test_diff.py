@@ -353,3 +353,14 @@ def test_a_terminal_shows_the_same_words_in_colour(
     assert "\x1b[" in coloured.output
     assert re.sub(r"\x1b\[[0-9;]*m", "", coloured.output) == plain.output
     assert shell(*arguments, "--format", "json").output.startswith("{")
+
+
+def test_a_batch_sets_the_bytes_of_transfers(shell: Shell) -> None:
+    nodes = "  - {op: Placeholder, name: x, dtype: float32, shape: [null, 4], device: /cpu:0}\n"
+    nodes += "  - {op: Relu, name: one, inputs: [x], device: /gpu:0}\n"
+    shell.write("a.yaml", f"devices: {{cpu: 1, gpu: 2}}\nnodes:\n{nodes}")
+    shell.write(
+        "b.yaml", f"devices: {{cpu: 1, gpu: 2}}\nnodes:\n{nodes}  - {{op: Relu, name: two, inputs: [one], device: /gpu:1}}\n"
+    )
+    ended = shell("diff", "a.yaml", "b.yaml", "--batch", "100", "--no-time", "--no-memory")
+    assert "1600" in ended.output, ended.output

@@ -35,6 +35,15 @@ VARIABLES = """nodes:
   - {op: Const, name: near, value: 1.0, colocate_with: [v]}
   - {op: Const, name: other, value: 1.0, device: '/cpu:1'}
 """
+TRAINED = """nodes:
+  - device: /gpu:2
+    nodes:
+      - {variable: w, shape: [4, 4]}
+      - {op: MatMul, name: y, inputs: [w, w]}
+  - {op: Mean, name: loss, inputs: [y, [0, 1]]}
+  - {train: {minimize: loss, optimizer: {Momentum: {learning_rate: 0.1, momentum: 0.9}}}, name: train}
+  - {initializer: init}
+"""
 CHANGES = [
     # text, kind, node, old line, new line, new device
     (SCOPES, AnnotationKind.SCOPE, "outer/a", "device: /cpu:1", "device: /cpu:3", "/cpu:3"),
@@ -90,10 +99,20 @@ def test_all_annotations_in_file_order() -> None:
         ("g.yaml:2:59", "device /cpu:1 of v"),
         ("g.yaml:3:5", "colocation of r/Initializer/zeros with r"),
         ("g.yaml:3:75", "device /cpu:1 of r"),
-        ("g.yaml:4:5", "device /device:CPU:1 of near"),
         ("g.yaml:4:5", "colocation of near with v"),
         ("g.yaml:5:5", "device /device:CPU:1 of other"),
     ]
+
+
+def test_a_copied_request_is_the_line_that_wrote_it() -> None:
+    graph = read_graph_file(TRAINED, "g.yaml").graph
+    annotations = Annotations(graph)
+    requested = [node for node in graph.nodes if node.device]
+    assert len(requested) > 5
+    assert {str(a.location) for node in requested for a in annotations.origins(node)} == {"g.yaml:2:13"}
+    (annotation,) = annotations.origins(graph.node("train/update_w/ApplyMomentum"))
+    changed = annotations.changed(graph, [annotation], {annotation: "/gpu:0"})
+    assert devices(changed) == devices(read_graph_file(TRAINED.replace("/gpu:2", "/gpu:0"), "g.yaml").graph)
 
 
 def test_a_label_is_dropped_alone() -> None:

@@ -108,7 +108,7 @@ EXITS = {
     files=_report_files,
 )
 @option("--rules", "lists_rules", is_flag=True, help="List all rules with their parameters, and exit.", folder_values="none")
-@size_options("max-peak-memory, max-step-time and max-link-bytes")
+@size_options("max-peak-memory, max-step-time, max-link-bytes and max-transfer-bytes")
 @guess_options
 @graph_options
 @form_option(FORMS, "Output format of the findings (default: text, or from the extension of --output).")

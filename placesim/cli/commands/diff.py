@@ -138,7 +138,8 @@ def diff_command(a: str, b: str | None, memory: bool | None, time: bool | None, 
     if html is not None:
         _check_steps(names)
     sized = {key: value for side in sides for key, value in side.items() if key in ("batch", "shape")}
-    wishes = DryRunNeeds(*(DryRunNeed.of(asked, sized, by_itself=True) for asked in (memory, time)))
+    peaks, times = (DryRunNeed.of(asked, sized, by_itself=True) for asked in (memory, time))
+    wishes = DryRunNeeds(peaks, times, sizes=DryRunNeed.of(None, sized, by_itself=False))
     with show_stages("comparing"):
         before, after = (
             open_subject(name, side, wishes=wishes, takes_prediction=True) for name, side in zip(names, sides, strict=True)

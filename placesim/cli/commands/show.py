@@ -133,7 +133,8 @@ def show_command(
     target = take_target(FORMS, values)
     wish = DryRunNeed.of(memory, values, by_itself=target.form in ("json", *OPENED))
     costs = wish if target.form in OPENED else DryRunNeed.NONE
-    snapshot = open_subject(graph, given(values), wishes=DryRunNeeds(memory=wish, costs=costs))
+    wishes = DryRunNeeds(memory=wish, costs=costs, sizes=DryRunNeed.of(None, values, by_itself=False))
+    snapshot = open_subject(graph, given(values), wishes=wishes)
     with show_stages("drawing"):
         picture = run_within(values["timeout"], lambda: picture_of(snapshot))
     picture = replace(picture, command=same_setting("explain", graph))

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from placesim.core.styled_text import StyledText
-from placesim.inspection.checking.rule import Breach, PolicyRule, RuleParameter, Values
+from placesim.core.styled_text import StyledText, fill_template
+from placesim.inspection.checking.rule import UNKNOWN, Breach, PolicyRule, RuleParameter, Values
 from placesim.inspection.checking.subject import Subject, is_on
 from placesim.inspection.short_device_names import short_device
-from placesim.inspection.summary import held_amounts, operations
+from placesim.inspection.summary import held_amounts, nodes_of_unknown_size, operations
 from placesim.machine.device_names import DeviceName
 from placesim.ops.categories import VARIABLES
 
@@ -46,13 +46,26 @@ def balance(subject: Subject, values: Values) -> Iterator[Breach]:
 
 
 def memory(subject: Subject, values: Values) -> Iterator[Breach]:
-    """Yield the devices whose variables and constants exceed `bytes`."""
+    """Yield the devices whose variables and constants exceed `bytes`.
+
+    One of unknown size counts as `unknown` bytes. If `unknown` is not given, such nodes are violations.
+    """
     spec = values["device"] or DeviceName()
     for name, amount in held_amounts(subject.placement, (*VARIABLES, "Const")).items():
-        if is_on(name, spec) and amount.bytes > values["bytes"]:
+        total = amount.bytes + amount.unknown * (values["unknown"] or 0)
+        if is_on(name, spec) and total > values["bytes"]:
             noted = f" and {amount.unknown} of unknown size" if amount.unknown else ""
-            told = f" holds {amount.bytes} bytes of variables and constants{noted}, limit {values['bytes']}"
+            told = f" holds {total} bytes of variables and constants{noted}, limit {values['bytes']}"
             yield Breach(subject.snapshot.start, StyledText(short_device(name), told))
+    if values["unknown"] is None:
+        for node, name in nodes_of_unknown_size(subject.placement, (*VARIABLES, "Const")):
+            if is_on(name, spec):
+                ways = (
+                    "give its shape in the graph, or limit `max-peak-memory` instead; `unknown: BYTES` counts it as that many"
+                )
+                message = fill_template("{} on {} has an unknown size: {}", node.name, short_device(name), ways)
+                location = subject.placement.graph.location(node) or subject.snapshot.start
+                yield Breach(location, message, node.name)
 
 
 def peak_memory(subject: Subject, values: Values) -> Iterator[Breach]:
@@ -84,7 +97,7 @@ RULES = (
         "max-memory",
         "Variables and constants on a device stay within a byte limit.",
         memory,
-        _BYTES_OF_DEVICES,
+        (*_BYTES_OF_DEVICES, UNKNOWN),
         needs_graph=True,
     ),
     PolicyRule(

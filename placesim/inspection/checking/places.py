@@ -12,6 +12,9 @@ from placesim.inspection.short_device_names import short_device
 from placesim.inspection.snapshot import PlacedNode
 from placesim.ops.categories import IDENTITIES, VARIABLES
 
+SHOWN = 3
+"""Maximum number of nodes that a message about a request names."""
+
 
 def _chosen(subject: Subject, values: Values) -> Iterator[PlacedNode]:
     ops, names = values["ops"], values["nodes"]
@@ -23,14 +26,26 @@ def _chosen(subject: Subject, values: Values) -> Iterator[PlacedNode]:
 def on_device(subject: Subject, values: Values, *, allowed: bool) -> Iterator[Breach]:
     """Yield the nodes that break the rule, among the nodes that `ops` and `nodes` select and `except` does not exclude.
 
-    If the device is `allowed`, all selected nodes must be on it; otherwise none may be on it.
+    If the device is `allowed`, all selected nodes must be on it; otherwise none may be on it. Nodes whose device one written
+    request decides are one violation, at the place of the request.
     """
     must = "must be on" if allowed else "must not be on"
-    for node in _chosen(subject, values):
-        if is_on(node.device, values["device"]) != allowed:
+    wrong = [node for node in _chosen(subject, values) if is_on(node.device, values["device"]) != allowed]
+    found: dict[object, list[PlacedNode]] = {}
+    for node in wrong:
+        origin = subject.origin(node)
+        decides = origin is not None and origin.location is not None
+        found.setdefault((origin, node.device) if decides else node.name, []).append(node)
+    for nodes in found.values():
+        origin, node = subject.origin(nodes[0]), nodes[0]
+        if len(nodes) == 1 or origin is None:
             places = (must, device(values["device"]), short_device(node.device))
             message = fill_template("{} ({}) {} {} and is on {}", node.name, node.op, *places)
             yield Breach(subject.at(node), message, node.name)
+            continue
+        named = ", ".join(one.name for one in nodes[:SHOWN]) + (", ..." if len(nodes) > SHOWN else "")
+        told = (origin, len(nodes), short_device(node.device), must, device(values["device"]), named)
+        yield Breach(origin.location, fill_template("{} puts {} nodes on {}, which {} {}: {}", *told))
 
 
 def together(subject: Subject, values: Values) -> Iterator[Breach]:

@@ -40,7 +40,8 @@ class RuleParameter(NamedTuple):
 class PolicyRule(NamedTuple):
     """A rule. `needs_graph` says that the rule needs information which a written report lacks.
 
-    `needs_memory` and `needs_time` say that the rule needs a dry run of the steps.
+    `needs_memory` and `needs_time` say that the rule needs a dry run of the steps; `needs_sizes`, that it needs one if static
+    shapes leave sizes of transfers open.
     """
 
     name: str
@@ -50,11 +51,15 @@ class PolicyRule(NamedTuple):
     needs_graph: bool = False
     needs_memory: bool = False
     needs_time: bool = False
+    needs_sizes: bool = False
 
 
 EXCEPT = RuleParameter("except", "patterns", "nodes to exclude", ())
-NODES = RuleParameter("nodes", "patterns", "names, patterns or scopes (`a/`)", ())
+NODES = RuleParameter("nodes", "patterns", "names, patterns or scopes (`a/`: the node `a` and all nodes in the scope)", ())
 OPS = RuleParameter("ops", "words", "op types", ())
 DEVICE = RuleParameter("device", "device", "a device, such as `GPU:0`, `/gpu:*` or `/job:ps`", required=True)
+UNKNOWN = RuleParameter(
+    "unknown", "bytes", "bytes to count for a tensor of unknown size; without it, such tensors are findings"
+)
 FROM = RuleParameter("from", "device", "only from these devices")
 TO = RuleParameter("to", "device", "only to these devices")

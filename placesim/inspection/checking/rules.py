@@ -47,7 +47,7 @@ def check_snapshot(snapshot: Snapshot, uses: Sequence[RuleUse]) -> tuple[Finding
         if rule.needs_graph and snapshot.live is None:
             raise UsageError(f"rule {rule.name} needs the graph: got the report {snapshot.name}, expected a graph")
         place = location or snapshot.start
-        breaches = [*rule.check(subject, values), *_unmatched(snapshot, values), *_unmet_devices(snapshot, rule, values)]
+        breaches = [*rule.check(subject, values), *_unmatched(subject, values), *_unmet_devices(snapshot, rule, values)]
         found += (Finding(breach.location or place, rule.name, breach.message, breach.node) for breach in breaches)
     return tuple(dict.fromkeys(found))
 
@@ -61,10 +61,10 @@ def _unplaceable_bodies(snapshot: Snapshot) -> Iterator[Finding]:
             yield Finding(place or snapshot.start, PLACEABLE, StyledText(body_failure(body)), node)
 
 
-def _unmatched(snapshot: Snapshot, values: Values) -> Iterator[Breach]:
+def _unmatched(subject: Subject, values: Values) -> Iterator[Breach]:
     """Yield a violation for each pattern that no node matches, since a rule without nodes checks nothing."""
     for pattern in values.get("nodes", ()):
-        if pattern != "*" and not any(map(snapshot.matcher([pattern]), snapshot.nodes)):
+        if pattern != "*" and not any(map(subject.matcher([pattern]), subject.snapshot.nodes)):
             yield Breach(None, StyledText(f"no node matches '{pattern}'"))
 
 

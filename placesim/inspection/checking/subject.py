@@ -8,6 +8,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from placesim.core.errors import Location
+from placesim.graph.graph import Node
+from placesim.inspection.explaining.annotations import Annotation, Annotations
 from placesim.inspection.snapshot import PlacedNode, Snapshot
 from placesim.machine.device_names import DeviceName, parse_runtime_name
 from placesim.placement.function_bodies import Instantiation
@@ -24,8 +26,8 @@ class Subject:
     snapshot: Snapshot
 
     def matcher(self, patterns: Sequence[str]) -> Callable[[PlacedNode], bool]:
-        """Return a function that says whether a node matches one of the patterns."""
-        return self.snapshot.matcher(patterns)
+        """Return a function that says whether a node matches one of the patterns; a scope `a/` includes the node `a`."""
+        return self.snapshot.matcher([*patterns, *(pattern[:-1] for pattern in patterns if pattern.endswith("/"))])
 
     @cached_property
     def unmet(self) -> tuple[PlacedNode, ...]:
@@ -102,6 +104,29 @@ class Subject:
         found = None if live is None else live.placement
         assert found is not None, "a rule that needs the graph is not checked on a report"
         return found
+
+    def origin(self, node: PlacedNode) -> Annotation | None:
+        """Return the written device that decides a node's: of its own request, or of the first request in its group."""
+        live = self.snapshot.live
+        if live is None or live.placement is None or node.name not in live.placement.graph.ids:
+            return None
+        graph, groups = live.placement.graph, live.placement.groups
+        placed = graph.node(node.name)
+        holder = placed if placed.device else self._requests_of_groups.get(groups.root(placed.id))
+        written = live.graph
+        found = self._annotations.origins(written.node(holder.name)) if holder and holder.name in written.ids else ()
+        return found[0] if found else None
+
+    @cached_property
+    def _requests_of_groups(self) -> Mapping[int, Node]:
+        groups = self.placement.groups
+        return {groups.root(node.id): node for node in reversed(self.placement.graph.nodes) if node.device}
+
+    @cached_property
+    def _annotations(self) -> Annotations:
+        live = self.snapshot.live
+        assert live is not None
+        return Annotations(live.graph, live.is_raw)
 
     @property
     def time(self) -> TimeStudy:

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
-from placesim.core.styled_text import StyledText, device, fill_template
-from placesim.inspection.byte_amounts import Amount
-from placesim.inspection.checking.rule import FROM, TO, Breach, PolicyRule, RuleParameter, Values
+from placesim.core.styled_text import StyledText, device, fill_template, join_texts, place
+from placesim.graph.graph import split_tensor_name
+from placesim.inspection.checking.rule import FROM, TO, UNKNOWN, Breach, PolicyRule, RuleParameter, Values
 from placesim.inspection.checking.subject import Subject, is_on
-from placesim.inspection.summary import transfers_by_pair
 from placesim.machine.device_names import DeviceName
+from placesim.runtime.partitioning.pruning import feed_name
+from placesim.runtime.partitioning.transfer_kinds import TransferKind
+from placesim.runtime.sessions.outcome import TransferRow
+
+SHOWN = 3
+"""Maximum number of transfers that a message names, the largest first."""
 
 
-def _pairs(subject: Subject, values: Values) -> dict[tuple[str, str], Amount]:
+def _chosen(subject: Subject, values: Values) -> list[TransferRow]:
     source, target = values["from"] or DeviceName(), values["to"] or DeviceName()
-    pairs = transfers_by_pair(subject.snapshot.transfers)
-    return {pair: amount for pair, amount in pairs.items() if is_on(pair[0], source) and is_on(pair[1], target)}
+    rows = (row for row in subject.snapshot.transfers if row.kind is TransferKind.TENSOR)
+    return [row for row in rows if is_on(row.src, source) and is_on(row.dst, target)]
 
 
 def _where(values: Values) -> StyledText:
@@ -24,29 +29,49 @@ def _where(values: Values) -> StyledText:
     )
 
 
+def _named(subject: Subject, rows: Iterable[TransferRow]) -> StyledText:
+    """Return the largest transfers, those of unknown size first, each with its bytes and the place of its tensor's node."""
+    first = sorted(rows, key=lambda row: (row.bytes is not None, -(row.bytes or 0)))[:SHOWN]
+    return join_texts(", ", [_described(subject, row) for row in first])
+
+
+def _described(subject: Subject, row: TransferRow) -> StyledText:
+    name, slot = split_tensor_name(row.tensor)
+    name = feed_name(name)
+    node = subject.by_name.get(name)
+    size = "unknown size" if row.bytes is None else f"{row.bytes} bytes"
+    at = "" if node is None or node.location is None else fill_template(", {}", place(node.location))
+    return fill_template("{}:{} ({}{})", name, slot, size, at)
+
+
 def transfer_count(subject: Subject, values: Values) -> Iterator[Breach]:
     """Yield a violation if there are more than `count` transfers, optionally only from `from` to `to`."""
-    total = sum(amount.number for amount in _pairs(subject, values).values())
-    if total > values["count"]:
-        message = fill_template("{} transfers{}, limit {}", total, _where(values), values["count"])
-        yield Breach(subject.snapshot.start, message)
+    rows = _chosen(subject, values)
+    if len(rows) > values["count"]:
+        sentence = "{} transfers{}, limit {}; largest: {}"
+        named = _named(subject, rows)
+        yield Breach(subject.snapshot.start, fill_template(sentence, len(rows), _where(values), values["count"], named))
 
 
 def transfer_bytes(subject: Subject, values: Values) -> Iterator[Breach]:
     """Yield a violation if more than `bytes` are transferred.
 
-    A tensor of unknown size counts as `unknown` bytes. Without this number, such tensors are a violation as well.
+    A tensor of unknown size counts as `unknown` bytes. If `unknown` is not given, such tensors are a violation.
     """
-    amounts = _pairs(subject, values).values()
-    unknown, each = sum(amount.unknown for amount in amounts), values["unknown"]
-    total = sum(amount.bytes for amount in amounts) + unknown * (each or 0)
-    if unknown and each is None and total <= values["bytes"]:
-        sentence = "transfers{} of unknown size: got {}, expected known sizes, or 'unknown', the bytes to count for each"
-        yield Breach(subject.snapshot.start, fill_template(sentence, _where(values), unknown))
+    rows = _chosen(subject, values)
+    unknown = [row for row in rows if row.bytes is None]
+    total = sum(row.bytes or 0 for row in rows) + len(unknown) * (values["unknown"] or 0)
     if total > values["bytes"]:
-        noted = f" ({unknown} of unknown size counted as {each or 0} each)" if unknown else ""
-        sentence = "{} bytes are transferred{}{}, limit {}"
-        yield Breach(subject.snapshot.start, fill_template(sentence, total, _where(values), noted, values["bytes"]))
+        noted = f" ({len(unknown)} of unknown size counted as {values['unknown'] or 0} each)" if unknown else ""
+        sentence = "{} bytes are transferred{}{}, limit {}; largest: {}"
+        told = (total, _where(values), noted, values["bytes"], _named(subject, rows))
+        yield Breach(subject.snapshot.start, fill_template(sentence, *told))
+    elif unknown and values["unknown"] is None:
+        number = f"{len(unknown)} transfer" + "s" * (len(unknown) > 1)
+        why = subject.snapshot.size_note.removeprefix("Unavailable: ") or "No dry run has found them."
+        sentence = "{}{} of unknown size: {}. {} `unknown: BYTES` counts such a tensor as that many bytes"
+        named = _named(subject, unknown)
+        yield Breach(subject.snapshot.start, fill_template(sentence, number, _where(values), named, why))
 
 
 RULES = (
@@ -64,9 +89,8 @@ RULES = (
             RuleParameter("bytes", "bytes", "a limit, optionally with a unit (4MiB)", required=True),
             FROM,
             TO,
-            RuleParameter(
-                "unknown", "bytes", "bytes to count for a tensor of unknown size; without it, such tensors are findings"
-            ),
+            UNKNOWN,
         ),
+        needs_sizes=True,
     ),
 )

@@ -6,7 +6,7 @@ device of a variable to all nodes that the variable expands to.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cached_property
@@ -80,6 +80,9 @@ class Annotations:
         used = self._contributing(node, requested)
         if used is not None:
             return tuple(self._scope(scope) for scope in used)
+        holder = self._copied_from.get(node.id)
+        if holder is not None:
+            return self.origins(self._graph.nodes[holder])
         outer = [s for s in self._chain(node.id) if (own := _spec(s).address_space) != ANY and own.matches(requested)]
         return (self._entry(node), *(self._scope(scope) for scope in outer))
 
@@ -152,6 +155,13 @@ class Annotations:
         is_exact = position and position % COLUMNS != COLUMNS - 1
         return position if is_exact and not self._is_raw else -1 - node_id
 
+    def label_copies(self) -> Set[Annotation]:
+        """Return the device annotations of nodes whose label names a node with the same request, in a GraphDef too."""
+        nodes, ids = self._graph.nodes, self._graph.ids
+        labelled = ((node, label) for node in nodes if node.device for label in class_labels(node.attrs.get("_class", ())))
+        found = (n for n, label in labelled if label != n.name and label in ids and nodes[ids[label]].device == n.device)
+        return {self._entry(node) for node in found}
+
     # --- scopes -----------------------------------------------------------------------------------------------------
 
     def _chain(self, node_id: int) -> Iterator[DeviceScope]:
@@ -194,6 +204,8 @@ class Annotations:
                 node = made.get(node_id) or copy_node(graph.nodes[node_id])
                 if annotation.kind == AnnotationKind.LABEL:
                     node.attrs = self._without_labels(written, changes)
+                elif node_id in self._copied_from:
+                    continue  # it follows the node whose request it copied
                 else:
                     node.device = self._device(written, changes)
                 made[node_id] = node
@@ -280,22 +292,51 @@ class Annotations:
             written, new = self._graph.nodes[holder_id], made[holder_id]
             if written.device == new.device:
                 continue
-            for node_id in self._labelled_with.get(written.name, ()):
-                node = self._graph.nodes[node_id]
-                is_copy = (
-                    node.device == written.device and self._contributing(node, parse_runtime_name(node.device) or ANY) is None
-                )
-                if is_copy and node_id not in made and node.location != written.location:
-                    made[node_id] = copy_node(graph.nodes[node_id])
-                    made[node_id].device = new.device
+            for node_id in self._copies_of.get(holder_id, ()):
+                node = made.get(node_id) or copy_node(graph.nodes[node_id])
+                if node.device == graph.nodes[node_id].device:
+                    node.device = new.device
+                    made[node_id] = node
 
     @cached_property
-    def _labelled_with(self) -> dict[str, list[int]]:
-        found: dict[str, list[int]] = {}
-        for node in self._graph.nodes:
-            for label in class_labels(node.attrs["_class"]) if "_class" in node.attrs else ():
-                found.setdefault(label, []).append(node.id)
+    def _copies_of(self) -> dict[int, list[int]]:
+        """The nodes whose requests were copied from each node, directly or through other copies."""
+        found: dict[int, list[int]] = {}
+        for copy, holder in self._copied_from.items():
+            found.setdefault(holder, []).append(copy)
         return found
+
+    @cached_property
+    def _copied_from(self) -> dict[int, int]:
+        """The node from which each copied request comes: a request that scopes do not give, and that is another entry's too.
+
+        `colocate_with` copies the request of the label's node. A group (`tf.group`) of nodes with one request has it too.
+        """
+        found: dict[int, int] = {}
+        if self._is_raw:
+            return found
+        nodes, ids = self._graph.nodes, self._graph.ids
+        for node in nodes:
+            if not node.device or self._contributing(node, parse_runtime_name(node.device) or ANY) is not None:
+                continue
+            labels = class_labels(node.attrs["_class"]) if "_class" in node.attrs else ()
+            near = [ids[label] for label in labels if label in ids]
+            if node.op == "NoOp" and all(nodes[i].device == node.device for i in node.control_inputs):
+                near += node.control_inputs
+            source = next((i for i in near if nodes[i].device == node.device and i != node.id), None)
+            if source is not None:
+                found[node.id] = source
+        holders = {copy: _last(found, copy) for copy in found}
+        return {copy: i for copy, i in holders.items() if nodes[i].location != nodes[copy].location}
+
+
+def _last(found: Mapping[int, int], copy: int) -> int:
+    """Return the node at the end of a chain of copies."""
+    passed = {copy}
+    while copy in found and found[copy] not in passed:
+        copy = found[copy]
+        passed.add(copy)
+    return copy
 
 
 def _refilled(requested: DeviceName, before: DeviceName, around: DeviceName) -> DeviceName:

@@ -38,7 +38,9 @@ def find_conflict(trials: Trials) -> ConflictSet:
             if name in graph.ids:
                 distance.update(dict.fromkeys(setting.annotations.of_node(graph.node(name)), weight))
     # annotations far from the error are removed first: if there are several conflicts, the conflict behind the error remains
-    kept = sorted(distance, key=distance.__getitem__)
+    # and of several annotations with one effect, copies of another are removed first
+    copies = setting.annotations.label_copies()
+    kept = sorted(distance, key=lambda annotation: (distance[annotation], annotation not in copies))
     return _Deletion(trials).run(kept, sum(not weight for weight in distance.values()))
 
 

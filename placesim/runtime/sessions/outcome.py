@@ -42,6 +42,11 @@ class TransferRow(NamedTuple):
         """Purpose of the copy; only `TransferKind.TENSOR` counts as a transfer."""
         return transfer_kind(self.src, self.dst, self.bytes)
 
+    @property
+    def is_open(self) -> bool:
+        """Whether the transfer is between devices, and its size is unknown."""
+        return self.bytes is None and self.kind is TransferKind.TENSOR
+
 
 @dataclass(frozen=True)
 class Outcome:
