@@ -157,6 +157,8 @@ class _StepRun:
         self._ended: dict[str, PartResult] = {}
         self._first = first
         self._idle: dict[str, tuple[int, Any]] = {}
+        self._check = 0
+        """Number of the last check for a deadlock; counts of an earlier check are ignored."""
         self._counts: dict[str, tuple[int, int]] = {}
         self._before: dict[str, tuple[int, int]] = {}
 
@@ -177,7 +179,7 @@ class _StepRun:
             elif kind == "idle":
                 self._idle[said.address] = said.message["come"], said.value
                 self._probe()
-            elif kind == "count":
+            elif kind == "count" and said.message["check"] == self._check:
                 self._counts[said.address] = said.value
                 self._look_for_standstill()
         self._tell_events()
@@ -221,9 +223,10 @@ class _StepRun:
         """If all workers have reported that they are idle, ask them how many tensors they have sent and received."""
         running = [address for address in self._workers if address not in self._ended]
         if running and all(address in self._idle for address in running):
+            self._check += 1
             self._counts = {}
             for address in self._workers:
-                self._session.links.tell(address, {"do": "probe", "step": self.step})
+                self._session.links.tell(address, {"do": "probe", "step": self.step, "check": self._check})
 
     def _look_for_standstill(self) -> None:
         """If two checks in a row find all workers idle and no tensor in transit, raise the error of a worker that waits.

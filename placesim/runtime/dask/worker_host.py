@@ -162,7 +162,7 @@ class Post:
         elif what == "probe":
             with self._lock:
                 counts = tuple(self._count(message["step"]))
-            self._client.post({"is": "count", "step": message["step"]}, counts)
+            self._client.post({"is": "count", "step": message["step"], "check": message["check"]}, counts)
         elif what == "clock":
             self._client.post({"is": "clock", "asked": message["asked"]}, perf_counter_ns())
         elif what == "tell":
