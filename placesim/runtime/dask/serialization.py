@@ -74,7 +74,7 @@ def _reduced_array(array: np.ndarray[Any, Any]) -> Any:
     if not 0 < array.nbytes <= SMALL_BYTES or dtype.isbuiltin != 1 or dtype.kind not in "biufc" or not flags.c_contiguous:
         return array.__reduce_ex__(5)
     elements = array.tobytes()
-    return (_small_array, (bytearray(elements) if flags.writeable else elements, dtype.char, array.shape))
+    return (_small_array, (bytearray(elements) if flags.writeable else elements, dtype.str, array.shape))
 
 
 def _small_array(elements: bytes | bytearray, dtype: str, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:

@@ -49,6 +49,13 @@ def test_arrays_travel_beside_the_text() -> None:
     found["a"][0] = 5
 
 
+def test_small_arrays_travel_in_the_text_with_a_type_that_all_systems_know() -> None:
+    """A type's letter is not enough: `l` has 8 bytes here and 4 on Windows."""
+    parcel = pack(np.arange(3, dtype=np.int64))
+    assert len(parcel.frames) == 1
+    assert np.dtype(np.int64).str.encode() in parcel.frames[0]
+
+
 def test_a_dataset_stays_where_it_is() -> None:
     dataset = ElementSequence((INT64,), (Shape(()),), lambda: iter(()), 7)
     found = sent(dataset)
