@@ -12,7 +12,7 @@ import socket
 import struct
 import weakref
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from itertools import islice
 from threading import Condition, Thread
@@ -218,10 +218,11 @@ class LoopLink:
         self._is_over = False
         self._loop = asyncio.get_running_loop()
         self._queue: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
-        self._tasks = [self._loop.create_task(self._write())]
+        self._tasks: list[asyncio.Task[None]] = []
+        self._start(self._write())
 
     def listen(self, take: Take) -> None:
-        self._tasks.append(self._loop.create_task(self._read(take)))
+        self._start(self._read(take))
 
     def post(self, message: dict[str, Any], value: Any) -> None:
         packed = {**message, "value": to_serialize(pack(value))}
@@ -236,21 +237,22 @@ class LoopLink:
             self._comm.abort()
             self._lost()
 
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        task = self._loop.create_task(work)
+        task.add_done_callback(lambda _: self.abort())
+        self._tasks.append(task)
+
     async def _write(self) -> None:
-        try:
+        with suppress(CommClosedError, OSError):
             while True:
                 message = await self._queue.get()
                 await self._comm.write(message)
                 del message  # do not hold its tensors while waiting for the next message
-        except (CommClosedError, OSError):
-            self.abort()
 
     async def _read(self, take: Take) -> None:
-        try:
+        with suppress(CommClosedError, OSError):
             while True:
                 message = await self._comm.read()
                 value = message.pop("value")
                 take(message, value)
                 del message, value  # do not hold a tensor while waiting for the next message
-        except (CommClosedError, OSError):
-            self.abort()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 from collections.abc import Iterator
 from queue import SimpleQueue
@@ -20,7 +21,7 @@ from tests.runtime.dask.workers import open_session
 
 pytest.importorskip("distributed", reason="of the extra `dask`")
 
-from placesim.runtime.dask.links import DirectLink
+from placesim.runtime.dask.links import DirectLink, LoopLink
 from placesim.runtime.dask.serialization import unpack
 
 pytestmark = pytest.mark.skipif(not SENDS_WITHOUT_WAITING, reason="this system has no such links")
@@ -118,6 +119,38 @@ def test_an_interrupt_while_a_message_is_sent_ends_the_link(ends: tuple[End, End
     with pytest.raises(KeyboardInterrupt):
         one.link.post({}, 1)
     assert two.losses.get(timeout=20) == "lost"
+
+
+class EndlessComm:
+    """A connection in the event loop on which one message arrives."""
+
+    def __init__(self) -> None:
+        self.messages = [{"value": None}]
+        self.is_aborted = False
+
+    async def read(self) -> dict[str, Any]:
+        if not self.messages:
+            await asyncio.Event().wait()
+        return self.messages.pop()
+
+    def abort(self) -> None:
+        self.is_aborted = True
+
+
+def test_a_message_that_cannot_be_handled_ends_a_link_in_the_event_loop() -> None:
+    async def listen() -> None:
+        comm: Any = EndlessComm()
+        lost = asyncio.Event()
+
+        def take(*_: Any) -> None:
+            raise ValueError("no such message")
+
+        asyncio.get_running_loop().set_exception_handler(lambda *_: None)
+        LoopLink(comm, lost.set).listen(take)
+        await asyncio.wait_for(lost.wait(), 20)
+        assert comm.is_aborted
+
+    asyncio.run(listen())
 
 
 def wait_long(seconds: float) -> None:
