@@ -159,10 +159,12 @@ class PartRun(DataflowRun):
             self._wait()
         elif not self._retried():
             try:
-                self._take(self.finished.get(timeout=IDLE_SECONDS))
+                found = self.finished.get(timeout=IDLE_SECONDS)
             except Empty:
                 self._tell_idle(self._come, self._waiting())
                 self._wait()
+            else:
+                self._take(found)
 
     def _wait(self) -> None:
         while True:

@@ -53,7 +53,12 @@ def can_be_direct(comm: Comm) -> bool:
 
 
 def make_link(comm: Comm, lost: Callable[[], None] = lambda: None, *, is_direct: bool) -> Link:
-    """Return the link over a connection, on which nothing is in transit; must be called in the event loop."""
+    """Return the link over a connection; must be called in the event loop, when nothing is in transit to this process.
+
+    The event loop reads ahead, also while nobody waits for a message, and what it has read is lost to a direct link. So no
+    `await` may lie between the last message over `comm` and this call. The end that reads the last message takes its
+    connection later than the other end, which must not send anything before it has received a message.
+    """
     return DirectLink(_take_socket(comm), lost) if is_direct else LoopLink(comm, lost)
 
 

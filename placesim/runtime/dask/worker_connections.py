@@ -89,6 +89,7 @@ class WorkerConnections:
             opened = {"op": SESSION, "session": self._id, "may_be_direct": can_be_direct(comm)}
             await comm.write({**opened, "value": to_serialize(pack(opening))})
             is_direct = await comm.read()
+            # without an await from here on, as on the other end, which sends nothing until it is asked
             if self._is_closed:
                 comm.abort()
                 return

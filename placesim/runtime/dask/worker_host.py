@@ -45,6 +45,7 @@ class WorkerHost:
         opening = unpack(value)
         is_direct = may_be_direct and can_be_direct(comm)
         await comm.write(is_direct)
+        # without an await from here on: the event loop would read the first bytes of the client's messages
         link, has_ended = _served(comm, is_direct=is_direct)
         post = self.sessions[session] = Post(self._worker, link, session, opening)
         link.listen(post.take)
@@ -67,6 +68,7 @@ class WorkerHost:
             return Status.dont_reply
         is_direct = may_be_direct and can_be_direct(comm)
         await comm.write((is_direct, can_borrow(probe and Probe(*probe))))
+        # without an await from here on: the event loop would read the first bytes of a tensor
         link, has_ended = _served(comm, is_direct=is_direct)
         post.senders.append(link)
         link.listen(post.arrive)
@@ -133,6 +135,7 @@ class Post:
         opened = {"op": TENSORS, "session": self._session, "reply": False, "may_be_direct": can_be_direct(comm)}
         await comm.write({**opened, "probe": probe})
         is_direct, can_share = await comm.read()
+        # without an await from here on, as on the other end, which sends nothing after its answer
         if self._is_closed:
             comm.abort()
             return
