@@ -398,7 +398,7 @@ def option_words(options: Mapping[str, Any]) -> Iterator[str]:
     for name, value in options.items():
         flag = name.replace("_", "-")
         if isinstance(value, bool):
-            if value or name != "clear_devices":
+            if value or name != "clear_devices":  # the only switch without a --no- form
                 yield f"--{flag}" if value else f"--no-{flag}"
         elif value is not None:
             for one in value if isinstance(value, list | tuple) else (value,):

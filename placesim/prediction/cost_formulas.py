@@ -60,7 +60,7 @@ _FED_BYTES_PER_CLOCK = 2048
 _RAGGED_INT8_SHARE = 0.2
 """Share of its rate that int8 reaches on wide tensor cores, if rows are not a multiple of 16 bytes long (an H100)."""
 _RAGGED_GAIN = 2.5
-"""Rate of wide tensor cores relative to float32, if rows are not a multiple of 16 bytes long (recorded on an H100)."""
+"""Rate of tensor cores since Ampere relative to float32, if rows are not a multiple of 16 bytes long (recorded on an H100)."""
 START_DEVIATION_SECONDS = 0.3e-6
 """Deviation of the start time of kernels of one family on a GPU in both directions, by odd sizes and different instructions."""
 _OVERLAP = 2
