@@ -47,6 +47,11 @@ def test_no_docstring_begins_with_a_question_word() -> None:
     assert not found
 
 
+def test_tables_in_docstrings_have_a_line_for_each_row() -> None:
+    joined = re.compile(r"\| \|-+\|")
+    assert not [path for path in PACKAGE.rglob("*.py") if joined.search(path.read_text(encoding="utf-8"))]
+
+
 def test_sentences_are_short() -> None:
     lengths = [len(words(sentence)) for page in PAGES for sentence in sentences(page.read_text())]
     assert sum(length > LONG for length in lengths) <= sum(length > 1 for length in lengths) / 200

@@ -27,13 +27,16 @@ class DeviceChoice(IntEnum):
 class Reason:
     """Everything that decided the device of one node; other nodes are given by their ids.
 
-    | field | meaning | |---|---| | requested | the node's own request | | members, unions | its colocation group by runtime id,
-    and the joins that made it, in order; empty for a node on its own | | group_requested, group_assigned, group_resource, types
-    | the group's constraints before a device was chosen | | candidates, soft_step | the remaining devices, the preferred one
-    first, and the step to which soft placement relaxed the request | | device, choice | the chosen device and the rule; the
-    device is None if an error came first | | followed | the node whose device was taken: the followed input or consumer, or the
-    first node of the group | | overridden | its own request, if a reference or resource edge overrode it | | ignored | the
-    `_class` labels that soft placement ignored |
+    | field | meaning |
+    |---|---|
+    | requested | the node's own request |
+    | members, unions | its colocation group by runtime id, and the joins that made it, in order; empty for a node on its own |
+    | group_requested, group_assigned, group_resource, types | the group's constraints before a device was chosen |
+    | candidates, soft_step | the remaining devices, the preferred one first, and the step of soft placement |
+    | device, choice | the chosen device and the rule; the device is None if an error came first |
+    | followed | the node whose device was taken: the followed input or consumer, or the first node of the group |
+    | overridden | its own request, if a reference or resource edge overrode it |
+    | ignored | the `_class` labels that soft placement ignored |
     """
 
     node: int
