@@ -76,9 +76,8 @@ class ScopedGraphBuilder:
         self.registry = registry
         self.variables: dict[int, VariableNodes] = {}
         self.prefix = ""
-        self.noted_names: dict[str, int] = {}
-        """The content of `names_in_use`, except names that `claim_free_names` has not added to it yet."""
-        self._unnoted: list[Sequence[str]] = []
+        self.names_in_use: dict[str, int] = {}
+        """Lower-case full names of nodes and scopes, with the number of requests for each."""
         self._device = ANY
         self._device_text = ""
         self._device_texts: dict[str | None, str] = {}
@@ -250,31 +249,6 @@ class ScopedGraphBuilder:
         return not any(scopes) and self.on_node is None
 
     # --- names ------------------------------------------------------------------------------------------------------
-
-    @property
-    def names_in_use(self) -> dict[str, int]:
-        """Lower-case full names of nodes and scopes, with the number of requests for each."""
-        for names in self._unnoted:
-            self.noted_names.update(dict.fromkeys(names, 1))
-        self._unnoted.clear()
-        return self.noted_names
-
-    def claim_free_names(self, names: Sequence[str], ids: list[int]) -> bool:
-        """Give the nodes that will be added next their lower-case names, unless one is in use. Returns whether it did."""
-        if not self.noted_names.keys().isdisjoint(names):
-            return False
-        self._unnoted.append(names)
-        if list(map(self.graph.ids.setdefault, names, ids)) == ids:
-            return True
-        self.release_names()
-        return False
-
-    def release_names(self) -> None:
-        """Take back the last names that `claim_free_names` gave, or tried to give."""
-        known, count = self.graph.ids, len(self.graph)
-        for name in self._unnoted.pop():
-            if known.get(name, -1) >= count:
-                del known[name]
 
     def unique_name(self, name: str) -> str:
         """Return the full name that a node or scope of this name gets, and mark it as used (2.3.2)."""
@@ -490,7 +464,7 @@ class ScopedGraphBuilder:
     def attempt(self) -> Iterator[None]:
         """Remove the nodes and names added inside if the block raises."""
         added, names = len(self.graph), self.names_in_use
-        self.noted_names = layer = _NamesOver(names)
+        self.names_in_use = layer = _NamesOver(names)
         try:
             yield
         except BaseException:
@@ -499,7 +473,7 @@ class ScopedGraphBuilder:
         else:
             names.update(layer)
         finally:
-            self.noted_names = names
+            self.names_in_use = names
 
     def forget_from(self, count: int) -> None:
         """Remove the nodes after the first `count`. Later nodes get their ids."""

@@ -63,7 +63,7 @@ class Scopes:
         used = self.builder.names_in_use
         before = dict(used) if not mark_as_used else used
         found = self.builder.unique_name(name)
-        self.builder.noted_names = before
+        self.builder.names_in_use = before
         return found
 
     _name_stack = property(get_name_scope)

@@ -11,7 +11,7 @@ import pytest
 
 from placesim.core.errors import GraphFileError
 from placesim.formats.graph_file import reader
-from placesim.formats.graph_file.parsing import entry_chunks, entry_kinds, entry_templates, sequence_splitting
+from placesim.formats.graph_file.parsing import entry_kinds, entry_templates, sequence_splitting
 from placesim.formats.graph_file.reader import read_graph_file
 
 _OPS = ["Add", "Mul", "Identity", "Split", "AssignAdd", "Cast", "Pack", "NoOp", "Nope", "'Add'", "Merge", "Switch", "5"]
@@ -213,62 +213,3 @@ def test_entries_become_the_nodes_that_the_long_way_makes(seed: int, monkeypatch
             patch.setattr(reader, "take_pieces", lambda *_: iter(()))
             assert found == _read(text), text
     assert made > 20
-
-
-_STRANGERS = [
-    "{op: NoOp}",
-    "{op: NoOp, name: N3}",
-    "{op: NoOp, name: noop_4}",
-    "{op: Const, name: noop_5, value: 7}",
-    "{op: Const, name: on, value: 7.5}",
-    "{op: Const, name: f, value: 1.0e+99}",
-    "{op: Const, name: i, value: 3}",
-    "{op: Mul, name: f, inputs: ['i', 'i']}",
-    "{op: Mul, name: g, inputs: ['g', 'g']}",
-    "{op: Mul, name: g, inputs: ['noop_0']}",
-    "{op: Mul, name: g, inputs: ['noop_0', 'later']}",
-    "{op: Mul, name: g, inputs: ['noop_0', 'noop_0:1']}",
-    "{op: Mul, name: g, id: noop_7, inputs: ['noop_0', 'noop_0']}",
-    "{variable: v, shape: [2], initial_value: 0.0}",
-]
-
-
-def _uniform_document(rng: random.Random) -> str:
-    """Entries of three or four kinds in turn, with none or a few others among them."""
-    between = rng.choice([", ", ",\n     "])
-    entries = []
-    for number in range(120):
-        name, before = f"noop_{number}", f"noop_{number - rng.randint(1, 2)}"
-        if number % 4 < 2:
-            entries.append(f"{{op: Const, name: {name}{between}value: {number}.5{between}shape: []}}")
-        elif number % 4 == 2:
-            entries.append(f"{{op: Mul, name: {name}{between}inputs: ['{before}', '{before}']}}")
-        else:
-            entries.append(f"{{op: Identity{between}inputs: [{before}], name: {name}}}")
-    for _ in range(rng.randint(0, 3)):
-        entries.insert(rng.randint(20, len(entries)), rng.choice(_STRANGERS))
-    return "nodes:\n" + "\n".join(f"  - {entry}" for entry in entries)
-
-
-@pytest.mark.slow
-def test_entries_that_are_read_together_become_the_nodes_that_the_long_way_makes(monkeypatch: pytest.MonkeyPatch) -> None:
-    rng, together, take = random.Random(1), 0, entry_chunks.EntryChunks.take
-
-    def counted(self: Any, *given: Any) -> int:
-        nonlocal together
-        lines = take(self, *given)
-        together += lines > 0
-        return lines
-
-    monkeypatch.setattr(reader, "_SHORT_LETTERS", 0)
-    monkeypatch.setattr(sequence_splitting, "_FIRST_LETTERS", 900)
-    monkeypatch.setattr(sequence_splitting, "_CHUNK_LETTERS", 300)
-    monkeypatch.setattr(entry_chunks, "_MAX_REFUSED", 100)
-    monkeypatch.setattr(entry_chunks.EntryChunks, "take", counted)
-    for _ in range(300):
-        text = _uniform_document(rng)
-        found = _read(text)
-        with monkeypatch.context() as patch:
-            patch.setattr(reader, "take_pieces", lambda *_: iter(()))
-            assert found == _read(text), text
-    assert together > 1000

@@ -23,9 +23,9 @@ is_plain_name = re.compile(_NAME).fullmatch
 _QUOTE = "['\"]?"
 _TENSOR = f"{_NAME}(?::[0-9]+)?"
 _TENSORS = rf"({_TENSOR}(?:({_QUOTE}(?:,[ \n] *|\n *- ){_QUOTE}){_TENSOR}(?:\SEPARATOR{_TENSOR})*)?)"
-_NUMBER = r"[-+]?[0-9]+(?:\.[0-9]*)?"
+_NUMBER = r"([-+]?[0-9]+(?:\.[0-9]*)?)"
 _NAMED = rf"(.*?)(\bname{_QUOTE}: {_QUOTE})"
-_GIVEN = rf"(.*?)(\b(?:inputs{_QUOTE}:(?: \[|\n *- ){_QUOTE}|value{_QUOTE}: ))(?:{_TENSORS}|({_NUMBER}))"
+_GIVEN = rf"(.*?)(\b(?:inputs{_QUOTE}:(?: \[|\n *- ){_QUOTE}|value{_QUOTE}: ))(?:{_TENSORS}|{_NUMBER})"
 _name_first = re.compile(f"{_NAMED}({_NAME})(?:{_GIVEN})?(.*)".replace("SEPARATOR", "7"), re.DOTALL).fullmatch
 _name_last = re.compile(f"{_GIVEN}{_NAMED}({_NAME})(.*)".replace("SEPARATOR", "4"), re.DOTALL).fullmatch
 _MAX_KINDS = 1 << 12
@@ -68,11 +68,10 @@ class EntryKind:
     `lines` is the packed number of lines of an entry, 0 if the number varies. `offset` is the packed position of the mapping
     in the entry. `made` has the templates, by the signatures of inputs (and their slots, if one is not 0) or by a constant's
     type. `fits` matches a valid content. `fits_plain` is enough if all nodes have plain names, because inputs are looked up
-    anyway. `pattern` is a regular expression of the whole text, with two groups: the first is the name if `is_name_first` of
-    `parts` says so, and the other is the content.
+    anyway.
     """
 
-    __slots__ = ("constant", "fits", "fits_plain", "lines", "made", "offset", "parts", "pattern")
+    __slots__ = ("constant", "fits", "fits_plain", "lines", "made", "offset", "parts")
 
     def __init__(self, parts: _SharedText, text: str, entry: Mapping) -> None:
         self.parts = parts
@@ -85,11 +84,6 @@ class EntryKind:
         given = _TENSOR + more if parts.gives_tensors else "" if parts.between == _NOTHING else _NUMBER
         self.fits: Callable[[str], Any] = re.compile(given).fullmatch
         self.fits_plain = self.fits if separator is None and given else None
-        groups = [f"({_NAME})", f"({given})"]
-        first, second = groups if parts.is_name_first else groups[::-1]
-        between = parts.between if parts.between != _NOTHING else ""
-        texts = map(re.escape, (parts.before + parts.opening, between, parts.after))
-        self.pattern = "{}{first}{}{second}{}".format(*texts, first=first, second=second)
 
     def learn(self, graph: Graph, name: str) -> None:
         """Record the common parts of the last node, if the entry of this name made it."""
@@ -122,11 +116,6 @@ class EntryKinds:
         self._known: dict[str, dict[str, list[EntryKind]]] = {}
         """Kinds for comparison with texts, by opening and preceding text."""
         self._is_crowded = False
-
-    def all(self) -> list[EntryKind]:
-        """Return the kinds for comparison with texts; of several that fit, the first is right."""
-        found = (kind for kinds in self._known.values() for alike in kinds.values() for kind in alike)
-        return sorted(found, key=lambda kind: -len(kind.parts.after))
 
     def find(self, text: str, has_plain_names: bool = False) -> tuple[EntryKind, str, str] | None:
         """Return the kind, name and content of an entry's text; None if the kind is unknown.

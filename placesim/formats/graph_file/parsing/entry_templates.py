@@ -10,7 +10,6 @@ from collections.abc import Callable
 from typing import Any
 
 from placesim.formats.graph_file.entries.scoped_names import ScopedNames
-from placesim.formats.graph_file.parsing.entry_chunks import EntryChunks
 from placesim.formats.graph_file.parsing.entry_kinds import EntryKind, EntryKinds, NodeTemplate, is_plain_name
 from placesim.formats.graph_file.parsing.yaml_tree import PLAIN_WORDS
 from placesim.formats.problems import FileProblems, InvalidValue
@@ -30,7 +29,6 @@ class AlikeEntries:
         self._names = names
         self._take = take
         self._kinds = EntryKinds()
-        self._chunks = EntryChunks(builder)
         self._has_plain_names = True
         self._checked_names = 0
 
@@ -38,27 +36,13 @@ class AlikeEntries:
         """Whether the kind of an entry is known, so that the parser is probably not needed."""
         return self._kinds.find(text) is not None
 
-    def take_chunk(self, chunk: str, dash: str, line: int) -> int:
-        """Make the nodes of a text of whole entries, each of which begins with `dash`; the text begins in `line` (from 0).
-
-        Returns its number of lines; 0 if the entries must be taken one by one.
-        """
-        builder, names = self._builder, self._names
-        if not (builder.is_bare and names.is_flat and self._check_names()) or builder.variables:
-            return 0
-        start = len(builder.graph)
-        lines = self._chunks.take(chunk, dash, self._kinds.all(), line)
-        names.mark_all_named(start)
-        self._checked_names = len(builder.graph)
-        return lines
-
     def take_texts(self, texts: list[str], first: int, line: int) -> tuple[int, int]:
         """Make nodes of entries from text `first` on, as far as possible.
 
         This text begins in `line` (from 0). Returns the index and the line of the first text that needs the slow path.
         """
         builder, names = self._builder, self._names
-        graph, in_use, variables = builder.graph, builder.noted_names, builder.variables
+        graph, in_use, variables = builder.graph, builder.names_in_use, builder.variables
         nodes, ids, bound, find = graph.nodes, graph.ids, names.bound, self._kinds.find
         is_plain = self._check_names() and names.is_flat
         if not builder.is_bare or not (is_plain or not names.has_any(PLAIN_WORDS)):
@@ -71,7 +55,7 @@ class AlikeEntries:
                 break
             kind, name, given = found
             lowered = name.lower()
-            if lowered in in_use or lowered in ids or name in PLAIN_WORDS or name in bound:
+            if lowered in in_use or name in PLAIN_WORDS or name in bound:
                 break
             inputs: tuple[int, ...] = ()
             attrs: Attrs

@@ -51,11 +51,6 @@ def take_pieces(text: str, start: int, number: int, taker: EntryTaker) -> Iterat
         chunk = text[line_start : len(text) if end < 0 else end]
         if any(letter in chunk for letter in _BREAKS):
             return
-        lines = 0 if end < 0 or taker.alike is None else taker.alike.take_chunk(chunk, dash, number)
-        if lines:
-            line_start, number = end + 1, number + lines
-            yield line_start, number
-            continue
         texts = chunk[len(dash) :].split("\n" + dash)
         if end < 0:
             texts.pop()  # the text may go on after the last entry, with other keys
