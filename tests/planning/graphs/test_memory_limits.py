@@ -8,13 +8,14 @@ import pytest
 
 from placesim.formats.sources.loading import load
 from placesim.machine.options import make_options
+from placesim.planning.bounds import Bound
 from placesim.planning.graphs.memory_repair import limit_peaks
 from placesim.planning.graphs.multilevel_search import Candidate
 from placesim.planning.graphs.plan_comparison import Aim
 from placesim.planning.memory_limits import find_overfull_devices, limited_peaks
 from placesim.planning.methods.limited_memory import fit_memory
-from placesim.planning.portfolio import Effort, lanes, plan_problem
-from placesim.planning.problem import PlanningProblem
+from placesim.planning.portfolio import Effort, _Incumbent, lanes, plan_problem
+from placesim.planning.problem import Plan, PlanningProblem
 from placesim.planning.schedules import assignments
 from placesim.planning.search_budget import Search
 from placesim.studies.plan_study import _Planner
@@ -94,3 +95,15 @@ def test_peaks_after_moves_that_are_taken_are_those_from_scratch() -> None:
     assert peaks.of_group == before
     peaks.move_to([layered(found, (0,) * LAYERS)[tasks[0]] for tasks in problem.groups])
     assert peaks.excess > 0
+
+
+def test_an_equally_fast_plan_that_does_not_fit_replaces_no_plan_that_fits() -> None:
+    found = planner(4.6)
+    problem = limited(found)
+    fitting, overfull = (layered(found, gpus) for gpus in ((1, 0, 1, 0, 1, 0), (0,) * LAYERS))
+    assert overfull < fitting
+    assert find_overfull_devices(problem, overfull)
+    best = _Incumbent(problem, Bound(0.0, ""), 0.0, lambda planned: None)
+    best.take(Plan(1.0, fitting), "move")
+    best.take(Plan(1.0, overfull), "list")
+    assert best.plan == Plan(1.0, fitting)
