@@ -125,6 +125,6 @@ def test_limits_of_peaks_replace_those_of_permanent_memory() -> None:
     problem = limited(found)
     full = tuple(device._replace(capacity=0.0) for device in problem.devices)
     moves = FittingMoves(replace(problem, devices=full), Search())
-    start = layered(found, (0, 0, 0, 1, 1, 1))
-    group = next(group for group in problem.movable if start[problem.groups[group][0]] == 1 and problem.held[group])
+    start = layered(found, (1, 0, 0, 0, 0, 0))  # the first layer has permanent memory
+    group = next(group for group in problem.movable if start[problem.groups[group][0]] == 1)
     assert moves._is_possible(moves._state(start), {group: 2})
