@@ -105,12 +105,12 @@ class Peaks:
         over = np.maximum(self.live + (self.held - self.capacities)[:, None], 0.0)
         return float(((over.max(axis=1) + over.mean(axis=1)) / self.capacities).sum())
 
-    def takes(self, move: Mapping[int, int]) -> bool:
-        """Move groups to devices. If a peak would exceed a device's capacity, move none and return False."""
+    def takes(self, move: Mapping[int, int], most: float = 0.0) -> bool:
+        """Move groups to devices. If the excess would be above `most`, move none and return False."""
         before = {group: self.of_group[group] for group in move}
         for group, device in move.items():
             self.move(group, device)
-        if not self.over.any():
+        if not self.over.any() or (most and self.excess <= most):
             return True
         for group, device in before.items():
             self.move(group, device)

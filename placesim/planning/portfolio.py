@@ -233,13 +233,13 @@ class _Incumbent:
     def take(self, plan: Plan, method: str) -> None:
         if not are_apart(self._problem, plan.devices):
             return
-        is_better = self.plan is None or plan.value < self.plan.value
+        # of equal plans, the same one is kept, no matter which lane is faster
+        is_better = self.plan is None or (plan.value, plan.devices) < (self.plan.value, self.plan.devices)
         # the methods check permanent memory themselves, and the start may be known to fit
         is_limited = self._problem.memory is not None and method != "start"
         if is_better and is_limited and find_overfull_devices(self._problem, plan.devices):
             return
-        # of equal plans, the same one is kept, no matter which lane is faster
-        if self.plan is None or (plan.value, plan.devices) < (self.plan.value, self.plan.devices):
+        if is_better or self.plan is None:
             self.plan, self._method, self._seconds = plan, method, time.monotonic() - self._began
             self._tell(self.planned)
         elif (plan.value, plan.devices) == (self.plan.value, self.plan.devices) and method < self._method:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
 from dataclasses import replace
 from math import ceil
 from typing import TYPE_CHECKING
@@ -43,18 +42,25 @@ _REPEATED = ("cpu", "gpu", "gpu_model", "soft_placement", "clear_devices", "fetc
 
 
 def rewrite_edits(
-    loaded: LoadedGraph, options: SimulationOptions, name: str, device: str, fitting_batch: int | None, *, recomputes: bool
-) -> Iterator[MemoryEdit]:
-    """Yield the rewrites of a training graph that fit, each checked by a dry run with the devices' limits.
+    loaded: LoadedGraph,
+    options: SimulationOptions,
+    name: str,
+    device: str,
+    fitting_batch: int | None,
+    recomputation: MemoryEdit | None,
+) -> list[MemoryEdit | None]:
+    """Return the rewrites of a training graph that fit, each checked by a dry run with the devices' limits.
 
-    They are the fewest micro-batches, the fewest GPUs with replicas, and recomputation if `recomputes`. `device` ran out of
-    memory. No batch larger than `fitting_batch` fits, if it is given. Rewrites that the graph does not support are left out.
+    They are the fewest micro-batches, the fewest GPUs with replicas, and recomputation, whose estimate `recomputation` stays if
+    no rewrite fits. `device` ran out of memory. No batch larger than `fitting_batch` fits, if it is given. Rewrites that the
+    graph does not support are left out.
     """
     try:
         trials = _Trials(loaded, options, name, device)
     except PlacesimError:
-        return
-    yield from filter(None, (trials.accumulated(fitting_batch), trials.replicated(), *([trials.recomputed()] * recomputes)))
+        return [recomputation]
+    found = [trials.accumulated(fitting_batch), trials.replicated()]
+    return [*found, recomputation and (trials.recomputed() or recomputation)]
 
 
 class _Trials:

@@ -244,17 +244,11 @@ class _Study:
     def _edits(
         self, options: SimulationOptions, needed: Outcome, full: DeviceUsage, categories: MemoryCategories, batch: int | None
     ) -> tuple[MemoryEdit, ...]:
-        """Return the changes with the most effect on the device that ran out of memory: only those that fit, if there are any.
-
-        Recomputation by a rewrite replaces its estimate.
-        """
+        """Return the changes with the most effect on the device that ran out of memory: only those that fit, if any do."""
         from placesim.studies.memory_rewrites import rewrite_edits
 
         estimate = recomputation_edit(full, categories)
-        rewrites = rewrite_edits(self._loaded, options, self._name, full.device, batch, recomputes=estimate is not None)
-        found: list[MemoryEdit | None] = [*rewrites]
-        if not any(edit is not None and "--recompute" in edit.text for edit in found):
-            found.append(estimate)
+        found = rewrite_edits(self._loaded, options, self._name, full.device, batch, estimate)
         if batch:
             least = self._walk(replace(options, batch=batch))[0].outcome
             peak = next((usage.peak for usage in least.memory if usage.device == full.device), 0)

@@ -92,6 +92,8 @@ SLOWER = "all other placements are slower"
 """Reason of a bound that is proven by trying placements."""
 ROOMS = (0.995, 0.97, 0.94)
 """Shares of the devices' memory that plans may use after a repair. Fragmentation may take the rest."""
+LESS_ROOM = 0.985
+"""Factor by which the share of memory for searched plans is lowered if the first repaired plan does not fit."""
 MORE_GPUS = (2, 4, 8)
 """Multiples of the number of GPUs that are tried if no plan fits."""
 WAYS_SHARE = 0.1
@@ -171,7 +173,8 @@ def _devices(study: PlanStudy) -> list[DeviceTime]:
 class _Found:
     """The last search: its problem, which may have less memory than the graph's, its result, effort and plans.
 
-    `less_room` is the part of a plan's label about less memory. `fits` says whether a plan of any search fits.
+    `less_room` is the part of a plan's label about less memory. `fits` says whether a plan of any search fits. `room` is the
+    share of the devices' memory for peaks in the next search.
     """
 
     searched: GraphProblem
@@ -343,7 +346,7 @@ class _Planner:
                 repaired = self._simulate_repaired(self._memory, found.plans)
                 tried += repaired
                 if repaired and not self._shown[repaired[0]].fits:
-                    found.room *= 0.985
+                    found.room *= LESS_ROOM
                 best = min(self._shown, key=lambda devices: self._value(devices, self._shown[devices]))
                 fitting = best if self._shown[best].fits else ()
                 found.searched = lower_capacities(found.searched, self._memory, found.plans[0].devices, fitting)

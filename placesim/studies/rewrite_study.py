@@ -18,11 +18,11 @@ from placesim.machine.inventory import TaskInventory, build_devices
 from placesim.planning.graphs.plan_comparison import is_gpu
 from placesim.planning.strategies.recomputation import AUTO, NothingToRecomputeError
 from placesim.planning.strategies.rewriting import RewriteEffect, Strategy, TrainingRewrite, rewrite_training
-from placesim.planning.strategies.training_graph import batch_dims, find_feeds, find_training
+from placesim.planning.strategies.training_graph import find_declared_size, find_feeds, find_training
 from placesim.report.text.amounts import readable_count, readable_size
 from placesim.runtime.partitioning.step_requests import resolve_feed
 from placesim.runtime.shapes.graph_shapes import GraphShapes
-from placesim.studies.dry_run import search_dry_run, total_peak
+from placesim.studies.dry_run import search_dry_run, total_peak, with_few_repeats
 from placesim.studies.simulation.settings import build_steps, file_access, with_machine
 from placesim.studies.time_study import study_time
 
@@ -52,12 +52,11 @@ def find_batch_size(loaded: LoadedGraph, file: GraphFile, options: SimulationOpt
     `file` is the file of `loaded` with the steps and the machine of the options. Raises UsageError if the graph does not train.
     """
     graph, given = file.graph, options.shapes
-    batch = find_training(graph, split).batch
-    shapes = GraphShapes(graph)
-    sizes = [(batch_dims(graph, shapes, ref) or (-1,))[0] for ref in batch]
-    sizes += [] if options.batch is None else [options.batch]
-    sizes += [given[graph.nodes[ref.node].name][0] for ref in batch if graph.nodes[ref.node].name in given]
-    return next((size for size in sizes if size > 0), None) or _fed_examples(loaded, file, options, batch)
+    training = find_training(graph, split)
+    declared = find_declared_size(training, GraphShapes(graph))
+    shaped = (given[name][0] for ref in training.batch if (name := graph.nodes[ref.node].name) in given)
+    known = declared or options.batch or next((size for size in shaped if size > 0), None)
+    return known or _fed_examples(loaded, file, options, training.batch)
 
 
 def _fed_examples(loaded: LoadedGraph, file: GraphFile, options: SimulationOptions, batch: Sequence[TensorRef]) -> int | None:
@@ -145,27 +144,30 @@ class _RewriteStudy:
     def _rewritten(self, strategy: Strategy) -> TrainingRewrite:
         """Return the rewritten graph. Raises UsageError if a fed batch, or the batch of `--batch`, has no equal parts."""
         found, batch = rewrite_training(self._file, strategy), self._options.batch
-        if strategy.replicas * strategy.stages > 1:
+        count = strategy.replicas * strategy.stages
+        if count > 1:
             gpus = sorted_gpus(device.name for device in build_devices(self._file.inventory or ()))
             found = replace(found, file=spread_over_tasks(found.file, self._file.inventory, strategy, gpus))
-            count = strategy.replicas * strategy.stages
             if 0 < len(gpus) < count:
                 note = f"the machine has {readable_count(len(gpus), 'GPU')}, and the new graph's machine has {count}"
                 found = replace(found, notes=(*found.notes, note))
-        for name, size in found.batch.items():
-            if size is None and batch is not None and batch % strategy.parts:
+        for size, where in self._given_sizes(found.batch):
+            if size % strategy.parts:
                 raise UsageError(
-                    f"cannot divide the batch into equal parts: got a batch of {batch} for {name}, "
-                    f"expected a multiple of {strategy.parts}"
-                )
-        for ref, dims in find_feeds(self._file) if batch is None else ():
-            name = self._file.graph.tensor_name(ref)
-            if name in found.batch and dims and dims[0] % strategy.parts:
-                raise UsageError(
-                    f"cannot divide the batch into equal parts: got a batch of {dims[0]} in a feed of {name}, "
+                    f"cannot divide the batch into equal parts: got a batch of {size} {where}, "
                     f"expected a multiple of {strategy.parts}"
                 )
         return found if batch is None else replace(found, batch={name: size or batch for name, size in found.batch.items()})
+
+    def _given_sizes(self, inputs: Mapping[str, int | None]) -> Iterator[tuple[int, str]]:
+        """Yield the sizes of the batch that `--batch`, or else feeds, give for inputs with these sizes in the graph."""
+        if self._options.batch is not None:
+            yield from ((self._options.batch, f"for {name}") for name, size in inputs.items() if size is None)
+            return
+        for ref, dims in find_feeds(self._file):
+            name = self._file.graph.tensor_name(ref)
+            if name in inputs and dims:
+                yield dims[0], f"in a feed of {name}"
 
     def choose(self, before: GraphFile, usage: DeviceUsage) -> _Trial:
         """Return the rewrite with the number of segments that has the least peak. Raises UsageError if none saves memory."""
@@ -204,7 +206,7 @@ class _RewriteStudy:
 
     def fullest(self, file: GraphFile) -> DeviceUsage:
         """Return the usage of the GPU with the highest peak; without GPUs, the usage of the CPU."""
-        steps = tuple(replace(step, repeat=min(step.repeat, 2)) for step in file.steps or ())
+        steps = with_few_repeats(file.steps or ())
         loaded = replace(self._loaded, file=replace(file, steps=steps or None), text=None)
         outcome = search_dry_run(loaded, replace(self._options, no_memory_limit=True), total_peak).outcome
         if outcome.error is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -53,36 +53,44 @@ def extend_assignment(memory: GraphProblem, planned: Mapping[str, str]) -> tuple
     Other groups, such as initializers, go to the device that shares the most bytes with them, if they may run there.
     """
     problem, numbers = memory.problem, {device.name: number for number, device in enumerate(memory.devices)}
-    known = {
-        group: numbers[planned[name]]
-        for group, own in enumerate(memory.groups)
-        if (name := next((name for name in own.nodes if name in planned), None)) is not None
-    }
-    shared = _shared_bytes(memory, known)
-    # an initializer may have several nodes in a row, so that the last one follows first
-    while ready := [group for group in shared if group not in known and any(other in known for other in shared[group])]:
-        for group in ready:
-            near = Counter[int]()
-            for other, size in shared[group].items():
-                if other in known and known[other] in memory.groups[group].choices:
-                    near[known[other]] += size
-            start = memory.start[problem.groups[group][0]]
-            known[group] = near.most_common(1)[0][0] if near else start
+
+    def choose(group: int, near: Counter[int]) -> int:
+        allowed = (device for device, _ in near.most_common() if device in memory.groups[group].choices)
+        return next(allowed, memory.start[problem.groups[group][0]])
+
+    found = _spread(memory, {name: numbers[device] for name, device in planned.items()}, choose)
     return tuple(
-        known.get(group, memory.start[task]) for task, group in zip(range(len(problem.tasks)), problem.group_of, strict=True)
+        found.get(group, memory.start[task]) for task, group in zip(range(len(problem.tasks)), problem.group_of, strict=True)
     )
 
 
-def _shared_bytes(memory: GraphProblem, known: Collection[int]) -> dict[int, Counter[int]]:
-    """Return the bytes that each group not in `known` shares with each other group."""
+def _spread(memory: GraphProblem, of_node: Mapping[str, int], choose: Callable[[int, Counter[int]], int]) -> dict[int, int]:
+    """Return a number for each group: that of a node in it, or else the choice among the numbers of connected groups.
+
+    `choose` gets the group, and the bytes that the group shares with each number. Groups without a connection have no number.
+    """
+    problem = memory.problem
+    found = {
+        group: of_node[name]
+        for group, own in enumerate(memory.groups)
+        if (name := next((name for name in own.nodes if name in of_node), None)) is not None
+    }
     shared: dict[int, Counter[int]] = {}
-    for tensor in memory.problem.tensors:
-        own = memory.problem.group_of[tensor.task]
-        for other in {memory.problem.group_of[task] for task, _ in tensor.reads} - {own}:
+    for tensor in problem.tensors:
+        own = problem.group_of[tensor.task]
+        for other in {problem.group_of[task] for task, _ in tensor.reads} - {own}:
             for one, two in ((own, other), (other, own)):
-                if one not in known:
+                if one not in found:
                     shared.setdefault(one, Counter())[two] += int(tensor.size)
-    return shared
+    # an initializer may have several nodes in a row, so that the last one follows first
+    while ready := [group for group in shared if group not in found and any(other in found for other in shared[group])]:
+        for group in ready:
+            near = Counter[int]()
+            for other, size in shared[group].items():
+                if other in found:
+                    near[found[other]] += size
+            found[group] = choose(group, near)
+    return found
 
 
 def limit_peaks(
@@ -94,19 +102,7 @@ def limit_peaks(
     initializer, moves with the group with which it shares the most bytes.
     """
     number_of = {name: number for number, group in enumerate(drawn.groups) for name in group.nodes}
-    follows = {
-        group: number_of[name]
-        for group, own in enumerate(memory.groups)
-        if (name := next((name for name in own.nodes if name in number_of), None)) is not None
-    }
-    shared = _shared_bytes(memory, follows)
-    while ready := [group for group in shared if group not in follows and any(other in follows for other in shared[group])]:
-        for group in ready:
-            near = Counter[int]()
-            for other, size in shared[group].items():
-                if other in follows:
-                    near[follows[other]] += size
-            follows[group] = near.most_common(1)[0][0]
+    follows = _spread(memory, number_of, lambda _, near: near.most_common(1)[0][0])
     groups: list[list[int]] = [[] for _ in drawn.groups]
     for group, tasks in enumerate(memory.problem.groups):
         if group in follows:
@@ -114,15 +110,15 @@ def limit_peaks(
         else:
             groups.append(list(tasks))
     limited = replace(memory.problem, groups=tuple(map(tuple, groups)))
-    gpus = tuple(device.gpu for device in drawn.devices)
-    problem = replace(drawn.problem, memory=MemoryLimits(limited, memory.start, gpus, last_step))
+    limits = MemoryLimits(limited, memory.start, tuple(device.gpu for device in drawn.devices), last_step)
+    problem = replace(drawn.problem, memory=limits)
     peaks = limited_peaks(problem, fitting) if fitting else None
     least = np.zeros(len(limited.devices)) if peaks is None else peaks.peaks * _ROUNDED_UP
     rooms = (
         device._replace(capacity=max(device.capacity * room, float(own)))
         for device, own in zip(limited.devices, least, strict=True)
     )
-    limits = MemoryLimits(replace(limited, devices=tuple(rooms)), memory.start, gpus, last_step)
+    limits = limits._replace(problem=replace(limited, devices=tuple(rooms)))
     return replace(drawn, problem=replace(problem, memory=limits))
 
 

@@ -55,8 +55,8 @@ def search_plans(
     measured = measure(drawn.problem)
     if len(drawn.problem.tasks) > MANY_TASKS:
         known = ()
-    is_known = drawn.problem.memory is not None
-    allowed = (devices for devices in known if is_known or not find_overfull_devices(drawn.problem, devices))
+    is_fitting = drawn.problem.memory is not None
+    allowed = (devices for devices in known if is_fitting or not find_overfull_devices(drawn.problem, devices))
     allowed = (devices for devices in allowed if meets_constraints(drawn, devices, aim))
     start = min((measured.plan(row) for row in allowed if not search.is_late), key=lambda plan: plan.value, default=None)
     if start is None:

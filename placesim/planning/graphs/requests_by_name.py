@@ -61,7 +61,9 @@ def text_by_name(text: str, base: GraphFile, planned: Placement, *, soft: bool) 
 
     def written(rows: Mapping[str, str]) -> tuple[str, set[str] | None]:
         """Return the text with rows, and the nodes that it misplaces."""
-        edited = EditableText(text).with_placement(rows) if rows else text
+        if not rows:
+            return text, misplaced(own)
+        edited = EditableText(text).with_placement(rows)
         return edited, misplaced(read_graph_file(edited, base.graph.file, base.graph.registry))
 
     moved: set[str] = set()
@@ -81,7 +83,7 @@ def text_by_name(text: str, base: GraphFile, planned: Placement, *, soft: bool) 
     fewer = needed_rows(rows, lambda left: misplaced(set_devices(own, list(left.items()))) == set(), trials)
     if len(fewer) < len(rows):
         shorter, wrong = written(fewer)
-        edited = edited if wrong or wrong is None else shorter
+        edited = shorter if wrong == set() else edited
     return edited
 
 

@@ -524,8 +524,9 @@ class _Passes:
                 value = plan.value
         if not pinned:
             self._tried.append((value, number, weights))
-        is_better = plan is not None and (self._best is None or plan.value < self._best.value)
-        if plan is not None and is_better and not find_overfull_devices(self._problem, plan.devices):
+        if plan is None or (self._best is not None and plan.value >= self._best.value):
+            return
+        if not find_overfull_devices(self._problem, plan.devices):
             self._best = plan
             self._good.append(weights)
             yield plan

@@ -31,12 +31,6 @@ ROUND_COST = 12
 """Number of simulations that take about as long as the estimates of a round."""
 MAX_ALONE = 3
 """Number of best moves that are simulated alone if no combination of moves improves the plan."""
-PENALTIES = (1.0, 3.0, 10.0)
-"""Factors of the step time for each device's memory that an assignment lacks, while a plan is made to fit."""
-HARDER = 1.05
-"""Factor of the least penalty with which a move helps."""
-TIGHTER = 0.98
-"""Factor by which a limit is lowered if an allocation fails although the peak is within the limit."""
 MAX_WEIGHED = 64
 """Number of moves with the best estimates whose peaks are computed, if peaks are limited."""
 LEAST_GAIN = 1e-5
@@ -48,7 +42,8 @@ SHAKEN, MAX_LOSS = 8, 0.005
 _WIDTHS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
 _INTERVAL, _PART, _CRITICAL, _TOWARDS_NEIGHBOUR, _NEAR, _JOINED, _SWAP = 0.2, 0.5, 0.8, 0.5, 0.3, 0.3, 0.25
 
-_Move = dict[int, int]
+Move = dict[int, int]
+"""The new device of each moved group."""
 
 
 class EstimatedMoves:
@@ -83,7 +78,7 @@ class EstimatedMoves:
 
     def improve(self, start: Plan) -> Iterator[Plan]:
         """Yield better plans until several consecutive rounds find none, or the search is over."""
-        search, failures, promising = self._search, 0, list[_Move]()
+        search, failures, promising = self._search, 0, list[Move]()
         state = self._state(start.devices)
         while failures < MAX_FAILURES and not search.is_over and not search.is_met(state.plan.value):
             promising = self._estimated(state, promising, 1 - LEAST_GAIN)
@@ -93,117 +88,38 @@ class EstimatedMoves:
                 failures, state = 0, self._state(found)
                 yield state.plan
 
-    def fit(self, start: Plan) -> Iterator[Plan]:
-        """Change a plan until all its allocations succeed, and yield better plans from then on."""
-        search, failures, state = self._search, 0, self._state(start.devices)
-        peaks, order = self._peaks, self._order
-        assert peaks is not None
-        assert order is not None
-        capacities, failing = list(peaks.capacities), order.failing_devices(start.devices)
-        penalty = search.random.choice(PENALTIES)
-        while failing and failures < MAX_FAILURES and not search.is_over:
-            peaks.move_to(state.of_group)
-            excess = peaks.excess
-            penalty, moves = self._weighed(state, excess, penalty)
-            found, least = None, state.plan.value * (1 + penalty * excess)
-            for together in self._less_excess(state, moves):
-                devices = self._moved(state.plan, together)
-                search.spend(1)
-                peaks.move_to([devices[tasks[0]] for tasks in self._problem.groups])
-                value = self._simulated.seconds(devices) * (1 + penalty * peaks.excess)
-                if value < least:
-                    found, least = devices, value
-            failures += 1
-            if found is not None:
-                failures, state = 0, self._state(found)
-                peaks.move_to(state.of_group)
-                failing = order.failing_devices(state.plan.devices)
-            # fragments take memory, too
-            for device in failing if not peaks.excess else ():
-                peaks.capacities[device] = TIGHTER * min(float(peaks.peaks[device]), peaks.capacities[device])
-        peaks.capacities = capacities
-        if not failing:
-            yield state.plan
-            yield from self.improve(state.plan)
-
-    def _weighed(self, state: _State, excess: float, penalty: float) -> tuple[float, list[_Move]]:
-        """Return drawn moves that are better by their estimates and excesses, the best first, and the penalty for that.
-
-        If no move is better, the penalty grows until one is: the move that loses the least time for the memory that it frees.
-        """
-        peaks = self._peaks
-        assert peaks is not None
-        peaks.move_to(state.of_group)
-        alive = [number for device in np.flatnonzero(peaks.over) for number in peaks.largest_at_peak(int(device))]
-        crowded = [peaks.problem.group_of[peaks.problem.tensors[number].task] for number in alive]
-        movable = [group for group in dict.fromkeys(crowded) if group in self._unit_of[0]]
-        rows = []
-        for ratio, move in self._rated(state._replace(critical=movable or state.critical), (), math.inf):
-            peaks.move_to(state.of_group)
-            for group, device in move.items():
-                peaks.move(group, device)
-            rows.append((ratio, peaks.excess, move))
-        if all(ratio * (1 + penalty * own) >= (1 + penalty * excess) * (1 - LEAST_GAIN) for ratio, own, _ in rows):
-            needed = [(ratio - 1) / (excess - ratio * own) for ratio, own, _ in rows if ratio * own < excess * (1 - LEAST_GAIN)]
-            penalty = max(penalty, HARDER * min(needed, default=penalty))
-        limit = (1 + penalty * excess) * (1 - LEAST_GAIN)
-        scores = [ratio * (1 + penalty * own) for ratio, own, _ in rows]
-        order = sorted(range(len(rows)), key=scores.__getitem__)
-        return penalty, [rows[number][2] for number in order if scores[number] < limit]
-
-    def _less_excess(self, state: _State, moves: Sequence[_Move]) -> Iterator[_Move]:
-        """Yield combinations of moves, each without more excess than its parts: all together, then the best half, and so on."""
-        peaks, together, combined = self._peaks, _Move(), list[_Move]()
-        assert peaks is not None
-        peaks.move_to(state.of_group)
-        excess = peaks.excess
-        for move in moves[:MAX_WEIGHED]:
-            if not move.keys().isdisjoint(together):
-                continue
-            for group, device in move.items():
-                peaks.move(group, device)
-            if together and peaks.excess > excess:
-                for group in move:
-                    peaks.move(group, state.of_group[group])
-                continue
-            excess = peaks.excess
-            together = {**together, **move}
-            combined.append(together)
-        for shift in range(len(combined).bit_length()):
-            yield combined[(len(combined) >> shift) - 1]
-
     def shaken(self, plan: Plan) -> Plan:
         """Return a plan after a few random moves that lose little time by their estimates."""
-        state, together = self._state(plan.devices), _Move()
+        state, together = self._state(plan.devices), Move()
         moves = self._estimated(state, (), 1 + MAX_LOSS)
         for combined in self._combined(state, self._search.random.sample(moves, min(SHAKEN, len(moves)))):
             together = combined
         self._search.spend(1)
         return self._simulated.plan(self._moved(plan, together))
 
-    def _state(self, devices: Sequence[int]) -> _State:
+    def _state(self, devices: Sequence[int]) -> State:
         problem = self._problem
         plan, critical = self._simulated.critical_tasks(devices)
         starts, of_group = plan.starts, [devices[tasks[0]] for tasks in problem.groups]
-        left = [device.capacity for device in problem.devices]
+        left = [device.capacity if problem.memory is None else math.inf for device in problem.devices]
         for group, device in enumerate(of_group):
             left[device] -= problem.held[group]
         order = sorted(range(len(starts)), key=lambda task: (starts[task], self._rank[task]))
         movable = self._unit_of[0]
         chain = [group for group in dict.fromkeys(problem.group_of[task] for task in critical) if group in movable]
         first = [min(starts[task] for task in tasks) for tasks in problem.groups]
-        return _State(plan, of_group, left, first, order, chain or list(movable))
+        return State(plan, of_group, left, first, order, chain or list(movable))
 
-    def _estimated(self, state: _State, earlier: Sequence[_Move], most: float) -> list[_Move]:
+    def _estimated(self, state: State, earlier: Sequence[Move], most: float) -> list[Move]:
         """Return the moves of `_rated` without their estimates."""
         return [move for _, move in self._rated(state, earlier, most)]
 
-    def _rated(self, state: _State, earlier: Sequence[_Move], most: float) -> list[tuple[float, _Move]]:
+    def _rated(self, state: State, earlier: Sequence[Move], most: float) -> list[tuple[float, Move]]:
         """Draw moves. Return the moves with the lowest estimates among new and earlier moves, the best first.
 
         An estimate is a multiple of the plan's estimate, and at most `most`.
         """
-        moves: dict[tuple[tuple[int, int], ...], _Move] = {}
+        moves: dict[tuple[tuple[int, int], ...], Move] = {}
         again = ({group: new for group, new in move.items() if state.of_group[group] != new} for move in earlier[:KEPT])
         for move in (*again, *(self._draw(state) for _ in range(self._moves))):
             if move and self._is_possible(state, move):
@@ -220,7 +136,7 @@ class EstimatedMoves:
             (float(ratios[number]), rows[number]) for number in np.argsort(seconds[:-1], kind="stable") if ratios[number] < most
         ]
 
-    def _draw(self, state: _State) -> _Move:
+    def _draw(self, state: State) -> Move:
         """Return a random move, which may be impossible."""
         draw, of_group, count = self._search.random, state.of_group, len(self._problem.devices)
         if draw.random() < _INTERVAL:
@@ -239,17 +155,14 @@ class EstimatedMoves:
             if draw.random() < _NEAR:
                 moved += [group for group in near if of_group[group] == old and draw.random() < _JOINED]
         back: Sequence[int] = draw.choice(draw.choice(self._units)) if draw.random() < _SWAP else ()
-        move: _Move = {**dict.fromkeys(back, old), **dict.fromkeys(moved, new)}
+        move: Move = {**dict.fromkeys(back, old), **dict.fromkeys(moved, new)}
         homes = self._problem.homes
         return {group: device for group, device in move.items() if of_group[group] != device and device in homes[group]}
 
-    def _is_possible(self, state: _State, move: _Move) -> bool:
-        """Return whether the devices have room for the moved groups, and groups that must be apart stay apart.
-
-        Limits of peaks are left out.
-        """
+    def _is_possible(self, state: State, move: Move) -> bool:
+        """Return whether devices have room for the permanent memory of moved groups, and groups that must be apart stay so."""
         problem, left = self._problem, state.left.copy()
-        for group, device in move.items() if self._peaks is None else ():
+        for group, device in move.items():
             left[device] -= problem.held[group]
             left[state.of_group[group]] += problem.held[group]
         return all(left[device] >= 0 for device in move.values()) and not (
@@ -261,36 +174,39 @@ class EstimatedMoves:
             )
         )
 
-    def _best_of(self, state: _State, moves: Sequence[_Move]) -> list[int] | None:
+    def _best_of(self, state: State, moves: Sequence[Move]) -> list[int] | None:
         """Simulate combinations of the best moves. Return the devices of the best result; None if it is not better."""
         combined = list(self._combined(state, moves))
-        # all moves together, then the best half of them, and so on, until fewer moves gain less
-        halves = (combined[(len(combined) >> shift) - 1] for shift in range(len(combined).bit_length()))
-        best = self._best_simulated(state, halves, stops_early=True)
+        # until fewer moves gain less
+        best = self._best_simulated(state, halves(combined), stops_early=True)
         alone = (move for move in moves[:MAX_WEIGHED] if self._fits(state, move))
         return best or self._best_simulated(state, islice(alone, 1, MAX_ALONE))
 
-    def _combined(self, state: _State, moves: Sequence[_Move]) -> Iterator[_Move]:
-        """Yield the first move, and then its combinations with more and more of the other moves, if these are possible."""
-        together: _Move = {}
+    def _combined(self, state: State, moves: Sequence[Move], *, may_exceed: bool = False) -> Iterator[Move]:
+        """Yield the first move, and then its combinations with more and more of the other moves, if these are possible.
+
+        With `may_exceed`, peaks may exceed their limits, but no further move may increase the excess.
+        """
+        together: Move = {}
         peaks = self._peaks
         if peaks is not None:
             peaks.move_to(state.of_group)
         for move in moves if peaks is None else moves[:MAX_WEIGHED]:
             if not move.keys().isdisjoint(together) or not self._is_possible(state, {**together, **move}):
                 continue
-            if peaks is None or peaks.takes(move):
+            most = 0.0 if peaks is None or not may_exceed else peaks.excess if together else math.inf
+            if peaks is None or peaks.takes(move, most):
                 together = {**together, **move}
                 yield together
 
-    def _fits(self, state: _State, move: _Move) -> bool:
+    def _fits(self, state: State, move: Move) -> bool:
         """Return whether peaks are within their limits after a move."""
         if self._peaks is None:
             return True
         self._peaks.move_to(state.of_group)
         return self._peaks.takes(move)
 
-    def _best_simulated(self, state: _State, moves: Iterable[_Move], *, stops_early: bool = False) -> list[int] | None:
+    def _best_simulated(self, state: State, moves: Iterable[Move], *, stops_early: bool = False) -> list[int] | None:
         """Return the devices after the best move; None if no move gains time.
 
         With `stops_early`, no move is simulated after one that is worse than an earlier move that gains time.
@@ -306,7 +222,7 @@ class EstimatedMoves:
                 break
         return best
 
-    def _moved(self, plan: Plan, move: _Move) -> list[int]:
+    def _moved(self, plan: Plan, move: Move) -> list[int]:
         """Return the devices of a plan after a move."""
         devices = list(plan.devices)
         for group, device in move.items():
@@ -315,7 +231,7 @@ class EstimatedMoves:
         return devices
 
 
-class _State(NamedTuple):
+class State(NamedTuple):
     """The plan from which moves are drawn.
 
     - `of_group`: the device of each group; `left`: the free memory of each device.
@@ -329,6 +245,11 @@ class _State(NamedTuple):
     starts: list[float]
     order: list[int]
     critical: list[int]
+
+
+def halves(combined: Sequence[Move]) -> Iterator[Move]:
+    """Yield the combination of all moves, then of the best half of them, and so on."""
+    return (combined[(len(combined) >> shift) - 1] for shift in range(len(combined).bit_length()))
 
 
 def _movable_units(problem: PlanningProblem, clusters: Sequence[int]) -> list[tuple[int, ...]]:

@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+import numpy as np
+
+from placesim.planning.memory_limits import AllocationOrder
 from placesim.planning.methods.dispatch_simulation import dispatch_ready
-from placesim.planning.methods.estimated_moves import MAX_TASKS, EstimatedMoves
+from placesim.planning.methods.estimated_moves import LEAST_GAIN, MAX_FAILURES, MAX_TASKS, EstimatedMoves, Move, State, halves
+from placesim.planning.peaks import Peaks
 from placesim.planning.problem import Plan, PlanningProblem
 from placesim.planning.search_budget import Search
 
 DISPATCH_SHARE, FREE_SHARE = 0.1, 0.2
 """Shares of the remaining effort for passes, and for moves of the best of their plans, both without limits."""
+PENALTIES = (1.0, 3.0, 10.0)
+"""Factors of the step time for each device's memory that an assignment lacks, while a plan is made to fit."""
+HARDER = 1.05
+"""Factor of the least penalty with which a move helps."""
+TIGHTER = 0.98
+"""Factor by which a limit is lowered if an allocation fails although the peak is within the limit."""
 
 
 def fit_memory(problem: PlanningProblem, search: Search) -> Iterator[Plan]:
@@ -28,7 +38,7 @@ def fit_memory(problem: PlanningProblem, search: Search) -> Iterator[Plan]:
         return
     for plan in EstimatedMoves(free, search.share(FREE_SHARE)).improve(found):
         found = plan
-    limited, unlimited = EstimatedMoves(problem, search), EstimatedMoves(free, search)
+    limited, unlimited = FittingMoves(problem, search), EstimatedMoves(free, search)
     best, start = math.inf if search.start is None else search.start.value, found
     while not search.is_over and not search.is_met(best):
         for plan in limited.fit(start):
@@ -36,3 +46,70 @@ def fit_memory(problem: PlanningProblem, search: Search) -> Iterator[Plan]:
                 best = plan.value
                 yield plan
         start = unlimited.shaken(found)
+
+
+class FittingMoves(EstimatedMoves):
+    """A search that changes plans until their peaks are within the limits of the problem."""
+
+    _peaks: Peaks
+    _order: AllocationOrder
+
+    def fit(self, start: Plan) -> Iterator[Plan]:
+        """Change a plan until all its allocations succeed, and yield better plans from then on."""
+        search, peaks, failures, state = self._search, self._peaks, 0, self._state(start.devices)
+        capacities, failing = list(peaks.capacities), self._order.failing_devices(start.devices)
+        penalty = search.random.choice(PENALTIES)
+        while failing and failures < MAX_FAILURES and not search.is_over:
+            penalty, moves = self._weighed(state, penalty)
+            found = self._fitter(state, moves, penalty)
+            failures += 1
+            if found is not None:
+                failures, state = 0, self._state(found)
+                failing = self._order.failing_devices(found)
+            peaks.move_to(state.of_group)
+            # fragments take memory, too
+            for device in failing if not peaks.excess else ():
+                peaks.capacities[device] = TIGHTER * min(float(peaks.peaks[device]), peaks.capacities[device])
+        peaks.capacities = capacities
+        if not failing:
+            yield state.plan
+            yield from self.improve(state.plan)
+
+    def _fitter(self, state: State, moves: Sequence[Move], penalty: float) -> list[int] | None:
+        """Return the devices after the best combination of moves by step time and excess; None if none is better."""
+        peaks = self._peaks
+        peaks.move_to(state.of_group)
+        found, least = None, state.plan.value * (1 + penalty * peaks.excess)
+        for together in halves(list(self._combined(state, moves, may_exceed=True))):
+            devices = self._moved(state.plan, together)
+            self._search.spend(1)
+            peaks.move_to([devices[tasks[0]] for tasks in self._problem.groups])
+            value = self._simulated.seconds(devices) * (1 + penalty * peaks.excess)
+            if value < least:
+                found, least = devices, value
+        return found
+
+    def _weighed(self, state: State, penalty: float) -> tuple[float, list[Move]]:
+        """Return drawn moves that are better by their estimates and excesses, the best first, and the penalty for that.
+
+        If no move is better, the penalty grows until one is: the move that loses the least time for the memory that it frees.
+        """
+        peaks = self._peaks
+        peaks.move_to(state.of_group)
+        excess = peaks.excess
+        alive = [number for device in np.flatnonzero(peaks.over) for number in peaks.largest_at_peak(int(device))]
+        crowded = [peaks.problem.group_of[peaks.problem.tensors[number].task] for number in alive]
+        movable = [group for group in dict.fromkeys(crowded) if group in self._unit_of[0]]
+        rows = []
+        for ratio, move in self._rated(state._replace(critical=movable or state.critical), (), math.inf):
+            peaks.move_to(state.of_group)
+            for group, device in move.items():
+                peaks.move(group, device)
+            rows.append((ratio, peaks.excess, move))
+        if all(ratio * (1 + penalty * own) >= (1 + penalty * excess) * (1 - LEAST_GAIN) for ratio, own, _ in rows):
+            needed = [(ratio - 1) / (excess - ratio * own) for ratio, own, _ in rows if ratio * own < excess * (1 - LEAST_GAIN)]
+            penalty = max(penalty, HARDER * min(needed, default=penalty))
+        limit = (1 + penalty * excess) * (1 - LEAST_GAIN)
+        scores = [ratio * (1 + penalty * own) for ratio, own, _ in rows]
+        order = sorted(range(len(rows)), key=scores.__getitem__)
+        return penalty, [rows[number][2] for number in order if scores[number] < limit]

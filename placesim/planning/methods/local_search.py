@@ -94,7 +94,8 @@ def _anneal(problem: PlanningProblem, search: Search, near: Sequence[Sequence[in
         else:
             _put(problem, moved, old, devices)
             if peaks is not None:
-                peaks.move_to(of_group)
+                for one in moved:
+                    peaks.move(one, old)
 
 
 def _put(problem: PlanningProblem, groups: Sequence[int], device: int, devices: list[int]) -> None:

@@ -1,9 +1,10 @@
 """The choice of the nodes that are computed in half precision, by the rules of TensorFlow's `auto_mixed_precision`.
 
-1. All ops of the list `ALLOW` are computed in half precision. 2. Ops of `DENY` are computed in float32, and so are dependent
-ops of `INFER`, and ops of `CLEAR` between them. 3. Other ops of `INFER` and `CLEAR` are computed in half precision if they are
-between ops of `ALLOW`. 4. Other ops of `INFER` follow an op in half precision whose output they read, unless they also read an
-output of rule 2. 5. Other ops of `CLEAR` follow if only such ops are between them and an op in half precision.
+1. All ops of the list `ALLOW` are computed in half precision.
+2. Ops of `DENY` are computed in float32, and so are dependent ops of `INFER`, and ops of `CLEAR` between them.
+3. Other ops of `INFER` and `CLEAR` are computed in half precision if they are between ops of `ALLOW`.
+4. Other ops of `INFER` follow an op in half precision whose output they read, unless they also read an output of rule 2.
+5. Other ops of `CLEAR` follow if only such ops are between them and an op in half precision.
 """
 
 from __future__ import annotations

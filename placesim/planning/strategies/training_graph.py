@@ -258,6 +258,12 @@ def batch_dims(graph: Graph, shapes: GraphShapes, ref: TensorRef) -> Dims:
     return (-1 if count is None else int(count), *own)
 
 
+def find_declared_size(training: TrainingGraph, shapes: GraphShapes) -> int | None:
+    """Return the number of examples in the batch that the graph declares; None if it leaves the number unknown."""
+    sizes = ((batch_dims(training.graph, shapes, ref) or (-1,))[0] for ref in training.batch)
+    return next((size for size in sizes if size > 0), None)
+
+
 def _named_tensor(graph: Graph, text: str) -> TensorRef:
     (spelled,) = graph.spelled_out(text) if len(graph.spelled_out(text)) == 1 else (text,)
     name, slot = split_tensor_name(spelled)

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import pytest
 
 from placesim.formats.sources.loading import load
 from placesim.machine.options import make_options
+from placesim.planning.bounds import Bound
 from placesim.planning.graphs.memory_repair import limit_peaks
 from placesim.planning.graphs.multilevel_search import Candidate
 from placesim.planning.graphs.plan_comparison import Aim
 from placesim.planning.memory_limits import find_overfull_devices, limited_peaks
-from placesim.planning.methods.limited_memory import fit_memory
-from placesim.planning.portfolio import Effort, lanes, plan_problem
-from placesim.planning.problem import PlanningProblem
+from placesim.planning.methods.limited_memory import FittingMoves, fit_memory
+from placesim.planning.portfolio import Effort, _Incumbent, lanes, plan_problem
+from placesim.planning.problem import Plan, PlanningProblem
 from placesim.planning.schedules import assignments
 from placesim.planning.search_budget import Search
 from placesim.studies.plan_study import _Planner
@@ -94,3 +96,35 @@ def test_peaks_after_moves_that_are_taken_are_those_from_scratch() -> None:
     assert peaks.of_group == before
     peaks.move_to([layered(found, (0,) * LAYERS)[tasks[0]] for tasks in problem.groups])
     assert peaks.excess > 0
+
+
+def test_an_equally_fast_plan_that_does_not_fit_replaces_no_plan_that_fits() -> None:
+    found = planner(4.6)
+    problem = limited(found)
+    fitting, overfull = (layered(found, gpus) for gpus in ((1, 0, 1, 0, 1, 0), (0,) * LAYERS))
+    assert overfull < fitting
+    assert find_overfull_devices(problem, overfull)
+    best = _Incumbent(problem, Bound(0.0, ""), 0.0, lambda planned: None)
+    best.take(Plan(1.0, fitting), "move")
+    best.take(Plan(1.0, overfull), "list")
+    assert best.plan == Plan(1.0, fitting)
+
+
+def test_moves_that_free_memory_keep_groups_apart() -> None:
+    found = planner(4.6)
+    problem = limited(found)
+    start = layered(found, (0,) * LAYERS)
+    one, two = [group for group in problem.movable if start[problem.groups[group][0]] == 1][:2]
+    moves = FittingMoves(replace(problem, apart=((one, two),)), Search())
+    state = moves._state(start)
+    assert list(moves._combined(state, [{one: 2}, {two: 2}], may_exceed=True)) == [{one: 2}]
+
+
+def test_limits_of_peaks_replace_those_of_permanent_memory() -> None:
+    found = planner(4.6)
+    problem = limited(found)
+    full = tuple(device._replace(capacity=0.0) for device in problem.devices)
+    moves = FittingMoves(replace(problem, devices=full), Search())
+    start = layered(found, (1, 0, 0, 0, 0, 0))  # the first layer has permanent memory
+    group = next(group for group in problem.movable if start[problem.groups[group][0]] == 1)
+    assert moves._is_possible(moves._state(start), {group: 2})

@@ -15,7 +15,7 @@ from placesim.ops.kernels import load_kernels
 from placesim.ops.kernels.cost_model import DISPATCH
 from placesim.ops.kernels.op_families import OP_FAMILIES
 from placesim.planning.strategies.batch_shapes import BatchShapes
-from placesim.planning.strategies.training_graph import TrainingGraph, batch_dims, fed_shapes
+from placesim.planning.strategies.training_graph import TrainingGraph, batch_dims, fed_shapes, find_declared_size
 from placesim.prediction.cost_formulas import predict
 from placesim.prediction.machine_resources import DevicePlace, SimulatedMachine
 from placesim.prediction.node_work import node_work
@@ -38,7 +38,7 @@ class PipelineCosts:
         self._graph = training.graph
         self._shapes, self._parts = shapes, parts
         self._full = GraphShapes(self._graph) if shapes is None else shapes.full
-        declared = _find_batch_size(training, self._full) if shapes is None else shapes.batch_size
+        declared = find_declared_size(training, self._full) if shapes is None else shapes.batch_size
         examples = _find_fed_examples(file, training) if declared is None else declared
         self.is_assumed = examples is None
         self._examples = examples or ASSUMED_BATCH
@@ -121,12 +121,6 @@ class PipelineCosts:
         if axis is not None and self._shapes is not None:
             known[axis] = max(1, known[axis] * self._examples // (self._shapes.examples * self._parts))
         return tuple(known)
-
-
-def _find_batch_size(training: TrainingGraph, shapes: GraphShapes) -> int | None:
-    """Return the number of examples that the graph declares; None if it leaves them unknown."""
-    sizes = ((batch_dims(training.graph, shapes, ref) or (-1,))[0] for ref in training.batch)
-    return next((size for size in sizes if size >= 0), None)
 
 
 def _find_fed_examples(file: GraphFile, training: TrainingGraph) -> int | None:
