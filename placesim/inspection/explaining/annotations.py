@@ -261,33 +261,7 @@ class Annotations:
         return found
 
     def _follow(self, graph: Graph, made: dict[int, Node]) -> None:
-        """Update the requests that `colocate_with` or `tf.group` copied from changed nodes."""
-        if not self._is_raw:
-            self._follow_colocated(graph, made)
-            self._follow_grouped(graph, made)
-
-    def _follow_grouped(self, graph: Graph, made: dict[int, Node]) -> None:
-        for node in self._groups:
-            new = {made[number].device for number in node.control_inputs if number in made}
-            if node.id not in made and len(new) == 1 and new != {node.device} and made.keys() >= set(node.control_inputs):
-                made[node.id] = copy_node(graph.nodes[node.id])
-                made[node.id].device = new.pop()
-
-    @cached_property
-    def _groups(self) -> list[Node]:
-        """Return the nodes of `tf.group` that have the request of all their inputs and are not in scopes that make it."""
-        nodes = self._graph.nodes
-        return [
-            node
-            for node in nodes
-            if node.op == "NoOp"
-            and node.device
-            and {nodes[number].device for number in node.control_inputs} == {node.device}
-            and self._contributing(node, parse_runtime_name(node.device) or ANY) is None
-        ]
-
-    def _follow_colocated(self, graph: Graph, made: dict[int, Node]) -> None:
-        """Update the requests that `colocate_with` copied from a changed node (2.2)."""
+        """Update the requests that `colocate_with` or `tf.group` copied from a changed node (2.2)."""
         for holder_id in list(made):
             written, new = self._graph.nodes[holder_id], made[holder_id]
             if written.device == new.device:
