@@ -43,7 +43,7 @@ def test_a_policy_file(shell: Shell) -> None:
     assert ended.code == 1
     assert ended.output.splitlines() == [
         LINE,
-        "g.yaml:1:1: max-transfers: 1 transfers, limit 0; largest: m:0 (4 bytes, g.yaml:3:5)",
+        "g.yaml:1:1: max-transfers: 1 transfers, limit 0; largest: m:0 to CPU:0 (4 bytes, g.yaml:3:5)",
     ]
 
 
@@ -428,7 +428,10 @@ def test_a_transfer_of_unknown_size_breaks_a_byte_rule(shell: Shell) -> None:
     graph = shell.write("g.yaml", UNKNOWN_SIZES)
     ended = shell("check", graph, "--rule", BETWEEN_GPUS)
     assert ended.code == 1
-    assert "1 transfer from /device:GPU:* to /device:GPU:* of unknown size: one:0 (unknown size, g.yaml:4:5)" in ended.output
+    assert (
+        "1 transfer from /device:GPU:* to /device:GPU:* of unknown size: one:0 to GPU:1 (unknown size, g.yaml:4:5)"
+        in ended.output
+    )
     assert "x [?,4]; `--batch N` sets the first dimension of all" in ended.output
     counted = BETWEEN_GPUS.replace("}", ", unknown: 2KiB}")
     assert "2048 bytes are transferred" in shell("check", graph, "--rule", counted).output
@@ -447,7 +450,10 @@ def test_a_transfer_of_unknown_size_breaks_a_byte_rule(shell: Shell) -> None:
 def test_a_byte_rule_uses_the_sizes_of_a_dry_run(shell: Shell, run: str, arguments: tuple[str, ...]) -> None:
     graph = shell.write("g.yaml", UNKNOWN_SIZES + run)
     ended = shell("check", graph, "--rule", BETWEEN_GPUS, *arguments)
-    said = "1600 bytes are transferred from /device:GPU:* to /device:GPU:*, limit 1024; largest: one:0 (1600 bytes, g.yaml:4:5)"
+    said = (
+        "1600 bytes are transferred from /device:GPU:* to /device:GPU:*, limit 1024; "
+        "largest: one:0 to GPU:1 (1600 bytes, g.yaml:4:5)"
+    )
     assert (ended.code, ended.output) == (1, f"g.yaml:1:1: max-transfer-bytes: {said}\n")
 
 

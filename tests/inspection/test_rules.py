@@ -110,7 +110,7 @@ nodes:
 
 def test_an_unknown_size_is_not_within_a_limit_of_bytes() -> None:
     (finding,) = broken(snapshot(UNKNOWN), "max-transfer-bytes: 1KiB")
-    assert finding.message.startswith("2 transfers of unknown size: x:0 (unknown size, g.yaml:3:5), y:0 (")
+    assert finding.message.startswith("2 transfers of unknown size: x:0 to GPU:1 (unknown size, g.yaml:3:5), y:0 to CPU:0 (")
     assert broken(snapshot(UNKNOWN), "max-transfer-bytes: {bytes: 1KiB, unknown: 0}") == ()
     (finding,) = broken(snapshot(UNKNOWN), "max-transfer-bytes: {bytes: 1KiB, unknown: 2KiB}")
     assert finding.message.startswith("4096 bytes are transferred (2 of unknown size counted as 2048 each)")

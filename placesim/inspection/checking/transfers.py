@@ -8,6 +8,7 @@ from placesim.core.styled_text import StyledText, device, fill_template, join_te
 from placesim.graph.graph import split_tensor_name
 from placesim.inspection.checking.rule import FROM, TO, UNKNOWN, Breach, PolicyRule, RuleParameter, Values
 from placesim.inspection.checking.subject import Subject, is_on
+from placesim.inspection.short_device_names import short_device
 from placesim.machine.device_names import DeviceName
 from placesim.runtime.partitioning.pruning import feed_name
 from placesim.runtime.partitioning.transfer_kinds import TransferKind
@@ -30,7 +31,7 @@ def _where(values: Values) -> StyledText:
 
 
 def _named(subject: Subject, rows: Iterable[TransferRow]) -> StyledText:
-    """Return the largest transfers, those of unknown size first, each with its bytes and the place of its tensor's node."""
+    """Return the largest transfers, those of unknown size first, each with target, bytes and the place of the tensor's node."""
     first = sorted(rows, key=lambda row: (row.bytes is not None, -(row.bytes or 0)))[:SHOWN]
     return join_texts(", ", [_described(subject, row) for row in first])
 
@@ -41,7 +42,7 @@ def _described(subject: Subject, row: TransferRow) -> StyledText:
     node = subject.by_name.get(name)
     size = "unknown size" if row.bytes is None else f"{row.bytes} bytes"
     at = "" if node is None or node.location is None else fill_template(", {}", place(node.location))
-    return fill_template("{}:{} ({}{})", name, slot, size, at)
+    return fill_template("{}:{} to {} ({}{})", name, slot, short_device(row.dst), size, at)
 
 
 def transfer_count(subject: Subject, values: Values) -> Iterator[Breach]:
