@@ -360,7 +360,8 @@ class Board {
   listenToDrags() {
     const { container } = this;
     container.addEventListener("pointerdown", (event) => this.grab(event));
-    container.addEventListener("touchmove", (event) => this.drag?.ghost && event.preventDefault(), { passive: false });
+    const stop = (event) => this.drag?.ghost && event.cancelable && event.preventDefault(); // a scroll that runs can't be stopped
+    container.addEventListener("touchmove", stop, { passive: false });
     container.addEventListener("contextmenu", (event) => this.drag?.isTouch && event.preventDefault());
     addEventListener("pointermove", (event) => event.pointerId === this.drag?.pointer && this.dragTo(event));
     addEventListener("pointerup", (event) => event.pointerId === this.drag?.pointer && this.drop());
