@@ -159,10 +159,6 @@ class _Comparison:
 
 def _on_one_device(file: GraphFile) -> GraphFile:
     """Return the file with every requested GPU replaced by GPU 0."""
-    asked = {node.name: _parsed(node.device) for node in file.graph.nodes if node.device}
+    asked = {node.name: parse_runtime_name(node.device) or DeviceName() for node in file.graph.nodes if node.device}
     moved = {name: format_spec(spec._replace(id=0)) for name, spec in asked.items() if spec.type == "GPU" and spec.id}
     return assign_devices(file, moved) if moved else file
-
-
-def _parsed(device: str) -> DeviceName:
-    return parse_runtime_name(device) or DeviceName()
