@@ -13,6 +13,7 @@ from placesim.tf1.graphs.tensor_likes import DTypeLike, TensorLike
 from placesim.tf1.ops.conversion import register_tensor_conversion_function
 from placesim.tf1.ops.generated_functions import gen
 from placesim.tf1.types.dtypes import DType
+from placesim.tf1.types.read_only import read_only
 from placesim.tf1.types.shapes import StaticShapeLike, TensorShape
 from placesim.tf1.variables.guards import guarded
 from placesim.tf1.variables.variable import (
@@ -89,17 +90,13 @@ class RefVariable(Variable):
     def _find(self, definition: VariableDef, import_scope: str | None) -> None:
         self._reference, self._snapshot = find_imported(self, definition, import_scope)
 
-    @property
-    def _tensor(self) -> Any:
-        return self._reference
+    _tensor: Any = read_only("_reference")
 
     @property
     def name(self) -> str:
         return str(self._reference.name)
 
-    @property
-    def dtype(self) -> Any:
-        return self._reference.dtype
+    dtype: Any = read_only("_reference.dtype")
 
     @property
     def shape(self) -> TensorShape:

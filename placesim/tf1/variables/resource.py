@@ -12,6 +12,7 @@ from placesim.tf1.graphs.tensor_likes import DTypeLike, TensorLike
 from placesim.tf1.ops.conversion import register_tensor_conversion_function
 from placesim.tf1.ops.generated_functions import gen
 from placesim.tf1.types.dtypes import DType
+from placesim.tf1.types.read_only import read_only
 from placesim.tf1.types.shapes import StaticShapeLike, TensorShape
 from placesim.tf1.variables.guards import guarded
 from placesim.tf1.variables.reference import ND_SCATTERS, SCATTERS, refuse_control_flow
@@ -35,9 +36,7 @@ class HandledVariable(Variable):
     _cached: Tensor | None = None
     _caching_device: Any = None
 
-    @property
-    def _tensor(self) -> Any:
-        return self.handle
+    _tensor: Any = read_only("handle")
 
     _handle = _tensor
     """Control dependencies recognise a variable by this attribute, and wait for its `op`."""
@@ -46,13 +45,8 @@ class HandledVariable(Variable):
     def name(self) -> str:
         return str(self.handle.name)
 
-    @property
-    def dtype(self) -> Any:
-        return self._dtype
-
-    @property
-    def shape(self) -> TensorShape:
-        return self._shape
+    dtype: Any = read_only("_dtype")
+    shape: TensorShape = read_only("_shape")
 
     def value(self) -> Any:
         """The cached read, or else a new read outside the current device and colocation."""
@@ -215,10 +209,7 @@ class ResourceVariable(HandledVariable):
         """Tensor to fetch: the read that was made with the variable."""
         return self._snapshot
 
-    @property
-    def create(self) -> Any:
-        """Op that initializes the variable."""
-        return self.initializer
+    create: Any = read_only("initializer", "Op that initializes the variable.")
 
 
 class ChangedVariable(HandledVariable):
@@ -234,9 +225,7 @@ class ChangedVariable(HandledVariable):
         # Nothing fetches it in a function.
         self._snapshot = None if get_default_graph().building_function else self._read()
 
-    @property
-    def op(self) -> Any:
-        return self._op
+    op: Any = read_only("_op")
 
     @property
     def name(self) -> str:
