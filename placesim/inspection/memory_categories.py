@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
+from placesim.core.grouped import grouped
 from placesim.graph.graph import Graph, Node
 from placesim.graph.node_patterns import is_gradient_name
 from placesim.inspection.memory_requirements import CONSTANT, SCRATCH, VARIABLE, kind_of, name_of
@@ -88,10 +89,7 @@ def _backward_nodes(graph: Graph) -> Iterator[str]:
     """Yield the nodes that gradients reach, starting with the nodes in scopes of `tf.gradients`."""
     found = [node for node in graph.nodes if is_gradient_name(node.name)]
     seen = {node.id for node in found}
-    readers: dict[int, list[Node]] = {}
-    for node in graph.nodes:
-        for source in node.input_nodes:
-            readers.setdefault(source, []).append(node)
+    readers = grouped((source, node) for node in graph.nodes for source in node.input_nodes)
     while found:
         node = found.pop()
         yield node.name

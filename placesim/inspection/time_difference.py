@@ -6,6 +6,7 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
+from placesim.core.grouped import grouped
 from placesim.inspection.predicted_step import NodeTime, PredictedStep
 
 Key = TypeVar("Key", bound=Hashable)
@@ -139,10 +140,7 @@ def _transfers(before: PredictedStep, after: PredictedStep) -> Iterator[TimeChan
 
 
 def _ways_by_tensor(keys: Iterable[Way]) -> dict[str, list[Way]]:
-    found: dict[str, list[Way]] = {}
-    for key in keys:
-        found.setdefault(key[0], []).append(key)
-    return found
+    return grouped((key[0], key) for key in keys)
 
 
 def _on_way(step: PredictedStep, key: Way | None) -> Duration | None:

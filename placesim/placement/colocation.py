@@ -11,6 +11,7 @@ from enum import IntEnum
 from functools import cached_property
 from typing import Any, NamedTuple
 
+from placesim.core.grouped import grouped
 from placesim.graph.graph import Graph, Node
 from placesim.graph.node_text import colocation_tag
 from placesim.machine.device_names import ANY, DeviceName, MergeConflict, merge_specs
@@ -266,8 +267,5 @@ class ColocationGraph:
     @cached_property
     def groups(self) -> dict[int, tuple[int, ...]]:
         """Members of each group of several nodes, by the group's root; valid once all groups are complete."""
-        found: dict[int, list[int]] = {}
-        for node_id in self.order:
-            if self.is_grouped[node_id]:
-                found.setdefault(self.root(node_id), []).append(node_id)
+        found = grouped((self.root(node_id), node_id) for node_id in self.order if self.is_grouped[node_id])
         return {root: tuple(ids) for root, ids in found.items()}

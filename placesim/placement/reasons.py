@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from functools import cached_property
 
+from placesim.core.grouped import grouped
 from placesim.graph.graph import Node
 from placesim.machine.device_names import ANY, DeviceName, parse_runtime_name
 from placesim.machine.inventory import Device
@@ -102,9 +103,7 @@ class Reasons:
     @cached_property
     def _unions(self) -> dict[int, tuple[Union, ...]]:
         """Joins that made each group, by its root, in order of occurrence."""
-        found: dict[int, list[Union]] = {}
-        for union in map(Union._make, self._groups.unions):
-            found.setdefault(self._groups.root(union.x), []).append(union)
+        found = grouped((self._groups.root(union.x), union) for union in map(Union._make, self._groups.unions))
         return {root: tuple(unions) for root, unions in found.items()}
 
     @cached_property

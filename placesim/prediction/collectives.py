@@ -13,8 +13,8 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from itertools import pairwise
 from typing import NamedTuple
 
+from placesim.core.grouped import grouped
 from placesim.graph.graph import Graph, Node
-from placesim.machine.device_names import DeviceName
 from placesim.machine.timelines.bandwidth_sharing import byte_seconds, route_latency
 from placesim.ops.categories import CONSTANTS
 from placesim.ops.kernels.resources.collectives import GROUP_ARGUMENTS
@@ -87,9 +87,7 @@ def tree_seconds(members: Sequence[DevicePlace], machine: SimulatedMachine, num_
     Each tree has half of the bytes, and the leaves of one are inner nodes of the other. So each link passes about twice the
     bytes, as in a ring, but the number of hops only grows with the logarithm of the number of hosts.
     """
-    hosts: dict[DeviceName, list[DevicePlace]] = {}
-    for member in members:
-        hosts.setdefault(member.task, []).append(member)
+    hosts = grouped((member.task, member) for member in members)
     chains = [_hop(*pair, machine) for chain in hosts.values() for pair in pairwise(chain)]
     heads = [chain[0] for chain in hosts.values()]
     between = [_hop(head, heads[number - 1], machine) for number, head in enumerate(heads)] if len(heads) > 1 else []

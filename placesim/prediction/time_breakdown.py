@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from placesim.core.errors import PlacesimError
+from placesim.core.grouped import grouped
 from placesim.prediction.machine_resources import BETWEEN_GPUS, FROM_HOST, TO_HOST
 from placesim.prediction.measured_comparison import MeasuredComparison
 from placesim.prediction.memory_curves import MemoryCurve
@@ -199,9 +200,7 @@ class NodeCost(NamedTuple):
 
 def dearest_nodes(study: TimeStudy, limit: int) -> list[NodeCost]:
     """Return the `limit` nodes with the longest total time, longest first."""
-    found: dict[tuple[str, str], list[NodeRun]] = {}
-    for run in study.nodes:
-        found.setdefault((run.node, run.device), []).append(run)
+    found = grouped(((run.node, run.device), run) for run in study.nodes)
     rows = [
         NodeCost(
             *runs[0][:4],

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from placesim.core.escaping import escape_line
+from placesim.core.grouped import grouped
 from placesim.runtime.sessions.results import Result, Results
 
 
@@ -14,9 +15,7 @@ def format_results(results: Results, classic: bool = False) -> str:
     If a step fetched one tensor, only its value is printed; several tensors have their names above them. `classic` uses numpy
     1.13's format.
     """
-    by_step: dict[int, list[Result]] = {}
-    for row in results:
-        by_step.setdefault(row.step, []).append(row)
+    by_step = grouped((row.step, row) for row in results)
     return "".join(text for rows in by_step.values() for text in format_step(rows, classic))
 
 

@@ -12,14 +12,13 @@ from placesim.inspection.memory_requirements import STRATEGY, MemoryEdit
 from placesim.machine.inventory import build_devices
 from placesim.machine.options import option_words
 from placesim.planning.strategies.recomputation import AUTO
-from placesim.planning.strategies.rewriting import Strategy
+from placesim.planning.strategies.rewriting import Strategy, sorted_gpus
 from placesim.planning.strategies.strategy_comparison import device_counts
 from placesim.studies.dry_run import search_dry_run, total_peak, with_few_repeats
 from placesim.studies.rewrite_study import (
     FIRST_COUNTS,
     find_batch_size,
     search_segments,
-    sorted_gpus,
     study_rewrite,
 )
 from placesim.studies.simulation.settings import build_steps, with_machine

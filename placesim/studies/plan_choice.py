@@ -98,7 +98,7 @@ class PlanChoice:
         def rank(candidate: Candidate) -> tuple[bool, float]:
             return not self.shown[candidate.devices].fits, self._value(candidate)
 
-        found = [row for row in candidates if _is_found(row)]
+        found = [row for row in candidates if row.label.startswith(PLANNED)]
         least = [row for row in candidates if row.label == LEAST_MEMORY]
         is_edited = self.plans.tree is not None
         kept = [row for row in (best, better) if row] if is_edited else sorted(found, key=rank)[:SIMULATED]
@@ -112,7 +112,3 @@ class PlanChoice:
         labels = {best: PLANNED, better: NODE_BY_NODE}
         named = found + [row for row in least if row == better]
         return [row._replace(label=labels[row]) if row in labels and row in named else row for row in listed]
-
-
-def _is_found(candidate: Candidate) -> bool:
-    return candidate.label.startswith(PLANNED)

@@ -13,6 +13,7 @@ from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
+from placesim.core.grouped import grouped
 from placesim.graph.graph import Graph
 from placesim.graph.node_patterns import enclosing_scopes
 
@@ -44,9 +45,7 @@ def patch_script(graph: Graph, devices: Devices) -> ScriptPatch:
     found = ScriptPatch()
     lines, left = _lines_of_edits(graph, devices)
     found.left += left
-    by_file: dict[str, list[_Line]] = {}
-    for line in lines:
-        by_file.setdefault(line.file, []).append(line)
+    by_file = grouped((line.file, line) for line in lines)
     for path, rows in by_file.items():
         try:
             before = Path(path).read_bytes().decode()

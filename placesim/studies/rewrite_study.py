@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from placesim.core.errors import PlacesimError, UsageError
-from placesim.formats.device_annotations import assign_devices
 from placesim.graph.graph import Graph, TensorRef, split_tensor_name
 from placesim.graph.session_steps import GraphFile, GraphStep
 from placesim.inspection.memory_categories import ACTIVATIONS, MemoryCategories
 from placesim.inspection.memory_requirements import name_of
 from placesim.inspection.short_device_names import short_names
-from placesim.machine.device_names import DeviceName, parse_runtime_name
-from placesim.machine.inventory import TaskInventory, build_devices
-from placesim.planning.graphs.plan_comparison import is_gpu
+from placesim.machine.inventory import build_devices
 from placesim.planning.strategies.recomputation import AUTO, NothingToRecomputeError
-from placesim.planning.strategies.rewriting import RewriteEffect, Strategy, TrainingRewrite, rewrite_training
+from placesim.planning.strategies.rewriting import (
+    RewriteEffect,
+    Strategy,
+    TrainingRewrite,
+    rewrite_training,
+    sorted_gpus,
+    spread_over_tasks,
+)
 from placesim.planning.strategies.training_graph import find_declared_size, find_feeds, find_training
 from placesim.report.text.amounts import readable_count, readable_size
 from placesim.runtime.partitioning.step_requests import resolve_feed
@@ -34,7 +38,6 @@ if TYPE_CHECKING:
 FIRST_COUNTS = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
 """Numbers of segments to try first, up to `PATIENCE` times the best number. The neighbours of the best number follow."""
 PATIENCE = 3
-_NCCL = "nccl"
 
 
 def study_rewrite(loaded: LoadedGraph, options: SimulationOptions, name: str, strategy: Strategy) -> TrainingRewrite:
@@ -67,31 +70,6 @@ def _fed_examples(loaded: LoadedGraph, file: GraphFile, options: SimulationOptio
         if ref in batch and value.ndim:
             return int(value.shape[0])
     return None
-
-
-def sorted_gpus(devices: Iterable[str]) -> list[str]:
-    """Return the names of the GPUs among a session's devices, in order of tasks. A session lists its own task last."""
-    return sorted(filter(is_gpu, devices), key=lambda name: tuple(parse_runtime_name(name) or DeviceName()))
-
-
-def spread_over_tasks(
-    file: GraphFile, inventory: tuple[TaskInventory, ...] | None, strategy: Strategy, gpus: Sequence[str]
-) -> GraphFile:
-    """Return a rewritten file with `/gpu:i` as GPU number i of all tasks of a machine together, if it has several tasks.
-
-    Raises UsageError for `NcclAllReduce` between tasks.
-    """
-    tasks = [(parse_runtime_name(name) or DeviceName()).address_space for name in gpus]
-    count = strategy.replicas * strategy.stages
-    if len({*tasks}) < 2 or count > len(gpus):
-        return file
-    if len({*tasks[:count]}) > 1 and strategy.reduce == _NCCL:
-        raise UsageError(
-            f"cannot use NcclAllReduce between tasks: got GPUs of {len({*tasks[:count]})} tasks, expected GPUs of one task"
-        )
-    numbered = {f"/device:GPU:{number}": name for number, name in enumerate(gpus)}
-    devices = {node.name: numbered[node.device] for node in file.graph.nodes if node.device in numbered}
-    return replace(assign_devices(file, devices), inventory=inventory)
 
 
 def search_segments(loaded: LoadedGraph, options: SimulationOptions, name: str, strategy: Strategy) -> TrainingRewrite:

@@ -17,7 +17,7 @@ from placesim.planning.graphs.plan_annotations import clear_requests
 from placesim.planning.graphs.plan_comparison import Aim, SimulatedPlacement
 from placesim.planning.portfolio import Effort
 from placesim.planning.strategies.recomputation import AUTO
-from placesim.planning.strategies.rewriting import rewrite_training
+from placesim.planning.strategies.rewriting import rewrite_training, sorted_gpus, spread_over_tasks
 from placesim.planning.strategies.strategy_comparison import (
     MODEL_PARALLEL,
     StrategyCase,
@@ -31,7 +31,7 @@ from placesim.report.text.planning import suggest_remedy
 from placesim.studies.conversions import WRITERS, convert_graph, find_file_form
 from placesim.studies.plan_files import planned_for
 from placesim.studies.plan_study import study_plan
-from placesim.studies.rewrite_study import find_batch_size, search_segments, sorted_gpus, spread_over_tasks
+from placesim.studies.rewrite_study import find_batch_size, search_segments
 from placesim.studies.simulation.settings import build_steps
 from placesim.studies.time_study import study_time
 
@@ -159,10 +159,6 @@ class _Comparison:
 
 def _on_one_device(file: GraphFile) -> GraphFile:
     """Return the file with every requested GPU replaced by GPU 0."""
-    asked = {node.name: _parsed(node.device) for node in file.graph.nodes if node.device}
+    asked = {node.name: parse_runtime_name(node.device) or DeviceName() for node in file.graph.nodes if node.device}
     moved = {name: format_spec(spec._replace(id=0)) for name, spec in asked.items() if spec.type == "GPU" and spec.id}
     return assign_devices(file, moved) if moved else file
-
-
-def _parsed(device: str) -> DeviceName:
-    return parse_runtime_name(device) or DeviceName()

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 import placesim.core.errors as own
 from placesim.graph.builder import ScopedGraphBuilder
 from placesim.graph.node_text import replace_tags
+from placesim.tf1.types.read_only import read_only
 
 OK = 0
 CANCELLED = 1
@@ -63,25 +64,10 @@ class OpError(Exception):
         """Error message."""
         return self.head + self._message
 
-    @property
-    def op(self) -> Any:
-        """The operation that failed; None if unknown."""
-        return self._op
-
-    @property
-    def error_code(self) -> int:
-        """The status's number."""
-        return self._error_code
-
-    @property
-    def node_def(self) -> Any:
-        """NodeDef of the failed node; None if unknown."""
-        return self._node_def
-
-    @property
-    def experimental_payloads(self) -> dict[Any, Any]:
-        """Payloads of the status."""
-        return self._experimental_payloads
+    op: Any = read_only("_op", "The operation that failed; None if unknown.")
+    error_code: int = read_only("_error_code", "The status's number.")
+    node_def: Any = read_only("_node_def", "NodeDef of the failed node; None if unknown.")
+    experimental_payloads: dict[Any, Any] = read_only("_experimental_payloads", "Payloads of the status.")
 
     def __str__(self) -> str:
         if self._op is None:

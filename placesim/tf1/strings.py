@@ -128,15 +128,7 @@ def decode_csv(
     """`tf.decode_csv`."""
     if select_cols is not None and any(select_cols[i] >= select_cols[i + 1] for i in np.arange(len(select_cols) - 1)):
         raise ValueError("select_cols is not strictly increasing.")
-    return gen("DecodeCSV")(
-        records,
-        record_defaults,
-        field_delim=field_delim,
-        use_quote_delim=use_quote_delim,
-        na_value=na_value,
-        select_cols=select_cols,
-        name=name,
-    )
+    return gen("DecodeCSV")(records, record_defaults, field_delim, use_quote_delim, na_value, select_cols, name=name)
 
 
 def split(

@@ -6,7 +6,7 @@ check`.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -79,7 +79,7 @@ def graph_file_schema() -> Schema:
             mapping_schema(LINK_KEYS, _LINK, ["bandwidth"]) | {"oneOf": [{"required": [key]} for key in _ENDS]}
         ),
         "config": _config(),
-        "run": list_schema(_step(STEP_KEYS)),
+        "run": list_schema(mapping_schema(STEP_KEYS, _STEP)),
         "functions": list_schema(mapping_schema(FUNCTION_KEYS, _FUNCTION, ["name"])),
         "raw": BOOLEAN,
         "marks": BOOLEAN,
@@ -167,10 +167,6 @@ def _train() -> Schema:
             for way, (value, options) in ways.items()
         ]
     }
-
-
-def _step(keys: Collection[str]) -> Schema:
-    return mapping_schema(keys, _STEP)
 
 
 def _generated() -> Schema:

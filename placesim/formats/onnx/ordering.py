@@ -6,6 +6,7 @@ import heapq
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from placesim.core.grouped import grouped
 from placesim.formats.onnx.onnx_node import UnsupportedNodeError
 from placesim.formats.problems import spell
 
@@ -33,10 +34,7 @@ def in_order(nodes: Sequence[Any]) -> list[tuple[int, Any]]:
     waits = [{makers[name] for name in read_names(node) if name in makers} for node in nodes]
     if all(maker < index for index, needed in enumerate(waits) for maker in needed):
         return list(enumerate(nodes))
-    readers: dict[int, list[int]] = {}
-    for index, needed in enumerate(waits):
-        for maker in needed:
-            readers.setdefault(maker, []).append(index)
+    readers = grouped((maker, index) for index, needed in enumerate(waits) for maker in needed)
     left = [len(needed) for needed in waits]
     ready = [index for index, count in enumerate(left) if not count]
     found = []

@@ -13,6 +13,7 @@ from functools import cached_property
 from itertools import takewhile
 
 from placesim.core.errors import GraphBuildError, Location
+from placesim.core.grouped import grouped
 from placesim.core.styled_text import device, fill_template
 from placesim.graph.graph import COLUMNS, DeviceScope, Graph, Node
 from placesim.machine.device_names import ANY, DeviceName, enclose, parse_python_spec, parse_runtime_name
@@ -254,11 +255,7 @@ class Annotations:
 
     @cached_property
     def _by_position(self) -> dict[int, list[int]]:
-        found: dict[int, list[int]] = {}
-        for node in self._graph.nodes:
-            if node.location:
-                found.setdefault(node.location, []).append(node.id)
-        return found
+        return grouped((node.location, node.id) for node in self._graph.nodes if node.location)
 
     def _follow(self, graph: Graph, made: dict[int, Node]) -> None:
         """Update the requests that `colocate_with` or `tf.group` copied from a changed node (2.2)."""
@@ -275,10 +272,7 @@ class Annotations:
     @cached_property
     def _copies_of(self) -> dict[int, list[int]]:
         """The nodes whose requests were copied from each node, directly or through other copies."""
-        found: dict[int, list[int]] = {}
-        for copy, holder in self._copied_from.items():
-            found.setdefault(holder, []).append(copy)
-        return found
+        return grouped((holder, copy) for copy, holder in self._copied_from.items())
 
     @cached_property
     def _copied_from(self) -> dict[int, int]:

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from placesim.core.grouped import grouped
 from placesim.inspection.byte_amounts import Amount, amounts_by
 from placesim.inspection.picturing.drawing import tally_links
 from placesim.inspection.picturing.order import box_places, node_depths
@@ -92,9 +93,7 @@ def _parts(picture: Picture, root: Scope, opened: Set[Scope]) -> Iterator[tuple[
     for _, item in walk(root, opened):
         if item is None or item in opened:
             continue
-        here: dict[int, list[int]] = {}
-        for node in item.node_ids() if isinstance(item, Scope) else (item,):
-            here.setdefault(picture.nodes[node].device, []).append(node)
+        here = grouped((picture.nodes[node].device, node) for node in (item.node_ids() if isinstance(item, Scope) else (item,)))
         for device, nodes in sorted(here.items()):
             yield item, device, tuple(nodes)
 

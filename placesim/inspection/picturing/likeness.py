@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import TypeVar
 
+from placesim.core.grouped import grouped
 from placesim.inspection.picturing.order import box_places, node_depths
 from placesim.inspection.picturing.picture import PictureNode
 
@@ -37,9 +38,7 @@ class Likeness:
         links = self._links(inside)
         places = box_places([sum(self._depths[i] for i in node_ids) / len(node_ids) for node_ids in inside], links)
         kinds = _numbered([(places[number], self._shape(child, inside[number])) for number, child in enumerate(children)])
-        found: dict[int, list[Child]] = {}
-        for kind, child in zip(_refined(kinds, links), children, strict=True):
-            found.setdefault(kind, []).append(child)
+        found = grouped((kind, child) for kind, child in zip(_refined(kinds, links), children, strict=True))
         return [part for group in found.values() for part in ([group] if len(group) >= LIKE_FROM else [[one] for one in group])]
 
     def _links(self, inside: Sequence[Sequence[int]]) -> set[tuple[int, int]]:

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 
+from placesim.core.grouped import grouped
 from placesim.inspection.byte_amounts import Amount, merge_amounts, sum_amounts
 from placesim.inspection.picturing.likeness import Likeness
 from placesim.inspection.picturing.picture import PictureNode
@@ -209,9 +210,7 @@ class _Grower:
 
     def _with_series(self, name: str, children: list[Scope | int], least: int) -> Sequence[Scope | int]:
         """Return the children; every series of at least `least` children is folded into one scope at its first position."""
-        series: dict[tuple[bool, str], list[Scope | int]] = {}
-        for child in children:
-            series.setdefault((isinstance(child, Scope), _stem(self._label(child))), []).append(child)
+        series = grouped(((isinstance(child, Scope), _stem(self._label(child))), child) for child in children)
         found: list[Scope | int] = []
         for (_, stem), members in series.items():
             found += [self._series(name, stem, members)] if len(members) >= least else members

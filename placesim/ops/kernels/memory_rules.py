@@ -313,11 +313,11 @@ class KernelMemory:
         buffer = self.inputs[source].buffer
         return [] if buffer is None else buffer.contents or []
 
-    def make_list(self, output: int = 0) -> list[Buffer | None]:
-        """Allocate a new tensor list as an output; return its buffers, an empty list to fill."""
-        self.allocate(output)
+    def make_list(self) -> list[Buffer | None]:
+        """Allocate a new tensor list as output 0; return its buffers, an empty list to fill."""
+        self.allocate(0)
         elements: list[Buffer | None] = []
-        if (buffer := self.outputs[output].buffer) is not None:
+        if (buffer := self.outputs[0].buffer) is not None:
             buffer.contents = elements
         return elements
 
@@ -335,9 +335,9 @@ class KernelMemory:
         elements += found
         return elements
 
-    def give_element(self, output: int, source: int, place: int) -> None:
-        """Give an output an element of the tensor list in an input; an element that was never set gets new memory."""
-        elements = self.elements_of(source)
+    def give_element(self, output: int, place: int) -> None:
+        """Give an output an element of the tensor list in input 0; an element that was never set gets new memory."""
+        elements = self.elements_of(0)
         buffer = elements[place] if -len(elements) <= place < len(elements) else None
         if buffer is None:
             self.allocate(output)
@@ -356,11 +356,11 @@ class KernelMemory:
         if old is not None:
             old.release()
 
-    def share_with_variable(self, source: int, value: int) -> None:
-        """Make a variable hold an input's buffer, even if the buffer is shared, and release the variable's old buffer."""
-        variable = self.variable(source)
-        old, variable.buffer = variable.buffer, hold_buffer(self.inputs[value].buffer)
-        variable.kind = self.inputs[value].kind
+    def share_with_variable(self) -> None:
+        """Make the variable in input 0 hold input 1's buffer, even a shared one, and release the variable's old buffer."""
+        variable = self.variable(0)
+        old, variable.buffer = variable.buffer, hold_buffer(self.inputs[1].buffer)
+        variable.kind = self.inputs[1].kind
         if old is not None:
             old.release()
 

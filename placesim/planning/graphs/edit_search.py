@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+from placesim.core.grouped import grouped
 from placesim.graph.node_patterns import enclosing_scopes, gradient_scope
 from placesim.inspection.short_device_names import short_names
 from placesim.planning.bounds import Bound
@@ -65,10 +66,7 @@ class EditTree:
         self.leaders = _leaders(drawn)
         self._layered = {group: _LayeredName.of(leader, is_by_scope) for group, leader in self.leaders.items()}
         self._around = {group: self._paths_around(name) for group, name in self._layered.items()}
-        found: dict[str, list[int]] = {}
-        for group, paths in self._around.items():
-            for path in paths:
-                found.setdefault(path, []).append(group)
+        found = grouped((path, group) for group, paths in self._around.items() for path in paths)
         # of nested scopes with the same groups, the outermost stands for all
         outermost = {tuple(groups): path for path, groups in sorted(found.items(), key=lambda row: -len(row[0]))}
         seconds, held = [min(row) for row in drawn.problem.group_seconds], drawn.problem.held

@@ -14,6 +14,7 @@ from functools import partial
 from typing import NamedTuple
 
 from placesim.core.errors import UsageError
+from placesim.core.grouped import grouped
 from placesim.graph.graph import Graph
 from placesim.graph.node_patterns import is_gradient_name, matcher
 from placesim.machine.inventory import Device as RealDevice
@@ -475,13 +476,8 @@ class _ProblemBuilder:
                 parent[root(("task", task))] = root(other)
                 if group is not None and _calls(node):
                     callers[group] = devices_of[task]
-        found: dict[tuple[str, int], list[int]] = {}
-        for task in range(len(members)):
-            found.setdefault(root(("task", task)), []).append(task)
-        graphs: dict[tuple[str, int], list[int]] = {}
-        for number in range(len(placed)):
-            if ("group", number) in parent:
-                graphs.setdefault(root(("group", number)), []).append(number)
+        found = grouped((root(("task", task)), task) for task in range(len(members)))
+        graphs = grouped((root(("group", number)), number) for number in range(len(placed)) if ("group", number) in parent)
         fixed = {root(key): key[1] for key in list(parent) if key[0] == "fixed"}
         movable = []
         for key in found:

@@ -11,6 +11,7 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from placesim.core.grouped import grouped
 from placesim.planning.loads import load_plan
 from placesim.planning.problem import Plan, PlanningProblem
 from placesim.planning.search_budget import Search
@@ -102,9 +103,7 @@ class DeviceClass(NamedTuple):
 
 def group_devices(problem: PlanningProblem) -> list[DeviceClass]:
     """Group devices with equal kind, capacity and payment of transfers."""
-    found: dict[tuple[int, float, bool], list[int]] = {}
-    for number, device in enumerate(problem.devices):
-        found.setdefault((device.kind, device.capacity, device.pays), []).append(number)
+    found = grouped(((device.kind, device.capacity, device.pays), number) for number, device in enumerate(problem.devices))
     return [DeviceClass(tuple(devices), *key) for key, devices in found.items()]
 
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
+from copy import copy
 from itertools import islice
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -63,6 +64,12 @@ class EstimatedMoves:
         self._moves = min(MOVES, MAX_CELLS // max(1, len(problem.tasks)))
         self._order = None if problem.memory is None else AllocationOrder(problem)
         self._peaks = limited_peaks(problem, [min(problem.homes[group], default=0) for group in problem.group_of])
+
+    def within(self, search: Search) -> Self:
+        """Return the same moves within another budget."""
+        other = copy(self)
+        other._search = search
+        return other
 
     def plans(self, start: Plan) -> Iterator[Plan]:
         """Yield better plans until the search is over. If moves no longer help, random moves give another plan to improve."""

@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from typing import Any
 
+from placesim.core.grouped import grouped
 from placesim.machine.timelines.workload import Cores
 from placesim.planning.loads import load_plan
 from placesim.planning.methods.list_scheduling import end_first
@@ -373,9 +374,7 @@ class _Makespan:
     def _share_devices(self) -> None:
         """Limit the tasks that run at the same time: one per stream, or one per slot of a device if there is no layout."""
         problem, layout = self.problem, self.problem.layout
-        places: dict[int, list[int]] = {}
-        for device in self._devices:
-            places.setdefault(device if layout is None else layout.places[device], []).append(device)
+        places = grouped((device if layout is None else layout.places[device], device) for device in self._devices)
         for place, devices in places.items():
             if layout is not None and isinstance(layout.resources[place], Cores):
                 continue  # tasks share cores, so no core is reserved for one

@@ -36,9 +36,10 @@ def fit_memory(problem: PlanningProblem, search: Search) -> Iterator[Plan]:
         found = plan
     if found is None:
         return
-    for plan in EstimatedMoves(free, search.share(FREE_SHARE)).improve(found):
+    unlimited = EstimatedMoves(free, search.share(FREE_SHARE))
+    for plan in unlimited.improve(found):
         found = plan
-    limited, unlimited = FittingMoves(problem, search), EstimatedMoves(free, search)
+    limited, unlimited = FittingMoves(problem, search), unlimited.within(search)
     best, start = math.inf if search.start is None else search.start.value, found
     while not search.is_over and not search.is_met(best):
         for plan in limited.fit(start):

@@ -14,6 +14,7 @@ from math import prod
 from types import MappingProxyType
 
 from placesim.core.errors import UsageError
+from placesim.core.grouped import grouped
 from placesim.graph.graph import Node, NodeDef, TensorRef
 from placesim.graph.node_patterns import did_you_mean_node
 from placesim.graph.session_steps import GraphFile
@@ -243,10 +244,7 @@ def _cut_at_stages(segments: Mapping[str, Sequence[Node]], stage_of: Mapping[int
 
 def _by_stage(nodes: Sequence[Node], stage_of: Mapping[int, int]) -> dict[int | None, list[Node]]:
     """Return the nodes of each stage of a pipeline; without one, of the stage None."""
-    found: dict[int | None, list[Node]] = {}
-    for node in nodes:
-        found.setdefault(stage_of.get(node.id), []).append(node)
-    return found
+    return grouped((stage_of.get(node.id), node) for node in nodes)
 
 
 def _find_writers(training: TrainingGraph, later: Edges) -> dict[int, list[int]]:

@@ -11,6 +11,7 @@ from typing import Any
 
 from placesim.core.dtypes import DataType
 from placesim.core.errors import UsageError
+from placesim.core.grouped import grouped
 from placesim.graph.graph import Graph, Node, NodeDef, TensorRef, split_tensor_name
 from placesim.graph.session_steps import Fetch, GraphFile, GraphStep
 from placesim.machine.device_names import DeviceName, parse_runtime_name
@@ -240,9 +241,7 @@ class _Replicator:
 
     def _end_passes(self, order: PassOrder) -> None:
         """Write the end of each pass of a pipeline: the gradients are added, and all other nodes of the pass have run."""
-        gradients: dict[int, list[TensorRef]] = {}
-        for ref in self._divided.gradients:
-            gradients.setdefault(order.stage_of[ref.node], []).append(ref)
+        gradients = grouped((order.stage_of[ref.node], ref) for ref in self._divided.gradients)
         added = frozenset(ref.node for ref in self._divided.gradients)
         for replica in range(self._replicas):
             for own in order.passes():

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf
 from typing import NamedTuple
 
 from placesim.core.errors import UsageError
+from placesim.formats.device_annotations import assign_devices
 from placesim.graph.session_steps import GraphFile
+from placesim.machine.device_names import DeviceName, parse_runtime_name
+from placesim.machine.inventory import TaskInventory
+from placesim.planning.graphs.plan_comparison import is_gpu
 from placesim.planning.strategies.batch_shapes import BatchShapes
 from placesim.planning.strategies.divided_training import DividedTraining, Replication, refuse_loops
 from placesim.planning.strategies.gradient_reduction import REDUCTIONS
@@ -198,3 +202,28 @@ def rewrite_training(file: GraphFile, strategy: Strategy) -> TrainingRewrite:
     divided = DividedTraining(training, settings, order)
     sizes = {file.graph.tensor_name(ref): divided.shapes.batch_size for ref in training.batch}
     return replace(found, file=replicate(file, divided), batch=sizes, is_mean=divided.is_mean, notes=(*notes, *divided.notes))
+
+
+def sorted_gpus(devices: Iterable[str]) -> list[str]:
+    """Return the names of the GPUs among a session's devices, in order of tasks. A session lists its own task last."""
+    return sorted(filter(is_gpu, devices), key=lambda name: tuple(parse_runtime_name(name) or DeviceName()))
+
+
+def spread_over_tasks(
+    file: GraphFile, inventory: tuple[TaskInventory, ...] | None, strategy: Strategy, gpus: Sequence[str]
+) -> GraphFile:
+    """Return a rewritten file with `/gpu:i` as GPU number i of all tasks of a machine together, if it has several tasks.
+
+    Raises UsageError for `NcclAllReduce` between tasks.
+    """
+    tasks = [(parse_runtime_name(name) or DeviceName()).address_space for name in gpus]
+    count = strategy.replicas * strategy.stages
+    if len({*tasks}) < 2 or count > len(gpus):
+        return file
+    if len({*tasks[:count]}) > 1 and strategy.reduce == "nccl":
+        raise UsageError(
+            f"cannot use NcclAllReduce between tasks: got GPUs of {len({*tasks[:count]})} tasks, expected GPUs of one task"
+        )
+    numbered = {f"/device:GPU:{number}": name for number, name in enumerate(gpus)}
+    devices = {node.name: numbered[node.device] for node in file.graph.nodes if node.device in numbered}
+    return replace(assign_devices(file, devices), inventory=inventory)

@@ -10,6 +10,7 @@ from typing import Any
 
 from placesim.core.errors import Location
 from placesim.core.escaping import escape_line
+from placesim.core.grouped import grouped
 from placesim.core.styled_text import Role, StyledText, device, fill_template, join_texts, list_words, place, quote
 from placesim.inspection.explaining.alternatives import Alternatives
 from placesim.inspection.explaining.annotations import Annotation, AnnotationKind
@@ -194,9 +195,7 @@ def _cost_here(found: NodeCostEstimate) -> Iterator[str]:
 
 def _costs_elsewhere(costs: Sequence[DeviceCost]) -> Iterator[str]:
     """Yield the costs on other devices; devices with equal costs share a line."""
-    alike: dict[tuple[object, ...], list[DeviceCost]] = {}
-    for cost in costs:
-        alike.setdefault((cost.processor, cost.seconds, cost.transfer_seconds), []).append(cost)
+    alike = grouped(((cost.processor, cost.seconds, cost.transfer_seconds), cost) for cost in costs)
     for same in alike.values():
         names = list_words([short_device(cost.device) for cost in same], MAX_LISTED)
         inputs = f", inputs {readable_seconds(same[0].transfer_seconds)}" if same[0].transfers else ""

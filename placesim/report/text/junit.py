@@ -7,6 +7,7 @@ from html import escape as quote
 
 from placesim.core.errors import PlacesimError
 from placesim.core.escaping import escape, escape_line
+from placesim.core.grouped import grouped
 from placesim.inspection.checking.findings import PLACEABLE, CheckResult, Finding
 
 
@@ -29,9 +30,7 @@ def junit_document(checked: Sequence[CheckResult], rules: Sequence[str]) -> Iter
 
 def _cases(graph: CheckResult, rules: Sequence[str]) -> Iterator[tuple[str, list[Finding]]]:
     """Yield each rule with its findings; for a graph that could not be read or placed, only `PLACEABLE`."""
-    broken: dict[str, list[Finding]] = {}
-    for finding in graph.findings:
-        broken.setdefault(finding.rule, []).append(finding)
+    broken = grouped((finding.rule, finding) for finding in graph.findings)
     yield PLACEABLE, broken.get(PLACEABLE, [])
     if graph.error is None and PLACEABLE not in broken:
         yield from ((rule, broken.get(rule, [])) for rule in dict.fromkeys(rules))

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from placesim.core.errors import GraphBuildError, UnavailableError, UsageError
+from placesim.core.grouped import grouped
 from placesim.core.suggestions import SIMILAR_AMONG_FEW, did_you_mean
 from placesim.machine.device_names import ANY, DeviceName, format_spec, parse_python_spec, parse_runtime_name
 from placesim.runtime.cluster.versions import Offer
@@ -53,10 +54,7 @@ def parse_binding(text: str) -> WorkerBinding:
 
 def group_by_unit(devices: Sequence[str], per: str) -> dict[str, list[str]]:
     """Return the devices of each unit that gets its own worker; a unit is named after its task or device."""
-    units: dict[str, list[str]] = {}
-    for device in devices:
-        units.setdefault(device if per == "device" else task_name(device), []).append(device)
-    return units
+    return grouped((device if per == "device" else task_name(device), device) for device in devices)
 
 
 def task_name(device: str) -> str:

@@ -8,6 +8,7 @@ from operator import itemgetter
 from typing import Any, Protocol
 
 from placesim.core.errors import InternalError, PlacesimError, UnavailableError
+from placesim.core.grouped import grouped
 from placesim.graph.graph import Graph
 from placesim.placement.placer import Placement
 from placesim.runtime.dask.memory_preview import MemoryShortage
@@ -68,9 +69,7 @@ class DaskExecutor:
         parts = step.partitions.parts
         self._graphs = [part.graph for part in parts]
         self._nodes = sum(map(len, self._graphs))
-        shares: dict[str, list[int]] = {}
-        for index, part in enumerate(parts):
-            shares.setdefault(session.homes[part.device.name], []).append(index)
+        shares = grouped((session.homes[part.device.name], index) for index, part in enumerate(parts))
         self._arguments = {address: _indices([parts[i].graph for i in own], "_Arg") for address, own in shares.items()}
         self._workers = tuple(shares)
         self._flows = self._prepare(step, shares)

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from placesim.core.grouped import grouped
 from placesim.graph.graph import Graph, Node
 from placesim.ops.categories import FUNCTION_ENDS, REF_VARIABLES
 from placesim.ops.kernels.device_resources import ResourceHandle, ResourceManager
@@ -61,10 +62,7 @@ def _read_variables(graph: Graph) -> Iterator[_ReadVariable]:
     variables = [node for node in graph.nodes if node.op in REF_VARIABLES]
     if not variables:
         return
-    readers: dict[int, list[Node]] = {}
-    for node in graph.nodes:
-        for source in {*node.input_nodes, *node.control_inputs}:
-            readers.setdefault(source, []).append(node)
+    readers = grouped((source, node) for node in graph.nodes for source in {*node.input_nodes, *node.control_inputs})
     for variable in variables:
         users = readers.get(variable.id, ())
         reads = {node.id for node in users if node.op == "Identity" and variable.id in node.input_nodes}

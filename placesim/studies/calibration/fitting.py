@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from placesim.core.grouped import grouped
 from placesim.machine.host_models import SHARES, HostProfile, MeasuredFigure
 from placesim.prediction.host_costs import expand_amounts, load_seconds, shared_costs
 from placesim.prediction.host_loads.load import Load
@@ -137,10 +138,7 @@ def rescale_families(
 
 def _by_family(samples: Sequence[Sample], profile: HostProfile, threads: int) -> dict[str, list[tuple[float, float]]]:
     """Return the measured and predicted seconds by family."""
-    found: dict[str, list[tuple[float, float]]] = {}
-    for load, timing in samples:
-        found.setdefault(load.family, []).append((timing.seconds, load_seconds(load, profile, threads)))
-    return found
+    return grouped((load.family, (timing.seconds, load_seconds(load, profile, threads))) for load, timing in samples)
 
 
 def _measured(pairs: Sequence[tuple[float, float]]) -> MeasuredFigure:

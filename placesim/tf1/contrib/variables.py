@@ -36,25 +36,13 @@ def variable(
     aggregation: object = VariableAggregation.NONE,
 ) -> Any:
     """Variable from `tf.get_variable`, made on a device."""
-    kept = [_GLOBAL] if collections is None else collections
+    settings = {key: value for key, value in locals().items() if key not in ("name", "device", "custom_getter")}
+    settings["collections"] = list(dict.fromkeys([_GLOBAL] if collections is None else collections))
     getter: Callable[..., Any] = tf.get_variable
     if custom_getter is not None:
         getter = functools.partial(custom_getter, reuse=tf.get_variable_scope().reuse)
     with tf.device(device or ""):
-        return getter(
-            name,
-            shape=shape,
-            dtype=dtype,
-            initializer=initializer,
-            regularizer=regularizer,
-            trainable=trainable,
-            collections=list(dict.fromkeys(kept)),
-            caching_device=caching_device,
-            partitioner=partitioner,
-            use_resource=use_resource,
-            synchronization=synchronization,
-            aggregation=aggregation,
-        )
+        return getter(name, **settings)
 
 
 @add_arg_scope
@@ -75,22 +63,7 @@ def model_variable(
     aggregation: object = VariableAggregation.NONE,
 ) -> Any:
     """A `variable` that is also in the collection of model variables."""
-    return variable(
-        name,
-        shape=shape,
-        dtype=dtype,
-        initializer=initializer,
-        regularizer=regularizer,
-        trainable=trainable,
-        collections=[*(collections or ()), _GLOBAL, _MODEL],
-        caching_device=caching_device,
-        device=device,
-        partitioner=partitioner,
-        custom_getter=custom_getter,
-        use_resource=use_resource,
-        synchronization=synchronization,
-        aggregation=aggregation,
-    )
+    return variable(**locals() | {"collections": [*(collections or ()), _GLOBAL, _MODEL]})
 
 
 def _untrained(collection: str) -> Callable[..., Any]:

@@ -23,6 +23,7 @@ from placesim.tf1.ops.conversion import constant, convert_n_to_tensor, convert_t
 from placesim.tf1.ops.generated_functions import gen
 from placesim.tf1.sparse.values import IndexedSlices, SparseTensor
 from placesim.tf1.types import dtypes, nest
+from placesim.tf1.types.read_only import read_only
 from placesim.tf1.variables.resource import ResourceVariable
 
 
@@ -41,13 +42,8 @@ class CondContext(ControlFlowContext):
         # the pivot was made before the branch, but runs only if the branch is taken
         pivot.op._control_flow_context = self
 
-    @property
-    def name(self) -> str:
-        return self._name
-
-    @property
-    def pivot(self) -> Tensor:
-        return self._pivot
+    name: str = read_only("_name")
+    pivot: Tensor = read_only("_pivot")
 
     def add_value(self, tensor: Tensor) -> Tensor:
         """Return the inner tensor for an outer one: an output of a Switch, which is made once for each tensor and branch."""

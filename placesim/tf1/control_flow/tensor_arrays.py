@@ -15,6 +15,7 @@ from placesim.tf1.ops.constant_values import constant_value
 from placesim.tf1.ops.conversion import convert_to_tensor
 from placesim.tf1.ops.generated_functions import gen
 from placesim.tf1.types import dtypes, nest
+from placesim.tf1.types.read_only import read_only
 from placesim.tf1.types.shapes import TensorShape
 
 
@@ -119,25 +120,14 @@ class TensorArray:
         elif size is None:
             raise ValueError("Argument `size` must be provided if handle is not provided.")
 
-    @property
-    def flow(self) -> Tensor:
-        return self._flow
+    flow: Tensor = read_only("_flow")
+    dtype: dtypes.DType = read_only("_dtype")
+    dynamic_size: bool = read_only("_dynamic_size")
+    element_shape: TensorShape = read_only("_contents.element_shape")
 
     @property
     def handle(self) -> Tensor:
         return self._handle
-
-    @property
-    def dtype(self) -> dtypes.DType:
-        return self._dtype
-
-    @property
-    def dynamic_size(self) -> bool:
-        return self._dynamic_size
-
-    @property
-    def element_shape(self) -> TensorShape:
-        return self._contents.element_shape
 
     @property
     def op(self) -> Operation:

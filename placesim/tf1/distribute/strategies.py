@@ -25,6 +25,7 @@ from placesim.tf1.graphs.tensor import Tensor
 from placesim.tf1.graphs.tensor_likes import PerDimension
 from placesim.tf1.importing.missing_names import not_there
 from placesim.tf1.types.device_spec import DeviceSpec
+from placesim.tf1.types.read_only import read_only
 from placesim.tf1.variables.variable import Variable, VariableAggregation, VariableSynchronization
 
 Destinations: TypeAlias = str | DistributedValues | Tensor | Variable
@@ -70,9 +71,7 @@ class Strategy:
     def num_replicas_in_sync(self) -> int:
         return 1
 
-    @property
-    def parameter_devices(self) -> tuple[str, ...]:
-        return self.worker_devices
+    parameter_devices: tuple[str, ...] = read_only("worker_devices")
 
     @staticmethod
     def current_device() -> str:
@@ -156,9 +155,7 @@ class Strategy:
         """The values of all replicas."""
         return (value,)
 
-    @property
-    def unwrap(self) -> Callable[[Any], tuple[Any, ...]]:
-        return self.experimental_local_results
+    unwrap: Callable[[Any], tuple[Any, ...]] = read_only("experimental_local_results")
 
     def group(self, value: object, name: str | None = None) -> Any:
         """Op that waits for the values of all replicas."""

@@ -235,11 +235,8 @@ class SyncOnReadVariable(DistributedVariable):
             return self._values[0]
         return self.distribute_strategy.reduce(self.aggregation.name, self, axis=None)
 
-    def _is_between(self) -> bool:
-        return in_cross_replica_context() and updated_replica() is None
-
     def value(self) -> Any:
-        found = self._between_replicas() if self._is_between() else self.component()
+        found = self._between_replicas() if in_cross_replica_context() and updated_replica() is None else self.component()
         return found if isinstance(found, Tensor) else found.value()
 
     def _as_graph_element(self) -> Any:

@@ -17,6 +17,7 @@ from placesim.tf1.distributions.statistics import softplus_inverse
 from placesim.tf1.graphs.tensor import Tensor
 from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.importing.missing_names import not_there
+from placesim.tf1.types.read_only import read_only
 from placesim.tf1.types.shapes import TensorShape
 
 
@@ -61,13 +62,8 @@ class Bijector:
         self._by_y: dict[Any, _Mapping] = {}
         self._constant_determinants: dict[int, Any] = {}
 
-    @property
-    def forward_min_event_ndims(self) -> int:
-        return self._event_ndims
-
-    @property
-    def inverse_min_event_ndims(self) -> int:
-        return self._event_ndims
+    forward_min_event_ndims: int = read_only("_event_ndims")
+    inverse_min_event_ndims: int = read_only("_event_ndims")
 
     def _forward(self, x: Tensor) -> Any:
         raise NotImplementedError("forward not implemented.")

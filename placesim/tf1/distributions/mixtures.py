@@ -15,6 +15,7 @@ from placesim.tf1.graphs.tensor import Tensor
 from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.importing.missing_names import not_there
 from placesim.tf1.random.seeds import salted_seed
+from placesim.tf1.types.read_only import read_only
 from placesim.tf1.types.shapes import TensorShape
 
 
@@ -64,13 +65,8 @@ class Mixture(Distribution):
         self.cat, self.components, self.num_components = cat, list(components), int(count)
         super().__init__(dtype, None, validate_args, allow_nan_stats, parameters, name=scope)
 
-    @property
-    def batch_shape(self) -> TensorShape:
-        return self._batch_shape
-
-    @property
-    def event_shape(self) -> TensorShape:
-        return self._event_shape
+    batch_shape: TensorShape = read_only("_batch_shape")
+    event_shape: TensorShape = read_only("_event_shape")
 
     def _batch_shape_tensor(self) -> Any:
         return self.cat.batch_shape_tensor()

@@ -16,6 +16,7 @@ from placesim.tf1.linear_algebra.operator_kinds import (
     LinearOperatorLowerTriangular,
     LinearOperatorScaledIdentity,
 )
+from placesim.tf1.types.read_only import read_only
 from placesim.tf1.types.shapes import TensorShape
 
 _DIAGONAL = (LinearOperatorIdentity, LinearOperatorScaledIdentity, LinearOperatorDiag)
@@ -45,13 +46,8 @@ class MultivariateNormalLinearOperator(TransformedDistribution):
         super().__init__(normal, bijector, batch_shape, event_shape, validate_args, scope)
         self.allow_nan_stats = allow_nan_stats
 
-    @property
-    def loc(self) -> Any:
-        return self.bijector.shift
-
-    @property
-    def scale(self) -> Any:
-        return self.bijector.scale
+    loc: Any = read_only("bijector.shift")
+    scale: Any = read_only("bijector.scale")
 
     def _mean(self) -> Any:
         shape: Any = self.batch_shape.concatenate(self.event_shape)

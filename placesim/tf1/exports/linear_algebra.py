@@ -1,6 +1,8 @@
 """Linear algebra."""
 
 ROWS = {
+    "linear_algebra.products": "trace linalg.trace norm linalg.norm tensordot linalg.tensordot einsum linalg.einsum linspace "
+    "lin_space=linspace math.polyval",
     "linear_algebra.factorizations": (
         "linalg.adjoint linalg.triangular_solve=matrix_triangular_solve matrix_triangular_solve "
         "linalg.cholesky_solve cholesky_solve linalg.eigh=self_adjoint_eig self_adjoint_eig "

@@ -12,6 +12,7 @@ from placesim.tf1.graphs.tensor import Tensor
 from placesim.tf1.ops.generated_functions import gen
 from placesim.tf1.sparse.values import SparseTensor
 from placesim.tf1.types.dtypes import DType
+from placesim.tf1.types.read_only import read_only
 from placesim.tf1.types.shapes import TensorShape
 
 
@@ -28,10 +29,7 @@ class FeatureColumn:
 
     name: str
 
-    @property
-    def variable_scope_name(self) -> str:
-        """Name of the scope of the column's variables."""
-        return self.name
+    variable_scope_name: str = read_only("name", "Name of the scope of the column's variables.")
 
     @property
     def parse_example_spec(self) -> dict[str, Any]:
@@ -147,9 +145,7 @@ class BucketizedColumn(DenseColumn, CategoricalColumn, _Bucketized):
     def name(self) -> str:  # type: ignore[override]
         return f"{self.source_column.name}_bucketized"
 
-    @property
-    def parse_example_spec(self) -> dict[str, Any]:
-        return self.source_column.parse_example_spec
+    parse_example_spec: dict[str, Any] = read_only("source_column.parse_example_spec")
 
     @property
     def variable_shape(self) -> TensorShape:
@@ -389,9 +385,7 @@ class _DenseColumnOfClasses(DenseColumn):
     def name(self) -> str:  # type: ignore[override]
         return f"{self.categorical_column.name}_{self.suffix}"
 
-    @property
-    def parse_example_spec(self) -> dict[str, Any]:
-        return self.categorical_column.parse_example_spec
+    parse_example_spec: dict[str, Any] = read_only("categorical_column.parse_example_spec")
 
 
 class _Indicator(NamedTuple):
@@ -500,9 +494,7 @@ class SharedEmbeddingColumn(_TableColumn, _SharedEmbedding):
 
     suffix = "shared_embedding"
 
-    @property
-    def variable_scope_name(self) -> str:
-        return self.shared_embedding_collection_name
+    variable_scope_name: str = read_only("shared_embedding_collection_name")
 
     def dense_tensor(self, features: FeatureCache, settings: WeightSettings) -> Any:
         with tf.name_scope(None, self.name):

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import Any, TypeAlias
 
 from placesim.tf1 import errors
+from placesim.tf1.types.read_only import read_only
 
 StrPath: TypeAlias = str | os.PathLike[str]
 """A path, as Python's functions accept it."""
@@ -40,13 +41,8 @@ class GFile:
         self._name, self._mode, self._encoding = name, mode, encoding
         self._opened: Any = None
 
-    @property
-    def name(self) -> Any:
-        return self._name
-
-    @property
-    def mode(self) -> str:
-        return self._mode
+    name: Any = read_only("_name")
+    mode: str = read_only("_mode")
 
     def _readable(self) -> Any:
         if not set("r+") & set(self._mode):

@@ -42,7 +42,7 @@ def build(
             result = nest.map_structure(_returned, result)
         body.structured_outputs = result
         flat = [leaf for leaf in nest.flatten(result, expand_composites=True) if leaf is not None]
-        body.outputs.extend(body.capture(_flow(leaf)) for leaf in flat)
+        body.outputs.extend(body.capture(leaf.flow if hasattr(leaf, "flow") else leaf) for leaf in flat)
         if body.orders_effects:
             order_effects(body, first, body.outputs)
     return body
@@ -69,7 +69,3 @@ def _as_output(value: TensorLike, after_op: Tensor | None) -> Any:
         with value.graph.control_dependencies([value]):
             return gen("Identity")(constant(1) if after_op is None else after_op)
     return convert_to_tensor(value)
-
-
-def _flow(leaf: Any) -> Tensor:
-    return leaf.flow if hasattr(leaf, "flow") else leaf  # type: ignore[no-any-return]

@@ -24,6 +24,7 @@ from placesim.tf1.graphs.tensor import Operation, OwningGraph, Tensor
 from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.ops.conversion import convert_to_tensor
 from placesim.tf1.types import nest
+from placesim.tf1.types.read_only import read_only
 from placesim.tf1.types.shapes import TensorShape
 from placesim.tf1.types.type_specs import TensorSpec
 
@@ -50,13 +51,8 @@ class ConcreteFunction:
     def outputs(self) -> list[Tensor]:
         return list(self.graph.outputs)
 
-    @property
-    def captured_inputs(self) -> list[Tensor]:
-        return self.graph.external_captures
-
-    @property
-    def structured_outputs(self) -> Any:
-        return self.graph.structured_outputs
+    captured_inputs: list[Tensor] = read_only("graph.external_captures")
+    structured_outputs: Any = read_only("graph.structured_outputs")
 
     def __call__(self, *args: object, **kwargs: object) -> Any:
         """Call the function with tensors, which may be nested or given by name."""

@@ -7,6 +7,7 @@ from functools import reduce
 from operator import itemgetter
 from typing import Any
 
+from placesim.core.grouped import grouped
 from placesim.tf1.gradients.slices import with_one_type
 from placesim.tf1.graphs.default_graph_scopes import name_scope
 from placesim.tf1.graphs.graph import get_default_graph
@@ -42,9 +43,7 @@ def aggregate(grads: Sequence[Any], op: Operation, method: int) -> Any:
 
 def _sum_by_device(grads: Sequence[Tensor]) -> Any:
     """Sum of the gradients: first on each device, then of the devices' sums."""
-    on_device: dict[str, list[Tensor]] = {}
-    for grad in grads:
-        on_device.setdefault(grad.device, []).append(grad)
+    on_device = grouped((grad.device, grad) for grad in grads)
     sums = []
     # sorted by device, so that the order of nodes does not depend on that of the gradients
     for _, tensors in sorted(on_device.items(), key=itemgetter(0)):

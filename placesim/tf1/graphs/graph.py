@@ -22,6 +22,7 @@ from placesim.tf1.graphs.scopes import Scopes, python_error
 from placesim.tf1.graphs.tensor import Operation, Tensor, default_graphs, uid
 from placesim.tf1.release import spoken_registry
 from placesim.tf1.running.code_origin import beside, is_users
+from placesim.tf1.types.read_only import read_only
 
 
 class Graph(Scopes, Collections, Elements):
@@ -228,18 +229,13 @@ class Graph(Scopes, Collections, Elements):
     def _unsafe_unfinalize(self) -> None:
         self._finalized = False
 
-    @property
-    def finalized(self) -> bool:
-        return self._finalized
+    finalized: bool = read_only("_finalized")
 
     def _check_not_finalized(self) -> None:
         if self._finalized:
             raise RuntimeError("Graph is finalized and cannot be modified.")
 
-    @property
-    def functions(self) -> dict[str, Any]:
-        """The function library."""
-        return self.builder.graph.functions
+    functions: dict[str, Any] = read_only("builder.graph.functions", "The function library.")
 
     @property
     def version(self) -> int:

@@ -18,6 +18,7 @@ from placesim.tf1.graph_defs import messages
 from placesim.tf1.session import evaluation
 from placesim.tf1.session.stacks import FeedDict, RunningSession
 from placesim.tf1.types import dtypes
+from placesim.tf1.types.read_only import read_only
 from placesim.tf1.types.shapes import StaticShapeLike, TensorShape, as_shape
 
 
@@ -155,9 +156,7 @@ class Tensor:
     def name(self) -> str:
         return f"{self.op.node.name}:{self.value_index}"
 
-    @property
-    def device(self) -> str:
-        return self.op.device
+    device: str = read_only("op.device")
 
     @property
     def shape(self) -> TensorShape:
@@ -183,9 +182,7 @@ class Tensor:
 
     _shape_as_list = property(lambda self: None if self.sizes is None else self.shape.as_list())
 
-    @property
-    def _shape(self) -> TensorShape:
-        return self.shape
+    _shape: TensorShape = read_only("shape")
 
     def _rank(self) -> int | None:
         return self.shape.rank
@@ -299,21 +296,10 @@ class Operation:
         self._gradient_function: Any = None
         self._original_op: Operation | None = None
 
-    @property
-    def name(self) -> str:
-        return self.node.name
-
-    @property
-    def type(self) -> str:
-        return self.node.signature.op
-
-    @property
-    def _id(self) -> int:
-        return self.node.id
-
-    @property
-    def device(self) -> str:
-        return self.node.device
+    name: str = read_only("node.name")
+    type: str = read_only("node.signature.op")
+    _id: int = read_only("node.id")
+    device: str = read_only("node.device")
 
     @property
     def inputs(self) -> tuple[Tensor, ...]:
@@ -321,9 +307,7 @@ class Operation:
         node = self.node
         return tuple([operations[i].outputs[slot] for i, slot in zip(node.input_nodes, node.input_slots, strict=True)])
 
-    @property
-    def _inputs_val(self) -> tuple[Tensor, ...]:
-        return self.inputs
+    _inputs_val: tuple[Tensor, ...] = read_only("inputs")
 
     @property
     def control_inputs(self) -> list[Operation]:
@@ -422,9 +406,7 @@ class Operation:
     def _set_control_flow_context(self, context: Any) -> None:
         self._control_flow_context = context
 
-    @property
-    def _is_stateful(self) -> bool:
-        return self.node.signature.is_stateful
+    _is_stateful: bool = read_only("node.signature.is_stateful")
 
     def __str__(self) -> str:
         return str(self.node_def)

@@ -137,15 +137,7 @@ def generate_bounding_box_proposals(
 ) -> Any:
     """`tf.image.generate_bounding_box_proposals`."""
     return gen("GenerateBoundingBoxProposals")(
-        scores,
-        bbox_deltas,
-        image_info,
-        anchors,
-        nms_threshold=nms_threshold,
-        pre_nms_topn=pre_nms_topn,
-        min_size=min_size,
-        post_nms_topn=post_nms_topn,
-        name=name,
+        scores, bbox_deltas, image_info, anchors, nms_threshold, pre_nms_topn, min_size, post_nms_topn, name=name
     )
 
 

@@ -9,6 +9,7 @@ from placesim.tf1.graphs.grouping import with_dependencies
 from placesim.tf1.graphs.tensor_likes import DTypeLike, TensorLike
 from placesim.tf1.linear_algebra.linear_operators import LinearOperator, as_member, as_sizes, assert_no_zeros, assert_real
 from placesim.tf1.ops.constant_values import constant_value
+from placesim.tf1.types.read_only import read_only
 from placesim.tf1.types.shapes import TensorShape
 
 _DTYPES = ("float16", "float32", "float64", "complex64", "complex128")
@@ -39,9 +40,7 @@ class LinearOperatorFullMatrix(LinearOperator):
                 raise ValueError(f"Argument `matrix` must have at least 2 dimensions. Received: {checked}.")
             super().__init__(self._matrix.dtype, None, *hints, name=name, parameters={"matrix": matrix})
 
-    @property
-    def matrix(self) -> Any:
-        return self._matrix
+    matrix: Any = read_only("_matrix")
 
     def _shape(self) -> TensorShape:
         return TensorShape(self._matrix.shape)
@@ -78,9 +77,7 @@ class LinearOperatorLowerTriangular(LinearOperator):
                 raise ValueError(f"Argument tril must have at least 2 dimensions.  Found: {self._tril}")
             super().__init__(self._tril.dtype, None, *hints, name=name, parameters={"tril": tril})
 
-    @property
-    def tril(self) -> Any:
-        return self._tril
+    tril: Any = read_only("_tril")
 
     def _shape(self) -> TensorShape:
         return TensorShape(self._tril.shape)
@@ -137,9 +134,7 @@ class LinearOperatorDiag(LinearOperator):
             hints = (is_non_singular, is_self_adjoint, is_positive_definite, True)
             super().__init__(self._diag.dtype, None, *hints, name=name, parameters={"diag": diag})
 
-    @property
-    def diag(self) -> Any:
-        return self._diag
+    diag: Any = read_only("_diag")
 
     def _shape(self) -> TensorShape:
         shape = TensorShape(self._diag.shape)

@@ -12,6 +12,7 @@ from placesim.tf1.graphs.tensor import Operation, Tensor
 from placesim.tf1.graphs.tensor_likes import DTypeLike, TensorLike
 from placesim.tf1.ops.generated_functions import gen
 from placesim.tf1.types import dtypes
+from placesim.tf1.types.read_only import read_only
 
 
 class TextFileIndex:
@@ -27,13 +28,8 @@ class TableInitializerBase:
     def __init__(self, key_dtype: DTypeLike, value_dtype: DTypeLike) -> None:
         self._key_dtype, self._value_dtype = dtypes.as_dtype(key_dtype), dtypes.as_dtype(value_dtype)
 
-    @property
-    def key_dtype(self) -> dtypes.DType:
-        return self._key_dtype
-
-    @property
-    def value_dtype(self) -> dtypes.DType:
-        return self._value_dtype
+    key_dtype: dtypes.DType = read_only("_key_dtype")
+    value_dtype: dtypes.DType = read_only("_value_dtype")
 
     @property
     def _shared_name(self) -> str:

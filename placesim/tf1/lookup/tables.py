@@ -13,6 +13,7 @@ from placesim.tf1.graphs.tensor_likes import DTypeLike, TensorLike
 from placesim.tf1.ops.generated_functions import gen
 from placesim.tf1.sparse.values import SparseTensor
 from placesim.tf1.types import dtypes
+from placesim.tf1.types.read_only import read_only
 
 
 def _checked_keys(keys: TensorLike | SparseTensor, dtype: dtypes.DType) -> Any:
@@ -31,17 +32,9 @@ class _Table:
         self._key_dtype, self._value_dtype = key_dtype, value_dtype
         self._name = handle.op.name.rpartition("/")[2]
 
-    @property
-    def resource_handle(self) -> Tensor:
-        return self._handle
-
-    @property
-    def key_dtype(self) -> dtypes.DType:
-        return self._key_dtype
-
-    @property
-    def value_dtype(self) -> dtypes.DType:
-        return self._value_dtype
+    resource_handle: Tensor = read_only("_handle")
+    key_dtype: dtypes.DType = read_only("_key_dtype")
+    value_dtype: dtypes.DType = read_only("_value_dtype")
 
     @property
     def name(self) -> str:
@@ -129,20 +122,12 @@ class StaticVocabularyTable:
         self._buckets, self._key_dtype = num_oov_buckets, key_dtype
 
     @property
-    def initializer(self) -> Operation:
-        return self._table.initializer
-
-    @property
     def name(self) -> str:
         return self._table.name
 
-    @property
-    def resource_handle(self) -> Tensor:
-        return self._table.resource_handle
-
-    @property
-    def key_dtype(self) -> dtypes.DType:
-        return self._key_dtype
+    initializer: Operation = read_only("_table.initializer")
+    resource_handle: Tensor = read_only("_table.resource_handle")
+    key_dtype: dtypes.DType = read_only("_key_dtype")
 
     @property
     def value_dtype(self) -> dtypes.DType:

@@ -50,15 +50,7 @@ def matmul(
             b, transpose_b = conj(b), True
         sparse_types = (dtypes.bfloat16, dtypes.float32)
         if (a_is_sparse or b_is_sparse) and a.dtype.base_dtype in sparse_types and b.dtype.base_dtype in sparse_types:
-            found = gen("SparseMatMul")(
-                a,
-                b,
-                transpose_a=transpose_a,
-                transpose_b=transpose_b,
-                a_is_sparse=a_is_sparse,
-                b_is_sparse=b_is_sparse,
-                name=scope,
-            )
+            found = gen("SparseMatMul")(a, b, transpose_a, transpose_b, a_is_sparse, b_is_sparse, name=scope)
             both = (a.dtype.base_dtype, b.dtype.base_dtype)
             return cast(found, dtypes.bfloat16) if both == (dtypes.bfloat16, dtypes.bfloat16) else found
         return gen("MatMul")(a, b, transpose_a, transpose_b, grad_a, grad_b, name=scope)

@@ -118,23 +118,32 @@ def mean_tensor(
         return _running_mean(variables, (values, count), values, metrics_collections, updates_collections)
 
 
-def _mean_of(word: str, score: Callable[[Any, Any], Any], doc: str) -> Callable[..., tuple[Any, Any]]:
-    """The metric that is the mean of `score(labels, predictions)`."""
+def _metric(word: str, doc: str, compute: Callable[..., tuple[Any, Any]]) -> Callable[..., tuple[Any, Any]]:
+    """The metric whose result and update are `compute(labels, predictions, weights, name)`."""
 
-    def mean_score(
-        labels: Any,
-        predictions: Any,
+    def metric(
+        labels: TensorLike,
+        predictions: TensorLike,
         weights: TensorLike | None = None,
         metrics_collections: object = None,
         updates_collections: object = None,
         name: str | None = None,
     ) -> tuple[Any, Any]:
-        predictions, labels, weights = matched(predictions, labels, weights)
-        return mean(score(labels, predictions), weights, metrics_collections, updates_collections, name or word)
+        return collected(*compute(labels, predictions, weights, name), metrics_collections, updates_collections)
 
-    mean_score.__name__ = mean_score.__qualname__ = word
-    mean_score.__doc__ = doc
-    return mean_score
+    metric.__name__ = metric.__qualname__ = word
+    metric.__doc__ = doc
+    return metric
+
+
+def _mean_of(word: str, score: Callable[[Any, Any], Any], doc: str) -> Callable[..., tuple[Any, Any]]:
+    """The metric that is the mean of `score(labels, predictions)`."""
+
+    def mean_score(labels: Any, predictions: Any, weights: Any, name: str | None) -> tuple[Any, Any]:
+        predictions, labels, weights = matched(predictions, labels, weights)
+        return mean(score(labels, predictions), weights, name=name or word)
+
+    return _metric(word, doc, mean_score)
 
 
 def _hits(labels: Any, predictions: Any) -> Any:
@@ -155,19 +164,15 @@ mean_squared_error = _mean_of(
 )
 
 
-def root_mean_squared_error(
-    labels: TensorLike,
-    predictions: TensorLike,
-    weights: TensorLike | None = None,
-    metrics_collections: object = None,
-    updates_collections: object = None,
-    name: str | None = None,
-) -> tuple[Any, Any]:
-    """The root of the mean of `(predictions - labels) ^ 2`."""
+def _root_mean_square(labels: Any, predictions: Any, weights: Any, name: str | None) -> tuple[Any, Any]:
     predictions, labels, weights = matched(predictions, labels, weights)
-    square, update = mean_squared_error(labels, predictions, weights, None, None, name or "root_mean_squared_error")
-    root, root_update = tf.sqrt(square), tf.sqrt(update)
-    return collected(root, root_update, metrics_collections, updates_collections)
+    square, update = mean_squared_error(labels, predictions, weights, name=name or "root_mean_squared_error")
+    return tf.sqrt(square), tf.sqrt(update)
+
+
+root_mean_squared_error = _metric(
+    "root_mean_squared_error", "The root of the mean of `(predictions - labels) ^ 2`.", _root_mean_square
+)
 
 
 def percentage_below(
@@ -187,27 +192,15 @@ def percentage_below(
 
 
 def _counter(word: str, label: bool, prediction: bool) -> Callable[..., tuple[Any, Any]]:
-    def count(
-        labels: TensorLike,
-        predictions: TensorLike,
-        weights: TensorLike | None = None,
-        metrics_collections: object = None,
-        updates_collections: object = None,
-        name: str | None = None,
-    ) -> tuple[Any, Any]:
+    def count(labels: Any, predictions: Any, weights: Any, name: str | None) -> tuple[Any, Any]:
         with tf.variable_scope(name, word, (predictions, labels, weights)):
             predictions, labels, weights = matched(tf.cast(predictions, tf.bool), tf.cast(labels, tf.bool), weights)
-            found = tf.logical_and(tf.equal(labels, label), tf.equal(predictions, prediction))
-            return _count(found, weights, metrics_collections, updates_collections)
+            return _count(tf.logical_and(tf.equal(labels, label), tf.equal(predictions, prediction)), weights)
 
-    count.__name__ = count.__qualname__ = word
-    count.__doc__ = f"The weighted number of {word.replace('_', ' ')} so far, and the op that adds more."
-    return count
+    return _metric(word, f"The weighted number of {word.replace('_', ' ')} so far, and the op that adds more.", count)
 
 
-def _count(
-    values: TensorLike, weights: TensorLike, metrics_collections: object, updates_collections: object
-) -> tuple[Any, Any]:
+def _count(values: TensorLike, weights: TensorLike) -> tuple[Any, Any]:
     with tf.name_scope("assert_type"):
         tf.no_op(name="statically_determined_correct_type")
     count = metric_variable([], tf.float32, "count")
@@ -216,9 +209,7 @@ def _count(
         with tf.control_dependencies((assert_rank_in(weights, (0, tf.rank(values))),)):
             weights = tf.cast(weights, tf.float32)
             values = tf.multiply(values, weights)
-    result = tf.identity(count)
-    update = tf.assign_add(count, tf.reduce_sum(values))
-    return collected(result, update, metrics_collections, updates_collections)
+    return tf.identity(count), tf.assign_add(count, tf.reduce_sum(values))
 
 
 true_positives = _counter("true_positives", True, True)
@@ -230,25 +221,14 @@ false_negatives = _counter("false_negatives", True, False)
 def _share(word: str, count_wrong: Callable[..., tuple[Any, Any]], doc: str) -> Callable[..., tuple[Any, Any]]:
     """The metric `true positives / (true positives + wrong ones)`."""
 
-    def share(
-        labels: TensorLike,
-        predictions: TensorLike,
-        weights: TensorLike | None = None,
-        metrics_collections: object = None,
-        updates_collections: object = None,
-        name: str | None = None,
-    ) -> tuple[Any, Any]:
+    def share(labels: Any, predictions: Any, weights: Any, name: str | None) -> tuple[Any, Any]:
         with tf.variable_scope(name, word, (predictions, labels, weights)):
             predictions, labels, weights = matched(tf.cast(predictions, tf.bool), tf.cast(labels, tf.bool), weights)
             right, right_update = true_positives(labels, predictions, weights)
             wrong, wrong_update = count_wrong(labels, predictions, weights)
-            result = _ratio(right, wrong, "value")
-            update = _ratio(right_update, wrong_update, "update_op")
-            return collected(result, update, metrics_collections, updates_collections)
+            return _ratio(right, wrong, "value"), _ratio(right_update, wrong_update, "update_op")
 
-    share.__name__ = share.__qualname__ = word
-    share.__doc__ = doc
-    return share
+    return _metric(word, doc, share)
 
 
 precision = _share("precision", false_positives, "Fraction of predicted positives that are true.")

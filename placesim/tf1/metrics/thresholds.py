@@ -148,8 +148,8 @@ def _interpolated(counts: Counts, count: int) -> Any:
 # --- at given thresholds --------------------------------------------------------------------------------------------
 
 
-def _counted(count: str) -> Any:
-    word = _WORDS[count]
+def _at_thresholds(word: str, scope: str, wanted: str, found: Callable[[Counts, str], Any]) -> Callable[..., tuple[Any, Any]]:
+    """The metric that `found` computes from the wanted counts before a step and from those after it."""
 
     def at_thresholds(
         labels: TensorLike,
@@ -160,41 +160,32 @@ def _counted(count: str) -> Any:
         updates_collections: object = None,
         name: str | None = None,
     ) -> tuple[Any, Any]:
-        with tf.variable_scope(name, word, (predictions, labels, weights)):
-            values, updates = _counts(labels, predictions, thresholds, weights, count)
-            return collected(tf.identity(values[count]), updates[count], metrics_collections, updates_collections)
+        with tf.variable_scope(name, scope, (predictions, labels, weights)):
+            counts = _counts(labels, predictions, thresholds, weights, wanted)
+            return _both(*counts, found, (metrics_collections, updates_collections))
 
     at_thresholds.__name__ = at_thresholds.__qualname__ = f"{word}_at_thresholds"
     at_thresholds.__doc__ = f"The {word.replace('_', ' ')} at each threshold."
     return at_thresholds
 
 
+def _counted(count: str) -> Callable[..., tuple[Any, Any]]:
+    word = _WORDS[count]
+    return _at_thresholds(
+        word, word, count, lambda counts, end: tf.identity(counts[count]) if end == "value" else counts[count]
+    )
+
+
 true_positives_at_thresholds, false_negatives_at_thresholds = _counted("tp"), _counted("fn")
 true_negatives_at_thresholds, false_positives_at_thresholds = _counted("tn"), _counted("fp")
 
 
-def _share(word: str, wrong: str) -> Any:
-    def at_thresholds(
-        labels: TensorLike,
-        predictions: TensorLike,
-        thresholds: Sequence[float],
-        weights: TensorLike | None = None,
-        metrics_collections: object = None,
-        updates_collections: object = None,
-        name: str | None = None,
-    ) -> tuple[Any, Any]:
-        with tf.variable_scope(name, f"{word}_at_thresholds", (predictions, labels, weights)):
-            values, updates = _counts(labels, predictions, thresholds, weights, f"tp {wrong}")
+def _share(word: str, wrong: str) -> Callable[..., tuple[Any, Any]]:
+    def share(counts: Counts, end: str) -> Any:
+        all_of_them = _EPSILON + counts["tp"] + counts[wrong]
+        return tf.divide(counts["tp"], all_of_them, name=f"{word}_{end}")
 
-            def share(counts: Counts, end: str) -> Any:
-                all_of_them = _EPSILON + counts["tp"] + counts[wrong]
-                return tf.divide(counts["tp"], all_of_them, name=f"{word}_{end}")
-
-            return _both(values, updates, share, (metrics_collections, updates_collections))
-
-    at_thresholds.__name__ = at_thresholds.__qualname__ = f"{word}_at_thresholds"
-    at_thresholds.__doc__ = f"The {word} at each threshold."
-    return at_thresholds
+    return _at_thresholds(word, f"{word}_at_thresholds", f"tp {wrong}", share)
 
 
 precision_at_thresholds, recall_at_thresholds = _share("precision", "fp"), _share("recall", "fn")

@@ -8,6 +8,7 @@ import placesim.tf1 as tf
 from placesim.tf1.graphs.tensor_likes import DTypeLike, ShapeLike, TensorLike
 from placesim.tf1.ops.generated_functions import gen
 from placesim.tf1.sparse.values import IndexedSlices
+from placesim.tf1.types.read_only import read_only
 from placesim.tf1.types.shapes import TensorShape
 
 
@@ -22,18 +23,14 @@ class ConditionalAccumulatorBase:
         self._accumulator_ref = accumulator_ref
         self._name = accumulator_ref.op.name.split("/")[-1]
 
-    @property
-    def accumulator_ref(self) -> Any:
-        return self._accumulator_ref
+    accumulator_ref: Any = read_only("_accumulator_ref")
 
     @property
     def name(self) -> str:
         """The node's name without scopes."""
         return str(self._name)
 
-    @property
-    def dtype(self) -> Any:
-        return self._dtype
+    dtype: Any = read_only("_dtype")
 
     def num_accumulated(self, name: str | None = None) -> Any:
         """Number of gradients."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial, reduce
 from inspect import Signature, signature
-from typing import Any
+from typing import Any, NamedTuple
 
 import placesim.tf1 as tf
 from placesim.tf1.graphs.tensor import Tensor
@@ -19,6 +19,16 @@ from placesim.tf1.types.shapes import TensorShape
 
 MakeQueue = Callable[[Sequence[Any], Sequence[Any]], Any]
 """`(types, shapes) -> queue`."""
+
+
+class _Inputs(NamedTuple):
+    """Sets of tensors, each enqueued by its own threads; only the elements for which `keep_input` is true."""
+
+    sets: Sequence[Any]
+    keep_input: object
+    threads: int
+    enqueue_many: bool
+    shapes: object
 
 
 def _listed(tensors: Any) -> tuple[list[Any], Callable[[list[Any]], Any]]:
@@ -72,10 +82,9 @@ def _kept(keep_input: object, enqueue_many: bool) -> Any:
     return found
 
 
-def _filled(
-    sets: Sequence[Any], make: MakeQueue, enqueue_many: bool, threads: int, shapes: object, keep_input: object, function: str
-) -> tuple[Any, Callable[[list[Any]], Any]]:
+def _filled(inputs: _Inputs, make: MakeQueue, function: str) -> tuple[Any, Callable[[list[Any]], Any]]:
     """Queue filled by each set of tensors in its own threads, and a function that rebuilds a set's structure."""
+    sets, keep_input, threads, enqueue_many, shapes = inputs
     listed, rebuild = zip(*map(_listed, sets), strict=True)
     if not listed[0]:
         raise ValueError(f"Expected at least one tensor in {function}().")
@@ -111,51 +120,27 @@ def _values(sets: Sequence[Any]) -> list[Any]:
     return [tensor for tensors in sets for tensor in _listed(tensors)[0]]
 
 
-def _in_order(
-    sets: Sequence[Any],
-    batch_size: TensorLike,
-    threads: int,
-    capacity: int,
-    enqueue_many: bool,
-    shapes: object,
-    dynamic_pad: bool,
-    allow_smaller: bool,
-    shared_name: str | None,
-    name: str | None,
-    keep_input: object,
+def _batches(
     function: str,
-) -> Any:
-    with tf.name_scope(name, function, [*_values(sets), keep_input]) as scope:
-        kind: Any = PaddingFIFOQueue if dynamic_pad else FIFOQueue
-        make = partial(kind, capacity, shared_name=shared_name)
-        queue, rebuild = _filled(sets, make, enqueue_many, threads, shapes, keep_input, function)
-        tf.summary.scalar(f"fraction_of_{capacity}_full", tf.cast(queue.size(), tf.float32) * (1.0 / capacity))
-        return rebuild(_taken(queue, batch_size, scope, allow_smaller))
-
-
-def _shuffled(
-    sets: Sequence[Any],
-    batch_size: TensorLike,
-    capacity: int,
-    min_after_dequeue: int,
-    threads: int,
-    seed: int | None,
-    enqueue_many: bool,
-    shapes: object,
-    allow_smaller: bool,
-    shared_name: str | None,
     name: str | None,
-    keep_input: object,
-    function: str,
+    inputs: _Inputs,
+    make: MakeQueue,
+    batch_size: TensorLike,
+    allow_smaller: bool,
+    capacity: int,
+    least: int | None = None,
 ) -> Any:
-    with tf.name_scope(name, function, [*_values(sets), keep_input]) as scope:
-        if capacity <= min_after_dequeue:
-            raise ValueError(f"capacity {capacity} must be bigger than min_after_dequeue {min_after_dequeue}.")
-        make = partial(RandomShuffleQueue, capacity, min_after_dequeue, seed=seed, shared_name=shared_name)
-        queue, rebuild = _filled(sets, make, enqueue_many, threads, shapes, keep_input, function)
-        room = capacity - min_after_dequeue
-        full = tf.cast(tf.maximum(0, queue.size() - min_after_dequeue), tf.float32) * (1.0 / room)
-        tf.summary.scalar(f"fraction_over_{min_after_dequeue}_of_{room}_full", full)
+    """Batches from a queue, and a summary of how full it is above `least` elements, which stay in it if it shuffles."""
+    with tf.name_scope(name, function, [*_values(inputs.sets), inputs.keep_input]) as scope:
+        if least is not None and capacity <= least:
+            raise ValueError(f"capacity {capacity} must be bigger than min_after_dequeue {least}.")
+        queue, rebuild = _filled(inputs, make, function)
+        if least is None:
+            tf.summary.scalar(f"fraction_of_{capacity}_full", tf.cast(queue.size(), tf.float32) * (1.0 / capacity))
+        else:
+            room = capacity - least
+            full = tf.cast(tf.maximum(0, queue.size() - least), tf.float32) * (1.0 / room)
+            tf.summary.scalar(f"fraction_over_{least}_of_{room}_full", full)
         return rebuild(_taken(queue, batch_size, scope, allow_smaller))
 
 
@@ -180,20 +165,9 @@ def maybe_batch(
     name: str | None = None,
 ) -> Any:
     """Like `batch`, with only the values for which `keep_input` is true."""
-    return _in_order(
-        sets=[tensors],
-        batch_size=batch_size,
-        threads=num_threads,
-        capacity=capacity,
-        enqueue_many=enqueue_many,
-        shapes=shapes,
-        dynamic_pad=dynamic_pad,
-        allow_smaller=allow_smaller_final_batch,
-        shared_name=shared_name,
-        name=name,
-        keep_input=keep_input,
-        function="batch",
-    )
+    inputs = _Inputs([tensors], keep_input, num_threads, enqueue_many, shapes)
+    make = partial(PaddingFIFOQueue if dynamic_pad else FIFOQueue, capacity, shared_name=shared_name)
+    return _batches("batch", name, inputs, make, batch_size, allow_smaller_final_batch, capacity)
 
 
 def maybe_batch_join(
@@ -209,20 +183,9 @@ def maybe_batch_join(
     name: str | None = None,
 ) -> Any:
     """Like `batch_join`, with only the values for which `keep_input` is true."""
-    return _in_order(
-        sets=_checked(tensors_list),
-        batch_size=batch_size,
-        threads=1,
-        capacity=capacity,
-        enqueue_many=enqueue_many,
-        shapes=shapes,
-        dynamic_pad=dynamic_pad,
-        allow_smaller=allow_smaller_final_batch,
-        shared_name=shared_name,
-        name=name,
-        keep_input=keep_input,
-        function="batch_join",
-    )
+    inputs = _Inputs(_checked(tensors_list), keep_input, 1, enqueue_many, shapes)
+    make = partial(PaddingFIFOQueue if dynamic_pad else FIFOQueue, capacity, shared_name=shared_name)
+    return _batches("batch_join", name, inputs, make, batch_size, allow_smaller_final_batch, capacity)
 
 
 def maybe_shuffle_batch(
@@ -240,21 +203,9 @@ def maybe_shuffle_batch(
     name: str | None = None,
 ) -> Any:
     """Like `shuffle_batch`, with only the values for which `keep_input` is true."""
-    return _shuffled(
-        sets=[tensors],
-        batch_size=batch_size,
-        capacity=capacity,
-        min_after_dequeue=min_after_dequeue,
-        threads=num_threads,
-        seed=seed,
-        enqueue_many=enqueue_many,
-        shapes=shapes,
-        allow_smaller=allow_smaller_final_batch,
-        shared_name=shared_name,
-        name=name,
-        keep_input=keep_input,
-        function="shuffle_batch",
-    )
+    inputs = _Inputs([tensors], keep_input, num_threads, enqueue_many, shapes)
+    make = partial(RandomShuffleQueue, capacity, min_after_dequeue, seed=seed, shared_name=shared_name)
+    return _batches("shuffle_batch", name, inputs, make, batch_size, allow_smaller_final_batch, capacity, min_after_dequeue)
 
 
 def maybe_shuffle_batch_join(
@@ -271,20 +222,10 @@ def maybe_shuffle_batch_join(
     name: str | None = None,
 ) -> Any:
     """Like `shuffle_batch_join`, with only the values for which `keep_input` is true."""
-    return _shuffled(
-        sets=_checked(tensors_list),
-        batch_size=batch_size,
-        capacity=capacity,
-        min_after_dequeue=min_after_dequeue,
-        threads=1,
-        seed=seed,
-        enqueue_many=enqueue_many,
-        shapes=shapes,
-        allow_smaller=allow_smaller_final_batch,
-        shared_name=shared_name,
-        name=name,
-        keep_input=keep_input,
-        function="shuffle_batch_join",
+    inputs = _Inputs(_checked(tensors_list), keep_input, 1, enqueue_many, shapes)
+    make = partial(RandomShuffleQueue, capacity, min_after_dequeue, seed=seed, shared_name=shared_name)
+    return _batches(
+        "shuffle_batch_join", name, inputs, make, batch_size, allow_smaller_final_batch, capacity, min_after_dequeue
     )
 
 

@@ -72,18 +72,8 @@ def string_input_producer(
         texts = tf.convert_to_tensor(string_tensor, dtype=tf.string)
         with tf.control_dependencies([tf.Assert(tf.greater(tf.size(texts), 0), [_EMPTY])]):
             texts = tf.identity(texts)
-        return input_producer(
-            texts,
-            [],
-            num_epochs=num_epochs,
-            shuffle=shuffle,
-            seed=seed,
-            capacity=capacity,
-            shared_name=shared_name,
-            summary_name=f"fraction_of_{capacity}_full",
-            name=scope,
-            cancel_op=cancel_op,
-        )
+        full = f"fraction_of_{capacity}_full"
+        return input_producer(texts, [], num_epochs, shuffle, seed, capacity, shared_name, full, scope, cancel_op)
 
 
 def range_input_producer(
@@ -97,18 +87,8 @@ def range_input_producer(
 ) -> FIFOQueue:
     """A queue of the numbers from 0 up to a limit."""
     with tf.name_scope(name, "input_producer", [limit]) as scope:
-        numbers = tf.range(limit)
-        return input_producer(
-            numbers,
-            [],
-            num_epochs=num_epochs,
-            shuffle=shuffle,
-            seed=seed,
-            capacity=capacity,
-            shared_name=shared_name,
-            summary_name=f"fraction_of_{capacity}_full",
-            name=scope,
-        )
+        full = f"fraction_of_{capacity}_full"
+        return input_producer(tf.range(limit), [], num_epochs, shuffle, seed, capacity, shared_name, full, scope)
 
 
 def slice_input_producer(

@@ -17,6 +17,7 @@ from placesim.tf1.graphs.graph_keys import GraphKeys
 from placesim.tf1.queues.queues import QueueBase
 from placesim.tf1.session import watching
 from placesim.tf1.session.stacks import RunningSession
+from placesim.tf1.types.read_only import read_only
 
 
 class Coordinator:
@@ -91,9 +92,7 @@ class Coordinator:
         if left and not ignore_live_threads:
             raise RuntimeError(f"Coordinator stopped with threads still running: {' '.join(left)}")
 
-    @property
-    def joined(self) -> bool:
-        return self._joined
+    joined: bool = read_only("_joined")
 
     def raise_requested_exception(self) -> None:
         """Raise the exception that requested the stop, if there is one."""
@@ -206,29 +205,12 @@ class QueueRunner:
         ) or (errors.OutOfRangeError,)
         self._name = self._queue.op.name if hasattr(self._queue, "op") else self._queue.name
 
-    @property
-    def queue(self) -> Any:
-        return self._queue
-
-    @property
-    def enqueue_ops(self) -> Any:
-        return self._enqueue_ops
-
-    @property
-    def close_op(self) -> Any:
-        return self._close_op
-
-    @property
-    def cancel_op(self) -> Any:
-        return self._cancel_op
-
-    @property
-    def queue_closed_exception_types(self) -> Any:
-        return self._closed_types
-
-    @property
-    def exceptions_raised(self) -> list[BaseException]:
-        return self._exceptions_raised
+    queue: Any = read_only("_queue")
+    enqueue_ops: Any = read_only("_enqueue_ops")
+    close_op: Any = read_only("_close_op")
+    cancel_op: Any = read_only("_cancel_op")
+    queue_closed_exception_types: Any = read_only("_closed_types")
+    exceptions_raised: list[BaseException] = read_only("_exceptions_raised")
 
     @property
     def name(self) -> str:

@@ -13,6 +13,7 @@ from placesim.tf1.ops.arguments import as_list
 from placesim.tf1.ops.generated_functions import gen
 from placesim.tf1.random.seeds import get_seed
 from placesim.tf1.types.dtypes import DType
+from placesim.tf1.types.read_only import read_only
 from placesim.tf1.types.shapes import TensorShape
 
 
@@ -49,13 +50,8 @@ class QueueBase:
         chosen = tf.gather(tf.stack([queue.queue_ref for queue in queues]), index)
         return QueueBase(first.dtypes, shapes, first.names, chosen)
 
-    @property
-    def queue_ref(self) -> Tensor:
-        return self._queue_ref
-
-    @property
-    def name(self) -> str:
-        return self._queue_ref.op.name
+    queue_ref: Tensor = read_only("_queue_ref")
+    name: str = read_only("_queue_ref.op.name")
 
     @property
     def dtypes(self) -> list[Any]:
@@ -65,9 +61,7 @@ class QueueBase:
     def shapes(self) -> list[TensorShape]:
         return list(self._shapes)
 
-    @property
-    def names(self) -> Any:
-        return self._names
+    names: Any = read_only("_names")
 
     # --- enqueueing
 

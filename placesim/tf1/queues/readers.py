@@ -7,6 +7,7 @@ from typing import Any
 from placesim.tf1.graphs.tensor import Tensor
 from placesim.tf1.ops.generated_functions import gen
 from placesim.tf1.queues.queues import QueueBase
+from placesim.tf1.types.read_only import read_only
 
 
 class ReaderBase:
@@ -16,13 +17,8 @@ class ReaderBase:
         self._reader_ref = reader_ref
         self._supports_serialize = supports_serialize
 
-    @property
-    def reader_ref(self) -> Tensor:
-        return self._reader_ref
-
-    @property
-    def supports_serialize(self) -> bool:
-        return self._supports_serialize
+    reader_ref: Tensor = read_only("_reader_ref")
+    supports_serialize: bool = read_only("_supports_serialize")
 
     def read(self, queue: object, name: str | None = None) -> Any:
         """Key and value of the next record."""

@@ -12,6 +12,7 @@ from placesim.tf1.keras import activations
 from placesim.tf1.layers.layer import InputSpec, Layer
 from placesim.tf1.ops.conversion import convert_to_tensor
 from placesim.tf1.rnn.states import zeros_of
+from placesim.tf1.types.read_only import read_only
 from placesim.tf1.types.shapes import TensorShape
 
 tf = namespace("")
@@ -147,13 +148,8 @@ class UnitSizes:
 
     _num_units: Any
 
-    @property
-    def state_size(self) -> Any:
-        return self._num_units
-
-    @property
-    def output_size(self) -> Any:
-        return self._num_units
+    state_size: Any = read_only("_num_units")
+    output_size: Any = read_only("_num_units")
 
 
 class UnitCell(UnitSizes, LayerRNNCell):

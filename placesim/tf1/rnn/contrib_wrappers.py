@@ -11,6 +11,7 @@ from placesim.tf1.importing.namespaces import namespace
 from placesim.tf1.rnn.cells import CellLike, RNNCell, check_cell
 from placesim.tf1.rnn.contrib_cells import linear
 from placesim.tf1.types import nest
+from placesim.tf1.types.read_only import read_only
 
 tf = namespace("")
 
@@ -23,13 +24,8 @@ class _ScopedWrapper(RNNCell):
         check_cell("cell", cell)
         self._cell = cell
 
-    @property
-    def state_size(self) -> Any:
-        return self._cell.state_size
-
-    @property
-    def output_size(self) -> Any:
-        return self._cell.output_size
+    state_size: Any = read_only("_cell.state_size")
+    output_size: Any = read_only("_cell.output_size")
 
     def zero_state(self, batch_size: TensorLike, dtype: DTypeLike) -> Any:
         with tf.name_scope(type(self).__name__ + "ZeroState", values=[batch_size]):
@@ -66,9 +62,7 @@ class OutputProjectionWrapper(_ScopedWrapper):
             raise ValueError(f"Parameter output_size must be > 0: {output_size}.")
         self._output_size, self._activation = output_size, activation
 
-    @property
-    def output_size(self) -> Any:
-        return self._output_size
+    output_size: Any = read_only("_output_size")
 
     def call(self, inputs: Any, state: Any = None, *args: object, **kwargs: object) -> Any:
         output, new = self._cell(inputs, state)
@@ -157,9 +151,7 @@ class AttentionCellWrapper(_ScopedWrapper):
         sizes = (self._cell.state_size, self._size, self._size * self._length)
         return sizes if self._state_is_tuple else sum(sizes)
 
-    @property
-    def output_size(self) -> Any:
-        return self._size
+    output_size: Any = read_only("_size")
 
     def zero_state(self, batch_size: TensorLike, dtype: DTypeLike) -> Any:
         return RNNCell.zero_state(self, batch_size, dtype)

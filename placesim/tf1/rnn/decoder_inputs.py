@@ -13,6 +13,7 @@ from placesim.tf1.importing.namespaces import namespace
 from placesim.tf1.ops.conversion import convert_to_tensor
 from placesim.tf1.rnn.dynamic import swapped
 from placesim.tf1.types import dtypes, nest
+from placesim.tf1.types.read_only import read_only
 from placesim.tf1.types.shapes import TensorShape
 
 tf = namespace("")
@@ -56,17 +57,9 @@ class _SizedHelper(Helper):
     _shape = TensorShape([])
     _dtype: Any = dtypes.int32
 
-    @property
-    def batch_size(self) -> Any:
-        return self._batch_size
-
-    @property
-    def sample_ids_shape(self) -> Any:
-        return self._shape
-
-    @property
-    def sample_ids_dtype(self) -> Any:
-        return self._dtype
+    batch_size: Any = read_only("_batch_size")
+    sample_ids_shape: Any = read_only("_shape")
+    sample_ids_dtype: Any = read_only("_dtype")
 
 
 class CustomHelper(_SizedHelper):
@@ -121,10 +114,7 @@ class TrainingHelper(_SizedHelper):
             self._zeros = nest.map_structure(lambda value: tf.zeros_like(value[0, :]), inputs)
             self._batch_size = tf.size(self._sequence_length)
 
-    @property
-    def sequence_length(self) -> Any:
-        """Length of each sequence."""
-        return self._sequence_length
+    sequence_length: Any = read_only("_sequence_length", "Length of each sequence.")
 
     def _read(self, time: object, finished: object) -> Any:
         """A step's inputs; zeros after the end of all sequences."""

@@ -17,6 +17,7 @@ from placesim.tf1.rnn.cells import CellLike, RNNCell, check_cell
 from placesim.tf1.rnn.lstm import LSTMStateTuple
 from placesim.tf1.rnn.states import sizes_of
 from placesim.tf1.types import nest
+from placesim.tf1.types.read_only import read_only
 
 tf = namespace("")
 
@@ -94,17 +95,9 @@ class _Wrapper(RNNCell):
         check_cell("cell", cell)
         self.cell = cell
 
-    @property
-    def wrapped_cell(self) -> Any:
-        return self.cell
-
-    @property
-    def state_size(self) -> Any:
-        return self.cell.state_size
-
-    @property
-    def output_size(self) -> Any:
-        return self.cell.output_size
+    wrapped_cell: Any = read_only("cell")
+    state_size: Any = read_only("cell.state_size")
+    output_size: Any = read_only("cell.output_size")
 
     def zero_state(self, batch_size: TensorLike, dtype: DTypeLike) -> Any:
         with tf.name_scope(type(self).__name__ + "ZeroState", values=[batch_size]):

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import placesim.tf1 as tf
+from placesim.core.grouped import grouped
 from placesim.tf1.graphs.grouping import group, with_dependencies
 from placesim.tf1.graphs.tensor import Operation, Tensor
 from placesim.tf1.ops.generated_functions import gen
@@ -103,7 +104,5 @@ class SaveGraph:
 
 
 def _by_device(saveables: Sequence[SaveableObject]) -> list[tuple[str, list[SaveableObject]]]:
-    found: dict[str, list[SaveableObject]] = {}
-    for saveable in saveables:
-        found.setdefault(saveable.device, []).append(saveable)
+    found = grouped((saveable.device, saveable) for saveable in saveables)
     return sorted(found.items(), key=lambda item: item[0])

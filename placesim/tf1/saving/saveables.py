@@ -9,6 +9,7 @@ from placesim.tf1.graphs.tensor import Tensor
 from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.ops.generated_functions import gen
 from placesim.tf1.types.device_spec import DeviceSpec
+from placesim.tf1.types.read_only import read_only
 from placesim.tf1.variables.partitioned import PartitionedVariable
 from placesim.tf1.variables.reference import RefVariable
 from placesim.tf1.variables.resource import HandledVariable
@@ -23,14 +24,8 @@ class SaveableObject:
     def __init__(self, saved: Any, slice_spec: str, name: str) -> None:
         self.saved, self.slice_spec, self.name = saved, slice_spec, name
 
-    @property
-    def op(self) -> Any:
-        """Op of the variable in the graph."""
-        return self.saved.op
-
-    @property
-    def dtype(self) -> Any:
-        return self.saved.dtype.base_dtype
+    op: Any = read_only("saved.op", "Op of the variable in the graph.")
+    dtype: Any = read_only("saved.dtype.base_dtype")
 
     @property
     def device(self) -> str:

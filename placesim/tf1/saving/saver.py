@@ -238,17 +238,8 @@ class Saver:
         save_debug_info: bool = False,
     ) -> Any:
         """Write the graph, its collections and this Saver's SaverDef.  Returns the MetaGraphDef."""
-        return export_meta_graph(
-            filename=filename,
-            graph_def=None,
-            saver_def=self.saver_def,
-            collection_list=collection_list,
-            as_text=as_text,
-            export_scope=export_scope,
-            clear_devices=clear_devices,
-            clear_extraneous_savers=clear_extraneous_savers,
-            strip_default_attrs=strip_default_attrs,
-        )
+        settings = {key: value for key, value in locals().items() if key not in ("self", "save_debug_info")}
+        return export_meta_graph(**settings, saver_def=self.saver_def)
 
     # --- restoring
 

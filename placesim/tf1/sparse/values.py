@@ -9,6 +9,7 @@ from placesim.tf1.graphs.tensor import Operation, OwningGraph, Tensor
 from placesim.tf1.graphs.tensor_likes import DTypeLike, TensorLike
 from placesim.tf1.ops.conversion import convert_to_tensor, register_tensor_conversion_function
 from placesim.tf1.types import dtypes
+from placesim.tf1.types.read_only import read_only
 from placesim.tf1.types.shapes import StaticShapeLike, TensorShape
 
 
@@ -36,25 +37,11 @@ class IndexedSlices:
         self.indices = indices
         self.dense_shape = dense_shape
 
-    @property
-    def op(self) -> Operation:
-        return self.values.op
-
-    @property
-    def name(self) -> str:
-        return self.values.name
-
-    @property
-    def device(self) -> str:
-        return self.values.device
-
-    @property
-    def dtype(self) -> dtypes.DType:
-        return self.values.dtype
-
-    @property
-    def graph(self) -> OwningGraph:
-        return self.values.graph
+    op: Operation = read_only("values.op")
+    name: str = read_only("values.name")
+    device: str = read_only("values.device")
+    dtype: dtypes.DType = read_only("values.dtype")
+    graph: OwningGraph = read_only("values.graph")
 
     @property
     def shape(self) -> TensorShape:
@@ -100,37 +87,14 @@ class SparseTensor:
             raise TypeError(f"Argument sparse_tensor_value={value} is neither a SparseTensor nor SparseTensorValue.")
         return cls(*value)
 
-    @property
-    def indices(self) -> Tensor:
-        return self._indices
-
-    @property
-    def values(self) -> Tensor:
-        return self._values
-
-    @property
-    def dense_shape(self) -> Tensor:
-        return self._dense_shape
-
-    @property
-    def op(self) -> Operation:
-        return self._values.op
-
-    @property
-    def name(self) -> str:
-        return self._values.name
-
-    @property
-    def device(self) -> str:
-        return self._values.device
-
-    @property
-    def dtype(self) -> dtypes.DType:
-        return self._values.dtype
-
-    @property
-    def graph(self) -> OwningGraph:
-        return self._indices.graph
+    indices: Tensor = read_only("_indices")
+    values: Tensor = read_only("_values")
+    dense_shape: Tensor = read_only("_dense_shape")
+    op: Operation = read_only("_values.op")
+    name: str = read_only("_values.name")
+    device: str = read_only("_values.device")
+    dtype: dtypes.DType = read_only("_values.dtype")
+    graph: OwningGraph = read_only("_indices.graph")
 
     @property
     def shape(self) -> TensorShape:

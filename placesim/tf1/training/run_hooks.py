@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from placesim.tf1.queues.queue_runners import Coordinator
 from placesim.tf1.session.stacks import RunningSession
+from placesim.tf1.types.read_only import read_only
 
 
 class SessionRunArgs(NamedTuple):
@@ -31,19 +32,9 @@ class SessionRunContext:
         self._original_args, self._session = original_args, session
         self._stop_requested = False
 
-    @property
-    def original_args(self) -> SessionRunArgs:
-        """Fetches, feeds and options of the caller."""
-        return self._original_args
-
-    @property
-    def session(self) -> Any:
-        return self._session
-
-    @property
-    def stop_requested(self) -> bool:
-        """Whether a hook requested a stop."""
-        return self._stop_requested
+    original_args: SessionRunArgs = read_only("_original_args", "Fetches, feeds and options of the caller.")
+    session: Any = read_only("_session")
+    stop_requested: bool = read_only("_stop_requested", "Whether a hook requested a stop.")
 
     def request_stop(self) -> None:
         """Request the end of the loop, which `should_stop` reports."""

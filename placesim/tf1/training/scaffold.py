@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from operator import attrgetter
 from typing import Any
 
 import placesim.tf1 as tf
 from placesim.tf1.graphs.graph_keys import GraphKeys
 from placesim.tf1.training import initializing
+from placesim.tf1.types.read_only import read_only
 
 
 class Scaffold:
@@ -98,14 +98,14 @@ class Scaffold:
         return None if function is None else lambda session: function(self, session)
 
     _saver: Any
-    init_op = property(attrgetter("_init_op"))
-    ready_op = property(attrgetter("_ready_op"))
-    ready_for_local_init_op = property(attrgetter("_ready_for_local_init_op"))
-    local_init_op = property(attrgetter("_local_init_op"))
-    local_init_feed_dict = property(attrgetter("_local_init_feed_dict"))
-    summary_op = property(attrgetter("_summary_op"))
-    saver = property(attrgetter("_saver"))
-    init_feed_dict = property(attrgetter("_init_feed_dict"))
+    init_op: Any = read_only("_init_op")
+    ready_op: Any = read_only("_ready_op")
+    ready_for_local_init_op: Any = read_only("_ready_for_local_init_op")
+    local_init_op: Any = read_only("_local_init_op")
+    local_init_feed_dict: Any = read_only("_local_init_feed_dict")
+    summary_op: Any = read_only("_summary_op")
+    saver: Any = read_only("_saver")
+    init_feed_dict: Any = read_only("_init_feed_dict")
 
 
 def _init_op() -> Any:

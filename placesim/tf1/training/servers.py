@@ -13,6 +13,7 @@ from placesim.formats.tensorflow.messages import message_class
 from placesim.tf1 import errors
 from placesim.tf1.session.targets import register_target
 from placesim.tf1.training.cluster_spec import ClusterSpec
+from placesim.tf1.types.read_only import read_only
 
 if TYPE_CHECKING:
     from placesim.graph.session_steps import Config
@@ -114,15 +115,8 @@ class Server:
         """Server of a cluster with only this task."""
         return Server({"localhost": ["localhost:0"]}, protocol="grpc", config=config, start=start)
 
-    @property
-    def server_def(self) -> Any:
-        """The ServerDef."""
-        return self._definition
-
-    @property
-    def target(self) -> str:
-        """Target of sessions that connect to this server."""
-        return self._target
+    server_def: Any = read_only("_definition", "The ServerDef.")
+    target: str = read_only("_target", "Target of sessions that connect to this server.")
 
     def start(self) -> None:
         """Do nothing: a server runs as soon as it is made."""

@@ -15,6 +15,7 @@ from placesim.tf1 import errors
 from placesim.tf1.queues.queue_runners import Coordinator
 from placesim.tf1.session.stacks import FeedDict
 from placesim.tf1.training.run_hooks import SessionRunArgs, SessionRunContext, SessionRunHook, SessionRunValues
+from placesim.tf1.types.read_only import read_only
 
 _LOST = (errors.AbortedError, errors.UnavailableError)
 """Errors of a lost task, after which another session may continue."""
@@ -40,9 +41,7 @@ class StepContext:
     def __init__(self, session: Any, run_with_hooks_fn: Callable[..., Any]) -> None:
         self._session, self._run_with_hooks = session, run_with_hooks_fn
 
-    @property
-    def session(self) -> Any:
-        return self._session
+    session: Any = read_only("_session")
 
     def run_with_hooks(self, *args: object, **kwargs: object) -> Any:
         """Run one step with the hooks."""
@@ -60,13 +59,8 @@ class _Layer:
         self._inner = inner
         self._inner_can_stop = isinstance(inner, _Layer)
 
-    @property
-    def graph(self) -> Any:
-        return self._inner.graph
-
-    @property
-    def sess_str(self) -> Any:
-        return self._inner.sess_str
+    graph: Any = read_only("_inner.graph")
+    sess_str: Any = read_only("_inner.sess_str")
 
     def should_stop(self) -> bool:
         """Whether this layer or an inner one requests the end of the loop."""

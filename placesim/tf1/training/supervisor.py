@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from operator import attrgetter
 from typing import Any
 
 import placesim.tf1 as tf
@@ -21,6 +20,7 @@ from placesim.tf1.training.own_steps import read_step
 from placesim.tf1.training.saving_hooks import CHECKPOINT, START, STOP, add_graphs
 from placesim.tf1.training.session_manager import SessionManager
 from placesim.tf1.training.supervisor_threads import PeriodicThread, StepCounter
+from placesim.tf1.types.read_only import read_only
 
 _REFERENCES = ("Variable", "VariableV2")
 
@@ -120,35 +120,20 @@ class Supervisor:
 
     # --- read-only properties
 
-    init_op = property(attrgetter("_init_op"))
-    init_feed_dict = property(attrgetter("_init_feed_dict"))
-    ready_op = property(attrgetter("_ready_op"))
-    ready_for_local_init_op = property(attrgetter("_ready_for_local_init_op"))
-    summary_writer = property(attrgetter("_summary_writer"))
-    summary_op = property(attrgetter("_summary_op"))
-    global_step = property(attrgetter("_global_step"))
-    saver = property(attrgetter("_saver"))
-    save_path = property(attrgetter("_save_path"))
-
-    @property
-    def is_chief(self) -> bool:
-        return self._is_chief
-
-    @property
-    def session_manager(self) -> SessionManager:
-        return self._session_manager
-
-    @property
-    def coord(self) -> Coordinator:
-        return self._coord
-
-    @property
-    def save_summaries_secs(self) -> float:
-        return self._save_summaries_secs
-
-    @property
-    def save_model_secs(self) -> float:
-        return self._save_model_secs
+    init_op: Any = read_only("_init_op")
+    init_feed_dict: Any = read_only("_init_feed_dict")
+    ready_op: Any = read_only("_ready_op")
+    ready_for_local_init_op: Any = read_only("_ready_for_local_init_op")
+    summary_writer: Any = read_only("_summary_writer")
+    summary_op: Any = read_only("_summary_op")
+    global_step: Any = read_only("_global_step")
+    saver: Any = read_only("_saver")
+    save_path: Any = read_only("_save_path")
+    is_chief: bool = read_only("_is_chief")
+    session_manager: SessionManager = read_only("_session_manager")
+    coord: Coordinator = read_only("_coord")
+    save_summaries_secs: float = read_only("_save_summaries_secs")
+    save_model_secs: float = read_only("_save_model_secs")
 
     # --- sessions
 

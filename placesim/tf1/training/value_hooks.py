@@ -12,6 +12,7 @@ from placesim.tf1.graphs.tensor import Tensor
 from placesim.tf1.session import watching
 from placesim.tf1.session.stacks import FeedDict, RunningSession
 from placesim.tf1.training.run_hooks import SessionRunArgs, SessionRunContext, SessionRunHook, SessionRunValues
+from placesim.tf1.types.read_only import read_only
 
 
 class NanLossDuringTrainingError(RuntimeError):
@@ -51,10 +52,7 @@ class FinalOpsHook(SessionRunHook):
         self._final_ops, self._feeds = final_ops, final_ops_feed_dict
         self._values: Any = None
 
-    @property
-    def final_ops_values(self) -> Any:
-        """Values of the final ops; None before the end."""
-        return self._values
+    final_ops_values: Any = read_only("_values", "Values of the final ops; None before the end.")
 
     def end(self, session: RunningSession) -> None:
         """Run the final ops."""

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from placesim.core.dtypes import BY_NUMBER, DTYPES, REF_OFFSET
 from placesim.core.dtypes import DataType as ElementType
+from placesim.tf1.types.read_only import read_only
 
 if TYPE_CHECKING:
     import numpy as np
@@ -23,9 +24,7 @@ class DType:
         self.name = element.python_name + ("_ref" if self._is_ref_dtype else "")
         self._as_ref = self if self._is_ref_dtype else DType(element, self)
 
-    @property
-    def base_dtype(self) -> DType:
-        return self._base
+    base_dtype: DType = read_only("_base")
 
     @property
     def real_dtype(self) -> DType:
@@ -38,9 +37,7 @@ class DType:
     def as_datatype_enum(self) -> int:
         return self.element.number + (REF_OFFSET if self._is_ref_dtype else 0)
 
-    @property
-    def as_numpy_dtype(self) -> Any:
-        return self.element.numpy.type
+    as_numpy_dtype: Any = read_only("element.numpy.type")
 
     @property
     def is_numpy_compatible(self) -> bool:
@@ -54,17 +51,9 @@ class DType:
     def is_integer(self) -> bool:
         return self.is_numpy_compatible and self.element.is_integer
 
-    @property
-    def is_floating(self) -> bool:
-        return self.element.is_floating
-
-    @property
-    def is_complex(self) -> bool:
-        return self.element.is_complex
-
-    @property
-    def is_quantized(self) -> bool:
-        return self.element.is_quantized
+    is_floating: bool = read_only("element.is_floating")
+    is_complex: bool = read_only("element.is_complex")
+    is_quantized: bool = read_only("element.is_quantized")
 
     @property
     def is_unsigned(self) -> bool:

@@ -8,6 +8,7 @@ from placesim.tf1.graphs.tensor import Tensor
 from placesim.tf1.graphs.tensor_likes import DTypeLike
 from placesim.tf1.sparse.values import SparseTensor, SparseTensorValue
 from placesim.tf1.types import dtypes
+from placesim.tf1.types.read_only import read_only
 from placesim.tf1.types.shapes import StaticShapeLike, TensorShape
 
 
@@ -63,17 +64,9 @@ class _ShapedSpec(TypeSpec):
         self._shape = TensorShape(shape)
         self._dtype = dtypes.as_dtype(dtype)
 
-    @property
-    def shape(self) -> TensorShape:
-        return self._shape
-
-    @property
-    def dtype(self) -> dtypes.DType:
-        return self._dtype
-
-    @property
-    def rank(self) -> int | None:
-        return self._shape.rank
+    shape: TensorShape = read_only("_shape")
+    dtype: dtypes.DType = read_only("_dtype")
+    rank: int | None = read_only("_shape.rank")
 
     def _parts(self) -> tuple[Any, ...]:
         return self._shape.sizes, self._dtype
@@ -98,9 +91,7 @@ class TensorSpec(_ShapedSpec):
         """The spec of a tensor.  Its default name is the operation's."""
         return cls(tensor.shape, tensor.dtype, name or tensor.op.name)
 
-    @property
-    def name(self) -> str | None:
-        return self._name
+    name: str | None = read_only("_name")
 
     @property
     def value_type(self) -> type:

@@ -61,25 +61,8 @@ def create_variable(
     **others: object,
 ) -> Any:
     """`tf.Variable`: call the graph's variable creators, the innermost first, and the default one last."""
-    arguments = dict(
-        others,
-        initial_value=initial_value,
-        trainable=trainable,
-        collections=collections,
-        validate_shape=validate_shape,
-        caching_device=caching_device,
-        name=name,
-        variable_def=variable_def,
-        dtype=dtype,
-        expected_shape=expected_shape,
-        import_scope=import_scope,
-        constraint=constraint,
-        use_resource=use_resource,
-        synchronization=synchronization,
-        aggregation=aggregation,
-        shape=shape,
-        experimental_enable_variable_lifting=experimental_enable_variable_lifting,
-    )
+    arguments = dict(locals())
+    arguments |= arguments.pop("others")
     make: Callable[..., Any] = _make_default
     for creator in _creators():
         make = functools.partial(creator, make)

@@ -2,67 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import Any
 
 import placesim.tf1 as tf
-from placesim.tf1.graphs.graph import get_default_graph
 from placesim.tf1.graphs.tensor import Tensor
 from placesim.tf1.graphs.tensor_likes import DTypeLike, TensorLike
 from placesim.tf1.ops.conversion import register_tensor_conversion_function
 from placesim.tf1.ops.generated_functions import gen
 from placesim.tf1.types.dtypes import DType
+from placesim.tf1.types.read_only import read_only
 from placesim.tf1.types.shapes import StaticShapeLike, TensorShape
 from placesim.tf1.variables.guards import guarded
 from placesim.tf1.variables.variable import (
-    Variable,
+    MadeVariable,
     VariableDef,
-    add_to_collections,
-    check_collections,
     find_imported,
     part_masks,
-    set_roles,
 )
 
 SCATTERS = ("sub", "add", "max", "min", "mul", "div", "update")
 ND_SCATTERS = ("sub", "add", "update", "max", "min")
 
 
-class RefVariable(Variable):
+class RefVariable(MadeVariable):
     """TensorFlow 1's variable: ops that change it take its reference."""
 
-    def __init__(
-        self,
-        initial_value: Any = None,
-        trainable: bool | None = None,
-        collections: Sequence[str] | None = None,
-        validate_shape: bool = True,
-        caching_device: object = None,
-        name: str | None = None,
-        variable_def: VariableDef | None = None,
-        dtype: DTypeLike | None = None,
-        expected_shape: object = None,
-        import_scope: str | None = None,
-        constraint: object = None,
-        synchronization: object = None,
-        aggregation: object = None,
-        shape: StaticShapeLike | None = None,
-    ) -> None:
-        if variable_def is not None:
-            self._find(variable_def, import_scope)
-            return
-        if initial_value is None:
-            raise ValueError("initial_value must be specified.")
-        collections = check_collections(collections)
-        set_roles(self, name, trainable, synchronization, aggregation, constraint)
-        self.graph = get_default_graph()
-        self._caching_device = caching_device
-        given = [] if callable(initial_value) else [initial_value]
-        with tf.init_scope():
-            with tf.name_scope(name, "Variable", given) as scope:
-                self._make(scope, initial_value, dtype, None if shape is None else TensorShape(shape), validate_shape)
-            add_to_collections(self, collections)
+    _WITHOUT_VALUE = "initial_value must be specified."
 
     def _make(
         self, scope: str, value: TensorLike, dtype: DTypeLike | None, shape: TensorShape | None, validate_shape: bool
@@ -89,17 +55,13 @@ class RefVariable(Variable):
     def _find(self, definition: VariableDef, import_scope: str | None) -> None:
         self._reference, self._snapshot = find_imported(self, definition, import_scope)
 
-    @property
-    def _tensor(self) -> Any:
-        return self._reference
+    _tensor: Any = read_only("_reference")
 
     @property
     def name(self) -> str:
         return str(self._reference.name)
 
-    @property
-    def dtype(self) -> Any:
-        return self._reference.dtype
+    dtype: Any = read_only("_reference.dtype")
 
     @property
     def shape(self) -> TensorShape:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import placesim.tf1 as tf
@@ -12,17 +12,16 @@ from placesim.tf1.graphs.tensor_likes import DTypeLike, TensorLike
 from placesim.tf1.ops.conversion import register_tensor_conversion_function
 from placesim.tf1.ops.generated_functions import gen
 from placesim.tf1.types.dtypes import DType
+from placesim.tf1.types.read_only import read_only
 from placesim.tf1.types.shapes import StaticShapeLike, TensorShape
 from placesim.tf1.variables.guards import guarded
 from placesim.tf1.variables.reference import ND_SCATTERS, SCATTERS, refuse_control_flow
 from placesim.tf1.variables.variable import (
+    MadeVariable,
     Variable,
     VariableDef,
-    add_to_collections,
-    check_collections,
     find_imported,
     part_masks,
-    set_roles,
 )
 
 
@@ -35,9 +34,7 @@ class HandledVariable(Variable):
     _cached: Tensor | None = None
     _caching_device: Any = None
 
-    @property
-    def _tensor(self) -> Any:
-        return self.handle
+    _tensor: Any = read_only("handle")
 
     _handle = _tensor
     """Control dependencies recognise a variable by this attribute, and wait for its `op`."""
@@ -46,13 +43,8 @@ class HandledVariable(Variable):
     def name(self) -> str:
         return str(self.handle.name)
 
-    @property
-    def dtype(self) -> Any:
-        return self._dtype
-
-    @property
-    def shape(self) -> TensorShape:
-        return self._shape
+    dtype: Any = read_only("_dtype")
+    shape: TensorShape = read_only("_shape")
 
     def value(self) -> Any:
         """The cached read, or else a new read outside the current device and colocation."""
@@ -141,43 +133,18 @@ class HandledVariable(Variable):
         return self._after(op)
 
 
-class ResourceVariable(HandledVariable):
+class ResourceVariable(MadeVariable, HandledVariable):
     """A variable behind a handle, read at each use."""
 
-    def __init__(
-        self,
-        initial_value: Any = None,
-        trainable: bool | None = None,
-        collections: Sequence[str] | None = None,
-        validate_shape: bool = True,
-        caching_device: object = None,
-        name: str | None = None,
-        variable_def: VariableDef | None = None,
-        dtype: DTypeLike | None = None,
-        expected_shape: object = None,
-        import_scope: str | None = None,
-        constraint: object = None,
-        synchronization: object = None,
-        aggregation: object = None,
-        shape: StaticShapeLike | None = None,
-    ) -> None:
-        if variable_def is not None:
-            self._find(variable_def, import_scope)
-            return
-        if initial_value is None:
-            needed = "must be specified except when you are not providing a `variable_def`. You provided neither."
-            raise ValueError(f"The `initial_value` arg to `tf.Variable` {needed}")
-        collections = check_collections(collections)
-        set_roles(self, name, trainable, synchronization, aggregation, constraint)
-        self._caching_device = caching_device
-        given = [] if callable(initial_value) else [initial_value]
-        with tf.init_scope():
-            self.graph = get_default_graph()
-            with tf.name_scope(name, "Variable", given) as scope:
-                self._make(scope, initial_value, dtype, None if shape is None else TensorShape(shape))
-            add_to_collections(self, collections)
+    _WITHOUT_VALUE = (
+        "The `initial_value` arg to `tf.Variable` must be specified except when you are not providing a `variable_def`. "
+        "You provided neither."
+    )
 
-    def _make(self, scope: str, value: TensorLike, dtype: DTypeLike | None, shape: TensorShape | None) -> None:
+    def _make(
+        self, scope: str, value: TensorLike, dtype: DTypeLike | None, shape: TensorShape | None, validate_shape: bool
+    ) -> None:
+        self.graph = get_default_graph()
         own = scope[:-1]
         with self.graph.builder.class_attr(own):
             with tf.name_scope("Initializer"), tf.device(None):
@@ -215,10 +182,7 @@ class ResourceVariable(HandledVariable):
         """Tensor to fetch: the read that was made with the variable."""
         return self._snapshot
 
-    @property
-    def create(self) -> Any:
-        """Op that initializes the variable."""
-        return self.initializer
+    create: Any = read_only("initializer", "Op that initializes the variable.")
 
 
 class ChangedVariable(HandledVariable):
@@ -234,9 +198,7 @@ class ChangedVariable(HandledVariable):
         # Nothing fetches it in a function.
         self._snapshot = None if get_default_graph().building_function else self._read()
 
-    @property
-    def op(self) -> Any:
-        return self._op
+    op: Any = read_only("_op")
 
     @property
     def name(self) -> str:

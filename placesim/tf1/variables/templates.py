@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import placesim.tf1 as tf
+from placesim.tf1.types.read_only import read_only
 
 
 def make_template(
@@ -71,17 +72,9 @@ class Template:
             )
         return result
 
-    @property
-    def name(self) -> str:
-        return self._name
-
-    @property
-    def func(self) -> Callable[..., Any]:
-        return self._function
-
-    @property
-    def variable_scope(self) -> Any:
-        return self._scope
+    name: str = read_only("_name")
+    func: Callable[..., Any] = read_only("_function")
+    variable_scope: Any = read_only("_scope")
 
     var_scope = variable_scope
 

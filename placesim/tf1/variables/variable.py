@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 import placesim.tf1 as tf
 from placesim.tf1.graphs.tensor import Tensor
-from placesim.tf1.graphs.tensor_likes import TensorLike
+from placesim.tf1.graphs.tensor_likes import DTypeLike, TensorLike
 from placesim.tf1.session.stacks import RunningSession
 from placesim.tf1.sparse.values import IndexedSlices
 from placesim.tf1.types.shapes import StaticShapeLike, TensorShape
@@ -252,6 +252,53 @@ class Variable(metaclass=VariableMetaclass):
 
 
 Variable.SaveSliceInfo = SaveSliceInfo  # type: ignore[attr-defined]
+
+
+class MadeVariable(Variable):
+    """A variable with nodes of its own, which it makes from an initial value, or finds after an import."""
+
+    _WITHOUT_VALUE: ClassVar[str]
+    """TensorFlow's error if there is no initial value."""
+
+    def __init__(
+        self,
+        initial_value: Any = None,
+        trainable: bool | None = None,
+        collections: Sequence[str] | None = None,
+        validate_shape: bool = True,
+        caching_device: object = None,
+        name: str | None = None,
+        variable_def: VariableDef | None = None,
+        dtype: DTypeLike | None = None,
+        expected_shape: object = None,
+        import_scope: str | None = None,
+        constraint: object = None,
+        synchronization: object = None,
+        aggregation: object = None,
+        shape: StaticShapeLike | None = None,
+    ) -> None:
+        if variable_def is not None:
+            self._find(variable_def, import_scope)
+            return
+        if initial_value is None:
+            raise ValueError(self._WITHOUT_VALUE)
+        collections = check_collections(collections)
+        set_roles(self, name, trainable, synchronization, aggregation, constraint)
+        self.graph = tf.get_default_graph()
+        self._caching_device = caching_device
+        given = [] if callable(initial_value) else [initial_value]
+        with tf.init_scope():
+            with tf.name_scope(name, "Variable", given) as scope:
+                self._make(scope, initial_value, dtype, None if shape is None else TensorShape(shape), validate_shape)
+            add_to_collections(self, collections)
+
+    def _make(
+        self, scope: str, value: TensorLike, dtype: DTypeLike | None, shape: TensorShape | None, validate_shape: bool
+    ) -> None:
+        raise NotImplementedError
+
+    def _find(self, definition: VariableDef, import_scope: str | None) -> None:
+        raise NotImplementedError
 
 
 def find_imported(variable: Any, definition: VariableDef, import_scope: str | None) -> tuple[Any, Any]:

@@ -298,7 +298,7 @@ def _infer_reshape(context: ShapeContext) -> Sequence[Dims]:
     if given is None or wanted is None:
         return (wanted,)
     given_gaps, wanted_gaps = ([axis for axis, dim in enumerate(dims) if dim < 0] for dims in (given, wanted))
-    given_count, wanted_count = (_known_count(dims) for dims in (given, wanted))
+    given_count, wanted_count = (elements(tuple(dim for dim in dims if dim >= 0)) for dims in (given, wanted))
     # a dimension of zero makes the number of elements known, despite unknown dimensions
     given_gaps, wanted_gaps = (given_gaps if given_count else []), (wanted_gaps if wanted_count else [])
     if len(given_gaps) > 1 or len(wanted_gaps) > 1:
@@ -320,10 +320,6 @@ def _infer_reshape(context: ShapeContext) -> Sequence[Dims]:
     elif given_count == wanted_count:
         return (replace_dim(wanted, wanted_gaps[0], given[given_gaps[0]]),)
     return (wanted,)
-
-
-def _known_count(dims: tuple[int, ...]) -> int:
-    return elements(tuple(dim for dim in dims if dim >= 0))
 
 
 def _as_int64(count: int) -> int:

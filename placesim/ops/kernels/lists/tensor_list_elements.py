@@ -217,7 +217,7 @@ def _length(position: int, element: Tensor | None, first: int, leading_dims: Seq
 
 def item_memory(memory: KernelMemory) -> None:
     """The output is the element's buffer, or new memory for zeros."""
-    memory.give_element(0, 0, int(memory.value(1)))
+    memory.give_element(0, int(memory.value(1)))
 
 
 def stack_memory(memory: KernelMemory) -> None:

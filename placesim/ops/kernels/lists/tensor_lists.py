@@ -482,7 +482,7 @@ def push_back_memory(memory: KernelMemory) -> None:
 
 def pop_back_memory(memory: KernelMemory) -> None:
     """The output is the last element's buffer, or new memory for zeros."""
-    memory.give_element(1, 0, -1)
+    memory.give_element(1, -1)
     elements = memory.change_list()
     _resize(elements, max(len(elements) - 1, 0))
 

@@ -121,14 +121,10 @@ def same_shape(name: str, called: str = "", shown: str = "") -> Check:
     return check
 
 
-def _one_element(name: str) -> Check:
-    """Return a check that an input has one element; TensorFlow lacks this check, and its process ends."""
-
-    def check(inputs: Mapping[str, Tensor]) -> None:
-        if np.size(inputs[name]) != 1:
-            raise InvalidArgumentError(f"{name} is not a scalar: {format_dims(np.shape(inputs[name]))}")
-
-    return check
+def _check_sign_decay(inputs: Mapping[str, Tensor]) -> None:
+    """Raise InvalidArgumentError unless there is one number; TensorFlow lacks this check, and its process ends."""
+    if np.size(inputs["sign_decay"]) != 1:
+        raise InvalidArgumentError(f"sign_decay is not a scalar: {format_dims(np.shape(inputs['sign_decay']))}")
 
 
 def scalars(names: str) -> tuple[Check, ...]:
@@ -393,14 +389,14 @@ RULES: dict[str, Rule] = {
         variables=2,
         update=update_rules.add_sign,
         operations=11,
-        checks=(*scalars("lr alpha beta"), *same_shapes("m grad"), _one_element("sign_decay")),
+        checks=(*scalars("lr alpha beta"), *same_shapes("m grad"), _check_sign_decay),
     ),
     "PowerSign": Rule(
         inputs=("var", "m", "lr", "logbase", "sign_decay", "beta", "grad"),
         variables=2,
         update=update_rules.power_sign,
         operations=11,
-        checks=(*scalars("lr logbase beta"), *same_shapes("m grad"), _one_element("sign_decay")),
+        checks=(*scalars("lr logbase beta"), *same_shapes("m grad"), _check_sign_decay),
     ),
     "Ftrl": Rule(
         inputs=("var", "accum", "linear", "grad", "lr", "l1", "l2", "lr_power"),

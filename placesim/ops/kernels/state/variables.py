@@ -459,7 +459,7 @@ def assign_resource_memory(memory: KernelMemory) -> None:
     if memory.variable(0).copies_on_read:
         memory.renew_variable(0, memory.inputs[1].size, memory.inputs[1].kind)
     else:
-        memory.share_with_variable(0, 1)
+        memory.share_with_variable()
 
 
 def count_up_memory(memory: KernelMemory) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from placesim.core.grouped import grouped
 from placesim.graph.graph import Node
 from placesim.inspection.memory_categories import find_origin
 from placesim.ops.categories import CONSTANTS, VARIABLES
@@ -66,10 +67,7 @@ class ForwardPlaces:
         self._place_before_readers(others, needed)
         for variable, readers in sorted(self.readers.items()):
             self.variables[variable] = min(needed[reader] for reader in readers)
-        read: dict[int, list[int]] = {}
-        for variable, readers in self.readers.items():
-            for reader in readers:
-                read.setdefault(reader, []).append(self.variables[variable])
+        read = grouped((reader, self.variables[variable]) for variable, readers in self.readers.items() for reader in readers)
         for node in others:
             if node.id in self._of_variable:
                 inputs = (self.of[number] for number in _sources(node) if number in self.of)
