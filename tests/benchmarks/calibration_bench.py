@@ -2,7 +2,7 @@
 
 Without a profile the machine is calibrated first.  Each network is simulated with that and then run, with one and with two
 threads between ops; the measured time is the median of steady steps, of which each computes op by op unless `--fusion` asks for
-what a run does.  Errors are |predicted - measured| / measured.  `--small` is for twenty small networks instead of the large ones.
+what a run does.  Errors are |predicted - measured| / measured.  With `--small`, twenty small networks replace the large ones.
 `--nodes N` shows for each network the ops whose predicted times differ most from the measured ones.
 """
 

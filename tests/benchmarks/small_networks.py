@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -48,7 +49,7 @@ class _Layers:
 
     def layers(self, x: str, widths: Sequence[int], activation: str = "Relu") -> str:
         """Dense layers, the last of which has no activation."""
-        pairs = list(zip(widths, widths[1:], strict=False))
+        pairs = list(pairwise(widths))
         for number, (inside, outside) in enumerate(pairs, 1):
             x = self.dense(x, inside, outside, activation if number < len(pairs) else "")
         return x
