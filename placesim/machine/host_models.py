@@ -6,34 +6,44 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-PROFILE_VERSION = 1
+PROFILE_VERSION = 2
 """Version of the format and meaning of measured figures; profiles of other versions are rejected."""
 RATES = ("float64", "tf32", "float16", "bfloat16", "int8")
 """Types that may have a rate of operations per second besides float32 (`flops`)."""
 COUNTED = (
-    "call", "run", "plain", "divided", "exponential", "chosen", "special", "reduced", "row", "copied", "piece", "added",
-    "added_piece", "gathered", "random", "new", "multiplied", "packed", "aliased", "accumulated", "checked",
+    "call", "run", "plain", "compared", "divided", "rooted", "exponential", "chosen", "special", "reduced", "row", "copied",
+    "piece", "added", "added_piece", "gathered", "random", "new", "multiplied", "packed", "aliased", "accumulated", "checked",
 )  # fmt: skip
 """Kinds of elementary work in kernels, which `prediction.host_loads` counts."""
 SECONDS = (
     *COUNTED,
     "far",
     "distant",
+    "awaited",
     "dispatch",
     "dataflow",
     "handed",
     "beside",
+    "variable",
+    "step",
+    "fed",
+    "fetched",
     "shared",
     "contended_call",
+    "cold_call",
 )
 """Names of a profile's measured seconds.
 
 - The entries of `COUNTED`: seconds for one unit of this kind of work.
 - `far`, `distant`: seconds for a byte that is not in the first cache, and extra seconds for a byte that is in no cache.
+- `awaited`: seconds for a byte that is in no cache and that the processor cannot fetch ahead.
 - `dispatch`, `dataflow`: seconds to start a node in a fixed order, or when its inputs arrive; `handed`: extra if a
   pool's thread runs it.
 - `beside`: the overhead of a node with a kernel.
+- `variable`: the overhead of a node that gives a variable or its value.
+- `step`, `fed`, `fetched`: the overhead of a step, of each tensor that it is fed, and of each that it fetches.
 - `shared`, `contended_call`: the overhead of an op that shares work among threads, and of each numpy call in this work.
+- `cold_call`: the overhead of a numpy call in a step whose data displaces code from the caches.
 """
 BASIC = ("dispatch", "plain", "multiplied")
 """Entries that must be above 0, since every machine needs time for them."""

@@ -45,7 +45,9 @@ _DENSE_OPERATIONS_PER_BYTE = 8
 class NodeShapes(NamedTuple):
     """A node's op, attrs and static shapes (all known), and the operations and bytes that its kernel's cost model counts.
 
-    `moved_bytes` are the bytes that the kernel reads and writes, `read_bytes` the bytes of its inputs.
+    `moved_bytes` are the bytes that the kernel reads and writes, `read_bytes` the bytes of its inputs. `kept_bytes` are the
+    bytes of inputs that the step did not make, and `step_bytes` those that a step accesses between two reads of such an input;
+    both are 0 unless a measured host needs them.
     """
 
     op: str
@@ -56,6 +58,8 @@ class NodeShapes(NamedTuple):
     operations: int
     moved_bytes: int
     read_bytes: int = 0
+    kept_bytes: int = 0
+    step_bytes: int = 0
 
     @property
     def cost(self) -> CostModel:

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from math import prod
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from placesim.core.dtypes import FLOAT
 from placesim.core.errors import InvalidArgumentError
 from placesim.machine.host_models import HostProfile
 from placesim.machine.timelines.workload import NOWHERE, LinkTransfer, Task
-from placesim.ops.attributes import Attrs
 from placesim.ops.categories import RECEIVES, SENDS
 from placesim.ops.kernels.cost_model import DISPATCH
-from placesim.ops.kernels.kernel import Kernel, is_expensive
+from placesim.ops.kernels.kernel import is_expensive
 from placesim.prediction.collectives import TREE, group_members, hops_seconds, ring_hops, ring_order, tree_seconds
 from placesim.prediction.cost_formulas import Prediction, predict
 from placesim.prediction.host_costs import kernel_prediction
 from placesim.prediction.host_loads.rules import host_load
 from placesim.prediction.hosts import SHARE_SECONDS
 from placesim.prediction.machine_resources import DevicePlace, Route, SimulatedMachine
+from placesim.prediction.node_shapes import KeptTensors, node_shapes, num_bytes
 from placesim.prediction.node_work import NodeShapes, arithmetic_of, node_work
 from placesim.prediction.processors import NoFiguresError, Processor
 from placesim.prediction.work_amounts import Product, Work
@@ -27,7 +25,7 @@ from placesim.runtime.accounting.node_sites import Site
 from placesim.runtime.executors.dataflow import LARGE_INPUT_BYTES
 from placesim.runtime.executors.program import TransferKey, needs_dataflow
 from placesim.runtime.partitioning.partition import tensor_of
-from placesim.runtime.recording.recorder import Execution, TypedShape
+from placesim.runtime.recording.recorder import Execution
 
 NOTHING = Prediction(0.0, 0.0, 0.0)
 
@@ -62,6 +60,8 @@ class PlacedKernel(NamedTuple):
 
 
 _NOWHERE = ExecutionCost(NOTHING)
+_BESIDE = {"_Arg": "fed", "_Retval": "fetched", **dict.fromkeys(("VariableV2", "VarHandleOp", "ReadVariableOp"), "variable")}
+"""Names of the seconds, in a host's profile, that nodes of these ops take beside their dispatch."""
 
 
 class StepCosts:
@@ -76,12 +76,34 @@ class StepCosts:
     def placed(self, step: Sequence[Execution]) -> list[ExecutionCost]:
         """Return the cost of each execution.  Raises NoFiguresError if a GPU's rate for a node is unknown."""
         found: list[ExecutionCost] = []
+        shapes = self.shapes_of(step)
         for execution in step:
-            found.append(self._end_of_call(execution, found) if execution.site is None else self._placed(execution, step))
+            end = execution.site is None
+            found.append(self._end_of_call(execution, found) if end else self._placed(execution, step, shapes))
+        self._begin(step, found)
         for members in group_members(step):
             for member, cost in zip(members, self._collective([step[member] for member in members]), strict=True):
                 found[member] = cost
         return found
+
+    def shapes_of(self, step: Sequence[Execution]) -> Callable[[Site, Execution], NodeShapes]:
+        """Return the function that returns the shapes of a node in an execution of the step.
+
+        On a measured host, the shapes include the bytes of tensors that the step does not make.
+        """
+        is_measured = any(host.profile is not None for host in self._machine.hosts.values())
+        return KeptTensors(step).shapes if is_measured else node_shapes
+
+    def _begin(self, step: Sequence[Execution], found: list[ExecutionCost]) -> None:
+        """Add the time to begin and end a step to the step's first node on a measured host."""
+        for number, execution in enumerate(step):
+            if execution.site is None:
+                continue
+            place, cost = self._machine.places[execution.site.program.state.device.name], found[number]
+            if cost.resource == place.cores and place.host.profile is not None:
+                seconds = place.host.profile.seconds["step"]
+                found[number] = cost._replace(predicted=Prediction(*(part + seconds for part in cost.predicted)))
+                return
 
     def _collective(self, members: Sequence[Execution]) -> list[ExecutionCost]:
         """Return the cost of each member of a collective, which occupies a GPU's stream for copies to other GPUs.
@@ -133,7 +155,9 @@ class StepCosts:
                 found += self._machine.copy_seconds(cost.route, cost.num_bytes)
         return found
 
-    def _placed(self, execution: Execution, step: Sequence[Execution]) -> ExecutionCost:
+    def _placed(
+        self, execution: Execution, step: Sequence[Execution], shapes_of: Callable[[Site, Execution], NodeShapes]
+    ) -> ExecutionCost:
         site = execution.site
         if site is None or execution.is_dead:
             return _NOWHERE
@@ -142,12 +166,14 @@ class StepCosts:
             return _NOWHERE
         if op in RECEIVES:
             return self._transfer(site, execution, step)
-        key: tuple[object, ...] = (id(site.program),)
+        key: tuple[object, ...] = (id(site.program), _BESIDE.get(op))
         if not is_dispatch(site):
-            key = (*key, id(site.instruction.attrs), op, site.output_on_host, execution.inputs, execution.outputs)
+            shapes = None if shapes_of is node_shapes else shapes_of(site, execution)
+            kept = None if shapes is None else (shapes.kept_bytes, shapes.step_bytes)
+            key = (*key, id(site.instruction.attrs), op, site.output_on_host, execution.inputs, execution.outputs, kept)
         found = self._known.get(key)
         if found is None:
-            found = self._known[key] = self._kernel(site, execution)
+            found = self._known[key] = self._kernel(site, shapes_of(site, execution))
         return found
 
     def _transfer(self, site: Site, execution: Execution, step: Sequence[Execution]) -> ExecutionCost:
@@ -163,9 +189,8 @@ class StepCosts:
             found = self._known[known] = ExecutionCost(NOTHING, route=route, num_bytes=num_bytes(execution.outputs))
         return found
 
-    def _kernel(self, site: Site, execution: Execution) -> ExecutionCost:
+    def _kernel(self, site: Site, shapes: NodeShapes) -> ExecutionCost:
         place = self._machine.places[site.program.state.device.name]
-        shapes = node_shapes(site, execution)
         kernel = self.kernel_on(place, site, shapes, site.output_on_host)
         own, resource = (
             (place.host.processor(place.host.cores), place.cores)
@@ -219,7 +244,8 @@ class StepCosts:
         key = "dataflow" if in_parallel or needs_dataflow((site.program,)) else "dispatch"
         load = None if is_dispatched else host_load(shapes)
         if load is None:
-            return PlacedKernel(ExecutionCost(_exactly(profile.seconds[key]), place.cores), place.host.processor(1))
+            seconds = profile.seconds[key] + (profile.seconds[_BESIDE[shapes.op]] if shapes.op in _BESIDE else 0.0)
+            return PlacedKernel(ExecutionCost(_exactly(seconds), place.cores), place.host.processor(1))
         dispatch = profile.seconds["beside"] + profile.seconds[key] - profile.seconds["dispatch"]
         if in_parallel and runs_in_pool(site, shapes):
             dispatch += profile.seconds["handed"]
@@ -244,29 +270,6 @@ def runs_in_pool(site: Site, shapes: NodeShapes) -> bool:
     return is_expensive(site.instruction.kernel) and shapes.read_bytes > LARGE_INPUT_BYTES
 
 
-def node_shapes(site: Site, execution: Execution) -> NodeShapes:
-    """Return the shapes of a node in one of its executions."""
-    instruction = site.instruction
-    return kernel_shapes(instruction.node.op, instruction.kernel, instruction.attrs, execution.inputs, execution.outputs)
-
-
-def kernel_shapes(
-    op: str, kernel: Kernel, attrs: Attrs, taken: tuple[TypedShape, ...], given: tuple[TypedShape, ...]
-) -> NodeShapes:
-    """Return the shapes of a kernel that takes and gives tensors of these shapes."""
-    inputs, outputs = tuple(dims for dims, _ in taken), tuple(dims for dims, _ in given)
-    made = (*given, *taken)
-    operations = int(kernel.flops(inputs, outputs, attrs)) if kernel.flops is not None and made else 0
-    dtype = made[0][1] if made else FLOAT
-    shapes = NodeShapes(op, attrs, inputs, outputs, dtype, operations, num_bytes(made), num_bytes(taken))
-    access = shapes.cost.access
-    if access is None or not inputs:
-        return shapes
-    rest = taken[access.tensors :] + (() if access.updates else given)
-    touched = shapes.touched_elements * sum(dtype.size for _, dtype in taken[: access.tensors])
-    return shapes._replace(moved_bytes=num_bytes(rest) + touched * (1 + access.updates))
-
-
 def count_operations(shapes: NodeShapes, work: Work | None) -> int:
     """Return the floating-point operations of a node's kernel; a multiplication and an addition are two."""
     return shapes.operations or (round(work.operations) if isinstance(work, Product) else 0)
@@ -284,11 +287,6 @@ def transfer_key(execution: Execution) -> TransferKey:
     key = execution.site.instruction.key
     assert key is not None
     return key
-
-
-def num_bytes(shapes: Sequence[TypedShape]) -> int:
-    """Return the bytes of tensors; strings, handles and variants count as 0."""
-    return sum(dtype.size * prod(dims) for dims, dtype in shapes)
 
 
 def _predicted(name: str, work: Work, processor: Processor) -> Prediction:

@@ -16,8 +16,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from math import ceil
 
 from placesim.machine.memory.buffer_sources import JournalEntry
+from placesim.prediction.node_shapes import node_shapes
 from placesim.prediction.node_work import convolution_of
-from placesim.prediction.step_tasks import node_shapes
 from placesim.prediction.work_amounts import Convolution
 from placesim.runtime.recording.recorder import Execution
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from placesim.graph.graph import split_tensor_name
 from placesim.ops.categories import RECEIVES
-from placesim.prediction.step_tasks import num_bytes, transfer_ends
+from placesim.prediction.node_shapes import num_bytes
+from placesim.prediction.step_tasks import transfer_ends
 from placesim.runtime.dry_runs.dry_run_feeds import check_batch
 from placesim.runtime.partitioning.pruning import feed_name
 from placesim.studies.dry_run import DryRun, search_dry_run

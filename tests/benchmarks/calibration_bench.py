@@ -2,7 +2,7 @@
 
 Without a profile the machine is calibrated first.  Each network is simulated with that and then run, with one and with two
 threads between ops; the measured time is the median of steady steps, of which each computes op by op unless `--fusion` asks for
-what a run does.  Errors are |predicted - measured| / measured.
+what a run does.  Errors are |predicted - measured| / measured.  With `--small`, twenty small networks replace the large ones.
 `--nodes N` shows for each network the ops whose predicted times differ most from the measured ones.
 """
 
@@ -33,9 +33,10 @@ from placesim.runtime.sessions.session import GraphSession
 from placesim.studies.calibration.host_profile import calibrate
 from placesim.studies.time_study import study_time
 from tests.benchmarks.models_bench import Model, alexnet, lstm, recorded, resnet50, transformer
+from tests.benchmarks.small_networks import SMALL
 
-FEWEST, SECONDS = 5, 3.0
-"""Steps that are timed, and for how long there may be more."""
+FEWEST, SECONDS, SMALL_SECONDS = 5, 3.0, 0.7
+"""Steps that are timed, and for how long there may be more, of a large and of a small network."""
 
 
 def mobilenet() -> Model:
@@ -58,7 +59,7 @@ MODELS: dict[str, Callable[[], Model]] = {
 }
 
 
-def measured(model: Model, inter_op: int, nodes: bool, fuses: bool) -> tuple[float, dict[str, float]]:
+def measured(model: Model, inter_op: int, nodes: bool, fuses: bool, limit: float) -> tuple[float, dict[str, float]]:
     """(seconds of a steady step, and of the kernels of each op where these are asked for)"""
     file = graph_file_from_mapping(model.graph, model.name)
     devices = build_devices([TaskInventory()])
@@ -70,7 +71,7 @@ def measured(model: Model, inter_op: int, nodes: bool, fuses: bool) -> tuple[flo
     for _ in range(2):
         session.run(step)
     found: list[float] = []
-    while len(found) < FEWEST or sum(found) < SECONDS:
+    while len(found) < FEWEST or sum(found) < limit:
         start = time.perf_counter()
         session.run(step)
         found.append(time.perf_counter() - start)
@@ -130,28 +131,32 @@ def show_ops(study: TimeStudy, found: dict[str, float], number: int) -> None:
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--profile", help="what `placesim calibrate` wrote")
-    parser.add_argument("--model", action="append", choices=sorted(MODELS), help="one of them; may be repeated")
+    parser.add_argument("--model", action="append", choices=sorted({**MODELS, **SMALL}), help="one of them; may be repeated")
+    parser.add_argument("--small", action="store_true", help="small networks")
     parser.add_argument("--threads", type=int, action="append", help="threads between ops; may be repeated")
     parser.add_argument("--fusion", action="store_true", help="measure steps that compute several ops together")
     parser.add_argument("--nodes", type=int, default=0, help="ops to show of each network")
     options = parser.parse_args(arguments)
     text = Path(options.profile).read_text() if options.profile else host_text(calibrate())
     profile = yaml.safe_load(text)
-    errors = []
-    print(f"{'network':34} threads   predicted              low        high    measured   error")
-    for name in options.model or MODELS:
+    errors, held = [], 0
+    print(f"{'network':50} threads   predicted              low        high    measured   error")
+    for name in options.model or (SMALL if options.small else MODELS):
         for inter_op in options.threads or (1, 2):
-            model = MODELS[name]()
+            model = (MODELS | SMALL)[name]()
             study = predicted(model, inter_op, profile)
-            seconds, by_op = measured(model, inter_op, bool(options.nodes), options.fusion)
+            limit = SMALL_SECONDS if name in SMALL else SECONDS
+            seconds, by_op = measured(model, inter_op, bool(options.nodes), options.fusion, limit)
             step = study.steps[-1]
+            held += step.low <= seconds <= step.high
             error = (step.seconds - seconds) / seconds
             errors.append(abs(error))
             times = "  ".join(f"{1e3 * value:8.2f} ms" for value in (step.seconds, step.low, step.high, seconds))
-            print(f"{model.name:34} {inter_op:7}   {times}  {error:+7.1%}", flush=True)
+            print(f"{model.name:50} {inter_op:7}   {times}  {error:+7.1%}", flush=True)
             if options.nodes and by_op:
                 show_ops(study, by_op, options.nodes)
-    print(f"errors: median {median(errors):.1%}, largest {max(errors):.1%}, of {len(errors)}")
+    told = f"median {median(errors):.1%}, largest {max(errors):.1%}"
+    print(f"errors: {told}; {held} of {len(errors)} in the interval")
 
 
 if __name__ == "__main__":

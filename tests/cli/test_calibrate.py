@@ -71,7 +71,7 @@ def test_a_profile_that_is_wrong_is_refused_with_its_place(shell: Shell) -> None
     assert "p.yaml:3:" in ended.complaint
     assert "'flops' out of range: got -1" in ended.complaint
     assert "p.yaml:4:" in ended.complaint
-    assert "unsupported profile version: got version 7, expected 1" in ended.complaint
+    assert "unsupported profile version: got version 7, expected 2" in ended.complaint
 
 
 def test_a_profile_that_is_not_there_is_named(shell: Shell) -> None:

@@ -4,10 +4,19 @@ from __future__ import annotations
 
 import pytest
 
+from placesim.core.dtypes import FLOAT
 from placesim.machine.host_models import FAMILIES, HostModel, HostProfile, MeasuredFigure
-from placesim.prediction.host_costs import amount_seconds, cache_miss_share, expand_amounts, kernel_prediction, load_seconds
+from placesim.prediction.host_costs import (
+    amount_seconds,
+    cache_miss_share,
+    cold_calls,
+    expand_amounts,
+    kernel_prediction,
+    load_seconds,
+)
 from placesim.prediction.host_loads.load import Amounts, Load
 from placesim.prediction.hosts import Host
+from placesim.prediction.node_work import NodeShapes
 from placesim.prediction.step_tasks import StepCosts
 from tests.prediction.test_steps import recorded
 
@@ -15,7 +24,7 @@ MIB = 1 << 20
 PROFILE = HostProfile(
     {
         "call": 2.0, "plain": 3.0, "far": 5.0, "distant": 7.0, "shared": 11.0, "contended_call": 13.0,
-        "slowed_products": 0.25, "slowed_passes": 0.5,
+        "slowed_products": 0.25, "slowed_passes": 0.5, "awaited": 17.0, "cold_call": 19.0,
     },
     (100.0, 1000.0),
     {"pooling": MeasuredFigure(2.0, 0.5, 4.0)},
@@ -126,6 +135,23 @@ def test_threads_take_parts_in_turns_and_slow_each_other_down(family: str, threa
 def test_work_in_one_part_is_shared_by_nobody() -> None:
     load = Load("pooling", Amounts(plain=2), Amounts(plain=4))
     assert load_seconds(load, PROFILE, 8) == 6 + 12
+
+
+def test_awaited_bytes_are_those_that_no_cache_holds() -> None:
+    shapes = NodeShapes("MatMul", {}, [(2, 3), (3, 4)], [(2, 4)], FLOAT, 0, 104, kept_bytes=48, step_bytes=2000)
+    amounts = Amounts().touch(shapes, is_packed=True)
+    assert (amounts.traffic, amounts.awaited) == ([(56, 104)], [(48, 2000)])
+    assert expand_amounts(amounts, (1e9, 1000.0))["awaited"] == pytest.approx(48 * 16 / 17)
+    assert Amounts().touch(shapes).traffic == [(56, 104), (48, 2000)]
+    assert Amounts().join(amounts, 2).awaited == [(96, 2000)]
+
+
+@pytest.mark.parametrize(("calls", "cold"), [(3, 3), (1000, 50)])
+def test_calls_that_repeat_are_cold_once(calls: int, cold: int) -> None:
+    load = Load("pooling", Amounts(call=1), Amounts(call=calls - 1), step_bytes=10**6)
+    assert cold_calls(load, (100.0, 10_000.0)) == pytest.approx(cold)
+    assert cold_calls(load._replace(step_bytes=100), (100.0, 10_000.0)) < 0.01
+    assert load_seconds(load, PROFILE, 1) == pytest.approx(2 * calls + 19 * cold)
 
 
 def test_a_family_has_its_factor_and_its_interval() -> None:

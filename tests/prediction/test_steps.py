@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from placesim.formats.sources.loading import load
-from placesim.machine.host_models import FAMILIES, SECONDS, SHARES
+from placesim.machine.host_models import FAMILIES, PROFILE_VERSION, SECONDS, SHARES
 from placesim.machine.inventory import DeviceSet
 from placesim.machine.options import make_options
 from placesim.machine.timelines.event_simulation import simulate as run_tasks
@@ -324,13 +324,21 @@ def test_a_lane_has_the_share_of_each_part() -> None:
 
 FAMILY = {"factor": 1.25, "low": 0.5, "high": 2.0}
 EXECUTORS = ("dispatch", "dataflow", "handed", "beside", "shared", "contended_call")
+OUTSIDE = ("step", "fed", "fetched", "variable", "cold_call")
+"""What steps take beside their nodes, or nodes beside kernels and executors: nothing, unless a test asks for it."""
 
 
 def profile_of(scale: float = 1.0, cores: int = 2) -> dict[str, Any]:
     """A host whose kernels take so many times as long; what its executors take stays."""
     names = (*SECONDS, *SHARES)
     seconds = {name: 1e-9 if name in EXECUTORS + SHARES else scale * 1e-9 for name in names}
-    profile = {"version": 1, "caches": [1e6, 1e8], "seconds": seconds, "families": dict.fromkeys(FAMILIES, FAMILY)}
+    seconds |= dict.fromkeys(OUTSIDE, 0.0)
+    profile = {
+        "version": PROFILE_VERSION,
+        "caches": [1e6, 1e8],
+        "seconds": seconds,
+        "families": dict.fromkeys(FAMILIES, FAMILY),
+    }
     return {"devices": {"host": {"cores": cores, "profile": profile}}}
 
 
@@ -403,6 +411,58 @@ def test_nodes_between_which_threads_go_cost_more() -> None:
 def changed(profile: dict[str, Any], **seconds: float) -> dict[str, Any]:
     profile["devices"]["host"]["profile"]["seconds"].update(seconds)
     return profile
+
+
+def test_a_step_and_what_goes_in_and_out_cost_their_own() -> None:
+    nodes = [
+        {"op": "VarHandleOp", "name": "v", "attrs": {"dtype": "float32", "shape": [4]}},
+        {"op": "Fill", "name": "zeros", "inputs": [[4], 0.0]},
+        {"op": "AssignVariableOp", "name": "init", "inputs": ["v", "zeros"]},
+        {"op": "ReadVariableOp", "name": "read", "inputs": ["v"], "attrs": {"dtype": "float32"}},
+        {"op": "Placeholder", "name": "x", "dtype": "float32", "shape": [4]},
+        {"op": "AddV2", "name": "y", "inputs": ["x", "read"]},
+    ]
+    graph = {"nodes": nodes, "devices": {"cpu": 1}, "run": [{"fetch": ["init"]}, {"fetch": ["y:0"]}]}
+
+    def seconds(**figures: float) -> float:
+        return study(graph, profile=changed(profile_of(cores=1), **figures)).step.seconds
+
+    once = seconds()
+    for name, count in {"step": 1, "fed": 1, "fetched": 1, "variable": 2}.items():
+        assert seconds(**{name: 1e-3}) - once == pytest.approx(count * 1e-3)
+
+
+def test_a_given_matrix_that_no_cache_holds_takes_longer_and_an_output_does_not() -> None:
+    def seconds(count: int, *, is_made: bool) -> float:
+        given = [{"op": "Placeholder", "name": f"w{i}", "dtype": "float32", "shape": [64, 64]} for i in range(count)]
+        made = [{"op": "MatMul", "name": f"m{i}", "inputs": [f"w{i}", f"w{i}"]} for i in range(count)]
+        last = {"op": "MatMul", "name": "last", "inputs": ["m0", "m0"] if is_made else ["w0", "w0"]}
+        fetched = [f"{node['name']}:0" for node in (*made, last)]
+        profile = changed(profile_of(), awaited=1e-6)
+        profile["devices"]["host"]["profile"]["caches"] = [1e4, 4e5]
+        graph = {"nodes": [*given, *made, last], "devices": {"cpu": 1}, "fetch": fetched}
+        return seconds_by_node(study(graph, profile=profile))["last"]
+
+    few, many = 2, 100  # of 16 KiB
+    awaited = 2 * 64 * 64 * 4 * 1e-6 * FAMILY["factor"]
+    assert seconds(many, is_made=False) - seconds(few, is_made=False) == pytest.approx(awaited, rel=0.05)
+    assert seconds(many, is_made=True) == pytest.approx(seconds(few, is_made=True), rel=1e-3)
+
+
+def test_calls_in_a_step_whose_data_displaces_the_code_take_longer() -> None:
+    def seconds(rows: int, **figures: float) -> float:
+        nodes = [
+            {"op": "Placeholder", "name": "x", "dtype": "float32", "shape": [8, 8]},
+            {"op": "Placeholder", "name": "large", "dtype": "float32", "shape": [rows, 1000]},
+            {"op": "Neg", "name": "y", "inputs": ["x"]},
+            {"op": "Neg", "name": "z", "inputs": ["large"]},
+        ]
+        graph = {"nodes": nodes, "devices": {"cpu": 1}, "fetch": ["y:0", "z:0"]}
+        return seconds_by_node(study(graph, profile=changed(profile_of(), **figures)))["y"]
+
+    extra = [seconds(rows, cold_call=1e-3) - seconds(rows) for rows in (1, 100_000)]
+    assert extra[0] < 1e-8
+    assert extra[1] == pytest.approx(FAMILY["factor"] * 1e-3, rel=1e-3)
 
 
 def test_a_host_of_the_inventory_is_taken_at_its_figures() -> None:

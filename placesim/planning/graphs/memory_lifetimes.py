@@ -17,7 +17,7 @@ import numpy as np
 from placesim.ops.categories import ASSIGNMENTS, RECEIVES, SENDS
 from placesim.planning.peaks import MemoryPiece, shared_peak
 from placesim.planning.problem import ProblemTensor
-from placesim.prediction.step_tasks import num_bytes
+from placesim.prediction.node_shapes import num_bytes
 from placesim.runtime.recording.recorder import Execution, ExecutionRecorder
 
 if TYPE_CHECKING:

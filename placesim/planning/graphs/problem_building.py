@@ -39,7 +39,8 @@ from placesim.planning.graphs.step_nodes import StepNode, find_nodes, merge_step
 from placesim.planning.problem import UNSURE, DeviceLink, MachineLayout, Objective, PlanningProblem, ProblemDevice, ProblemTask
 from placesim.prediction.collectives import is_member
 from placesim.prediction.machine_resources import DevicePlace, SimulatedMachine
-from placesim.prediction.step_tasks import PlacedKernel, StepCosts, node_shapes, num_bytes
+from placesim.prediction.node_shapes import node_shapes, num_bytes
+from placesim.prediction.step_tasks import PlacedKernel, StepCosts
 from placesim.runtime.partitioning.memory_types import MemoryTypes, memory_types
 from placesim.runtime.partitioning.prepared_step import PreparedStep
 from placesim.runtime.recording.recorder import Execution, ExecutionRecorder

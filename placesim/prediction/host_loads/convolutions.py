@@ -130,7 +130,7 @@ def forward(node: NodeShapes) -> Load:
             parts = c.blocks((*c.results[:-1], columns))
             inner = product_part(c.pixels // parts, columns, c.length)
             shared = Amounts(call=10 * parts).join(inner, parts).join(c.patches())
-    shared.stream(node.moved_bytes)
+    shared.touch(node)
     if groups > 1:
         shared = Amounts().join(shared, groups)
     return Load("convolution", alone, shared, parts)
@@ -157,7 +157,7 @@ def filter_gradient(node: NodeShapes) -> Load:
         shared = Amounts(call=20 * blocks).join(inner, blocks).join(c.patches())
         alone = Amounts(call=20, plain=blocks * c.length * columns)
         alone.stream(blocks * TEMPORARY * c.length * columns * c.item, TEMPORARY * c.length * columns * c.item)
-    shared.stream(node.moved_bytes)
+    shared.touch(node)
     return Load("convolution filter gradient", alone, shared, parts)
 
 
@@ -184,5 +184,5 @@ def input_gradient(node: NodeShapes) -> Load:
         shared.add(added=c.pixels * c.length)
         shared.add(added_piece=c.pixels * c.length / c.windows[-1].outputs if has_short_runs else c.runs)
         alone = Amounts(call=20)
-    shared.stream(node.moved_bytes)
+    shared.touch(node)
     return Load("convolution input gradient", alone, shared, parts)

@@ -14,6 +14,13 @@ from placesim.prediction.host_loads.load import TEMPORARY, Amounts, Load
 from placesim.prediction.host_loads.products import product_parts
 from placesim.prediction.node_work import NodeShapes
 
+REDUCING_CALLS = 12
+"""Time to begin a reduction of numpy, relative to the time to begin an elementwise function."""
+COPYING_CALLS = 30
+"""Time to begin a copy of several arrays or of parts of them, relative to the time to begin an elementwise function."""
+_ROOTS = frozenset(("Sqrt", "Rsqrt"))
+_EXTREMES = frozenset(("Maximum", "Minimum"))
+
 
 def elementwise(node: NodeShapes) -> Load:
     """Return the load of passes over all elements; a view has no load."""
@@ -25,6 +32,12 @@ def elementwise(node: NodeShapes) -> Load:
         return _in_parts("elementwise", passes, elements, node)
     amounts = _passes(passes, elements, node)
     amounts.add(run=_runs(node))
+    if kind == "copy":
+        amounts.add(call=COPYING_CALLS)
+    if node.op in _ROOTS:
+        amounts.add(rooted=amounts.counts.pop("divided", 0.0))
+    if node.op == "Relu" or (node.op in _EXTREMES and min(map(prod, node.inputs)) == 1):
+        amounts.add(compared=elements)
     return Load("copy" if kind == "copy" else "elementwise", amounts, Amounts())
 
 
@@ -44,7 +57,7 @@ def _passes(passes: Passes, elements: int, node: NodeShapes, part_bytes: float =
     """
     amounts = Amounts(call=passes.number)
     amounts.add(**{name: count * elements for name, count in passes._asdict().items() if count})
-    amounts.stream(node.moved_bytes)
+    amounts.touch(node)
     if passes.number > 1:
         size = TEMPORARY * elements * node.dtype.size
         amounts.stream((passes.number - 1) * size, min(part_bytes * TEMPORARY, max(size, node.moved_bytes)))
@@ -81,7 +94,9 @@ def optimizer_update(node: NodeShapes) -> Load:
     parts = ceil(size / PART_BYTES)
     shared = Amounts(call=parts * passes.number)
     shared.add(**{name: count * elements for name, count in passes._asdict().items() if count})
-    shared.stream(passes.number * TEMPORARY * size, TEMPORARY * PART_BYTES).stream(accessed * size)
+    shared.stream(passes.number * TEMPORARY * size, TEMPORARY * PART_BYTES).stream(
+        accessed * size, max(accessed * size, node.step_bytes)
+    )
     alone = Amounts(call=3 * len(node.inputs))
     return Load("optimizer", alone, shared, parts)
 
@@ -91,20 +106,22 @@ def softmax(node: NodeShapes) -> Load:
     *_, columns = node.inputs[0]
     elements = prod(node.inputs[0])
     passes = Passes(plain=2, exponential=1)
-    return _in_parts("softmax", passes, elements, node, call=4, reduced=2 * elements, row=2 * elements / columns)
+    return _in_parts(
+        "softmax", passes, elements, node, call=2 + 2 * REDUCING_CALLS, reduced=2 * elements, row=2 * elements / columns
+    )
 
 
 def reduction(node: NodeShapes) -> Load:
     """Return the load of reducing rows to single elements, or many rows to one row."""
     elements, made = prod(node.inputs[0]), max(1, prod(node.outputs[0]))
-    amounts = Amounts(call=3, reduced=elements).stream(node.moved_bytes)
+    amounts = Amounts(call=2 + REDUCING_CALLS, reduced=elements).touch(node)
     return Load("reduction", amounts.add(row=min(made, elements / made)), Amounts())
 
 
 def bias_gradient(node: NodeShapes) -> Load:
     """Return the load of summing columns; the kernel computes the sums as a product with ones."""
     elements = prod(node.inputs[0])
-    return Load("reduction", Amounts(call=3, plain=elements / 3).stream(node.moved_bytes), Amounts())
+    return Load("reduction", Amounts(call=3, plain=elements).touch(node), Amounts())
 
 
 def transpose(node: NodeShapes) -> Load:
@@ -132,7 +149,7 @@ def scatter(node: NodeShapes) -> Load:
 
 def random_numbers(node: NodeShapes) -> Load:
     made = prod(node.outputs[0])
-    return Load("random", Amounts(call=20, random=made).stream(node.moved_bytes), Amounts())
+    return Load("random", Amounts(call=20, random=made).touch(node), Amounts())
 
 
 def batch_normalization(is_gradient: bool) -> Callable[[NodeShapes], Load]:

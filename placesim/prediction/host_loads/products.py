@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from math import ceil, prod
 
-from placesim.ops.kernels.linalg.products import SUMMED, cut_of
+from placesim.ops.kernels.linalg.products import SMALL_PRODUCT, SUMMED, cut_of
 from placesim.prediction.host_loads.load import Amounts, Load
 from placesim.prediction.node_work import NodeShapes
 
@@ -13,6 +13,10 @@ ALIASED_BYTES = 4096
 """Rows whose length in bytes is a multiple of this map to the same cache sets, and evict each other."""
 PRODUCT_DEPTH = 384
 """Terms that BLAS sums before it writes the result back: between 256 and 512 in current libraries."""
+
+
+VECTOR_SHARE = 0.25
+"""Time to read an element of a matrix that is multiplied with a vector, relative to the time to pack an element."""
 
 
 def product_parts(
@@ -34,22 +38,29 @@ def product_parts(
     amounts = Amounts(
         call=batch * (parts if is_cut else 1),
         multiplied=float(batch * rows * columns * depth),
-        packed=batch * (left * lefts + right * rights),
+        packed=batch * (left * lefts + right * rights) * _packed_share(rows, columns, depth),
         accumulated=batch * rows * columns * pieces,
     )
     lengths = lengths or (depth, columns)
     for elements, times, length in ((left, lefts, lengths[0]), (right, rights, lengths[1])):
-        if not length * item % ALIASED_BYTES and elements > length:
+        if not length * item % ALIASED_BYTES and elements > length and _packed_share(rows, columns, depth) == 1:
             amounts.add(aliased=batch * times * elements)
     if axis == SUMMED:
         amounts.add(plain=batch * (parts - 1) * rows * columns)
     return amounts, parts
 
 
+def _packed_share(rows: int, columns: int, depth: int) -> float:
+    """Return the share of the operands' elements that BLAS packs; a vector's product counts as if it packed a share."""
+    if min(rows, columns) == 1:
+        return VECTOR_SHARE
+    return float(rows * columns * depth > SMALL_PRODUCT)
+
+
 def product_part(rows: int, columns: int, depth: int) -> Amounts:
     """Return the work of a product in one thread."""
     outputs = max(1, rows) * columns
-    packed = max(1, rows) * depth + depth * columns
+    packed = (max(1, rows) * depth + depth * columns) * _packed_share(max(1, rows), columns, depth)
     return Amounts(call=1, multiplied=float(outputs * depth), packed=packed, accumulated=outputs * ceil(depth / PRODUCT_DEPTH))
 
 
@@ -62,7 +73,7 @@ def matrices(first: str, second: str) -> Callable[[NodeShapes], Load]:
         batch = prod(shape[:-2])
         lengths = left[-1], node.inputs[1][-1]
         shared, parts = product_parts(shape, depth, node.dtype.size, len(shape) == 2, batch, lengths)
-        shared.stream(node.moved_bytes)
+        shared.touch(node, is_packed=True)
         return Load("product", Amounts(call=2), shared, parts)
 
     return load

@@ -35,24 +35,27 @@ from placesim.prediction.node_work import NodeShapes
 MAPPED_BYTES = 32 << 20
 """Size up to which glibc's malloc may reuse memory; larger arrays get new pages from the system each time."""
 _ITEM_BYTES = 4
-_COMPUTED = frozenset(("plain", "divided", "exponential", "special", "reduced", "multiplied", "packed", "accumulated"))
+_ENTROPIES = frozenset(("SparseSoftmaxCrossEntropyWithLogits", "SoftmaxCrossEntropyWithLogits"))
+_COMPUTED = frozenset(
+    ("plain", "compared", "divided", "rooted", "exponential", "special", "reduced", "multiplied", "packed", "accumulated")
+)
 
 
 def host_load(node: NodeShapes) -> Load | None:
     """Return the load of the node's kernel; None if it does nothing."""
     kind = node.cost.kind
-    if kind == DISPATCH.kind or not node.moved_bytes:
+    if kind == DISPATCH.kind or node.op == "Const" or not node.moved_bytes:
         return None
     if min((prod(dims) for dims in (*node.inputs, *node.outputs)), default=0) == 0:
         return Load("elementwise", Amounts(call=1), Amounts())
-    load = _RULES.get(kind, elementwise)(node)
+    load = softmax(node) if node.op in _ENTROPIES else _RULES.get(kind, elementwise)(node)
     if kind not in (VIEW.kind, "optimizer", "scatter"):  # views and updated variables need no memory
         for dims in node.outputs:
             size = prod(dims) * node.dtype.size
             if size > MAPPED_BYTES:  # a page is allocated to the thread that first writes to it
                 (load.shared if load.parts > 1 else load.alone).add(new=size)
     _take_type(node, load)
-    return _with_check(node, load)
+    return _with_check(node, load)._replace(step_bytes=node.step_bytes)
 
 
 def _take_type(node: NodeShapes, load: Load) -> None:
@@ -75,8 +78,8 @@ def _take_type(node: NodeShapes, load: Load) -> None:
 def _with_check(node: NodeShapes, load: Load) -> Load:
     """Add the work of the executor's check of the output sizes, if the outputs may be large."""
     sizes = [prod(dims) for dims in node.inputs]
-    is_unary = node.cost.kind not in _RULES and len(sizes) == 1
-    if not has_trait(node.op, Trait.HANDS_ON) and (sizes[0] if is_unary else sum(sizes) ** 2) > FEW_ELEMENTS:
+    is_direct = node.cost.kind not in _RULES and len(sizes) in (1, 2)
+    if not has_trait(node.op, Trait.HANDS_ON) and (prod(sizes) if is_direct else sum(sizes) ** 2) > FEW_ELEMENTS:
         load.alone.add(checked=1)
     return load
 

@@ -40,7 +40,7 @@ def depthwise(direction: Direction) -> Callable[[NodeShapes], Load]:
         alone = Amounts(call=20)
         if channels != c.images[-1]:
             alone.add(copied=prod(widened), piece=prod(c.images))
-        return Load("depthwise", alone, shared.stream(node.moved_bytes), max(1, blocks // phases))
+        return Load("depthwise", alone, shared.touch(node), max(1, blocks // phases))
 
     return load
 
@@ -65,4 +65,4 @@ def pooling(node: NodeShapes) -> Load:
     if kind == "max pooling gradient":  # the maxima are searched again first
         shared.add(plain=taps * made, run=taps * runs).stream(taps * TEMPORARY * made * node.dtype.size, image)
         alone.add(plain=2 * prod(images))
-    return Load("pooling gradient" if is_gradient else "pooling", alone, shared.stream(node.moved_bytes), parts)
+    return Load("pooling gradient" if is_gradient else "pooling", alone, shared.touch(node), parts)

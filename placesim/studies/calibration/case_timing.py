@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from statistics import median
 from typing import Any, NamedTuple
 
@@ -17,7 +16,8 @@ from placesim.machine.inventory import build_devices
 from placesim.machine.options import SimulationOptions
 from placesim.prediction.host_loads.load import Load
 from placesim.prediction.host_loads.rules import host_load
-from placesim.prediction.step_tasks import node_shapes, runs_in_pool
+from placesim.prediction.node_shapes import KeptTensors
+from placesim.prediction.step_tasks import runs_in_pool
 from placesim.runtime.executors.ordered_executor import Executor
 from placesim.runtime.executors.program import Instruction
 from placesim.runtime.executors.thread_pools import ThreadPools
@@ -43,6 +43,8 @@ QUIET = 1.25
 NOT_QUIET = "no, "
 """Beginning of the text for a machine that was not quiet; the reason follows."""
 MAX_REPEATS = 3
+FEWEST_RUNS = 9
+_CLOCK_RUNS = 1000
 
 
 class NoiseCheck:
@@ -96,11 +98,13 @@ def profile_kernels(graph: dict[str, Any]) -> KernelLoads:
     if outcome.error is not None:
         raise outcome.error
     found, handed = {}, 0
-    for execution in recorder.steps[-1]:
+    step = recorder.steps[-1]
+    kept = KeptTensors(step)
+    for execution in step:
         site = execution.site
         if site is None or execution.is_dead:
             continue
-        shapes = node_shapes(site, execution)
+        shapes = kept.shapes(site, execution)
         counted = host_load(shapes)
         if counted is not None:
             found[site.instruction.node.name] = counted
@@ -110,38 +114,50 @@ def profile_kernels(graph: dict[str, Any]) -> KernelLoads:
 
 def find_load(case: Case) -> Load:
     """Return the load of the case's op. Raises the errors of the graph's dry run."""
-    return profile_kernels(build_case_graph(case, 1)).loads["n0"]
+    return profile_kernels(build_case_graph(case, case.copies)).loads["n0"]
 
 
 class StepTimer:
     """A timer that prepares a graph's step once, and runs it repeatedly."""
 
-    def __init__(self, graph: dict[str, Any], pools: ThreadPools, feeds: Sequence[Feed] = (), **config: Any) -> None:
+    def __init__(
+        self,
+        graph: dict[str, Any],
+        pools: ThreadPools,
+        feeds: Sequence[Feed] = (),
+        fetches: Sequence[str] = ("all",),
+        inter_op: int = 0,
+        intra_op: int = 0,
+    ) -> None:
         file = graph_file_from_mapping(graph, "calibration")
-        settings = replace(Config(), **config)
+        # predictions leave fusion out
+        settings = Config(fuses_ops=False, inter_op_parallelism_threads=inter_op, intra_op_parallelism_threads=intra_op)
         self._session = GraphSession(file.graph, build_devices(file.inventory or ()), settings, pools=pools)
-        self._step = GraphStep((Fetch("all"),), tuple(feeds))
+        self._step = GraphStep(tuple(map(Fetch, fetches)), tuple(feeds))
         if any(node["name"] == "init" for node in graph["nodes"]):
             self._session.run(GraphStep((Fetch("init"),), tuple(feeds)))
         self.run()
 
-    def time_nodes(self, runs: int) -> tuple[dict[str, Timing], float]:
-        """Return the timing of each node from `runs` runs, and the seconds of a step outside the kernels."""
+    def time_nodes(self, seconds: float) -> dict[str, Timing]:
+        """Return the timing of each node's kernel. New runs start for `seconds`, and until `FEWEST_RUNS` runs have ended."""
         prepared = self._session.prepared(self._step)
         assert isinstance(prepared.executor, Executor)  # a calibration's graphs have no control flow
-        seconds: dict[str, list[float]] = {}
+        measured: dict[str, list[float]] = {}
         for program in prepared.executor.programs:
             for instruction in program.instructions:
-                _time_kernel(instruction, seconds.setdefault(instruction.node.name, []))
+                _time_kernel(instruction, measured.setdefault(instruction.node.name, []))
         prepared.executor = Executor(prepared.executor.programs)
         self.run()
-        beside = []
-        for _ in range(runs):
-            whole = self.run()
-            # the times of step and kernels are from the same run, since other work on the machine disturbs both alike
-            beside.append(whole - sum(found[-1] for found in seconds.values() if found))
-        timings = {name: Timing(min(found), median(found) / min(found)) for name, found in seconds.items() if found}
-        return timings, min(beside)
+        for found in measured.values():
+            found.clear()
+        time_quickest(self.run, seconds, FEWEST_RUNS)
+        clock = _clock_seconds()
+        timings = {}
+        for name, found in measured.items():
+            if found:
+                quickest = max(min(found) - clock, clock)
+                timings[name] = Timing(quickest, max(1.0, (median(found) - clock) / quickest))
+        return timings
 
     def run(self) -> float:
         """Run the step once, and return the seconds."""
@@ -150,21 +166,32 @@ class StepTimer:
         return time.perf_counter() - start
 
 
+def _clock_seconds() -> float:
+    """Return the seconds that measuring adds to a kernel's time."""
+    found: list[float] = []
+    call = _timed(lambda: None, found)
+    for _ in range(_CLOCK_RUNS):
+        call()
+    return min(found)
+
+
+def _timed(function: Callable[..., Any], seconds: list[float]) -> Callable[..., Any]:
+    """Return a function that calls `function` and records the time."""
+
+    def call(*args: Any) -> Any:
+        start = time.perf_counter()
+        result = function(*args)
+        seconds.append(time.perf_counter() - start)
+        return result
+
+    return call
+
+
 def _time_kernel(instruction: Instruction, seconds: list[float]) -> None:
     """Make a node's kernel record its time at each run."""
     kernel = instruction.kernel
-
-    def timed(function: Callable[..., Any]) -> Callable[..., Any]:
-        def call(*args: Any) -> Any:
-            start = time.perf_counter()
-            result = function(*args)
-            seconds.append(time.perf_counter() - start)
-            return result
-
-        return call
-
-    direct = None if kernel.direct is None else timed(kernel.direct)
-    instruction.kernel = kernel._replace(compute=timed(kernel.compute), direct=direct)
+    direct = None if kernel.direct is None else _timed(kernel.direct, seconds)
+    instruction.kernel = kernel._replace(compute=_timed(kernel.compute, seconds), direct=direct)
 
 
 def random_feeds(graph: dict[str, Any]) -> list[Feed]:
@@ -185,22 +212,11 @@ def time_quickest(run: Callable[[], float], seconds: float) -> Timing:
     return Timing(min(found), median(found) / min(found))
 
 
-def time_case(case: Case, pools: ThreadPools, seconds: float, step_seconds: float, **config: Any) -> Timing:
-    """Return the time of one node.
+def time_kernels(graph: dict[str, Any], pools: ThreadPools, seconds: float, intra_op: int) -> Timing:
+    """Return the time of the kernels `n0`, `n1` and so on: the median over all kernels of the fastest run.
 
-    The node is measured in a step with several copies; `step_seconds` is the overhead of the step.
+    Other work disturbs almost every step, but seldom the same kernel in all runs.
     """
-    graph = build_case_graph(case, case.copies)
-    whole = time_quickest(StepTimer(graph, pools, random_feeds(graph), **config).run, seconds)
-    return Timing(max(whole.seconds - step_seconds, whole.seconds / 2) / case.copies, whole.spread)
-
-
-def time_kernels(case: Case, pools: ThreadPools, runs: int, **config: Any) -> Timing:
-    """Return the time of a kernel: the median over all copies of the fastest of `runs` runs.
-
-    On several processors, other work disturbs almost every step, but seldom the same kernel in all runs.
-    """
-    graph = build_case_graph(case, case.copies)
-    timings, _ = StepTimer(graph, pools, random_feeds(graph), **config).time_nodes(runs)
-    found = [timings[name] for name in (f"n{number}" for number in range(case.copies))]
+    timings = StepTimer(graph, pools, random_feeds(graph), intra_op=intra_op).time_nodes(seconds)
+    found = [timing for name, timing in timings.items() if name[0] == "n" and name[1:].isdigit()]
     return Timing(median(timing.seconds for timing in found), median(timing.spread for timing in found))

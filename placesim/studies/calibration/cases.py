@@ -13,12 +13,14 @@ class Case(NamedTuple):
     """Nodes of one op. An input is the shape of a tensor (a tuple), or the value of a constant (a list or a number).
 
     `work` is the approximate number of multiplications of a node, given if it is large compared with the number of elements.
+    The tensors of all copies together have about `num_bytes` bytes, unless one copy has more.
     """
 
     op: str
     inputs: tuple[Dims | list[Any] | int, ...]
     attrs: Mapping[str, Any] = {}
     work: float = 0.0
+    num_bytes: int = 2 << 20
 
     @property
     def name(self) -> str:
@@ -33,7 +35,7 @@ class Case(NamedTuple):
     @property
     def copies(self) -> int:
         """Return the number of nodes timed together."""
-        by_bytes = _CASE_BYTES // (4 * self.elements or 1)
+        by_bytes = self.num_bytes // (4 * self.elements or 1)
         return int(max(1, min(_MOST_COPIES, by_bytes, _CASE_WORK / max(1.0, self.work))))
 
     @property
@@ -55,8 +57,8 @@ class CaseGroup(NamedTuple):
 
 
 _SMALL = 60_000
-_CASE_BYTES = 16 << 20
-"""Total bytes of the tensors of all copies of a case, which exceeds the private caches of a core."""
+_MANY_BYTES = 64 << 20
+"""Total bytes of the tensors of all copies of a case that no cache holds."""
 _CASE_WORK = 300_000_000
 """Approximate number of multiplications of all copies of a case."""
 _MOST_COPIES = 200
@@ -68,6 +70,11 @@ def _flat(op: str, *sizes: int, inputs: int = 1) -> tuple[Case, ...]:
 
 def _product(rows: int, columns: int, depth: int) -> Case:
     return Case("MatMul", ((rows, depth), (depth, columns)), work=rows * columns * depth)
+
+
+def _uncached(*cases: Case) -> tuple[Case, ...]:
+    """Return the cases with so many copies that no cache holds their tensors."""
+    return tuple(case._replace(num_bytes=_MANY_BYTES) for case in cases)
 
 
 def _windows(sizes: Dims, stride: int, padding: str, images: Dims) -> tuple[dict[str, Any], Dims]:
@@ -131,13 +138,17 @@ GROUPS = (
     CaseGroup(
         ("call", "plain", "far", "distant", "new", "checked"),
         (
-            Case("Relu", ((64,),)),
+            Case("Neg", ((64,),)),
             Case("AddV2", ((64,), (64,))),
-            *_flat("Relu", 5_000, 20_000, 65_536, 150_000, 300_000, 1_000_000, 4_000_000, 7_000_000, 12_000_000),
-            *_flat("AddV2", 5_000, 16_384, 50_000, 150_000, 300_000, 1_000_000, 4_000_000, 7_000_000, 12_000_000, inputs=2),
+            *_flat("Square", 5_000, 20_000, 65_536, 150_000, 300_000, 1_000_000, 4_000_000, 12_000_000),
+            *_flat("AddV2", 5_000, 16_384, 50_000, 150_000, 300_000, 1_000_000, 4_000_000, 12_000_000, inputs=2),
+            *_uncached(*_flat("Square", 20_000, 65_536, 300_000, 1_000_000)),
+            *_uncached(*_flat("AddV2", 16_384, 50_000, 300_000, 1_000_000, inputs=2)),
         ),
     ),
-    CaseGroup(("divided",), (*_flat("RealDiv", 20_000, 300_000, inputs=2), *_flat("Sqrt", 20_000, 300_000))),
+    CaseGroup(("compared",), _flat("Relu", 5_000, 20_000, 65_536, 300_000)),
+    CaseGroup(("divided",), _flat("RealDiv", 20_000, 300_000, inputs=2)),
+    CaseGroup(("rooted",), _flat("Sqrt", 20_000, 300_000)),
     CaseGroup(("exponential",), tuple(case for op in ("Exp", "Log", "Tanh") for case in _flat(op, 20_000, 300_000))),
     CaseGroup(("special",), _flat("Erf", 20_000, 300_000)),
     CaseGroup(("chosen",), _flat("Sigmoid", 20_000, 65_536, 300_000)),
@@ -149,7 +160,7 @@ GROUPS = (
     CaseGroup(("random",), (Case("RandomUniform", ([64, 1000],), {"dtype": "float32"}),)),
     CaseGroup(("gathered",), (Case("GatherV2", ((20_000, 64), [number * 7919 % 20_000 for number in range(4000)], 0)),)),
     CaseGroup(
-        ("multiplied", "packed", "aliased", "accumulated"),
+        ("multiplied", "packed", "aliased", "accumulated", "awaited"),
         (
             # the number of products bound by multiplication is that of the other kinds, so that no kind outweighs another
             *(_product(size, size, size) for size in (500, 700, 1000)),
@@ -163,6 +174,7 @@ GROUPS = (
             *(_product(rows, 2000, 1000) for rows in (8, 32)),
             *(_product(rows, 1000, 4096) for rows in (1, 16, 64)),
             _product(16, 4096, 4096),
+            *_uncached(_product(16, 512, 500), _product(64, 300, 800), _product(8, 1000, 300)),
             _product(1000, 512, 512),
             _product(2000, 64, 64),
             _product(1024, 2048, 64),
@@ -212,14 +224,29 @@ def build_case_graph(case: Case, copies: int) -> dict[str, Any]:
     return _waited_for(nodes, [f"n{number}" for number in range(copies)])
 
 
-def chain_graph(count: int) -> dict[str, Any]:
-    """Return a graph of a chain of `count` identity nodes, and two matrix products, which a threaded session runs in a pool."""
+def chain_graph(count: int, op: str = "Identity") -> dict[str, Any]:
+    """Return a graph of a chain of `count` nodes, and two matrix products, which a threaded session runs in a pool."""
     nodes: list[dict[str, Any]] = [{"op": "Placeholder", "name": "x0", "dtype": "float32", "shape": [4, 4]}]
     nodes += [{"op": "MatMul", "name": f"m{number}", "inputs": ["x0", "x0"]} for number in range(2)]
-    nodes += [
-        {"op": "Identity", "name": f"n{number}", "inputs": [f"n{number - 1}" if number else "m0"]} for number in range(count)
-    ]
+    nodes += [{"op": op, "name": f"n{number}", "inputs": [f"n{number - 1}" if number else "m0"]} for number in range(count)]
     return _waited_for(nodes, ["m1", f"n{count - 1}"])
+
+
+def placeholders_graph(count: int) -> dict[str, Any]:
+    """Return a graph of `count` placeholders, named from `n0`."""
+    names = [f"n{number}" for number in range(count)]
+    return _waited_for([{"op": "Placeholder", "name": name, "dtype": "float32", "shape": [4]} for name in names], names)
+
+
+def variables_graph(count: int) -> dict[str, Any]:
+    """Return a graph that reads `count` variables."""
+    attrs = {"dtype": "float32", "shape": [4]}
+    nodes: list[dict[str, Any]] = [{"op": "Fill", "name": "zeros", "inputs": [[4], 0.0]}]
+    for number in range(count):
+        nodes.append({"op": "VariableV2", "name": f"n{number}", "attrs": attrs})
+        nodes.append({"op": "Assign", "name": f"set{number}", "inputs": [f"n{number}", "zeros"]})
+    nodes.append({"op": "NoOp", "name": "init", "inputs": [f"^set{number}" for number in range(count)]})
+    return _waited_for(nodes, [f"n{number}" for number in range(count)])
 
 
 def _training_graph(case: Case, copies: int) -> dict[str, Any]:

@@ -6,23 +6,26 @@ Each group's figures are fitted by least squares of relative errors; none is neg
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
-from statistics import quantiles
+from collections.abc import Iterable, Mapping, Sequence
+from math import sqrt
+from statistics import median, quantiles
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from placesim.core.grouped import grouped
 from placesim.machine.host_models import SHARES, HostProfile, MeasuredFigure
-from placesim.prediction.host_costs import expand_amounts, load_seconds, shared_costs
+from placesim.prediction.host_costs import cold_calls, expand_amounts, load_seconds, shared_costs
 from placesim.prediction.host_loads.load import Load
 from placesim.studies.calibration.case_timing import Timing
 
 Numbers = np.ndarray[Any, np.dtype[np.float64]]
-_FIRST_CACHES = [2.0 ** (half / 2) for half in range(34, 49)]
-_LAST_CACHES = [2.0 ** (half / 2) for half in range(49, 54)]
+_FIRST_CACHES = [2.0 ** (half / 2) for half in range(30, 43)]
+_LAST_CACHES = [2.0 ** (half / 2) for half in range(43, 54)]
 """Candidate sizes of the last cache in bytes, up to the size of the largest case; larger sizes can't be measured."""
 _DECILES = 10
+_SAMPLES_OF_ALL = 10
+"""Weight of all families' scale in a network, in samples of a family."""
 _SHARING = ("shared", "contended_call")
 
 
@@ -62,8 +65,7 @@ def _fitted(
 def fit_threads(alone: Sequence[Sample], shared: Sequence[Sample], profile: HostProfile, cores: int) -> dict[str, float]:
     """Fit the cost of sharing an op's work, from kernels run by one thread and then by all cores.
 
-    `profile` has the times of one thread. The slow-down of each kind of work is limited: alone, it must not make the predicted
-    time of a kernel longer than its measured time, since other costs of sharing only add time.
+    `profile` has the times of one thread.
     """
     if not shared:
         return dict.fromkeys((*_SHARING, *SHARES), 0.0)
@@ -73,15 +75,20 @@ def fit_threads(alone: Sequence[Sample], shared: Sequence[Sample], profile: Host
         factor = once.seconds / load_seconds(load, profile, 1)
         rows.append([factor * counts.get(name, 0.0) / seconds for name in (*_SHARING, *SHARES)])
         wanted.append(1 - factor * bare / seconds)
-    matrix, left = np.array(rows), np.array(wanted)
-    found = _not_negative(matrix, left)[1]
-    for column in range(len(_SHARING), len(found)):
-        counted = matrix[:, column] > 0
-        bound = min(left[counted] / matrix[counted, column], default=0.0)
-        found[column] = max(0.0, min(found[column], bound))
-    sharing = matrix[:, : len(_SHARING)]
-    found[: len(_SHARING)] = _not_negative(sharing, left - matrix[:, len(_SHARING) :] @ found[len(_SHARING) :])[1]
+    found = _not_negative(np.array(rows), np.array(wanted))[1]
     return dict(zip((*_SHARING, *SHARES), found.tolist(), strict=True))
+
+
+def fit_cold_calls(
+    found: Sequence[Sample], families: Mapping[str, MeasuredFigure], profile: HostProfile, threads: int
+) -> float:
+    """Return the seconds that a numpy call in a network takes longer than in a loop of one kernel."""
+    counts, wanted = [], []
+    for load, (seconds, _) in found:
+        factor = families[load.family].value
+        counts.append(factor * cold_calls(load, profile.caches) / seconds)
+        wanted.append(1 - factor * load_seconds(load, profile, threads) / seconds)
+    return float(_not_negative(np.array(counts)[:, None], np.array(wanted))[1][0])
 
 
 def _counts(load: Load, caches: tuple[float, float]) -> dict[str, float]:
@@ -123,17 +130,35 @@ def rescale_families(
 ) -> dict[str, MeasuredFigure]:
     """Return the single-threaded factors `families`, multiplied by the total slow-down of the samples `found` in networks.
 
-    The scale is one number, since the slow-down of a family depends on the rest of the network. The spread includes the spread
-    of the cases and the spread among threads in networks.
+    The scale of a family is between that of its own samples and that of all samples: the more samples it has, the nearer to its
+    own. The spread includes the spread of the cases and the spread among threads in networks.
     """
     told = _by_family(cases, profile, 1)
     among = _by_family(found, profile, threads)
-    measured = sum(seconds for pairs in among.values() for seconds, _ in pairs)
-    foretold = sum(families[family].value * seconds for family, pairs in among.items() for _, seconds in pairs)
-    longer = measured / foretold if foretold else 1.0
+    slowed = {
+        family: _middle_ratio((seconds, families[family].value * one) for seconds, one in pairs)
+        for family, pairs in among.items()
+    }
+    longer = median(slowed.values()) if slowed else 1.0
     for family, pairs in among.items():
         told.setdefault(family, []).extend(pairs)
-    return {family: _spread_around(longer * factor.value, told.get(family, ())) for family, factor in families.items()}
+    scaled = {}
+    for family, factor in families.items():
+        number = len(among.get(family, ()))
+        scale = (slowed.get(family, longer) ** number * longer**_SAMPLES_OF_ALL) ** (1 / (number + _SAMPLES_OF_ALL))
+        scaled[family] = _spread_around(scale * factor.value, told.get(family, ()))
+    return scaled
+
+
+def _middle_ratio(pairs: Iterable[tuple[float, float]]) -> float:
+    """Return the median of the pairs' ratios, weighted by the root of the first number; 1 without pairs.
+
+    So neither the few longest kernels nor the many shortest determine it.
+    """
+    rows = sorted((one / other, sqrt(one)) for one, other in pairs)
+    half = sum(weight for _, weight in rows) / 2
+    reached = itertools.accumulate(weight for _, weight in rows)
+    return next((ratio for (ratio, _), weight in zip(rows, reached, strict=True) if weight >= half), 1.0)
 
 
 def _by_family(samples: Sequence[Sample], profile: HostProfile, threads: int) -> dict[str, list[tuple[float, float]]]:
@@ -142,9 +167,8 @@ def _by_family(samples: Sequence[Sample], profile: HostProfile, threads: int) ->
 
 
 def _measured(pairs: Sequence[tuple[float, float]]) -> MeasuredFigure:
-    """Return the ratio of measured to predicted seconds, weighted by time."""
-    measured, told = (sum(column) for column in zip(*pairs, strict=True))
-    return _spread_around(measured / told, pairs)
+    """Return the middle ratio of measured to predicted seconds, with its spread."""
+    return _spread_around(_middle_ratio(pairs), pairs)
 
 
 def _spread_around(middle: float, pairs: Sequence[tuple[float, float]]) -> MeasuredFigure:

@@ -6,9 +6,8 @@ import platform
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import UTC, datetime
-from functools import partial
 from importlib.metadata import version
-from statistics import median
+from statistics import mean, median
 
 from placesim.core.operating_system import available_processors, processor_name
 from placesim.machine.host_models import BASIC, FAMILIES, SECONDS, SHARES, HostModel, HostProfile, MeasuredFigure
@@ -22,22 +21,41 @@ from placesim.studies.calibration.case_timing import (
     find_load,
     profile_kernels,
     random_feeds,
-    time_case,
     time_kernels,
     time_quickest,
 )
-from placesim.studies.calibration.cases import CHECKED, GROUPS, Case, chain_graph
-from placesim.studies.calibration.fitting import Sample, fit_caches, fit_families, fit_figures, fit_threads, rescale_families
+from placesim.studies.calibration.cases import (
+    CHECKED,
+    GROUPS,
+    Case,
+    build_case_graph,
+    chain_graph,
+    placeholders_graph,
+    variables_graph,
+)
+from placesim.studies.calibration.fitting import (
+    Sample,
+    fit_caches,
+    fit_cold_calls,
+    fit_families,
+    fit_figures,
+    fit_threads,
+    rescale_families,
+)
 from placesim.studies.calibration.networks import networks
 
-CASE_SECONDS = 0.25
+CASE_SECONDS = 0.2
 """Time for each case, not including the creation of its tensors."""
 _NODES = 200
+_FEW, _MANY = 1, 41
+"""Numbers of variables, feeds and fetches of the steps that measure the overhead of one."""
 _MANY_NODES = 100
 _NETWORK_RUNS = 9
-_KERNEL_RUNS = 15
 _THREADS = ("slowed_products", "slowed_passes", "shared", "contended_call")
-_DISPATCHES = ("dispatch", "dataflow")
+_COLD = "cold_call"
+_DISPATCHES = ("dispatch", "dataflow", "beside", "variable", "step", "fed", "fetched")
+_SMALL_OPS = ("Neg", "Softmax")
+"""Ops whose kernels the executor calls in its two ways: as a function of numpy, or as a function that takes a list."""
 _ITEM = 4
 _QUIET_KEY = "quiet"
 Progress = Callable[[int, int], None]
@@ -68,7 +86,6 @@ class _Calibration:
         self._cores = available_processors()
         self._pools = ThreadPools()
         self._all_cores = ThreadPools()
-        self._step_seconds = 0.0
         self._networks = networks(is_quick=is_quick)
         self._cases: dict[int, Sample] = {}
         # a quick measurement has too few runs for a check
@@ -91,7 +108,7 @@ class _Calibration:
             spreads |= dict.fromkeys(group.figures, _spread(sample.timing for sample in samples))
         for case in self._checked:
             self._sample(case)
-        profile = HostProfile(seconds | dict.fromkeys(_THREADS, 0.0), caches, {})
+        profile = HostProfile(seconds | dict.fromkeys((*_THREADS, _COLD), 0.0), caches, {})
         cases = list(self._cases.values())
         families = dict.fromkeys(FAMILIES, MeasuredFigure(1.0)) | fit_families(cases, profile)
         profile = replace(profile, families=families)
@@ -100,6 +117,9 @@ class _Calibration:
         seconds |= fit_threads(alone, shared, profile, self._cores)
         spreads |= dict.fromkeys(_THREADS, _spread(sample.timing for sample in shared))
         found = self._among_others(seconds)
+        profile = replace(profile, seconds=seconds | {_COLD: 0.0})
+        seconds[_COLD] = fit_cold_calls(found, families, profile, self._cores)
+        spreads[_COLD] = _spread(sample.timing for sample in found)
         families = rescale_families(families, cases, found, replace(profile, seconds=seconds), self._cores)
         ordered = {name: seconds[name] for name in (*SECONDS, *SHARES)}
         profile = HostProfile(ordered, caches, families, {name: spreads[name] for name in ordered}, self._about())
@@ -119,12 +139,14 @@ class _Calibration:
         return measure() if self._noise is None else self._noise.quietest(measure)
 
     def _sample(self, case: Case) -> Sample:
-        timing = self._quietest(
-            lambda: time_case(case, self._pools, self._case_seconds, self._step_seconds, intra_op_parallelism_threads=1)
-        )
+        timing = self._kernels(case, self._pools, 1)
         found = self._cases[id(case)] = Sample(find_load(case), timing)
         self._tick()
         return found
+
+    def _kernels(self, case: Case, pools: ThreadPools, cores: int) -> Timing:
+        graph = build_case_graph(case, case.copies)
+        return self._quietest(lambda: time_kernels(graph, pools, self._case_seconds, cores))
 
     def _shared_samples(self) -> list[Sample]:
         """Measure again, with all cores, the cases whose work several threads can share."""
@@ -135,9 +157,7 @@ class _Calibration:
         self._total += len(shared)
         found = []
         for case in shared:
-            timing = self._quietest(
-                partial(time_kernels, case, self._all_cores, _KERNEL_RUNS, intra_op_parallelism_threads=self._cores)
-            )
+            timing = self._kernels(case, self._all_cores, self._cores)
             found.append(Sample(self._cases[id(case)].load, timing))
             self._tick()
         return found
@@ -145,49 +165,72 @@ class _Calibration:
     def _among_others(self, seconds: dict[str, float]) -> list[Sample]:
         """Measure kernels inside networks on all cores, with cold caches and idle helper threads.
 
-        Adds two entries to `seconds`: `beside`, the overhead of a node besides its kernel, and `handed`, the time to pass a
-        node to a thread of the pool.
+        Adds `handed` to `seconds`, the time to pass a node to a thread of the pool.
         """
         self._total += len(self._networks)
-        found, beside, handed = [], [0.0], [0.0]
+        found, handed = [], [0.0]
         for graph in self._networks:
             loads, number = profile_kernels(graph)
             feeds = random_feeds(graph)
             timer = StepTimer(graph, self._all_cores, feeds)
-            parallel = StepTimer(graph, self._all_cores, feeds, inter_op_parallelism_threads=2)
+            parallel = StepTimer(graph, self._all_cores, feeds, inter_op=2)
             fixed, arriving = (min(it.run() for _ in range(_NETWORK_RUNS)) for it in (timer, parallel))
-            timings, rest = timer.time_nodes(_NETWORK_RUNS)
+            timings = timer.time_nodes(self._case_seconds)
             if len(loads) >= _MANY_NODES:  # many nodes, so that the time of the step itself is small for each node
-                beside.append(rest / len(loads))
                 arriving -= len(graph["nodes"]) * (seconds["dataflow"] - seconds["dispatch"])
                 handed.append((arriving - fixed) / number if number else 0.0)
             found += [Sample(load, timings[name]) for name, load in loads.items() if name in timings]
             self._tick()
-        seconds |= {"beside": median(beside[1:] or beside), "handed": max(0.0, median(handed[1:] or handed))}
+        seconds["handed"] = max(0.0, median(handed[1:] or handed))
         return found
 
     def _dispatches(self) -> tuple[dict[str, float], dict[str, float]]:
-        """Measure the executors' seconds per node: in a fixed order (`dispatch`), and as inputs arrive (`dataflow`).
+        """Measure what steps and nodes cost beside their kernels, in seconds, and the spread of these times.
 
-        Also returns the spread of these times, and the spread of the times that `_among_others` adds.
+        Also returns the spread of the time that `_among_others` adds.
         """
-        budget = 2 * self._case_seconds
-        fixed = self._slope(budget)
-        self._tick()
-        arriving = self._slope(budget, inter_op_parallelism_threads=2)
-        self._tick()
-        spreads = {"dispatch": fixed.spread - 1} | dict.fromkeys(("dataflow", "handed", "beside"), arriving.spread - 1)
-        return {"dispatch": fixed.seconds, "dataflow": max(fixed.seconds, arriving.seconds)}, spreads
+        variables = [StepTimer(variables_graph(count), self._all_cores) for count in (_FEW, _MANY)]
+        placeholders = [placeholders_graph(count) for count in (_FEW, _MANY)]
+        fed = [StepTimer(graph, self._all_cores, random_feeds(graph)) for graph in placeholders]
+        chain = chain_graph(_MANY, "Neg")
+        fetches = [[f"n{number}:0" for number in range(count)] for count in (_FEW, _MANY)]
+        fetched = [StepTimer(chain, self._all_cores, random_feeds(chain), names) for names in fetches]
+        found = {
+            "dispatch": self._slope(_NODES, *self._chains("Identity")),
+            "dataflow": self._slope(_NODES, *self._chains("Identity", inter_op=2)),
+            "beside": self._beside(),
+            "variable": self._slope(_MANY - _FEW, *variables),
+            "step": time_quickest(variables[0].run, self._case_seconds),
+            "fed": self._slope(_MANY - _FEW, *fed),
+            "fetched": self._slope(_MANY - _FEW, *fetched),
+        }
+        for _ in found:
+            self._tick()
+        seconds = {name: timing.seconds for name, timing in found.items()}
+        seconds["dataflow"] = max(seconds["dispatch"], seconds["dataflow"])
+        spreads = {name: timing.spread - 1 for name, timing in found.items()}
+        return seconds, spreads | {"handed": spreads["dataflow"]}
 
-    def _slope(self, budget: float, **config: int) -> Timing:
-        graphs = [chain_graph(count) for count in (2, 2 + _NODES)]
-        few, many = (StepTimer(graph, self._all_cores, random_feeds(graph), **config) for graph in graphs)
-        low, high = time_quickest(few.run, budget / 4), time_quickest(many.run, budget)
-        if not config:
-            self._step_seconds = low.seconds
-        found = (high.seconds - low.seconds) / _NODES
+    def _chains(self, op: str, inter_op: int = 0) -> list[StepTimer]:
+        graphs = [chain_graph(count, op) for count in (2, 2 + _NODES)]
+        return [StepTimer(graph, self._all_cores, random_feeds(graph), inter_op=inter_op) for graph in graphs]
+
+    def _beside(self) -> Timing:
+        """Measure the overhead of a node beside its kernel: the mean over both kinds of kernels."""
+        found = []
+        for op in _SMALL_OPS:
+            chains = self._chains(op)
+            node = self._slope(_NODES, *chains)
+            kernels = [timing.seconds for name, timing in chains[1].time_nodes(self._case_seconds).items() if name[0] == "n"]
+            found.append(Timing(max(0.0, node.seconds - median(kernels)), node.spread))
+        return Timing(mean(timing.seconds for timing in found), max(timing.spread for timing in found))
+
+    def _slope(self, count: int, few: StepTimer, many: StepTimer) -> Timing:
+        """Return the seconds that each of the `count` further nodes, feeds or fetches adds to a step."""
+        low, high = time_quickest(few.run, self._case_seconds / 2), time_quickest(many.run, self._case_seconds)
+        found = (high.seconds - low.seconds) / count
         # other work on the machine may make the difference of two runs negative
-        return Timing(found if found > 0 else high.seconds / _NODES, high.spread)
+        return Timing(found if found > 0 else high.seconds / count, high.spread)
 
 
 def _spread(timings: Iterable[Timing]) -> float:

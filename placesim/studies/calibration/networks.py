@@ -44,13 +44,13 @@ class _Network:
         return {"devices": {"cpu": 1}, "nodes": [*self.nodes, {"op": "NoOp", "name": "all", "inputs": ends}]}
 
 
-def _images(batch: int) -> dict[str, Any]:
+def _images(batch: int, size: int = 112, widths: Sequence[int] = (96, 160, 320)) -> dict[str, Any]:
     """Return residual and separable blocks over images."""
     net = _Network()
-    x = net.scaled(net.convolution(net.given(batch, 112, 112, 3), 5, 3, 48, 2), 48)
+    x = net.scaled(net.convolution(net.given(batch, size, size, 3), 5, 3, 48, 2), 48)
     x = net.add("MaxPool", x, ksize=[1, 3, 3, 1], strides=[1, 2, 2, 1], **_WINDOW)
-    side, channels = 28, 48
-    for wide in (96, 160, 320):
+    channels = 48
+    for wide in widths:
         before = x = net.scaled(net.convolution(x, 1, channels, wide), wide)
         for _ in range(3):
             x = net.scaled(net.convolution(before, 1, wide, wide // 2), wide // 2)
@@ -65,18 +65,19 @@ def _images(batch: int) -> dict[str, Any]:
         x, channels = before, wide
         x = net.add("Pad", x, [[0, 0], [0, 1], [0, 1], [0, 0]])
         x = net.add("AvgPool", x, ksize=[1, 2, 2, 1], strides=[1, 2, 2, 1], padding="VALID")
-        side = (side + 1 - 2) // 2 + 1
     means = net.add("Mean", x, [1, 2])
-    net.targets.append(net.add("Softmax", net.add("BiasAdd", net.add("MatMul", means, net.given(320, 1500)), net.given(1500))))
+    net.targets.append(
+        net.add("Softmax", net.add("BiasAdd", net.add("MatMul", means, net.given(channels, 1500)), net.given(1500)))
+    )
     return net.graph()
 
 
-def _training(batch: int) -> dict[str, Any]:
+def _training(batch: int, size: int = 64, outputs: int = 1000) -> dict[str, Any]:
     """Return a few wide layers with their gradients, and the updates of their variables."""
     net = _Network()
-    images = net.given(batch, 64, 64, 3)
+    images = net.given(batch, size, size, 3)
     sizes = ((7, 3, 64, 2), (5, 64, 128, 1), (3, 128, 192, 1))
-    x, kept, dims = images, [], (batch, 64, 64, 3)
+    x, kept, dims = images, [], (batch, size, size, 3)
     for size, inside, outside, stride in sizes:
         filters = (size, size, inside, outside)
         weights = net.given(*filters)
@@ -89,9 +90,9 @@ def _training(batch: int) -> dict[str, Any]:
         x, dims = pooled, (batch, side // 2, side // 2, outside)
     length = prod(dims[1:])
     flat = net.add("Reshape", x, [batch, length])
-    dense = net.given(length, 1000)
+    dense = net.given(length, outputs)
     grads = net.add("ReluGrad", *(net.add("Relu", net.add("MatMul", flat, dense)),) * 2)
-    updates: list[tuple[Sequence[int], str]] = [((length, 1000), net.add("MatMul", flat, grads, transpose_a=True))]
+    updates: list[tuple[Sequence[int], str]] = [((length, outputs), net.add("MatMul", flat, grads, transpose_a=True))]
     back = net.add("Reshape", net.add("MatMul", grads, dense, transpose_b=True), list(dims))
     for x, dims, weights, filters, stride, active, normal, pooled in reversed(kept):
         back = net.add("MaxPoolGrad", normal, pooled, back, ksize=[1, 2, 2, 1], strides=[1, 2, 2, 1], **_WINDOW)
@@ -121,7 +122,7 @@ def _update(net: _Network, updates: Sequence[tuple[Sequence[int], str]]) -> None
     net.nodes.append({"op": "NoOp", "name": "init", "inputs": [f"^{name}" for name in initialized]})
 
 
-def _sequence(steps: int, batch: int, units: int) -> dict[str, Any]:
+def _sequence(steps: int, batch: int, units: int, length: int = 96, width: int = 384) -> dict[str, Any]:
     """Return an unrolled gated recurrent cell, with attention over its outputs."""
     net = _Network()
     weights, hidden, cell = net.given(2 * units, 4 * units), net.given(batch, units), net.given(batch, units)
@@ -134,7 +135,7 @@ def _sequence(steps: int, batch: int, units: int) -> dict[str, Any]:
         cell = net.add("AddV2", net.add("Mul", cell, opened[1]), new)
         hidden = net.add("Mul", net.add("Tanh", cell), opened[2])
     net.targets.append(hidden)
-    length, width, heads = 96, 384, 6
+    heads = 6
     rows = net.given(4 * length, width)
     parts = []
     for _ in range(3):
@@ -149,7 +150,8 @@ def _sequence(steps: int, batch: int, units: int) -> dict[str, Any]:
 
 
 def networks(*, is_quick: bool = False) -> list[dict[str, Any]]:
-    """Return graphs with a node `all` and, if they have variables, a node `init`."""
+    """Return graphs with a node `all` and, if they have variables, a node `init`: large ones, and ones that caches hold."""
     if is_quick:
         return [_sequence(2, 4, 32)]
-    return [_images(1), _images(2), _training(8), _sequence(12, 24, 384)]
+    large = [_images(1), _images(2), _training(8), _sequence(12, 24, 384)]
+    return [*large, _images(1, 48, (64, 80)), _training(2, 32, 200), _sequence(12, 12, 96, 24, 96)]

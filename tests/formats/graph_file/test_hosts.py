@@ -80,7 +80,11 @@ def test_wrong_figures_are_named_with_their_line(host: str, problem: str) -> Non
 @pytest.mark.parametrize(
     ("old", "new", "problem"),
     [
-        (f"version: {PROFILE_VERSION}", f"version: {PROFILE_VERSION + 1}", "unsupported profile version: got version 2"),
+        (
+            f"version: {PROFILE_VERSION}",
+            f"version: {PROFILE_VERSION + 1}",
+            f"unsupported profile version: got version {PROFILE_VERSION + 1}",
+        ),
         (f"      version: {PROFILE_VERSION}\n", "", "unsupported profile version: got no version"),
         ("plain: {seconds: 3e-09", "plain: {seconds: 0", "'plain' out of range: got 0, expected a number above 0"),
         ("run: {seconds: 2e-09", "run: {seconds: -2", "'run' out of range: got -2, expected 0 or more"),

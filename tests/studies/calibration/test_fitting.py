@@ -8,10 +8,17 @@ from placesim.machine.host_models import COUNTED, FAMILIES, SECONDS, SHARES, Hos
 from placesim.prediction.host_costs import load_seconds
 from placesim.studies.calibration.case_timing import Timing, find_load
 from placesim.studies.calibration.cases import CHECKED, GROUPS, Case
-from placesim.studies.calibration.fitting import Sample, fit_families, fit_figures, fit_threads, rescale_families
+from placesim.studies.calibration.fitting import (
+    Sample,
+    fit_cold_calls,
+    fit_families,
+    fit_figures,
+    fit_threads,
+    rescale_families,
+)
 
 CACHES = (2.0**21, 2.0**26)
-SECONDS_OF_ONE = {name: (number + 1) * 1e-10 for number, name in enumerate((*SECONDS, *SHARES))}
+SECONDS_OF_ONE = {name: (number + 1) * 1e-10 for number, name in enumerate((*SECONDS, *SHARES))} | {"cold_call": 0.0}
 PROFILE = HostProfile(SECONDS_OF_ONE, CACHES, dict.fromkeys(FAMILIES, MeasuredFigure(1.0)))
 
 
@@ -41,13 +48,32 @@ def test_what_threads_cost_is_found_again() -> None:
     assert set(fit_threads([], [], PROFILE, 1).values()) == {0.0}
 
 
-def test_what_networks_take_longer_is_one_factor_for_all_families() -> None:
+def test_a_family_without_samples_takes_longer_like_the_others() -> None:
     cases = samples_of(tuple(case for case in CHECKED if case.op in ("Softmax", "MaxPool", "Pad")))
     found = [Sample(load, Timing(1.5 * timing.seconds)) for load, timing in cases[:-1]]
     families = rescale_families(fit_families(cases, PROFILE), cases, found, PROFILE, 1)
     assert {family: factor.value for family, factor in families.items()} == pytest.approx(dict.fromkeys(families, 1.5))
     assert families["softmax"].low == pytest.approx(1 / 1.5)
     assert families["softmax"].high == pytest.approx(1.0)
+
+
+def test_a_family_with_many_samples_has_its_own_scale() -> None:
+    cases = samples_of(tuple(case for case in CHECKED if case.op in ("Softmax", "MaxPool", "Pad")))
+    twice = [Sample(load, Timing(2 * timing.seconds)) for load, timing in cases if load.family == "softmax"]
+    same = [sample for sample in cases if sample.load.family != "softmax"]
+    few, many = (
+        rescale_families(fit_families(cases, PROFILE), cases, [*twice * count, *same], PROFILE, 1)["softmax"].value
+        for count in (1, 100)
+    )
+    assert 1 < few < many < 2
+    assert many == pytest.approx(2, rel=0.05)
+
+
+def test_cold_calls_are_found_again() -> None:
+    cases = [case._replace(num_bytes=32 << 20) for case in CHECKED if case.op in ("Softmax", "MaxPool", "Pad")]
+    cold = HostProfile(SECONDS_OF_ONE | {"cold_call": 1e-6}, CACHES, PROFILE.families)
+    samples = [Sample(load, Timing(load_seconds(load, cold, 1))) for load in map(find_load, cases)]
+    assert fit_cold_calls(samples, PROFILE.families, PROFILE, 1) == pytest.approx(1e-6)
 
 
 def test_all_that_is_counted_is_told_by_one_group() -> None:

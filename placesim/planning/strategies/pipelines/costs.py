@@ -18,8 +18,8 @@ from placesim.planning.strategies.batch_shapes import BatchShapes
 from placesim.planning.strategies.training_graph import TrainingGraph, batch_dims, fed_shapes, find_declared_size
 from placesim.prediction.cost_formulas import predict
 from placesim.prediction.machine_resources import DevicePlace, SimulatedMachine
+from placesim.prediction.node_shapes import kernel_shapes
 from placesim.prediction.node_work import node_work
-from placesim.prediction.step_tasks import kernel_shapes
 from placesim.runtime.recording.recorder import TypedShape
 from placesim.runtime.shapes.graph_shapes import GraphShapes
 
