@@ -8,6 +8,7 @@ from math import prod
 from placesim.core.dtypes import FLOAT
 from placesim.graph.graph import Graph
 from placesim.ops.attributes import Attrs
+from placesim.ops.categories import VARIABLES
 from placesim.ops.kernels import cost_of
 from placesim.ops.kernels.cost_model import DISPATCH, VIEW
 from placesim.ops.kernels.kernel import Kernel
@@ -15,7 +16,7 @@ from placesim.prediction.node_work import NodeShapes
 from placesim.runtime.accounting.node_sites import Site
 from placesim.runtime.recording.recorder import Execution, TypedShape
 
-_ROOTS = frozenset(("Const", "_Arg", "Variable", "VariableV2", "VarHandleOp"))
+_ROOTS = frozenset(("Const", "_Arg", *VARIABLES))
 _PASSING = (DISPATCH.kind, VIEW.kind)
 
 
