@@ -24,6 +24,7 @@ from placesim.planning.strategies.strategy_comparison import (
     StrategyComparison,
     StrategyResult,
     device_counts,
+    one_device_cases,
     sort_results,
     strategy_cases,
 )
@@ -72,9 +73,12 @@ def compare_strategies(
         raise UsageError("no batch to scale: got --scale-batch alone, expected --batch N for one device as well")
     compared = _Comparison(loaded, options, name, request)
     results = [compared.first]
-    cases = [case for case in strategy_cases(compared.counts, request.split, compared.batch_on) if case != compared.first.case]
+    cases = [case for case in one_device_cases() if case != compared.first.case]
     with report_stage("strategies", lambda: (len(results), len(cases) + 1)):
         results.extend(map(compared.result, cases))
+        several = [*strategy_cases(compared.counts, request.split, compared.batch_on, compared.segments)]
+        cases += several
+        results.extend(map(compared.result, several))
     return StrategyComparison(name, sort_results(results), request.price)
 
 
@@ -96,7 +100,12 @@ def write_strategy(result: StrategyResult, loaded: LoadedGraph, path: Path) -> I
 
 
 class _Comparison:
-    """The graph on one device, and its other strategies."""
+    """The graph on one device, and its other strategies.
+
+    `segments` is the number of segments for recomputation on one device, once `AUTO` has found it.
+    """
+
+    segments: int | None = None
 
     def __init__(self, loaded: LoadedGraph, options: SimulationOptions, name: str, request: StrategyRequest) -> None:
         if loaded.error is not None:
@@ -107,8 +116,7 @@ class _Comparison:
         self._options = replace(options, fetch=None)
         self._file = _on_one_device(planned_for(file, options))
         self._batch = find_batch_size(loaded, self._file, self._options, request.split)
-        (one,) = [case for case in strategy_cases((1,)) if case.strategy is None]
-        self.first = self.result(one)
+        self.first = self.result(next(one_device_cases()))
         if self.first.placed.study is None:
             assert self.first.placed.error is not None
             raise self.first.placed.error
@@ -136,7 +144,8 @@ class _Comparison:
         file = self._file
         if case.strategy is not None:
             if case.strategy.recompute == (AUTO,):
-                file = search_segments(replace(self._loaded, file=file), options, self._name, case.strategy).file
+                found = search_segments(replace(self._loaded, file=file), options, self._name, case.strategy)
+                file, self.segments = found.file, int(found.strategy.recompute[0])
             else:
                 file = rewrite_training(file, case.strategy).file
             if case.devices > 1:

@@ -16,9 +16,11 @@ from placesim.planning.strategies.strategy_comparison import strategy_cases
 from placesim.report.terminal.strategy_comparison import styled_comparison
 from tests.cli.shell import ROOT, Shell, rows
 from tests.planning.strategies.models import dense
+from tests.planning.strategies.test_recomputation import deep
 from tests.report.test_comparison_page import unpacked
 
 FEW: dict[str, Any] = {"evaluations": 20, "jobs": 1}
+RING = " --reduce ring --variables mirrored"
 COMMAND = ("--strategies", "--evaluations", "20", "--jobs", "1")
 
 
@@ -39,7 +41,7 @@ def test_strategies_are_sorted_and_the_best_is_written(shell: Shell) -> None:
     assert (ended.code, ended.complaint) == (0, "")
     head, *lines = [line.split("\t") for line in ended.output.splitlines()]
     found = [dict(zip(head, line, strict=True)) for line in lines]
-    assert len(found) == 17
+    assert len(found) == 21
     auto = next(row for row in found if row["strategy"] == "one device, auto recomputation")
     assert auto["options"] == "--recompute auto"
     seconds = [float(row["seconds"]) for row in found]
@@ -96,6 +98,33 @@ def test_a_batch_that_grows_with_the_devices(shell: Shell) -> None:
     assert fed[0]["examples_per_second"] * fed[0]["seconds"] == pytest.approx(8)
 
 
+def test_replicas_have_the_best_number_of_segments_and_pipelines_divide_it_among_stages() -> None:
+    cases = [*strategy_cases((1, 2, 4), segments=5)]
+    found = {case.options for case in cases if case.name.endswith(", auto recomputation")}
+    towers = {
+        f"--replicas {count}{rest} --recompute 5" for count in (2, 4) for rest in ("", RING, RING.replace("ring", "nccl"))
+    }
+    pipelines = {f"--recompute {own} --stages {count} --micro-batches {4 * count}" for count, own in ((2, 3), (4, 2))}
+    assert found == towers | pipelines
+    without = [*strategy_cases((1, 2, 4))]
+    assert [case for case in cases if case.options not in found] == without
+
+
+@pytest.mark.slow
+def test_the_number_of_segments_on_one_gpu_is_the_best_on_several() -> None:
+    graph = deep(16)
+    report = placesim.compare_strategies(graph, gpu=2, **FEW)
+    peaks = {row["strategy"]: row["peak_bytes"] for row in report if row["devices"] == 2}
+    cases: dict[str, dict[str, Any]] = {
+        "data parallel, cpu": {"replicas": 2},
+        "pipeline, 1f1b": {"stages": 2, "micro_batches": 8},
+    }
+    for name, settings in cases.items():
+        effect = placesim.parallelize(graph, recompute="auto", **settings).rewrite.effect
+        assert effect is not None
+        assert peaks[f"{name}, auto recomputation"] == effect.peak_after < effect.peak_before == peaks[name]
+
+
 @pytest.mark.slow
 def test_gpus_of_several_hosts_and_refused_strategies(shell: Shell) -> None:
     tasks = [{"job": "worker", "tasks": 2, "cpu": 1, "gpu": 1}]
@@ -109,7 +138,7 @@ def test_gpus_of_several_hosts_and_refused_strategies(shell: Shell) -> None:
     assert {run.device for run in ring.placed.study.nodes if "GPU" in run.device} == {
         f"/job:worker/replica:0/task:{task}/device:GPU:0" for task in range(2)
     }
-    assert [row["error"] is None for row in report] == [True] * 14 + [False] * 3
+    assert [row["error"] is None for row in report] == [True] * 17 + [False] * 4
     last = report.comparison.results[-1]
     with pytest.raises(placesim.UsageError, match="which cannot be applied: cannot use NcclAllReduce"):
         report.write(shell.directory / "none.pb", len(report) - 1)

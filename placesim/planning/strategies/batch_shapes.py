@@ -343,6 +343,16 @@ class BatchShapes:
                 index -= count
         elif node.op in ("Identity", "Cast", "ExpandDims"):
             self._fit_element(inputs[0], index, size)
+        elif node.op in ("Slice", "StridedSlice"):
+            begin, step = self.full.value(inputs[1]), 1 if node.op == "Slice" else self.full.value(inputs[3])
+            if begin is not None and begin.size == 1 and step == 1:
+                self._fit_element(inputs[0], int(begin[0]) + index, size)
+        elif node.op == "Mul":
+            by_origin = sorted(inputs, key=lambda factor: self._graph.nodes[factor.node].op == "Const")
+            values = [(factor, self.full.value(factor)) for factor in by_origin]
+            sizes = [(factor, int(value)) for factor, value in values if value is not None and value.ndim == 0]
+            for factor, number in [pair for pair in sizes if pair[1] % self.examples == 0][:1]:
+                self._fit_element(factor, 0, number)
 
     # --- changes ----------------------------------------------------------------------------------------------------
 

@@ -23,7 +23,14 @@ from placesim.ops.categories import CONSTANTS, CONTROL_FLOW, SHAPE_OPS
 from placesim.ops.kernels.shapes import Dims, is_fully_defined
 from placesim.planning.strategies.node_writer import NodeWriter
 from placesim.planning.strategies.segment_cuts import cut_segments
-from placesim.planning.strategies.training_graph import TrainingGraph, find_written_variable, list_names
+from placesim.planning.strategies.training_graph import (
+    Edges,
+    TrainingGraph,
+    find_conditional_nodes,
+    find_written_variable,
+    list_names,
+    reachable,
+)
 from placesim.runtime.shapes.graph_shapes import GraphShapes
 
 SQRT, AUTO = "sqrt", "auto"
@@ -34,7 +41,6 @@ _VIEWS = ("Reshape", "ExpandDims")
 """Ops with several inputs whose output shares the buffer of the first input."""
 MAX_DIGITS = 7
 _NOTHING: Mapping[TensorRef, Dims] = MappingProxyType({})
-Edges = Sequence[Sequence[int]]
 
 
 class NothingToRecomputeError(UsageError):
@@ -75,11 +81,12 @@ class Recomputation:
         self.readers: set[int] = set()
         self.waits: dict[int, list[int]] = {}
         self.segments = 0
+        self._conditional = find_conditional_nodes(self.graph)
         self._backward = {number: training.forward_node(self.graph.nodes[number]) for number in training.backward}
         self._later = self.graph.consumers()
         self._writers = _find_writers(training, self._later)
         sources = [(*node.input_nodes, *node.control_inputs) for node in self.graph.nodes]
-        self._before = _reachable(sources, self._backward)
+        self._before = reachable(sources, self._backward)
         members = frozenset(training.forward)
         order = [self.graph.nodes[number] for number in self.graph.runtime_order() if number in members]
         forward = [node for node in order if node.op not in CONSTANTS]
@@ -97,8 +104,8 @@ class Recomputation:
         empty = [name for name, segment in segments.items() if not self._add(segment)]
         if not self.copies:
             raise NothingToRecomputeError(
-                f"nothing to recompute: got {len(forward)} forward nodes, expected nodes that are neither random nor "
-                "stateful, and whose outputs are read after their segment only by gradients"
+                f"nothing to recompute: got {len(forward)} forward nodes, expected nodes that are neither random, "
+                "stateful nor in branches or loops, and whose outputs are read after their segment only by gradients"
             )
         self.notes = () if has_cuts else tuple(f"nothing to recompute in {name}/" for name in empty)
         if self._unknown:
@@ -182,8 +189,10 @@ class Recomputation:
         return True
 
     def _can_be_copied(self, node: Node, segment: frozenset[int]) -> bool:
-        """Whether a node can run again with the same result, and only gradients and its segment read its outputs."""
+        """Whether a node runs once and can run again with the same result, and only gradients and its segment read it."""
         signature = node.signature
+        if node.id in self._conditional:
+            return False
         if signature.definition is None or signature.is_stateful or node.op in CONTROL_FLOW or any(signature.output_is_ref):
             return False
         if not self._before.isdisjoint(self._later_writers(node)):
@@ -201,11 +210,15 @@ class Recomputation:
         return found
 
     def _entering_gradients(self, segment: frozenset[int], readers: set[int]) -> tuple[int, ...]:
-        """Return the gradients that a segment's gradients read from other segments, and that do not depend on the copies."""
+        """Return the gradients that a segment's gradients read from other segments, and that do not depend on the copies.
+
+        A copy waits for all of them, so gradients in branches, which may not run, are left out.
+        """
         own = readers | {i for i, source in self._backward.items() if source is not None and source.id in segment}
         read = {i for number in own for i in self.graph.nodes[number].input_nodes if i in self._backward and i not in own}
-        after = _reachable(self._later, readers)
-        return tuple(sorted(i for i in read if i not in after and self.graph.nodes[i].op not in CONSTANTS))
+        after = reachable(self._later, readers)
+        always = (i for i in read if i not in after and i not in self._conditional)
+        return tuple(sorted(i for i in always if self.graph.nodes[i].op not in CONSTANTS))
 
     def _find_kept(self) -> tuple[int, ...]:
         readers = [i for i in self._backward if self._reads_values(i)]
@@ -250,21 +263,10 @@ def _by_stage(nodes: Sequence[Node], stage_of: Mapping[int, int]) -> dict[int | 
 def _find_writers(training: TrainingGraph, later: Edges) -> dict[int, list[int]]:
     """Return for each variable the nodes that write it in the same step as the training."""
     found: dict[int, list[int]] = {}
-    for number in sorted(_reachable(later, (*training.forward, *training.backward))):
+    for number in sorted(reachable(later, (*training.forward, *training.backward))):
         variable = find_written_variable(training.graph, training.graph.nodes[number])
         if variable is not None:
             found.setdefault(variable, []).append(number)
-    return found
-
-
-def _reachable(edges: Edges, numbers: Iterable[int]) -> set[int]:
-    """Return the nodes, and all nodes that can be reached from them."""
-    found = set(numbers)
-    waiting = [*found]
-    while waiting:
-        new = set(edges[waiting.pop()]) - found
-        found |= new
-        waiting += new
     return found
 
 

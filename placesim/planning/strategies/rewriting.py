@@ -16,6 +16,7 @@ from placesim.planning.graphs.plan_comparison import is_gpu
 from placesim.planning.strategies.batch_shapes import BatchShapes
 from placesim.planning.strategies.divided_training import DividedTraining, Replication, refuse_loops
 from placesim.planning.strategies.gradient_reduction import REDUCTIONS
+from placesim.planning.strategies.later_reads import with_later_reads
 from placesim.planning.strategies.loss_scaling import DYNAMIC
 from placesim.planning.strategies.mixed_precision import PRECISIONS, MixedPrecision, mix_precision
 from placesim.planning.strategies.pipelines.pass_order import PassOrder
@@ -176,6 +177,9 @@ def rewrite_training(file: GraphFile, strategy: Strategy) -> TrainingRewrite:
     needs_batch = has_parts or is_pipeline
     training = find_training(file.graph, strategy.split, needs_batch=needs_batch)
     before = len(file.graph)
+    if strategy.replicas * strategy.stages > 1:
+        file = with_later_reads(file, training)
+        training = replace(training, graph=file.graph)
     notes: tuple[str, ...] = ()
     mixed = pipeline = recomputation = None
     if strategy.precision is not None:

@@ -40,8 +40,9 @@ VARIANTS: Mapping[str, Mapping[str, Any]] = {
     "half precision": {"precision": "float16"},
 }
 """Further settings, by name. One device and each of `KINDS` are also compared with these settings."""
-ONE_DEVICE_VARIANTS: Mapping[str, Mapping[str, Any]] = {**VARIANTS, "auto recomputation": {"recompute": (AUTO,)}}
-"""Further settings for one device. The search for a number of segments is quick enough only there."""
+AUTO_RECOMPUTATION = "auto recomputation"
+"""Name of the variant with the number of segments that `AUTO` finds for one device."""
+MIN_SEGMENTS = 2
 
 
 class StrategyCase(NamedTuple):
@@ -74,19 +75,28 @@ def device_counts(devices: int) -> tuple[int, ...]:
     return tuple(sorted({*(1 << i for i in range(devices.bit_length())), devices}))
 
 
+def one_device_cases() -> Iterator[StrategyCase]:
+    """Yield the strategies for one device, first without a rewrite and last with `AUTO` recomputation."""
+    yield StrategyCase(ONE_DEVICE, 1)
+    for name, variant in {**VARIANTS, AUTO_RECOMPUTATION: {"recompute": (AUTO,)}}.items():
+        yield StrategyCase(f"{ONE_DEVICE}, {name}", 1, Strategy(**variant))
+
+
 def strategy_cases(
-    counts: Sequence[int], split: tuple[str, ...] = (), batch_on: Callable[[int], int | None] = lambda devices: None
+    counts: Sequence[int],
+    split: tuple[str, ...] = (),
+    batch_on: Callable[[int], int | None] = lambda devices: None,
+    segments: int | None = None,
 ) -> Iterator[StrategyCase]:
-    """Yield the strategies for each number of devices.
+    """Yield the strategies for each number of devices above one.
 
     `split` names the tensors that hold the batch. `batch_on` returns the size of the batch on a number of devices, if it is
-    known.
+    known. `segments` is the number that `AUTO` finds for one device, or None if it finds none. A replica gets the same number,
+    since it computes the same network, and a pipeline divides it among its stages. A search for each case would take several
+    times as long as the whole comparison.
     """
     for devices in counts:
         if devices == 1:
-            yield StrategyCase(ONE_DEVICE, 1)
-            for name, variant in ONE_DEVICE_VARIANTS.items():
-                yield StrategyCase(f"{ONE_DEVICE}, {name}", 1, Strategy(**variant))
             continue
         yield StrategyCase(MODEL_PARALLEL, devices)
         for kind in KINDS:
@@ -96,7 +106,11 @@ def strategy_cases(
                 grown["micro_batches"] = next(count for count in range(grown["micro_batches"], 0, -1) if not batch % count)
             settings: dict[str, Any] = {**grown, **kind.settings, "split": split}
             yield StrategyCase(kind.name, devices, Strategy(**settings))
-            for name, variant in VARIANTS.items():
+            variants = dict(VARIANTS)
+            if segments is not None:
+                own = max(MIN_SEGMENTS, math.ceil(segments / settings.get("stages", 1)))
+                variants[AUTO_RECOMPUTATION] = {"recompute": (str(own),)}
+            for name, variant in variants.items():
                 yield StrategyCase(f"{kind.name}, {name}", devices, Strategy(**settings, **variant))
 
 

@@ -18,13 +18,15 @@ from placesim.graph.graph import Graph, Node, TensorRef, split_tensor_name
 from placesim.graph.node_patterns import gradient_scope, is_gradient_name
 from placesim.graph.session_steps import FileFeed, GeneratedFeed, GraphFile
 from placesim.inspection.memory_categories import find_origin
-from placesim.ops.categories import PLACEHOLDERS, VARIABLES
+from placesim.ops.categories import EXITS, MERGES, PLACEHOLDERS, SWITCHES, VARIABLES
 from placesim.ops.kernels.shapes import Dims
 from placesim.runtime.shapes.graph_shapes import GraphShapes
+from placesim.runtime.shapes.loop_frames import find_frames
 
 BATCH_SOURCES = ("IteratorGetNext", "IteratorGetNextSync", "QueueDequeue", "QueueDequeueV2")
 """Names of ops, besides placeholders, whose outputs are a batch. Ops whose names start with these are included."""
 MAX_NAMED = 4
+Edges = Sequence[Sequence[int]]
 
 
 def list_names(nodes: Sequence[Node]) -> str:
@@ -209,6 +211,29 @@ def _ancestors(graph: Graph, numbers: Iterable[int], sources: frozenset[int] = f
         new = [source for source in dict.fromkeys((*node.input_nodes, *node.control_inputs)) if source not in seen]
         seen.update(new)
         waiting += new
+
+
+def reachable(edges: Edges, numbers: Iterable[int]) -> set[int]:
+    """Return the nodes, and all nodes that can be reached from them."""
+    found = set(numbers)
+    waiting = [*found]
+    while waiting:
+        new = set(edges[waiting.pop()]) - found
+        found |= new
+        waiting += new
+    return found
+
+
+def find_conditional_nodes(graph: Graph) -> frozenset[int]:
+    """Return the nodes in branches and loops, which may run never or several times in a step."""
+    frames = find_frames(graph)
+    depth = [0] * len(graph)
+    for number in graph.runtime_order():
+        node = graph.nodes[number]
+        depth[number] = max((depth[source] for source in (*node.input_nodes, *node.control_inputs)), default=0)
+        if frames[number] is None:  # in a loop, the same ops end iterations
+            depth[number] += (node.op in SWITCHES) - (node.op in MERGES)
+    return frozenset(node.id for node in graph.nodes if depth[node.id] > 0 or (frames[node.id] and node.op not in EXITS))
 
 
 def _is_shared(graph: Graph, node: Node, sources: frozenset[int]) -> bool:

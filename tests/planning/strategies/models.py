@@ -99,16 +99,22 @@ def recurrent(optimizer: str) -> Document:
     return training(nodes, optimizer, lambda random: {"x": random.randn(4, 3, 3), "y": random.randn(4, 2)})
 
 
-def attention(optimizer: str) -> Document:
-    """Self-attention with two heads of three units; 4 is the batch and the length of a sequence, so shapes are ambiguous."""
+def attention(optimizer: str, biases: str = "") -> Document:
+    """Self-attention with two heads of three units; 4 is the batch and the length of a sequence, so shapes are ambiguous.
+
+    `biases` names the projections with a bias, among `q`, `k` and `v`.
+    """
     nodes = [
         *(placeholder("x", 4, 4, 6), placeholder("y", 4, 4, 6)),
         *(variable(name, 6, 6, seed=seed) for seed, name in enumerate("qkvo")),
+        *(variable(f"{name}_bias", 6, seed=seed + 4) for seed, name in enumerate(biases)),
         *(variable("gain", 6, seed=9), node("Reshape", "rows", "x", [16, 6])),
     ]
     for name in "qkv":
         nodes += [
-            *(node("MatMul", f"{name}m", "rows", name), node("Reshape", f"{name}r", f"{name}m", [4, 4, 2, 3])),
+            node("MatMul", f"{name}m", "rows", name),
+            *([node("BiasAdd", f"{name}b", f"{name}m", f"{name}_bias")] if name in biases else []),
+            node("Reshape", f"{name}r", f"{name}b" if name in biases else f"{name}m", [4, 4, 2, 3]),
             node("Transpose", f"{name}t", f"{name}r", [0, 2, 1, 3]),
         ]
     nodes += [

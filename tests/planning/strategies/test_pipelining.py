@@ -31,7 +31,7 @@ from tests.planning.strategies.models import (
     variable,
 )
 from tests.planning.strategies.test_recomputation import deep
-from tests.planning.strategies.test_replication import LOOP, NORMALIZED, WORDS, script
+from tests.planning.strategies.test_replication import BRANCHES, LOOP, NORMALIZED, WORDS, script
 from tests.processes import ROOT
 
 
@@ -130,6 +130,18 @@ with tf.Session() as session:
 @pytest.mark.slow
 def test_a_pass_does_not_wait_for_a_branch_that_is_not_taken(tmp_path: Path) -> None:
     check(script(tmp_path / "conditional.py", CONDITIONAL), {"micro_batches": 4})
+
+
+@pytest.mark.slow
+def test_stages_begin_and_end_within_branches(tmp_path: Path) -> None:
+    graph = script(tmp_path / "branches.py", BRANCHES)
+    check(
+        graph,
+        {"stages": 9},
+        {"stages": 9, "micro_batches": 4, "schedule": GPIPE},
+        {"micro_batches": 2, "schedule": INTERLEAVED},
+        {"micro_batches": 8, "schedule": INTERLEAVED, "chunks": 5},
+    )
 
 
 def tied(examples: int = 4) -> Document:

@@ -28,7 +28,7 @@ from tests.planning.strategies.models import (
     variable,
 )
 from tests.planning.strategies.test_mixed_precision import RESIDUAL
-from tests.planning.strategies.test_replication import script
+from tests.planning.strategies.test_replication import BRANCHES, script
 
 
 def deep(layers: int = 16, optimizer: str = "gradient descent", declared: int = 256, kind: str = "ref") -> Document:
@@ -130,6 +130,40 @@ def test_random_numbers_and_updates_of_statistics_are_not_repeated(tmp_path: Pat
     again = [new for new in found.file.graph.nodes if new.name.startswith("recompute/")]
     assert again
     assert not any(new.signature.is_stateful or new.op.startswith("Assign") for new in again)
+
+
+@pytest.mark.slow
+def test_nodes_of_branches_are_not_recomputed_and_no_copy_waits_for_them(tmp_path: Path) -> None:
+    graph = script(tmp_path / "branches.py", BRANCHES)
+    for count in ("2", "sqrt", "5"):
+        found = check(graph, count)
+        assert copied(found) >= {"dense/MatMul", "dense/BiasAdd", "dense/Tanh"}
+        assert not any(name.startswith("cond/dense") for name in copied(found))
+
+
+LOOP = """
+import tensorflow.compat.v1 as tf
+
+tf.disable_v2_behavior()
+tf.disable_control_flow_v2()
+tf.set_random_seed(1)
+x, w = tf.placeholder(tf.float32, [4, 3], name="x"), tf.get_variable("w", [3, 3])
+h = tf.tanh(tf.matmul(tf.tanh(tf.matmul(x, w)), w))
+_, h = tf.while_loop(lambda i, h: i < 2, lambda i, h: (i + 1, tf.tanh(tf.matmul(h, w))), (0, h))
+h = tf.tanh(tf.matmul(tf.tanh(tf.matmul(h, w)), w))
+loss = tf.reduce_mean(tf.matmul(h, w))
+train = tf.train.MomentumOptimizer(1e-2, 9e-1).minimize(loss)
+with tf.Session() as session:
+    session.run(tf.global_variables_initializer())
+    session.run([loss, train], {x: [[1, 2, 3], [2, 3, 1], [3, 1, 2], [0, 1, 2]]})
+"""
+
+
+@pytest.mark.slow
+def test_nodes_of_loops_are_not_recomputed(tmp_path: Path) -> None:
+    graph = script(tmp_path / "loop.py", LOOP)
+    for count in ("2", "sqrt", "6"):
+        assert copied(check(graph, count)) == {"MatMul", "Tanh"}
 
 
 def test_a_deep_network_needs_less_memory() -> None:

@@ -17,6 +17,7 @@ from placesim.ops.categories import REF_VARIABLES
 from placesim.planning.strategies.divided_training import DividedTraining, Replication
 from placesim.planning.strategies.gradient_reduction import REDUCTIONS
 from placesim.planning.strategies.replication import replicate
+from placesim.planning.strategies.rewriting import Strategy, rewrite_training
 from placesim.planning.strategies.training_graph import find_training
 from tests.planning.strategies.models import MODELS, OPTIMIZERS, STEPS, dense, loaded, recurrent, results
 
@@ -97,6 +98,47 @@ with tf.Session() as session:
 """
 
 
+BRANCHES = """
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+tf.disable_v2_behavior()
+tf.disable_control_flow_v2()
+tf.set_random_seed(1)
+x = tf.placeholder(tf.float32, [8, 6], name="x")
+h = tf.layers.dense(tf.layers.dense(x, 6, tf.tanh), 6, tf.tanh)
+for is_first in (True, False):
+    one, other = (lambda: tf.layers.dense(tf.layers.dense(h, 5, tf.tanh), 5, tf.tanh) for _ in range(2))
+    h = tf.cond(tf.reduce_all(tf.constant([is_first])), one, other)
+loss = tf.reduce_mean(tf.square(tf.layers.dense(tf.layers.dense(h, 6, tf.tanh), 2)))
+train = tf.train.MomentumOptimizer(1e-2, 9e-1).minimize(loss)
+with tf.control_dependencies([train]):
+    train = tf.train.ExponentialMovingAverage(0.9).apply(tf.trainable_variables())
+with tf.Session() as session:
+    session.run(tf.global_variables_initializer())
+    session.run([loss, train], {x: np.random.RandomState(1).randn(8, 6)})
+"""
+"""Two conditionals of two layers, and moving averages of the variables after their update."""
+SIZES = """
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+tf.disable_v2_behavior()
+tf.set_random_seed(1)
+x, labels = tf.placeholder(tf.float32, [4, 3, 3, 2], name="x"), tf.placeholder(tf.int64, [4], name="labels")
+h = tf.layers.conv2d_transpose(x, 4, 3, strides=2)
+h = tf.reshape(tf.layers.dense(tf.reshape(h, [tf.shape(h)[0] * 7, 28]), 5), [4, 35])
+errors = tf.nn.softmax_cross_entropy_with_logits_v2(labels=tf.one_hot(labels, 5), logits=tf.layers.dense(h, 5))
+loss = tf.reduce_sum(errors) / tf.to_float(tf.shape(x)[0])
+train = tf.train.AdamOptimizer(1e-2).minimize(loss)
+random = np.random.RandomState(1)
+with tf.Session() as session:
+    session.run(tf.global_variables_initializer())
+    session.run([loss, train], {x: random.randn(4, 3, 3, 2), labels: random.randint(0, 5, 4)})
+"""
+"""Shapes that are made of slices and products of a constant shape with the batch."""
+
+
 _READ = "/Read/ReadVariableOp"
 """End of the name of the op by which a script reads a resource variable."""
 
@@ -134,6 +176,30 @@ def test_statistics_of_a_batch_are_those_of_its_parts(tmp_path: Path) -> None:
     for other in found[1:]:
         for (name, array), (_, own) in zip(found[0], other, strict=True):
             np.testing.assert_allclose(own, array, rtol=1e-5, atol=1e-7, err_msg=name)
+
+
+@pytest.mark.slow
+def test_sizes_of_the_batch_within_constant_shapes_are_those_of_a_part(tmp_path: Path) -> None:
+    check(script(tmp_path / "sizes.py", SIZES), Replication(2), Replication(1, 4))
+
+
+@pytest.mark.slow
+def test_a_variable_is_read_after_its_update_on_any_device(tmp_path: Path) -> None:
+    graph = script(tmp_path / "branches.py", BRANCHES)
+    assert graph.file is not None
+    expected = results(graph)
+    for settings in (
+        {"replicas": 2},
+        {"replicas": 2, "variables": "mirrored"},
+        {"stages": 2},
+        {"stages": 2, "micro_batches": 2},
+    ):
+        found = results(graph, rewrite_training(graph.file, Strategy(**settings)).file)
+        averages = 0
+        for (name, array), (_, other) in zip(expected, found, strict=True):
+            np.testing.assert_allclose(other, array, rtol=1e-5, atol=1e-7, err_msg=f"{name} with {settings}")
+            averages += name.endswith("/ExponentialMovingAverage:0")
+        assert averages == 24
 
 
 BY_HAND = """

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from placesim.ops.categories import CONSTANTS, MERGES, SWITCHES
+from placesim.ops.categories import CONSTANTS
 from placesim.planning.strategies.pipelines.schedules import Pass, Schedule
-from placesim.planning.strategies.training_graph import TrainingGraph
+from placesim.planning.strategies.training_graph import TrainingGraph, find_conditional_nodes
 
 
 class PassOrder:
     """The nodes of each pass, and the order of a schedule. `stage_of` has the stage of each copied node, by id.
 
-    A node that depends on gradients, such as a recomputed node, belongs to the backward pass. A pass without nodes is left out.
+    A node that depends on gradients, such as a recomputed node, belongs to the backward pass. A pass without nodes that
+    always run is left out.
     """
 
     def __init__(self, training: TrainingGraph, stage_of: Mapping[int, int], schedule: Schedule) -> None:
@@ -32,24 +33,21 @@ class PassOrder:
         graph, copied = training.graph, {*training.forward, *training.backward}
         backward = set(training.backward)
         kind: dict[int, tuple[int, bool]] = {}
-        depth: dict[int, int] = {}  # of conditionals around a node
-        read: set[int] = set()
+        conditional, readers = find_conditional_nodes(graph), graph.consumers()
         for number in graph.runtime_order():
             node = graph.nodes[number]
             sources = (*node.input_nodes, *node.control_inputs)
             if number not in copied or (node.op in CONSTANTS and not sources):
                 continue
-            depth[number] = max((depth.get(source, 0) for source in sources), default=0)
-            depth[number] += (node.op in SWITCHES) - (node.op in MERGES)
             if not backward.isdisjoint(sources):
                 backward.add(number)
             own = kind[number] = self.stage_of[number], number in backward
-            same = [source for source in sources if kind.get(source) == own]
-            read.update(same)
-            if not same:
+            if all(kind.get(source) != own for source in sources):
                 self._begins[number] = own
-        for number, own in kind.items():
-            if number not in read and depth[number] <= 0:  # a branch that is not taken would never end
+        self._forward_stages = {stage for stage, is_backward in kind.values() if not is_backward}
+        always = {number: own for number, own in kind.items() if number not in conditional}
+        for number, own in always.items():  # a branch that is not taken never ends
+            if all(always.get(reader) != own for reader in readers[number]):
                 self._ends.setdefault(own, []).append(number)
 
     def passes(self) -> Iterator[Pass]:
@@ -68,12 +66,12 @@ class PassOrder:
         None if the micro-batch is among the first two passes of the device.
         """
         stage = self.stage_of[number]
-        own = Pass(micro_batch, stage, is_backward=(stage, False) not in self._ends)
+        own = Pass(micro_batch, stage, is_backward=stage not in self._forward_stages)
         before = self._before.get(own)
         return None if before is None else self._before.get(before)
 
     def ends(self, own: Pass) -> Sequence[int]:
-        """Return the nodes of a pass that no other node of the pass reads or waits for."""
+        """Return the nodes of a pass that always run, and that no other such node of the pass reads or waits for."""
         return self._ends[own.stage, own.is_backward]
 
     def device(self, own: Pass) -> int:

@@ -1,0 +1,252 @@
+"""Differences of rewritten training graphs from the originals after five steps: `python -m tests.planning.strategies.accuracy`.
+
+Prints a line for each optimizer, model and strategy. Two measures are relative: one compares elements, of which each counts as
+at least 1 % of the largest of its tensor, and one compares norms. The same graphs in float64 tell rounding from errors.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from placesim.core.dtypes import DOUBLE, FLOAT
+from placesim.core.errors import PlacesimError
+from placesim.formats.sources.loading import LoadedGraph
+from placesim.graph.graph import Graph, Node, NodeDef, split_tensor_name
+from placesim.graph.session_steps import Feed, Fetch, GraphFile, GraphStep
+from placesim.machine.options import make_options
+from placesim.ops.attributes import TensorValue
+from placesim.ops.categories import ASSIGNMENTS, VARIABLES
+from placesim.planning.strategies.recomputation import AUTO
+from placesim.planning.strategies.rewriting import Strategy, rewrite_training
+from placesim.planning.strategies.training_graph import find_training
+from placesim.studies.rewrite_study import search_segments
+from tests.planning.strategies.models import MODELS, OPTIMIZERS, Document, attention, loaded, results
+from tests.planning.strategies.test_recomputation import DEEP
+from tests.planning.strategies.test_replication import WORDS, script
+
+FLOOR = 0.01
+_MIRRORED = {"variables": "mirrored"}
+_TWO = {"stages": 2, "micro_batches": 2}
+STRATEGIES: Mapping[str, Mapping[str, Any]] = {
+    **{f"replicas, {way}": {"replicas": 2, "reduce": way} for way in ("cpu", "ring", "tree", "nccl")},
+    **{f"mirrored, {way}": {"replicas": 2, "reduce": way, **_MIRRORED} for way in ("cpu", "ring", "tree", "nccl")},
+    "4 replicas, tree": {"replicas": 4, "reduce": "tree"},
+    "accumulate 4": {"accumulate": 4},
+    "replicas, accumulate": {"replicas": 2, "accumulate": 2},
+    "pipeline": {"stages": 3},
+    "pipeline, gpipe": {**_TWO, "schedule": "gpipe"},
+    "pipeline, 1f1b": {"stages": 2, "micro_batches": 4},
+    "pipeline, interleaved": {**_TWO, "schedule": "interleaved"},
+    "recompute sqrt": {"recompute": ("sqrt",)},
+    "recompute auto": {"recompute": (AUTO,)},
+    "replicas, recompute": {"replicas": 2, "recompute": ("2",)},
+    "accumulate, recompute": {"accumulate": 2, "recompute": ("2",)},
+    "pipeline, recompute": {"stages": 2, "recompute": ("2",)},
+    "replicas, pipeline, recompute": {**_TWO, "replicas": 2, **_MIRRORED, "reduce": "nccl", "recompute": ("2",)},
+}
+_ATTENTION = """
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+tf.disable_v2_behavior()
+tf.set_random_seed(1)
+x, wanted = tf.placeholder(tf.float32, [None, 6, 8], name="x"), tf.placeholder(tf.int32, [None], name="wanted")
+
+
+def normalized(h):
+    mean, variance = tf.nn.moments(h, [-1], keep_dims=True)
+    return (h - mean) * tf.rsqrt(variance + 1e-6)
+
+
+with tf.variable_scope("net", use_resource=RESOURCE):
+    h = tf.layers.dense(x, 8)
+    for block in range(2):
+        parts = [tf.layers.dense(h, 8, use_bias=BIAS, name=f"{name}{block}") for name in ("query", "key", "value")]
+        q, k, v = (tf.transpose(tf.reshape(part, [-1, 6, 2, 4]), [0, 2, 1, 3]) for part in parts)
+        mixed = tf.transpose(tf.matmul(tf.nn.softmax(tf.matmul(q, k, transpose_b=True) * 0.5), v), [0, 2, 1, 3])
+        h = normalized(h + tf.layers.dense(tf.reshape(mixed, [-1, 6, 8]), 8))
+        h = normalized(h + tf.layers.dense(tf.layers.dense(h, 16, tf.nn.relu), 8))
+    logits = tf.layers.dense(tf.reduce_mean(h, 1), 5)
+loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels=wanted, logits=logits))
+train = OPTIMIZER.minimize(loss, name="train")
+random = np.random.RandomState(1)
+with tf.Session() as session:
+    session.run(tf.global_variables_initializer())
+    session.run([loss, train], {x: random.randn(8, 6, 8), wanted: random.randint(0, 5, 8)})
+"""
+"""A transformer whose optimizer writes its ops by TensorFlow's API."""
+_CLASSES = {
+    "gradient descent": "tf.train.GradientDescentOptimizer(0.05)",
+    "momentum": "tf.train.MomentumOptimizer(0.01, 0.9)",
+    "adam": "tf.train.AdamOptimizer(0.01)",
+}
+
+
+def _script(text: str, **words: str) -> Callable[[str], LoadedGraph]:
+    def load_script(optimizer: str) -> LoadedGraph:
+        changed = text.replace("tf.train.AdamOptimizer(1e-2)", "OPTIMIZER").replace("OPTIMIZER", _CLASSES[optimizer])
+        for word, value in words.items():
+            changed = changed.replace(word, value)
+        with tempfile.TemporaryDirectory() as folder:
+            return script(Path(folder, "model.py"), changed)
+
+    return load_script
+
+
+def _document(make: Callable[[str], Document]) -> Callable[[str], LoadedGraph]:
+    return lambda optimizer: loaded(make(optimizer))
+
+
+GRAPHS: Mapping[str, Callable[[str], LoadedGraph]] = {
+    **{name: _document(make) for name, make in MODELS.items()},
+    "deep": _document(DEEP["dense"]),
+    "attention, biases": lambda optimizer: loaded(attention(optimizer, "qv")),
+    "attention, key bias": lambda optimizer: loaded(attention(optimizer, "qkv")),
+    "words": _script(WORDS, BATCH="4"),
+    "transformer": _script(_ATTENTION, RESOURCE="False", BIAS="False"),
+    "transformer, resources": _script(_ATTENTION, RESOURCE="True", BIAS="False"),
+    "transformer, key bias": _script(_ATTENTION, RESOURCE="True", BIAS="True"),
+}
+"""Training graphs by name, each for any of `OPTIMIZERS`."""
+
+
+class Difference(NamedTuple):
+    """The largest relative difference of elements, and the relative difference of norms."""
+
+    elements: float
+    norm: float
+
+
+def difference(found: Any, expected: Any) -> Difference:
+    wanted, own = np.asarray(expected, np.float64), np.asarray(found, np.float64)
+    apart, largest = np.abs(own - wanted), np.abs(wanted).max(initial=0)
+    if not apart.any():
+        return Difference(0.0, 0.0)
+    with np.errstate(divide="ignore"):
+        elements = apart / np.maximum(np.abs(wanted), FLOOR * largest)
+        return Difference(float(elements.max()), float(np.linalg.norm(apart) / np.linalg.norm(wanted)))
+
+
+def rewritten(graph: LoadedGraph, settings: Mapping[str, Any]) -> GraphFile:
+    assert graph.file is not None
+    strategy = Strategy(**settings)
+    if strategy.recompute == (AUTO,):
+        return search_segments(graph, make_options({"soft_placement": True}), "graph", strategy).file
+    return rewrite_training(graph.file, strategy).file
+
+
+# --- float64 and gradients ------------------------------------------------------------------------------------------
+
+
+def in_float64(graph: LoadedGraph) -> LoadedGraph:
+    """Return the same training in float64, from the same variables and batches; the first step still computes in float32."""
+    assert graph.file is not None
+    old, steps = graph.file.graph, graph.file.steps or ()
+    initial = _ancestors(old, [split_tensor_name(fetch.name)[0] for fetch in steps[0].fetches])
+    new = Graph(old.registry, old.functions, old.file)
+    new.versions, new.files, new.gradients_of = old.versions, old.files, old.gradients_of
+    new.extend([written for node in old.nodes for written in _widened(old, node, node.id in initial)])
+
+    def exact(feed: Feed) -> Feed:
+        is_float = old.node(split_tensor_name(feed.tensor)[0]).signature.output_dtypes[0] is FLOAT
+        return feed._replace(value=np.float64(np.float32(feed.value))) if is_float else feed
+
+    fed = tuple(replace(step, feeds=tuple(map(exact, step.feeds))) for step in steps)
+    return replace(graph, file=replace(graph.file, graph=new, steps=fed, each_step=None, as_read=None), text=None)
+
+
+def _ancestors(graph: Graph, names: Sequence[str]) -> set[int]:
+    found = {graph.ids[name] for text in names for name in graph.spelled_out(text)}
+    waiting = [*found]
+    while waiting:
+        node = graph.nodes[waiting.pop()]
+        new = {*node.input_nodes, *node.control_inputs} - found
+        found |= new
+        waiting += new
+    return found
+
+
+def _widened(graph: Graph, node: Node, is_initial: bool) -> Iterator[NodeDef]:
+    """Yield the node in float64; a node that computes an initial value stays, and a cast follows it."""
+    inputs = graph.input_texts(node)
+    if is_initial and node.op not in (*VARIABLES, *ASSIGNMENTS):
+        yield NodeDef(node.name, node.op, tuple(inputs), node.device, node.attrs)
+        return
+    if is_initial and node.op in ASSIGNMENTS and node.signature.input_dtypes[1] is FLOAT:
+        yield NodeDef(f"{node.name}/wide", "Cast", (inputs[1],), "", {"SrcT": FLOAT, "DstT": DOUBLE})
+        inputs[1] = f"{node.name}/wide"
+    attrs = {name: _wide_attr(value) for name, value in node.attrs.items()}
+    yield NodeDef(node.name, node.op, tuple(inputs), node.device, attrs)
+
+
+def _wide_attr(value: Any) -> Any:
+    if isinstance(value, TensorValue):
+        return TensorValue(DOUBLE, value.array.astype(np.float64)) if value.dtype is FLOAT else value
+    if type(value) is tuple:
+        return tuple(map(_wide_attr, value))
+    return DOUBLE if value is FLOAT else value
+
+
+def with_gradients(graph: LoadedGraph) -> LoadedGraph:
+    """Return the graph with a step before the training that fetches each variable's gradient, as `gradient of NAME`."""
+    assert graph.file is not None
+    nodes = graph.file.graph.nodes
+    updates = [update for update in find_training(graph.file.graph, needs_batch=False).updates if len(update.gradients) == 1]
+    more = [
+        Fetch(graph.file.graph.tensor_name_full(update.gradients[0]), label=f"gradient of {nodes[update.variable].name}")
+        for update in updates
+    ]
+    first, training, *others = graph.file.steps or ()
+    steps = first, GraphStep(tuple(more), feeds=training.feeds), training, *others
+    return replace(graph, file=replace(graph.file, steps=steps, each_step=None), text=None)
+
+
+# --- the matrix -----------------------------------------------------------------------------------------------------
+
+
+class Row(NamedTuple):
+    """The largest differences of a strategy's losses and variables, the variable of the latter, and the float64 difference."""
+
+    losses: float
+    variables: Difference
+    variable: str
+    float64: float
+
+
+def compare(graph: LoadedGraph, settings: Mapping[str, Any]) -> Row:
+    expected, found = results(graph), results(graph, rewritten(graph, settings))
+    rows = [(difference(other, array), name) for (name, array), (_, other) in zip(expected, found, strict=True)]
+    loss = expected[0][0]
+    losses = max(own.elements for own, name in rows if name == loss)
+    (elements, _), variable = max(row for row in rows if row[1] != loss)
+    norm = max(own.norm for own, name in rows if name != loss)
+    if elements == losses == 0.0:
+        return Row(0.0, Difference(0.0, 0.0), "", 0.0)
+    wide = in_float64(graph)
+    pairs = zip(results(wide), results(wide, rewritten(wide, settings)), strict=True)
+    return Row(losses, Difference(elements, norm), variable, max(difference(other, own).norm for (_, own), (_, other) in pairs))
+
+
+def main(names: Sequence[str]) -> None:
+    print("optimizer", "model", "strategy", "losses", "elements", "norms", "float64", "largest", sep="\t")
+    for optimizer in OPTIMIZERS:
+        for model in names or GRAPHS:
+            graph = GRAPHS[model](optimizer)
+            for strategy, settings in STRATEGIES.items():
+                try:
+                    losses, (elements, norm), variable, float64 = compare(graph, settings)
+                    texts = [*(f"{value:.1e}" for value in (losses, elements, norm, float64)), variable]
+                except PlacesimError as error:
+                    texts = ["-", "-", "-", "-", error.message.splitlines()[0]]
+                print(optimizer, model, strategy, *texts, sep="\t", flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
