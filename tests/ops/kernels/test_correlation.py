@@ -62,6 +62,7 @@ def blocks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
             (work_parts, "BLOCK_BYTES", 2000),
             (winograd, "LEAST_OUTPUTS", 8),
             (winograd, "LEAST_CHANNELS", 1),
+            (winograd, "LEAST_NUMBERS", 1),
             (winograd, "BLOCK_BYTES", 2000),
         ):
             monkeypatch.setattr(module, name, value)
@@ -225,3 +226,11 @@ def test_what_follows_meets_each_row_once(name: str, value: float) -> None:
         found = correlation.correlate(tensor, filters, windows, begin)
     np.testing.assert_array_equal(found, plain + np.float32(1000))
     assert found is begun[-1]
+
+
+@pytest.mark.parametrize(
+    ("size", "channels", "is_tiled"), [(28, 128, True), (28, 32, False), (32, 32, True), (23, 64, True), (14, 256, False)]
+)
+def test_few_windows_are_tiled_if_they_have_many_channels(size: int, channels: int, is_tiled: bool) -> None:
+    windows = windows_of((size, size), (3, 3), (1, 1), (1, 1), "SAME")
+    assert winograd.suits(windows, 1, channels, channels, np.dtype(np.float32)) is is_tiled

@@ -89,3 +89,17 @@ def test_predicted_times_know_which_ops_are_taken_in_parts(monkeypatch: pytest.M
         except Exception:  # of two inputs, or of complex ones
             continue
     assert found == IN_PARTS
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_relu_of_long_rows_has_the_bits_of_numbers_one_by_one(dtype: Any) -> None:
+    x = np.random.default_rng(3).standard_normal((3, activations.ROW // 2 + 5)).astype(dtype)
+    x[:, 7::50] = [[np.nan], [-0.0], [-np.inf]]
+    expected = np.array([max(number, 0.0) if number == number else number for number in x.reshape(-1)], dtype)
+    expected[expected == 0] = 0  # relu of -0.0 is 0.0
+    for given in (x, np.asfortranarray(x), x[:1]):
+        wanted = expected[: given.size].reshape(given.shape)
+        assert activations.relu(given).tobytes() == wanted.tobytes()
+        kept = given.copy()
+        activations.relu(kept, out=kept)
+        assert kept.tobytes() == wanted.tobytes()

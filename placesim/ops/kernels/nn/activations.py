@@ -24,6 +24,8 @@ from placesim.ops.kernels.memory_rules import forwards
 from placesim.ops.kernels.precision import widened
 from placesim.ops.kernels.shapes import format_dims, merged, unchanged
 
+ROW = 1 << 13
+"""Elements of a row of zeros, which a large tensor is compared with."""
 SELU_SCALE = 1.0507009873554804934193349852946
 SELU_SCALE_ALPHA = 1.7580993408473768599402175208123
 """Klambauer et al., Self-Normalizing Neural Networks, 2017: lambda, and lambda times alpha."""
@@ -34,13 +36,21 @@ SELU_SCALE_ALPHA = 1.7580993408473768599402175208123
 
 def relu(features: Tensor, out: Tensor | None = None) -> Any:
     """max(x, 0), written to `out` if given. NaN stays NaN."""
-    return np.maximum(features, features.dtype.type(0), out=out)
+    if features.size < ROW or not features.flags.c_contiguous or not (out is None or out.flags.c_contiguous):
+        return np.maximum(features, features.dtype.type(0), out=out)
+    # numpy compares rows of numbers in vector instructions, but a row and a single number one by one
+    output = np.empty_like(features) if out is None else out
+    flat, found, zeros = features.reshape(-1), output.reshape(-1), np.zeros(ROW, features.dtype)
+    whole = len(flat) - len(flat) % ROW
+    np.maximum(flat[:whole].reshape(-1, ROW), zeros, out=found[:whole].reshape(-1, ROW))
+    np.maximum(flat[whole:], zeros[: len(flat) - whole], out=found[whole:])
+    return output
 
 
 def relu6(features: Tensor, out: Tensor | None = None) -> Any:
     """min(max(x, 0), 6), written to `out` if given."""
     zero, six = features.dtype.type(0), features.dtype.type(6)
-    return np.clip(features, zero, six, out=out)
+    return features.clip(zero, six, out=out)
 
 
 def leaky_relu(features: Tensor, alpha: float) -> Any:

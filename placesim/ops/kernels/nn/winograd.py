@@ -33,10 +33,12 @@ TILES = (2, 4)
 """Possible numbers of rows (and columns) of outputs in a tile."""
 TAPS = (3, 5)
 """Supported numbers of rows (and columns) of a filter."""
-LEAST_OUTPUTS = 1 << 10
+LEAST_OUTPUTS = 1 << 9
 """Minimum windows of all images; with fewer, transforming the filter costs more than the products save."""
-LEAST_CHANNELS = 32
+LEAST_CHANNELS = 1 << 5
 """Minimum input and output channels; with fewer, transforming the tiles costs more than the products save."""
+LEAST_NUMBERS = 1 << 15
+"""Minimum windows times channels: few windows need more channels, since then either transformation costs much."""
 BLOCK_BYTES = 1 << 23
 """Size of a block's transformed tiles and their sums."""
 SHARED_BYTES = 1 << 26
@@ -93,14 +95,16 @@ def transforms(tile: int, taps: int) -> Transforms:
 
 def suits(windows: Sequence[SpatialWindow], batch: int, depth: int, channels: int, dtype: np.dtype[np.generic]) -> bool:
     """Whether Winograd's algorithm is possible and faster for a convolution of this size and type."""
+    outputs, thinnest = batch * prod(window.outputs for window in windows), min(depth, channels)
     return (
         len(windows) == 2
         and dtype == np.float32
         and windows[0].kernel == windows[1].kernel
         and windows[0].kernel in TAPS
         and all(window.stride == window.dilation == 1 and 0 <= window.before < window.kernel for window in windows)
-        and min(depth, channels) >= LEAST_CHANNELS
-        and batch * prod(window.outputs for window in windows) >= LEAST_OUTPUTS
+        and thinnest >= LEAST_CHANNELS
+        and outputs >= LEAST_OUTPUTS
+        and outputs * thinnest >= LEAST_NUMBERS
     )
 
 
