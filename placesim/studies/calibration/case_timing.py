@@ -200,14 +200,14 @@ def random_feeds(graph: dict[str, Any]) -> list[Feed]:
     return [Feed(node["name"], np.resize(numbers, node["shape"])) for node in graph["nodes"] if node["op"] == "Placeholder"]
 
 
-def time_quickest(run: Callable[[], float], seconds: float) -> Timing:
-    """Return the timing of repeated runs. New runs start for `seconds`, and until three runs have ended.
+def time_quickest(run: Callable[[], float], seconds: float, least: int = 3) -> Timing:
+    """Return the timing of repeated runs. New runs start for `seconds`, and until `least` runs have ended.
 
     Other work on the machine only slows runs down, so the time of the fastest run is the most repeatable.
     """
     found: list[float] = []
     end = time.perf_counter() + seconds
-    while len(found) < 3 or time.perf_counter() < end:
+    while len(found) < least or time.perf_counter() < end:
         found.append(run())
     return Timing(min(found), median(found) / min(found))
 
