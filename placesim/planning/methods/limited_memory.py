@@ -102,10 +102,9 @@ class FittingMoves(EstimatedMoves):
         movable = [group for group in dict.fromkeys(crowded) if group in self._unit_of[0]]
         rows = []
         for ratio, move in self._rated(state._replace(critical=movable or state.critical), (), math.inf):
-            peaks.move_to(state.of_group)
-            for group, device in move.items():
-                peaks.move(group, device)
+            change = peaks.move(move)
             rows.append((ratio, peaks.excess, move))
+            peaks.undo(change)
         if all(ratio * (1 + penalty * own) >= (1 + penalty * excess) * (1 - LEAST_GAIN) for ratio, own, _ in rows):
             needed = [(ratio - 1) / (excess - ratio * own) for ratio, own, _ in rows if ratio * own < excess * (1 - LEAST_GAIN)]
             penalty = max(penalty, HARDER * min(needed, default=penalty))
