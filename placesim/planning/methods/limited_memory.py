@@ -21,7 +21,7 @@ PENALTIES = (1.0, 3.0, 10.0)
 """Factors of the step time for each device's memory that an assignment lacks, while a plan is made to fit."""
 HARDER = 1.05
 """Factor of the least penalty with which a move helps."""
-TIGHTER = 0.98
+TIGHTER = 0.99
 """Factor by which a limit is lowered if an allocation fails although the peak is within the limit."""
 
 
