@@ -117,7 +117,7 @@ SOLVED = frozenset(("exact", "exact-schedule"))
 _ORDERS_SHARE, _SETS_SHARE, _EXACT_SHARE = 0.05, 0.5, 0.6
 FEW_TASKS = 1000
 """Maximum number of tasks for which moves of single groups get most of the time, unless moves are estimated."""
-_FIT_SHARE, _LAYERS_SHARE, _FITTED_SHARE = 0.6, 0.15, 0.5
+_FIT_SHARE, _LAYERS_SHARE, _FITTED_SHARE = 0.6, 0.15, 0.7
 _ESTIMATED_SHARES, _FEW_SHARES, _MANY_SHARES = (0.1, 0.25), (0.5, 0.15), (0.9, 0.9)
 MANY_TASKS = 200_000
 """Maximum number of tasks for use of other processes; sending more takes as long as a search, and doubles the memory."""
@@ -137,8 +137,9 @@ def lanes(problem: PlanningProblem) -> tuple[SearchLane, ...]:
     if _is_scheduling(problem):
         return (("anneal-ranks", 1.0),), (("exact-schedule", _EXACT_SHARE), ("anneal-ranks", 1.0))
     if problem.memory is not None and len(problem.tasks) <= MAX_ESTIMATED:
-        layers = ("layers", _FITTED_SHARE)
-        return (layers, ("fit", _FIT_SHARE), ("move", 1.0)), (layers, ("dispatch", _ESTIMATED_SHARES[0]), ("move", 1.0))
+        # a pass without a start often finds what cuts do not, if branches run side by side
+        layers, dispatch = ("layers", _FITTED_SHARE), ("dispatch", _ESTIMATED_SHARES[0])
+        return (layers, ("fit", _FIT_SHARE), ("move", 1.0)), (dispatch, layers, ("move", 1.0))
     first, second = _ESTIMATED_SHARES
     if problem.layout is None or len(problem.tasks) > MAX_ESTIMATED:
         # a move costs one simulation, and a pass over all tasks costs not much more

@@ -18,8 +18,8 @@ from placesim.planning.search_budget import Search
 
 POWERS = (1.0, 0.5, 2.0, 0.7, 1.4, 0.85, 1.2)
 """Powers of the equal shares at which an order is cut: with a power above 1, the first devices get less."""
-MAX_EXCESS = 0.2
-"""Maximum excess of memory with which a cut is simulated."""
+MAX_SIMULATED = 16
+"""Maximum number of cuts that are simulated if peaks are limited."""
 FINALISTS, NEAR = 3, 1.03
 """Maximum number of cuts of which one is made to fit, and their maximum rank, as a multiple of the best rank."""
 
@@ -49,19 +49,17 @@ def split_layers(problem: PlanningProblem, search: Search) -> Iterator[Plan]:
             yield plan
 
 
-def _possible(problem: PlanningProblem) -> Iterator[tuple[tuple[int, ...], float]]:
-    """Yield the assignments of all cuts that nearly fit, with the excess of each peak if peaks are limited."""
-    splits = layer_splits(problem)
-    if problem.memory is None:
-        yield from ((devices, 0.0) for devices in splits)
-        return
-    peaks = None
+def _possible(problem: PlanningProblem) -> list[tuple[tuple[int, ...], float]]:
+    """Return the assignments of cuts, each with its excess of memory; if peaks are limited, only those with the least excess."""
+    splits = list(layer_splits(problem))
+    peaks = limited_peaks(problem, splits[0]) if splits else None
+    if peaks is None:
+        return [(devices, 0.0) for devices in splits]
+    found = []
     for devices in splits:
-        peaks = peaks or limited_peaks(problem, devices)
-        assert peaks is not None
         peaks.move_to([devices[tasks[0]] for tasks in problem.groups])
-        if peaks.excess <= MAX_EXCESS:
-            yield devices, peaks.excess
+        found.append((devices, peaks.excess))
+    return sorted(found, key=lambda row: row[1])[:MAX_SIMULATED]
 
 
 def layer_splits(problem: PlanningProblem) -> Iterator[tuple[int, ...]]:
