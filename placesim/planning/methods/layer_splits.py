@@ -7,6 +7,7 @@ from the nearest end of the step, the devices work side by side.
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 
 from placesim.planning.memory_limits import find_overfull_devices, limited_peaks
@@ -16,9 +17,9 @@ from placesim.planning.problem import Plan, PlanningProblem
 from placesim.planning.schedules import SimulatedSchedule, heads, tails
 from placesim.planning.search_budget import Search
 
-POWERS = (1.0, 0.5, 2.0, 0.7, 1.4, 0.85, 1.2)
+POWERS = (1.0, 0.5, 2.0, 0.7, 1.4)
 """Powers of the equal shares at which an order is cut: with a power above 1, the first devices get less."""
-MAX_SIMULATED = 16
+MAX_SIMULATED = 12
 """Maximum number of cuts that are simulated if peaks are limited."""
 FINALISTS, NEAR = 3, 1.03
 """Maximum number of cuts of which one is made to fit, and their maximum rank, as a multiple of the best rank."""
@@ -97,7 +98,7 @@ def _cut(
     total, filled, found = sum(weight), 0.0, dict[int, int]()
     ends = [total * (place / len(paying)) ** power for place in range(1, len(paying))]
     for group in order:
-        device = paying[sum(filled >= end for end in ends)]
+        device = paying[bisect_right(ends, filled)]
         homes = problem.homes[group]
         found[group] = device if device in homes else min(homes, key=lambda home: (home not in paying, home))
         filled += weight[group]

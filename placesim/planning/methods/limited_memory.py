@@ -19,6 +19,8 @@ DISPATCH_SHARE, FREE_SHARE = 0.1, 0.2
 """Shares of the remaining effort for passes, and for moves of the best of their plans, both without limits."""
 PENALTIES = (1.0, 3.0, 10.0)
 """Factors of the step time for each device's memory that an assignment lacks, while a plan is made to fit."""
+LEAST_WEIGHT = 0.02
+"""Least share of the step time that an excess counts, so that a plan that nearly fits soon fits."""
 HARDER = 1.05
 """Factor of the least penalty with which a move helps."""
 TIGHTER = 0.99
@@ -97,6 +99,7 @@ class FittingMoves(EstimatedMoves):
         peaks = self._peaks
         peaks.move_to(state.of_group)
         excess = peaks.excess
+        penalty = max(penalty, LEAST_WEIGHT / excess) if excess else penalty
         alive = [number for device in np.flatnonzero(peaks.over) for number in peaks.largest_at_peak(int(device))]
         crowded = [peaks.problem.group_of[peaks.problem.tensors[number].task] for number in alive]
         movable = [group for group in dict.fromkeys(crowded) if group in self._unit_of[0]]
