@@ -117,7 +117,7 @@ SOLVED = frozenset(("exact", "exact-schedule"))
 _ORDERS_SHARE, _SETS_SHARE, _EXACT_SHARE = 0.05, 0.5, 0.6
 FEW_TASKS = 1000
 """Maximum number of tasks for which moves of single groups get most of the time, unless moves are estimated."""
-_FIT_SHARE, _LAYERS_SHARE, _FITTED_SHARE = 0.6, 0.15, 0.7
+_FIT_SHARE, _LAYERS_SHARE, _FITTED_SHARE = 0.4, 0.15, 0.85
 _ESTIMATED_SHARES, _FEW_SHARES, _MANY_SHARES = (0.1, 0.25), (0.5, 0.15), (0.9, 0.9)
 MANY_TASKS = 200_000
 """Maximum number of tasks for use of other processes; sending more takes as long as a search, and doubles the memory."""

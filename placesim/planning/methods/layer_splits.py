@@ -19,10 +19,13 @@ from placesim.planning.search_budget import Search
 
 POWERS = (1.0, 0.5, 2.0, 0.7, 1.4)
 """Powers of the equal shares at which an order is cut: with a power above 1, the first devices get less."""
-MAX_SIMULATED = 12
+MAX_SIMULATED = 8
 """Maximum number of cuts that are simulated if peaks are limited."""
 FINALISTS, NEAR = 3, 1.03
-"""Maximum number of cuts of which one is made to fit, and their maximum rank, as a multiple of the best rank."""
+"""Maximum number of cuts of which one is made to fit, and the factor within which they count as equally good.
+
+A cut is made to fit only if it is better than the best plan by more than this factor.
+"""
 
 
 def split_layers(problem: PlanningProblem, search: Search) -> Iterator[Plan]:
@@ -40,7 +43,7 @@ def split_layers(problem: PlanningProblem, search: Search) -> Iterator[Plan]:
         if seconds < best and not find_overfull_devices(problem, devices):
             best = seconds
             yield simulated.plan(devices)
-    ranked = [row for row in sorted(ranked)[:FINALISTS] if row[0] < best]
+    ranked = [row for row in sorted(ranked)[:FINALISTS] if row[0] * NEAR < best]
     if problem.memory is None or not ranked:
         return
     _, devices = search.random.choice([row for row in ranked if row[0] <= NEAR * ranked[0][0]])
