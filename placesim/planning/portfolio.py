@@ -138,7 +138,7 @@ def lanes(problem: PlanningProblem) -> tuple[SearchLane, ...]:
         return (("anneal-ranks", 1.0),), (("exact-schedule", _EXACT_SHARE), ("anneal-ranks", 1.0))
     if problem.memory is not None and len(problem.tasks) <= MAX_ESTIMATED:
         # a pass without a start often finds what cuts do not, if branches run side by side
-        layers, dispatch = ("layers", _FITTED_SHARE), ("dispatch", _ESTIMATED_SHARES[0])
+        layers, dispatch = ("layers", _FITTED_SHARE), ("dispatch", _ESTIMATED_SHARES[1])
         return (layers, ("fit", _FIT_SHARE), ("move", 1.0)), (dispatch, layers, ("move", 1.0))
     first, second = _ESTIMATED_SHARES
     if problem.layout is None or len(problem.tasks) > MAX_ESTIMATED:

@@ -264,7 +264,7 @@ def test_lanes_fit_the_problem(monkeypatch: pytest.MonkeyPatch) -> None:
         assert lane_names(other) == [["dispatch", "move"], ["dispatch", "exact", "move"]]
     assert [find_quick_methods(problem) for problem in (load, alike, makespan)] == [(), ("rank",), ("list",)]
     layout = MachineLayout((), (), (), ())
-    assert lane_names(replace(alike, layout=layout))[0] == ["dispatch", "move"]
+    assert lane_names(replace(alike, layout=layout))[0] == ["layers", "dispatch", "move"]
     assert find_quick_methods(replace(alike, layout=layout)) == ("list",)
     monkeypatch.setattr("placesim.planning.portfolio.FEW_TASKS", 5)
     few = [share for lane in lanes(makespan) for name, share in lane if name == "dispatch"]
