@@ -138,13 +138,13 @@ def lanes(problem: PlanningProblem) -> tuple[SearchLane, ...]:
         return (("anneal-ranks", 1.0),), (("exact-schedule", _EXACT_SHARE), ("anneal-ranks", 1.0))
     if problem.memory is not None and len(problem.tasks) <= MAX_ESTIMATED:
         # a pass without a start often finds what cuts do not, if branches run side by side
-        layers, dispatch = ("layers", _FITTED_SHARE), ("dispatch", _ESTIMATED_SHARES[1])
-        return (layers, ("fit", _FIT_SHARE), ("move", 1.0)), (dispatch, layers, ("move", 1.0))
+        dispatch, fitted = ("dispatch", _ESTIMATED_SHARES[1]), ("layers", _FITTED_SHARE)
+        return (fitted, ("fit", _FIT_SHARE), ("move", 1.0)), (dispatch, fitted, ("move", 1.0))
     first, second = _ESTIMATED_SHARES
     if problem.layout is None or len(problem.tasks) > MAX_ESTIMATED:
         # a move costs one simulation, and a pass over all tasks costs not much more
         first, second = _FEW_SHARES if len(problem.tasks) <= FEW_TASKS else _MANY_SHARES
-    layers = () if problem.layout is None else (("layers", _LAYERS_SHARE),)
+    layers: SearchLane = () if problem.layout is None else (("layers", _LAYERS_SHARE),)
     return (
         (*layers, ("dispatch", first), ("move", 1.0)),
         (*layers, ("dispatch", second), ("exact", _EXACT_SHARE), ("move", 1.0)),

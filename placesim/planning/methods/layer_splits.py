@@ -83,7 +83,7 @@ def layer_splits(problem: PlanningProblem) -> Iterator[tuple[int, ...]]:
 
 
 def _orders(problem: PlanningProblem) -> Iterator[list[int]]:
-    """Yield orders of all groups: by distance from the nearest end of the step in tasks and in seconds, and by remaining time."""
+    """Yield orders of groups: by distance from the nearest end of the step, in tasks and in seconds, and by remaining time."""
     least = [min(task.seconds) for task in problem.tasks]
     for steps in ([1.0] * len(problem.tasks), least):
         yield _ordered(problem, list(map(min, heads(problem, steps), tails(problem, steps))))
@@ -97,7 +97,7 @@ def _ordered(problem: PlanningProblem, turns: Sequence[float]) -> list[int]:
 def _cut(
     problem: PlanningProblem, order: Sequence[int], weight: Sequence[float], paying: Sequence[int], power: float
 ) -> dict[int, int]:
-    """Return a device for each group: each paying device gets a segment of the order; its end is at a power of an equal share."""
+    """Return the device of each group. Paying devices get segments of the order, whose ends are powers of equal shares."""
     total, filled, found = sum(weight), 0.0, dict[int, int]()
     ends = [total * (place / len(paying)) ** power for place in range(1, len(paying))]
     for group in order:
