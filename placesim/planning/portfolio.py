@@ -144,7 +144,8 @@ def lanes(problem: PlanningProblem) -> tuple[SearchLane, ...]:
     if problem.layout is None or len(problem.tasks) > MAX_ESTIMATED:
         # a move costs one simulation, and a pass over all tasks costs not much more
         first, second = _FEW_SHARES if len(problem.tasks) <= FEW_TASKS else _MANY_SHARES
-    layers: SearchLane = () if problem.layout is None else (("layers", _LAYERS_SHARE),)
+    is_cut = problem.layout is not None and len(problem.tasks) > FEW_TASKS
+    layers: SearchLane = (("layers", _LAYERS_SHARE),) if is_cut else ()
     return (
         (*layers, ("dispatch", first), ("move", 1.0)),
         (*layers, ("dispatch", second), ("exact", _EXACT_SHARE), ("move", 1.0)),

@@ -221,7 +221,7 @@ def test_what_one_entry_makes_is_split_by_name(shell: Shell) -> None:
         (("--apart", "c*"), "no node matches --apart: got 'c*', expected a node that the step runs"),
         (("--method", "mov"), "unknown method: got 'mov', expected one of auto, "),
         (("--method", "mov"), "did you mean 'move'?"),
-        (("--method", "cut"), "expected one that fits the objective: list, layers, dispatch, move, exact"),
+        (("--method", "cut"), "expected one that fits the objective: list, dispatch, move, exact"),
         (("--contiguous",), "got latency, expected throughput"),
         (("--output", "planned.txt"), "unknown extension: got 'planned.txt', expected one of .yaml"),
         (("--objective", "speed"), "got 'speed', expected latency or throughput or memory"),

@@ -54,7 +54,7 @@ def split_layers(problem: PlanningProblem, search: Search) -> Iterator[Plan]:
 
 
 def _possible(problem: PlanningProblem) -> list[tuple[tuple[int, ...], float]]:
-    """Return the assignments of cuts, each with its excess of memory; if peaks are limited, only those with the least excess."""
+    """Return the assignments of cuts with their excesses of memory; if peaks are limited, only those with the least excess."""
     splits = list(layer_splits(problem))
     peaks = limited_peaks(problem, splits[0]) if splits else None
     if peaks is None:
