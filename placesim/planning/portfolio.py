@@ -117,7 +117,7 @@ SOLVED = frozenset(("exact", "exact-schedule"))
 _ORDERS_SHARE, _SETS_SHARE, _EXACT_SHARE = 0.05, 0.5, 0.6
 FEW_TASKS = 1000
 """Maximum number of tasks for which moves of single groups get most of the time, unless moves are estimated."""
-_FIT_SHARE, _LAYERS_SHARE, _FITTED_SHARE = 0.4, 0.15, 0.85
+_FIT_SHARE, _LAYERS_SHARE = 0.4, 0.15
 _ESTIMATED_SHARES, _FEW_SHARES, _MANY_SHARES = (0.1, 0.25), (0.5, 0.15), (0.9, 0.9)
 MANY_TASKS = 200_000
 """Maximum number of tasks for use of other processes; sending more takes as long as a search, and doubles the memory."""
@@ -138,7 +138,7 @@ def lanes(problem: PlanningProblem) -> tuple[SearchLane, ...]:
         return (("anneal-ranks", 1.0),), (("exact-schedule", _EXACT_SHARE), ("anneal-ranks", 1.0))
     if problem.memory is not None and len(problem.tasks) <= MAX_ESTIMATED:
         # a pass without a start often finds what cuts do not, if branches run side by side
-        dispatch, fitted = ("dispatch", _ESTIMATED_SHARES[1]), ("layers", _FITTED_SHARE)
+        dispatch, fitted = ("dispatch", _ESTIMATED_SHARES[1]), ("layers", 1.0)
         return (fitted, ("fit", _FIT_SHARE), ("move", 1.0)), (dispatch, fitted, ("move", 1.0))
     first, second = _ESTIMATED_SHARES
     if problem.layout is None or len(problem.tasks) > MAX_ESTIMATED:
