@@ -45,7 +45,7 @@ def coarsen(problem: PlanningProblem, most: int) -> CoarseProblem:
     for joined in (_join_chains(problem, most // 2), _join_single_readers(problem)):
         if len(set(joined)) <= most:
             return _contract(problem, joined)
-    return _contract(problem, _cut_order(problem, most))
+    return _contract(problem, _cut_order(problem, _close_order(problem), most))
 
 
 def coarsen_levels(problem: PlanningProblem, most: int, finest: int) -> list[CoarseProblem]:
@@ -76,9 +76,10 @@ def clusterings(problem: PlanningProblem) -> Iterator[list[int]]:
     yield list(range(len(problem.tasks)))
     yield _join_chains(problem, 1)
     yield _join_single_readers(problem)
+    order = _close_order(problem) if 2 * min(CUTS) < len(problem.tasks) else []
     for most in CUTS:
         if 2 * most < len(problem.tasks):
-            yield _cut_order(problem, most)
+            yield _cut_order(problem, order, most)
 
 
 def identity_problem(problem: PlanningProblem) -> CoarseProblem:
@@ -124,16 +125,19 @@ def _only_readers(problem: PlanningProblem) -> Iterator[tuple[int, int]]:
             yield task, readers[0]
 
 
-def _cut_order(problem: PlanningProblem, most: int) -> list[int]:
-    """Return the cluster of each task after cutting an order of all tasks into segments with about the same work."""
+def _close_order(problem: PlanningProblem) -> list[int]:
+    """Return a topological order of all tasks that is close to the order of the groups."""
     place = {group: at for at, group in enumerate(group_order(problem))}
-    # a topological order of all tasks, close to the order of the groups
     rank = [0] * len(problem.tasks)
     for task in problem.order:
         own = place.get(problem.group_of[task], 0)
         rank[task] = max([own, *(rank[source] for source in problem.inputs[task])])
     step_of = {task: number for number, task in enumerate(problem.order)}
-    order = sorted(range(len(problem.tasks)), key=lambda task: (rank[task], step_of[task]))
+    return sorted(range(len(problem.tasks)), key=lambda task: (rank[task], step_of[task]))
+
+
+def _cut_order(problem: PlanningProblem, order: Sequence[int], most: int) -> list[int]:
+    """Return the cluster of each task after cutting an order of all tasks into segments with about the same work."""
     least = [min(task.seconds) for task in problem.tasks]
     share = (math.fsum(least) or 1.0) / max(1, most // 2)
     room = -(-len(order) // max(1, most // 2))

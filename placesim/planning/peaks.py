@@ -12,59 +12,85 @@ from placesim.planning.problem import Plan, PlanningProblem
 _Array = np.ndarray
 
 
+_Ends = dict[int, int]
+"""The devices that hold a tensor from its beginning on, with the place of the moment at which each frees it."""
+
+
+class PeakChange(NamedTuple):
+    """A change of an assignment that can be undone: the former devices of groups, and the former ends of tensors."""
+
+    devices: dict[int, int]
+    ends: dict[int, _Ends]
+
+
 class Peaks:
-    """The peaks of an assignment of all groups. Moving a group updates them."""
+    """The peaks of an assignment of all groups. Moving groups updates them."""
 
     def __init__(self, problem: PlanningProblem, devices: Sequence[int]) -> None:
         self.problem = problem
-        self.devices = list(devices)
-        self.of_group = [self.devices[members[0]] if members else 0 for members in problem.groups]
+        self.of_group = [devices[members[0]] if members else 0 for members in problem.groups]
         self.capacities = [device.capacity for device in problem.devices]
         self._kinds = [device.kind for device in problem.devices]
         moments = sorted({moment for tensor in problem.tensors for moment in (tensor.made, *(at for _, at in tensor.reads))})
         place = {moment: number for number, moment in enumerate(moments)}
         self._made = [place[tensor.made] for tensor in problem.tensors]
-        # each reader once, with its last moment of reading
-        self._reads = [
-            tuple({task: place[at] for task, at in sorted(tensor.reads, key=lambda read: read[1])}.items())
-            for tensor in problem.tensors
-        ]
+        # by tensor: each group with readers, and the place of its last moment of reading; the maker's group comes first
+        self._reads: list[tuple[tuple[int, int], ...]] = []
+        # by group: its tensors with that place; the maker's place is after all others, as all ends depend on the maker's device
+        self._touched: list[list[tuple[int, int]]] = [[] for _ in problem.groups]
+        for number, tensor in enumerate(problem.tensors):
+            made, maker = self._made[number], problem.group_of[tensor.task]
+            last = {maker: made}
+            for task, at in tensor.reads:
+                group = problem.group_of[task]
+                last[group] = max(place[at], last.get(group, made))
+            self._reads.append(tuple(last.items()))
+            for group, at in last.items():
+                self._touched[group].append((number, len(moments) if group == maker else at))
         self.live = np.zeros((len(problem.devices), max(1, len(moments))))
         self.held = np.zeros(len(problem.devices))
-        touched: list[dict[int, None]] = [{} for _ in problem.groups]
-        for number, tensor in enumerate(problem.tensors):
-            for task in (tensor.task, *(reader for reader, _ in tensor.reads)):
-                touched[problem.group_of[task]][number] = None
-        self._touched = [tuple(row) for row in touched]
+        self._ends: list[_Ends] = [{} for _ in problem.tensors]
         for number in range(len(problem.tensors)):
-            self._count(number, 1.0)
+            self._set_ends(number, self._find_ends(number))
         for group, device in enumerate(self.of_group):
             self.held[device] += problem.held[group]
 
-    def _ends(self, number: int) -> dict[int, int]:
-        """Return the devices that hold a tensor from its beginning on, with the place of the moment at which each frees it."""
-        tensor, made, devices = self.problem.tensors[number], self._made[number], self.devices
-        own = devices[tensor.task]
+    @property
+    def devices(self) -> list[int]:
+        """Device of each task."""
+        return [self.of_group[group] for group in self.problem.group_of]
+
+    def _find_ends(self, number: int) -> _Ends:
+        tensor, of_group = self.problem.tensors[number], self.of_group
+        (maker, own_last), *others = self._reads[number]
+        own = of_group[maker]
         if tensor.only_on and own not in tensor.only_on:
             return {}
-        last = {} if tensor.is_kept else {own: made}
-        for reader, at in self._reads[number]:
-            device = devices[reader]
-            if at > last.get(device, -1) and not (tensor.is_kept and device == own):
-                last[device] = max(made, at)
-        return last
+        found = {own: own_last}
+        for group, at in others:
+            device = of_group[group]
+            if at > found.get(device, -1):
+                found[device] = at
+        if tensor.is_kept:
+            del found[own]
+        return found
 
-    def _count(self, number: int, sign: float) -> None:
-        """Add a tensor on every device that holds it, or remove it if `sign` is -1."""
-        size = sign * self.problem.tensors[number].size
-        for device, until in self._ends(number).items():
-            self.live[device, self._made[number] : until + 1] += size
+    def _set_ends(self, number: int, ends: _Ends) -> None:
+        """Change the moments at which devices free a tensor."""
+        before, size, none = self._ends[number], self.problem.tensors[number].size, self._made[number] - 1
+        for device in {**before, **ends}:
+            old, new = before.get(device, none), ends.get(device, none)
+            if new > old:
+                self.live[device, old + 1 : new + 1] += size
+            elif new < old:
+                self.live[device, new + 1 : old + 1] -= size
+        self._ends[number] = ends
 
     def largest_at_peak(self, device: int) -> list[int]:
         """Return the indices of the tensors that are alive at the peak of a device, the largest first."""
         peak = int(self.live[device].argmax())
         tensors = self.problem.tensors
-        alive = (n for n in range(len(tensors)) if self._made[n] <= peak <= self._ends(n).get(device, -1))
+        alive = (n for n in range(len(tensors)) if self._made[n] <= peak <= self._ends[n].get(device, -1))
         return sorted(alive, key=lambda number: -tensors[number].size)
 
     def has_room(self, group: int, device: int) -> bool:
@@ -74,18 +100,37 @@ class Peaks:
             return False
         return bool(fits) and self.problem.group_seconds[group][self._kinds[device]] < float("inf")
 
-    def move(self, group: int, device: int) -> None:
-        """Move a group to another device without checking its room."""
-        touched, old = self._touched[group], self.of_group[group]
-        for number in touched:
-            self._count(number, -1.0)
-        for task in self.problem.groups[group]:
-            self.devices[task] = device
-        for number in touched:
-            self._count(number, 1.0)
-        self.of_group[group] = device
-        self.held[old] -= self.problem.held[group]
-        self.held[device] += self.problem.held[group]
+    def move(self, moved: Mapping[int, int]) -> PeakChange:
+        """Move groups to devices without checking their room. `undo` takes the returned change back."""
+        of_group, held, stale = self.of_group, self.problem.held, dict[int, None]()
+        for group, device in moved.items():
+            old = of_group[group]
+            for number, at in self._touched[group] if device != old else ():
+                ends = self._ends[number]
+                # another group reads the tensor later on the old device, and one does not read it earlier on the new device
+                if at >= ends.get(old, -1) or at > ends.get(device, -1):
+                    stale[number] = None
+        before = {group: of_group[group] for group in moved}
+        for group, device in moved.items():
+            self.held[of_group[group]] -= held[group]
+            self.held[device] += held[group]
+            of_group[group] = device
+        changed = {}
+        for number in stale:
+            found = self._find_ends(number)
+            if found != self._ends[number]:
+                changed[number] = self._ends[number]
+                self._set_ends(number, found)
+        return PeakChange(before, changed)
+
+    def undo(self, change: PeakChange) -> None:
+        """Take the last change back."""
+        for group, device in change.devices.items():
+            self.held[self.of_group[group]] -= self.problem.held[group]
+            self.held[device] += self.problem.held[group]
+            self.of_group[group] = device
+        for number, ends in change.ends.items():
+            self._set_ends(number, ends)
 
     @property
     def peaks(self) -> _Array:
@@ -105,22 +150,17 @@ class Peaks:
         over = np.maximum(self.live + (self.held - self.capacities)[:, None], 0.0)
         return float(((over.max(axis=1) + over.mean(axis=1)) / self.capacities).sum())
 
-    def takes(self, move: Mapping[int, int], most: float = 0.0) -> bool:
+    def takes(self, moved: Mapping[int, int], most: float = 0.0) -> bool:
         """Move groups to devices. If the excess would be above `most`, move none and return False."""
-        before = {group: self.of_group[group] for group in move}
-        for group, device in move.items():
-            self.move(group, device)
+        change = self.move(moved)
         if not self.over.any() or (most and self.excess <= most):
             return True
-        for group, device in before.items():
-            self.move(group, device)
+        self.undo(change)
         return False
 
     def move_to(self, of_group: Sequence[int]) -> None:
         """Move each group to its device; groups without a device stay."""
-        for group, device in enumerate(of_group):
-            if self.of_group[group] != device:
-                self.move(group, device)
+        self.move({group: new for group, (old, new) in enumerate(zip(self.of_group, of_group, strict=False)) if old != new})
 
 
 def peak_plan(problem: PlanningProblem, devices: Sequence[int]) -> Plan:

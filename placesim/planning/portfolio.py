@@ -25,6 +25,7 @@ from placesim.planning.methods.contiguous import split_orders
 from placesim.planning.methods.dispatch_simulation import dispatch_ready
 from placesim.planning.methods.estimated_moves import MAX_TASKS as MAX_ESTIMATED
 from placesim.planning.methods.exact import has_solver, solve, solve_schedule
+from placesim.planning.methods.layer_splits import split_layers
 from placesim.planning.methods.limited_memory import fit_memory
 from placesim.planning.methods.list_scheduling import end_first
 from placesim.planning.methods.local_search import anneal_moves
@@ -105,6 +106,7 @@ METHODS: dict[str, Method] = {
     "exact-schedule": solve_schedule,
     "calls": anneal_calls,
     "list": end_first,
+    "layers": split_layers,
     "dispatch": dispatch_ready,
     "move": anneal_moves,
     "fit": fit_memory,
@@ -115,7 +117,7 @@ SOLVED = frozenset(("exact", "exact-schedule"))
 _ORDERS_SHARE, _SETS_SHARE, _EXACT_SHARE = 0.05, 0.5, 0.6
 FEW_TASKS = 1000
 """Maximum number of tasks for which moves of single groups get most of the time, unless moves are estimated."""
-_FIT_SHARE = 0.6
+_FIT_SHARE, _LAYERS_SHARE = 0.4, 0.15
 _ESTIMATED_SHARES, _FEW_SHARES, _MANY_SHARES = (0.1, 0.25), (0.5, 0.15), (0.9, 0.9)
 MANY_TASKS = 200_000
 """Maximum number of tasks for use of other processes; sending more takes as long as a search, and doubles the memory."""
@@ -135,14 +137,18 @@ def lanes(problem: PlanningProblem) -> tuple[SearchLane, ...]:
     if _is_scheduling(problem):
         return (("anneal-ranks", 1.0),), (("exact-schedule", _EXACT_SHARE), ("anneal-ranks", 1.0))
     if problem.memory is not None and len(problem.tasks) <= MAX_ESTIMATED:
-        return (("fit", _FIT_SHARE), ("move", 1.0)), (("dispatch", _ESTIMATED_SHARES[0]), ("move", 1.0))
+        # a pass without a start often finds what cuts do not, if branches run side by side
+        dispatch, fitted = ("dispatch", _ESTIMATED_SHARES[1]), ("layers", 1.0)
+        return (fitted, ("fit", _FIT_SHARE), ("move", 1.0)), (dispatch, fitted, ("move", 1.0))
     first, second = _ESTIMATED_SHARES
     if problem.layout is None or len(problem.tasks) > MAX_ESTIMATED:
         # a move costs one simulation, and a pass over all tasks costs not much more
         first, second = _FEW_SHARES if len(problem.tasks) <= FEW_TASKS else _MANY_SHARES
+    is_cut = problem.layout is not None and len(problem.tasks) > FEW_TASKS
+    layers: SearchLane = (("layers", _LAYERS_SHARE),) if is_cut else ()
     return (
-        (("dispatch", first), ("move", 1.0)),
-        (("dispatch", second), ("exact", _EXACT_SHARE), ("move", 1.0)),
+        (*layers, ("dispatch", first), ("move", 1.0)),
+        (*layers, ("dispatch", second), ("exact", _EXACT_SHARE), ("move", 1.0)),
     )
 
 

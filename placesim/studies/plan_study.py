@@ -77,9 +77,9 @@ LEAST_ROUND = 1.0
 """Minimum number of remaining seconds for another search."""
 REPAIRS, REPAIR_SHARE = 4, 0.25
 """Maximum number of further searches if no plan fits; counted work of each as a share of the total."""
-BASELINE_SHARE = 0.2
+BASELINE_SHARE = 0.1
 """Maximum share of the effort's seconds for simulating simple placements."""
-CHECK_SHARE, SHORT_SHARE = 0.1, 0.6
+CHECK_SHARE, SHORT_SHARE = 0.1, 0.85
 """Minimum share of the remaining seconds for simulating found plans.
 
 If memory is short, a search gets SHORT_SHARE of the other seconds, since plans are then repaired and searches repeated.
@@ -257,8 +257,8 @@ class _Planner:
         found = _Found(self._problem, PlanResult(None, bound, "", 0.0), self._effort)
         try:
             self._simulate_simple()
-            if self._aim.sought is not PlanMeasure.MEMORY and not self._fits_on_gpus():
-                self._add_least_memory()
+            if not self._is_searched_within_limits:
+                self._find_fitting()
             if self._can_try_all():
                 bound = max(bound, self._try_all(), key=lambda known: known.value)
             self._search_repeatedly(found, bound)
@@ -269,6 +269,11 @@ class _Planner:
         if self._aim.sought is not PlanMeasure.MEMORY and has_room_for_all(found.searched.problem):
             bound = max(bound, found.planned.bound, key=lambda known: known.value)
         return self._chosen(others, bound, found.planned.is_interrupted)
+
+    @property
+    def _is_searched_within_limits(self) -> bool:
+        """Whether a search knows the limits of peaks, and needs no placement that fits as a start."""
+        return self._plans.tree is None and self._aim.sought is PlanMeasure.LATENCY
 
     def _prepare(self) -> list[SimulatedPlacement]:
         """Complete the problem, and simulate the placements with which a plan is compared.
@@ -357,6 +362,7 @@ class _Planner:
                 found.less_room = ", less memory"
             elif tried:
                 found.fits = True
+            self._find_fitting()
 
     def _rounds(self, found: _Found) -> Iterator[Effort]:
         """Yield the efforts of searches: each has twice the work or time of the previous one, and the last has the rest.
@@ -412,9 +418,10 @@ class _Planner:
         fitting = [devices for devices in known if devices in self._shown and self._shown[devices].fits]
         known = fitting if searched.plans and fitting else known
         if self._plans.tree is None:
-            if self._memory is not None and fitting and self._aim.sought is PlanMeasure.LATENCY:
-                best = min(fitting, key=lambda devices: self._value(devices, self._shown[devices]))
-                drawn, known = limit_peaks(drawn, self._memory, searched.room, self._walked.recorder.moments[-1], best), [best]
+            if self._memory is not None and self._is_searched_within_limits:
+                best = min(fitting, key=lambda devices: self._value(devices, self._shown[devices]), default=())
+                drawn = limit_peaks(drawn, self._memory, searched.room, self._walked.recorder.moments[-1], best)
+                known = [best] if best else []
             return search_plans(drawn, known, effort, bound, self._aim, self._tell)
         tree = EditTree(drawn, is_by_scope=self._plans.tree.is_by_scope)
         chosen, planned = search_edits(tree, known, effort, bound, self._aim, self._tell)
@@ -426,6 +433,11 @@ class _Planner:
             if found and self._is_late:
                 break
         return found, planned
+
+    def _find_fitting(self) -> None:
+        """Add placements with low peaks if no placement on GPUs fits."""
+        if self._aim.sought is not PlanMeasure.MEMORY and not self._fits_on_gpus():
+            self._add_least_memory()
 
     def _add_least_memory(self) -> None:
         """Pack the GPUs by memory, then search placements with the least peak, and simulate them until one fits.

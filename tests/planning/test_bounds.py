@@ -230,7 +230,7 @@ def test_a_device_has_room_for_what_it_can_run_and_hold() -> None:
     state = Peaks(problem, [0, 1, 1])
     assert [state.has_room(1, device) for device in (0, 2)] == [True, False]
     assert [state.has_room(0, 1), state.has_room(2, 0)] == [False, False]
-    state.move(2, 0)
+    state.move({2: 0})
     assert (state.held.tolist(), state.devices) == ([2, 2, 0], [0, 1, 0])
     assert not state.has_room(1, 0)
 

@@ -154,11 +154,18 @@ def test_peaks_that_are_kept_while_groups_move_are_those_of_a_fresh_count(
     problem: PlanningProblem, data: st.DataObject
 ) -> None:
     kept = Peaks(problem, [0] * len(problem.tasks))
-    moves = st.tuples(st.integers(0, len(problem.groups) - 1), st.integers(0, len(problem.devices) - 1))
-    for group, device in data.draw(st.lists(moves, min_size=1, max_size=6)):
-        kept.move(group, device)
-        assert {kept.devices[task] for task in problem.groups[group]} == {device}
-        assert kept.peaks == pytest.approx(Peaks(problem, kept.devices).peaks, abs=1e-9)
+    moves = st.dictionaries(st.integers(0, len(problem.groups) - 1), st.integers(0, len(problem.devices) - 1), max_size=4)
+    for moved, is_undone in data.draw(st.lists(st.tuples(moves, st.booleans()), min_size=1, max_size=6)):
+        before = kept.devices
+        change = kept.move(moved)
+        for group, device in moved.items():
+            assert {kept.devices[task] for task in problem.groups[group]} == {device}
+        if is_undone:
+            kept.undo(change)
+            assert kept.devices == before
+        fresh = Peaks(problem, kept.devices)
+        assert kept.held == pytest.approx(fresh.held, abs=1e-9)
+        assert kept.live == pytest.approx(fresh.live, abs=1e-9)
 
 
 ALL = {

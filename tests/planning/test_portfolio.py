@@ -272,6 +272,7 @@ def test_lanes_fit_the_problem(monkeypatch: pytest.MonkeyPatch) -> None:
     many = [share for lane in lanes(makespan) for name, share in lane if name == "dispatch"]
     assert (few, many) == ([0.5, 0.15], [0.9, 0.9])
     assert find_quick_methods(replace(makespan, layout=layout)) == ()
+    assert lane_names(replace(alike, layout=layout))[0] == ["layers", "dispatch", "move"]
     assert find_quick_methods(makespan) == ("list",)
     assert all(lane[-1][1] == 1.0 for problem in (load, alike, makespan) for lane in lanes(problem))
 

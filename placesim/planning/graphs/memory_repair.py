@@ -158,12 +158,11 @@ def repair_peaks(
     while (excess := _excess(state, limits)) > 0:
         found = []
         for groups, target in _moves(state, limits):
-            before = _move(state, groups, target)
+            change = state.move(dict.fromkeys(groups, target))
             left = _excess(state, limits)
             if left < excess * (1 - LEAST_HELP) and are_apart(problem, state.devices):
                 found.append((left, groups, target))
-            for group, device in before:
-                state.move(group, device)
+            state.undo(change)
         found = sorted(found)[:MAX_TIMED]
         if not found or is_over():
             return None
@@ -172,7 +171,7 @@ def repair_peaks(
         _, groups, target = min(
             found, key=lambda row: (step.seconds({**now, **dict.fromkeys(row[1], row[2])}) - seconds) / (excess - row[0])
         )
-        _move(state, groups, target)
+        state.move(dict.fromkeys(groups, target))
     return tuple(state.devices)
 
 
@@ -201,14 +200,6 @@ class _StepTimes:
 
 def _excess(state: Peaks, limits: np.ndarray) -> float:
     return float(np.maximum(state.peaks - limits, 0.0).sum())
-
-
-def _move(state: Peaks, groups: Sequence[int], target: int) -> list[tuple[int, int]]:
-    """Move groups, and return their former devices."""
-    before = [(group, state.of_group[group]) for group in groups]
-    for group in groups:
-        state.move(group, target)
-    return before
 
 
 def _moves(state: Peaks, limits: np.ndarray) -> Iterator[tuple[tuple[int, ...], int]]:

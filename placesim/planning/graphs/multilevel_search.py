@@ -59,9 +59,6 @@ def search_plans(
     allowed = (devices for devices in known if is_fitting or not find_overfull_devices(drawn.problem, devices))
     allowed = (devices for devices in allowed if meets_constraints(drawn, devices, aim))
     start = min((measured.plan(row) for row in allowed if not search.is_late), key=lambda plan: plan.value, default=None)
-    if start is None:
-        # without a start, a search within limits of peaks may find nothing, and its plans are repaired later
-        drawn = replace(drawn, problem=replace(drawn.problem, memory=None))
     found: list[Candidate] = []
     is_small = len(drawn.problem.tasks) <= FINALIST_TASKS
     planned = PlanResult(None, bound, "", 0.0)

@@ -24,7 +24,7 @@ from placesim.planning.search_budget import Search
 
 MAX_TASKS = 50_000
 """Maximum number of tasks; with more, one round takes too long."""
-MOVES, MAX_CELLS = 512, 1_500_000
+MOVES, MAX_CELLS = 512, 600_000
 """Number of moves that a round estimates, and the maximum number of its tasks times its moves, which limits the memory."""
 KEPT = 128
 """Maximum number of moves with good estimates that are estimated again in the next round."""

@@ -19,9 +19,11 @@ DISPATCH_SHARE, FREE_SHARE = 0.1, 0.2
 """Shares of the remaining effort for passes, and for moves of the best of their plans, both without limits."""
 PENALTIES = (1.0, 3.0, 10.0)
 """Factors of the step time for each device's memory that an assignment lacks, while a plan is made to fit."""
+LEAST_WEIGHT = 0.02
+"""Least share of the step time that an excess counts, so that a plan that nearly fits soon fits."""
 HARDER = 1.05
 """Factor of the least penalty with which a move helps."""
-TIGHTER = 0.98
+TIGHTER = 0.99
 """Factor by which a limit is lowered if an allocation fails although the peak is within the limit."""
 
 
@@ -98,15 +100,15 @@ class FittingMoves(EstimatedMoves):
         peaks = self._peaks
         peaks.move_to(state.of_group)
         excess = peaks.excess
+        penalty = max(penalty, LEAST_WEIGHT / excess) if excess else penalty
         alive = [number for device in np.flatnonzero(peaks.over) for number in peaks.largest_at_peak(int(device))]
         crowded = [peaks.problem.group_of[peaks.problem.tensors[number].task] for number in alive]
         movable = [group for group in dict.fromkeys(crowded) if group in self._unit_of[0]]
         rows = []
         for ratio, move in self._rated(state._replace(critical=movable or state.critical), (), math.inf):
-            peaks.move_to(state.of_group)
-            for group, device in move.items():
-                peaks.move(group, device)
+            change = peaks.move(move)
             rows.append((ratio, peaks.excess, move))
+            peaks.undo(change)
         if all(ratio * (1 + penalty * own) >= (1 + penalty * excess) * (1 - LEAST_GAIN) for ratio, own, _ in rows):
             needed = [(ratio - 1) / (excess - ratio * own) for ratio, own, _ in rows if ratio * own < excess * (1 - LEAST_GAIN)]
             penalty = max(penalty, HARDER * min(needed, default=penalty))

@@ -77,8 +77,7 @@ def _anneal(problem: PlanningProblem, search: Search, near: Sequence[Sequence[in
         _put(problem, moved, new, devices)
         found = measured.seconds(devices)
         if peaks is not None:
-            for one in moved:
-                peaks.move(one, new)
+            change = peaks.move(dict.fromkeys(moved, new))
             found *= 1 + PENALTY * peaks.excess
         search.spend(1)
         if found <= value or draw.random() < math.exp((value - found) / temperature):
@@ -94,8 +93,7 @@ def _anneal(problem: PlanningProblem, search: Search, near: Sequence[Sequence[in
         else:
             _put(problem, moved, old, devices)
             if peaks is not None:
-                for one in moved:
-                    peaks.move(one, old)
+                peaks.undo(change)
 
 
 def _put(problem: PlanningProblem, groups: Sequence[int], device: int, devices: list[int]) -> None:

@@ -50,13 +50,11 @@ def anneal_peaks(problem: PlanningProblem, search: Search) -> Iterator[Plan]:
             if new == old or not state.has_room(group, new):
                 search.skip()
                 continue
-            moved = [(group, old)]
-            state.move(group, new)
+            changes = [state.move({group: new})]
             if draw.random() < _SWAP:
                 other = problem.movable[draw.randrange(len(problem.movable))]
                 if other != group and state.of_group[other] == new and state.has_room(other, old):
-                    state.move(other, old)
-                    moved.append((other, new))
+                    changes.append(state.move({other: old}))
             search.spend(1)
             found = _norm(state)
             if found <= value or draw.random() < math.exp((value - found) / temperature):
@@ -65,8 +63,8 @@ def anneal_peaks(problem: PlanningProblem, search: Search) -> Iterator[Plan]:
                     best = peak_plan(problem, state.devices)
                     yield best
             else:
-                for one, back in reversed(moved):
-                    state.move(one, back)
+                for change in reversed(changes):
+                    state.undo(change)
         length *= 2
 
 

@@ -14,6 +14,7 @@ from placesim.planning.graphs.memory_repair import limit_peaks
 from placesim.planning.graphs.multilevel_search import Candidate
 from placesim.planning.graphs.plan_comparison import Aim
 from placesim.planning.memory_limits import find_overfull_devices, limited_peaks
+from placesim.planning.methods.layer_splits import split_layers
 from placesim.planning.methods.limited_memory import FittingMoves, fit_memory
 from placesim.planning.portfolio import Effort, _Incumbent, lanes, plan_problem
 from placesim.planning.problem import Plan, PlanningProblem
@@ -67,12 +68,13 @@ def test_the_lanes_of_a_problem_with_limited_peaks_yield_only_plans_that_fit() -
     fitting = [layered(found, gpus) for gpus in ((0, 1, 0, 1, 0, 1), (0, 0, 0, 1, 1, 1))]
     assert not any(find_overfull_devices(problem, devices) for devices in fitting)
     start = max((assignments(problem).plan(devices) for devices in fitting), key=lambda plan: plan.value)
-    assert [name for lane in lanes(problem) for name, _ in lane] == ["fit", "move", "dispatch", "move"]
-    plans = list(fit_memory(problem, Search(0, evaluations=600, start=start)))
-    assert plans
-    values = [start.value, *(plan.value for plan in plans)]
-    assert values == sorted(values, reverse=True)
-    assert not any(find_overfull_devices(problem, plan.devices) for plan in plans)
+    assert [name for lane in lanes(problem) for name, _ in lane] == ["layers", "fit", "move", "dispatch", "layers", "move"]
+    for method in (split_layers, fit_memory):
+        plans = list(method(problem, Search(0, evaluations=600, start=start)))
+        assert plans
+        values = [start.value, *(plan.value for plan in plans)]
+        assert values == sorted(values, reverse=True)
+        assert not any(find_overfull_devices(problem, plan.devices) for plan in plans)
     best, again = (plan_problem(problem, Effort(evaluations=200, jobs=1), start=start).plan for _ in range(2))
     assert best == again
     assert best is not None

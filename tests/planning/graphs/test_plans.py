@@ -14,7 +14,7 @@ from placesim.formats.sources.loading import LoadedGraph, load
 from placesim.machine.options import SimulationOptions, make_options
 from placesim.placement.session_placer import SessionPlacer
 from placesim.planning.graphs.plan_annotations import clear_requests
-from placesim.planning.graphs.plan_comparison import Aim, PlanMeasure, PlanStudy
+from placesim.planning.graphs.plan_comparison import BY_NODE, BY_SCOPE, Aim, PlanMeasure, PlanStudy
 from placesim.planning.portfolio import Effort
 from placesim.studies.plan_study import study_plan
 from placesim.studies.simulation.simulation import SimulationStage, simulate
@@ -317,9 +317,13 @@ def test_placements_with_the_least_peak_are_sought_if_no_split_fits() -> None:
     nodes.append({"initializer": "init"})
     devices = {"cpu": 1, "gpu": {"count": 2, "model": "Tesla V100-SXM2-16GB"}}
     graph = {"devices": devices, "nodes": nodes, "run": [{"fetch": ["init"]}, {"fetch": ["all"]}]}
-    study = plan(graph, effort=Effort(evaluations=400, jobs=1))
-    placed = {placed.label: placed for placed in study.placements}
-    assert not placed["round robin"].fits
-    assert not placed["split by memory"].fits
-    assert placed["least memory"].fits
-    assert study.value <= placed["least memory"].seconds < placed["all on CPU:0"].seconds
+    studies = [plan(graph, effort=Effort(evaluations=400, jobs=1), aim=Aim(by=by)) for by in (BY_SCOPE, BY_NODE)]
+    for study in studies:
+        placed = {placed.label: placed for placed in study.placements}
+        assert not placed["round robin"].fits
+        assert not placed["split by memory"].fits
+        # a search by node knows the limits of peaks, and finds a plan without a placement that fits
+        assert "least memory" not in placed or placed["least memory"].fits
+        assert ("least memory" in placed) == (study is studies[0])
+    least = next(placed for placed in studies[0].placements if placed.label == "least memory")
+    assert max(study.value for study in studies) <= least.seconds < placed["all on CPU:0"].seconds
