@@ -14,8 +14,8 @@ from placesim.inspection.towers import find_towers, one_after_another
 from placesim.machine.gpu_memory import gpu_memory_limit
 from placesim.machine.gpu_models import GPU_MODELS
 from placesim.machine.gpu_options import GpuEnvironment
+from placesim.machine.memory.device_allocators import make_allocator
 from placesim.prediction.workspaces import highest_peak, largest_workspaces, workspace_limit
-from placesim.runtime.accounting.ledger_setup import make_allocator
 from placesim.runtime.accounting.trace_replay import dump_text, replay
 from placesim.runtime.accounting.usage import DeviceUsage
 from placesim.runtime.dry_runs.assumptions import Assumptions

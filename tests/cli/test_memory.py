@@ -383,7 +383,7 @@ def test_what_depends_on_data_is_assumed_or_executed(shell: Shell) -> None:
         most.complaint
         == "UsageError: impossible size of u in --assume: got 4097, expected at most 4096, the size of its input\n"
     )
-    swept = shell("sweep", graph, "--set", "assume:u=7,4097").output
+    swept = shell("sweep", graph, "--set", "assume:u=7,4097", "--jobs", "1").output
     assert [rows(swept, size)[0][-1].partition(":")[0] for size in ("7", "4097")] == ["-", "UsageError"]
     for command in (("check", graph, "--rule", "max-step-time=1s"), ("explain", graph, "u"), ("diff", graph, "--b-cpu", "2")):
         assert shell(*command, "--assume", "u=7").code == 0
