@@ -12,11 +12,14 @@ from itertools import chain
 from typing import NamedTuple
 
 from placesim.core.errors import UsageError
+from placesim.core.styled_text import list_words
 from placesim.ops.kernels.shapes import Dims
 
 ITERATIONS = 1
 """Assumed number of iterations of a loop with an unknown trip count."""
 TWO_WAYS = 2
+MAX_NAMED = 5
+"""Maximum number of names in a sentence."""
 CONTEXT = "/while_context"
 """Suffix that TensorFlow's Python appends to a loop's scope to name its frame."""
 
@@ -55,6 +58,7 @@ class Assumptions:
     - `opened`: tensors with an assumed dimension, by graph, node and output.
     - `causes`: for these tensors, and for those whose shapes follow from them, the feeds whose values would have determined the
       shape, or `UNTOLD` if no feed would.
+    - `initialized`: names of variables without a value that are assumed to have one.
     - `failed`: the choices of which another branch ends in an error, each with a text that names this branch and the error.
     - `notes`: further sentences for reports.
     """
@@ -71,6 +75,7 @@ class Assumptions:
     sizes: dict[str, dict[int, None]] = field(default_factory=dict)
     opened: dict[tuple[int, str, int], OpenTensor] = field(default_factory=dict)
     causes: dict[tuple[int, str, int], frozenset[str]] = field(default_factory=dict)
+    initialized: list[str] = field(default_factory=list)
     failed: dict[BranchChoice, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
@@ -186,6 +191,10 @@ class Assumptions:
         if self.opened:
             tensors = "1 tensor" if len(self.opened) == 1 else f"{len(self.opened)} tensors"
             said.append(f"unknown dimensions of {tensors} are assumed to be {self.dimension}")
+        if self.initialized:
+            said.append(
+                f"no step initializes {list_words(self.initialized, MAX_NAMED)}: assumed to be restored from a checkpoint"
+            )
         return (*said, *self.notes)
 
 

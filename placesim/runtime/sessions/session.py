@@ -384,6 +384,10 @@ class GraphSession:
 
                 kept, self._kept = self._kept, {}
                 settle(kept, prepared.step.placement, self._states)
+            if self._sketched is not None and self._sketched.guesses.is_free:
+                from placesim.runtime.dry_runs.assumed_variables import initialize_variables
+
+                initialize_variables(prepared.step.client, self._states, self._sketched.guesses)
             if self._ledger is not None:
                 self._ledger.adopt(self._states)
             with collector_paused():
