@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from placesim.machine.memory.device_allocators import make_allocator
 from placesim.planning.peaks import Peaks
 from placesim.planning.problem import PlanningProblem
 from placesim.planning.schedules import SimulatedSchedule
-from placesim.runtime.accounting.ledger_setup import make_allocator
 from placesim.runtime.accounting.trace_replay import replay
 
 

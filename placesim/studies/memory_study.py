@@ -14,8 +14,8 @@ from placesim.inspection.towers import find_towers, one_after_another
 from placesim.machine.gpu_memory import gpu_memory_limit
 from placesim.machine.gpu_models import GPU_MODELS
 from placesim.machine.gpu_options import GpuEnvironment
+from placesim.machine.memory.device_allocators import make_allocator
 from placesim.prediction.workspaces import highest_peak, largest_workspaces, workspace_limit
-from placesim.runtime.accounting.ledger_setup import make_allocator
 from placesim.runtime.accounting.trace_replay import dump_text, replay
 from placesim.runtime.accounting.usage import DeviceUsage
 from placesim.runtime.dry_runs.assumptions import Assumptions
@@ -182,19 +182,7 @@ class _Study:
             low, high = high, 2 * high
             if high * unit > MAX_BATCH:
                 return None
-        return self._bisect(low, high, unit)
-
-    def _bisect(self, low: int, high: int, unit: int, guess: int = 0) -> int:
-        """Return the largest multiple of `unit` that fits, between one that fits and one that does not; begin near a guess."""
-        reach = 1
-        while high - low > 1:
-            middle = guess if low < guess < high else (low + high) // 2
-            if self._fits(middle * unit):
-                low, guess = middle, middle + reach
-            else:
-                high, guess = middle, middle - reach
-            reach *= 2
-        return low * unit
+        return unit * find_last(lambda count: self._fits(count * unit), low, high)
 
     def _fitting_batch(self, full: DeviceUsage) -> int | None:
         """Return the largest batch that fits, if the requested one does not; 0 if none fits, None if there is no batch.
@@ -210,7 +198,8 @@ class _Study:
         least = self._walk(replace(self._options, batch=unit))[0].outcome
         low = next((usage.peak for usage in least.memory if usage.device == full.device), 0)
         share = (full.limit - low) / max(1, full.peak - low)
-        return self._bisect(1, -(-batch // unit), unit, 1 + int(share * (batch // unit - 1)))
+        guess = 1 + int(share * (batch // unit - 1))
+        return unit * find_last(lambda count: self._fits(count * unit), 1, -(-batch // unit), guess)
 
     def _unit(self) -> tuple[int, bool]:
         first: OpError | None = None
@@ -304,6 +293,23 @@ class _Study:
         least = max(_least_bytes(usage.trace) for _, usage in gpus)
         enough = sorted((c for c in candidates if c.limit >= least), key=lambda c: (c.limit, c.model.memory))
         return next((c for c in enough if all(_holds(device.gpu, c.limit, usage) for device, usage in gpus)), None)
+
+
+def find_last(fits: Callable[[int], bool], low: int, high: int, guess: int = 0) -> int:
+    """Return the last number that fits, between `low`, which fits, and `high`, which does not.
+
+    The search bisects. If a guess is between both, it begins there and strides away until it has passed the result.
+    """
+    reach = 1
+    while high - low > 1:
+        is_near = low < guess < high
+        middle = guess if is_near else (low + high) // 2
+        if fits(middle):
+            low, guess = middle, middle + reach if is_near else 0
+        else:
+            high, guess = middle, middle - reach if is_near else 0
+        reach *= 4
+    return low
 
 
 def _pairs(outcome: Outcome) -> list[tuple[Device, DeviceUsage]]:

@@ -90,7 +90,9 @@ def test_a_policy(shell: Shell, graph: str) -> None:
 
 @pytest.mark.slow
 def test_what_is_kept_apart_by_a_plan(shell: Shell, graph: str) -> None:
-    ended = shell("plan", graph, "--apart", "scaled", "--seconds", "1", "--free", "*", "--output", "planned.yaml")
+    ended = shell(
+        "plan", graph, "--apart", "scaled", "--evaluations", "100", "--jobs", "1", "--free", "*", "--output", "planned.yaml"
+    )
     assert ended.code == 0, ended.complaint
     placed = json.loads(shell("place", "planned.yaml", "--format", "json").output)["placements"]
     devices = [row["device"] for row in placed if row["node"] in COPIES]

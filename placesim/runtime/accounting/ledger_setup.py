@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from placesim.machine.gpu_memory import GpuMemory, GpuProcess
+from placesim.machine.gpu_memory import GpuProcess
 from placesim.machine.inventory import Device
-from placesim.machine.memory.allocator import BfcAllocator
 from placesim.machine.memory.allocator_log import DumpLine
-from placesim.machine.memory.allocator_settings import BfcOptions, FailureLog
+from placesim.machine.memory.allocator_settings import FailureLog
 from placesim.machine.memory.buffer_sources import AllocatedMemory, CountedMemory, DeviceSource
-from placesim.machine.memory.sub_allocator import gpu_memory, mapped_memory
+from placesim.machine.memory.device_allocators import make_allocator
 from placesim.runtime.accounting.ledger import Ledger
 from placesim.runtime.accounting.out_of_memory import ReportOptions
 
@@ -59,18 +58,6 @@ def _source(
     if limit is None:
         return CountedMemory("cpu")
     return AllocatedMemory(make_allocator(device.gpu, limit if has_limits else UNLIMITED, failures, log), limit)
-
-
-def make_allocator(
-    gpu: GpuMemory | None, limit: int, failures: FailureLog | None = None, log: Callable[[DumpLine], object] | None = None
-) -> BfcAllocator:
-    """Return the allocator of a GPU, or of a CPU device with a memory limit."""
-    if gpu is None:
-        options, driver, name = BfcOptions(allow_growth=True), mapped_memory(), "bfc_cpu_allocator_for_gpu"
-    else:
-        options = BfcOptions(gpu.allow_growth, gpu.retries, gpu.garbage_collection, gpu.fragmentation_fraction)
-        driver, name = gpu_memory(), gpu.name
-    return BfcAllocator(name, limit, driver, options, failures=failures, log=log)
 
 
 UNLIMITED = 1 << 50

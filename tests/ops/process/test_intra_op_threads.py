@@ -181,7 +181,7 @@ def test_the_environment_decides_where_the_config_does_not(
     assert ThreadPools().intra_op(Config(intra_op_parallelism_threads=4)).threads == 4
 
 
-SIDE = 320
+SIDE = 260
 assert SIDE**3 > 2 * PART_WORK
 SHAPES = [
     ((SIDE, SIDE), (SIDE, SIDE)),
@@ -189,10 +189,10 @@ SHAPES = [
     ((900, 600), (600, 40)),
     ((9000, 50), (50, 60)),
     ((6, SIDE, 90), (6, 90, SIDE)),
-    ((1, 4, 200, 200), (3, 1, 200, 150)),
+    ((1, 4, 170, 170), (3, 1, 170, 130)),
     ((5, 300, 120), (120, 100)),
     ((1, 4000), (4000, 4200)),
-    ((2101, 20), (20, 1500)),
+    ((2101, 20), (20, 600)),
     ((12, 1100), (1100, 1701)),
 ]
 

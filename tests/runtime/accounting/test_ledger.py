@@ -14,11 +14,12 @@ from placesim.machine.memory.allocator import BfcAllocator
 from placesim.machine.memory.allocator_log import DumpLine
 from placesim.machine.memory.allocator_settings import BfcOptions
 from placesim.machine.memory.buffer_sources import AllocatedMemory, CountedMemory, DeviceSource
+from placesim.machine.memory.device_allocators import make_allocator
 from placesim.machine.memory.sub_allocator import host_memory
 from placesim.ops.kernels.device_resources import ResourceHandle, ResourceManager, VariableResource
 from placesim.ops.kernels.memory_rules import TensorMemory
 from placesim.runtime.accounting.ledger import Ledger
-from placesim.runtime.accounting.ledger_setup import UNLIMITED, build_ledger, make_allocator
+from placesim.runtime.accounting.ledger_setup import UNLIMITED, build_ledger
 from placesim.runtime.accounting.out_of_memory import MemoryFailure, ReportOptions
 from placesim.runtime.executors.program import DeviceState
 
