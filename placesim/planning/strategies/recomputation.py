@@ -17,12 +17,12 @@ from placesim.core.errors import UsageError
 from placesim.graph.graph import Node, NodeDef, TensorRef
 from placesim.graph.node_patterns import did_you_mean_node
 from placesim.graph.session_steps import GraphFile
-from placesim.inspection.memory_categories import find_origin
+from placesim.inspection.memory_categories import find_origin, find_written_variable
 from placesim.ops.categories import CONSTANTS, CONTROL_FLOW, SHAPE_OPS
 from placesim.ops.kernels.shapes import Dims, is_fully_defined
 from placesim.planning.strategies.node_writer import NodeWriter
 from placesim.planning.strategies.segment_cuts import cut_segments
-from placesim.planning.strategies.training_graph import TrainingGraph, find_written_variable, list_names
+from placesim.planning.strategies.training_graph import TrainingGraph, list_names
 from placesim.runtime.shapes.graph_shapes import GraphShapes
 
 SQRT, AUTO = "sqrt", "auto"
