@@ -20,8 +20,8 @@ BUILT = {"build", "dist", "placesim.egg-info"}
 THIRD_PARTY = {
     "yaml": (
         "formats/graph_file/parsing/yaml_tree",
+        "formats/graph_file/writing/flow_style",
         "formats/graph_file/writing/text_edits",
-        "formats/graph_file/writing/raw_writer",
         "formats/graph_file/writing/short_values",
     ),
     "click": ("cli/",),

@@ -105,7 +105,7 @@ RULES = (
             RuleParameter(
                 "of",
                 "end",
-                "what must stay within the limit: `middle`, the predicted time, or `high`, the upper end of its interval",
+                "which end of the prediction to compare: `middle`, the predicted time, or `high`, the upper end of its interval",
                 "middle",
             ),
         ),
