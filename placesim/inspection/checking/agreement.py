@@ -38,10 +38,10 @@ def agrees(subject: Subject, values: Values) -> Iterator[Breach]:
     for change in difference.transfers:
         message = fill_template("{}, compared with {}", change.text, baseline.name)
         new = [row for row in written.transfers if _way(row)[1:] == (change.source, change.target) and _is_new(row, known)]
-        node = subject.by_name.get(feed_name(split_tensor_name(new[0].tensor)[0])) if new else None
+        sender = subject.by_name.get(feed_name(split_tensor_name(new[0].tensor)[0])) if new else None
         if new:
             message = fill_template("{}; new: {}", message, name_transfers(subject, new))
-        yield Breach(subject.snapshot.start if node is None else subject.at(node), message)
+        yield Breach(subject.snapshot.start if sender is None else subject.at(sender), message)
 
 
 def _way(row: TransferRow) -> tuple[str, str, str]:
