@@ -20,9 +20,8 @@ BUILT = {"build", "dist", "placesim.egg-info"}
 THIRD_PARTY = {
     "yaml": (
         "formats/graph_file/parsing/yaml_tree",
-        "formats/graph_file/writing/flow_style",
         "formats/graph_file/writing/text_edits",
-        "formats/graph_file/writing/short_values",
+        "formats/graph_file/writing/yaml_line",
     ),
     "click": ("cli/",),
     "pandas": ("report/readings",),

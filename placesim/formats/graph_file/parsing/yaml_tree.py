@@ -1,8 +1,7 @@
 """Parser of YAML text to a tree of mappings, sequences and scalars, with the position of each.
 
 It uses the parser's events, so that a malicious file is refused before it uses much memory or time. Plain scalars have the
-values of PyYAML's SafeLoader (YAML 1.1), except that a date stays text and that the floats of YAML 1.2, such as `1e-3`, are
-numbers.
+values of PyYAML's SafeLoader (YAML 1.1), except that a date stays text, and `1e-3` is a number as in YAML 1.2 and JSON.
 """
 
 from __future__ import annotations
@@ -120,17 +119,15 @@ def _refuse(file: str, position: int, message: str) -> NoReturn:
 
 # --- scalars --------------------------------------------------------------------------------------------------------
 
-FLOAT_OF_1_2 = r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?(?=[eE]))(?:[eE][-+]?[0-9]+)?"
-"""Floats of YAML 1.2 with a sign before the point, or with an exponent; YAML 1.1 needs a point and the exponent's sign."""
 _FLOAT = re.compile(
     r"[-+]?[0-9][0-9_]*\.[0-9_]*(?:[eE][-+][0-9]+)?|\.[0-9][0-9_]*(?:[eE][-+][0-9]+)?"
     r"|[-+]?[0-9][0-9_]*(?::[0-5]?[0-9])+\.[0-9_]*|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)"
-    rf"|{FLOAT_OF_1_2}"
 )
 _INT = re.compile(
     r"[-+]?0b[01_]+|[-+]?0[0-7_]+|[-+]?(?:0|[1-9][0-9_]*)|[-+]?0x[0-9a-fA-F_]+|[-+]?[1-9][0-9_]*(?::[0-5]?[0-9])+"
 )
-_COMMON_FLOAT = re.compile(r"[-+]?[0-9]+\.[0-9]*(?:[eE][-+][0-9]+)?")
+EXPONENT = r"[eE][-+]?[0-9]+"
+PLAIN_FLOAT = re.compile(rf"[-+]?[0-9]+\.[0-9]*(?:{EXPONENT})?|[-+]?(?:\.[0-9]+|[0-9]+){EXPONENT}")
 _WORDS: dict[str, Any] = {
     **{
         spelling: value
@@ -142,17 +139,17 @@ _WORDS: dict[str, Any] = {
 }
 PLAIN_WORDS = frozenset(word for word in _WORDS if word[:1].isalpha())
 """Words that are not strings unless quoted."""
-_NUMBER_STARTS = frozenset("+-.0123456789")
+NUMBER_STARTS = frozenset("+-.0123456789")
 
 
 def resolve_plain(text: str) -> Any:
     """Return the value of a plain scalar: None, a boolean, a number, `MERGE`, or the text itself."""
     if text in _WORDS:
         return _WORDS[text]
-    if text[0] not in _NUMBER_STARTS:
+    if text[0] not in NUMBER_STARTS:
         return text
     try:
-        if _COMMON_FLOAT.fullmatch(text):
+        if PLAIN_FLOAT.fullmatch(text):
             return float(text)
         if _INT.fullmatch(text):
             return _parse_int(text.replace("_", ""))

@@ -16,7 +16,7 @@ from placesim.core.dtypes import BOOL, FLOAT, STRING, DataType, OpenType
 from placesim.core.releases import CURRENT
 from placesim.formats.graph_file.sections.hosts import host_document
 from placesim.formats.graph_file.sections.links import link_document
-from placesim.formats.graph_file.writing.flow_style import flow_yaml
+from placesim.formats.graph_file.writing.yaml_line import yaml_line
 from placesim.graph.constants import make_constant
 from placesim.graph.graph import FunctionArg, Graph, LibraryFunction, Node, NodeDef, split_tensor_name
 from placesim.graph.session_steps import Config, Feed, Fetch, FileFeed, GeneratedFeed, GraphFile, GraphStep
@@ -75,7 +75,7 @@ def yaml_lines(graph_file: GraphFile) -> Iterator[str]:
     """Yield the lines of `write_yaml` one by one."""
     for key, value in graph_file_parts(graph_file).items():
         if not isinstance(value, Iterator):
-            yield f"{key}: {flow_yaml(value)}\n"
+            yield f"{key}: {yaml_line(value)}\n"
             continue
         first = next(value, None)
         if first is None:
@@ -83,7 +83,7 @@ def yaml_lines(graph_file: GraphFile) -> Iterator[str]:
             continue
         yield f"{key}:\n"
         for entry in chain((first,), value):
-            yield f"  - {flow_yaml(entry)}\n"
+            yield f"  - {yaml_line(entry)}\n"
 
 
 # --- nodes ----------------------------------------------------------------------------------------------------------

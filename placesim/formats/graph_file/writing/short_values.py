@@ -9,11 +9,11 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-import yaml
 
 from placesim.core.dtypes import BOOL, FLOAT, INT32, STRING
-from placesim.formats.graph_file.writing.flow_style import flow_yaml
+from placesim.formats.graph_file.parsing.yaml_tree import resolve_plain
 from placesim.formats.graph_file.writing.raw_writer import shortest, tensor_document
+from placesim.formats.graph_file.writing.yaml_line import yaml_line
 from placesim.ops.attributes import TensorValue
 
 _TYPES_OF_LITERALS = (FLOAT, INT32, BOOL, STRING)
@@ -99,7 +99,6 @@ def flow_text(value: Any) -> str:
 @lru_cache(maxsize=65536)
 def _scalar(kind: type, value: Any, spelled: str) -> str:
     """Return the text of a scalar. `kind` and `spelled` keep equal values apart in the cache: 1 and True, 0.0 and -0.0."""
-    text = flow_yaml([value])[1:-1]
-    if kind is str and text[:1] in "'\"" and _PLAIN.fullmatch(value) and yaml.safe_load(f"[{value}]") == [value]:
-        return str(value)
-    return text
+    text = yaml_line([value])[1:-1]
+    is_quoted = kind is str and text[:1] in "'\""
+    return str(value) if is_quoted and _PLAIN.fullmatch(value) and resolve_plain(value) == value else text
