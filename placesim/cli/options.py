@@ -111,8 +111,8 @@ source_options = together(
     source_option(
         "--until",
         type=Word(UNTIL),
-        help="Stop a Python script before its first step or at its end (default: first-run; for `run`, the script itself "
-        "runs). Its arguments follow `--`.",
+        help="Stop a Python script before its first step or at its end (default: first-run; `run` executes the whole "
+        "script). Its arguments follow `--`.",
     ),
 )
 """Options for reading a source, and for changing its device requests."""
@@ -212,7 +212,8 @@ guess_options = together(
         "--assume",
         multiple=True,
         metavar="NODE=N",
-        help="Use N if the size of a node's output, the iterations of a loop, or a predicate's branch is unknown (repeatable).",
+        help="Use N if unknown: the size of NODE's output, the iterations of loop NODE, or the branch that predicate "
+        "NODE takes (repeatable).",
     ),
     size_option(
         "--assume-unknown", type=click.IntRange(1), metavar="N", help="Size to assume for dimensions that are still unknown."

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from placesim.core.grouped import grouped
 from placesim.graph.graph import Graph, Node
@@ -66,15 +66,51 @@ class MemoryCategories:
 
 
 def _optimizer_variables(graph: Graph) -> Iterator[str]:
-    """Yield the names of the variables that optimizers own, as nodes and as resources."""
-    updates = [node for node in graph.nodes if node.input_nodes and cost_of(node.op).kind == "optimizer"]
-    updated = {find_origin(graph, node.input_nodes[0]).name for node in updates}
-    for node in updates:
-        for source in node.input_nodes[1:]:
-            origin = find_origin(graph, source)
-            if origin.op in VARIABLES and origin.name not in updated:
-                yield origin.name
-                yield str(origin.attrs.get("shared_name") or origin.name)
+    """Yield the names of the variables that optimizers own, as nodes and as resources.
+
+    An update of a variable is an optimizer's op, or an op that writes a value computed from gradients. The optimizer owns the
+    other variables from which this value is computed, unless gradients or an optimizer's op make them trained variables.
+    """
+    backward = frozenset(node.id for node in graph.nodes if is_gradient_name(node.name))
+    from_gradients, updates = set(backward), {}
+    trained, order = _sources(graph, backward), graph.runtime_order()
+    for number in order:
+        node = graph.nodes[number]
+        variable = None
+        before = node.control_inputs if node.op == "ReadVariableOp" else ()  # a resource is read after its update
+        if node.input_nodes and cost_of(node.op).kind == "optimizer":
+            variable = find_origin(graph, node.input_nodes[0]).id
+            trained.add(variable)
+        elif number not in backward and not from_gradients.isdisjoint((*node.input_nodes, *before)):
+            from_gradients.add(number)
+            variable = find_written_variable(graph, node)
+        if variable is not None:
+            updates[number] = variable
+    read = _sources(graph, {source for number in updates for source in graph.nodes[number].input_nodes[1:]}, backward)
+    reached: dict[int, frozenset[int]] = {}
+    owned: set[int] = set()
+    for number in order:
+        node = graph.nodes[number]
+        if number in updates:
+            owned |= frozenset().union(*(reached.get(source, ()) for source in node.input_nodes[1:])) - {updates[number]}
+        if number in read:
+            own = {number} if node.op in VARIABLES else ()
+            reached[number] = frozenset(own).union(*(reached.get(source, ()) for source in node.input_nodes))
+    for number in sorted(owned - trained):
+        node = graph.nodes[number]
+        yield node.name
+        yield str(node.attrs.get("shared_name") or node.name)
+
+
+def _sources(graph: Graph, numbers: Iterable[int], stops: Collection[int] = ()) -> set[int]:
+    """Return the nodes from whose outputs these nodes' outputs are computed, with these, but none beyond `stops`."""
+    found, left = set(), list(numbers)
+    while left:
+        number = left.pop()
+        if number not in found and number not in stops:
+            found.add(number)
+            left += graph.nodes[number].input_nodes
+    return found
 
 
 def find_origin(graph: Graph, number: int) -> Node:
@@ -83,6 +119,18 @@ def find_origin(graph: Graph, number: int) -> Node:
     while len(node.input_nodes) == 1 and cost_of(node.op).kind in _PASSED_ON:
         node = graph.nodes[node.input_nodes[0]]
     return node
+
+
+def find_written_variable(graph: Graph, node: Node) -> int | None:
+    """Return the variable that a node writes: its first input is a reference or handle, followed by others.
+
+    None if it writes none. A node with a value as output, such as a ResourceGather, only reads the variable.
+    """
+    gives_value = bool(node.signature.output_is_ref) and not node.signature.output_is_ref[0]
+    if len(node.input_nodes) < 2 or 0 not in node.signature.tied_inputs or gives_value:
+        return None
+    origin = find_origin(graph, node.input_nodes[0])
+    return origin.id if origin.op in VARIABLES else None
 
 
 def _backward_nodes(graph: Graph) -> Iterator[str]:

@@ -24,6 +24,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Literal, NamedTuple, cast
 
+from placesim.core.errors import UsageError
 from placesim.core.suggestions import SIMILAR_AMONG_FEW, did_you_mean
 
 MIB = 1 << 20
@@ -185,6 +186,14 @@ def _number(text: str) -> float:
 GPU_MODELS = {model.name: model for model in _read_models()}
 DEFAULT_MODEL = GPU_MODELS["Tesla K40c"]
 _MOST_NAMED = 4
+
+
+def find_gpu_model(name: str) -> GpuModel:
+    """Return a model of the catalogue. Raises UsageError, with the most similar name, for an unknown model."""
+    found = GPU_MODELS.get(name)
+    if found is None:
+        raise UsageError(f"unknown GPU model: got '{name}', expected one in the catalogue{near_models(name)}")
+    return found
 
 
 def near_models(name: Any) -> str:

@@ -12,6 +12,7 @@ from placesim.core.errors import UsageError
 from placesim.core.releases import CURRENT, Release, find_release
 from placesim.core.suggestions import SIMILAR_AMONG_FEW, did_you_mean
 from placesim.machine.gpu_memory import GpuProcess
+from placesim.machine.gpu_models import find_gpu_model
 from placesim.machine.inventory import MAX_COUNT
 
 STYLES = ("modern", "classic")
@@ -297,6 +298,8 @@ def make_options(values: Mapping[str, Any]) -> SimulationOptions:
     check_named("end of a script's run", options.until, UNTIL)
     _check_types(options)
     _check_saving(options)
+    if options.gpu_model is not None:
+        find_gpu_model(options.gpu_model)
     _ = (
         options.release,
         options.device_patterns,

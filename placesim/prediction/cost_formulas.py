@@ -197,7 +197,7 @@ def loading_hz(work: Work, processor: Processor) -> float:
 
 
 def peak_rate(work: Work, processor: Processor) -> float:
-    """Return the operations per second available to the work's arithmetic; streams and rows get the float32 rate."""
+    """Return the operations per second available to the work's arithmetic; `StreamedBytes` and `Rows` get the float32 rate."""
     if isinstance(work, StreamedBytes | Rows):
         return processor.rate("float32")
     if isinstance(work, Product) and work.arithmetic in processor.tensor and not uses_tensor_cores(work, processor):

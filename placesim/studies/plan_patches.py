@@ -116,7 +116,7 @@ def _made_under(graph: Graph) -> dict[int, set[str]]:
 
 
 def _around(name: str, devices: Devices) -> list[str]:
-    """Return the devices of the edits around a node."""
+    """Return the devices that edits give to the scopes around a node, from the outermost inwards."""
     return [devices[path] for path in ("*", *enclosing_scopes(f"{name}/")) if path in devices]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import xml.etree.ElementTree as ElementTree
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -43,7 +44,8 @@ def test_a_policy_file(shell: Shell) -> None:
     assert ended.code == 1
     assert ended.output.splitlines() == [
         LINE,
-        "g.yaml:1:1: max-transfers: 1 transfers, limit 0; largest: m:0 to CPU:0 (4 bytes, g.yaml:3:5)",
+        "g.yaml:1:1: max-transfers: 1 transfers, limit 0; largest: m:0 to CPU:0 (4 bytes, g.yaml:3:5); "
+        "the rule `baseline` names new ones",
     ]
 
 
@@ -499,3 +501,15 @@ def test_a_variable_of_unknown_size_breaks_max_memory(shell: Shell) -> None:
     ended = shell("check", graph, "--rule", rule)
     assert (ended.code, ended.output[:60]) == (1, "g.yaml:2:5: max-memory: v on CPU:0 has an unknown size: give")
     assert shell("check", graph, "--rule", "max-memory: {bytes: 1GiB, unknown: 1KiB}").code == 0
+
+
+def test_a_baseline_names_new_transfers_at_their_lines(shell: Shell, tmp_path: Path) -> None:
+    nodes = "nodes:\n  - {op: Const, name: a, value: [1.0, 2.0]}\n  - {op: Neg, name: b, inputs: [a], device: /gpu:1}\n"
+    new = "  - {op: Neg, name: c, inputs: [b], device: /gpu:1}\n  - {op: Neg, name: d, inputs: [c], device: /gpu:0}\n"
+    old = shell.write("old.yaml", "devices: {cpu: 1, gpu: 2}\n" + nodes)
+    (tmp_path / "base.json").write_text(shell("place", old, "--format", "json").output, encoding="utf-8")
+    graph = shell.write("g.yaml", "devices: {cpu: 1, gpu: 2}\n" + nodes + new)
+    found = shell("check", graph, "--rule", f"baseline={tmp_path / 'base.json'}").output
+    (line,) = [line for line in found.splitlines() if "GPU:1 -> GPU:0" in line]
+    assert line.partition(" baseline: ")[0].endswith("g.yaml:5:5:")
+    assert "new: c:0 to GPU:0 (8 bytes, " in line

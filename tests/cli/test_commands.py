@@ -280,3 +280,9 @@ def test_the_same_from_python(tmp_path: Path) -> None:
     assert len(report.devices) == 3
     assert report.text().endswith("[[22. 28.]\n [49. 64.]]\n")
     assert report.document()["error"] is None
+
+
+def test_the_list_of_gpu_models_takes_no_name(shell: Shell) -> None:
+    ended = shell("devices", "--gpu-models", "P40")
+    assert (ended.code, ended.output) == (2, "")
+    assert "got 'P40', expected no graph; did you mean 'Tesla P40'?" in ended.complaint

@@ -546,3 +546,10 @@ def test_a_convolution_on_a_cpu_takes_the_same_with_channels_first(shell: Shell,
         )
         found.append(rows(shell("memory", shell.write(f"{layout}.yaml", graph)).output, "device"))
     assert found[0] == found[1] != []
+
+
+def test_an_error_of_memory_names_only_options_of_memory(shell: Shell, graph: str) -> None:
+    complaint = shell("memory", graph, "--batch", "4096").complaint
+    assert "`--dump`" in complaint
+    assert "--log-memory" not in complaint
+    assert "--no-memory-limit" not in complaint

@@ -164,3 +164,10 @@ def test_a_script_as_yaml_has_its_log_and_its_results(tmp_path: Path) -> None:
     assert run_warm(tmp_path, "place", "script.py").output == run_warm(tmp_path, "place", "script.yaml").output
     results = run_warm(tmp_path, "run", "script.py", "--fetch", "Sum:0", "--until", "end").output
     assert run_warm(tmp_path, "run", "script.yaml").output == results == "12.0\n"
+
+
+def test_an_unknown_gpu_model_is_an_error_of_the_command_and_not_of_the_script(tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text("print('started')\n" + HEAD + "tf.compat.v1.Session()\n")
+    ended = run_warm(tmp_path, "run", "script.py", "--gpu-model", "V100")
+    assert (ended.code, ended.output) == (2, "")
+    assert ended.complaint.startswith("UsageError: unknown GPU model: got 'V100'")

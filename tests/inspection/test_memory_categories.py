@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from io import BytesIO
 
+import pytest
+
 from placesim.formats.sources.loading import load
 from placesim.inspection.memory_categories import MemoryCategories
 from placesim.machine.options import make_options
@@ -41,6 +43,27 @@ def test_each_buffer_has_one_purpose() -> None:
     assert gpu.categories["activations"] == 2 * 1024 * 256 * 4
     assert gpu.categories["gradients"] // (1024 * 256 * 4) >= 1
     assert gpu.categories["temporaries"] == 1280
+
+
+@pytest.mark.parametrize(
+    ("kind", "powers"), [("ref", 8), ("resource", 0)]
+)  # a resource shares the constant that it starts from
+def test_moments_that_a_sparse_update_assigns_belong_to_the_optimizer(kind: str, powers: int) -> None:
+    text = f"""
+devices: {{cpu: 1, gpu: 0}}
+nodes:
+  - {{op: Placeholder, name: ids, dtype: int32, shape: [4]}}
+  - {{variable: e, shape: [100, 8], kind: {kind}}}
+  - {{op: GatherV2, name: rows, inputs: [e, ids, 0]}}
+  - {{op: Square, name: s, inputs: [rows]}}
+  - {{op: Mean, name: loss, inputs: [s, [0, 1]]}}
+  - {{train: {{minimize: loss, optimizer: {{Adam: {{learning_rate: 1e-3}}}}}}, name: train}}
+  - {{initializer: init}}
+run: [{{fetch: [init]}}, {{fetch: [train]}}]
+"""
+    options = make_options({})
+    study = study_memory(load(BytesIO(text.encode()), "g.yaml", options), options, "g.yaml")
+    assert study.devices[0].categories["optimizer"] == 2 * 100 * 8 * 4 + powers
 
 
 def test_memory_of_one_kernel_and_initial_values_are_temporary() -> None:

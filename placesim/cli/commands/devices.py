@@ -16,7 +16,7 @@ from placesim.core.errors import UsageError
 from placesim.core.escaping import escape_line
 from placesim.core.releases import CURRENT, Release, find_release
 from placesim.machine.gpu_memory import GpuLogLine, gpu_memory_limit
-from placesim.machine.gpu_models import GPU_MODELS
+from placesim.machine.gpu_models import GPU_MODELS, near_models
 from placesim.machine.gpu_options import shell_environment
 from placesim.machine.inventory import Device
 from placesim.runtime.cluster.connection_settings import Connection
@@ -73,6 +73,8 @@ def devices_command(graph: str | None, form: str, log_creation: bool, gpu_models
         write_rows(_worker_rows(connection), "workers", _WORKER_COLUMNS, form)
         return 0
     if gpu_models:
+        if graph is not None:
+            raise UsageError(f"--gpu-models lists the whole catalogue: got '{graph}', expected no graph{near_models(graph)}")
         rows: list[dict[str, Any]] = [
             _model_row(name, find_release(values["tensorflow"] or CURRENT.name)) for name in GPU_MODELS
         ]

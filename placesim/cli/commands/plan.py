@@ -114,7 +114,7 @@ EXITS = {
     "--apart",
     multiple=True,
     metavar="PATTERN",
-    help="Use different devices for the colocation groups that have a node matching PATTERN. PATTERN: a name, a scope/ or a "
+    help="No two colocation groups with a node that matches PATTERN share a device. PATTERN: a name, a scope/ or a "
     "pattern (repeatable).",
     completes="nodes",
 )

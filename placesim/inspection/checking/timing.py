@@ -105,7 +105,7 @@ RULES = (
             RuleParameter(
                 "of",
                 "end",
-                "what must stay within the limit: `middle`, the predicted time, or `high`, the upper end of its interval",
+                "which time to compare: `middle`, the predicted one, or `high`, the upper end of its interval",
                 "middle",
             ),
         ),

@@ -30,8 +30,8 @@ def _where(values: Values) -> StyledText:
     )
 
 
-def _named(subject: Subject, rows: Iterable[TransferRow]) -> StyledText:
-    """Return the largest transfers, those of unknown size first, each with target, bytes and the place of the tensor's node."""
+def name_transfers(subject: Subject, rows: Iterable[TransferRow]) -> StyledText:
+    """Return the largest transfers, those of unknown size first: tensor, target, bytes and the place of the tensor's node."""
     first = sorted(rows, key=lambda row: (row.bytes is not None, -(row.bytes or 0)))[:SHOWN]
     return join_texts(", ", [_described(subject, row) for row in first])
 
@@ -49,8 +49,8 @@ def transfer_count(subject: Subject, values: Values) -> Iterator[Breach]:
     """Yield a violation if there are more than `count` transfers, optionally only from `from` to `to`."""
     rows = _chosen(subject, values)
     if len(rows) > values["count"]:
-        sentence = "{} transfers{}, limit {}; largest: {}"
-        named = _named(subject, rows)
+        sentence = "{} transfers{}, limit {}; largest: {}; the rule `baseline` names new ones"
+        named = name_transfers(subject, rows)
         yield Breach(subject.snapshot.start, fill_template(sentence, len(rows), _where(values), values["count"], named))
 
 
@@ -65,13 +65,13 @@ def transfer_bytes(subject: Subject, values: Values) -> Iterator[Breach]:
     if total > values["bytes"]:
         noted = f" ({len(unknown)} of unknown size counted as {values['unknown'] or 0} each)" if unknown else ""
         sentence = "{} bytes are transferred{}{}, limit {}; largest: {}"
-        told = (total, _where(values), noted, values["bytes"], _named(subject, rows))
+        told = (total, _where(values), noted, values["bytes"], name_transfers(subject, rows))
         yield Breach(subject.snapshot.start, fill_template(sentence, *told))
     elif unknown and values["unknown"] is None:
         number = f"{len(unknown)} transfer" + "s" * (len(unknown) > 1)
         why = subject.snapshot.size_note.removeprefix("Unavailable: ") or "No dry run has found them."
         sentence = "{}{} of unknown size: {}. {} `unknown: BYTES` counts such a tensor as that many bytes"
-        named = _named(subject, unknown)
+        named = name_transfers(subject, unknown)
         yield Breach(subject.snapshot.start, fill_template(sentence, number, _where(values), named, why))
 
 

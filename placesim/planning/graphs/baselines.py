@@ -39,15 +39,18 @@ def split_by_memory(drawn: GraphProblem, *, by_layers: bool) -> tuple[int, ...]:
 
 def named_baselines(drawn: GraphProblem) -> Iterator[tuple[str, tuple[int, ...]]]:
     """Yield labelled assignments: all groups on one device, for each kind; round robin; and the groups split among GPUs, if
-    no GPU has room for all groups.
+    no GPU has room for all groups. If most nodes have one possible device, labels have the number of the others.
     """
     devices = drawn.problem.devices
+    movable = sum(len(group.nodes) for group in drawn.groups if len(group.choices) > 1)
+    few = f"{movable} movable node{'s' * (movable != 1)}"
+    what = few if 2 * movable < sum(len(group.nodes) for group in drawn.groups) else "all"
     for kind in dict.fromkeys(device.kind for device in devices):
         first = next(number for number, device in enumerate(devices) if device.kind == kind)
         if first in drawn.avoided:
             continue
         yield (
-            f"all on {drawn.devices[first].spec.type}:{drawn.devices[first].spec.id}",
+            f"{what} on {drawn.devices[first].spec.type}:{drawn.devices[first].spec.id}",
             _by_group(drawn, [first] * len(drawn.groups)),
         )
     if len(devices) > 1:

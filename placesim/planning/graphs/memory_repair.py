@@ -176,7 +176,7 @@ def repair_peaks(
 
 
 class _StepTimes:
-    """The step times of assignments of a memory problem."""
+    """Step times of assignments that were searched for low memory."""
 
     def __init__(self, drawn: GraphProblem, memory: GraphProblem) -> None:
         number_of = {name: number for number, group in enumerate(memory.groups) for name in group.nodes}

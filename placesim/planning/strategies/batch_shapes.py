@@ -293,8 +293,8 @@ class BatchShapes:
         dims = self.full.shape(ref) or ()
         if node.op in VARIABLES or ref.node not in self._region:
             raise UsageError(
-                f"cannot divide the batch: got {node.name} ({node.op}) {format_dims(dims)} as an input of {reader.name} with "
-                f"the batch in dimension {axis}, expected a tensor of the batch; if it is one, name it with --split"
+                f"cannot divide the batch: {node.name} ({node.op}) {format_dims(dims)} is not divided, but {reader.name} reads "
+                f"it together with a divided tensor. If dimension {axis} of {node.name} is the batch, add --split {node.name}"
             )
         if node.op == "Const":
             value: Array = node.attrs["value"].array

@@ -8,14 +8,14 @@ from typing import NamedTuple
 from placesim.core.dtypes import DataType
 from placesim.core.errors import UsageError
 from placesim.graph.graph import Node, TensorRef
-from placesim.inspection.memory_categories import find_origin
+from placesim.inspection.memory_categories import find_origin, find_written_variable
 from placesim.ops.categories import ENTERS, LOOPS, VARIABLES
 from placesim.ops.kernels.shapes import format_dims, is_fully_defined
 from placesim.planning.strategies.batch_dependence import BatchDependence, Dependence
 from placesim.planning.strategies.batch_shapes import BatchShapes
 from placesim.planning.strategies.mirrored_variables import MirroredVariables
 from placesim.planning.strategies.pipelines.pass_order import PassOrder
-from placesim.planning.strategies.training_graph import TrainingGraph, find_written_variable, list_names
+from placesim.planning.strategies.training_graph import TrainingGraph, list_names
 
 
 class Part(NamedTuple):

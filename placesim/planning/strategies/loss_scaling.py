@@ -13,10 +13,11 @@ from placesim.core.errors import UsageError
 from placesim.graph.graph import split_tensor_name
 from placesim.graph.node_patterns import gradient_scope
 from placesim.graph.session_steps import GraphFile
+from placesim.inspection.memory_categories import find_written_variable
 from placesim.ops.attributes import Shape
 from placesim.ops.categories import ASSIGNMENTS
 from placesim.planning.strategies.node_writer import CPU, NodeWriter
-from placesim.planning.strategies.training_graph import TrainingGraph, find_written_variable
+from placesim.planning.strategies.training_graph import TrainingGraph
 
 DYNAMIC = "dynamic"
 SCOPE = "loss_scale"

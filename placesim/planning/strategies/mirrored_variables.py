@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from placesim.graph.graph import Node
-from placesim.inspection.memory_categories import find_origin
-from placesim.planning.strategies.training_graph import TrainingGraph, find_written_variable
+from placesim.inspection.memory_categories import find_origin, find_written_variable
+from placesim.planning.strategies.training_graph import TrainingGraph
 
 
 class MirroredVariables:

@@ -18,7 +18,7 @@ from placesim.core.grouped import grouped
 from placesim.graph.graph import Node, NodeDef, TensorRef
 from placesim.graph.node_patterns import did_you_mean_node
 from placesim.graph.session_steps import GraphFile
-from placesim.inspection.memory_categories import find_origin
+from placesim.inspection.memory_categories import find_origin, find_written_variable
 from placesim.ops.categories import CONSTANTS, CONTROL_FLOW, SHAPE_OPS
 from placesim.ops.kernels.shapes import Dims, is_fully_defined
 from placesim.planning.strategies.node_writer import NodeWriter
@@ -27,7 +27,6 @@ from placesim.planning.strategies.training_graph import (
     Edges,
     TrainingGraph,
     find_conditional_nodes,
-    find_written_variable,
     list_names,
     reachable,
 )

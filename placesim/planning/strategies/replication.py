@@ -14,6 +14,7 @@ from placesim.core.errors import UsageError
 from placesim.core.grouped import grouped
 from placesim.graph.graph import Graph, Node, NodeDef, TensorRef, split_tensor_name
 from placesim.graph.session_steps import Fetch, GraphFile, GraphStep
+from placesim.inspection.memory_categories import find_written_variable
 from placesim.machine.device_names import DeviceName, parse_runtime_name
 from placesim.machine.inventory import TaskInventory, with_gpus
 from placesim.ops.attributes import Attrs, TensorValue
@@ -23,7 +24,7 @@ from placesim.planning.strategies.divided_training import DividedTraining, Part
 from placesim.planning.strategies.gradient_reduction import REDUCTIONS, Gradients, Reduction
 from placesim.planning.strategies.node_writer import CPU, NodeWriter, gpu, on_gpu, with_labels
 from placesim.planning.strategies.pipelines.pass_order import PassOrder
-from placesim.planning.strategies.training_graph import find_held_variables, find_written_variable
+from placesim.planning.strategies.training_graph import find_held_variables
 
 DONE = "done"
 """Name of the node that a micro-batch runs last."""

@@ -17,7 +17,7 @@ from placesim.core.suggestions import did_you_mean
 from placesim.graph.graph import Graph, Node, TensorRef, split_tensor_name
 from placesim.graph.node_patterns import gradient_scope, is_gradient_name
 from placesim.graph.session_steps import FileFeed, GeneratedFeed, GraphFile
-from placesim.inspection.memory_categories import find_origin
+from placesim.inspection.memory_categories import find_origin, find_written_variable
 from placesim.ops.categories import EXITS, MERGES, PLACEHOLDERS, SWITCHES, VARIABLES
 from placesim.ops.kernels.shapes import Dims
 from placesim.runtime.shapes.graph_shapes import GraphShapes
@@ -154,18 +154,6 @@ def _find_updates(graph: Graph) -> tuple[VariableUpdate, ...]:
         else:
             found.append(VariableUpdate(number, variable, tuple(gradients)))
     return tuple(sorted(found))
-
-
-def find_written_variable(graph: Graph, node: Node) -> int | None:
-    """Return the variable that a node writes: its first input is a reference or handle, followed by others.
-
-    None if it writes none. A node with a value as output, such as a ResourceGather, only reads the variable.
-    """
-    gives_value = bool(node.signature.output_is_ref) and not node.signature.output_is_ref[0]
-    if len(node.input_nodes) < 2 or 0 not in node.signature.tied_inputs or gives_value:
-        return None
-    origin = find_origin(graph, node.input_nodes[0])
-    return origin.id if origin.op in VARIABLES else None
 
 
 def find_held_variables(graph: Graph, node: Node) -> Iterator[Node]:

@@ -32,7 +32,8 @@ _HINT = (
 MAX_LISTED_NODES = 101
 LISTED_SHARE = 0.99
 MAX_HOLDERS = 10
-_WAYS_OUT = ("`--no-memory-limit` runs it without limits, `--log-memory` prints TensorFlow's allocator dump",)
+RUN_REMEDIES = ("`--no-memory-limit` runs it without limits, `--log-memory` prints TensorFlow's allocator dump",)
+"""Lines of help that name options of `run`."""
 MAX_LOGGED = 14912
 """Maximum length of a line in TensorFlow's log."""
 _RUNNING, _MAKING = 1858, 1834
@@ -227,7 +228,7 @@ def _help(usage: FailureUsage) -> list[str]:
         lines.append("it would fit in total, but the allocator's memory is fragmented")
     held = sorted(usage.live, key=lambda buffer: -buffer.allocated)
     largest = [f"{human_readable_bytes(buffer.allocated)} {_holding(buffer, usage)}" for buffer in held]
-    return [*lines, *largest[:MAX_HOLDERS], *_rest(held[MAX_HOLDERS:]), *_WAYS_OUT]
+    return [*lines, *largest[:MAX_HOLDERS], *_rest(held[MAX_HOLDERS:]), *RUN_REMEDIES]
 
 
 def _rest(buffers: Sequence[Buffer]) -> list[str]:

@@ -6,11 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from placesim.core.errors import UsageError
 from placesim.core.releases import Release
 from placesim.formats.sources.loading import LoadedGraph, memory_limit, read_bytes
 from placesim.machine.gpu_memory import GpuLogLine, GpuProcess
-from placesim.machine.gpu_models import GPU_MODELS, GpuModel, near_models
+from placesim.machine.gpu_models import find_gpu_model
 from placesim.machine.inventory import Device, TaskInventory
 from placesim.machine.links import NO_LINKS, MachineLinks, merge_links
 from placesim.machine.options import MACHINE, SimulationOptions
@@ -153,14 +152,6 @@ def _read_inventory(source: Any) -> tuple[tuple[TaskInventory, ...], MachineLink
     return (
         read_inventory(source) if isinstance(source, Mapping) else read_inventory(read_bytes(source, "inventory"), str(source))
     )
-
-
-def find_gpu_model(name: str) -> GpuModel:
-    """Return a model of the catalogue. Raises UsageError, with the most similar name, for an unknown model."""
-    found = GPU_MODELS.get(name)
-    if found is None:
-        raise UsageError(f"unknown GPU model: got '{name}', expected one in the catalogue{near_models(name)}")
-    return found
 
 
 def build_steps(

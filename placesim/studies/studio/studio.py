@@ -134,7 +134,7 @@ class Studio:
         return answer
 
     def check_start(self) -> None:
-        """Raise the error of the start that no edit on the page can mend: of an option, or of a graph without text."""
+        """Raise the error of a start that no edit on the page can correct: a wrong option, or a graph that is no text file."""
         try:
             self._place(self.source.start)
         except UsageError:

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 
 from placesim.core.errors import UsageError
 from placesim.core.suggestions import SIMILAR_AMONG_FEW, did_you_mean
+from placesim.machine.gpu_models import find_gpu_model
 from placesim.machine.options import MAX_DIM, MAX_ITERATIONS, MAX_STEPS, RANGES
 from placesim.prediction.sweep_rows import Value
-from placesim.studies.simulation.settings import find_gpu_model
 
 MOST_COMBINATIONS = 10_000
 """Default maximum number of combinations."""

@@ -238,3 +238,18 @@ def test_what_has_room_nowhere_is_left_to_its_simulation() -> None:
     assert relaxed.held[0] < 8 == relaxed.held[1]
     narrow = relax_capacities(problem, [groups[0], NodeGroup(("c",), (1,))])
     assert narrow.tasks[2].holds == pytest.approx(4)
+
+
+def test_labels_say_how_many_nodes_move_if_most_cannot() -> None:
+    requests = ["/gpu:0", "/gpu:1", "/gpu:0", None]
+    graph = {
+        "devices": {"cpu": 1, "gpu": {"count": 2, "model": "Tesla K80"}},
+        "nodes": [
+            {"op": "Placeholder", "name": "x", "dtype": "float32", "shape": [64], "device": "/gpu:0"},
+            *({"op": "Neg", "name": f"a{i}", "inputs": ["x"], "device": device} for i, device in enumerate(requests)),
+            {"op": "AddN", "name": "y", "inputs": ["a0", "a1", "a2", "a3"], "device": "/gpu:0"},
+        ],
+        "fetch": ["y"],
+    }
+    labels = [label for label, _ in named_baselines(drawn(graph=graph))]
+    assert labels == ["1 movable node on CPU:0", "1 movable node on GPU:0", "1 movable node on GPU:1", "round robin"]

@@ -69,7 +69,7 @@ def refused(nodes: list[Document], **settings: Any) -> str:
         ),
         (
             [variable("rows", 4, 1, seed=2), Y, node("Add", "z", "y", "rows"), node("Mean", "loss", "z", [0, 1])],
-            "got rows/read (Identity) [4,1] as an input of z with the batch in dimension 0",
+            "rows/read (Identity) [4,1] is not divided, but z reads it together with a divided tensor. If dimension 0",
         ),
     ],
 )

@@ -136,7 +136,7 @@ class References:
     ) -> list[Any]:
         """Return the items of `Inputs` for a text at `index` of `tree`. Unknown names are added to `waits`.
 
-        With an empty or missing `reader`, no node reads the text, and tensors outside of a body are not captured.
+        `reader` is the name of the node that has the text as an input. Without it, tensors outside of a body are not captured.
         """
         name, slot = split_tensor_name(text)
         found = self._names.resolve(name)

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Sequence
 
 from placesim.core.grouped import grouped
 from placesim.graph.graph import Node
-from placesim.inspection.memory_categories import find_origin
+from placesim.inspection.memory_categories import find_origin, find_written_variable
 from placesim.ops.categories import CONSTANTS, VARIABLES
-from placesim.planning.strategies.training_graph import TrainingGraph, find_written_variable
+from placesim.planning.strategies.training_graph import TrainingGraph
 
 
 class ForwardPlaces:
