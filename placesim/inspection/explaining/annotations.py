@@ -77,12 +77,12 @@ class Annotations:
         requested = parse_runtime_name(node.device) if node.device else None
         if requested is None:
             return (self._entry(node),) if node.device else ()
-        used = self._contributing(node, requested)
-        if used is not None:
-            return tuple(self._scope(scope) for scope in used)
         holder = self._copied_from.get(node.id)
         if holder is not None:
             return self.origins(self._graph.nodes[holder])
+        used = self._contributing(node, requested)
+        if used is not None:
+            return tuple(self._scope(scope) for scope in used)
         outer = [s for s in self._chain(node.id) if (own := _spec(s).address_space) != ANY and own.matches(requested)]
         return (self._entry(node), *(self._scope(scope) for scope in outer))
 
@@ -283,20 +283,22 @@ class Annotations:
 
     @cached_property
     def _copied_from(self) -> dict[int, int]:
-        """The node from which each copied request comes: a request that scopes do not give, and that is another entry's too.
+        """The node from which each copied request comes, which is of another entry.
 
-        `colocate_with` copies the request of the label's node. A group (`tf.group`) of nodes with one request has it too.
+        `colocate_with` copies the request of the label's node, and hides the scopes around it. A group (`tf.group`) of nodes
+        with one request has it too, if scopes do not give it.
         """
         found: dict[int, int] = {}
         if self._is_raw and not self._graph.device_scopes:
             return found
         nodes, ids = self._graph.nodes, self._graph.ids
         for node in nodes:
-            if not node.device or self._contributing(node, parse_runtime_name(node.device) or ANY) is not None:
+            if not node.device or ("_class" not in node.attrs and node.op != "NoOp"):
                 continue
             labels = class_labels(node.attrs["_class"]) if "_class" in node.attrs else ()
             near = [ids[label] for label in labels if label in ids]
-            if node.op == "NoOp" and all(nodes[i].device == node.device for i in node.control_inputs):
+            is_group = node.op == "NoOp" and all(nodes[i].device == node.device for i in node.control_inputs)
+            if is_group and self._contributing(node, parse_runtime_name(node.device) or ANY) is None:
                 near += node.control_inputs
             source = next((i for i in near if nodes[i].device == node.device and i != node.id), None)
             if source is not None:
