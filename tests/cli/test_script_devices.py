@@ -45,3 +45,13 @@ def test_a_device_of_a_library_is_no_line_of_the_script(tmp_path: Path) -> None:
     shown = run_warm(tmp_path, "explain", "script.py", "--gpu", "2", "both/NoOp", "both/NoOp_1").output
     assert "requested       /device:CPU:0 by the scope at script.py:5:1\n" in shown
     assert "requested       /device:GPU:1 by the scope at script.py:10:1\n" in shown
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["plan.patch", "planned.py"])
+def test_a_plan_names_the_device_lines_in_its_way(tmp_path: Path, name: str) -> None:
+    (tmp_path / "script.py").write_text(TRAINED, encoding="utf-8")
+    arguments = ("--gpu", "2", "--evaluations", "20", "--output", name)
+    ended = run_warm(tmp_path, "plan", "script.py", "--free-all", *arguments)
+    assert "script.py:5:1 requests /cpu:0" in ended.complaint
+    assert ": change or remove th" in ended.complaint
