@@ -21,8 +21,7 @@ THIRD_PARTY = {
     "yaml": (
         "formats/graph_file/parsing/yaml_tree",
         "formats/graph_file/writing/text_edits",
-        "formats/graph_file/writing/raw_writer",
-        "formats/graph_file/writing/short_values",
+        "formats/graph_file/writing/yaml_line",
     ),
     "click": ("cli/",),
     "pandas": ("report/readings",),

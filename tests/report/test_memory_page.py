@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from io import BytesIO
+from io import BytesIO, StringIO
 
 import pytest
 
@@ -12,6 +12,7 @@ from placesim.formats.sources.loading import load
 from placesim.inspection.memory_requirements import MemoryStudy, largest_holdings
 from placesim.machine.options import make_options
 from placesim.report.pictures.memory_page import memory_page
+from placesim.report.terminal.memory import styled_memory
 from placesim.studies.memory_study import MemoryStudyRequest, study_memory
 from tests.report.conftest import Browser, overflowing, requested_urls
 
@@ -36,6 +37,11 @@ def test_a_page_needs_no_network_and_is_the_same_each_time() -> None:
     assert set(re.findall(r"""(?:src|href)=["']([^"']*)""", page)) == {"data:,"}
     assert "default-src 'none'" in page
     assert page == memory_page(study(4), 10)
+
+
+def test_a_terminal_shows_the_fullest_device_first() -> None:
+    text = styled_memory(study(16), StringIO(), 10)
+    assert 0 <= text.find("GPU:0  limit") < text.find("CPU:0  no limit")
 
 
 def test_a_name_cannot_become_markup() -> None:

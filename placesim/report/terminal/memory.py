@@ -29,10 +29,10 @@ MAX_CURVE = 100
 
 
 def styled_memory(study: MemoryStudy, stream: TextIO, top: int) -> str:
-    """Return the text about each device, then ways to make the graph fit."""
+    """Return the text about each device, the fullest first, then ways to make the graph fit."""
     console = make_console(stream)
     labels = device_labels(study)
-    for number, device in enumerate(study.devices):
+    for number, device in enumerate(study.by_fullness):
         if number:
             console.print()
         for part in _device(device, labels[device.usage.device], console.width, top):

@@ -12,7 +12,7 @@ from itertools import count, islice
 from typing import Any, NamedTuple
 
 from placesim.formats.graph_file.parsing.entry_trees import read_entries
-from placesim.formats.graph_file.parsing.yaml_tree import Mapping, own_position, resolve_plain
+from placesim.formats.graph_file.parsing.yaml_tree import EXPONENT, Mapping, own_position, resolve_plain
 from placesim.formats.graph_file.plain_values import constant_value
 from placesim.graph.graph import COLUMNS, Graph, Signature
 from placesim.ops.attributes import Attrs, TensorValue
@@ -23,7 +23,7 @@ is_plain_name = re.compile(_NAME).fullmatch
 _QUOTE = "['\"]?"
 _TENSOR = f"{_NAME}(?::[0-9]+)?"
 _TENSORS = rf"({_TENSOR}(?:({_QUOTE}(?:,[ \n] *|\n *- ){_QUOTE}){_TENSOR}(?:\SEPARATOR{_TENSOR})*)?)"
-_NUMBER = r"([-+]?[0-9]+(?:\.[0-9]*)?)"
+_NUMBER = rf"([-+]?[0-9]+(?:\.[0-9]*)?(?:{EXPONENT})?)"
 _NAMED = rf"(.*?)(\bname{_QUOTE}: {_QUOTE})"
 _GIVEN = rf"(.*?)(\b(?:inputs{_QUOTE}:(?: \[|\n *- ){_QUOTE}|value{_QUOTE}: ))(?:{_TENSORS}|{_NUMBER})"
 _name_first = re.compile(f"{_NAMED}({_NAME})(?:{_GIVEN})?(.*)".replace("SEPARATOR", "7"), re.DOTALL).fullmatch
@@ -103,7 +103,7 @@ class EntryKind:
         """Return the value of a constant. Raises InvalidValue."""
         value, dtype, shape = self.constant or (None, None, None)
         if number:
-            value = float(number) if "." in number else resolve_plain(number)
+            value = resolve_plain(number)
         return constant_value(value, dtype, shape)
 
 

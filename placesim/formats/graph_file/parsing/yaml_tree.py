@@ -1,7 +1,7 @@
 """Parser of YAML text to a tree of mappings, sequences and scalars, with the position of each.
 
 It uses the parser's events, so that a malicious file is refused before it uses much memory or time. Plain scalars have the
-values of PyYAML's SafeLoader (YAML 1.1), except that a date stays text. A JSON document has JSON's numbers.
+values of PyYAML's SafeLoader (YAML 1.1), except that a date stays text, and `1e-3` is a number as in YAML 1.2 and JSON.
 """
 
 from __future__ import annotations
@@ -126,8 +126,8 @@ _FLOAT = re.compile(
 _INT = re.compile(
     r"[-+]?0b[01_]+|[-+]?0[0-7_]+|[-+]?(?:0|[1-9][0-9_]*)|[-+]?0x[0-9a-fA-F_]+|[-+]?[1-9][0-9_]*(?::[0-5]?[0-9])+"
 )
-_COMMON_FLOAT = re.compile(r"[-+]?[0-9]+\.[0-9]*(?:[eE][-+][0-9]+)?")
-_JSON_FLOAT = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?[eE][-+]?[0-9]+")
+EXPONENT = r"[eE][-+]?[0-9]+"
+PLAIN_FLOAT = re.compile(rf"[-+]?[0-9]+\.[0-9]*(?:{EXPONENT})?|[-+]?(?:\.[0-9]+|[0-9]+){EXPONENT}")
 _WORDS: dict[str, Any] = {
     **{
         spelling: value
@@ -139,17 +139,17 @@ _WORDS: dict[str, Any] = {
 }
 PLAIN_WORDS = frozenset(word for word in _WORDS if word[:1].isalpha())
 """Words that are not strings unless quoted."""
-_NUMBER_STARTS = frozenset("+-.0123456789")
+NUMBER_STARTS = frozenset("+-.0123456789")
 
 
-def resolve_plain(text: str, json_numbers: bool = False) -> Any:
+def resolve_plain(text: str) -> Any:
     """Return the value of a plain scalar: None, a boolean, a number, `MERGE`, or the text itself."""
     if text in _WORDS:
         return _WORDS[text]
-    if text[0] not in _NUMBER_STARTS:
+    if text[0] not in NUMBER_STARTS:
         return text
     try:
-        if _COMMON_FLOAT.fullmatch(text):
+        if PLAIN_FLOAT.fullmatch(text):
             return float(text)
         if _INT.fullmatch(text):
             return _parse_int(text.replace("_", ""))
@@ -157,7 +157,7 @@ def resolve_plain(text: str, json_numbers: bool = False) -> Any:
             return _parse_float(text.replace("_", "").lower())
     except ValueError:  # no digits, or too many for Python
         return text
-    return float(text) if json_numbers and _JSON_FLOAT.fullmatch(text) else text
+    return text
 
 
 def _parse_int(text: str) -> int:
@@ -199,7 +199,7 @@ def _resolve_tagged(tag: str, text: str) -> Any:
     kind = {"str": str, "null": type(None), "bool": bool, "int": int, "float": float}[tag.removeprefix(_TAG)]
     if kind is str:
         return text
-    value = resolve_plain(text, json_numbers=True)
+    value = resolve_plain(text)
     if kind is float and type(value) is int:
         return float(value)
     if type(value) is not kind:
@@ -349,7 +349,7 @@ class _TreeReader:
         self._kept: list[Any] = []
         self._expansion = 0
         self._has_anchors = "&" in text
-        self._json_numbers = text.lstrip()[:1] == "{"
+        self._is_json = text.lstrip()[:1] == "{"
         self._next_event: Callable[[], Any]
 
     @property
@@ -377,14 +377,14 @@ class _TreeReader:
     def _read_root(self) -> Any:
         event = self._next_event()
         if event.__class__ is yaml.ScalarEvent:
-            return resolve_plain(event.value, self._json_numbers) if event.implicit[0] else event.value
+            return resolve_plain(event.value) if event.implicit[0] else event.value
         if event.__class__ is yaml.AliasEvent:
             self._expand_alias(event)  # this raises an error, because no anchor is above the alias
         return self._read_collection(event)
 
     def _read_collection(self, event: Any) -> Any:
         """Read a collection in a loop over events; names are local for speed."""
-        next_event, open_collection, json_numbers = self._next_event, self._open, self._json_numbers
+        next_event, open_collection = self._next_event, self._open
         known: dict[str, Any] = {}
         recall, unfinished, no_key = known.get, self._unfinished, _NO_KEY
         scalar, mapping_end, sequence_end = yaml.ScalarEvent, yaml.MappingEndEvent, yaml.SequenceEndEvent
@@ -404,7 +404,7 @@ class _TreeReader:
                     if value is None:
                         if len(known) > MAX_CACHED:
                             known.clear()
-                        value = known[text] = resolve_plain(text, json_numbers)
+                        value = known[text] = resolve_plain(text)
                 elif not quoted:
                     value = self._tagged(event)
                 elif value.__class__ is not str:
@@ -478,7 +478,7 @@ class _TreeReader:
         if event.anchor is not None:
             self._anchors[event.anchor] = container
             self._unfinished[id(container)] = event.anchor
-        if taker is not None and self._take_pieces is not None and not self._json_numbers:
+        if taker is not None and self._take_pieces is not None and not self._is_json:
             self._read_pieces(mark, taker, self._take_pieces)
         return container
 

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import yaml
 
 from placesim.core.dtypes import BOOL, FLOAT, STRING, DataType, OpenType
 from placesim.core.releases import CURRENT
 from placesim.formats.graph_file.sections.hosts import host_document
 from placesim.formats.graph_file.sections.links import link_document
+from placesim.formats.graph_file.writing.yaml_line import yaml_line
 from placesim.graph.constants import make_constant
 from placesim.graph.graph import FunctionArg, Graph, LibraryFunction, Node, NodeDef, split_tensor_name
 from placesim.graph.session_steps import Config, Feed, Fetch, FileFeed, GeneratedFeed, GraphFile, GraphStep
@@ -75,7 +75,7 @@ def yaml_lines(graph_file: GraphFile) -> Iterator[str]:
     """Yield the lines of `write_yaml` one by one."""
     for key, value in graph_file_parts(graph_file).items():
         if not isinstance(value, Iterator):
-            yield f"{key}: {_flow(value)}\n"
+            yield f"{key}: {yaml_line(value)}\n"
             continue
         first = next(value, None)
         if first is None:
@@ -83,22 +83,7 @@ def yaml_lines(graph_file: GraphFile) -> Iterator[str]:
             continue
         yield f"{key}:\n"
         for entry in chain((first,), value):
-            yield f"  - {_flow(entry)}\n"
-
-
-_Dumper: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
-
-
-class _FlowDumper(_Dumper):  # type: ignore[misc]
-    """A dumper that writes every value in place, never as an alias."""
-
-    def ignore_aliases(self, data: Any) -> bool:
-        return True
-
-
-def _flow(value: Any) -> str:
-    text = yaml.dump(value, Dumper=_FlowDumper, default_flow_style=True, width=1 << 30, sort_keys=False, allow_unicode=False)
-    return str(text).removesuffix("...\n").rstrip("\n")
+            yield f"  - {yaml_line(entry)}\n"
 
 
 # --- nodes ----------------------------------------------------------------------------------------------------------

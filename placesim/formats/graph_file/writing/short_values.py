@@ -9,10 +9,11 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-import yaml
 
 from placesim.core.dtypes import BOOL, FLOAT, INT32, STRING
+from placesim.formats.graph_file.parsing.yaml_tree import resolve_plain
 from placesim.formats.graph_file.writing.raw_writer import shortest, tensor_document
+from placesim.formats.graph_file.writing.yaml_line import yaml_line
 from placesim.ops.attributes import TensorValue
 
 _TYPES_OF_LITERALS = (FLOAT, INT32, BOOL, STRING)
@@ -20,7 +21,6 @@ _TYPES_OF_LITERALS = (FLOAT, INT32, BOOL, STRING)
 MOST_NESTED = 64
 """Maximum number of elements of a tensor that is written as nested lists; larger tensors are flat."""
 _PLAIN = re.compile(r"/[A-Za-z0-9_/:*.-]*[A-Za-z0-9*]|[A-Za-z_][A-Za-z0-9_./-]*")
-_Dumper: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
 
 def short_tensor(tensor: TensorValue) -> dict[str, Any]:
@@ -99,7 +99,6 @@ def flow_text(value: Any) -> str:
 @lru_cache(maxsize=65536)
 def _scalar(kind: type, value: Any, spelled: str) -> str:
     """Return the text of a scalar. `kind` and `spelled` keep equal values apart in the cache: 1 and True, 0.0 and -0.0."""
-    text = str(yaml.dump([value], Dumper=_Dumper, default_flow_style=True, width=1 << 30, allow_unicode=False)).strip()[1:-1]
-    if kind is str and text[:1] in "'\"" and _PLAIN.fullmatch(value) and yaml.safe_load(f"[{value}]") == [value]:
-        return str(value)
-    return text
+    text = yaml_line([value])[1:-1]
+    is_quoted = kind is str and text[:1] in "'\""
+    return str(value) if is_quoted and _PLAIN.fullmatch(value) and resolve_plain(value) == value else text

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import yaml
 
 from placesim.formats.graph_file.parsing.yaml_tree import pack_mark, resolve_plain
+from placesim.formats.graph_file.writing.yaml_line import yaml_line
 
 Own = str | None | list[str | None]
 """The value of an entry's own `device`: a text, null, or a list; `ABSENT` if there is none."""
@@ -180,7 +181,7 @@ class EditableText:
         first = given.value[0].start_mark
         indent = " " * (self.text.rindex("-", self._starts[first.line], self._offset(first)) - self._starts[first.line])
         end = self.text.find("\n", self._end(given.value[-1]))
-        added = "".join(f"\n{indent}- {_flow(row)}" for row in rows[len(old) :])
+        added = "".join(f"\n{indent}- {yaml_line(row)}" for row in rows[len(old) :])
         return f"{self.text[:end]}{added}{self.text[end:]}" if end >= 0 else self.text + added
 
     def with_placement(self, rows: Mapping[str, str | None]) -> str:
@@ -191,14 +192,16 @@ class EditableText:
         if self.root.flow_style:
             return self._changed(self._set(self.root, "placement", merged))
         text = self._changed(self._set(self.root, "placement", ABSENT)).rstrip("\n")
-        return "\n".join([text, "placement:", *(f"  {_flow(name)}: {_flow(device)}" for name, device in merged.items()), ""])
+        return "\n".join(
+            [text, "placement:", *(f"  {yaml_line(name)}: {yaml_line(device)}" for name, device in merged.items()), ""]
+        )
 
     def with_files(self, moved: Mapping[str, str]) -> str:
         """Return the text with changed paths of feeds."""
         nodes = [node for key in ("run", "feed") for node in _scalars_of_files(_value(self.root, key))]
         # a value that an alias repeats occurs twice
         changes = {self._offset(node.start_mark): node for node in nodes if moved.get(node.value, node.value) != node.value}
-        return self._changed((at, self._offset(node.end_mark), _flow(moved[node.value])) for at, node in changes.items())
+        return self._changed((at, self._offset(node.end_mark), yaml_line(moved[node.value])) for at, node in changes.items())
 
     def expanded(self, scopes: Sequence[NodeEntry]) -> str:
         """Return the text with copies of entries in place of the aliases of these scopes.
@@ -236,10 +239,10 @@ class EditableText:
         for item, (full, dtype) in zip(items, literals.constants, strict=True):
             known = full if prefix is None else full.removeprefix(prefix)
             start, end = self._offset(item.start_mark), self._end(item)
-            yield start, end, _flow(known)
+            yield start, end, yaml_line(known)
             # a slash at the end makes it a full name
             called = f"{full}/" if prefix is None else known
-            lines.append(f"{{op: Const, name: {_flow(called)}, dtype: {dtype}, value: {self.text[start:end]}}}")
+            lines.append(f"{{op: Const, name: {yaml_line(called)}, dtype: {dtype}, value: {self.text[start:end]}}}")
         first = self._offset(mapping.start_mark)
         line = self._starts[mapping.start_mark.line]
         indent = " " * (self.text.rindex("-", line, first) - line)
@@ -282,7 +285,7 @@ class EditableText:
         for line, inner, above in zip(lines, deeper, heads, strict=True):
             for place, (column, device) in enumerate(sorted(above)):
                 indent = " " * (column + 2 * _STEP * (inner - len(above) + place))
-                found += [f"{indent}- device: {_flow(device)}", f"{indent}  nodes:"]
+                found += [f"{indent}- device: {yaml_line(device)}", f"{indent}  nodes:"]
             found.append(" " * (2 * _STEP * inner) + line if line.strip() else line)
         return "\n".join(found)
 
@@ -300,7 +303,7 @@ class EditableText:
             start, end = alias or (self._offset(old.start_mark), self._end(old))
             if alias is None and self.text[start] == "&":  # aliases need the anchor
                 start = re.compile(r"&\S+\s*").match(self.text, start).end()  # type: ignore[union-attr]
-            written = json.dumps(value) if key.style == '"' else _flow(value)
+            written = json.dumps(value) if key.style == '"' else yaml_line(value)
             if alias is None and old.start_mark.line > key.end_mark.line and not old.start_mark.column:
                 # a flow list cannot begin a line without an indent
                 start, written = self.text.index(":", self._offset(key.end_mark)) + 1, f" {written}"
@@ -319,7 +322,7 @@ class EditableText:
         if not rows:
             raise UneditableText
         is_quoted = rows[0][0].style == '"'
-        pair = f'"{name}": {json.dumps(value)}' if is_quoted else f"{name}: {_flow(value)}"
+        pair = f'"{name}": {json.dumps(value)}' if is_quoted else f"{name}: {yaml_line(value)}"
         if mapping.flow_style and "nodes" not in {key.value for key, _ in rows}:
             brace = self._offset(mapping.end_mark) - 1
             before = self.text[:brace].rstrip()
@@ -397,8 +400,3 @@ def _device_text(node: Any) -> str | None:
     if value is not None and not isinstance(value, str):
         raise UneditableText
     return value
-
-
-def _flow(value: Any) -> str:
-    text = yaml.dump(value, default_flow_style=True, width=1 << 30, sort_keys=False)
-    return str(text).removesuffix("...\n").rstrip("\n")
